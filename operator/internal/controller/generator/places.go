@@ -27,7 +27,7 @@ const (
 
 // share sets the limits. A generator that is refused a place is queued again when one is free.
 func (r *Reconciler) share(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	r.answering.Each, r.unreachable.Each, r.unreachable.Most = perNamespace, unreachablePerNamespace, maxUnreachable
+	r.answering.Each, r.unreachable.Each, r.unreachable.Max = perNamespace, unreachablePerNamespace, maxUnreachable
 	r.answering.Call, r.unreachable.Call = queue.Add, queue.Add
 	return nil
 }

@@ -73,7 +73,7 @@ func (r *Reconciler) records(ctx context.Context, request ctrl.Request) (ctrl.Re
 	return r.reconcile(ctx, request, object, func() (found, error) { return r.runOf(ctx, object) })
 }
 
-func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request, object spatev1.LiveReader, look func() (found, error)) (ctrl.Result, error) {
+func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request, object spatev1.LiveReader, resolve func() (found, error)) (ctrl.Result, error) {
 	if err := r.Client.Get(ctx, request.NamespacedName, object); err != nil || object.GetDeletionTimestamp() != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -86,7 +86,7 @@ func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request, object
 	if left <= 0 {
 		return ctrl.Result{}, client.IgnoreNotFound(r.Client.Delete(ctx, object))
 	}
-	have, err := look()
+	have, err := resolve()
 	if err != nil {
 		return ctrl.Result{}, err
 	}

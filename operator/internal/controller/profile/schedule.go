@@ -107,9 +107,9 @@ func (s *scope) bySchedule() decision {
 	now := s.r.Clock.Now()
 	last := s.lastScheduled(now)
 	found := at(schedule, times, zone, last, now)
-	dealt := func(t time.Time) { s.profile.Status.LastScheduleTime = &metav1.Time{Time: t} }
+	setHandled := func(t time.Time) { s.profile.Status.LastScheduleTime = &metav1.Time{Time: t} }
 	if recorded := s.profile.Status.LastScheduleTime; last.After(s.profile.CreationTimestamp.Time) && (recorded == nil || recorded.Time.Before(last)) {
-		dealt(last)
+		setHandled(last)
 	}
 	d := decision{again: found.next.Sub(now)}
 	s.profile.Status.NextScheduleTime = &metav1.Time{Time: found.next}
@@ -128,7 +128,7 @@ func (s *scope) bySchedule() decision {
 		}
 	}
 	if !found.skipped.IsZero() {
-		dealt(found.skipped)
+		setHandled(found.skipped)
 		d.skipped = fmt.Sprintf("the run of %s was skipped: %s", found.skipped.Format(time.RFC3339), found.reason)
 	}
 	if !found.due.IsZero() {

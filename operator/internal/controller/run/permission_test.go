@@ -184,7 +184,7 @@ func (s *scope) has(maxRate spatev1.AbsoluteRate) {
 	s.generator.Spec.Limits = &spatev1.Limits{MaxRate: maxRate}
 }
 
-// events returns the run's events since the last call.
+// eventsSince returns the run's events since the last call.
 func (s *scope) eventsSince() []string {
 	var all []string
 	for {

@@ -71,7 +71,7 @@ type Reconciler struct {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.requests = mgr.GetConfig().QPS
 	r.supervisor = newSupervisor(r.follow)
-	r.preparing.Each, r.preparing.Most = preparingPerNamespace, maxPreparing
+	r.preparing.Each, r.preparing.Max = preparingPerNamespace, maxPreparing
 	if err := errors.Join(mgr.Add(manager.RunnableFunc(r.count)), mgr.Add(r.supervisor)); err != nil {
 		return err
 	}

@@ -178,7 +178,7 @@ func TestARunExecutesItsProfileWithItsOverrides(t *testing.T) {
 	for name, c := range map[string]struct {
 		run     *spatev1.TrafficRun
 		profile *spatev1.TrafficProfile
-		want    spatev1.Duration // empty where nothing is known of it
+		want    spatev1.Duration // empty if unknown
 		refers  bool
 	}{
 		"a profile":                      {created(), profileNow(), "10s", true},

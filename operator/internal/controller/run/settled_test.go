@@ -64,7 +64,7 @@ func settling(t *testing.T, r *spatev1.TrafficRun, there ...client.Object) *scop
 	return &scope{r: &Reconciler{Client: c, Memory: &storage.Memory{Reader: c}, Events: events.NewFakeRecorder(9)}, run: r}
 }
 
-// settle reconciles the run twice, and returns it with the events.
+// settleTwice reconciles the run twice, and returns it with the events.
 func (s *scope) settleTwice(t *testing.T) (*spatev1.TrafficRun, []string) {
 	t.Helper()
 	for range 2 {
@@ -218,7 +218,7 @@ func TestAWholeResultIsJudgedWhereTheStatusHasAPartOfIt(t *testing.T) {
 	if result := got.Status.Result; len(result.Streams) != 1 || result.Details == nil {
 		t.Errorf("the status has %d streams, %+v", len(result.Streams), result.Details)
 	}
-	// It is gone.
+	// It no longer exists.
 	must(t, s.r.Client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: string(details.Chunks[0].Name)}}))
 	must(t, s.r.Client.Get(t.Context(), client.ObjectKeyFromObject(strict), strict))
 	strict.Spec.Thresholds = nil

@@ -116,7 +116,7 @@ func (r *Reconciler) template(ctx context.Context, request ctrl.Request) (ctrl.R
 	return kstatus.Next(0, kstatus.Patch(ctx, r.Client, t, before))
 }
 
-// try checks a template by the engine's own code, without a profile.
+// check checks a template by the engine's own code, without a profile.
 func (r *Reconciler) check(ctx context.Context, t *spatev1.ASTFTemplate) (problems plan.Problems, good string, unchecked error) {
 	made, why := plan.Alone(t, nil)
 	if made == nil {

@@ -55,7 +55,7 @@ func TestWhoFindsNoPlaceIsCalledInTheOrderOfAsking(t *testing.T) {
 func TestAPlaceOfAllIsGivenToAnotherNamespace(t *testing.T) {
 	var calls []reconcile.Request
 	s := &Share{Call: func(r reconcile.Request) { calls = append(calls, r) }}
-	s.Each, s.Most = 2, 2
+	s.Each, s.Max = 2, 2
 	release, _ := s.Take(of("a", "1"))
 	s.Take(of("a", "2"))
 	if _, ok := s.Take(of("b", "1")); ok {
@@ -72,7 +72,7 @@ func TestNobodyIsForgotten(t *testing.T) {
 	const many = 1000
 	queue := make(chan reconcile.Request, many)
 	s := &Share{Call: func(r reconcile.Request) { queue <- r }}
-	s.Each, s.Most = 2, 5
+	s.Each, s.Max = 2, 5
 	for i := range many {
 		queue <- of(fmt.Sprint("n-", i%7), strconv.Itoa(i))
 	}

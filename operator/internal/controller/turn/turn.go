@@ -29,7 +29,7 @@ type Lane struct {
 type request struct {
 	namespace string
 	key       types.UID
-	asked     time.Time
+	repeated  time.Time
 }
 
 // Enter reports whether it is the turn of a key in a namespace; if so, release must be called at the end.
@@ -57,7 +57,7 @@ func (l *Lane) Enter(namespace string, key types.UID) (release func(), ok bool) 
 		l.taken = false
 		// Waiting requests may not have been repeated during this turn: restart their expiry.
 		for i := range l.waiting {
-			l.waiting[i].asked = now()
+			l.waiting[i].repeated = now()
 		}
 		for namespace, turn := range l.served {
 			if turn < l.turns-maxServed {
@@ -75,13 +75,13 @@ func (l *Lane) enqueue(r request) {
 	known := false
 	for i := range l.waiting {
 		if l.waiting[i].key == r.key {
-			l.waiting[i].asked, known = r.asked, true
+			l.waiting[i].repeated, known = r.repeated, true
 		}
 	}
 	if !known {
 		l.waiting = append(l.waiting, r)
 	}
-	l.drop(func(old request) bool { return !l.taken && r.asked.Sub(old.asked) > expiry })
+	l.drop(func(old request) bool { return !l.taken && r.repeated.Sub(old.repeated) > expiry })
 }
 
 func (l *Lane) drop(which func(request) bool) {
@@ -109,8 +109,8 @@ func (l *Lane) next() types.UID {
 type Places struct {
 	// Each is the limit for a namespace; one if 0.
 	Each int
-	// Most is the limit for all namespaces together; unlimited if 0.
-	Most int
+	// Max is the limit for all namespaces together; unlimited if 0.
+	Max int
 
 	mu   sync.Mutex
 	all  int
@@ -147,5 +147,5 @@ func (p *Places) has(namespace string) bool {
 }
 
 func (p *Places) free(namespace string) bool {
-	return p.busy[namespace] < max(p.Each, 1) && (p.Most == 0 || p.all < p.Most)
+	return p.busy[namespace] < max(p.Each, 1) && (p.Max == 0 || p.all < p.Max)
 }

@@ -67,7 +67,7 @@ const (
 func (r *Resolver) Init() *Resolver {
 	r.checked, r.late = map[types.UID]check{}, map[string]time.Time{}
 	r.admitted, r.chosen = map[client.ObjectKey]bool{}, map[types.UID]plan.Marks{}
-	r.places.Each, r.slow.Each, r.slow.Most = perNamespace, 1, maxSlow
+	r.places.Each, r.slow.Each, r.slow.Max = perNamespace, 1, maxSlow
 	return r
 }
 

@@ -80,9 +80,9 @@ func (m *Memory) Of(ctx context.Context, run *spatev1.TrafficRun) (*Facts, error
 	return facts, nil
 }
 
-// Outline calls look with the outline of a run's plan (see plan.ReadOutline): that of one large plan at a time, because
-// it has many streams and programs. look must not read another plan.
-func (m *Memory) Outline(ctx context.Context, run *spatev1.TrafficRun, look func(*enginev1.Plan) error) error {
+// Outline calls use with the outline of a run's plan (see plan.ReadOutline): that of one large plan at a time, because
+// it has many streams and programs. use must not read another plan.
+func (m *Memory) Outline(ctx context.Context, run *spatev1.TrafficRun, use func(*enginev1.Plan) error) error {
 	if run.Status.Resolved.Snapshot.Bytes > Large {
 		m.large.Lock()
 		defer m.large.Unlock()
@@ -91,7 +91,7 @@ func (m *Memory) Outline(ctx context.Context, run *spatev1.TrafficRun, look func
 	if err != nil {
 		return err
 	}
-	return look(p)
+	return use(p)
 }
 
 // factsOf returns the facts of a run's plan, from its outline.
