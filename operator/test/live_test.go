@@ -173,7 +173,7 @@ func TestPacketsOfARunAreCapturedByWhoMay(t *testing.T) {
 	}
 	for argument, want := range map[string]string{
 		"--port=other":      `--port "other" must be a port of TrafficGenerator loop: one of loop`,
-		"--pod=loop-9":      `--pod "loop-9" must be a pod of TrafficGenerator loop that runs: one of loop-0`,
+		"--pod=loop-9":      `--pod "loop-9" must be a running pod of TrafficGenerator loop: one of loop-0`,
 		"--filter=udp prot": `pod loop-0: --filter: from character 5 on`,
 	} {
 		file := filepath.Join(t.TempDir(), "refused.pcapng")
@@ -181,7 +181,7 @@ func TestPacketsOfARunAreCapturedByWhoMay(t *testing.T) {
 			t.Errorf("%s: %v, %s", argument, err, said)
 		}
 	}
-	if _, said, err := spate(t, ns, capturer, "capture", "none", "--port=loop", "-w", "-"); err == nil || !strings.Contains(said, `there is no TrafficGenerator "none" in namespace `+ns) {
+	if _, said, err := spate(t, ns, capturer, "capture", "none", "--port=loop", "-w", "-"); err == nil || !strings.Contains(said, `TrafficGenerator "none" does not exist in namespace `+ns) {
 		t.Errorf("%v, %s", err, said)
 	}
 
@@ -265,7 +265,7 @@ func TestPacketsOfARunAreCapturedByWhoMay(t *testing.T) {
 			}
 			return true, fmt.Sprint(cluster.kube.Delete(t.Context(), &list.Items[0]))
 		})
-		if err := command.Wait(); err == nil || !strings.Contains(said.String(), "it was deleted") {
+		if err := command.Wait(); err == nil || !strings.Contains(said.String(), "the reader's object was deleted") {
 			t.Errorf("%v, %s", err, said.String())
 		}
 	})

@@ -386,7 +386,7 @@ func TestAQuotaThatLeavesNoRoomForARunIsReported(t *testing.T) {
 	must(t, cluster.kube.Status().Update(t.Context(), quota))
 	mustApply(t, ns, loopbackProfile("squeezed", lenient+"  duration: 500ms"))
 	p := profileNamed(ns, "squeezed")
-	expect(t, answerLimit, p, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonAdmissionFailed, "the plan cannot be kept", "exceeded quota: narrow", "tried again every 30s")
+	expect(t, answerLimit, p, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonAdmissionFailed, "the plan cannot be stored", "exceeded quota: narrow", "retried every 30s")
 	if p.Status.Phase != spatev1.ProfilePending || p.Status.ObservedGeneration != p.Generation {
 		t.Errorf("%+v", p.Status)
 	}

@@ -153,5 +153,5 @@ func TestASecretThatChangedBeforeTheEnginesHaveItIsNamed(t *testing.T) {
 	secret.Data["hello"] = []byte("changed-END")
 	must(t, cluster.kube.Update(t.Context(), secret))
 	cluster.kubelet.signal(engine, syscall.SIGCONT)
-	expect(t, runLimit, p, spatev1.ConditionValid, metav1.ConditionFalse, spatev1.ReasonSnapshotLost, `Secret "login"`, "has changed since the run was made")
+	expect(t, runLimit, p, spatev1.ConditionValid, metav1.ConditionFalse, spatev1.ReasonSnapshotLost, `Secret "login"`, "has changed since the run was created")
 }

@@ -107,7 +107,7 @@ func addControllers(mgr ctrl.Manager, o *options) error {
 	recorder := mgr.GetEventRecorder("spate-operator")
 	certificates.Restored = func(secret *corev1.Secret) {
 		recorder.Eventf(secret, nil, corev1.EventTypeWarning, "AuthorityRestored", "Create",
-			"the Secret was deleted and is made again: engines stay reachable, and a new authority takes over in %s", o.certificates.Propagation)
+			"the Secret was deleted and has been created again: engines stay reachable, and a new authority takes over in %s", o.certificates.Propagation)
 	}
 	engines := engine.NewPool(certificates)
 	memory := &storage.Memory{Reader: c, Live: mgr.GetAPIReader()}

@@ -2,7 +2,7 @@
 
 package main
 
-// This file answers: how much memory is there for plans?
+// This file answers: how much memory is available for plans?
 
 import (
 	"bufio"
@@ -20,7 +20,7 @@ import (
 // unlimited is what cgroup v1 reports without a limit: more than any machine has.
 const unlimited = 1 << 60
 
-// memory that the operator may take; 0 for any.
+// memory is the limit of what the operator may use; 0 for none.
 func (o *options) memory() (int64, error) {
 	if o.memoryLimit == "" {
 		return memoryOfGroup(os.ReadFile), nil
@@ -32,12 +32,12 @@ func (o *options) memory() (int64, error) {
 	return limit.Value(), err
 }
 
-// gcPercent is how much the heap may grow between two collections. What the operator keeps is small beside what it allocates for each look
-// at a run, so it collects three times as often as by Go's default.
+// gcPercent is how much the heap may grow between two collections. The operator keeps little compared to what it allocates when it
+// reconciles a run, so it collects three times as often as by Go's default.
 const gcPercent = 30
 
-// shareMemory leaves half of the memory to spate-engine, which tries plans in a process of its own: the collector works harder before the
-// other half is used up. GOMEMLIMIT and GOGC have the last word.
+// shareMemory leaves half of the memory to spate-engine, which checks plans in its own process: the collector works harder before the
+// operator's half is used up. GOMEMLIMIT and GOGC take precedence.
 func shareMemory(memory int64) {
 	if memory > 0 && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memory / 2)
@@ -47,8 +47,8 @@ func shareMemory(memory int64) {
 	}
 }
 
-// memoryOfGroup is the least limit of the process's control groups, v2 and v1; 0 without one. In a container its own group is at the
-// root.
+// memoryOfGroup is the lowest limit of the process's control groups, v2 and v1; 0 if there is none. In a container, its own group is at
+// the root.
 func memoryOfGroup(read func(string) ([]byte, error)) (least int64) {
 	groups, err := read("/proc/self/cgroup")
 	if err != nil {
@@ -71,7 +71,7 @@ func memoryOfGroup(read func(string) ([]byte, error)) (least int64) {
 		for group := path.Clean("/" + parts[2]); ; group = path.Dir(group) {
 			text, err := read(path.Join(root, group, file))
 			limit, number := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-			if err == nil && number == nil && limit < unlimited && (least == 0 || limit < least) { // "max" is none
+			if err == nil && number == nil && limit < unlimited && (least == 0 || limit < least) { // "max" is no limit
 				least = limit
 			}
 			if group == "/" {

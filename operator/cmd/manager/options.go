@@ -2,7 +2,7 @@
 
 package main
 
-// This file answers: which options are there on the command line?
+// This file answers: which command line options are there?
 
 import (
 	"errors"
@@ -48,34 +48,34 @@ func parse(args []string) (*options, error) {
 	o := &options{certificates: pki.DefaultPolicy()}
 	f := flag.NewFlagSet("spate-operator", flag.ContinueOnError)
 	f.StringVar(&o.namespace, "namespace", env("POD_NAMESPACE", "spate-system"),
-		"the operator's own namespace: its lease and its certificate authority live there (env POD_NAMESPACE)")
+		"the operator's namespace, with its lease and its certificate authority (env POD_NAMESPACE)")
 	f.StringVar(&o.engineImage, "engine-image", env("ENGINE_IMAGE", "localhost/spate/engine:dev"),
-		"image of engine pods whose generator names none (env ENGINE_IMAGE)")
+		"image of engine pods if their generator has no spec.image (env ENGINE_IMAGE)")
 	f.StringVar(&o.memoryLimit, "memory-limit", "",
-		"memory that the operator may take, spate-engine which tries plans included, such as 1Gi: plans that would take more are refused. That of its control group when empty")
+		"memory that the operator may use, including spate-engine when it checks plans, such as 1Gi: plans that need more are refused. Default: the limit of its control group")
 	f.StringVar(&o.images, "engine-images", os.Getenv("ENGINE_IMAGES"),
-		"images beside --engine-image that generators may name, with commas between them: whole references, or beginnings that end in * (env ENGINE_IMAGES)")
+		"comma-separated list of images besides --engine-image that generators may use: complete references, or prefixes that end in * (env ENGINE_IMAGES)")
 	f.BoolVar(&o.inline.SecretVolumes, "inline-secret-volumes", false, "allow generators within profiles volumes with Secrets")
 	f.BoolVar(&o.inline.ForeignNetworks, "inline-foreign-networks", false, "allow generators within profiles ports on networks of other namespaces")
 	f.StringVar(&o.pullPolicy, "engine-image-pull-policy", string(corev1.PullIfNotPresent), "Always, IfNotPresent or Never")
 	f.StringVar(&o.engineBinary, "engine-binary", env("ENGINE_BINARY", "/usr/local/bin/spate-engine"),
-		"spate-engine, for trying plans before they are sent; nothing is tried where it is missing (env ENGINE_BINARY)")
+		"path of spate-engine, which checks plans before they are sent; without it, plans are not checked (env ENGINE_BINARY)")
 	f.DurationVar(&o.checkLimit, "plan-check-limit", engine.DefaultLimit,
-		"how long trying a plan may take; a profile whose plan takes longer is not run, says so, and is tried again")
-	f.BoolVar(&o.podMonitors, "pod-monitors", true, "make a PodMonitor for each generator where the cluster knows the kind")
-	f.BoolVar(&o.leaderElection, "leader-elect", true, "work only while holding the lease, so that replicas may stand by")
+		"time limit for checking a plan; a profile whose plan takes longer is not run, reports that in its conditions, and is checked again")
+	f.BoolVar(&o.podMonitors, "pod-monitors", true, "create a PodMonitor for each generator if the cluster has the kind")
+	f.BoolVar(&o.leaderElection, "leader-elect", true, "reconcile only while holding the lease, so that replicas may stand by")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080",
-		"where the operator's own metrics are served, in plain HTTP and to everyone (they hold no names of users' objects); 0 for nowhere")
-	f.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served")
+		"address of the operator's own metrics, in plain HTTP without authentication (they contain no names of users' objects); 0: not served")
+	f.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	f.StringVar(&o.liveAddress, "live-bind-address", ":7480",
-		"where those who read packets and records live are served, through the API server and by their own keys; 0 for nowhere")
+		"address for live readers of packets and records, who connect through the API server and authenticate by their keys; 0: not served")
 	f.StringVar(&o.liveService, "live-service", env("LIVE_SERVICE", "spate-live"),
 		"the Service in the operator's namespace whose port `live` leads to --live-bind-address (env LIVE_SERVICE)")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info or error")
 	f.StringVar(&o.logFormat, "log-format", "json", "json or console")
 	f.DurationVar(&o.certificates.CALifetime, "ca-lifetime", o.certificates.CALifetime, "validity of the certificate authority")
 	f.DurationVar(&o.certificates.CertLifetime, "certificate-lifetime", o.certificates.CertLifetime,
-		"validity of certificates, renewed after two thirds of it; the kubelet takes up to two minutes to bring a new one into a pod")
+		"validity of certificates, renewed after two thirds of it; the kubelet takes up to two minutes to update one in a pod")
 	f.DurationVar(&o.certificates.Propagation, "ca-propagation", o.certificates.Propagation, "how long a new authority is only trusted before it signs")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {

@@ -117,7 +117,7 @@ func dial(target Target, creds credentials.TransportCredentials, options ...grpc
 		grpc.WithTransportCredentials(creds),
 		grpc.WithNoProxy(),
 		// A connection is kept for each engine, and its calls are small: the defaults are 32 KiB each way.
-		grpc.WithReadBufferSize(4 << 10), grpc.WithWriteBufferSize(4 << 10), grpc.WithSharedWriteBuffer(true),
+		grpc.WithReadBufferSize(4 << 10), grpc.WithWriteBufferSize(4 << 10),
 		grpc.WithChainUnaryInterceptor(metrics.EngineCall),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},

@@ -23,11 +23,11 @@ func TestPlacesAreBoundedByNamespaceAndInAll(t *testing.T) {
 	for range maxOfNamespace {
 		take("a", "")
 	}
-	take("a", "in namespace a, and no more can be")
+	take("a", "in namespace a, which is the maximum")
 	for range maxStreams - maxOfNamespace {
 		take("b", "")
 	}
-	take("c", "from the operator, and no more can be")
+	take("c", "from the operator, which is the maximum")
 	leave[0]()
 	leave[0]() // leaving twice frees one place
 	take("c", "")

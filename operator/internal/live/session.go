@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// look is the interval at which a reader's object is checked.
-	look = 2 * time.Second
+	// checkEvery is the interval at which a reader's object is checked.
+	checkEvery = 2 * time.Second
 	// touchEvery is the interval at which the object is marked as read.
 	touchEvery = time.Minute
 	// stallLimit is how long a reader may take no data while there is some.
@@ -48,7 +48,7 @@ func (s *Server) begin(ctx context.Context, key client.ObjectKey, object spatev1
 		return nil, nil, nil, status.Errorf(codes.Unavailable, "the API server does not answer: %v", err)
 	}
 	if err != nil || !holds(ctx, *object.Key()) {
-		return nil, nil, nil, status.Errorf(codes.PermissionDenied, "there is no object %s whose spec.readerKey is that of this reader", key)
+		return nil, nil, nil, status.Errorf(codes.PermissionDenied, "there is no object %s with this reader's key in spec.readerKey", key)
 	}
 	leave, err := s.places.take(key.Namespace)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Server) begin(ctx context.Context, key client.ObjectKey, object spatev1
 	ctx, cancel := context.WithCancelCause(ctx)
 	held := &session{object: object}
 	s.touch(ctx, object)
-	go s.attend(ctx, cancel, held)
+	go s.supervise(ctx, cancel, held)
 	return ctx, held, func() { cancel(nil); over(); leave() }, nil
 }
 
@@ -84,10 +84,9 @@ func holds(ctx context.Context, key spatev1.ReaderKey) bool {
 	return subtle.ConstantTimeCompare([]byte(tunnel.KeyOf(shown.State.PeerCertificates[0])), []byte(key)) == 1
 }
 
-// attend ends a session whose object is deleted or whose reader takes no data. It marks the objects of the others as
-// read.
-func (s *Server) attend(ctx context.Context, end context.CancelCauseFunc, held *session) {
-	looks := time.NewTicker(look)
+// supervise ends a session whose object is deleted or whose reader takes no data. It marks the objects of the others as read.
+func (s *Server) supervise(ctx context.Context, end context.CancelCauseFunc, held *session) {
+	looks := time.NewTicker(checkEvery)
 	defer looks.Stop()
 	touched := time.Now()
 	for {
@@ -97,11 +96,11 @@ func (s *Server) attend(ctx context.Context, end context.CancelCauseFunc, held *
 		case <-looks.C:
 		}
 		if sent := held.sending.Load(); sent != 0 && time.Since(time.Unix(0, sent)) > stallLimit {
-			end(status.Errorf(codes.DeadlineExceeded, "the reader took nothing for %s", stallLimit))
+			end(status.Errorf(codes.DeadlineExceeded, "the reader received no data for %s", stallLimit))
 			return
 		}
 		if s.gone(ctx, held.object) {
-			end(status.Error(codes.Aborted, "it was deleted"))
+			end(status.Error(codes.Aborted, "the reader's object was deleted"))
 			return
 		}
 		if time.Since(touched) >= touchEvery {
@@ -129,6 +128,6 @@ func (s *Server) touch(ctx context.Context, object spatev1.LiveReader) {
 	at := metav1.Now()
 	now.Live().LastReadTime = &at
 	if err := s.Client.Status().Patch(ctx, now, client.MergeFrom(object)); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
-		log.FromContext(ctx).Error(err, "cannot say that it is read", "object", client.ObjectKeyFromObject(object))
+		log.FromContext(ctx).Error(err, "status.lastReadTime could not be written", "object", client.ObjectKeyFromObject(object))
 	}
 }

@@ -38,10 +38,10 @@ func (s *Server) Capture(request *livev1.CaptureRequest, to grpc.ServerStreaming
 	}
 	defer end()
 	if !slices.Contains(capture.Spec.Ports, spatev1.PortName(request.Port)) {
-		return status.Errorf(codes.PermissionDenied, "port %q is none of spec.ports", request.Port)
+		return status.Errorf(codes.PermissionDenied, "port %q is not in spec.ports", request.Port)
 	}
 	if len(capture.Spec.Pods) > 0 && !slices.Contains(capture.Spec.Pods, request.Pod) {
-		return status.Errorf(codes.PermissionDenied, "pod %q is none of spec.pods", request.Pod)
+		return status.Errorf(codes.PermissionDenied, "pod %q is not in spec.pods", request.Pod)
 	}
 	from, err := s.engineIn(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Pod}, func(pod *corev1.Pod) bool {
 		return pod.Labels[podspec.LabelGenerator] == string(capture.Spec.GeneratorRef.Name)
@@ -75,7 +75,7 @@ func (s *Server) WatchRecords(request *livev1.WatchRecordsRequest, to grpc.Serve
 		return status.Errorf(codes.NotFound, "spec.runRef: %v", err)
 	}
 	if !Readable(run) {
-		return status.Errorf(codes.FailedPrecondition, "run %s is %s: records are read while it is under way", run.Name, run.Status.Phase)
+		return status.Errorf(codes.FailedPrecondition, "run %s is %s: records can only be read while it is active", run.Name, run.Status.Phase)
 	}
 	from, err := s.engineIn(ctx, client.ObjectKey{Namespace: run.Status.Resolved.Generator.Namespace, Name: request.Pod}, func(pod *corev1.Pod) bool {
 		return slices.ContainsFunc(run.Status.Resolved.Generator.Pods, func(own spatev1.PodSnapshot) bool { return own.UID == pod.UID })
@@ -107,9 +107,9 @@ func (s *Server) engineIn(ctx context.Context, key client.ObjectKey, meant func(
 	case client.IgnoreNotFound(err) != nil:
 		return nil, status.Errorf(codes.Unavailable, "pod %s: %v", key.Name, err)
 	case err != nil || pod.Labels[podspec.LabelName] != podspec.EngineName || !meant(pod):
-		return nil, status.Errorf(codes.NotFound, "pod %s is not there, or not one of those to read from", key.Name)
+		return nil, status.Errorf(codes.NotFound, "pod %s does not exist, or is not one to read from", key.Name)
 	case pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP == "":
-		return nil, status.Errorf(codes.FailedPrecondition, "pod %s does not run; see kubectl get pod %[1]s -n %s", key.Name, key.Namespace)
+		return nil, status.Errorf(codes.FailedPrecondition, "pod %s is not running; see kubectl get pod %[1]s -n %s", key.Name, key.Namespace)
 	}
 	opened, err := engine.OpenLive(ctx, s.Certificates, podspec.EngineOf(pod))
 	if err != nil {
@@ -155,12 +155,12 @@ func forward[M any](ctx context.Context, held *session, pod string, receive func
 // ofEngine adds the pod's name to an engine's status. Unavailable is reserved for the operator itself: a reader then
 // connects again.
 func ofEngine(pod string, err error) error {
-	told := status.Convert(err).Proto()
-	if codes.Code(told.Code) == codes.Unavailable {
-		return status.Errorf(codes.Aborted, "pod %s: the engine does not answer, as when the pod ends: %s", pod, told.Message)
+	converted := status.Convert(err).Proto()
+	if codes.Code(converted.Code) == codes.Unavailable {
+		return status.Errorf(codes.Aborted, "pod %s: the engine does not answer, possibly because the pod ended: %s", pod, converted.Message)
 	}
-	if !strings.HasPrefix(told.Message, "pod ") {
-		told.Message = "pod " + pod + ": " + told.Message
+	if !strings.HasPrefix(converted.Message, "pod ") {
+		converted.Message = "pod " + pod + ": " + converted.Message
 	}
-	return status.ErrorProto(told)
+	return status.ErrorProto(converted)
 }

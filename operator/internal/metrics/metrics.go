@@ -29,7 +29,7 @@ var (
 		Name: "spate_operator_runs_active", Help: "TrafficRuns that have been admitted to a generator and have not ended.",
 	})
 	runsSupervised = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "spate_operator_supervised_runs", Help: "TrafficRuns whose engines the operator follows now, those that are being deleted among them.",
+		Name: "spate_operator_supervised_runs", Help: "TrafficRuns whose engines the operator supervises now, including those that are being deleted.",
 	})
 	runWait = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "spate_operator_run_wait_seconds", Help: "Time from the creation of a TrafficRun to its admission to a generator.",

@@ -18,7 +18,7 @@ import (
 // OperatorName is the identity of the operator: engines accept calls from no other.
 const OperatorName = "operator.spate.dev"
 
-// LiveName is the identity of the operator for those who read packets and records from it.
+// LiveName is the identity of the operator for readers of packets and records.
 const LiveName = "live.spate.dev"
 
 // ServerName returns the identity of all engines of a generator.

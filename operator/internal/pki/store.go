@@ -32,7 +32,7 @@ type Store struct {
 	Labels    map[string]string
 	Policy    Policy
 	Clock     clock.PassiveClock
-	// Restored, if set, is called with the Secret that was made again after its deletion.
+	// Restored, if set, is called with the Secret that was created again after its deletion.
 	Restored func(*corev1.Secret)
 
 	mu sync.Mutex
@@ -54,7 +54,7 @@ func (s *Store) Authority(ctx context.Context) (*Authority, error) {
 	}
 	a, err := ParseAuthority(s.Policy, secret.Data)
 	if err != nil {
-		return nil, fmt.Errorf("the Secret %s is damaged (delete it to have a new one made): %w", key, err)
+		return nil, fmt.Errorf("the Secret %s is damaged (delete it, and the operator creates a new one): %w", key, err)
 	}
 	changed, err := a.Advance(s.Clock.Now())
 	if err == nil && changed {

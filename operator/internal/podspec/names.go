@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// LabelName and LabelManagedBy are on every object the operator makes; its caches contain no other objects of these
+	// LabelName and LabelManagedBy are on every object the operator creates; its caches contain no other objects of these
 	// kinds.
 	LabelName      = "app.kubernetes.io/name"
 	LabelManagedBy = "app.kubernetes.io/managed-by"

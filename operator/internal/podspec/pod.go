@@ -43,8 +43,7 @@ const (
 	terminationGrace = 15
 )
 
-// Attachments is what the NetworkAttachmentDefinitions of a generator say: the device plugin's resource of each port
-// that has one.
+// Attachments is what the NetworkAttachmentDefinitions of a generator specify: the device plugin's resource of each port that has one.
 type Attachments struct {
 	// Resources by port name; absent for ports that become kernel interfaces.
 	Resources map[string]string
@@ -135,7 +134,7 @@ func (t Template) container(index int) corev1.Container {
 }
 
 // tunDevice creates the interfaces for punted packets. On a node without it (the kernel module tun is not loaded) the
-// pod does not start, and its events say so.
+// pod does not start, and its events report that.
 const (
 	tunDevice = "/dev/net/tun"
 	tunVolume = "tun"
@@ -362,7 +361,7 @@ func (t Template) bifurcated() bool {
 	})
 }
 
-// punts reports whether a port hands packets to an interface of the pod, which the engine makes.
+// punts reports whether a port hands packets to an interface of the pod, which the engine creates.
 func (t Template) punts() bool {
 	return slices.ContainsFunc(t.Generator.Spec.Ports, func(p spatev1.GeneratorPort) bool { return p.Punt != nil })
 }

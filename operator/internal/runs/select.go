@@ -82,7 +82,7 @@ func WaitingFor(ctx context.Context, c client.Reader, g *spatev1.TrafficGenerato
 	return all, err
 }
 
-// OfProfile returns all runs of a profile, the oldest first: those it started, and those that others created for it.
+// OfProfile returns all runs of a profile, the oldest first: those it started, and those that users created for it.
 func OfProfile(ctx context.Context, c client.Reader, p *spatev1.TrafficProfile) ([]spatev1.TrafficRun, error) {
 	var list spatev1.TrafficRunList
 	err := c.List(ctx, &list, client.InNamespace(p.Namespace), client.MatchingFields{byProfile: p.Name})

@@ -37,8 +37,8 @@ func Annotate(run *spatev1.TrafficRun, policy spatev1.RunPolicy, trigger spatev1
 	}
 }
 
-// Starter returns the profile that started a run; nil for a run that others created. Its creator may own it: a workflow
-// owns what its steps create.
+// Starter returns the profile that started a run; nil for a run that a user created. Its creator may own it: a workflow owns what its
+// steps create.
 func Starter(run *spatev1.TrafficRun) *metav1.OwnerReference {
 	owner := metav1.GetControllerOf(run)
 	if owner == nil || owner.Kind != "TrafficProfile" || !strings.HasPrefix(owner.APIVersion, spatev1.GroupVersion.Group+"/") {
@@ -53,7 +53,7 @@ func StartedBy(run *spatev1.TrafficRun, profile *spatev1.TrafficProfile) bool {
 	return starter != nil && starter.UID == profile.UID
 }
 
-// PolicyOf returns the policy by which a profile started a run; empty for a run that others created.
+// PolicyOf returns the policy by which a profile started a run; empty for a run that a user created.
 func PolicyOf(run *spatev1.TrafficRun) spatev1.RunPolicy {
 	return spatev1.RunPolicy(run.Annotations[annotationPolicy])
 }

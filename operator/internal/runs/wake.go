@@ -2,7 +2,7 @@
 
 package runs
 
-// This file answers: which changes of an object wake a controller?
+// This file answers: which changes of an object trigger a reconcile?
 
 import (
 	"slices"
@@ -17,13 +17,13 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// Asked passes changes that users make: of a spec, or a deletion. A controller's own status writes trigger no
-// reconcile: an active run's counters are written up to once a second.
-func Asked() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return asks(e.ObjectOld, e.ObjectNew) }}
+// SpecChanged passes changes that users make: of a spec, or a deletion. A controller's own status writes trigger no reconcile: an
+// active run's counters are written up to once a second.
+func SpecChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return specChanged(e.ObjectOld, e.ObjectNew) }}
 }
 
-func asks(before, after client.Object) bool {
+func specChanged(before, after client.Object) bool {
 	return before.GetGeneration() != after.GetGeneration() || before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero()
 }
 
@@ -32,7 +32,7 @@ func asks(before, after client.Object) bool {
 func Steps() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*spatev1.TrafficRun), e.ObjectNew.(*spatev1.TrafficRun)
-		return asks(before, after) || before.Status.Phase != after.Status.Phase ||
+		return specChanged(before, after) || before.Status.Phase != after.Status.Phase ||
 			GeneratorOf(before) != GeneratorOf(after) ||
 			!equality.Semantic.DeepEqual(before.Status.Verdict, after.Status.Verdict) || !sameConditions(before.Status.Conditions, after.Status.Conditions)
 	}}
@@ -42,7 +42,7 @@ func Steps() predicate.Predicate {
 func Capable() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*spatev1.TrafficGenerator), e.ObjectNew.(*spatev1.TrafficGenerator)
-		return asks(before, after) || !sameConditions(before.Status.Conditions, after.Status.Conditions) ||
+		return specChanged(before, after) || !sameConditions(before.Status.Conditions, after.Status.Conditions) ||
 			!equality.Semantic.DeepEqual(before.Status.Pods, after.Status.Pods)
 	}}
 }
@@ -52,7 +52,7 @@ func Ends() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return asks(e.ObjectOld, e.ObjectNew) || e.ObjectOld.(*corev1.Pod).Status.Phase != e.ObjectNew.(*corev1.Pod).Status.Phase
+			return specChanged(e.ObjectOld, e.ObjectNew) || e.ObjectOld.(*corev1.Pod).Status.Phase != e.ObjectNew.(*corev1.Pod).Status.Phase
 		},
 	}
 }

@@ -44,7 +44,7 @@ func TestCountersOfARunWakeNobody(t *testing.T) {
 				c.after(after)
 			}
 			change := event.UpdateEvent{ObjectOld: before, ObjectNew: after}
-			if asked, steps := runs.Asked().Update(change), runs.Steps().Update(change); asked != c.asked || steps != c.steps {
+			if asked, steps := runs.SpecChanged().Update(change), runs.Steps().Update(change); asked != c.asked || steps != c.steps {
 				t.Errorf("asked %v, want %v; steps %v, want %v", asked, c.asked, steps, c.steps)
 			}
 		})

@@ -36,8 +36,8 @@ var (
 )
 
 func TestExpressionsAndStatusHaveTheSameNames(t *testing.T) {
-	asked, status := map[string]reflect.Type{}, map[string]reflect.Type{}
-	ofExpressions(t, asked, "", reflect.TypeFor[Result]())
+	candidates, status := map[string]reflect.Type{}, map[string]reflect.Type{}
+	ofExpressions(t, candidates, "", reflect.TypeFor[Result]())
 	ofStatus(status, "", reflect.TypeFor[spatev1.RunResult]())
 	onlyStatus := slices.Clone(reported)
 	for _, side := range []string{"client", "server"} {
@@ -47,13 +47,13 @@ func TestExpressionsAndStatusHaveTheSameNames(t *testing.T) {
 			}
 		}
 	}
-	if got, want := missing(asked, status), sorted(derived); !slices.Equal(got, want) {
+	if got, want := missing(candidates, status), sorted(derived); !slices.Equal(got, want) {
 		t.Errorf("only in expressions:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if got, want := missing(status, asked), sorted(onlyStatus); !slices.Equal(got, want) {
+	if got, want := missing(status, candidates), sorted(onlyStatus); !slices.Equal(got, want) {
 		t.Errorf("only in the status:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	for name, kind := range asked {
+	for name, kind := range candidates {
 		other, common := status[name]
 		isTime, wasTime := kind == reflect.TypeFor[time.Duration](), other == reflect.TypeFor[spatev1.MeasuredTime]()
 		if common && isTime != wasTime {

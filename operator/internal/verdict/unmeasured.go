@@ -44,7 +44,7 @@ var needs = func() map[string]need {
 func (t *Threshold) unmeasured(subjects Subjects) error {
 	for _, e := range ast.MatchDescendants(ast.NavigateAST(t.compiled.NativeRep()), ast.KindMatcher(ast.SelectKind)) {
 		field, of := e.AsSelect().FieldName(), e.Children()[0]
-		asked, whose := subjects.Streams, "the profile's streams"
+		candidates, owner := subjects.Streams, "the profile's streams"
 		switch name, named := keyOf(of); {
 		case typeOf(of) == "verdict.Result" && field == "flows" && len(subjects.Templates) == 0:
 			return fmt.Errorf("result.flows is not measured: no entry of spec.traffic is an application")
@@ -53,7 +53,7 @@ func (t *Threshold) unmeasured(subjects Subjects) error {
 			if !known {
 				continue // reported as a missing key
 			}
-			asked, whose = map[string]Measures{name: measures}, "stream "+name
+			candidates, owner = map[string]Measures{name: measures}, "stream "+name
 		case typeOf(of) == "verdict.Side" && named:
 			if err := subjects.untimed(field, name, of.Children()[0]); err != nil {
 				return err
@@ -62,8 +62,8 @@ func (t *Threshold) unmeasured(subjects Subjects) error {
 		case typeOf(of) != "verdict.Result" && typeOf(of) != "verdict.Stream":
 			continue
 		}
-		if need, some := needs[field]; some && !anyOf(asked, need.met) {
-			return fmt.Errorf("%s is not measured of %s: %s", field, whose, need.remedy)
+		if need, some := needs[field]; some && !anyOf(candidates, need.met) {
+			return fmt.Errorf("%s is not measured of %s: %s", field, owner, need.remedy)
 		}
 	}
 	return nil
@@ -72,16 +72,16 @@ func (t *Threshold) unmeasured(subjects Subjects) error {
 // untimed reports a time that nothing measures on this side of the templates or groups that an expression selects: one,
 // by its name, or any.
 func (s Subjects) untimed(field, side string, of ast.NavigableExpr) error {
-	asked, whose := []Sides{}, "any template"
+	candidates, owner := []Sides{}, "any template"
 	if name, named := keyOf(of); !named {
-		asked = slices.AppendSeq(slices.Collect(maps.Values(s.Templates)), maps.Values(s.Groups))
+		candidates = slices.AppendSeq(slices.Collect(maps.Values(s.Templates)), maps.Values(s.Groups))
 	} else if of.Children()[0].AsSelect().FieldName() == "groups" {
-		asked, whose = append(asked, s.Groups[name]), "group "+name
+		candidates, owner = append(candidates, s.Groups[name]), "group "+name
 	} else {
-		asked, whose = append(asked, s.Templates[name]), "template "+name
+		candidates, owner = append(candidates, s.Templates[name]), "template "+name
 	}
 	remedy := ""
-	for _, sides := range asked {
+	for _, sides := range candidates {
 		program, emulated := sides[side]
 		if !emulated {
 			continue // reported as a missing key, if no other side has it
@@ -93,7 +93,7 @@ func (s Subjects) untimed(field, side string, of ast.NavigableExpr) error {
 	if remedy == "" {
 		return nil
 	}
-	return fmt.Errorf("%s is not measured of the %s of %s: %s", field, side, whose, remedy)
+	return fmt.Errorf("%s is not measured of the %s of %s: %s", field, side, owner, remedy)
 }
 
 // keyOf returns the name in result.streams["name"] and result.streams.name.

@@ -2,7 +2,7 @@
 
 package generator
 
-// This file answers: what does a generator own beside its pods, and is it as it should be?
+// This file answers: which objects does a generator own besides its pods, and are they as specified?
 
 import (
 	"context"
@@ -24,9 +24,9 @@ import (
 	"spate.dev/operator/internal/podspec"
 )
 
-// children makes the certificate, the network policy and the monitor. It returns when the certificate is due again, and whether a name is
-// taken.
-func (r *Reconciler) children(ctx context.Context, g *spatev1.TrafficGenerator) (time.Time, *trouble, error) {
+// children creates or updates the certificate, the network policy and the pod monitor. It returns when the certificate must be renewed,
+// and whether a name is taken.
+func (r *Reconciler) children(ctx context.Context, g *spatev1.TrafficGenerator) (time.Time, *problem, error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: g.Namespace, Name: podspec.TLSSecretName(g.Name), Labels: podspec.Labels(g),
 	}}
@@ -58,7 +58,7 @@ func (r *Reconciler) children(ctx context.Context, g *spatev1.TrafficGenerator) 
 	return renew, taken, err
 }
 
-func (r *Reconciler) networkPolicy(ctx context.Context, g *spatev1.TrafficGenerator) (*trouble, error) {
+func (r *Reconciler) networkPolicy(ctx context.Context, g *spatev1.TrafficGenerator) (*problem, error) {
 	want := podspec.NetworkPolicy(g, r.OperatorNamespace)
 	if err := controllerutil.SetControllerReference(g, want, r.Client.Scheme()); err != nil {
 		return nil, err
@@ -81,9 +81,9 @@ func (r *Reconciler) networkPolicy(ctx context.Context, g *spatev1.TrafficGenera
 	return nil, r.Client.Update(ctx, have)
 }
 
-// podMonitor is made where the cluster knows the kind. It is read by a request of its own, since the kind may come
-// and go, and therefore once for each generation only.
-func (r *Reconciler) podMonitor(ctx context.Context, g *spatev1.TrafficGenerator) (*trouble, error) {
+// podMonitor creates or updates the PodMonitor if the cluster has the kind. The kind may be installed and removed at any time, so the
+// object is not cached but read once for each generation.
+func (r *Reconciler) podMonitor(ctx context.Context, g *spatev1.TrafficGenerator) (*problem, error) {
 	if !r.PodMonitors || r.monitored(g) {
 		return nil, nil
 	}
@@ -115,7 +115,7 @@ func (r *Reconciler) podMonitor(ctx context.Context, g *spatev1.TrafficGenerator
 	return nil, err
 }
 
-// newPod builds a pod and gives it its owner.
+// newPod returns a pod controlled by its generator.
 func (r *Reconciler) newPod(template podspec.Template, digest string, index, attempt int) (*corev1.Pod, error) {
 	pod := template.Pod(index, attempt)
 	pod.Labels = maps.Clone(pod.Labels)

@@ -2,7 +2,7 @@
 
 package generator
 
-// This file answers: how does a generator go?
+// This file answers: how is a generator deleted?
 
 import (
 	"context"
@@ -20,12 +20,12 @@ import (
 	"spate.dev/operator/internal/runs"
 )
 
-// drainLimit bounds each of the two waits of a deletion: for the traffic to end and its last counters to be scraped,
-// and for the pods to be gone.
+// drainLimit bounds each of the two waits of a deletion: for the traffic to end and its final counters to be scraped, and for the pods
+// to be deleted.
 const drainLimit = 30 * time.Second
 
-// drain stops traffic, lets a scrape see the last counters, deletes the pods and lets the generator go. A pod that
-// cannot be reached is not waited for: its engine stops its traffic when the kubelet ends it.
+// drain stops the traffic, waits for a scrape of the final counters, deletes the pods and removes the finalizer. It does not wait for
+// unreachable pods: their engines stop sending when the kubelet ends them.
 func (r *Reconciler) drain(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, active []spatev1.TrafficRun) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(g, Finalizer) {
 		return ctrl.Result{}, nil
@@ -40,7 +40,7 @@ func (r *Reconciler) drain(ctx context.Context, g *spatev1.TrafficGenerator, pod
 	}
 	if slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil }) {
 		if waiting := r.undrained(ctx, pods, active); waiting != "" {
-			r.Events.Eventf(g, nil, corev1.EventTypeWarning, "NotDrained", "Delete", "the pods are deleted after %s although it %s", drainLimit, waiting)
+			r.Events.Eventf(g, nil, corev1.EventTypeWarning, "NotDrained", "Delete", "the pods are deleted after %s, although the generator %s", drainLimit, waiting)
 		}
 	}
 	left := 0
@@ -63,28 +63,28 @@ func (r *Reconciler) drain(ctx context.Context, g *spatev1.TrafficGenerator, pod
 	return kstatus.Next(0, client.IgnoreNotFound(r.Client.Update(ctx, g)))
 }
 
-// undrained tells what a deletion still waits for.
+// undrained returns what a deletion still waits for.
 func (r *Reconciler) undrained(ctx context.Context, pods []*corev1.Pod, active []spatev1.TrafficRun) string {
 	if len(active) > 0 {
 		return "waits for the traffic to end"
 	}
 	waiting := ""
-	answers := r.ask(ctx, pods)
+	answers := r.query(ctx, pods)
 	for _, pod := range pods {
 		info := answers[pod.Name].info
 		if info == nil {
 			continue
 		}
-		for _, held := range info.Runs {
-			if !runs.Ended(held.State) { // a run nobody knows of any more
+		for _, run := range info.Runs {
+			if !runs.Ended(run.State) { // an orphaned run
 				waiting = "stops the traffic"
 				if c, err := r.Engines.Client(ctx, podspec.EngineOf(pod)); err == nil {
-					_, _ = c.Stop(ctx, held.RunId, "its generator is deleted")
+					_, _ = c.Stop(ctx, run.RunId, "its generator is deleted")
 				}
 			}
 		}
 		if waiting == "" && !info.FinalCountersScraped {
-			waiting = "waits for the final counters to be scraped, " + drainLimit.String() + " at most"
+			waiting = "waits for the final counters to be scraped, at most " + drainLimit.String()
 		}
 	}
 	return waiting

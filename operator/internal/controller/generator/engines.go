@@ -2,7 +2,7 @@
 
 package generator
 
-// This file answers: what do the engines themselves say?
+// This file answers: what do the engines themselves report?
 
 import (
 	"context"
@@ -19,14 +19,14 @@ import (
 	"spate.dev/operator/internal/podspec"
 )
 
-// answer is what became of asking one engine.
+// answer is the outcome of a query to one engine.
 type answer struct {
 	info *enginev1.GetInfoResponse
 	err  error
 }
 
-// ask asks the engines of all started pods at once; others, and those that are being deleted, have no answer.
-func (r *Reconciler) ask(ctx context.Context, pods []*corev1.Pod) map[string]answer {
+// query calls the engines of all started pods concurrently. Other pods, and those that are being deleted, have no answer.
+func (r *Reconciler) query(ctx context.Context, pods []*corev1.Pod) map[string]answer {
 	var (
 		mu      sync.Mutex
 		wg      sync.WaitGroup
@@ -51,22 +51,22 @@ func (r *Reconciler) ask(ctx context.Context, pods []*corev1.Pod) map[string]ans
 	return answers
 }
 
-// judge tells what is wrong with an engine by its answer, if anything.
-func judge(pod *corev1.Pod, a answer) *trouble {
+// engineProblem returns the problem that an engine's answer shows; nil if there is none.
+func engineProblem(pod *corev1.Pod, a answer) *problem {
 	if a.err != nil {
-		return &trouble{spatev1.ReasonEngineUnreachable, fmt.Sprintf("pod %s: the engine does not answer: %s", pod.Name, a.err)}
+		return &problem{spatev1.ReasonEngineUnreachable, fmt.Sprintf("pod %s: the engine does not answer: %s", pod.Name, a.err)}
 	}
 	if !engine.Compatible(a.info) {
-		return &trouble{spatev1.ReasonVersionMismatch, fmt.Sprintf(
-			"pod %s: engine %s speaks contract 1.%d, the operator 1.%d; they may differ by one: use an engine image of the operator's release",
+		return &problem{spatev1.ReasonVersionMismatch, fmt.Sprintf(
+			"pod %s: engine %s has contract version 1.%d, the operator 1.%d; they may differ by one: use an engine image of the operator's release (spec.image of the generator)",
 			pod.Name, a.info.Version, a.info.ContractMinor, engine.ContractMinor)}
 	}
 	if a.info.Problem != "" {
-		return &trouble{spatev1.ReasonEngineHangs, fmt.Sprintf("pod %s: %s; the kubelet ends the engine, then its pod is replaced", pod.Name, a.info.Problem)}
+		return &problem{spatev1.ReasonEngineHangs, fmt.Sprintf("pod %s: %s; the kubelet ends the engine, then its pod is replaced", pod.Name, a.info.Problem)}
 	}
 	for _, port := range a.info.Ports {
 		if !port.LinkUp {
-			return &trouble{spatev1.ReasonPortDown, fmt.Sprintf("pod %s: port %s (%s) has no link", pod.Name, port.Name, port.Device)}
+			return &problem{spatev1.ReasonPortDown, fmt.Sprintf("pod %s: port %s (%s) has no link", pod.Name, port.Name, port.Device)}
 		}
 	}
 	return nil

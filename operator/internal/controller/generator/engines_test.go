@@ -17,12 +17,12 @@ import (
 func TestAnEngineWhoseWorkerHangsIsNotReady(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "g-0"}}
 	info := &enginev1.GetInfoResponse{ContractMinor: engine.ContractMinor}
-	if wrong := judge(pod, answer{info: info}); wrong != nil {
-		t.Fatalf("%+v", wrong)
+	if found := engineProblem(pod, answer{info: info}); found != nil {
+		t.Fatalf("%+v", found)
 	}
 	info.Problem = "worker 1 has not passed its loop for 10 s"
-	wrong := judge(pod, answer{info: info})
-	if wrong == nil || wrong.reason != spatev1.ReasonEngineHangs || !strings.HasPrefix(wrong.message, "pod g-0: worker 1 has not passed its loop for 10 s") {
-		t.Errorf("%+v", wrong)
+	found := engineProblem(pod, answer{info: info})
+	if found == nil || found.reason != spatev1.ReasonEngineHangs || !strings.HasPrefix(found.message, "pod g-0: worker 1 has not passed its loop for 10 s") {
+		t.Errorf("%+v", found)
 	}
 }

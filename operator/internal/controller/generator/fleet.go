@@ -2,7 +2,7 @@
 
 package generator
 
-// This file answers: given the pods there are, which are to be made and which are to go?
+// This file answers: given the existing pods, which must be created and which deleted?
 
 import (
 	"fmt"
@@ -16,37 +16,37 @@ import (
 )
 
 const (
-	// attempts a pod gets before the generator is stalled. A node that refuses a pod (its CPUs' or devices' topology)
-	// would refuse it for ever.
+	// attempts is how often a pod is created before the generator is stalled. A node that refuses a pod (by the topology of its CPUs
+	// or devices) would refuse it indefinitely.
 	attempts = 3
-	// retryPause grows with each attempt.
+	// retryPause is multiplied by the number of the attempt.
 	retryPause = 5 * time.Second
 	// provenAfter is how long an engine must have run for its end not to count as a failed attempt.
 	provenAfter = 10 * time.Minute
 )
 
-// fleet is what becomes of a generator's pods.
+// fleet is what to do with a generator's pods.
 type fleet struct {
 	generator string
-	names     map[string]bool // of all pods there are
+	names     map[string]bool // of all existing pods
 
-	// live pods by index; nil where there is none.
+	// live pods by index; nil if there is none.
 	live []*corev1.Pod
-	// create has the attempt's number by index of the pod to make.
+	// create maps the index of a pod to create to the number of the attempt.
 	create map[int]int
-	// remove these pods.
+	// remove are the pods to delete.
 	remove []*corev1.Pod
-	// outdated live pods wait for the generator to be idle.
+	// outdated is the number of live pods that are replaced when the generator is idle.
 	outdated int
-	// exhausted says why no more attempts are made for an index.
-	exhausted *trouble
+	// exhausted is why no more attempts are made for an index.
+	exhausted *problem
 	// failed is the latest failure of an index that waits for its next attempt.
-	failed *trouble
+	failed *problem
 	// again is when the next attempt is due.
 	again time.Duration
 }
 
-// decide about the pods of a generator. Pods are replaced only when nothing runs on it.
+// decide returns what to do with the pods of a generator. Pods are replaced only when no run uses it.
 func decide(generator string, pods []*corev1.Pod, replicas int, template string, idle bool, now time.Time) fleet {
 	f := fleet{generator: generator, names: map[string]bool{}, live: make([]*corev1.Pod, replicas), create: map[int]int{}}
 	ends := make([][]*corev1.Pod, replicas)
@@ -56,7 +56,7 @@ func decide(generator string, pods []*corev1.Pod, replicas int, template string,
 		index, err := strconv.Atoi(pod.Labels[podspec.LabelIndex])
 		if pod.DeletionTimestamp != nil {
 			if err == nil && index < replicas {
-				taken[index] = true // its device and its name are not free yet
+				taken[index] = true // its device and name are still in use
 			}
 			continue
 		}
@@ -82,7 +82,7 @@ func decide(generator string, pods []*corev1.Pod, replicas int, template string,
 		switch {
 		case f.live[index] == nil && !taken[index]:
 			f.attempt(index, ends[index], now)
-		case len(ends[index]) > 0: // an attempt is under way
+		case len(ends[index]) > 0: // another attempt is in progress
 			last := failure(slices.MaxFunc(ends[index], byEnd))
 			f.failed = &last
 		}
@@ -92,11 +92,11 @@ func decide(generator string, pods []*corev1.Pod, replicas int, template string,
 
 func byEnd(a, b *corev1.Pod) int { return endedAt(a).Compare(endedAt(b)) }
 
-// attempt decides whether a pod is made for an index whose earlier ones have ended.
+// attempt decides whether a pod is created for an index whose earlier pods have ended.
 func (f *fleet) attempt(index int, ends []*corev1.Pod, now time.Time) {
 	slices.SortFunc(ends, byEnd)
 	for i := len(ends) - 1; i >= 0; i-- {
-		if lifetime(ends[i]) >= provenAfter { // it worked for long: begin to count anew
+		if lifetime(ends[i]) >= provenAfter { // it worked long enough: restart the count
 			f.remove = append(f.remove, ends[:i+1]...)
 			ends = ends[i+1:]
 			break
@@ -105,7 +105,7 @@ func (f *fleet) attempt(index int, ends []*corev1.Pod, now time.Time) {
 	if len(ends) > 0 {
 		last := failure(ends[len(ends)-1])
 		if len(ends) >= attempts {
-			last.message = fmt.Sprintf("%s (%d attempts; delete the failed pods or change the spec to have it tried again)", last.message, len(ends))
+			last.message = fmt.Sprintf("%s (%d attempts; delete the failed pods or change the spec to retry)", last.message, len(ends))
 			f.exhausted = &last
 			return
 		}

@@ -81,7 +81,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// The last lines of a log do not tell that the kernel ended it.
+// The last lines of a log do not show that the kernel killed the engine.
 func TestAnEngineThatTookTooMuchMemoryIsReported(t *testing.T) {
 	killed := pod("g-0", "0", "t", corev1.PodFailed, func(p *corev1.Pod) {
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{

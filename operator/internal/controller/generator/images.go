@@ -2,8 +2,8 @@
 
 package generator
 
-// This file answers: which images may engine pods run? They run as root with access to networks and devices, so that whoever may write a
-// generator does not choose what they run.
+// This file answers: which images may engine pods run? They run as root with access to networks and devices, so a user who may write
+// generators must not choose the image freely.
 
 import (
 	"fmt"
@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// Images that engine pods may run.
+// Images are the images that engine pods may run.
 type Images struct {
-	// Own runs where a generator names none.
+	// Own is the default.
 	Own string
-	// others are whole references, or beginnings that end in *.
+	// others are complete references, or prefixes that end in *.
 	others []string
 }
 
-// ParseImages reads a list with commas between its items.
+// ParseImages parses a comma-separated list.
 func ParseImages(own, list string) (Images, error) {
 	images := Images{Own: own}
 	for item := range strings.SplitSeq(list, ",") {
@@ -27,7 +27,7 @@ func ParseImages(own, list string) (Images, error) {
 		switch begin := strings.TrimSuffix(item, "*"); {
 		case item == "":
 		case begin == "" || strings.Contains(begin, "*"):
-			return images, fmt.Errorf("%q: must be an image's reference, or the beginning of one followed by *", item)
+			return images, fmt.Errorf("%q: must be an image reference, or a prefix of one followed by *", item)
 		default:
 			images.others = append(images.others, item)
 		}
@@ -35,7 +35,7 @@ func ParseImages(own, list string) (Images, error) {
 	return images, nil
 }
 
-// allow tells whether engine pods may run an image.
+// allow reports whether engine pods may run an image.
 func (i Images) allow(image string) bool {
 	return image == i.Own || slices.ContainsFunc(i.others, func(item string) bool {
 		begin, pattern := strings.CutSuffix(item, "*")
@@ -43,7 +43,7 @@ func (i Images) allow(image string) bool {
 	})
 }
 
-// refusal of an image, with the remedy.
+// refusal is the message for an image that is not allowed, with the remedy.
 func (i Images) refusal(image string) string {
 	return fmt.Sprintf("spec.image: %q is not among the engine images that the operator allows: remove the field to run %s, "+
 		"or have the image added to the operator's --engine-images (the chart's engine.allowedImages)", image, i.Own)

@@ -2,7 +2,7 @@
 
 package generator
 
-// This file answers: do the networks exist that the ports attach to, and which devices do they ask for?
+// This file answers: do the networks exist that the ports attach to, and which device resources do they need?
 
 import (
 	"context"
@@ -23,8 +23,8 @@ var attachmentKind = schema.GroupVersionKind{Group: "k8s.cni.cncf.io", Version: 
 // resourceAnnotation on a NetworkAttachmentDefinition names a device plugin's resource.
 const resourceAnnotation = "k8s.v1.cni.cncf.io/resourceName"
 
-// attachments looks the ports' networks up. A network that is not there is told before any pod is made.
-func (r *Reconciler) attachments(ctx context.Context, g *spatev1.TrafficGenerator) (podspec.Attachments, *trouble, error) {
+// attachments gets the ports' networks. A missing network is reported before any pod is created.
+func (r *Reconciler) attachments(ctx context.Context, g *spatev1.TrafficGenerator) (podspec.Attachments, *problem, error) {
 	found := podspec.Attachments{Resources: map[string]string{}}
 	for i, port := range g.Spec.Ports {
 		n := port.Attachment.Network
@@ -37,9 +37,9 @@ func (r *Reconciler) attachments(ctx context.Context, g *spatev1.TrafficGenerato
 		key := client.ObjectKey{Namespace: podspec.NetworkNamespace(g, n), Name: string(n.Name)}
 		switch err := r.Client.Get(ctx, key, definition); {
 		case meta.IsNoMatchError(err):
-			return found, &trouble{spatev1.ReasonNetworkNotFound, field + ": the cluster has no NetworkAttachmentDefinitions; install Multus"}, nil
+			return found, &problem{spatev1.ReasonNetworkNotFound, field + ": the cluster has no NetworkAttachmentDefinitions; install Multus"}, nil
 		case apierrors.IsNotFound(err):
-			return found, &trouble{spatev1.ReasonNetworkNotFound, fmt.Sprintf("%s: NetworkAttachmentDefinition %q does not exist in namespace %s", field, n.Name, key.Namespace)}, nil
+			return found, &problem{spatev1.ReasonNetworkNotFound, fmt.Sprintf("%s: NetworkAttachmentDefinition %q does not exist in namespace %s", field, n.Name, key.Namespace)}, nil
 		case err != nil:
 			return found, nil, fmt.Errorf("%s: %w", field, err)
 		}

@@ -2,7 +2,7 @@
 
 package generator
 
-// This file answers: do engines hold runs that nobody follows any more, and how do those end?
+// This file answers: do engines have runs without an active TrafficRun, and how are those ended?
 
 import (
 	"context"
@@ -20,62 +20,63 @@ import (
 	"spate.dev/operator/internal/runs"
 )
 
-// unscrapedLimit is how long the counters of a run that has ended, and whose TrafficRun is gone, wait for a last scrape.
+// unscrapedLimit is how long the counters of a run that has ended, and whose TrafficRun no longer exists, wait for a last scrape.
 const unscrapedLimit = 30 * time.Second
 
-// orphan is a run that an engine holds though its TrafficRun has ended or is gone: the engine could not be reached when it was stopped.
+// orphan is a run on an engine whose TrafficRun has ended or no longer exists: the engine was unreachable when the run was to be
+// stopped.
 type orphan struct {
 	pod   *corev1.Pod
 	state enginev1.RunState
 	id    string
-	// gone is true when there is no TrafficRun any more.
+	// gone is true if the TrafficRun no longer exists.
 	gone bool
 }
 
 func (o orphan) message() string {
 	why := "has ended"
 	if o.gone {
-		why = "does not exist any more"
+		why = "no longer exists"
 	}
 	return fmt.Sprintf("pod %s: the engine still executes run %s, whose TrafficRun %s", o.pod.Name, o.id, why)
 }
 
-// heard is what engines said.
-type heard struct {
+// engineReports are the answers of a generator's engines.
+type engineReports struct {
 	answers map[string]answer
 	// orphaned are the runs that are being stopped.
-	orphaned []trouble
-	// unscraped are runs left that have ended, whose counters wait for their last scrape.
+	orphaned []problem
+	// unscraped is true if ended runs wait for the last scrape of their counters.
 	unscraped bool
 }
 
-// attend asks the engines of all pods, and stops what nobody follows on any of them.
-func (r *Reconciler) attend(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod) (heard, error) {
-	answers := r.ask(ctx, pods)
+// queryEngines queries the engines of all pods, and stops orphaned runs on them.
+func (r *Reconciler) queryEngines(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod) (engineReports, error) {
+	answers := r.query(ctx, pods)
 	orphans, err := r.orphans(ctx, g, pods, answers)
 	if err != nil {
-		return heard{}, err
+		return engineReports{}, err
 	}
 	orphaned, unscraped := r.dismiss(ctx, g, orphans, answers)
-	return heard{answers, orphaned, unscraped}, nil
+	return engineReports{answers, orphaned, unscraped}, nil
 }
 
-// orphans finds them in the engines' answers. The runs are looked up after the engines have answered: the cache has a run before any
-// engine hears of it.
+// orphans finds the orphaned runs in the engines' answers. TrafficRuns are listed after the engines have answered: the cache has a run
+// before any engine receives it.
 func (r *Reconciler) orphans(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, answers map[string]answer) ([]orphan, error) {
 	var found []orphan
-	var known map[string]bool // whether they have ended, by ID
+	var known map[string]bool // by ID: whether they have ended
 	for _, pod := range pods {
-		for _, held := range answers[pod.Name].info.GetRuns() {
+		for _, run := range answers[pod.Name].info.GetRuns() {
 			if known == nil {
 				var err error
 				if known, err = r.runsOn(ctx, g); err != nil {
 					return nil, err
 				}
 			}
-			ended, has := known[held.RunId]
-			if !has || ended && !runs.Ended(held.State) {
-				found = append(found, orphan{pod, held.State, held.RunId, !has})
+			ended, has := known[run.RunId]
+			if !has || ended && !runs.Ended(run.State) {
+				found = append(found, orphan{pod, run.State, run.RunId, !has})
 			}
 		}
 	}
@@ -91,7 +92,7 @@ func (r *Reconciler) orphans(ctx context.Context, g *spatev1.TrafficGenerator, p
 	return slices.DeleteFunc(found, func(o orphan) bool { return o.gone && there[o.id] }), nil
 }
 
-// runsOn a generator, by id, and whether they have ended.
+// runsOn returns whether the runs of a generator have ended, by ID.
 func (r *Reconciler) runsOn(ctx context.Context, g *spatev1.TrafficGenerator) (map[string]bool, error) {
 	all, err := runs.On(ctx, r.Client, g)
 	ended := map[string]bool{}
@@ -103,8 +104,8 @@ func (r *Reconciler) runsOn(ctx context.Context, g *spatev1.TrafficGenerator) (m
 	return ended, err
 }
 
-// exists is true if the API server has a run of that ID now, in any namespace: one that the cache has not may be another operator's, which
-// has just become the leader.
+// exists reports whether the API server has a run of that ID now, in any namespace: one that is not in the cache may have been started
+// by another operator, which has just become the leader.
 func (r *Reconciler) exists(ctx context.Context, id string) (bool, error) {
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(spatev1.GroupVersion.WithKind("TrafficRunList"))
@@ -114,9 +115,9 @@ func (r *Reconciler) exists(ctx context.Context, id string) (bool, error) {
 	}), err
 }
 
-// dismiss stops the orphans, makes engines forget those that no TrafficRun stands for, and returns what the generator waits for: while
-// one of them may send, no other run is to be measured on top of it. Of those that have ended some may wait for their last scrape.
-func (r *Reconciler) dismiss(ctx context.Context, g *spatev1.TrafficGenerator, orphans []orphan, answers map[string]answer) (waiting []trouble, unscraped bool) {
+// dismiss stops the orphans, removes ended ones from their engines, and returns what the generator waits for: while an orphan may send,
+// no other run can be measured. Ended orphans may wait for their last scrape.
+func (r *Reconciler) dismiss(ctx context.Context, g *spatev1.TrafficGenerator, orphans []orphan, answers map[string]answer) (waiting []problem, unscraped bool) {
 	seen := map[string]time.Time{}
 	for _, o := range orphans {
 		c, err := r.Engines.Client(ctx, podspec.EngineOf(o.pod))
@@ -132,12 +133,12 @@ func (r *Reconciler) dismiss(ctx context.Context, g *spatev1.TrafficGenerator, o
 		case o.state == enginev1.RunState_RUN_STATE_PREPARED:
 			err = c.Remove(ctx, o.id) // nothing was sent
 		case o.state != enginev1.RunState_RUN_STATE_DRAINING:
-			if _, err = c.Stop(ctx, o.id, "nobody follows the run any more"); err == nil {
+			if _, err = c.Stop(ctx, o.id, "the run has no active TrafficRun"); err == nil {
 				r.Events.Eventf(g, o.pod, corev1.EventTypeWarning, spatev1.ReasonOrphanedRun, "Stop", "%s: stopped", o.message())
 			}
 		}
 		if !runs.Ended(o.state) || err != nil {
-			t := trouble{spatev1.ReasonOrphanedRun, o.message() + "; it is being stopped"}
+			t := problem{spatev1.ReasonOrphanedRun, o.message() + "; it is being stopped"}
 			if err != nil {
 				t.message = fmt.Sprintf("%s, and cannot be stopped: %v", o.message(), err)
 			}

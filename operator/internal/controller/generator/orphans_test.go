@@ -19,7 +19,7 @@ import (
 	"spate.dev/operator/internal/runs/runstest"
 )
 
-// server has one run, and notes by which name it is asked.
+// server has one run, and records the names it is queried for.
 type server struct {
 	client.Reader
 	has   *spatev1.TrafficRun

@@ -2,7 +2,7 @@
 
 package generator
 
-// This file answers: which of the workers may a generator have?
+// This file answers: how are the workers shared between generators?
 
 import (
 	"context"
@@ -15,27 +15,27 @@ import (
 	"spate.dev/operator/internal/controller/turn"
 )
 
-// workers deal with generators at a time. They mostly wait for engines: for seconds, where one is frozen or cut off. A namespace never has
-// all of them.
+// workers is the number of concurrent reconciles. They mostly wait for engines: for seconds if an engine is frozen or unreachable. The
+// limits per namespace keep one namespace from using all of them.
 const (
-	workers            = 16
-	perNamespace       = 4
-	silentPerNamespace = 2
-	// mostSilent are the places of all namespaces together whose engines do not answer.
-	mostSilent = workers / 2
+	workers                 = 16
+	perNamespace            = 4
+	unreachablePerNamespace = 2
+	// maxUnreachable is the limit over all namespaces for generators whose engines do not answer.
+	maxUnreachable = workers / 2
 )
 
-// share the workers out; who finds no place is called by the controller's queue.
+// share sets the limits. A generator that is refused a place is queued again when one is free.
 func (r *Reconciler) share(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	r.answering.Each, r.silent.Each, r.silent.Most = perNamespace, silentPerNamespace, mostSilent
-	r.answering.Call, r.silent.Call = queue.Add, queue.Add
+	r.answering.Each, r.unreachable.Each, r.unreachable.Max = perNamespace, unreachablePerNamespace, maxUnreachable
+	r.answering.Call, r.unreachable.Call = queue.Add, queue.Add
 	return nil
 }
 
-// place is the share that a generator has its worker from.
+// place is the share of the workers that a generator uses.
 func (r *Reconciler) place(g *spatev1.TrafficGenerator) *turn.Share {
-	if kstatus.Silent(g.Status.Conditions) {
-		return &r.silent
+	if kstatus.Unreachable(g.Status.Conditions) {
+		return &r.unreachable
 	}
 	return &r.answering
 }

@@ -25,7 +25,7 @@ import (
 	"spate.dev/operator/internal/controller/kstatus"
 )
 
-// called notes which requests a controller's queue is given.
+// called records which requests are added to a controller's queue.
 type called struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 	requests chan reconcile.Request
@@ -33,9 +33,9 @@ type called struct {
 
 func (c called) Add(r reconcile.Request) { c.requests <- r }
 
-// Engines of some did not answer the last time; those of the others stand still now.
+// Some generators' engines did not answer the last time; those of the others hang now.
 func TestGeneratorsOfANamespaceThatTakeLongHoldUpNoOther(t *testing.T) {
-	const many, places = 3 * workers, perNamespace + silentPerNamespace
+	const many, places = 3 * workers, perNamespace + unreachablePerNamespace
 	if places >= workers {
 		t.Fatalf("a namespace may have %d of %d workers", places, workers)
 	}
@@ -107,7 +107,7 @@ func TestGeneratorsOfANamespaceThatTakeLongHoldUpNoOther(t *testing.T) {
 	close(release)
 	for range places {
 		select {
-		case <-queue.requests: // who leaves calls another
+		case <-queue.requests: // a generator that leaves queues another
 		case <-within:
 			t.Fatal("nobody is called when places are free")
 		}

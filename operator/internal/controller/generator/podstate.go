@@ -2,7 +2,7 @@
 
 package generator
 
-// This file answers: what does Kubernetes say about an engine pod, and what does that mean?
+// This file answers: what does Kubernetes report about an engine pod, and what does that mean?
 
 import (
 	"fmt"
@@ -15,12 +15,12 @@ import (
 	"spate.dev/operator/internal/podspec"
 )
 
-// trouble is why a pod cannot work (yet).
-type trouble struct {
+// problem is why a pod cannot work (yet).
+type problem struct {
 	reason, message string
 }
 
-// started tells whether the pod's engine runs as far as Kubernetes knows.
+// started reports whether the pod's engine runs as far as Kubernetes knows.
 func started(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP == "" {
 		return false
@@ -33,19 +33,19 @@ func started(pod *corev1.Pod) bool {
 	return true
 }
 
-// ended tells whether the pod will never run again.
+// ended reports whether the pod will never run again.
 func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
-// diagnose tells what keeps a pod that is not started from being so.
-func diagnose(pod *corev1.Pod) trouble {
+// diagnose returns why a pod has not started.
+func diagnose(pod *corev1.Pod) problem {
 	if ended(pod) {
 		return failure(pod)
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-			return trouble{spatev1.ReasonUnschedulable, fmt.Sprintf("pod %s: %s", pod.Name, c.Message)}
+			return problem{spatev1.ReasonUnschedulable, fmt.Sprintf("pod %s: %s", pod.Name, c.Message)}
 		}
 	}
 	for _, c := range pod.Status.ContainerStatuses {
@@ -54,29 +54,29 @@ func diagnose(pod *corev1.Pod) trouble {
 			if strings.Contains(w.Reason, "Image") {
 				reason = spatev1.ReasonImagePullFailed
 			}
-			return trouble{reason, fmt.Sprintf("pod %s: %s: %s", pod.Name, w.Reason, w.Message)}
+			return problem{reason, fmt.Sprintf("pod %s: %s: %s", pod.Name, w.Reason, w.Message)}
 		}
 	}
 	where := "waits for a node"
 	if pod.Spec.NodeName != "" {
 		where = "is being started on node " + pod.Spec.NodeName
 	}
-	return trouble{spatev1.ReasonPodsPending, fmt.Sprintf("pod %s %s", pod.Name, where)}
+	return problem{spatev1.ReasonPodsPending, fmt.Sprintf("pod %s %s", pod.Name, where)}
 }
 
-// failure tells why a pod has ended: the node's refusal, or the engine's last words.
-func failure(pod *corev1.Pod) trouble {
+// failure returns why a pod has ended: the node's refusal, or the last lines of the engine's log.
+func failure(pod *corev1.Pod) problem {
 	if how, end := podspec.EndOf(pod); end != nil {
 		said := strings.TrimSpace(end.Message)
 		if said == "" {
 			said = end.Reason
 		}
-		return trouble{spatev1.ReasonPodFailed, fmt.Sprintf("pod %s ended with %s: %s", pod.Name, how, lastLines(said, 3))}
+		return problem{spatev1.ReasonPodFailed, fmt.Sprintf("pod %s ended with %s: %s", pod.Name, how, lastLines(said, 3))}
 	}
 	if pod.Status.Reason != "" { // TopologyAffinityError, UnexpectedAdmissionError, OutOfcpu, Evicted, NodeLost
-		return trouble{spatev1.ReasonAdmissionFailed, fmt.Sprintf("pod %s: %s: %s", pod.Name, pod.Status.Reason, pod.Status.Message)}
+		return problem{spatev1.ReasonAdmissionFailed, fmt.Sprintf("pod %s: %s: %s", pod.Name, pod.Status.Reason, pod.Status.Message)}
 	}
-	return trouble{spatev1.ReasonPodFailed, fmt.Sprintf("pod %s ended: %s", pod.Name, pod.Status.Message)}
+	return problem{spatev1.ReasonPodFailed, fmt.Sprintf("pod %s ended: %s", pod.Name, pod.Status.Message)}
 }
 
 func lastLines(text string, n int) string {
@@ -95,7 +95,7 @@ func lifetime(pod *corev1.Pod) time.Duration {
 	return 0
 }
 
-// endedAt is when a pod ended, as well as Kubernetes tells.
+// endedAt is when a pod ended, as far as Kubernetes reports it.
 func endedAt(pod *corev1.Pod) time.Time {
 	if _, end := podspec.EndOf(pod); end != nil && !end.FinishedAt.IsZero() {
 		return end.FinishedAt.Time

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package generator keeps the engine pods of TrafficGenerators.
+// Package generator reconciles the engine pods of TrafficGenerators.
 package generator
 
-// This file answers: in which order is a generator brought to what it should be, and what wakes it up?
+// This file answers: in which order is a generator reconciled, and what triggers that?
 
 import (
 	"context"
@@ -42,22 +42,22 @@ import (
 	"spate.dev/operator/internal/runs/admission"
 )
 
-// Finalizer lets a generator stop its traffic and have its last counters scraped before its pods go.
+// Finalizer lets a generator stop its traffic and have its final counters scraped before its pods are deleted.
 const Finalizer = "spate.dev/drain"
 
 const (
-	// soon is when a generator that is not ready is looked at again; events of its pods come at once.
+	// soon is the interval at which a generator that is not ready is reconciled, besides events of its pods.
 	soon = time.Second
-	// watchful is how often the engines of a ready generator are asked for the state of their ports.
-	watchful = 10 * time.Second
-	// refusedPause is the time between attempts to make a pod that the API server refuses.
+	// readyInterval is the interval at which the engines of a ready generator are queried for the state of their ports.
+	readyInterval = 10 * time.Second
+	// refusedPause is the time between attempts to create a pod that the API server refuses.
 	refusedPause = 5 * time.Second
 )
 
-// Reconciler keeps generators.
+// Reconciler reconciles generators.
 type Reconciler struct {
 	Client client.Client
-	// Live reads past the cache: events, which are not worth keeping.
+	// Live reads events and objects of others, which are not cached.
 	Live         client.Reader
 	Events       events.EventRecorder
 	Engines      *engine.Pool
@@ -67,15 +67,15 @@ type Reconciler struct {
 	// Images that engine pods may run.
 	Images     Images
 	PullPolicy corev1.PullPolicy
-	// PodMonitors are made if the cluster knows them.
+	// PodMonitors are created if the cluster has the kind.
 	PodMonitors bool
 
-	// Of the workers: for generators whose engines answer, and for those whose engines do not.
-	answering, silent turn.Share
+	// Shares of the workers: for generators whose engines answer, and for those whose engines do not.
+	answering, unreachable turn.Share
 
 	mu       sync.Mutex
 	monitors map[types.UID]int64
-	// unscraped are runs that have ended and whose TrafficRun is gone, by generator: since when.
+	// unscraped has, by generator, since when ended runs without a TrafficRun wait for a scrape.
 	unscraped map[types.UID]map[string]time.Time
 }
 
@@ -90,12 +90,12 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=monitoring.coreos.com,resources=podmonitors,verbs=get;create;update
 // +kubebuilder:rbac:groups=k8s.cni.cncf.io,resources=network-attachment-definitions,verbs=get
 
-// SetupWithManager registers the reconciler and what wakes it.
+// SetupWithManager registers the reconciler and its watches.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.monitors, r.unscraped = map[types.UID]int64{}, map[types.UID]map[string]time.Time{}
 	changed := builder.WithPredicates(predicate.ResourceVersionChangedPredicate{}) // by users or the kubelet; not by a new list of the cache
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&spatev1.TrafficGenerator{}, builder.WithPredicates(runs.Asked())).
+		For(&spatev1.TrafficGenerator{}, builder.WithPredicates(runs.SpecChanged())).
 		Owns(&corev1.Pod{}, changed).
 		Owns(&corev1.Secret{}, changed).
 		Owns(&networkingv1.NetworkPolicy{}, changed).
@@ -103,8 +103,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(source.Func(r.share)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
-			// However often it fails, its engines are looked at as often as those of a ready one.
-			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, watchful),
+			// A failing generator is reconciled at least as often as a ready one.
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, readyInterval),
 		}).
 		Complete(r)
 }
@@ -117,17 +117,17 @@ func ofRun(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }
 
-// Reconcile brings one generator closer to what it should be.
+// Reconcile reconciles one generator.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	g := &spatev1.TrafficGenerator{}
 	if err := r.Client.Get(ctx, request.NamespacedName, g); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	leave, ok := r.place(g).Take(request)
+	release, ok := r.place(g).Take(request)
 	if !ok {
-		return ctrl.Result{RequeueAfter: soon}, nil // it is called before
+		return ctrl.Result{RequeueAfter: soon}, nil // usually queued earlier, when a place is free
 	}
-	defer leave()
+	defer release()
 	pods, err := r.pods(ctx, g)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -143,7 +143,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return kstatus.Next(time.Millisecond, client.IgnoreNotFound(r.Client.Update(ctx, g)))
 	}
 	before := g.DeepCopy()
-	again, err := r.keep(ctx, g, pods, active)
+	again, err := r.reconcile(ctx, g, pods, active)
 	r.announce(before, g)
 	if patchErr := kstatus.Patch(ctx, r.Client, g, before); err == nil {
 		err = patchErr
@@ -151,7 +151,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return kstatus.Next(again, err)
 }
 
-// pods of this very generator; those of one deleted before under the same name are not its own.
+// pods returns the pods that this generator controls, not those of a deleted one with the same name.
 func (r *Reconciler) pods(ctx context.Context, g *spatev1.TrafficGenerator) ([]*corev1.Pod, error) {
 	var list corev1.PodList
 	err := r.Client.List(ctx, &list, client.InNamespace(g.Namespace), client.MatchingLabels{podspec.LabelGenerator: g.Name})
@@ -164,26 +164,26 @@ func (r *Reconciler) pods(ctx context.Context, g *spatev1.TrafficGenerator) ([]*
 	return own, err
 }
 
-// keep makes and removes pods, and works the status out. It returns when to look again.
-func (r *Reconciler) keep(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, active []spatev1.TrafficRun) (time.Duration, error) {
+// reconcile creates and deletes pods, and updates the status. It returns when to reconcile again.
+func (r *Reconciler) reconcile(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, active []spatev1.TrafficRun) (time.Duration, error) {
 	g.Status.ObservedGeneration = g.Generation
 	g.Status.Selector = labels.SelectorFromSet(podspec.Labels(g)).String()
-	var attached *podspec.Attachments // nil while they are not known
+	var attached *podspec.Attachments // nil while they are unknown
 	defer func() { measurementReady(g, attached) }()
 	g.Status.Runs = runs.Names(active)
-	heard, err := r.attend(ctx, g, pods) // first: whatever else is wrong, nothing sends that nobody follows
+	reports, err := r.queryEngines(ctx, g, pods) // first: orphaned runs are stopped even if the generator has other problems
 	if err != nil {
 		return 0, err
 	}
 	if problems := plan.CheckGenerator(&g.Spec); len(problems) > 0 {
 		kstatus.Stalled(&g.Status.Conditions, g.Generation, problems.Reason(), problems.Message())
-		return watchful, nil
+		return readyInterval, nil
 	}
 	if g.Spec.Suspend {
-		return r.suspend(ctx, g, pods, active, heard)
+		return r.suspend(ctx, g, pods, active, reports)
 	}
 	if image := r.image(g); !r.Images.allow(image) {
-		again, err := r.free(ctx, g, pods, active, heard)
+		again, err := r.free(ctx, g, pods, active, reports)
 		kstatus.Stalled(&g.Status.Conditions, g.Generation, spatev1.ReasonNotAllowed, r.Images.refusal(image))
 		return again, err
 	}
@@ -192,7 +192,7 @@ func (r *Reconciler) keep(ctx context.Context, g *spatev1.TrafficGenerator, pods
 		return 0, err
 	}
 	if taken != nil {
-		return r.nameTaken(ctx, g, pods, heard, taken), nil
+		return r.nameTaken(ctx, g, pods, reports, taken), nil
 	}
 	networks, missing, err := r.attachments(ctx, g)
 	if err != nil {
@@ -202,7 +202,7 @@ func (r *Reconciler) keep(ctx context.Context, g *spatev1.TrafficGenerator, pods
 		attached = &networks
 	}
 	if missing != nil && len(active) == 0 {
-		r.report(ctx, g, pods, make([]*corev1.Pod, g.Spec.Replicas), heard)
+		r.report(ctx, g, pods, make([]*corev1.Pod, g.Spec.Replicas), reports)
 		kstatus.Progressing(&g.Status.Conditions, g.Generation, missing.reason, missing.message)
 		return 2 * soon, nil
 	}
@@ -213,7 +213,7 @@ func (r *Reconciler) keep(ctx context.Context, g *spatev1.TrafficGenerator, pods
 	}
 	f := decide(g.Name, pods, int(g.Spec.Replicas), digest, len(active) == 0, time.Now())
 	if missing != nil {
-		f.create, f.remove = nil, nil // do no harm to what runs
+		f.create, f.remove = nil, nil // do not disturb active runs
 	}
 	for _, pod := range f.remove {
 		if err := r.Client.Delete(ctx, pod); client.IgnoreNotFound(err) != nil {
@@ -232,22 +232,22 @@ func (r *Reconciler) keep(ctx context.Context, g *spatev1.TrafficGenerator, pods
 				return 0, liveErr
 			}
 			if taken != nil {
-				return r.nameTaken(ctx, g, pods, heard, taken), nil
+				return r.nameTaken(ctx, g, pods, reports, taken), nil
 			}
 		}
 		if apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			return 0, err
-		} else if err != nil { // a quota, a policy of pod security
-			r.report(ctx, g, pods, f.live, heard)
+		} else if err != nil { // such as a quota, or Pod Security admission
+			r.report(ctx, g, pods, f.live, reports)
 			kstatus.Progressing(&g.Status.Conditions, g.Generation, spatev1.ReasonAdmissionFailed, err.Error())
 			return refusedPause, nil
 		}
-		r.Events.Eventf(g, pod, corev1.EventTypeNormal, "PodCreated", "Create", "made pod %s", pod.Name)
+		r.Events.Eventf(g, pod, corev1.EventTypeNormal, "PodCreated", "Create", "created pod %s", pod.Name)
 		f.live[index] = pod
 	}
-	troubles := r.report(ctx, g, pods, f.live, heard)
-	again := r.settle(ctx, g, f, troubles)
-	if heard.unscraped {
+	problems := r.report(ctx, g, pods, f.live, reports)
+	again := r.settle(ctx, g, f, problems)
+	if reports.unscraped {
 		again = min(again, soon)
 	}
 	if until := time.Until(renew); until < again {
@@ -263,9 +263,9 @@ func (r *Reconciler) image(g *spatev1.TrafficGenerator) string {
 	return r.Images.Own
 }
 
-// suspend frees the pods once nothing runs on them; runs end by themselves when their generator is suspended.
-func (r *Reconciler) suspend(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, active []spatev1.TrafficRun, heard heard) (time.Duration, error) {
-	again, err := r.free(ctx, g, pods, active, heard)
+// suspend deletes the pods once no run uses them; runs end when their generator is suspended.
+func (r *Reconciler) suspend(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, active []spatev1.TrafficRun, reports engineReports) (time.Duration, error) {
+	again, err := r.free(ctx, g, pods, active, reports)
 	if err != nil {
 		return again, err
 	}
@@ -273,13 +273,13 @@ func (r *Reconciler) suspend(ctx context.Context, g *spatev1.TrafficGenerator, p
 		kstatus.Progressing(&g.Status.Conditions, g.Generation, spatev1.ReasonSuspended, fmt.Sprintf("waits for %d runs to end", len(active)))
 		return again, nil
 	}
-	kstatus.Idle(&g.Status.Conditions, g.Generation, spatev1.ReasonSuspended, "spec.suspend is true: the pods are freed")
+	kstatus.Idle(&g.Status.Conditions, g.Generation, spatev1.ReasonSuspended, "spec.suspend is true: the pods are deleted")
 	return again, nil
 }
 
-// free removes the pods once nothing runs on them.
-func (r *Reconciler) free(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, active []spatev1.TrafficRun, heard heard) (time.Duration, error) {
-	r.report(ctx, g, pods, nil, heard)
+// free deletes the pods once no run uses them.
+func (r *Reconciler) free(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, active []spatev1.TrafficRun, reports engineReports) (time.Duration, error) {
+	r.report(ctx, g, pods, nil, reports)
 	if len(active) > 0 {
 		return soon, nil
 	}
@@ -305,8 +305,8 @@ func (r *Reconciler) setMonitored(g *spatev1.TrafficGenerator) {
 	r.monitors[g.UID] = g.Generation
 }
 
-// sandboxFailure reads what was told about a pod: nothing but an event says that its networks cannot be attached.
-func (r *Reconciler) sandboxFailure(ctx context.Context, pod *corev1.Pod) *trouble {
+// sandboxFailure reads the events of a pod: only they report that its networks cannot be attached.
+func (r *Reconciler) sandboxFailure(ctx context.Context, pod *corev1.Pod) *problem {
 	var list corev1.EventList
 	selector := fields.Set{"involvedObject.uid": string(pod.UID), "reason": "FailedCreatePodSandBox"}
 	if err := r.Live.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingFieldsSelector{Selector: selector.AsSelector()}); err != nil {
@@ -316,5 +316,5 @@ func (r *Reconciler) sandboxFailure(ctx context.Context, pod *corev1.Pod) *troub
 		return nil
 	}
 	last := list.Items[len(list.Items)-1]
-	return &trouble{spatev1.ReasonAttachmentFailed, fmt.Sprintf("pod %s: %s", pod.Name, last.Message)}
+	return &problem{spatev1.ReasonAttachmentFailed, fmt.Sprintf("pod %s: %s", pod.Name, last.Message)}
 }

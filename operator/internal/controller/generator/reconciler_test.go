@@ -24,7 +24,7 @@ import (
 	"spate.dev/operator/internal/runs/runstest"
 )
 
-// A namespace that is going takes nothing new; what is still to be made is no fault, and tried no more.
+// A terminating namespace accepts no new objects; that is no failure, and not retried.
 func TestNothingIsMadeInANamespaceThatIsGoing(t *testing.T) {
 	for _, kind := range []string{"*v1.Secret", "*v1.NetworkPolicy", "*v1.Pod"} {
 		t.Run(kind, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestNothingIsMadeInANamespaceThatIsGoing(t *testing.T) {
 	}
 }
 
-// Nothing is made of a spec that is not valid, but the engines that there are go on being looked at.
+// Nothing is created for an invalid spec, but existing engines are still queried.
 func TestAGeneratorThatIsNotValidIsLookedAtAgain(t *testing.T) {
 	vlan := int32(5)
 	g := &spatev1.TrafficGenerator{
@@ -66,7 +66,7 @@ func TestAGeneratorThatIsNotValidIsLookedAtAgain(t *testing.T) {
 	c := runstest.Builder(t).WithObjects(g).Build()
 	r := &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(9), unscraped: map[types.UID]map[string]time.Time{}}
 	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(g)})
-	if err != nil || result.RequeueAfter != watchful {
+	if err != nil || result.RequeueAfter != readyInterval {
 		t.Errorf("%v, %v", result, err)
 	}
 }

@@ -2,7 +2,7 @@
 
 package generator
 
-// This file answers: what does a generator's status say?
+// This file answers: what does a generator's status report?
 
 import (
 	"cmp"
@@ -21,12 +21,12 @@ import (
 	"spate.dev/operator/internal/podspec"
 )
 
-// patience is how long a scheduled pod may take before its events are read.
+// patience is how long a scheduled pod may take to start before its events are read.
 const patience = 3 * time.Second
 
-// report fills in what is known of each pod, and returns what is wrong: runs that are being stopped, and live pods.
-func (r *Reconciler) report(ctx context.Context, g *spatev1.TrafficGenerator, all, live []*corev1.Pod, heard heard) []trouble {
-	troubles := slices.Clone(heard.orphaned)
+// report updates the status of each pod, and returns the problems: orphaned runs that are being stopped, and those of live pods.
+func (r *Reconciler) report(ctx context.Context, g *spatev1.TrafficGenerator, all, live []*corev1.Pod, reports engineReports) []problem {
+	problems := slices.Clone(reports.orphaned)
 	g.Status.Replicas, g.Status.ReadyReplicas, g.Status.Pods, g.Status.EngineVersion = 0, 0, nil, ""
 	versions := map[string]bool{}
 	for _, pod := range live {
@@ -34,15 +34,15 @@ func (r *Reconciler) report(ctx context.Context, g *spatev1.TrafficGenerator, al
 			continue
 		}
 		status := spatev1.GeneratorPodStatus{Name: pod.Name, Node: pod.Spec.NodeName, IP: pod.Status.PodIP, Phase: pod.Status.Phase}
-		wrong := r.trouble(ctx, pod, heard.answers)
-		if a := heard.answers[pod.Name]; a.info != nil {
+		found := r.problem(ctx, pod, reports.answers)
+		if a := reports.answers[pod.Name]; a.info != nil {
 			status.TimeSource, status.DPDKVersion, status.Ports = a.info.TimeSource, a.info.DpdkVersion, portStatus(a.info)
 			versions[a.info.Version] = true
 			g.Status.EngineVersion = a.info.Version
 		}
-		if wrong != nil {
-			troubles = append(troubles, *wrong)
-			status.Message = wrong.message
+		if found != nil {
+			problems = append(problems, *found)
+			status.Message = found.message
 		} else {
 			status.Ready = true
 			g.Status.ReadyReplicas++
@@ -62,7 +62,7 @@ func (r *Reconciler) report(ctx context.Context, g *spatev1.TrafficGenerator, al
 			case ended(pod):
 				status.Message = failure(pod).message
 			default:
-				status.Message = "is replaced when nothing runs on it"
+				status.Message = "is replaced when no run uses it"
 			}
 			g.Status.Pods = append(g.Status.Pods, status)
 		}
@@ -76,28 +76,28 @@ func (r *Reconciler) report(ctx context.Context, g *spatev1.TrafficGenerator, al
 	slices.SortFunc(g.Status.Pods, func(a, b spatev1.GeneratorPodStatus) int {
 		return cmp.Or(cmp.Compare(index[a.Name], index[b.Name]), cmp.Compare(a.Name, b.Name))
 	})
-	return troubles
+	return problems
 }
 
-// trouble tells what is wrong with a live pod, if anything.
-func (r *Reconciler) trouble(ctx context.Context, pod *corev1.Pod, answers map[string]answer) *trouble {
+// problem returns what is wrong with a live pod; nil if nothing is.
+func (r *Reconciler) problem(ctx context.Context, pod *corev1.Pod, answers map[string]answer) *problem {
 	if a, asked := answers[pod.Name]; asked {
-		if wrong := judge(pod, a); wrong != nil && wrong.reason == spatev1.ReasonEngineUnreachable && starting(pod) {
-			return &trouble{spatev1.ReasonPodsPending, fmt.Sprintf("pod %s: the engine is starting", pod.Name)}
+		if found := engineProblem(pod, a); found != nil && found.reason == spatev1.ReasonEngineUnreachable && starting(pod) {
+			return &problem{spatev1.ReasonPodsPending, fmt.Sprintf("pod %s: the engine is starting", pod.Name)}
 		} else {
-			return wrong
+			return found
 		}
 	}
-	wrong := diagnose(pod)
-	if wrong.reason == spatev1.ReasonPodsPending && pod.Spec.NodeName != "" && time.Since(pod.CreationTimestamp.Time) > patience {
+	found := diagnose(pod)
+	if found.reason == spatev1.ReasonPodsPending && pod.Spec.NodeName != "" && time.Since(pod.CreationTimestamp.Time) > patience {
 		if refused := r.sandboxFailure(ctx, pod); refused != nil {
 			return refused
 		}
 	}
-	return &wrong
+	return &found
 }
 
-// starting tells whether the engine may still be opening its ports.
+// starting reports whether the engine may still be opening its ports.
 func starting(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.State.Running != nil && time.Since(c.State.Running.StartedAt.Time) < 10*time.Second {
@@ -107,36 +107,36 @@ func starting(pod *corev1.Pod) bool {
 	return false
 }
 
-// settle sums up: the gravest trouble becomes the conditions. It returns when to look again.
-func (r *Reconciler) settle(_ context.Context, g *spatev1.TrafficGenerator, f fleet, troubles []trouble) time.Duration {
+// settle sets the conditions by the most severe problem. It returns when to reconcile again.
+func (r *Reconciler) settle(_ context.Context, g *spatev1.TrafficGenerator, f fleet, problems []problem) time.Duration {
 	c := &g.Status.Conditions
 	switch {
 	case f.exhausted != nil:
 		kstatus.Stalled(c, g.Generation, f.exhausted.reason, f.exhausted.message)
-		return watchful
-	case len(troubles) > 0:
-		first := troubles[0]
-		for _, t := range troubles {
+		return readyInterval
+	case len(problems) > 0:
+		first := problems[0]
+		for _, t := range problems {
 			if first.reason == spatev1.ReasonPodsPending {
 				first = t
 			}
 		}
 		message := first.message
-		if more := len(troubles) - 1; more > 0 {
+		if more := len(problems) - 1; more > 0 {
 			message = fmt.Sprintf("%s (and %d more pods)", message, more)
 		}
 		kstatus.Progressing(c, g.Generation, first.reason, message)
 		if f.failed != nil && first.reason == spatev1.ReasonPodsPending {
-			kstatus.Progressing(c, g.Generation, f.failed.reason, f.failed.message+"; another attempt is made")
+			kstatus.Progressing(c, g.Generation, f.failed.reason, f.failed.message+"; retrying")
 		}
 		return soon
 	case f.failed != nil && g.Status.ReadyReplicas < g.Spec.Replicas:
-		kstatus.Progressing(c, g.Generation, f.failed.reason, f.failed.message+"; another attempt is made")
+		kstatus.Progressing(c, g.Generation, f.failed.reason, f.failed.message+"; retrying")
 		return max(f.again, 100*time.Millisecond)
 	case g.Status.ReadyReplicas < g.Spec.Replicas:
 		message := fmt.Sprintf("%d of %d pods are ready", g.Status.ReadyReplicas, g.Spec.Replicas)
 		if f.outdated > 0 {
-			message = fmt.Sprintf("%d pods are replaced when nothing runs on them", f.outdated)
+			message = fmt.Sprintf("%d pods are replaced when no run uses them", f.outdated)
 		}
 		kstatus.Progressing(c, g.Generation, spatev1.ReasonPodsPending, message)
 		return soon
@@ -146,10 +146,10 @@ func (r *Reconciler) settle(_ context.Context, g *spatev1.TrafficGenerator, f fl
 		message = "the engine answers, all ports are up"
 	}
 	kstatus.Ready(c, g.Generation, spatev1.ReasonAvailable, message)
-	return watchful
+	return readyInterval
 }
 
-// measurementReady sets the condition of that name. Attachments are nil while they are not known.
+// measurementReady sets the MeasurementReady condition. Attachments are nil while they are unknown.
 func measurementReady(g *spatev1.TrafficGenerator, attached *podspec.Attachments) {
 	set := func(value metav1.ConditionStatus, reason, message string) {
 		kstatus.Set(&g.Status.Conditions, spatev1.ConditionMeasurementReady, value, g.Generation, reason, message)
@@ -161,11 +161,11 @@ func measurementReady(g *spatev1.TrafficGenerator, attached *podspec.Attachments
 	case g.Status.ReadyReplicas == 0:
 		set(metav1.ConditionUnknown, spatev1.ReasonNoEngines, "no engine has reported its ports")
 	default:
-		set(metav1.ConditionTrue, spatev1.ReasonExclusiveResources, "CPUs, packet memory and ports are the engines' own")
+		set(metav1.ConditionTrue, spatev1.ReasonExclusiveResources, "the engines use their CPUs, packet memory and ports exclusively")
 	}
 }
 
-// announce tells people by an event when Ready changes its reason.
+// announce emits an event when Ready changes its reason.
 func (r *Reconciler) announce(before, after *spatev1.TrafficGenerator) {
 	was, is := meta.FindStatusCondition(before.Status.Conditions, spatev1.ConditionReady), meta.FindStatusCondition(after.Status.Conditions, spatev1.ConditionReady)
 	if is == nil || is.Reason == spatev1.ReasonPodsPending || (was != nil && was.Reason == is.Reason) {

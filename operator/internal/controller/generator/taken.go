@@ -2,7 +2,7 @@
 
 package generator
 
-// This file answers: does an object that a generator needs have the name of somebody else's?
+// This file answers: is the name of an object that a generator needs already in use?
 
 import (
 	"context"
@@ -17,9 +17,9 @@ import (
 	"spate.dev/operator/internal/controller/kstatus"
 )
 
-// taken tells whose the object is that has the name of one that the generator needs; nil where it is the generator's own, which the
-// cache does not have yet, or gone by now. It reads past the cache, which has only what the operator made.
-func (r *Reconciler) taken(ctx context.Context, g *spatev1.TrafficGenerator, wanted client.Object) (*trouble, error) {
+// taken reports which object has the name of one that the generator needs; nil if it is the generator's own, which the cache does not
+// have yet, or if it no longer exists. It reads past the cache, which has only objects that the operator created.
+func (r *Reconciler) taken(ctx context.Context, g *spatev1.TrafficGenerator, wanted client.Object) (*problem, error) {
 	have := wanted.DeepCopyObject().(client.Object)
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(wanted), have); err != nil {
 		return nil, client.IgnoreNotFound(err)
@@ -35,20 +35,20 @@ func (r *Reconciler) taken(ctx context.Context, g *spatev1.TrafficGenerator, wan
 	owner := metav1.GetControllerOf(have)
 	switch {
 	case owner == nil:
-		return &trouble{spatev1.ReasonNameTaken, fmt.Sprintf("%s exists and belongs to nobody: the generator needs that name; rename the generator, or delete the %s", what, kinds[0].Kind)}, nil
-	case owner.Kind == "TrafficGenerator" && owner.Name == g.Name: // of one deleted before: its end wakes this one
-		return &trouble{spatev1.ReasonPodsPending, fmt.Sprintf("waits for %s of the TrafficGenerator that had this name before to go", what)}, nil
+		return &problem{spatev1.ReasonNameTaken, fmt.Sprintf("%s exists and has no owner: the generator needs that name; rename the generator, or delete the %s", what, kinds[0].Kind)}, nil
+	case owner.Kind == "TrafficGenerator" && owner.Name == g.Name: // of a deleted one: its deletion triggers this one
+		return &problem{spatev1.ReasonPodsPending, fmt.Sprintf("waits for the deletion of %s of an earlier TrafficGenerator with this name", what)}, nil
 	}
-	return &trouble{spatev1.ReasonNameTaken, fmt.Sprintf("%s exists and belongs to %s %s: the generator needs that name; rename the generator, or the %s", what, owner.Kind, owner.Name, owner.Kind)}, nil
+	return &problem{spatev1.ReasonNameTaken, fmt.Sprintf("%s exists and belongs to %s %s: the generator needs that name; rename the generator, or the %s", what, owner.Kind, owner.Name, owner.Kind)}, nil
 }
 
-// nameTaken says so, and does nothing else meanwhile. Nothing tells when a foreign object goes.
-func (r *Reconciler) nameTaken(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, heard heard, taken *trouble) time.Duration {
-	r.report(ctx, g, pods, nil, heard)
+// nameTaken reports a taken name and does nothing else. Deletions of the other object are not watched.
+func (r *Reconciler) nameTaken(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, reports engineReports, taken *problem) time.Duration {
+	r.report(ctx, g, pods, nil, reports)
 	if taken.reason == spatev1.ReasonPodsPending {
 		kstatus.Progressing(&g.Status.Conditions, g.Generation, taken.reason, taken.message)
 		return soon
 	}
 	kstatus.Stalled(&g.Status.Conditions, g.Generation, taken.reason, taken.message)
-	return watchful
+	return readyInterval
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kstatus sets the conditions all kinds have, so that kubectl wait, Argo CD and Flux read them alike, and
-// writes a status only when it differs.
+// Package kstatus sets the conditions that all kinds have, so that kubectl wait, Argo CD and Flux read them alike, and writes a status
+// only if it differs.
 package kstatus
 
 import (
@@ -20,13 +20,13 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// longest is what the API server accepts as a condition's message.
+// longest is the API server's limit for a condition's message.
 const longest = 32 << 10
 
-// LongestNote is what fits into an event, less a few words before it (the API server accepts 1024 bytes).
+// LongestNote is the maximum length of an event's note, less a few words before it (the API server accepts 1024 bytes).
 const LongestNote = 1000
 
-// Shortened cuts a text at the end of a character.
+// Shortened truncates a text without splitting a character.
 func Shortened(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -34,49 +34,48 @@ func Shortened(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
-// Set gives a condition a value. The time of transition changes with the status only.
+// Set sets a condition. The transition time changes only with the status.
 func Set(conditions *[]metav1.Condition, kind string, status metav1.ConditionStatus, generation int64, reason, message string) {
 	meta.SetStatusCondition(conditions, metav1.Condition{
 		Type: kind, Status: status, ObservedGeneration: generation, Reason: reason, Message: Shortened(message, longest-3),
 	})
 }
 
-// Ready says that the object can do its work.
+// Ready reports that the object can do its work.
 func Ready(conditions *[]metav1.Condition, generation int64, reason, message string) {
 	Set(conditions, spatev1.ConditionReady, metav1.ConditionTrue, generation, reason, message)
 	meta.RemoveStatusCondition(conditions, spatev1.ConditionReconciling)
 	meta.RemoveStatusCondition(conditions, spatev1.ConditionStalled)
 }
 
-// Progressing says that the object cannot do its work yet, and that it may come right by itself.
+// Progressing reports that the object cannot do its work yet, but may become ready without a change by a user.
 func Progressing(conditions *[]metav1.Condition, generation int64, reason, message string) {
 	Set(conditions, spatev1.ConditionReady, metav1.ConditionFalse, generation, reason, message)
 	Set(conditions, spatev1.ConditionReconciling, metav1.ConditionTrue, generation, reason, message)
 	meta.RemoveStatusCondition(conditions, spatev1.ConditionStalled)
 }
 
-// Stalled says that the object cannot do its work until somebody changes something.
+// Stalled reports that the object cannot do its work until a user changes something.
 func Stalled(conditions *[]metav1.Condition, generation int64, reason, message string) {
 	Set(conditions, spatev1.ConditionReady, metav1.ConditionFalse, generation, reason, message)
 	Set(conditions, spatev1.ConditionStalled, metav1.ConditionTrue, generation, reason, message)
 	meta.RemoveStatusCondition(conditions, spatev1.ConditionReconciling)
 }
 
-// Idle says that the object does no work because it was asked not to.
+// Idle reports that the object does no work because that is specified.
 func Idle(conditions *[]metav1.Condition, generation int64, reason, message string) {
 	Set(conditions, spatev1.ConditionReady, metav1.ConditionFalse, generation, reason, message)
 	meta.RemoveStatusCondition(conditions, spatev1.ConditionReconciling)
 	meta.RemoveStatusCondition(conditions, spatev1.ConditionStalled)
 }
 
-// Silent tells whether an object's engine did not answer when it was asked last.
-func Silent(conditions []metav1.Condition) bool {
+// Unreachable reports whether an object's engine did not answer the last query.
+func Unreachable(conditions []metav1.Condition) bool {
 	ready := meta.FindStatusCondition(conditions, spatev1.ConditionReady)
 	return ready != nil && ready.Reason == spatev1.ReasonEngineUnreachable
 }
 
-// Patch writes the status of an object if it differs from what it was. A status worked out from an outdated copy is
-// refused as a conflict.
+// Patch writes the status of an object if it differs from before. A status based on an outdated copy is rejected as a conflict.
 func Patch(ctx context.Context, c client.Client, object, before client.Object) error {
 	if equality.Semantic.DeepEqual(object, before) {
 		return nil
@@ -84,14 +83,14 @@ func Patch(ctx context.Context, c client.Client, object, before client.Object) e
 	return client.IgnoreNotFound(c.Status().Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 }
 
-// retry is how soon a write is repeated that was refused because the cache was behind.
+// retry is the time after which a write that was rejected because the cache was outdated is repeated.
 const retry = 50 * time.Millisecond
 
-// Next is what a reconciler returns: it looks again after a time, 0 if it is woken. An expected error is not returned: it would be
-// logged as a failure.
+// Next returns the result of a reconcile: again is the time until the next one, 0 if only events trigger it. An expected error is not
+// returned: it would be logged as a failure.
 func Next(again time.Duration, err error) (reconcile.Result, error) {
 	switch {
-	case namespaceGoes(err):
+	case namespaceTerminating(err):
 		return reconcile.Result{}, nil
 	case Expected(err):
 		return reconcile.Result{RequeueAfter: retry}, nil
@@ -101,11 +100,11 @@ func Next(again time.Duration, err error) (reconcile.Result, error) {
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-// RefusedPause is when something that the API server refuses to store is tried again: a quota may have been raised meanwhile.
+// RefusedPause is the time after which a write that the API server refuses is retried: a quota may have been raised meanwhile.
 const RefusedPause = 30 * time.Second
 
-// PollPause is when an object is reconciled again that no event may trigger: after a quarter of the time that it has not been ready, from 5 s to a
-// minute. To reconcile it may be to read all data that it names.
+// PollPause is the time after which an object is reconciled that no event may trigger: a quarter of the time for which it has not been
+// ready, from 5 s to a minute, since reconciling may read all data that it references.
 func PollPause(conditions []metav1.Condition) time.Duration {
 	var waited time.Duration
 	if ready := meta.FindStatusCondition(conditions, spatev1.ConditionReady); ready != nil && ready.Status == metav1.ConditionFalse {
@@ -114,11 +113,11 @@ func PollPause(conditions []metav1.Condition) time.Duration {
 	return min(max(waited/4, 5*time.Second), time.Minute)
 }
 
-// Expected says that a write was refused because the cache was behind, or because the object's namespace is being deleted.
+// Expected reports whether a write was rejected because the cache was outdated, or because the object's namespace is being deleted.
 func Expected(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || namespaceGoes(err)
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || namespaceTerminating(err)
 }
 
-func namespaceGoes(err error) bool {
+func namespaceTerminating(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

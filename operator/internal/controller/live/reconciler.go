@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package live tells readers of packets and records where they read, and removes what nobody reads any more.
+// Package live publishes to readers of packets and records where they are served, and deletes readers that are no longer used.
 package live
 
-// This file answers: what becomes of a reader's object?
+// This file answers: how is a reader's object reconciled?
 
 import (
 	"cmp"
@@ -29,18 +29,18 @@ import (
 )
 
 const (
-	// unreadAfter is how long an object is kept that nobody reads. Who reads says so once a minute.
+	// unreadAfter is the time after which an object is deleted that is not read. The server records reads once a minute.
 	unreadAfter = 3 * time.Minute
-	// awaitPods is how soon pods are looked for again.
+	// awaitPods is the interval at which pods are looked up again.
 	awaitPods = time.Second
 )
 
-// Reconciler keeps TrafficCaptures and TrafficRecordsReaders.
+// Reconciler reconciles TrafficCaptures and TrafficRecordsReaders.
 type Reconciler struct {
 	Client       client.Client
 	Certificates *pki.Store
 	Clock        clock.PassiveClock
-	// Endpoint is where readers are served; its trust bundle is the authority's.
+	// Endpoint is where readers are served; its trust bundle is set from the authority.
 	Endpoint spatev1.LiveEndpoint
 }
 
@@ -57,12 +57,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).For(&spatev1.TrafficRecordsReader{}, changed).Complete(reconcile.Func(r.records))
 }
 
-// found is what a reader's object comes to.
+// found is what a reader's object refers to.
 type found struct {
 	pods []string
-	// problem that somebody must mend; empty if there is none.
+	// problem that a user must fix; empty if there is none.
 	reason, problem string
-	// waiting for something that may come by itself.
+	// waiting is what is not ready yet; empty if all is.
 	waiting string
 }
 
@@ -76,7 +76,7 @@ func (r *Reconciler) records(ctx context.Context, request ctrl.Request) (ctrl.Re
 	return r.reconcile(ctx, request, object, func() (found, error) { return r.runOf(ctx, object) })
 }
 
-func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request, object spatev1.LiveReader, look func() (found, error)) (ctrl.Result, error) {
+func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request, object spatev1.LiveReader, resolve func() (found, error)) (ctrl.Result, error) {
 	if err := r.Client.Get(ctx, request.NamespacedName, object); err != nil || object.GetDeletionTimestamp() != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -89,7 +89,7 @@ func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request, object
 	if left <= 0 {
 		return ctrl.Result{}, client.IgnoreNotFound(r.Client.Delete(ctx, object))
 	}
-	have, err := look()
+	have, err := resolve()
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -120,7 +120,7 @@ func (r *Reconciler) portsOf(ctx context.Context, c *spatev1.TrafficCapture) (fo
 	g := &spatev1.TrafficGenerator{}
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: string(c.Spec.GeneratorRef.Name)}, g)
 	if apierrors.IsNotFound(err) {
-		return found{reason: spatev1.ReasonReferenceNotFound, problem: fmt.Sprintf("spec.generatorRef: there is no TrafficGenerator %q in namespace %s", c.Spec.GeneratorRef.Name, c.Namespace)}, nil
+		return found{reason: spatev1.ReasonReferenceNotFound, problem: fmt.Sprintf("spec.generatorRef: TrafficGenerator %q does not exist in namespace %s", c.Spec.GeneratorRef.Name, c.Namespace)}, nil
 	}
 	if err != nil {
 		return found{}, err
@@ -139,11 +139,11 @@ func (r *Reconciler) portsOf(ctx context.Context, c *spatev1.TrafficCapture) (fo
 		return found{}, err
 	}
 	if len(pods) == 0 {
-		return found{waiting: fmt.Sprintf("TrafficGenerator %s has no engine pod that runs; see kubectl get tg %[1]s -n %s", g.Name, g.Namespace)}, nil
+		return found{waiting: fmt.Sprintf("TrafficGenerator %s has no running engine pod; see kubectl get tg %[1]s -n %s", g.Name, g.Namespace)}, nil
 	}
 	for _, pod := range c.Spec.Pods {
 		if !slices.Contains(pods, pod) {
-			return found{reason: spatev1.ReasonInvalidSpec, problem: fmt.Sprintf("spec.pods: %q must be a pod of TrafficGenerator %s that runs: one of %s", pod, g.Name, strings.Join(pods, ", "))}, nil
+			return found{reason: spatev1.ReasonInvalidSpec, problem: fmt.Sprintf("spec.pods: %q must be a running pod of TrafficGenerator %s: one of %s", pod, g.Name, strings.Join(pods, ", "))}, nil
 		}
 	}
 	if len(c.Spec.Pods) > 0 {
@@ -152,7 +152,7 @@ func (r *Reconciler) portsOf(ctx context.Context, c *spatev1.TrafficCapture) (fo
 	return found{pods: pods}, nil
 }
 
-// podsOf names a generator's pods that run, by their index.
+// podsOf returns the names of a generator's running pods, by their index.
 func (r *Reconciler) podsOf(ctx context.Context, g *spatev1.TrafficGenerator) ([]string, error) {
 	var list corev1.PodList
 	if err := r.Client.List(ctx, &list, client.InNamespace(g.Namespace), client.MatchingLabels(podspec.Labels(g))); err != nil {
@@ -174,13 +174,13 @@ func (r *Reconciler) runOf(ctx context.Context, reader *spatev1.TrafficRecordsRe
 	run := &spatev1.TrafficRun{}
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: reader.Namespace, Name: string(reader.Spec.RunRef.Name)}, run)
 	if apierrors.IsNotFound(err) {
-		return found{reason: spatev1.ReasonReferenceNotFound, problem: fmt.Sprintf("spec.runRef: there is no TrafficRun %q in namespace %s", reader.Spec.RunRef.Name, reader.Namespace)}, nil
+		return found{reason: spatev1.ReasonReferenceNotFound, problem: fmt.Sprintf("spec.runRef: TrafficRun %q does not exist in namespace %s", reader.Spec.RunRef.Name, reader.Namespace)}, nil
 	}
 	if err != nil {
 		return found{}, err
 	}
 	var pods []string
-	if resolved := run.Status.Resolved; resolved != nil { // none before it is admitted
+	if resolved := run.Status.Resolved; resolved != nil { // none before the run is admitted
 		for _, pod := range resolved.Generator.Pods {
 			pods = append(pods, pod.Name)
 		}

@@ -52,7 +52,7 @@ func capture(change func(*spatev1.TrafficCapture)) *spatev1.TrafficCapture {
 	return c
 }
 
-// lab is a generator with two pods that run and one that does not.
+// lab is a generator with two running pods and one that is not.
 func lab() []client.Object {
 	g := &spatev1.TrafficGenerator{ObjectMeta: metav1.ObjectMeta{Namespace: "tests", Name: "lab"}}
 	g.Spec.Ports = []spatev1.GeneratorPort{{Name: "east"}, {Name: "west"}}
@@ -75,11 +75,11 @@ func TestACaptureIsAnsweredByWhereToReadOrWhatToMend(t *testing.T) {
 	}{
 		"all pods":       {nil, lab(), spatev1.ReasonAvailable, "the holder of spec.readerKey may read", []string{"lab-1", "lab-2"}, true, false},
 		"one pod":        {func(c *spatev1.TrafficCapture) { c.Spec.Pods = []string{"lab-2"} }, lab(), spatev1.ReasonAvailable, "the holder of spec.readerKey may read", []string{"lab-2"}, true, false},
-		"no generator":   {nil, nil, spatev1.ReasonReferenceNotFound, `spec.generatorRef: there is no TrafficGenerator "lab" in namespace tests`, nil, false, false},
+		"no generator":   {nil, nil, spatev1.ReasonReferenceNotFound, `spec.generatorRef: TrafficGenerator "lab" does not exist in namespace tests`, nil, false, false},
 		"another port":   {func(c *spatev1.TrafficCapture) { c.Spec.Ports = []spatev1.PortName{"north"} }, lab(), spatev1.ReasonInvalidSpec, `spec.ports: "north" must be a port of TrafficGenerator lab: one of east, west`, nil, false, false},
-		"another pod":    {func(c *spatev1.TrafficCapture) { c.Spec.Pods = []string{"lab-0"} }, lab(), spatev1.ReasonInvalidSpec, `spec.pods: "lab-0" must be a pod of TrafficGenerator lab that runs: one of lab-1, lab-2`, nil, false, false},
-		"no pod as yet":  {nil, lab()[:1], spatev1.ReasonPodsPending, "TrafficGenerator lab has no engine pod that runs; see kubectl get tg lab -n tests", nil, false, true},
-		"a pod not ours": {nil, append(lab()[:1], &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "tests", Name: "x"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}), spatev1.ReasonPodsPending, "TrafficGenerator lab has no engine pod that runs; see kubectl get tg lab -n tests", nil, false, true},
+		"another pod":    {func(c *spatev1.TrafficCapture) { c.Spec.Pods = []string{"lab-0"} }, lab(), spatev1.ReasonInvalidSpec, `spec.pods: "lab-0" must be a running pod of TrafficGenerator lab: one of lab-1, lab-2`, nil, false, false},
+		"no pod as yet":  {nil, lab()[:1], spatev1.ReasonPodsPending, "TrafficGenerator lab has no running engine pod; see kubectl get tg lab -n tests", nil, false, true},
+		"a pod not ours": {nil, append(lab()[:1], &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "tests", Name: "x"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}), spatev1.ReasonPodsPending, "TrafficGenerator lab has no running engine pod; see kubectl get tg lab -n tests", nil, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := capture(c.change)

@@ -2,7 +2,7 @@
 
 package profile
 
-// This file answers: is a run to be started, and if not, why?
+// This file answers: must a run be started, and if not, why?
 
 import (
 	"slices"
@@ -14,19 +14,19 @@ import (
 	"spate.dev/operator/internal/runs"
 )
 
-// decision says what is to be done now, and if nothing, why.
+// decision is what to do now, or why nothing is done.
 type decision struct {
 	start bool
-	// scheduled is the time of the schedule that the run is for; zero for others.
+	// scheduled is the time of the schedule that the run is for; zero for other runs.
 	scheduled time.Time
-	// skipped says which time of the schedule passed without a run, and why.
+	// skipped describes a time of the schedule that passed without a run, and why.
 	skipped string
-	// replace is the run to be stopped first.
+	// replace is the run to stop first.
 	replace *spatev1.TrafficRun
-	// reason and message say what the profile waits for, or what keeps it from being run; empty if nothing does.
+	// reason and message are what the profile waits for, or why it cannot be run; empty if neither applies.
 	reason, message string
 	phase           spatev1.ProfilePhase
-	// stalled is true when nothing happens until somebody changes something.
+	// stalled is true if nothing happens until a user changes an object.
 	stalled bool
 	again   time.Duration
 }
@@ -61,12 +61,12 @@ func (s *scope) decide() decision {
 	return decision{}
 }
 
-// pending waits for what may come by itself.
+// pending is a decision to wait.
 func pending(reason, message string) decision {
 	return decision{reason: reason, message: message, phase: spatev1.ProfilePending}
 }
 
-// problem is the decision not to run what cannot be run.
+// problem is the decision for a profile that cannot be run.
 func (s *scope) problem() decision {
 	d := pending(s.problems.Reason(), s.problems.Message())
 	if s.problems.Lasting() {
@@ -76,8 +76,8 @@ func (s *scope) problem() decision {
 	return d
 }
 
-// liveRefused is true if the profile's problem is something that applies to the run under way, which keeps what it has: a rate of the whole
-// or of an entry, or what it is judged by.
+// liveRefused reports whether the profile's problem is in a live field or its thresholds: then the active run keeps its current
+// settings.
 func (s *scope) liveRefused() bool {
 	return slices.ContainsFunc(s.problems, func(p plan.Problem) bool {
 		return strings.HasPrefix(p.Path, "spec.rate") || strings.HasPrefix(p.Path, "spec.thresholds") || p.Path == "spec.traffic" ||

@@ -8,7 +8,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// A run is not stopped for a policy that its profile no longer has.
+// A run is not stopped because of a policy that its profile no longer has.
 func TestWhatADueRunWaitsForIsSaid(t *testing.T) {
 	const change, manual, schedule = spatev1.RunOnChange, spatev1.RunManual, spatev1.RunOnSchedule
 	before := spatev1.RunTrigger{Generation: 3, Digest: "a", Number: 4}

@@ -2,7 +2,7 @@
 
 package profile
 
-// This file answers: how does a profile's own generator come to be what the profile says?
+// This file answers: how is the generator within a profile created and updated?
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 	"spate.dev/operator/internal/runs/admission"
 )
 
-// keepGenerator creates or updates the generator that the profile describes.
-func (s *scope) keepGenerator(ctx context.Context) error {
+// ensureGenerator creates or updates the generator that the profile describes.
+func (s *scope) ensureGenerator(ctx context.Context) error {
 	key := admission.GeneratorKey(s.profile)
 	s.profile.Status.Generator = key.String()
 	if key.Name == admission.AnyGenerator {

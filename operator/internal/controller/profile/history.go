@@ -2,7 +2,7 @@
 
 package profile
 
-// This file answers: which of the runs that a profile started are kept, and how does a deleted profile go?
+// This file answers: which of a profile's runs are kept, and how is a profile deleted?
 
 import (
 	"context"
@@ -33,7 +33,7 @@ func (s *scope) trim(ctx context.Context) error {
 		}
 	}
 	for _, old := range ended[:max(len(ended)-limit, 0)] {
-		// The status must have the result first, for the run is where it comes from.
+		// The profile's status must first have the result of the run.
 		if last := s.profile.Status.LastResult; old == s.latest() && (last == nil || last.Run != old.Name) {
 			continue
 		}
@@ -47,15 +47,15 @@ func (s *scope) trim(ctx context.Context) error {
 // stopLimit bounds the time a deletion waits for the profile's traffic to stop.
 const stopLimit = 30 * time.Second
 
-// remove lets a profile go when its traffic has stopped. Runs that it started stop by themselves when it is deleted, and are deleted after
-// it; those that others created go on.
+// remove removes the finalizer when the profile's traffic has stopped. Runs that it started stop when it is deleted, and are garbage
+// collected; runs that others created continue.
 func (s *scope) remove(ctx context.Context) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(s.profile, Finalizer) {
 		return ctrl.Result{}, nil
 	}
 	for i := range s.runs {
 		if runs.StartedBy(&s.runs[i], s.profile) && runs.Active(&s.runs[i]) && time.Since(s.profile.DeletionTimestamp.Time) < stopLimit {
-			return ctrl.Result{RequeueAfter: 500 * time.Millisecond}, nil // its end wakes us, too
+			return ctrl.Result{RequeueAfter: 500 * time.Millisecond}, nil // the end of the run also triggers a reconcile
 		}
 	}
 	controllerutil.RemoveFinalizer(s.profile, Finalizer)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package profile starts the runs of TrafficProfiles by their policies, and reports on the latest of each. What a run sends is resolved and
-// admitted by the run's own controller; here it is resolved only to report what is wrong before a run is started.
+// Package profile starts runs of TrafficProfiles by their policies, and reports on the latest of each. The controller of runs resolves
+// and admits them; here, a profile is resolved only to report problems before a run is started.
 package profile
 
-// This file answers: in which order is a profile dealt with, and what wakes it up?
+// This file answers: in which order is a profile reconciled, and what triggers that?
 
 import (
 	"context"
@@ -33,21 +33,21 @@ import (
 	"spate.dev/operator/internal/runs/admission"
 )
 
-// Finalizer lets a profile's traffic stop before the profile goes.
+// Finalizer lets a profile's traffic stop before the profile is deleted.
 const Finalizer = "spate.dev/stop-runs"
 
-// Reconciler deals with profiles.
+// Reconciler reconciles profiles.
 type Reconciler struct {
 	Client client.Client
 	Events events.EventRecorder
 	Clock  clock.Clock
-	// Resolver finds what is wrong with a profile.
+	// Resolver finds the problems of a profile.
 	Resolver *admission.Resolver
-	// Inline is what generators within profiles may have.
+	// Inline restricts generators within profiles.
 	Inline admission.InlineAllowed
 
 	mu      sync.Mutex
-	started map[types.UID]started // the latest of each profile, which the cache may not have yet
+	started map[types.UID]started // the latest run of each profile, which the cache may not have yet
 }
 
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficprofiles,verbs=get;list;watch;update;patch
@@ -57,23 +57,23 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=spate.dev,resources=statelessstreams;astftemplates,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
-// SetupWithManager registers the reconciler and what wakes it.
+// SetupWithManager registers the reconciler and its watches.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.started = map[types.UID]started{}
 	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&spatev1.TrafficProfile{}, builder.WithPredicates(runs.Asked())).
+		For(&spatev1.TrafficProfile{}, builder.WithPredicates(runs.SpecChanged())).
 		Watches(&spatev1.TrafficRun{}, handler.EnqueueRequestsFromMapFunc(ofRun), builder.WithPredicates(runs.Steps())).
 		Watches(&spatev1.TrafficGenerator{}, handler.EnqueueRequestsFromMapFunc(r.ofGenerator), builder.WithPredicates(runs.Capable())).
-		Watches(&spatev1.StatelessStream{}, handler.EnqueueRequestsFromMapFunc(r.using(byStream)), builder.WithPredicates(runs.Asked())).
-		Watches(&spatev1.ASTFTemplate{}, handler.EnqueueRequestsFromMapFunc(r.using(byTemplate)), builder.WithPredicates(runs.Asked())).
+		Watches(&spatev1.StatelessStream{}, handler.EnqueueRequestsFromMapFunc(r.using(byStream)), builder.WithPredicates(runs.SpecChanged())).
+		Watches(&spatev1.ASTFTemplate{}, handler.EnqueueRequestsFromMapFunc(r.using(byTemplate)), builder.WithPredicates(runs.SpecChanged())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: admission.Workers}).
 		Complete(r)
 }
 
-// Indexes of profiles in the cache, by what they refer to.
+// Indexes of profiles in the cache, by references.
 const (
 	byGenerator = "generator"
 	byStream    = "stream"
@@ -138,16 +138,16 @@ func (r *Reconciler) with(ctx context.Context, field, namespace, name string) []
 	return all
 }
 
-// scope is a profile with all it depends on, as the cache has it.
+// scope is a profile with the objects it depends on, as the cache has them.
 type scope struct {
 	r        *Reconciler
 	profile  *spatev1.TrafficProfile
-	runs     []spatev1.TrafficRun // all of the profile, the oldest first
-	digest   string               // of what it sends
-	seen     bool                 // it was reconciled before
+	runs     []spatev1.TrafficRun // all runs of the profile, the oldest first
+	digest   string               // of what the profile sends
+	seen     bool                 // the profile was reconciled before
 	problems plan.Problems
-	retry    time.Duration // when the profile is resolved again that could not be; 0 if it could
-	waits    string        // why it could not be resolved yet; empty if it could
+	retry    time.Duration // when to resolve the profile again; 0 if it was resolved
+	waits    string        // why it could not be resolved yet; empty if it was
 }
 
 // latest run, whoever created it; nil if there is none.
@@ -168,7 +168,7 @@ func (s *scope) own() *spatev1.TrafficRun {
 	return nil
 }
 
-// Reconcile takes one profile a step further.
+// Reconcile reconciles one profile.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	s := &scope{r: r, profile: &spatev1.TrafficProfile{}}
 	if err := r.Client.Get(ctx, request.NamespacedName, s.profile); err != nil {
@@ -200,11 +200,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return kstatus.Next(again, err)
 }
 
-// step starts a run if one is due, keeps the history, and works the status out.
+// step starts a run if one is due, deletes old runs, and updates the status.
 func (s *scope) step(ctx context.Context) (time.Duration, error) {
 	s.digest, s.seen = plan.ProfileDigest(s.profile), s.profile.Status.ObservedGeneration > 0
 	s.refreshTrigger()
-	if err := s.keepGenerator(ctx); err != nil {
+	if err := s.ensureGenerator(ctx); err != nil {
 		return s.refused(ctx, err)
 	}
 	if err := s.check(ctx); err != nil {
@@ -231,7 +231,7 @@ func (s *scope) step(ctx context.Context) (time.Duration, error) {
 	return d.again, nil
 }
 
-// refused puts into the status what the API server refuses to create, and returns when to try again.
+// refused reports in the status what the API server refuses to create, and returns when to retry.
 func (s *scope) refused(ctx context.Context, err error) (time.Duration, error) {
 	d, err := refused(err)
 	if err != nil {
@@ -242,9 +242,9 @@ func (s *scope) refused(ctx context.Context, err error) (time.Duration, error) {
 	return d.again, nil
 }
 
-// inQuestion is true if it matters whether the profile can be run: a run is due, the profile was changed or had a problem, or runs of it may
-// be created by others at any time.
-func (s *scope) inQuestion(due bool) bool {
+// needsCheck reports whether problems of the profile must be known: a run is due, the profile was changed or had a problem, or users
+// may create runs of it at any time.
+func (s *scope) needsCheck(due bool) bool {
 	if s.profile.Spec.Suspend {
 		return false
 	}
@@ -254,13 +254,13 @@ func (s *scope) inQuestion(due bool) bool {
 		s.profile.Spec.RunPolicy != spatev1.RunOnChange && s.active() == nil
 }
 
-// check finds what is wrong with the profile. A run resolves it again: what it refers to may have changed meanwhile.
+// check finds the problems of the profile. A run resolves it again: referenced objects may have changed meanwhile.
 func (s *scope) check(ctx context.Context) error {
 	due := s.due()
-	if !s.inQuestion(due) || len(s.problems) > 0 { // those are of its own generator
+	if !s.needsCheck(due) || len(s.problems) > 0 { // problems of the generator within the profile
 		return nil
 	}
-	resolution, leave, ok, err := s.r.Resolver.Resolve(ctx, admission.Subject{Definition: s.profile, Key: s.profile.UID, Check: due})
+	resolution, release, ok, err := s.r.Resolver.Resolve(ctx, admission.Subject{Definition: s.profile, Key: s.profile.UID, Check: due})
 	if err != nil {
 		return err
 	}
@@ -268,16 +268,16 @@ func (s *scope) check(ctx context.Context) error {
 		s.waits, s.retry = "the profile "+admission.WaitsForTurn, admission.Pause
 		return nil
 	}
-	defer leave()
+	defer release()
 	s.problems, s.retry = resolution.Problems, resolution.Retry
 	if reason := s.problems.Reason(); s.retry == 0 && len(s.problems) > 0 &&
 		(reason == spatev1.ReasonReferenceNotAllowed || reason == spatev1.ReasonReferenceNotFound || resolution.ReadsData()) {
-		s.retry = kstatus.PollPause(s.profile.Status.Conditions) // a namespace's labels and data that streams name wake nobody
+		s.retry = kstatus.PollPause(s.profile.Status.Conditions) // labels of namespaces and data referenced by streams are not watched
 	}
 	return nil
 }
 
-// report makes events of what people should know about.
+// report emits events about changes of the status.
 func (s *scope) report(before *spatev1.TrafficProfile) {
 	is := s.profile.Status
 	if last := is.LastResult; last != nil && (before.Status.LastResult == nil || before.Status.LastResult.Run != last.Run) {

@@ -32,7 +32,7 @@ import (
 	"spate.dev/operator/internal/runs/runstest"
 )
 
-// A namespace that is going takes no generator; that is no fault, and tried no more.
+// A terminating namespace accepts no generator; that is no failure, and not retried.
 func TestNothingIsMadeInANamespaceThatIsGoing(t *testing.T) {
 	p := &spatev1.TrafficProfile{
 		ObjectMeta: metav1.ObjectMeta{Name: "imix", Namespace: "going", Finalizers: []string{Finalizer}},
@@ -68,7 +68,7 @@ traffic:
       transmit: {continuous: {rate: 1pps}}
 `
 
-// world is an operator whose engine takes every plan, with a generator and a profile.
+// world is an operator whose engine accepts every plan, with a generator and a profile.
 type world struct {
 	t *testing.T
 	r *Reconciler
@@ -98,7 +98,7 @@ func inWorld(t *testing.T, policy spatev1.RunPolicy) *world {
 	return w
 }
 
-// edit makes another generation of the profile, and reconciles it until nothing changes.
+// edit creates another generation of the profile, and reconciles it until nothing changes.
 func (w *world) edit(change func()) {
 	w.t.Helper()
 	key := client.ObjectKeyFromObject(w.p)
@@ -114,7 +114,7 @@ func (w *world) edit(change func()) {
 	must(w.t, w.r.Client.Get(w.t.Context(), key, w.p))
 }
 
-// end ends a run of a name for a reason, and reconciles the profile.
+// end ends a run for a reason, and reconciles the profile.
 func (w *world) end(name, reason string) {
 	w.t.Helper()
 	r := &spatev1.TrafficRun{}
@@ -128,7 +128,7 @@ func (w *world) end(name, reason string) {
 	w.edit(func() { w.p.Generation-- })
 }
 
-// names of the runs that there are.
+// names of the existing runs.
 func (w *world) names() string {
 	w.t.Helper()
 	var all spatev1.TrafficRunList
@@ -188,7 +188,7 @@ func TestASuspendedProfileIsRunAgainWhenItIsResumed(t *testing.T) {
 
 func TestAManualProfileIsRunByOthersAndByItsRunID(t *testing.T) {
 	w := inWorld(t, spatev1.RunManual)
-	w.expect("new", "", spatev1.ProfileIdle, spatev1.ReasonAvailable, "can be run: create a TrafficRun that names it, or set spec.runID")
+	w.expect("new", "", spatev1.ProfileIdle, spatev1.ReasonAvailable, "ready to run: create a TrafficRun with spec.profileRef to it, or set spec.runID")
 	mine := created()
 	must(t, w.r.Client.Create(t.Context(), &mine))
 	w.edit(func() {})
@@ -203,7 +203,7 @@ func TestAManualProfileIsRunByOthersAndByItsRunID(t *testing.T) {
 	w.expect("when it has ended", "mine p-1a2b3-1 p-1a2b3-2", spatev1.ProfilePending, spatev1.ReasonProgressing, "is being prepared")
 }
 
-// The time to live of a run, or the history's limit.
+// By the run's time to live, or the history limit.
 func TestWhatADeletedRunCameToStaysWithItsProfile(t *testing.T) {
 	w := inWorld(t, spatev1.RunOnChange)
 	w.end("p-1a2b3-1", spatev1.ReasonFinished)

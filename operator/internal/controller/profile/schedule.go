@@ -17,21 +17,21 @@ import (
 	"spate.dev/operator/internal/runs"
 )
 
-// maxMissed is the number of times of a schedule that are looked through for the last one missed.
+// maxMissed is the number of times of a schedule that are searched for the last one missed.
 const maxMissed = 100_000
 
-// scheduled is what a schedule asks for at an instant.
+// scheduled is the state of a schedule at an instant.
 type scheduled struct {
-	// due is the time of the run that is to start; zero if none is.
+	// due is the time of the run to start; zero if none is.
 	due time.Time
-	// skipped is a time that has passed without a run, and why; zero if none has.
+	// skipped is a time that passed without a run, for the reason; zero if none did.
 	skipped time.Time
 	reason  string
 	// next is the next time.
 	next time.Time
 }
 
-// timetable of a schedule in its time zone.
+// timetable parses a schedule and its time zone.
 func timetable(s *spatev1.RunSchedule) (cron.Schedule, *time.Location, *plan.Problem) {
 	problem := func(path, format string, args ...any) *plan.Problem {
 		return &plan.Problem{Reason: spatev1.ReasonInvalidSpec, Path: "spec.schedule." + path, Message: fmt.Sprintf(format, args...)}
@@ -40,17 +40,17 @@ func timetable(s *spatev1.RunSchedule) (cron.Schedule, *time.Location, *plan.Pro
 	if s.TimeZone != nil {
 		var err error
 		if zone, err = time.LoadLocation(*s.TimeZone); err != nil || *s.TimeZone == "Local" {
-			return nil, nil, problem("timeZone", "%q is no time zone of the IANA database, such as Europe/Berlin", *s.TimeZone)
+			return nil, nil, problem("timeZone", "%q must be a time zone of the IANA database, such as Europe/Berlin", *s.TimeZone)
 		}
 	}
 	times, err := cron.ParseStandard(s.Cron)
 	if err != nil {
-		return nil, nil, problem("cron", "%q must be a time in Cron format such as \"0 2 * * *\": %v", s.Cron, err)
+		return nil, nil, problem("cron", "%q must be a schedule in Cron format, such as \"0 2 * * *\": %v", s.Cron, err)
 	}
 	return times, zone, nil
 }
 
-// at asks a schedule, of which the times up to `last` have been dealt with.
+// at evaluates a schedule, of which the times up to `last` have been handled.
 func at(s *spatev1.RunSchedule, times cron.Schedule, zone *time.Location, last, now time.Time) scheduled {
 	var found scheduled
 	t := times.Next(last.In(zone))
@@ -60,7 +60,7 @@ func at(s *spatev1.RunSchedule, times cron.Schedule, zone *time.Location, last, 
 		}
 		found.due, t = t, times.Next(t)
 	}
-	if !t.IsZero() && !t.After(now) { // more were missed than are looked through
+	if !t.IsZero() && !t.After(now) { // more were missed than are searched
 		found.due, t = now.In(zone), times.Next(now.In(zone))
 	}
 	found.next = t
@@ -71,8 +71,8 @@ func at(s *spatev1.RunSchedule, times cron.Schedule, zone *time.Location, last, 
 	return found
 }
 
-// lastScheduled is the time of the schedule that was dealt with last, by the status, by the runs there are, and by what the cache does not
-// have yet. Times before a profile had its schedule were never due.
+// lastScheduled is the time of the schedule that was handled last, according to the status, the existing runs, and what the cache does
+// not have yet. Times before the profile had its schedule were never due.
 func (s *scope) lastScheduled(now time.Time) time.Time {
 	last := s.profile.CreationTimestamp.Time
 	later := func(t time.Time) {
@@ -107,9 +107,9 @@ func (s *scope) bySchedule() decision {
 	now := s.r.Clock.Now()
 	last := s.lastScheduled(now)
 	found := at(schedule, times, zone, last, now)
-	dealt := func(t time.Time) { s.profile.Status.LastScheduleTime = &metav1.Time{Time: t} }
+	setHandled := func(t time.Time) { s.profile.Status.LastScheduleTime = &metav1.Time{Time: t} }
 	if recorded := s.profile.Status.LastScheduleTime; last.After(s.profile.CreationTimestamp.Time) && (recorded == nil || recorded.Time.Before(last)) {
-		dealt(last)
+		setHandled(last)
 	}
 	d := decision{again: found.next.Sub(now)}
 	s.profile.Status.NextScheduleTime = &metav1.Time{Time: found.next}
@@ -120,7 +120,7 @@ func (s *scope) bySchedule() decision {
 		switch schedule.ConcurrencyPolicy {
 		case spatev1.ConcurrencyAllow:
 		case spatev1.ConcurrencyReplace:
-			d.replace, d.again = own, time.Second // its end wakes us, too
+			d.replace, d.again = own, time.Second // the end of the run also triggers a reconcile
 			return d
 		default:
 			found.skipped, found.due = found.due, time.Time{}
@@ -128,7 +128,7 @@ func (s *scope) bySchedule() decision {
 		}
 	}
 	if !found.skipped.IsZero() {
-		dealt(found.skipped)
+		setHandled(found.skipped)
 		d.skipped = fmt.Sprintf("the run of %s was skipped: %s", found.skipped.Format(time.RFC3339), found.reason)
 	}
 	if !found.due.IsZero() {

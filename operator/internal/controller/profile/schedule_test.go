@@ -81,7 +81,7 @@ func TestWhatAScheduleAsksForAtAnInstant(t *testing.T) {
 	}
 }
 
-// As a CronJob does: the minute after the hour that comes twice has two times.
+// Like a CronJob: a minute in the repeated hour has two times.
 func TestATimeThatComesTwiceIsDueTwice(t *testing.T) {
 	zone := "Europe/Berlin"
 	schedule := &spatev1.RunSchedule{Cron: "30 2 * * *", TimeZone: &zone}
@@ -118,12 +118,12 @@ func TestAScheduleThatCannotBeReadIsAProblemOfItsField(t *testing.T) {
 		schedule spatev1.RunSchedule
 		want     string
 	}{
-		"four fields":        {spatev1.RunSchedule{Cron: "0 2 * *"}, `spec.schedule.cron: "0 2 * *" must be a time in Cron format such as "0 2 * * *": expected exactly 5 fields, found 4: [0 2 * *]`},
-		"an hour too many":   {spatev1.RunSchedule{Cron: "0 24 * * *"}, `spec.schedule.cron: "0 24 * * *" must be a time in Cron format such as "0 2 * * *": end of range (24) above maximum (23): 24`},
-		"a word":             {spatev1.RunSchedule{Cron: "nightly"}, `spec.schedule.cron: "nightly" must be a time in Cron format such as "0 2 * * *": expected exactly 5 fields, found 1: [nightly]`},
-		"an unknown zone":    {spatev1.RunSchedule{Cron: "0 2 * * *", TimeZone: text("Europe/Bern")}, `spec.schedule.timeZone: "Europe/Bern" is no time zone of the IANA database, such as Europe/Berlin`},
-		"the operator's own": {spatev1.RunSchedule{Cron: "0 2 * * *", TimeZone: text("Local")}, `spec.schedule.timeZone: "Local" is no time zone of the IANA database, such as Europe/Berlin`},
-		"an abbreviation":    {spatev1.RunSchedule{Cron: "0 2 * * *", TimeZone: text("+01:00")}, `spec.schedule.timeZone: "+01:00" is no time zone of the IANA database, such as Europe/Berlin`},
+		"four fields":        {spatev1.RunSchedule{Cron: "0 2 * *"}, `spec.schedule.cron: "0 2 * *" must be a schedule in Cron format, such as "0 2 * * *": expected exactly 5 fields, found 4: [0 2 * *]`},
+		"an hour too many":   {spatev1.RunSchedule{Cron: "0 24 * * *"}, `spec.schedule.cron: "0 24 * * *" must be a schedule in Cron format, such as "0 2 * * *": end of range (24) above maximum (23): 24`},
+		"a word":             {spatev1.RunSchedule{Cron: "nightly"}, `spec.schedule.cron: "nightly" must be a schedule in Cron format, such as "0 2 * * *": expected exactly 5 fields, found 1: [nightly]`},
+		"an unknown zone":    {spatev1.RunSchedule{Cron: "0 2 * * *", TimeZone: text("Europe/Bern")}, `spec.schedule.timeZone: "Europe/Bern" must be a time zone of the IANA database, such as Europe/Berlin`},
+		"the operator's own": {spatev1.RunSchedule{Cron: "0 2 * * *", TimeZone: text("Local")}, `spec.schedule.timeZone: "Local" must be a time zone of the IANA database, such as Europe/Berlin`},
+		"an abbreviation":    {spatev1.RunSchedule{Cron: "0 2 * * *", TimeZone: text("+01:00")}, `spec.schedule.timeZone: "+01:00" must be a time zone of the IANA database, such as Europe/Berlin`},
 	} {
 		s := scheduledAt(t, "2026-01-02 00:00:00", &c.schedule)
 		d := s.decide()
@@ -133,7 +133,7 @@ func TestAScheduleThatCannotBeReadIsAProblemOfItsField(t *testing.T) {
 	}
 }
 
-// scheduledAt is a profile of 2026-01-01 with a schedule, at an instant.
+// scheduledAt is a profile created on 2026-01-01 with a schedule, at an instant.
 func scheduledAt(t *testing.T, now string, schedule *spatev1.RunSchedule, all ...spatev1.TrafficRun) *scope {
 	t.Helper()
 	p := edited(spatev1.RunOnSchedule, 1)
@@ -252,7 +252,7 @@ func TestASuspendedScheduleStartsNothing(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	s.profile.Spec.Suspend = false
-	if d := s.decide(); !d.start || !d.scheduled.Equal(utc(t, "2026-01-05 02:00:00")) { // as a CronJob does
+	if d := s.decide(); !d.start || !d.scheduled.Equal(utc(t, "2026-01-05 02:00:00")) { // like a CronJob
 		t.Errorf("%+v", d)
 	}
 }

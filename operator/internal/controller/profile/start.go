@@ -23,8 +23,8 @@ import (
 	"spate.dev/operator/internal/runs/storage"
 )
 
-// start creates the next run. Its name has the number after that of the run before: an operator that does not know of a run which another
-// has just created cannot create a second one for the same.
+// start creates the next run. Its name contains the previous run's number plus one: an operator that does not know of a run just
+// created by another operator cannot create a second one.
 func (s *scope) start(ctx context.Context, scheduled time.Time) error {
 	trigger := spatev1.RunTrigger{Generation: s.profile.Generation, Digest: s.digest, RunID: s.profile.Spec.RunID, Number: 1}
 	if last := s.trigger(); last != nil {
@@ -62,12 +62,12 @@ func (s *scope) start(ctx context.Context, scheduled time.Time) error {
 	return nil
 }
 
-// runName has the beginning of the profile's UID: a profile of the same name that comes later has runs of other names.
+// runName contains the first characters of the profile's UID: a later profile with the same name has runs with other names.
 func (s *scope) runName(number int64) string {
 	return fmt.Sprintf("%s-%.5s-%d", s.profile.Name, s.profile.UID, number)
 }
 
-// stop ends a run before its time.
+// stop ends a run early.
 func (s *scope) stop(ctx context.Context, run *spatev1.TrafficRun) error {
 	if run.Spec.Stop {
 		return nil
@@ -77,22 +77,22 @@ func (s *scope) stop(ctx context.Context, run *spatev1.TrafficRun) error {
 	return client.IgnoreNotFound(s.r.Client.Patch(ctx, stopped, client.MergeFrom(run)))
 }
 
-// isForeign is true if a run of this name is there that the profile did not start. One that the cache does not have yet is its own.
+// isForeign reports whether there is a run of this name that the profile did not start. A run that is not in the cache yet is its own.
 func (s *scope) isForeign(ctx context.Context, name string) bool {
 	there := &spatev1.TrafficRun{}
 	err := s.r.Client.Get(ctx, client.ObjectKey{Namespace: s.profile.Namespace, Name: name}, there)
 	return err == nil && !metav1.IsControlledBy(there, s.profile)
 }
 
-// takenError says that a run's name is that of a run which the profile did not start.
+// takenError reports that a run's name is used by a run which the profile did not start.
 type takenError struct{ run string }
 
 func (e *takenError) Error() string {
 	return fmt.Sprintf("TrafficRun %s exists and was not started by this profile; delete it", e.run)
 }
 
-// refused is what keeps a profile from being run if the API server refuses the run or the generator, however often it is asked: a quota, a
-// policy of the cluster, a name that is taken. Any other error is returned.
+// refused returns the decision if the API server persistently refuses the run or the generator: a quota, a policy of the cluster, a
+// name that is taken. Any other error is returned.
 func refused(err error) (decision, error) {
 	d := decision{phase: spatev1.ProfilePending, again: kstatus.RefusedPause}
 	var taken *takenError
@@ -104,6 +104,6 @@ func refused(err error) (decision, error) {
 	default:
 		return decision{}, err
 	}
-	d.message = fmt.Sprintf("no run can be created: %v; it is tried again every %s", err, kstatus.RefusedPause)
+	d.message = fmt.Sprintf("no run can be created: %v; retried every %s", err, kstatus.RefusedPause)
 	return d, nil
 }

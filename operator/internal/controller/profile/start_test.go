@@ -25,7 +25,7 @@ import (
 	"spate.dev/operator/internal/runs/runstest"
 )
 
-// starter is an operator that is about to start a run of a profile, beside what the API server has.
+// starter is an operator that is about to start a run of a profile, with objects in the API server.
 func starter(t *testing.T, p *spatev1.TrafficProfile, there ...client.Object) *scope {
 	t.Helper()
 	c := runstest.Builder(t).WithObjects(there...).Build()
@@ -77,7 +77,7 @@ func TestAStartedRunSaysWhatItIsFor(t *testing.T) {
 	}
 }
 
-// Another operator has just started the run, and this one does not have it yet.
+// Another operator has just started the run, and this one's cache does not have it yet.
 func TestTwoOperatorsStartOneRun(t *testing.T) {
 	p := edited(spatev1.RunOnChange, 1)
 	first := starter(t, p.DeepCopy())

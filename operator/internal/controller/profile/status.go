@@ -2,7 +2,7 @@
 
 package profile
 
-// This file answers: what does a profile's status say?
+// This file answers: what does a profile's status report?
 
 import (
 	"context"
@@ -34,7 +34,7 @@ func (s *scope) status(ctx context.Context, d decision) {
 		s.r.Events.Eventf(s.profile, nil, corev1.EventTypeWarning, "RunSkipped", "Schedule", "%s", d.skipped)
 	}
 	status, generation := &s.profile.Status, s.profile.Generation
-	// A run of an earlier spec says nothing about the present one. The result of a deleted run remains valid.
+	// A run of an earlier spec says nothing about the current one. The result of a deleted run remains valid.
 	outdated := status.CurrentRun == nil || s.due()
 	if outdated || d.phase == spatev1.ProfileSuspended {
 		s.notStarted(d, current)
@@ -53,14 +53,14 @@ func (s *scope) status(ctx context.Context, d decision) {
 	}
 	switch {
 	case d.phase == spatev1.ProfileSuspended, d.phase != "" && (outdated || current == nil || !runs.Active(current)):
-		status.Phase = d.phase // otherwise the run goes on as it was
+		status.Phase = d.phase // otherwise the run continues unchanged
 	case status.CurrentRun == nil:
 		status.Phase = spatev1.ProfileIdle
 	}
 	status.Reason = s.reason()
 }
 
-// idle says what a profile is ready for of which nothing runs.
+// idle describes what a profile without an active run is ready for.
 func (s *scope) idle() string {
 	status := &s.profile.Status
 	switch {
@@ -69,10 +69,10 @@ func (s *scope) idle() string {
 	case s.profile.Spec.RunPolicy == spatev1.RunOnSchedule && status.NextScheduleTime != nil:
 		return "the next run starts at " + status.NextScheduleTime.UTC().Format(time.RFC3339)
 	}
-	return "can be run: create a TrafficRun that names it, or set spec.runID"
+	return "ready to run: create a TrafficRun with spec.profileRef to it, or set spec.runID"
 }
 
-// ended tells people what the run came to.
+// ended describes the outcome of the run.
 func ended(status *spatev1.TrafficProfileStatus) string {
 	last, current := status.LastResult, status.CurrentRun
 	if last == nil || current == nil || last.Run != current.Name {
@@ -81,11 +81,11 @@ func ended(status *spatev1.TrafficProfileStatus) string {
 	return fmt.Sprintf("run %s has ended: %s: %s", last.Run, last.Verdict, last.Message)
 }
 
-// gone says that the current run was deleted: by the history's limit after it had ended, or by somebody before.
+// gone reports that the current run was deleted: by the history limit after it had ended, or by a user before.
 func (s *scope) gone() {
 	status := &s.profile.Status
 	if meta.IsStatusConditionTrue(status.Conditions, spatev1.ConditionComplete) {
-		for i := range status.Conditions { // what it came to still holds
+		for i := range status.Conditions { // the outcome remains valid
 			status.Conditions[i].ObservedGeneration = s.profile.Generation
 		}
 		return
@@ -101,7 +101,7 @@ func (s *scope) gone() {
 	meta.RemoveStatusCondition(&status.Conditions, spatev1.ConditionRecorded)
 }
 
-// mirror takes over what the current run says.
+// mirror copies the state of the current run.
 func (s *scope) mirror(current *spatev1.TrafficRun) {
 	status := &s.profile.Status
 	status.CurrentRun = reference(current)
@@ -113,7 +113,7 @@ func (s *scope) mirror(current *spatev1.TrafficRun) {
 		status.Phase = spatev1.ProfileQueued
 	}
 	status.Totals, status.Flows = nil, nil
-	if r := current.Status.Result; r != nil && !runs.Active(current) { // before, the run has them: they change all the time
+	if r := current.Status.Result; r != nil && !runs.Active(current) { // before that, only the run has them: they change all the time
 		status.Totals, status.Flows = r.StreamCounters.DeepCopy(), r.Flows.DeepCopy()
 	}
 	for _, kind := range []string{spatev1.ConditionRunning, spatev1.ConditionComplete, spatev1.ConditionValid, spatev1.ConditionPassed} {
@@ -139,7 +139,7 @@ func (s *scope) mirror(current *spatev1.TrafficRun) {
 	}
 }
 
-// unset gives conditions the values that they have before a run reaches them.
+// unset resets conditions to their values before a run.
 func (s *scope) unset(kinds ...string) {
 	for _, kind := range kinds {
 		value, reason := metav1.ConditionFalse, spatev1.ReasonNotStarted
@@ -150,7 +150,7 @@ func (s *scope) unset(kinds ...string) {
 	}
 }
 
-// notStarted says that what the profile asks for now is not under way.
+// notStarted reports that what the profile specifies now is not running.
 func (s *scope) notStarted(d decision, current *spatev1.TrafficRun) {
 	if d.phase == spatev1.ProfileSuspended {
 		if s.profile.Status.CurrentRun == nil {
@@ -169,7 +169,7 @@ func (s *scope) notStarted(d decision, current *spatev1.TrafficRun) {
 	s.profile.Status.Totals, s.profile.Status.Flows = nil, nil
 }
 
-// underWay says how the run does: ready as soon as the engines execute it.
+// underWay reports on the active run: ready as soon as the engines execute it.
 func (s *scope) underWay(current *spatev1.TrafficRun) {
 	status, generation := &s.profile.Status, s.profile.Generation
 	ready := meta.FindStatusCondition(current.Status.Conditions, spatev1.ConditionReady)
@@ -185,7 +185,7 @@ func (s *scope) underWay(current *spatev1.TrafficRun) {
 		return
 	}
 	kstatus.Ready(&status.Conditions, generation, spatev1.ReasonAvailable, "run "+current.Name+" is under way")
-	if resolved := current.Status.Resolved; resolved != nil && resolved.Timing.Duration != "" { // one without an end is as it is to be
+	if resolved := current.Status.Resolved; resolved != nil && resolved.Timing.Duration != "" { // a run without an end is in its desired state
 		kstatus.Set(&status.Conditions, spatev1.ConditionReconciling, metav1.ConditionTrue, generation, spatev1.ReasonProgressing, "run "+current.Name+" is under way")
 	}
 }
@@ -194,7 +194,7 @@ func reference(r *spatev1.TrafficRun) *spatev1.RunReference {
 	return &spatev1.RunReference{Name: r.Name, UID: r.UID}
 }
 
-// stale tells whether a stream or template has changed since the current run was resolved.
+// stale sets the Stale condition if a stream or template has changed since the current run was resolved.
 func (s *scope) stale(ctx context.Context, current *spatev1.TrafficRun) {
 	if current == nil || current.Status.Resolved == nil {
 		meta.RemoveStatusCondition(&s.profile.Status.Conditions, spatev1.ConditionStale)
@@ -206,7 +206,7 @@ func (s *scope) stale(ctx context.Context, current *spatev1.TrafficRun) {
 		switch {
 		case err != nil:
 		case !found:
-			changed = append(changed, fmt.Sprintf("%s %s is gone", ref.Kind, ref.Name))
+			changed = append(changed, fmt.Sprintf("%s %s no longer exists", ref.Kind, ref.Name))
 		case digest != ref.Digest:
 			changed = append(changed, fmt.Sprintf("%s %s has changed", ref.Kind, ref.Name))
 		}
@@ -219,7 +219,7 @@ func (s *scope) stale(ctx context.Context, current *spatev1.TrafficRun) {
 		spatev1.ReasonReferenceChanged, strings.Join(changed, ", ")+" since run "+current.Name+" was resolved; it takes effect with the next run")
 }
 
-// digestOf a referenced object as it is now.
+// digestOf returns the digest of a referenced object as it is now.
 func (s *scope) digestOf(ctx context.Context, ref spatev1.DefinitionSnapshot) (digest string, found bool, err error) {
 	if ref.Kind == "ASTFTemplate" {
 		template := &spatev1.ASTFTemplate{}
@@ -231,7 +231,7 @@ func (s *scope) digestOf(ctx context.Context, ref spatev1.DefinitionSnapshot) (d
 	return plan.StreamDigest(&stream.Spec), found, err
 }
 
-// reason of the condition that explains the phase best.
+// reason of the condition that best explains the phase.
 func (s *scope) reason() string {
 	conditions := s.profile.Status.Conditions
 	ready := meta.FindStatusCondition(conditions, spatev1.ConditionReady)

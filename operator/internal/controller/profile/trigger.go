@@ -2,7 +2,7 @@
 
 package profile
 
-// This file answers: what was the profile's latest run started for, and is another due?
+// This file answers: what triggered the profile's latest run, and is another due?
 
 import (
 	"time"
@@ -14,13 +14,13 @@ import (
 	"spate.dev/operator/internal/runs"
 )
 
-// started is what a run was started for. scheduled is zero but for a time of a schedule.
+// started is what triggered a run. scheduled is zero unless the run is for a time of a schedule.
 type started struct {
 	trigger   spatev1.RunTrigger
 	scheduled time.Time
 }
 
-// lastStarted is the profile's latest run that this operator started; none if it has started none.
+// lastStarted is the profile's latest run that this operator started; known is false if it has started none.
 func (s *scope) lastStarted() (last started, known bool) {
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
@@ -28,8 +28,8 @@ func (s *scope) lastStarted() (last started, known bool) {
 	return last, known
 }
 
-// trigger of the latest run that the profile started, by its status, by the runs there are, and by what the cache does not have yet; nil
-// if it has started none.
+// trigger of the latest run that the profile started, according to its status, the existing runs, and what the cache does not have yet;
+// nil if it has started none.
 func (s *scope) trigger() *spatev1.RunTrigger {
 	last := s.profile.Status.LastTrigger
 	newer := func(t spatev1.RunTrigger) {
@@ -46,8 +46,8 @@ func (s *scope) trigger() *spatev1.RunTrigger {
 	return last
 }
 
-// refreshTrigger records what the latest run was started for as this version of the operator sees it. A profile that nobody has edited
-// since asks for the same, though its digest may be another: a later version of its kind may have more fields with defaults.
+// refreshTrigger records the trigger of the latest run as this version of the operator computes it. If the profile was not edited
+// since, its digest may still differ: a later version of the CRD may have more fields with defaults.
 func (s *scope) refreshTrigger() {
 	last := s.trigger()
 	if last == nil {
@@ -63,8 +63,8 @@ func (s *scope) refreshTrigger() {
 	s.profile.Status.LastTrigger = &now
 }
 
-// due is true if the profile is to start a run: by its policy it was changed, or resumed after a suspension that had ended its run; or it
-// has another runID.
+// due reports whether the profile must start a run: by its policy it was changed, or resumed after a suspension that ended its run; or
+// it has a new runID.
 func (s *scope) due() bool {
 	last, spec := s.trigger(), &s.profile.Spec
 	switch {
@@ -77,7 +77,7 @@ func (s *scope) due() bool {
 	case last.Digest != s.digest && s.profile.Generation > last.Generation:
 		return true
 	}
-	var conditions []metav1.Condition // of that run, if it is known what became of it
+	var conditions []metav1.Condition // of that run, if its outcome is known
 	if own := s.own(); own != nil && int64(runs.Number(own.Name)) == last.Number {
 		conditions = own.Status.Conditions
 	} else if current := s.profile.Status.CurrentRun; current != nil && current.Name == s.runName(last.Number) {

@@ -32,7 +32,7 @@ func withRunID(id string) func(*spatev1.TrafficProfile) {
 
 func suspended(p *spatev1.TrafficProfile) { p.Spec.Suspend = true }
 
-// last is what the profile's latest run was started for, as its status says.
+// last is the trigger of the profile's latest run, according to its status.
 func last(trigger spatev1.RunTrigger) func(*spatev1.TrafficProfile) {
 	return func(p *spatev1.TrafficProfile) { p.Status.LastTrigger = &trigger }
 }
@@ -52,7 +52,7 @@ func made(policy spatev1.RunPolicy, trigger spatev1.RunTrigger, change ...func(*
 	return r
 }
 
-// created is a run that others created for the profile.
+// created is a run of the profile that a user created.
 func created(change ...func(*spatev1.TrafficRun)) spatev1.TrafficRun {
 	r := spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "mine"}}
 	r.Spec.ProfileRef = &spatev1.LocalReference{Name: "p"}
@@ -70,7 +70,7 @@ func endedFor(reason string) func(*spatev1.TrafficRun) {
 	}
 }
 
-// mirrors is a profile whose status is that of a run.
+// mirrors is a profile whose status is copied from a run.
 func mirrors(r spatev1.TrafficRun) func(*spatev1.TrafficProfile) {
 	return func(p *spatev1.TrafficProfile) {
 		p.Status.CurrentRun, p.Status.Conditions = reference(&r), r.Status.Conditions
@@ -136,7 +136,7 @@ func TestWhenARunIsDue(t *testing.T) {
 	}
 }
 
-// An upgrade may add a field with a default to the kind: every profile has another digest then, and nobody has edited one.
+// An upgrade may add a field with a default to the CRD: then every profile has another digest without having been edited.
 func TestAnUpgradeStartsNoRuns(t *testing.T) {
 	first := spatev1.RunTrigger{Generation: 1, Digest: "sent", Number: 1}
 	for name, known := range map[string]func(*scope){

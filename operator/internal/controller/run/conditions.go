@@ -16,7 +16,7 @@ import (
 	"spate.dev/operator/internal/controller/kstatus"
 )
 
-// runningReason of each phase, and whether packets are sent in it.
+// runningReason is the status and reason of the Running condition in each phase.
 var runningReason = map[spatev1.RunPhase]struct {
 	status metav1.ConditionStatus
 	reason string
@@ -28,10 +28,10 @@ var runningReason = map[spatev1.RunPhase]struct {
 	spatev1.RunDraining:  {metav1.ConditionFalse, spatev1.ReasonDraining},
 }
 
-// invalidAtTheEnd are reasons for which a run is invalid that was not cut short.
+// invalidAtTheEnd are reasons for which a run is invalid that was not ended early.
 var invalidAtTheEnd = []string{spatev1.ReasonGeneratorLimited, spatev1.ReasonCountersContradict, spatev1.ReasonDrainTimedOut}
 
-// conditions works them out from the phase and the verdict.
+// conditions derives the conditions from the phase and the verdict.
 func (s *scope) conditions() {
 	s.recorded()
 	status, generation := &s.run.Status, s.run.Generation
@@ -53,13 +53,13 @@ func (s *scope) conditions() {
 			kstatus.Progressing(&status.Conditions, generation, s.waiting.reason, s.waiting.message)
 		case s.unreachable != "":
 			kstatus.Progressing(&status.Conditions, generation, spatev1.ReasonEngineUnreachable, s.unreachable)
-		case s.occupied != "":
-			kstatus.Progressing(&status.Conditions, generation, spatev1.ReasonOrphanedRun, s.occupied)
+		case s.orphaned != "":
+			kstatus.Progressing(&status.Conditions, generation, spatev1.ReasonOrphanedRun, s.orphaned)
 		case status.Phase == spatev1.RunPending || status.Phase == spatev1.RunPreparing:
 			kstatus.Progressing(&status.Conditions, generation, running.reason, "")
 		default:
 			set(spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable, "the engines execute the run")
-			if status.Resolved.Timing.Duration == "" { // a run without an end is as it is to be
+			if status.Resolved.Timing.Duration == "" { // a run without an end is in its desired state
 				meta.RemoveStatusCondition(&status.Conditions, spatev1.ConditionReconciling)
 			} else {
 				set(spatev1.ConditionReconciling, metav1.ConditionTrue, running.reason, "")
@@ -92,8 +92,8 @@ func (s *scope) conditions() {
 	kstatus.Ready(&status.Conditions, generation, reason, "the run has ended")
 }
 
-// tell makes an event of every change of the phase.
-func (s *scope) tell(before *spatev1.TrafficRun) {
+// recordPhase emits an event for every change of the phase.
+func (s *scope) recordPhase(before *spatev1.TrafficRun) {
 	if s.run.Status.Phase == before.Status.Phase {
 		return
 	}
@@ -106,10 +106,10 @@ func (s *scope) tell(before *spatev1.TrafficRun) {
 	case spatev1.RunWarmingUp, spatev1.RunRunning:
 		message = "all engines start at " + s.run.Status.TrafficStartTime.UTC().Format("15:04:05.000000Z07:00")
 		if before.Status.Phase == spatev1.RunWarmingUp {
-			message = "the measured phase has begun"
+			message = "the measured phase has started"
 		}
 	case spatev1.RunDraining:
-		message = "transmission has ended, packets under way are awaited"
+		message = "transmission has ended, packets in flight are awaited"
 	case spatev1.RunComplete:
 		verdict := s.run.Status.Verdict
 		reason, message = primary(verdict)

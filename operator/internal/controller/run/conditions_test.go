@@ -13,12 +13,12 @@ import (
 	"spate.dev/operator/internal/controller/kstatus"
 )
 
-// verdictOf an outcome for a reason.
+// verdictOf returns a verdict with an outcome and a reason.
 func verdictOf(outcome spatev1.VerdictOutcome, reason string) *spatev1.Verdict {
 	return &spatev1.Verdict{Outcome: outcome, Reasons: []spatev1.VerdictReason{{Reason: reason, Message: "numbers"}}}
 }
 
-// shown writes conditions as `Type=Status Reason`, but for those that are not there.
+// shown formats conditions as `Type=Status Reason`, without absent ones.
 func shown(conditions []metav1.Condition) string {
 	var all []string
 	for _, kind := range []string{
@@ -50,8 +50,8 @@ func TestWhatConditionsSayOfARun(t *testing.T) {
 		s.run.Status.Verdict, s.ended = verdictOf(outcome, reason), why
 		return s
 	}
-	unreachable, occupied := at(spatev1.RunRunning), at(spatev1.RunPreparing)
-	unreachable.unreachable, occupied.occupied = "pod g-0: no answer", "pod g-0: the engine still executes run x"
+	unreachable, orphaned := at(spatev1.RunRunning), at(spatev1.RunPreparing)
+	unreachable.unreachable, orphaned.orphaned = "pod g-0: no answer", "pod g-0: the engine still executes run x"
 	const awaiting = ", Valid=Unknown AwaitingResult, Passed=Unknown AwaitingResult"
 	for name, c := range map[string]struct {
 		scope *scope
@@ -60,7 +60,7 @@ func TestWhatConditionsSayOfARun(t *testing.T) {
 		"waits for its profile":   {unresolved(spatev1.ReasonReferenceNotFound), "Ready=False ReferenceNotFound, Reconciling=True ReferenceNotFound, Running=False NotStarted, Complete=False NotStarted, Valid=Unknown ReferenceNotFound, Passed=Unknown ReferenceNotFound"},
 		"waits for its generator": {unresolved(spatev1.ReasonGeneratorBusy), "Ready=False GeneratorBusy, Reconciling=True GeneratorBusy, Running=False NotStarted, Complete=False NotStarted, Valid=Unknown GeneratorBusy, Passed=Unknown GeneratorBusy"},
 		"is prepared":             {at(spatev1.RunPreparing), "Ready=False Preparing, Reconciling=True Preparing, Running=False Preparing, Complete=False Preparing" + awaiting},
-		"waits for an orphan":     {occupied, "Ready=False OrphanedRun, Reconciling=True OrphanedRun, Running=False Preparing, Complete=False Preparing" + awaiting},
+		"waits for an orphan":     {orphaned, "Ready=False OrphanedRun, Reconciling=True OrphanedRun, Running=False Preparing, Complete=False Preparing" + awaiting},
 		"warms up":                {at(spatev1.RunWarmingUp), "Ready=True Available, Reconciling=True WarmingUp, Running=True WarmingUp, Complete=False WarmingUp" + awaiting},
 		"sends":                   {at(spatev1.RunRunning), "Ready=True Available, Reconciling=True Transmitting, Running=True Transmitting, Complete=False Transmitting" + awaiting},
 		"sends without an end":    {endless(at(spatev1.RunRunning)), "Ready=True Available, Running=True Transmitting, Complete=False Transmitting" + awaiting},
@@ -117,7 +117,7 @@ func TestValidAndPassedSayWhyARunWaitsOrIsNotValid(t *testing.T) {
 	}
 }
 
-// kstatus: what a run waited for is not there any more when it runs.
+// A condition that a run waited for is removed when the run starts.
 func TestARunThatRunsWithoutAnEndIsNotReconciling(t *testing.T) {
 	s := &scope{run: admitted("g-0")}
 	s.run.Status.Resolved.Timing.Duration = ""

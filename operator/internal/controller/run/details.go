@@ -2,7 +2,7 @@
 
 package run
 
-// This file answers: what of a result has the status room for, and where is the whole?
+// This file answers: which part of a result is in the status, and where is the complete result?
 
 import (
 	"context"
@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	// resultRoom is what a status has for a result at most, as JSON.
+	// resultRoom is the maximum size of a result in a status, as JSON.
 	resultRoom = 256 << 10
-	// objectRoom is what a run's spec, what was resolved of it, and three times its result may take: the names of all fields are among the managed ones again. The
-	// rest of the 1.5 MiB that etcd takes is for all else.
+	// objectRoom is the maximum size of a run's spec, its status.resolved, and three times its result: managed fields repeat the names
+	// of all fields. The rest of etcd's limit of 1.5 MiB is for everything else.
 	objectRoom = 1 << 20
 )
 
-// roomOf a run's status for its result.
+// roomOf is the room for the result in a run's status.
 func roomOf(run *spatev1.TrafficRun) int {
 	return min(resultRoom, max((objectRoom-size(run.Spec)-size(run.Status.Resolved))/3, 0))
 }
 
-// bounded gives what of a result the room is enough for: all of it, or the first entries of each map by name, which may take a quarter, with
-// how many there are of those that have more.
+// bounded returns the part of a result that fits the room: all of it, or the first entries of each map by name, each map limited to a
+// quarter of the room, and how many entries each truncated map has.
 func bounded(whole spatev1.RunResult, room int) (spatev1.RunResult, []spatev1.TruncatedList) {
 	if size(whole) <= room {
 		return whole, nil
@@ -61,7 +61,7 @@ func bounded(whole spatev1.RunResult, room int) (spatev1.RunResult, []spatev1.Tr
 	return part, truncated
 }
 
-// firstKeys gives the entries whose names come first, as many as take no more than the room.
+// firstKeys returns the entries with the first names that fit the room.
 func firstKeys[T any](all map[string]T, room int) map[string]T {
 	part := make(map[string]T, len(all))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -73,7 +73,7 @@ func firstKeys[T any](all map[string]T, room int) map[string]T {
 	return part
 }
 
-// firstOf gives as many of the first as take no more than the room.
+// firstOf returns the first items that fit the room.
 func firstOf[T any](all []T, room int) []T {
 	for i := range all {
 		if room -= size(all[i]) + len(","); room < 0 {
@@ -92,13 +92,14 @@ func size(value any) int {
 	return len(text)
 }
 
-// settle puts the final result into the status, and the whole of a large one beside the run. It gives what is lost of it, if anything.
+// settle writes the final result to the status, and the complete result beside the run if it is large. It returns what of it is lost,
+// if anything.
 func (s *scope) settle(ctx context.Context, whole spatev1.RunResult) (lost string, err error) {
 	part, truncated := bounded(whole, roomOf(s.run))
 	if len(truncated) > 0 {
 		details, err := storage.SaveResult(ctx, s.r.Client, s.run, &whole)
 		if err != nil && !storage.Refused(err) {
-			return "", err // tried again: the engines still have it
+			return "", err // retried: the engines still have the result
 		}
 		if err != nil {
 			details = &spatev1.ResultDetails{Problem: kstatus.Shortened(err.Error(), longestText)}
@@ -112,7 +113,8 @@ func (s *scope) settle(ctx context.Context, whole spatev1.RunResult) (lost strin
 	return lost, nil
 }
 
-// longestText is the most that a text of a verdict has. A threshold's message has the values that it read, which may be all of a result.
+// longestText is the maximum length of a text in a verdict. The message of a threshold contains the values that it read, possibly a
+// whole result.
 const longestText = 2 << 10
 
 // concise shortens the texts of a verdict.

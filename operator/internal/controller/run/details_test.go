@@ -108,7 +108,7 @@ func TestAStatusHasTheFirstEntriesOfALargeResult(t *testing.T) {
 	}
 }
 
-// all is true if each receiver has so many workers.
+// all reports whether each receiver has that many workers.
 func all(receivers map[string]spatev1.ReceiverResult, workers int) bool {
 	for _, r := range receivers {
 		if len(r.Workers) != workers {
@@ -193,7 +193,7 @@ func TestAResultThatCannotBeKeptEndsTheRunAndSaysWhatIsLost(t *testing.T) {
 		again   bool
 	}{
 		"a quota":             {refusal: quota, lost: "exceeded quota"},
-		"somebody's own name": {there: []client.Object{foreign}, lost: `a ConfigMap "r-result-0" that is not the operator's exists already`},
+		"somebody's own name": {there: []client.Object{foreign}, lost: `ConfigMap "r-result-0" exists and is not owned by the run`},
 		"a busy API server":   {refusal: busy, again: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 	"spate.dev/operator/internal/verdict"
 )
 
-// finish makes the counters final and judges them. A run that was ended early is judged only if it had no set duration.
-// One that its generator no longer allows is not.
+// finish writes the final counters and the verdict. A run that was ended early is judged only if it had no duration, and never if its
+// generator no longer allows it.
 func (s *scope) finish(ctx context.Context, stats []*enginev1.WatchStatsResponse, facts *storage.Facts) error {
 	why := s.end.message
 	result := resultOf(stats, facts, s.run)
@@ -52,22 +52,22 @@ func (s *scope) finish(ctx context.Context, stats []*enginev1.WatchStatsResponse
 	return nil
 }
 
-// mostContradictions of an engine are named: each of its templates may have one, and a status has its bounds.
-const mostContradictions = 3
+// maxContradictions is how many contradictions of an engine are listed: each of its templates may have one, and a status is bounded.
+const maxContradictions = 3
 
-// distrusted are the reasons for which engines themselves say that their counters cannot be trusted.
+// distrusted returns the reasons for which the engines' own reports say that counters are not reliable.
 func distrusted(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) []spatev1.VerdictReason {
 	var reasons []spatev1.VerdictReason
 	if late := timedOut(stats, run); len(late) > 0 {
 		reasons = append(reasons, spatev1.VerdictReason{Reason: spatev1.ReasonDrainTimedOut, Message: "the drain timed out: " + strings.Join(late, "; ")})
 	}
-	if told := contradictions(stats, run); len(told) > 0 {
-		reasons = append(reasons, spatev1.VerdictReason{Reason: spatev1.ReasonCountersContradict, Message: "counters contradict each other: " + strings.Join(told, "; ")})
+	if reported := contradictions(stats, run); len(reported) > 0 {
+		reasons = append(reasons, spatev1.VerdictReason{Reason: spatev1.ReasonCountersContradict, Message: "counters contradict each other: " + strings.Join(reported, "; ")})
 	}
 	return reasons
 }
 
-// timedOut are the engines that closed the run before they had read all packets: one text for each pod.
+// timedOut returns a text for each pod whose engine closed the run before it had read all packets.
 func timedOut(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) []string {
 	var all []string
 	for i, st := range stats {
@@ -78,16 +78,16 @@ func timedOut(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) []s
 	return all
 }
 
-// contradictions are the identities of counters that do not hold, by the engine's own account: one text for each pod that has some.
+// contradictions returns a text for each pod whose engine reports identities of counters that do not hold.
 func contradictions(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) []string {
 	var all []string
 	for i, st := range stats {
-		told := st.GetRun().GetContradictions()
-		if len(told) == 0 {
+		reported := st.GetRun().GetContradictions()
+		if len(reported) == 0 {
 			continue
 		}
-		text := strings.Join(told[:min(len(told), mostContradictions)], "; ")
-		if more := len(told) - mostContradictions; more > 0 {
+		text := strings.Join(reported[:min(len(reported), maxContradictions)], "; ")
+		if more := len(reported) - maxContradictions; more > 0 {
 			text += fmt.Sprintf("; and %d more", more)
 		}
 		all = append(all, fmt.Sprintf("pod %s: %s", run.Status.Resolved.Generator.Pods[i].Name, text))
@@ -95,8 +95,8 @@ func contradictions(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRu
 	return all
 }
 
-// measured is how long the measured phase has lasted so far. Without a set duration it is the time until now less the drain, good for
-// mean rates.
+// measured is how long the measured phase has lasted so far. Without a duration, it is the time until now less the drain, which is
+// exact enough for mean rates.
 func (s *scope) measured() time.Duration {
 	start := s.run.Status.TrafficStartTime
 	if start == nil {
@@ -109,7 +109,7 @@ func (s *scope) measured() time.Duration {
 	return max(passed-s.drain(), time.Millisecond)
 }
 
-// invalid completes a run whose numbers say nothing about the device under test.
+// invalid completes a run whose counters say nothing about the device under test.
 func (s *scope) invalid(reason, message, why string) {
 	s.complete(spatev1.Verdict{
 		Outcome: spatev1.VerdictInvalid,
@@ -124,8 +124,8 @@ func (s *scope) complete(v spatev1.Verdict, why string) {
 	s.run.Status.Verdict, s.ended = &v, why
 }
 
-// judge works the verdict out: first whether the counters can be trusted, then whether the generator was the limit, then the thresholds.
-// Ports that had no link, packets that limits held back, and records that were lost, are told and change nothing: what was counted is what it is.
+// judge determines the verdict: first whether the counters are reliable, then whether the generator was the limit, then the thresholds.
+// Ports without a link, packets throttled by limits and lost records are reported, but do not change the outcome.
 func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spatev1.VerdictReason, down []string) spatev1.Verdict {
 	v := spatev1.Verdict{Outcome: spatev1.VerdictPassed, Reasons: distrusted}
 	if len(distrusted) > 0 {
@@ -142,8 +142,8 @@ func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spate
 			})
 		}
 	}
-	judged := thresholds(run.Status.Resolved.Thresholds, forThresholds(result))
-	for i, t := range judged {
+	evaluated := thresholds(run.Status.Resolved.Thresholds, forThresholds(result))
+	for i, t := range evaluated {
 		v.Thresholds = append(v.Thresholds, t.ThresholdResult)
 		if t.Met {
 			continue
@@ -158,8 +158,8 @@ func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spate
 		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: t.reason, Message: message})
 	}
 	if v.Outcome == spatev1.VerdictPassed {
-		message := fmt.Sprintf("%s; %d thresholds hold", summary(result), len(judged))
-		switch len(judged) {
+		message := fmt.Sprintf("%s; %d thresholds hold", summary(result), len(evaluated))
+		switch len(evaluated) {
 		case 0:
 			message = summary(result) + "; there are no thresholds"
 		case 1:
@@ -181,17 +181,17 @@ func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spate
 	return v
 }
 
-// generatorLimit is something of the generator's own that a verdict tolerates up to a bound.
+// generatorLimit is an effect of the generator itself that a verdict tolerates up to a bound.
 type generatorLimit struct {
 	name      string
 	tolerance spatev1.Tolerance
 	count     int64
-	what      string // became of so many
+	what      string // happened to `count` of them
 	of        int64
-	did       string // what became of those of which a share is tolerated
+	did       string // what the tolerance is a share of
 }
 
-// generatorLimits are what may have kept the generator from doing its part, with packets of streams and flows of templates.
+// generatorLimits are the ways in which the generator may have been the limit, for packets of streams and flows of templates.
 func generatorLimits(tolerance spatev1.GeneratorTolerance, result spatev1.RunResult) []generatorLimit {
 	limits := []generatorLimit{
 		{"txDropped", tolerance.TxDropped, result.TxDropped, "packets could not be sent", result.Tx, "sent"},
@@ -208,7 +208,7 @@ func generatorLimits(tolerance spatev1.GeneratorTolerance, result spatev1.RunRes
 	return limits
 }
 
-// summary of a result in a few words.
+// summary of a result in one line.
 func summary(result spatev1.RunResult) string {
 	packets := fmt.Sprintf("%d packets sent, %d received, %d lost", result.Tx, result.Rx, result.Lost)
 	flows := result.Flows
@@ -230,15 +230,15 @@ type judgedThreshold struct {
 	reason string
 }
 
-func thresholds(wanted []spatev1.Threshold, asked verdict.Result) []judgedThreshold {
+func thresholds(wanted []spatev1.Threshold, result verdict.Result) []judgedThreshold {
 	var all []judgedThreshold
 	for _, t := range wanted {
 		j := judgedThreshold{ThresholdResult: spatev1.ThresholdResult{Name: string(t.Name)}, reason: spatev1.ReasonThresholdMissed}
 		compiled, err := verdict.Compile(t.Expression)
-		if err != nil { // the profile's check lets none through
+		if err != nil { // the profile's check rejects these
 			j.Message, j.reason = fmt.Sprintf("%s: %v", t.Expression, err), spatev1.ReasonThresholdError
 		} else {
-			outcome := compiled.Evaluate(asked)
+			outcome := compiled.Evaluate(result)
 			j.Met, j.Message = outcome.Passed, outcome.Message
 			if outcome.Failed {
 				j.reason = spatev1.ReasonThresholdError
@@ -249,7 +249,7 @@ func thresholds(wanted []spatev1.Threshold, asked verdict.Result) []judgedThresh
 	return all
 }
 
-// forThresholds gives a result as expressions see it.
+// forThresholds returns a result as expressions read it.
 func forThresholds(r spatev1.RunResult) verdict.Result {
 	length := max(time.Duration(r.Duration), time.Millisecond)
 	seconds := length.Seconds()
@@ -331,7 +331,7 @@ func groupForThresholds(s *spatev1.GroupSide, length time.Duration) verdict.Side
 	return side
 }
 
-// times of a stream as expressions see them: only what is known.
+// times of a stream as expressions read them: only known ones.
 func times(l *spatev1.Latency) map[string]any {
 	if l == nil {
 		return nil
@@ -344,7 +344,7 @@ func times(l *spatev1.Latency) map[string]any {
 	return all
 }
 
-// delays of a template as expressions see them: jitter is of packets.
+// delays of a template as expressions read them, without jitter, which only packets have.
 func delays(l *spatev1.Latency) map[string]any {
 	if l == nil || l.Count == 0 {
 		return nil
@@ -373,7 +373,7 @@ func number(text string) float64 {
 	return value
 }
 
-// primary is the reason that becomes that of the Passed condition, with all messages.
+// primary returns the reason for the Passed condition, and all messages.
 func primary(v *spatev1.Verdict) (reason, message string) {
 	messages := make([]string, len(v.Reasons))
 	for i, r := range v.Reasons {

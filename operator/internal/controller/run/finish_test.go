@@ -42,9 +42,9 @@ func TestResultSumsOverEngines(t *testing.T) {
 	}
 }
 
-// Engines count what arrives of streams with one mark under the name of the first.
+// Engines count received packets of all streams with one mark under the name of the first stream.
 func TestStreamsThatShareAMarkAreLostTogether(t *testing.T) {
-	facts := &storage.Facts{Flow: map[string]bool{"a": true, "b": true, "c": true}, HeardAs: map[string]string{"a": "b"}}
+	facts := &storage.Facts{Flow: map[string]bool{"a": true, "b": true, "c": true}, CountedAs: map[string]string{"a": "b"}}
 	counted := func(name string, tx, rx uint64) *enginev1.StreamStats {
 		return &enginev1.StreamStats{Name: name, Measured: &enginev1.StreamCounters{TxPackets: tx, RxPackets: rx}}
 	}
@@ -60,12 +60,12 @@ func TestStreamsThatShareAMarkAreLostTogether(t *testing.T) {
 
 func TestJudge(t *testing.T) {
 	for name, c := range map[string]struct {
-		result     spatev1.StreamCounters
-		missed     int64
-		thresholds []string
-		outcome    spatev1.VerdictOutcome
-		reason     string
-		words      []string
+		result      spatev1.StreamCounters
+		missedStart int64
+		thresholds  []string
+		outcome     spatev1.VerdictOutcome
+		reason      string
+		words       []string
 	}{
 		"no thresholds":       {spatev1.StreamCounters{Tx: 10}, 0, nil, spatev1.VerdictPassed, spatev1.ReasonThresholdsMet, []string{"10 packets sent"}},
 		"held":                {spatev1.StreamCounters{Tx: 10}, 0, []string{"result.lost == 0"}, spatev1.VerdictPassed, spatev1.ReasonThresholdsMet, nil},
@@ -83,7 +83,7 @@ func TestJudge(t *testing.T) {
 			for _, e := range c.thresholds {
 				r.Status.Resolved.Thresholds = append(r.Status.Resolved.Thresholds, spatev1.Threshold{Name: "t", Expression: e})
 			}
-			v := judge(r, spatev1.RunResult{StreamCounters: c.result, RxMissed: c.missed, Duration: spatev1.MeasuredTime(time.Second)}, nil, nil)
+			v := judge(r, spatev1.RunResult{StreamCounters: c.result, RxMissed: c.missedStart, Duration: spatev1.MeasuredTime(time.Second)}, nil, nil)
 			reason, message := primary(&v)
 			if v.Outcome != c.outcome || reason != c.reason {
 				t.Errorf("%s %s: %s", v.Outcome, reason, message)
@@ -147,7 +147,8 @@ func TestCountersThatContradictEachOtherMakeTheRunInvalid(t *testing.T) {
 	}
 }
 
-// What was lost while a port had no link says nothing of what lies behind the link: the verdict names the port, though it is up again.
+// Packets lost while a port had no link say nothing about the device under test: the verdict names the port, even if its link is up
+// again.
 func TestALinkThatWasDownIsReportedOnceAndInTheVerdict(t *testing.T) {
 	run, recorder := admitted("g-0"), events.NewFakeRecorder(9)
 	run.Status.Resolved.Thresholds = []spatev1.Threshold{{Name: "no-loss", Expression: "result.lost == 0"}}
@@ -168,8 +169,8 @@ func TestALinkThatWasDownIsReportedOnceAndInTheVerdict(t *testing.T) {
 	s.r = &Reconciler{Memory: &storage.Memory{}, Events: recorder, supervisor: newSupervisor(nil)} // another operator takes over
 	s.found = &findings{}
 	must(t, s.finish(t.Context(), stats, facts))
-	if told := len(recorder.Events); told != 1 {
-		t.Errorf("%d events", told)
+	if reported := len(recorder.Events); reported != 1 {
+		t.Errorf("%d events", reported)
 	}
 	reason, message := primary(run.Status.Verdict)
 	const want = "threshold no-loss: result.lost == 0 does not hold: result.lost is 3; port west of pod g-0 had no link for a time"

@@ -2,7 +2,7 @@
 
 package run
 
-// This file answers: how do the times that engines measured become numbers of a result?
+// This file answers: how do the times that engines measured become values of a result?
 
 import (
 	"cmp"
@@ -16,8 +16,8 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// latencyOf sums a stream's delays up over all engines that received it: nil if nothing was measured. A percentile of all together
-// is at most the greatest of the engines', which is told.
+// latencyOf sums a stream's delays up over all engines that received it; nil if nothing was measured. A percentile over all of them is
+// at most the greatest of the engines' percentiles, which is reported.
 func latencyOf(all []*enginev1.LatencyStats) *spatev1.Latency {
 	out := &spatev1.Latency{}
 	sum, squares, differences := new(big.Int), new(big.Int), new(big.Int)
@@ -59,7 +59,7 @@ func latencyOf(all []*enginev1.LatencyStats) *spatev1.Latency {
 	return out
 }
 
-// percentile is where a quantile is kept; nil for one that is not.
+// percentile is the field for a quantile; nil if there is none.
 func percentile(l *spatev1.Latency, partsPerMillion uint32) *spatev1.MeasuredTime {
 	return map[uint32]*spatev1.MeasuredTime{
 		500000: &l.P50, 900000: &l.P90, 950000: &l.P95, 990000: &l.P99, 999000: &l.P999, 999900: &l.P9999,
@@ -79,13 +79,13 @@ func rounded(part, whole *big.Int) spatev1.MeasuredTime {
 	return spatev1.MeasuredTime(new(big.Int).Quo(half.Add(half, part), whole).Int64())
 }
 
-// delay of a stream or template, with its name for people.
+// delay of a stream or template, with its display name.
 type delay struct {
 	name    string
 	latency *spatev1.Latency
 }
 
-// worstLatency sums up the delay with the greatest 99th percentile, or jitter where delays are not known.
+// worstLatency describes the delay with the greatest 99th percentile, or the greatest jitter if delays are unknown.
 func worstLatency(all []delay) string {
 	measured := slices.DeleteFunc(slices.Clone(all), func(d delay) bool { return d.latency == nil })
 	if len(measured) == 0 {
@@ -96,13 +96,13 @@ func worstLatency(all []delay) string {
 	})
 	l := worst.latency
 	if l.Count == 0 {
-		return fmt.Sprintf("%s: jitter %s", worst.name, forPeople(l.Jitter))
+		return fmt.Sprintf("%s: jitter %s", worst.name, humanReadable(l.Jitter))
 	}
-	return fmt.Sprintf("%s: p50 %s, p99 %s, max %s", worst.name, forPeople(l.P50), forPeople(l.P99), forPeople(l.Max))
+	return fmt.Sprintf("%s: p50 %s, p99 %s, max %s", worst.name, humanReadable(l.P50), humanReadable(l.P99), humanReadable(l.Max))
 }
 
-// forPeople writes nanoseconds with three significant digits, such as 31.5us.
-func forPeople(ns spatev1.MeasuredTime) string {
+// humanReadable formats nanoseconds with three significant digits, such as 31.5us.
+func humanReadable(ns spatev1.MeasuredTime) string {
 	value, unit := float64(ns), "ns"
 	for _, next := range []struct {
 		from float64
@@ -151,7 +151,7 @@ func receivers(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) ma
 	return all
 }
 
-// momentsOf puts the moments of several engines together: nil if nothing was measured.
+// momentsOf combines the moments of several engines; nil if nothing was measured.
 func momentsOf(all []*enginev1.Moments) *spatev1.Moments {
 	var count, mean, squares float64 // squares: the sum of squared differences from the mean
 	out := &spatev1.Moments{}

@@ -68,7 +68,7 @@ func TestReceiversOfSeveralEngines(t *testing.T) {
 
 func TestTimesForPeople(t *testing.T) {
 	for ns, want := range map[spatev1.MeasuredTime]string{0: "0ns", 7: "7ns", 999: "999ns", 1000: "1us", 31456: "31.5us", 999999: "1ms", 1234567: "1.23ms", 2e9: "2s", 120e9: "120s"} {
-		if got := forPeople(ns); got != want {
+		if got := humanReadable(ns); got != want {
 			t.Errorf("%d: %s, want %s", ns, got, want)
 		}
 	}

@@ -22,17 +22,17 @@ import (
 	"spate.dev/operator/internal/runs/storage"
 )
 
-// sample remembers counters to work out the present rates from.
+// sample is a reading of counters, from which current rates are computed.
 type sample struct {
 	at     time.Time
 	tx, rx uint64 // packets of the run, warm-up included
 	flows  uint64 // flows of templates that were established, in the same time
-	// written is when the status had the counters last.
+	// written is when the counters were last written to the status.
 	written time.Time
 }
 
-// measure fills in the result so far, without its streams, templates and groups, and the progress: as often as its pace
-// allows, however often the run is looked at.
+// measure updates the result so far, without its streams, templates and groups, and the progress. It does so at the pace of writes,
+// which may be slower than the reconciling.
 func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *storage.Facts) {
 	s.withoutLink(stats, facts)
 	last := s.found.sample
@@ -61,7 +61,7 @@ func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *storage.Fac
 	s.found.sample = current
 }
 
-// withoutLink adds the run's ports that have no link now to those that had none before, and reports each once.
+// withoutLink adds the run's ports that have no link now to status.portsDown, and emits an event once for each.
 func (s *scope) withoutLink(stats []*enginev1.WatchStatsResponse, facts *storage.Facts) {
 	down := s.run.Status.PortsDown
 	for i, st := range stats {
@@ -76,11 +76,11 @@ func (s *scope) withoutLink(stats []*enginev1.WatchStatsResponse, facts *storage
 	}
 }
 
-// sampleOf takes what present rates are worked out from.
+// sampleOf reads what current rates are computed from.
 func sampleOf(stats []*enginev1.WatchStatsResponse) sample {
 	current := sample{at: time.Now()}
 	for _, st := range stats {
-		current.at = time.Unix(0, st.ReadAtNs) // when the engine read them, not when they came here
+		current.at = time.Unix(0, st.ReadAtNs) // when the engine read them, not when they were received
 		for _, stream := range st.Streams {
 			current.tx += stream.GetWarmup().GetTxPackets() + stream.GetMeasured().GetTxPackets()
 			current.rx += stream.GetWarmup().GetRxPackets() + stream.GetMeasured().GetRxPackets()
@@ -101,7 +101,7 @@ func sampleOf(stats []*enginev1.WatchStatsResponse) sample {
 	return current
 }
 
-// rate of packets or flows for people, with three significant digits.
+// rate formats a rate of packets or flows with three significant digits.
 func rate(count uint64, span time.Duration, unit string) string {
 	perSecond := float64(count) / span.Seconds()
 	if perSecond > 0 {
@@ -113,8 +113,7 @@ func rate(count uint64, span time.Duration, unit string) string {
 	return plan.FormatRate(value, unit)
 }
 
-// resultOf sums the measured phase up over all engines. A packet that was sent in the measured phase and is not yet
-// there counts as lost; when the drain is over it is.
+// resultOf sums the measured phase up over all engines. A packet in flight counts as lost until it is received.
 func resultOf(stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *spatev1.TrafficRun) spatev1.RunResult {
 	var (
 		order  []string
@@ -140,16 +139,16 @@ func resultOf(stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *s
 		result.Streams = make(map[string]spatev1.StreamResult, len(order))
 	}
 	flowTx := int64(0)
-	expected := map[string]int64{} // by the stream that packets are counted under on arrival
+	expected := map[string]int64{} // by the stream under which received packets are counted
 	for _, name := range order {
 		if facts.Flow[name] {
-			expected[cmp.Or(facts.HeardAs[name], name)] += byName[name].Tx
+			expected[cmp.Or(facts.CountedAs[name], name)] += byName[name].Tx
 			flowTx += byName[name].Tx
 		}
 	}
 	for _, name := range order {
 		c := byName[name]
-		if facts.Flow[name] && facts.HeardAs[name] == "" {
+		if facts.Flow[name] && facts.CountedAs[name] == "" {
 			c.Lost = expected[name] - (c.Rx - c.Duplicates)
 		}
 		c.LossRatio = ratio(c.Lost, expected[name])
@@ -195,7 +194,7 @@ func total(sum, c *spatev1.StreamCounters) {
 	sum.SequenceTooLow += c.SequenceTooLow
 }
 
-// ofPorts sets what the run's ports counted since it was prepared.
+// ofPorts adds what the run's ports counted since the run was prepared.
 func ofPorts(result *spatev1.RunResult, stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *spatev1.TrafficRun) {
 	for i, st := range stats {
 		for _, p := range st.Ports {
@@ -219,7 +218,7 @@ func ofPorts(result *spatev1.RunResult, stats []*enginev1.WatchStatsResponse, fa
 	}
 }
 
-// ratio as a decimal number with at most nine digits behind the point.
+// ratio is a decimal number with at most nine decimal places.
 func ratio(part, whole int64) string {
 	if whole == 0 || part == 0 {
 		return "0"

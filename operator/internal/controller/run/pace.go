@@ -6,12 +6,12 @@ package run
 
 import "time"
 
-// countersShare is the part of the client's rate that the counters of all runs may take together: the rest is left for changes of phases.
+// countersShare is the share of the client's rate that writes of counters may take: the rest is for changes of phases.
 const countersShare = 0.5
 
-// pace is the least time between two writes of the counters of one of so many runs under way, by a client that may make `rate` requests
-// a second for runs (no limit: 0 or less). It is a tick, and grows with the number of runs beyond countersShare*rate of them, without a
-// bound: a thousand runs at 200 requests a second are written every 10 s each. Phases and conditions are written at once.
+// pace is the minimum time between two writes of one run's counters, with `runs` active runs and a client that may make `rate` requests
+// per second for runs (0 or less: unlimited). It is a tick, and grows without bound with the number of runs beyond countersShare*rate:
+// with a thousand runs and 200 requests per second, each run is written every 10 s. Phases and conditions are written at once.
 func pace(runs int, rate float32) time.Duration {
 	if rate <= 0 {
 		return tick

@@ -3,7 +3,7 @@
 package run
 
 import (
-	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -36,8 +36,8 @@ func TestARunBesideManyIsLookedAtAsOftenAndWrittenMoreSeldom(t *testing.T) {
 	e := &fakeEngine{}
 	s := underWayOn(t, "", e)
 	s.r.requests = 200
-	for i := range 1001 { // with its own
-		s.r.supervisor.tasks[named("n", fmt.Sprint(i))] = make(chan struct{})
+	for i := range 1001 { // including its own
+		s.r.supervisor.tasks[named("n", strconv.Itoa(i))] = make(chan struct{})
 	}
 	look := func() {
 		t.Helper()

@@ -28,18 +28,18 @@ import (
 // waiting is why a run has not been admitted yet.
 type waiting struct{ reason, message string }
 
-// endUnstarted ends a run of which nothing was sent.
+// endUnstarted ends a run that has not sent anything.
 func (s *scope) endUnstarted() {
 	s.invalid(cmp.Or(s.end.reason, spatev1.ReasonIncomplete), s.end.message+" before the run started", s.end.message)
 }
 
-// wait for what may come by itself.
+// wait reports why the run is not admitted yet.
 func (s *scope) wait(reason, message string, again time.Duration) (time.Duration, error) {
 	s.waiting = waiting{reason, message}
 	return again, nil
 }
 
-// pending resolves what the run executes, and admits it to its generator: from then on it holds what it has there.
+// pending resolves what the run executes, and admits it to its generator.
 func (s *scope) pending(ctx context.Context) (time.Duration, error) {
 	s.run.Status.Phase = spatev1.RunPending
 	if s.end.message != "" {
@@ -53,14 +53,14 @@ func (s *scope) pending(ctx context.Context) (time.Duration, error) {
 	if s.run.Status.Generator = key.String(); key.Name == admission.AnyGenerator {
 		s.run.Status.Generator = key.Namespace + "/" + admission.AnyGenerator
 	}
-	resolution, leave, ok, err := s.r.Resolver.Resolve(ctx, admission.Subject{Definition: s.definition, Key: s.checkedAs(), Check: true})
+	resolution, release, ok, err := s.r.Resolver.Resolve(ctx, admission.Subject{Definition: s.definition, Key: s.checkedAs(), Check: true})
 	switch {
 	case err != nil:
 		return 0, err
 	case !ok:
 		return s.wait(spatev1.ReasonProgressing, "the run "+admission.WaitsForTurn, admission.Pause)
 	}
-	defer leave()
+	defer release()
 	if len(resolution.Problems) > 0 {
 		return s.unresolved(resolution)
 	}
@@ -68,13 +68,13 @@ func (s *scope) pending(ctx context.Context) (time.Duration, error) {
 	if g != nil {
 		s.run.Status.Generator = client.ObjectKeyFromObject(g).String()
 	}
-	if message := admission.NotReady(g); message != "" { // one that is ready before the cache has the run's status does not wake the run
+	if message := admission.NotReady(g); message != "" { // a generator that became ready before the cache had the run's status does not wake the run
 		return s.wait(spatev1.ReasonGeneratorNotReady, message, kstatus.PollPause(s.run.Status.Conditions))
 	}
 	return s.admit(ctx, resolution)
 }
 
-// checkedAs is the key by which the result of the plan's check is kept: a run without overrides has the plan of its profile.
+// checkedAs is the key of the plan's check result: a run without overrides has the plan of its profile.
 func (s *scope) checkedAs() (key types.UID) {
 	if o := s.run.Spec.Overrides; s.profile != nil && o.GeneratorRef == nil && o.Rate == "" && o.Duration == "" && o.Warmup == "" && o.Thresholds == nil {
 		return s.profile.UID
@@ -82,7 +82,7 @@ func (s *scope) checkedAs() (key types.UID) {
 	return s.run.UID
 }
 
-// unresolved waits for what may come, and ends the run if time does not help.
+// unresolved waits if the problem may resolve itself, and ends the run otherwise.
 func (s *scope) unresolved(resolution *admission.Resolution) (time.Duration, error) {
 	problems := resolution.Problems.OfRun(s.run)
 	switch reason := problems.Reason(); {
@@ -92,19 +92,19 @@ func (s *scope) unresolved(resolution *admission.Resolution) (time.Duration, err
 		s.invalid(reason, problems.Message(), "")
 		return 0, nil
 	default:
-		return s.wait(reason, problems.Message(), kstatus.PollPause(s.run.Status.Conditions)) // labels of namespaces and data that streams name wake nobody
+		return s.wait(reason, problems.Message(), kstatus.PollPause(s.run.Status.Conditions)) // labels of namespaces and data referenced by streams are not watched
 	}
 }
 
-// admit gives the run its place on the generator, or has it wait for one. What it is given is written before anything else is done: an
-// operator that ends here has changed nothing, and the next one finds all or nothing of it.
+// admit reserves the run's place on the generator, or makes it wait for one. The reservation is a single write before anything else: an
+// operator that stops here leaves no partial state behind.
 func (s *scope) admit(ctx context.Context, resolution *admission.Resolution) (time.Duration, error) {
 	g := resolution.Generator
-	leave, ok := s.r.Resolver.Enter(client.ObjectKeyFromObject(g))
+	release, ok := s.r.Resolver.Enter(client.ObjectKeyFromObject(g))
 	if !ok {
 		return s.wait(spatev1.ReasonProgressing, "another run is being admitted to TrafficGenerator "+g.Name, admission.Pause)
 	}
-	defer leave()
+	defer release()
 	busy, err := resolution.Busy(ctx)
 	if err != nil {
 		return 0, err
@@ -129,7 +129,7 @@ func (s *scope) admit(ctx context.Context, resolution *admission.Resolution) (ti
 	defer settled()
 	resolved.Snapshot, err = storage.Save(ctx, s.r.Client, s.run, func(w io.Writer) error { return resolution.Resolved.Write(w, id) })
 	if storage.Refused(err) && !kstatus.Expected(err) {
-		return s.wait(spatev1.ReasonAdmissionFailed, fmt.Sprintf("the plan cannot be kept: %v; it is tried again every %s", err, kstatus.RefusedPause), kstatus.RefusedPause)
+		return s.wait(spatev1.ReasonAdmissionFailed, fmt.Sprintf("the plan cannot be stored: %v; retried every %s", err, kstatus.RefusedPause), kstatus.RefusedPause)
 	}
 	if err != nil {
 		return 0, err
@@ -143,7 +143,7 @@ func (s *scope) admit(ctx context.Context, resolution *admission.Resolution) (ti
 	if err := kstatus.Patch(ctx, s.r.Client, s.run, s.before); err != nil {
 		return 0, err
 	}
-	s.tell(s.before)
+	s.recordPhase(s.before)
 	s.before = s.run.DeepCopy()
 	metrics.RunAdmitted(time.Since(s.run.CreationTimestamp.Time), resolved.Snapshot.Bytes)
 	for _, warning := range resolution.Resolved.Warnings {
@@ -152,7 +152,7 @@ func (s *scope) admit(ctx context.Context, resolution *admission.Resolution) (ti
 	return time.Millisecond, s.r.Resolver.Seen(ctx, s.run)
 }
 
-// behind is the older run that waits for the generator because it is busy: runs are admitted in the order of their creation.
+// behind returns why an older run that waits for the busy generator comes first: runs are admitted in the order of their creation.
 func (s *scope) behind(ctx context.Context, g *spatev1.TrafficGenerator) (string, error) {
 	waiting, err := runs.WaitingFor(ctx, s.r.Client, g)
 	if err != nil {

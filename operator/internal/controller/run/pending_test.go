@@ -35,12 +35,12 @@ import (
 	"spate.dev/operator/internal/runs/storage"
 )
 
-// lab is an operator whose engine takes every plan, in a cluster where things come and go.
+// lab is an operator whose engine accepts every plan, in a cluster whose objects are created and deleted.
 type lab struct {
 	t *testing.T
 	r *Reconciler
 	c client.Client
-	// refuse the creation of ConfigMaps.
+	// refuse makes the creation of ConfigMaps fail.
 	refuse error
 	age    int
 }
@@ -110,7 +110,7 @@ func generator(name string, ready bool, change ...func(*spatev1.TrafficGenerator
 	return []client.Object{g, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: name + "-0", UID: types.UID(name + "-0-uid")}}}
 }
 
-// run creates one of a profile, younger than those before it.
+// run creates a run of a profile, younger than those before it.
 func (l *lab) run(name, profile string, change ...func(*spatev1.TrafficRun)) string {
 	l.t.Helper()
 	l.age++
@@ -124,7 +124,7 @@ func (l *lab) run(name, profile string, change ...func(*spatev1.TrafficRun)) str
 	return name
 }
 
-// look takes a run a step further.
+// look advances a run by one step.
 func (l *lab) look(name string) (*spatev1.TrafficRun, time.Duration) {
 	l.t.Helper()
 	again, _, err := l.r.advance(l.t.Context(), l.get(name), &findings{})
@@ -139,7 +139,7 @@ func (l *lab) get(name string) *spatev1.TrafficRun {
 	return r
 }
 
-// waits expects a run that waits for a reason, whose conditions all say so.
+// waits expects that a run waits for a reason, which all its conditions have.
 func (l *lab) waits(name, reason, message string, again time.Duration) {
 	l.t.Helper()
 	r, got := l.look(name)
@@ -155,7 +155,7 @@ func (l *lab) waits(name, reason, message string, again time.Duration) {
 	}
 }
 
-// ends expects a run that ends at once, of which nothing was sent.
+// ends expects that a run ends at once, without sending anything.
 func (l *lab) ends(name, reason, message string) {
 	l.t.Helper()
 	r, again := l.look(name)
@@ -167,7 +167,7 @@ func (l *lab) ends(name, reason, message string) {
 	}
 }
 
-// starts expects a run that is admitted.
+// starts expects that a run is admitted.
 func (l *lab) starts(name string) *spatev1.TrafficRun {
 	l.t.Helper()
 	r, again := l.look(name)
@@ -230,7 +230,7 @@ func TestTwoRunsHaveTagsOfTheirOwn(t *testing.T) {
 func TestARunWaitsForItsProfile(t *testing.T) {
 	l := newLab(t, generator("g", true)...)
 	l.run("r", "p")
-	l.waits("r", spatev1.ReasonReferenceNotFound, `spec.profileRef: TrafficProfile "p" does not exist in namespace n`, 0) // it wakes the run
+	l.waits("r", spatev1.ReasonReferenceNotFound, `spec.profileRef: TrafficProfile "p" does not exist in namespace n`, 0) // the profile wakes the run
 	must(t, l.c.Create(t.Context(), profileAt("p", "1kpps")))
 	l.starts("r")
 }
@@ -253,7 +253,7 @@ func TestARunWaitsForWhatMayComeByItself(t *testing.T) {
 		objects         []client.Object
 		profile         *spatev1.TrafficProfile
 		reason, message string
-		generator       string // that the run is indexed by
+		generator       string // by which the run is indexed
 	}{
 		"a stream":                        {generator("g", true), profileAt("p", "1kpps", stream), spatev1.ReasonReferenceNotFound, `spec.profileRef: TrafficProfile "p": spec.traffic[0].stream.ref.name: StatelessStream "imix" does not exist`, "n/g"},
 		"a generator":                     {nil, profileAt("p", "1kpps"), spatev1.ReasonReferenceNotFound, `spec.generatorRef`, "n/g"},
@@ -337,7 +337,7 @@ func TestRunsAreAdmittedInTheOrderOfTheirCreation(t *testing.T) {
 	l.waits("youngest", spatev1.ReasonGeneratorBusy, "together with n/little-run, n/most-run: ", 5*time.Second)
 }
 
-// Its profile came late.
+// Its profile was created after it.
 func TestAnOlderRunIsNotBehindAYoungerOne(t *testing.T) {
 	l := newLab(t, append(generator("g", true), profileAt("half", "700kpps"), profileAt("most", "900kpps"))...)
 	l.run("first", "half")
@@ -362,12 +362,12 @@ func TestARunEndsThatDoesNotWaitForABusyGenerator(t *testing.T) {
 func TestARunWaitsWhileAnotherIsBeingAdmitted(t *testing.T) {
 	l := newLab(t, append(generator("g", true), profileAt("p", "1kpps"))...)
 	l.run("r", "p")
-	leave, ok := l.r.Resolver.Enter(client.ObjectKey{Namespace: "n", Name: "g"})
+	release, ok := l.r.Resolver.Enter(client.ObjectKey{Namespace: "n", Name: "g"})
 	if !ok {
 		t.Fatal("nobody is there")
 	}
 	l.waits("r", spatev1.ReasonProgressing, "another run is being admitted to TrafficGenerator g", admission.Pause)
-	leave()
+	release()
 	l.starts("r")
 }
 
@@ -376,12 +376,12 @@ func TestARunWhosePlanCannotBeKeptTriesAgain(t *testing.T) {
 	l := newLab(t, append(generator("g", true), profileAt("p", "1kpps"))...)
 	l.run("r", "p")
 	l.refuse = fmt.Errorf("create: %w", quota)
-	l.waits("r", spatev1.ReasonAdmissionFailed, "exceeded quota: q; it is tried again every 30s", kstatus.RefusedPause)
+	l.waits("r", spatev1.ReasonAdmissionFailed, "exceeded quota: q; retried every 30s", kstatus.RefusedPause)
 	l.refuse = nil
 	l.starts("r")
 }
 
-// Somebody has changed the run meanwhile: what it was given is written, or nothing is.
+// The run was changed meanwhile: either the whole admission is written, or nothing.
 func TestARunIsAdmittedOnce(t *testing.T) {
 	l := newLab(t, append(generator("g", true), profileAt("p", "1kpps"))...)
 	l.run("r", "p")
@@ -400,7 +400,7 @@ func TestARunIsAdmittedOnce(t *testing.T) {
 	if !l.get("r").Status.Paused {
 		t.Error("it is not paused")
 	}
-	// An operator that has not seen it cannot admit it again.
+	// An operator that has not received the write cannot admit the run again.
 	if _, _, err := l.r.advance(t.Context(), outdated, &findings{}); !apierrors.IsConflict(err) {
 		t.Errorf("%v", err)
 	}

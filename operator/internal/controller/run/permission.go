@@ -2,7 +2,7 @@
 
 package run
 
-// This file answers: does its generator still allow what a run sends, and do its engines keep to the greatest rate?
+// This file answers: does the generator still allow what a run sends, and do the engines enforce limits.maxRate?
 
 import (
 	"context"
@@ -22,38 +22,38 @@ import (
 	"spate.dev/operator/internal/runs/storage"
 )
 
-// labelsLast is how long the labels of a namespace that a generator selects are taken to be as they were read.
+// labelsLast is how long the labels of a namespace that a generator selects are cached.
 const labelsLast = 5 * time.Second
 
-// judged is what was found of a run, so that it is not worked out at each look. It is worked out anew after a restart.
-type judged struct {
-	// granted, as the namespace's labels said at an instant, by the generator's spec of a generation.
+// permission caches the result of the check against the generator. It is lost with a restart.
+type permission struct {
+	// granted is whether the namespace's labels, read at a time, match the generator's spec of a generation.
 	at         time.Time
 	granted    bool
 	generation int64
-	// refused ends the run for the limits of that generation; none if the plan keeps to all.
+	// refused is why the limits of that generation end the run; empty if the plan meets them.
 	refused ending
 	known   bool
 }
 
-// limited is what a run's engines were given as the greatest rate.
-type limited struct {
-	// generation of the generator's spec that the rate is of; 0 if the engines were given none since the operator's start.
+// appliedLimit is the limits.maxRate that the run's engines were given.
+type appliedLimit struct {
+	// generation of the generator's spec with that rate; 0 if the engines were given none since the operator's start.
 	generation int64
 	rate       spatev1.AbsoluteRate
-	// pending is true if a later attempt failed: some engines may have its rate.
+	// pending is true if a later attempt failed: some engines may already have the new rate.
 	pending bool
-	// failure of a later attempt, as last reported; engines that are merely unreachable are none.
+	// failure of a later attempt, as last reported; unreachable engines do not count.
 	failure string
 }
 
-// forbidden tells why the generator does not allow the run (any more): its grant was revoked, or packets may not go where they go. A
-// lower greatest rate ends nothing: engines keep to it.
+// forbidden returns why the generator does not allow the run any more: its grant was revoked, or a destination is no longer allowed. A
+// lowered maxRate ends no run: the engines enforce it.
 func (s *scope) forbidden(ctx context.Context) (ending, error) {
 	if s.generator == nil {
 		return ending{}, nil
 	}
-	j := s.found.judged
+	j := s.found.permission
 	granted, err := s.granted(ctx, &j)
 	if err != nil {
 		return ending{}, err
@@ -62,16 +62,16 @@ func (s *scope) forbidden(ctx context.Context) (ending, error) {
 		return ending{spatev1.ReasonReferenceNotAllowed, fmt.Sprintf("TrafficGenerator %s no longer grants its use to namespace %s (its spec.allowedNamespaces)", s.generator.Name, s.run.Namespace)}, nil
 	}
 	if !j.known || j.generation != s.generator.Generation {
-		if j.refused, j.known, err = s.beyond(ctx); err != nil {
+		if j.refused, j.known, err = s.exceeds(ctx); err != nil {
 			return ending{}, err
 		}
 		j.generation = s.generator.Generation
 	}
-	s.found.judged = j
+	s.found.permission = j
 	return j.refused, nil
 }
 
-// limit has an engine keep to its part of the generator's greatest rate. One that knows no limits is none to worry about if there is none.
+// limit sets an engine's share of limits.maxRate. An engine without support for limits is accepted if there is none.
 func (s *scope) limit(ctx context.Context, c *engine.Client) error {
 	if s.generator == nil {
 		return nil
@@ -86,18 +86,18 @@ func (s *scope) limit(ctx context.Context, c *engine.Client) error {
 	return nil
 }
 
-// outdated refuses a run under limits.maxRate on an engine that does not know limits.
+// outdated refuses a run under limits.maxRate on an engine without support for limits.
 func (s *scope) outdated(ctx context.Context, pod *corev1.Pod, c *engine.Client) error {
 	info, err := c.Info(ctx)
 	if err != nil {
 		return fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
 	return &refusal{spatev1.ReasonPrepareFailed, fmt.Sprintf(
-		"pod %s: engine %s is too old to keep to limits.maxRate of TrafficGenerator %s; use an engine image of the operator's release (spec.image of the generator)",
+		"pod %s: engine %s is too old to enforce limits.maxRate of TrafficGenerator %s; use an engine image of the operator's release (spec.image of the generator)",
 		pod.Name, info.Version, s.generator.Name)}
 }
 
-// maxRate is the generator's greatest rate; empty if it has none.
+// maxRate is the generator's limits.maxRate; empty if there is none.
 func (s *scope) maxRate() spatev1.AbsoluteRate {
 	if s.generator.Spec.Limits == nil {
 		return ""
@@ -105,22 +105,22 @@ func (s *scope) maxRate() spatev1.AbsoluteRate {
 	return s.generator.Spec.Limits.MaxRate
 }
 
-// limitAll has all engines keep to the generator's greatest rate as it is now, if they were not given it yet. An attempt that fails is
-// repeated at the next look, and its reason becomes an event: the run is followed all the same.
+// limitAll sets the current limits.maxRate on all engines, unless they have it. A failed attempt is retried in the next iteration and
+// reported by an event; supervision of the run continues.
 func (s *scope) limitAll(ctx context.Context) {
 	if s.generator == nil {
 		return
 	}
-	given := s.found.limited
+	given := s.found.appliedLimit
 	if given.generation == s.generator.Generation && !given.pending {
 		return
 	}
-	next := limited{generation: s.generator.Generation, rate: s.maxRate()}
+	next := appliedLimit{generation: s.generator.Generation, rate: s.maxRate()}
 	if given.generation == 0 || given.pending || given.rate != next.rate {
-		ignorant := make([]bool, len(s.pods)) // of limits: such a run was admitted without any, and goes on
+		unsupported := make([]bool, len(s.pods)) // such a run was admitted without limits, and continues
 		errs := s.each(ctx, func(i int, _ *corev1.Pod, c *engine.Client) error {
 			err := s.limit(ctx, c)
-			if ignorant[i] = engine.Unimplemented(err); ignorant[i] {
+			if unsupported[i] = engine.Unimplemented(err); unsupported[i] {
 				return nil
 			}
 			return err
@@ -133,14 +133,14 @@ func (s *scope) limitAll(ctx context.Context) {
 				next.failure = failure
 			}
 		} else {
-			s.tellLimit(ignorant, given.generation != 0 && given.rate != next.rate)
+			s.reportLimit(unsupported, given.generation != 0 && given.rate != next.rate)
 		}
 	}
-	s.found.limited = next
+	s.found.appliedLimit = next
 }
 
-// notLimited says why engines that answer do not have the greatest rate; empty if all of those have it. Of the others the status says that
-// they cannot be reached.
+// notLimited explains why engines that answer do not have limits.maxRate; empty if all of those have it. The status reports unreachable
+// engines.
 func (s *scope) notLimited(errs []error) string {
 	var texts []string
 	for i, err := range errs {
@@ -148,7 +148,7 @@ func (s *scope) notLimited(errs []error) string {
 		switch {
 		case err == nil || engine.Unreachable(err):
 		case errors.As(err, &no): // the same for all
-			return no.message + "; the engines keep to what they were given before"
+			return no.message + "; the engines keep the previous limit"
 		default:
 			texts = append(texts, fmt.Sprintf("pod %s: %v", s.pods[i].Name, err))
 		}
@@ -156,17 +156,17 @@ func (s *scope) notLimited(errs []error) string {
 	if len(texts) == 0 {
 		return ""
 	}
-	return strings.Join(texts, "; ") + "; it is tried again, and until then the engines keep to what they were given before"
+	return strings.Join(texts, "; ") + "; retrying, and until then the engines keep the previous limit"
 }
 
-// tellLimit makes events of what engines do about the greatest rate; `ignorant` are those that know no limits.
-func (s *scope) tellLimit(ignorant []bool, changed bool) {
+// reportLimit emits events about how engines apply limits.maxRate; `unsupported` are those without support for limits.
+func (s *scope) reportLimit(unsupported []bool, changed bool) {
 	var keep []string
 	for i, pod := range s.pods {
 		switch {
 		case pod == nil:
-		case ignorant[i]:
-			s.r.Events.Eventf(s.run, pod, corev1.EventTypeWarning, "LimitNotKept", "Update", "pod %s: its engine is of a version that keeps to no limits.maxRate; the run goes on at the rate it has", pod.Name)
+		case unsupported[i]:
+			s.r.Events.Eventf(s.run, pod, corev1.EventTypeWarning, "LimitNotKept", "Update", "pod %s: this version of the engine does not support limits.maxRate of a generator; the run continues at its current rate", pod.Name)
 		default:
 			keep = append(keep, pod.Name)
 		}
@@ -174,19 +174,19 @@ func (s *scope) tellLimit(ignorant []bool, changed bool) {
 	if !changed || len(keep) == 0 {
 		return
 	}
-	which := "its engines hold"
-	if slices.Contains(ignorant, true) {
-		which = fmt.Sprintf("of its engines, those of %s hold", strings.Join(keep, ", "))
+	which := "its engines throttle"
+	if slices.Contains(unsupported, true) {
+		which = fmt.Sprintf("of its engines, those of %s throttle", strings.Join(keep, ", "))
 	}
-	rate, what := s.maxRate(), "back what is beyond it"
+	rate, what := s.maxRate(), "packets beyond it"
 	if rate == "" {
-		rate, what = "unset", "nothing back any more"
+		rate, what = "unset", "no packets any more"
 	}
 	s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "LimitChanged", "Update", "%s",
 		kstatus.Shortened(fmt.Sprintf("limits.maxRate of TrafficGenerator %s is %s now: %s %s", s.generator.Name, rate, which, what), kstatus.LongestNote))
 }
 
-func (s *scope) granted(ctx context.Context, j *judged) (bool, error) {
+func (s *scope) granted(ctx context.Context, j *permission) (bool, error) {
 	g := s.generator
 	if g.Namespace == s.run.Namespace {
 		return true, nil
@@ -206,25 +206,25 @@ func (s *scope) granted(ctx context.Context, j *judged) (bool, error) {
 	return granted, err
 }
 
-// beyond returns why the run has to end: it exceeds a limit that was narrowed after its admission. known is false while a large plan
-// waits for its turn to be checked. A lost plan ends the run; otherwise deleting one of its chunks would switch the new limits off.
-func (s *scope) beyond(ctx context.Context) (refused ending, known bool, err error) {
+// exceeds returns why the run must end: it exceeds a limit that was narrowed after its admission. known is false while a large plan
+// waits for its turn to be checked. A lost plan ends the run; otherwise deleting one of its chunks would disable the new limits.
+func (s *scope) exceeds(ctx context.Context) (refused ending, known bool, err error) {
 	narrowed := plan.Narrowed(s.generator.Spec.Limits, s.run.Status.Resolved.Generator.Limits)
 	if narrowed == nil {
 		return ending{}, true, nil
 	}
 	if s.run.Status.Resolved.Snapshot.Bytes > storage.Large {
-		leave, ok := s.r.Large.Enter(s.run.Namespace, s.run.UID)
+		release, ok := s.r.Large.Enter(s.run.Namespace, s.run.UID)
 		if !ok {
 			return ending{}, false, nil
 		}
-		defer leave()
+		defer release()
 	}
 	p, err := s.r.Memory.Whole(ctx, s.run)
 	var lost *storage.LostError
 	if errors.As(err, &lost) {
 		return ending{spatev1.ReasonSnapshotLost, fmt.Sprintf(
-			"%s, so the run was ended: its plan can no longer be judged by the new spec.limits of TrafficGenerator %s (create another run, or set a new spec.runID of the profile)",
+			"%s, so the run was ended: its plan cannot be checked against the new spec.limits of TrafficGenerator %s (create another run, or set a new spec.runID of the profile)",
 			lost.Message, s.generator.Name)}, true, nil
 	}
 	if err != nil {

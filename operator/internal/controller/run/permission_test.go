@@ -35,18 +35,18 @@ import (
 	"spate.dev/operator/internal/runs/storage"
 )
 
-// fakeEngine executes any run, and answers SetLimits as a test has it.
+// fakeEngine executes any run, and answers SetLimits as the test specifies.
 type fakeEngine struct {
 	enginev1.UnimplementedEngineServer
 
-	mu      sync.Mutex
-	answer  error
-	limited []string
-	// prepared is the encoded plan that it was given.
+	mu     sync.Mutex
+	answer error
+	limits []string
+	// prepared is the encoded plan that it received.
 	prepared []byte
 	stopped  string // why
 	holds    []*enginev1.RunInfo
-	read     int // how often its counters were
+	read     int // number of reads of its counters
 }
 
 func (e *fakeEngine) GetInfo(context.Context, *enginev1.GetInfoRequest) (*enginev1.GetInfoResponse, error) {
@@ -57,7 +57,7 @@ func (e *fakeEngine) SetLimits(_ context.Context, request *enginev1.SetLimitsReq
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.answer == nil {
-		e.limited = append(e.limited, strconv.FormatUint(request.GetMaxRate().GetPacketsPerSecond().GetNumerator(), 10))
+		e.limits = append(e.limits, strconv.FormatUint(request.GetMaxRate().GetPacketsPerSecond().GetNumerator(), 10))
 	}
 	return &enginev1.SetLimitsResponse{}, e.answer
 }
@@ -98,17 +98,17 @@ func (e *fakeEngine) Stop(_ context.Context, request *enginev1.StopRequest) (*en
 	return &enginev1.StopResponse{}, nil
 }
 
-// unlimited is what an engine answers that knows no limits.
+// unlimited is the answer of an engine without support for limits.
 var unlimited = status.Error(codes.Unimplemented, "Operation is not implemented or not supported")
 
-// trust has credentials for engines of the one generator.
+// trust is a source of credentials for engines of the one generator.
 type trust struct{ config *tls.Config }
 
 func (c trust) Credentials(context.Context, string) (pki.Credentials, error) {
 	return pki.Credentials{TLS: c.config, Version: [sha256.Size]byte{1}}, nil
 }
 
-// secured makes the credentials of engines and of who calls them.
+// secured creates the credentials of engines and their client.
 func secured(t *testing.T, name string) (server credentials.TransportCredentials, caller trust) {
 	t.Helper()
 	authority, err := pki.NewAuthority(pki.DefaultPolicy(), time.Now())
@@ -127,8 +127,8 @@ func secured(t *testing.T, name string) (server credentials.TransportCredentials
 		trust{&tls.Config{MinVersion: tls.VersionTLS13, ServerName: name, RootCAs: roots, Certificates: []tls.Certificate{callers}}}
 }
 
-// underWayOn is a run of a stream of 1000 packets a second that is under way on engines of a generator with limits.maxRate, as an operator
-// has it that has just started.
+// underWayOn is an active run of a stream of 1000 packets a second, on engines of a generator with limits.maxRate, as an operator that
+// has just started finds it.
 func underWayOn(t *testing.T, maxRate spatev1.AbsoluteRate, engines ...*fakeEngine) *scope {
 	t.Helper()
 	c := runstest.Builder(t).Build()
@@ -178,13 +178,13 @@ func underWayOn(t *testing.T, maxRate spatev1.AbsoluteRate, engines ...*fakeEngi
 	return s
 }
 
-// has lets the generator have another greatest rate.
+// has sets the generator's limits.maxRate.
 func (s *scope) has(maxRate spatev1.AbsoluteRate) {
 	s.generator.Generation++
 	s.generator.Spec.Limits = &spatev1.Limits{MaxRate: maxRate}
 }
 
-// events of the run since they were read last.
+// eventsSince returns the run's events since the last call.
 func (s *scope) eventsSince() []string {
 	var all []string
 	for {
@@ -197,7 +197,7 @@ func (s *scope) eventsSince() []string {
 	}
 }
 
-// followed lets the run be looked at twice: its statistics are read whatever the engines say of the limit.
+// followed reconciles the run twice: its statistics are read whatever the engines answer about the limit.
 func followed(t *testing.T, s *scope) []string {
 	t.Helper()
 	for range 2 {
@@ -229,34 +229,34 @@ func TestARunIsFollowedWhateverEnginesSayOfTheGreatestRate(t *testing.T) {
 	expectEvents(t, "as it was", followed(t, s))
 	s.has("100000000000Gbps")
 	expectEvents(t, "too high", followed(t, s),
-		`Warning LimitNotKept spec.limits.maxRate of TrafficGenerator lab, "100000000000Gbps": as each engine's part, 100000000000000000000 is more than a number of 64 bits holds (18446744073709551615); use a lower one; the engines keep to what they were given before`)
+		`Warning LimitNotKept spec.limits.maxRate of TrafficGenerator lab, "100000000000Gbps": as each engine's part, 100000000000000000000 is more than a number of 64 bits holds (18446744073709551615); use a lower one; the engines keep the previous limit`)
 	s.has("3kpps")
 	e.answers(status.Error(codes.Internal, "setting the limits failed: x"))
 	expectEvents(t, "fails", followed(t, s),
-		"Warning LimitNotKept pod lab-0: set limits.maxRate: setting the limits failed: x; it is tried again, and until then the engines keep to what they were given before")
+		"Warning LimitNotKept pod lab-0: set limits.maxRate: setting the limits failed: x; retrying, and until then the engines keep the previous limit")
 	e.answers(nil)
-	expectEvents(t, "mended", followed(t, s), "Normal LimitChanged limits.maxRate of TrafficGenerator lab is 3kpps now: its engines hold back what is beyond it")
+	expectEvents(t, "mended", followed(t, s), "Normal LimitChanged limits.maxRate of TrafficGenerator lab is 3kpps now: its engines throttle packets beyond it")
 	s.has("4kpps")
 	e.answers(status.Error(codes.Internal, "x"))
 	followed(t, s)
-	s.has("3kpps") // which an engine of several may have lost meanwhile
+	s.has("3kpps") // an engine of several may have lost it meanwhile
 	e.answers(nil)
 	expectEvents(t, "as before", followed(t, s))
 	s.has("")
-	expectEvents(t, "lifted", followed(t, s), "Normal LimitChanged limits.maxRate of TrafficGenerator lab is unset now: its engines hold nothing back any more")
-	if got := strings.Join(e.limited, " "); got != "2000 3000 3000 0" {
+	expectEvents(t, "lifted", followed(t, s), "Normal LimitChanged limits.maxRate of TrafficGenerator lab is unset now: its engines throttle no packets any more")
+	if got := strings.Join(e.limits, " "); got != "2000 3000 3000 0" {
 		t.Errorf("the engine was given %s", got)
 	}
 }
 
 func TestOnlyEnginesThatKnowLimitsAreSaidToHoldBack(t *testing.T) {
-	const notKept = ": its engine is of a version that keeps to no limits.maxRate; the run goes on at the rate it has"
+	const notKept = ": this version of the engine does not support limits.maxRate of a generator; the run continues at its current rate"
 	old, current := &fakeEngine{answer: unlimited}, &fakeEngine{}
 	s := underWayOn(t, "", old, current)
 	expectEvents(t, "no limit", followed(t, s))
 	s.has("1kpps")
 	expectEvents(t, "some know limits", followed(t, s), "Warning LimitNotKept pod lab-0"+notKept,
-		"Normal LimitChanged limits.maxRate of TrafficGenerator lab is 1kpps now: of its engines, those of lab-1 hold back what is beyond it")
+		"Normal LimitChanged limits.maxRate of TrafficGenerator lab is 1kpps now: of its engines, those of lab-1 throttle packets beyond it")
 	current.answers(unlimited)
 	s.has("2kpps")
 	expectEvents(t, "none knows limits", followed(t, s), "Warning LimitNotKept pod lab-0"+notKept, "Warning LimitNotKept pod lab-1"+notKept)
@@ -268,13 +268,13 @@ func TestAnEngineThatKnowsNoLimitsIsRefusedAtOnceWhereThereIsOne(t *testing.T) {
 	if _, err := s.preparing(t.Context()); err != nil || s.run.Status.Phase != spatev1.RunComplete || s.unreachable != "" {
 		t.Fatalf("%v, %+v, %q", err, s.run.Status, s.unreachable)
 	}
-	want := "pod lab-1: engine 0.9.1 is too old to keep to limits.maxRate of TrafficGenerator lab; use an engine image of the operator's release (spec.image of the generator)" + anew
+	want := "pod lab-1: engine 0.9.1 is too old to enforce limits.maxRate of TrafficGenerator lab; use an engine image of the operator's release (spec.image of the generator)" + remedy
 	if reason := s.run.Status.Verdict.Reasons[0]; reason.Reason != spatev1.ReasonPrepareFailed || reason.Message != want {
 		t.Errorf("%+v\nwant %s", reason, want)
 	}
 }
 
-// Whoever may delete a run's ConfigMaps would otherwise send on whatever the limits are.
+// Otherwise anyone who may delete a run's ConfigMaps could bypass new limits.
 func TestARunWhosePlanIsGoneEndsWhenItsLimitsNarrow(t *testing.T) {
 	then := &spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"198.18.0.0/15"}, AllowedPorts: []spatev1.PortRange{"7", "80"}}
 	for name, c := range map[string]struct {
@@ -293,12 +293,12 @@ func TestARunWhosePlanIsGoneEndsWhenItsLimitsNarrow(t *testing.T) {
 			s := underWayOn(t, "", e)
 			s.run.Status.Resolved.Generator.Limits = then
 			s.generator.Spec.Limits = then.DeepCopy()
-			followed(t, s) // the operator knows the plan's facts
+			followed(t, s) // the operator reads the plan's facts
 			chunk := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: string(s.run.Status.Resolved.Snapshot.Chunks[0].Name)}}
 			must(t, s.r.Client.Delete(t.Context(), chunk))
 			s.generator.Generation++
 			c.change(s.generator.Spec.Limits)
-			for range 2 { // what was found is remembered
+			for range 2 { // the result is cached
 				end, err := s.mustEnd(t.Context())
 				if s.end = end; err != nil {
 					t.Fatal(err)
@@ -313,7 +313,7 @@ func TestARunWhosePlanIsGoneEndsWhenItsLimitsNarrow(t *testing.T) {
 			if _, err := s.underWay(t.Context()); err != nil || s.run.Status.Phase != spatev1.RunComplete {
 				t.Fatalf("%v, %+v", err, s.run.Status)
 			}
-			want := "ConfigMap p-1-plan-0 with the run's plan is gone, so the run was ended: its plan can no longer be judged by the new spec.limits of TrafficGenerator lab" +
+			want := "ConfigMap p-1-plan-0 with the run's plan is gone, so the run was ended: its plan cannot be checked against the new spec.limits of TrafficGenerator lab" +
 				" (create another run, or set a new spec.runID of the profile)"
 			if reason := s.run.Status.Verdict.Reasons[0]; reason.Reason != spatev1.ReasonSnapshotLost || reason.Message != "stopped: "+want {
 				t.Errorf("%+v\nwant %s", reason, want)

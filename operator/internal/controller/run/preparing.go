@@ -2,7 +2,7 @@
 
 package run
 
-// This file answers: how do all engines come to hold the plan, and to start at one instant?
+// This file answers: how do all engines get the plan, and start at one instant?
 
 import (
 	"bytes"
@@ -26,30 +26,30 @@ import (
 )
 
 const (
-	// startMargin is the time from the decision to start to the start, beside that of some looks at the engines: all of them must have
-	// heard of it by then.
+	// startMargin is the time from setting the instant of the start to the start, plus marginPerLook times the duration of querying
+	// the engines: all of them must have received it by then.
 	startMargin   = 500 * time.Millisecond
 	marginPerLook = 4
-	// leastLeft is the least time before the start in which the engines can still be asked for it.
-	leastLeft = startMargin / 10
-	// clockTolerance is how far an engine's clock may be from the operator's. More, and the start would have passed
-	// there, or be far off. Between engines it shifts what they send against each other, and spoils no count.
+	// minStartLead is the minimum time before the start in which engines can still be armed.
+	minStartLead = startMargin / 10
+	// clockTolerance is the maximum difference between an engine's clock and the operator's. Beyond it, the start could be past or far
+	// ahead on that engine. Between engines, a difference only shifts their packets; no counter is affected.
 	clockTolerance = 200 * time.Millisecond
-	// prepareLimit bounds the time for all engines to be reached and prepared.
+	// prepareLimit bounds the time to reach and prepare all engines.
 	prepareLimit = 2 * time.Minute
 )
 
-// held is what an engine answered while it was being prepared.
-type held struct {
-	// info of the run; nil if the engine does not hold it.
+// engineState is what an engine reported while it was being prepared.
+type engineState struct {
+	// info of the run; nil if the engine does not have it.
 	info  *enginev1.RunInfo
 	ports []*enginev1.PortStats
-	// others are the runs that it holds instead.
+	// others are the runs that it has instead.
 	others []*enginev1.RunInfo
 }
 
-// preparing sends the plan to all engines, settles the instant of the start, and starts them. The instant is written
-// before any engine hears of it, so that another operator starts the rest at the same one.
+// preparing sends the plan to all engines, sets the instant of the start, and starts them. The instant is written before any engine
+// receives it, so that another operator starts the remaining engines at the same one.
 func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 	if s.end.message != "" {
 		s.stop(ctx, s.end.message)
@@ -65,25 +65,25 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return s.refused(ctx, []error{err})
 	}
-	holds, began := make([]held, len(s.pods)), time.Now()
+	holds, began := make([]engineState, len(s.pods)), time.Now()
 	errs := s.each(ctx, func(i int, pod *corev1.Pod, c *engine.Client) (err error) {
-		holds[i], err = s.look(ctx, pod, c)
+		holds[i], err = s.inspect(ctx, pod, c)
 		return err
 	})
 	if errors.Join(errs...) != nil {
 		return s.refused(ctx, errs)
 	}
-	if slices.ContainsFunc(holds, func(h held) bool { return h.info == nil }) {
-		return s.hand(ctx, holds, facts)
+	if slices.ContainsFunc(holds, func(h engineState) bool { return h.info == nil }) {
+		return s.distribute(ctx, holds, facts)
 	}
 	instant, anyStarted := s.instant(holds)
 	if instant.IsZero() {
 		if s.run.Status.TrafficStartTime != nil && s.run.Status.PrepareTime != nil && time.Since(s.run.Status.PrepareTime.Time) > prepareLimit {
-			return s.refused(ctx, []error{missed(s.run.Status.TrafficStartTime.Time, began, time.Now())})
+			return s.refused(ctx, []error{missedStart(s.run.Status.TrafficStartTime.Time, began, time.Now())})
 		}
 		s.run.Status.PortBaseline = s.baseline(holds)
 		margin := startMargin + marginPerLook*time.Since(began)
-		if settled := s.run.Status.TrafficStartTime; settled != nil { // it took longer to write it than it was ahead
+		if settled := s.run.Status.TrafficStartTime; settled != nil { // writing it took longer than the margin
 			margin += marginPerLook * max(time.Since(settled.Time), startMargin)
 		}
 		at := metav1.NewMicroTime(time.Now().Add(margin))
@@ -112,42 +112,42 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 	return time.Millisecond, nil
 }
 
-// look finds out whether an engine holds the run, and if not, whether it can take it.
-func (s *scope) look(ctx context.Context, pod *corev1.Pod, c *engine.Client) (held, error) {
+// inspect returns whether an engine has the run, and if not, an error if it cannot take it.
+func (s *scope) inspect(ctx context.Context, pod *corev1.Pod, c *engine.Client) (engineState, error) {
 	ahead, margin, info, err := c.Clock(ctx)
 	if err != nil {
-		return held{}, fmt.Errorf("pod %s: %w", pod.Name, err)
+		return engineState{}, fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
 	if !engine.Compatible(info) {
-		return held{}, &refusal{spatev1.ReasonPrepareFailed, fmt.Sprintf("pod %s: engine %s speaks contract 1.%d, the operator 1.%d", pod.Name, info.Version, info.ContractMinor, engine.ContractMinor)}
+		return engineState{}, &refusal{spatev1.ReasonPrepareFailed, fmt.Sprintf("pod %s: engine %s has contract version 1.%d, the operator 1.%d; use an engine image of the operator's release (spec.image of the generator)", pod.Name, info.Version, info.ContractMinor, engine.ContractMinor)}
 	}
 	if off := ahead.Abs() - margin; off > clockTolerance {
-		return held{}, &refusal{spatev1.ReasonStartFailed, fmt.Sprintf("pod %s: the clock of its node differs from the operator's by %s, more than %s; synchronise the clocks", pod.Name, ahead.Round(time.Millisecond), clockTolerance)}
+		return engineState{}, &refusal{spatev1.ReasonStartFailed, fmt.Sprintf("pod %s: the clock of its node differs from the operator's by %s, more than %s; synchronise the clocks", pod.Name, ahead.Round(time.Millisecond), clockTolerance)}
 	}
 	for _, known := range info.Runs {
 		if known.RunId == s.run.Status.Resolved.RunID {
 			stats, err := c.Stats(ctx, s.run.Status.Resolved.RunID)
 			if err != nil {
-				return held{}, fmt.Errorf("pod %s: %w", pod.Name, err)
+				return engineState{}, fmt.Errorf("pod %s: %w", pod.Name, err)
 			}
-			return held{info: stats.Run, ports: stats.Ports}, nil
+			return engineState{info: stats.Run, ports: stats.Ports}, nil
 		}
 	}
-	return held{others: info.Runs}, s.free(ctx, pod, info.Runs)
+	return engineState{others: info.Runs}, s.free(ctx, pod, info.Runs)
 }
 
-// turnPause is when a run whose turn it is not asks again.
+// turnPause is the time after which a run that waits for its turn retries.
 const turnPause = 200 * time.Millisecond
 
-// hand gives the plan to the engines that do not hold it. Of large plans there is one in memory at a time, with the bytes of its Secrets,
-// for all its engines.
-func (s *scope) hand(ctx context.Context, holds []held, facts *storage.Facts) (time.Duration, error) {
+// distribute sends the plan to the engines that do not have it. At most one large plan, including the bytes of its Secrets, is in
+// memory at a time.
+func (s *scope) distribute(ctx context.Context, holds []engineState, facts *storage.Facts) (time.Duration, error) {
 	if s.run.Status.Resolved.Snapshot.Bytes+facts.SecretBytes > storage.Large {
-		leave, ok := s.r.Large.Enter(s.run.Namespace, s.run.UID)
+		release, ok := s.r.Large.Enter(s.run.Namespace, s.run.UID)
 		if !ok {
 			return turnPause, nil
 		}
-		defer leave()
+		defer release()
 	}
 	encoded, err := storage.Load(ctx, s.r.Memory.Reader, s.run)
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *scope) hand(ctx context.Context, holds []held, facts *storage.Facts) (t
 		if holds[i].info != nil {
 			return nil
 		}
-		return s.prepare(ctx, i, pod, c, holds[i].others, handed{encoded, secrets, facts.Records})
+		return s.prepare(ctx, i, pod, c, holds[i].others, planData{encoded, secrets, facts.Records})
 	})
 	if errors.Join(errs...) != nil {
 		return s.refused(ctx, errs)
@@ -169,8 +169,8 @@ func (s *scope) hand(ctx context.Context, holds []held, facts *storage.Facts) (t
 	return time.Millisecond, nil
 }
 
-// handed is what all engines of a run are given alike.
-type handed struct {
+// planData is what all engines of a run receive alike.
+type planData struct {
 	encoded []byte
 	// secrets are the bytes of Secrets, to be appended to the plan.
 	secrets []byte
@@ -178,8 +178,8 @@ type handed struct {
 	records string
 }
 
-// prepare makes one engine hold its share of the plan.
-func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engine.Client, others []*enginev1.RunInfo, all handed) error {
+// prepare sends one engine its share of the plan.
+func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engine.Client, others []*enginev1.RunInfo, all planData) error {
 	share, err := plan.ForEngine(s.run.Status.Resolved.RunID, all.records, uint32(index), uint32(len(s.pods)))
 	if err != nil {
 		return err
@@ -196,45 +196,45 @@ func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engi
 	if err != nil {
 		return s.explain(pod, all.encoded, err)
 	}
-	for _, note := range prepared.Warnings { // worth knowing; what would spoil the run is refused
+	for _, note := range prepared.Warnings { // informational only
 		s.r.Events.Eventf(s.run, pod, corev1.EventTypeNormal, "PlanNote", "Prepare", "pod %s: %s", pod.Name, s.origin(all.encoded).Line(note))
 	}
 	return nil
 }
 
-// occupied is the error of an engine that executes a run which nobody follows; its generator stops it.
-type occupied struct{ message string }
+// orphanedError is the error of an engine that executes a run which no TrafficRun stands for any more; its generator stops it.
+type orphanedError struct{ message string }
 
-func (o *occupied) Error() string { return o.message }
+func (o *orphanedError) Error() string { return o.message }
 
-// free tells whether an engine executes nothing but runs that are under way.
-func (s *scope) free(ctx context.Context, pod *corev1.Pod, held []*enginev1.RunInfo) error {
+// free returns an error if an engine executes a run that is not active.
+func (s *scope) free(ctx context.Context, pod *corev1.Pod, others []*enginev1.RunInfo) error {
 	active, err := runs.ActiveOn(ctx, s.r.Client, s.generator)
 	if err != nil {
 		return err
 	}
-	for _, known := range held {
+	for _, known := range others {
 		follows := func(r spatev1.TrafficRun) bool { return r.Status.Resolved.RunID == known.RunId }
 		if !runs.Ended(known.State) && !slices.ContainsFunc(active, follows) {
-			return &occupied{fmt.Sprintf("pod %s: the engine still executes run %s, which has ended or is gone, and is being stopped", pod.Name, known.RunId)}
+			return &orphanedError{fmt.Sprintf("pod %s: the engine still executes run %s, which has ended or no longer exists; the operator is stopping it", pod.Name, known.RunId)}
 		}
 	}
 	return nil
 }
 
-// mostHeld is how many runs an engine is left with; it takes 64 at most. Ended ones are held for their counters only.
-const mostHeld = 48
+// maxHeldRuns is how many runs may stay on an engine, whose own limit is 64. Ended runs are kept only for their counters.
+const maxHeldRuns = 48
 
-// makeRoom makes an engine forget the runs that ended first, if it holds many.
-func makeRoom(ctx context.Context, c *engine.Client, held []*enginev1.RunInfo) error {
+// makeRoom removes the oldest ended runs from an engine that has many.
+func makeRoom(ctx context.Context, c *engine.Client, others []*enginev1.RunInfo) error {
 	var over []*enginev1.RunInfo
-	for _, known := range held {
+	for _, known := range others {
 		if runs.Ended(known.State) {
 			over = append(over, known)
 		}
 	}
 	slices.SortFunc(over, func(a, b *enginev1.RunInfo) int { return cmp.Compare(a.StartedAtNs, b.StartedAtNs) })
-	for _, old := range over[:min(max(len(held)-mostHeld+1, 0), len(over))] {
+	for _, old := range over[:min(max(len(others)-maxHeldRuns+1, 0), len(over))] {
 		if err := c.Remove(ctx, old.RunId); err != nil {
 			return err
 		}
@@ -242,29 +242,29 @@ func makeRoom(ctx context.Context, c *engine.Client, held []*enginev1.RunInfo) e
 	return nil
 }
 
-// refusal is an error that a repetition does not mend.
+// refusal is an error that a retry does not fix.
 type refusal struct{ reason, message string }
 
 func (r *refusal) Error() string { return r.message }
 
-// explain tells an engine's complaint about its plan by the fields that the plan was made of.
+// explain translates an engine's error about its plan into the fields that the plan was made of.
 func (s *scope) explain(pod *corev1.Pod, encoded []byte, err error) error {
 	var e *engine.Error
 	if engine.Unreachable(err) || !errors.As(err, &e) {
 		return fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
 	origin := s.origin(encoded)
-	told := []string{origin.Words(e.Message)}
+	reported := []string{origin.Words(e.Message)}
 	if len(e.Violations) > 0 {
-		told = nil
+		reported = nil
 	}
 	for _, violation := range e.Violations {
-		told = append(told, origin.Refused(violation.Field, violation.Description).Error())
+		reported = append(reported, origin.Refused(violation.Field, violation.Description).Error())
 	}
-	return &refusal{spatev1.ReasonPrepareFailed, fmt.Sprintf("pod %s: the engine refuses the plan: %s", pod.Name, strings.Join(told, "; "))}
+	return &refusal{spatev1.ReasonPrepareFailed, fmt.Sprintf("pod %s: the engine refuses the plan: %s", pod.Name, strings.Join(reported, "; "))}
 }
 
-// origin of the run's plan; that of an empty one where it cannot be read.
+// origin of the run's plan; that of an empty plan if it cannot be read.
 func (s *scope) origin(encoded []byte) plan.Origin {
 	p, err := plan.ReadOutline(bytes.NewReader(encoded))
 	if err != nil {
@@ -273,10 +273,10 @@ func (s *scope) origin(encoded []byte) plan.Origin {
 	return plan.OriginOf(p, s.run.Status.Resolved.Entries)
 }
 
-// anew is how a run that could not be prepared is tried again: what was at fault is seldom in the profile, which stays as it is then.
-const anew = "; once that is mended, create another run, or set a new spec.runID of the profile"
+// remedy is what a user does about a run that could not be prepared. The profile is seldom at fault, so editing it starts no other run.
+const remedy = "; fix this, then create another TrafficRun or set a new spec.runID of the TrafficProfile"
 
-// refused ends a run that cannot be prepared, or has it tried again while there is hope.
+// refused ends a run that cannot be prepared, or makes it retry while that may succeed.
 func (s *scope) refused(ctx context.Context, errs []error) (time.Duration, error) {
 	joined := errors.Join(errs...)
 	var no *refusal
@@ -284,52 +284,52 @@ func (s *scope) refused(ctx context.Context, errs []error) (time.Duration, error
 	switch {
 	case errors.As(joined, &no):
 		s.stop(ctx, no.message)
-		s.invalid(no.reason, no.message+anew, "")
+		s.invalid(no.reason, no.message+remedy, "")
 		return 0, nil
 	case errors.As(joined, &lost):
 		s.stop(ctx, lost.Message)
-		s.invalid(spatev1.ReasonSnapshotLost, lost.Message+anew, "")
+		s.invalid(spatev1.ReasonSnapshotLost, lost.Message+remedy, "")
 		return 0, nil
 	case s.run.Status.PrepareTime != nil && time.Since(s.run.Status.PrepareTime.Time) > prepareLimit:
 		s.stop(ctx, "the engines could not be prepared")
-		s.invalid(spatev1.ReasonPrepareFailed, fmt.Sprintf("not prepared within %s: %v%s", prepareLimit, joined, anew), "")
+		s.invalid(spatev1.ReasonPrepareFailed, fmt.Sprintf("not prepared within %s: %v%s", prepareLimit, joined, remedy), "")
 		return 0, nil
 	}
-	var taken *occupied
-	if errors.As(joined, &taken) {
-		s.occupied = taken.message
+	var orphan *orphanedError
+	if errors.As(joined, &orphan) {
+		s.orphaned = orphan.message
 		return tick, nil
 	}
 	s.unreachable = joined.Error()
 	return tick, nil
 }
 
-// instant is when the run starts: as an engine that has started says, else as it was decided; zero if it was not.
-func (s *scope) instant(holds []held) (at time.Time, anyStarted bool) {
+// instant is when the run starts: as reported by an engine that has started, else as set in the status; zero if it is not set.
+func (s *scope) instant(holds []engineState) (at time.Time, anyStarted bool) {
 	for _, h := range holds {
 		if h.info.GetStartedAtNs() != 0 {
 			return time.Unix(0, h.info.StartedAtNs), true
 		}
 	}
-	if s.run.Status.TrafficStartTime != nil && time.Until(s.run.Status.TrafficStartTime.Time) > leastLeft {
+	if s.run.Status.TrafficStartTime != nil && time.Until(s.run.Status.TrafficStartTime.Time) > minStartLead {
 		return s.run.Status.TrafficStartTime.Time, false
 	}
 	return time.Time{}, false
 }
 
-// missed says why an instant passed before the engines could be asked to start at it, by when they were asked and had answered.
-func missed(instant, asked, answered time.Time) error {
-	if late := asked.Sub(instant.Add(-leastLeft)); late > 0 {
-		return fmt.Errorf("the operator came %s too late to start the engines at the instant that it had settled: it has too much to do, or the API server answers it too slowly",
+// missedStart explains why the instant passed before the engines could be armed, from when they were called and when they had answered.
+func missedStart(instant, called, answered time.Time) error {
+	if late := called.Sub(instant.Add(-minStartLead)); late > 0 {
+		return fmt.Errorf("the operator was %s too late to start the engines at the set instant: the operator or the API server is overloaded",
 			late.Round(time.Millisecond))
 	}
-	return fmt.Errorf("the engines answer too slowly (within %s) to be started at one instant", answered.Sub(asked).Round(time.Millisecond))
+	return fmt.Errorf("the engines answered too slowly (in %s) to be started at one instant", answered.Sub(called).Round(time.Millisecond))
 }
 
-// notStarted handles a start that not all engines have made.
+// notStarted handles a start that failed on some engine.
 func (s *scope) notStarted(ctx context.Context, err error, anyStarted bool) (time.Duration, error) {
 	if engine.Unreachable(err) && time.Until(s.run.Status.TrafficStartTime.Time) > 0 {
-		return 10 * time.Millisecond, nil // the same instant again
+		return 10 * time.Millisecond, nil // retry with the same instant
 	}
 	if !anyStarted && len(s.pods) == 1 && engine.TooLate(err) {
 		s.run.Status.TrafficStartTime = nil
@@ -340,8 +340,8 @@ func (s *scope) notStarted(ctx context.Context, err error, anyStarted bool) (tim
 	return 0, nil
 }
 
-// baseline notes what the run's ports had counted before it.
-func (s *scope) baseline(holds []held) []spatev1.PortBaseline {
+// baseline is what the run's ports had counted before it.
+func (s *scope) baseline(holds []engineState) []spatev1.PortBaseline {
 	var all []spatev1.PortBaseline
 	for i, h := range holds {
 		for _, p := range h.ports {

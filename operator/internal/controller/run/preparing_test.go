@@ -68,28 +68,28 @@ func TestARunThatCouldNotBePreparedSaysWhatTriesAgain(t *testing.T) {
 		if _, err := s.refused(t.Context(), []error{err}); err != nil {
 			t.Fatal(err)
 		}
-		told := s.run.Status.Verdict.Reasons[0]
-		if told.Reason != cmp.Or(reason, spatev1.ReasonPrepareFailed) || !strings.HasSuffix(told.Message, "; once that is mended, create another run, or set a new spec.runID of the profile") {
-			t.Errorf("got %+v", told)
+		reported := s.run.Status.Verdict.Reasons[0]
+		if reported.Reason != cmp.Or(reason, spatev1.ReasonPrepareFailed) || !strings.HasSuffix(reported.Message, "; fix this, then create another TrafficRun or set a new spec.runID of the TrafficProfile") {
+			t.Errorf("got %+v", reported)
 		}
 	}
 }
 
-// Nothing of the plan is read meanwhile: there is no client.
+// The plan is not read meanwhile: there is no client.
 func TestALargePlanWaitsUntilNoOtherIsInMemory(t *testing.T) {
 	for name, bytes := range map[string]struct{ plan, secrets int64 }{"a plan": {storage.Large + 1, 0}, "Secrets": {0, storage.Large + 1}, "both": {storage.Large, 1}} {
 		t.Run(name, func(t *testing.T) {
 			large := &turn.Lane{}
-			leave, _ := large.Enter("other", "profile")
+			release, _ := large.Enter("other", "profile")
 			s := &scope{r: &Reconciler{Memory: &storage.Memory{}, Large: large}, run: admitted()}
 			s.run.Namespace, s.run.UID, s.run.Status.Resolved.Snapshot.Bytes = "n", "run", bytes.plan
 			for range 2 {
-				again, err := s.hand(t.Context(), []held{{}}, &storage.Facts{SecretBytes: bytes.secrets})
+				again, err := s.distribute(t.Context(), []engineState{{}}, &storage.Facts{SecretBytes: bytes.secrets})
 				if again != turnPause || err != nil || s.run.Status.Phase != "" {
 					t.Errorf("again in %s, %v, %s", again, err, s.run.Status.Phase)
 				}
 			}
-			leave()
+			release()
 			if _, ok := large.Enter("other", "profile"); ok {
 				t.Error("the other has two turns in a row")
 			}
@@ -100,7 +100,7 @@ func TestALargePlanWaitsUntilNoOtherIsInMemory(t *testing.T) {
 	}
 }
 
-// counting counts what is read of Secrets.
+// counting counts reads of Secrets.
 type counting struct {
 	client.Reader
 	secrets atomic.Int32
@@ -129,11 +129,11 @@ func TestSecretsAreReadOnceForAllEnginesInTheTurnOfALargePlan(t *testing.T) {
 	live := &counting{Reader: s.r.Client}
 	s.r.Memory.Live = live
 
-	leave, _ := s.r.Large.Enter("other", "profile")
+	release, _ := s.r.Large.Enter("other", "profile")
 	if again, err := s.preparing(t.Context()); again != turnPause || err != nil || live.secrets.Load() != 0 {
 		t.Errorf("beside another large plan: again in %s, %v, %d reads", again, err, live.secrets.Load())
 	}
-	leave()
+	release()
 	if _, err := s.preparing(t.Context()); err != nil || s.unreachable != "" || live.secrets.Load() != 1 {
 		t.Errorf("%v, %q, %d reads for three engines", err, s.unreachable, live.secrets.Load())
 	}
@@ -147,13 +147,13 @@ func TestSecretsAreReadOnceForAllEnginesInTheTurnOfALargePlan(t *testing.T) {
 func TestWhoWasLateForAStartIsNamed(t *testing.T) {
 	instant := time.Now()
 	before := func(d time.Duration) time.Time { return instant.Add(-d) }
-	for want, c := range map[string]struct{ asked, answered time.Time }{
-		"the engines answer too slowly (within 700ms) to be started at one instant": {before(600 * time.Millisecond), before(-100 * time.Millisecond)},
-		"the operator came 2s too late to start the engines at the instant that it had settled: it has too much to do, or the API server answers it too slowly": {
-			before(leastLeft - 2*time.Second), before(leastLeft - 2100*time.Millisecond),
+	for want, c := range map[string]struct{ requested, answered time.Time }{
+		"the engines answered too slowly (in 700ms) to be started at one instant": {before(600 * time.Millisecond), before(-100 * time.Millisecond)},
+		"the operator was 2s too late to start the engines at the set instant: the operator or the API server is overloaded": {
+			before(minStartLead - 2*time.Second), before(minStartLead - 2100*time.Millisecond),
 		},
 	} {
-		if got := missed(instant, c.asked, c.answered).Error(); got != want {
+		if got := missedStart(instant, c.requested, c.answered).Error(); got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
 	}
@@ -166,7 +166,7 @@ func TestAStartThatTheOperatorMissedIsNotLaidToEngines(t *testing.T) {
 	if _, err := s.preparing(t.Context()); err != nil || s.run.Status.Verdict == nil {
 		t.Fatalf("%v, %+v", err, s.run.Status)
 	}
-	if reason := s.run.Status.Verdict.Reasons[0]; reason.Reason != spatev1.ReasonPrepareFailed || !strings.Contains(reason.Message, "the operator came ") {
+	if reason := s.run.Status.Verdict.Reasons[0]; reason.Reason != spatev1.ReasonPrepareFailed || !strings.Contains(reason.Message, "too late to start the engines") {
 		t.Errorf("%+v", reason)
 	}
 }

@@ -2,7 +2,7 @@
 
 package run
 
-// This file answers: how do changes of the profile's rate, and of its entries', reach a run under way?
+// This file answers: how are changes of the rates of a profile and its entries applied to an active run?
 
 import (
 	"context"
@@ -24,34 +24,34 @@ import (
 	"spate.dev/operator/internal/runs"
 )
 
-// updateMargin is the time from a change to its effect where several engines, or several changes, must have it at one instant.
+// updateMargin is the time from a change to its effect if several engines, or several changes, must apply at one instant.
 const updateMargin = 50 * time.Millisecond
 
-// asked is what a profile and a run ask for that applies to a run under way.
-type asked struct {
+// requested are the live settings of a profile and a run.
+type requested struct {
 	rate    spatev1.ScaledRate
 	entries []spatev1.EntryChange
-	// paused is true if all entries are, by the profile or the run.
+	// paused is true if the profile or the run pauses all entries.
 	paused bool
-	// factor and changes that hold since it was asked; empty if it was refused.
+	// factor and changes in force since this request; empty if it was refused.
 	factor  string
 	changes []spatev1.EntryChange
-	// refused under these circumstances, and with this message; empty if it was not.
+	// refused holds the circumstances of a refusal, and message its text; both are empty if the request was not refused.
 	refused, message string
 }
 
-func (a asked) equal(other asked) bool {
+func (a requested) equal(other requested) bool {
 	return a.rate == other.rate && a.paused == other.paused && slices.Equal(a.entries, other.entries)
 }
 
-// applyRate makes all engines send at the rates that are asked for now, unless limits forbid it; then what is in force stays,
-// and the profile's conditions tell why.
+// applyRate sets the requested rates on all engines, unless limits forbid it. Then the current rates stay in force, and the profile's
+// conditions report why.
 func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsResponse) error {
-	want := asked{rate: s.definition.Spec.Rate, entries: plan.EntryStates(s.run.Status.Resolved.Entries, s.definition), paused: s.definition.Spec.Paused}
-	var applied asked
-	known := s.found.asked != nil
+	want := requested{rate: s.definition.Spec.Rate, entries: plan.EntryStates(s.run.Status.Resolved.Entries, s.definition), paused: s.definition.Spec.Paused}
+	var applied requested
+	known := s.found.requested != nil
 	if known {
-		applied = *s.found.asked
+		applied = *s.found.requested
 	}
 	around := ""
 	if applied.refused != "" {
@@ -61,7 +61,7 @@ func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsRespo
 		}
 	}
 	if known && applied.equal(want) && applied.refused == around {
-		if applied.factor != "" { // also where the status of then was never written
+		if applied.factor != "" { // also if that status was never written
 			s.run.Status.RateFactor, s.run.Status.Entries, s.run.Status.Paused = applied.factor, applied.changes, applied.paused
 		}
 		return nil
@@ -82,7 +82,7 @@ func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsRespo
 			return err
 		}
 		want.factor, want.changes, want.message = applied.factor, applied.changes, no.message
-		s.found.asked = &want
+		s.found.requested = &want
 		return nil
 	}
 	if err != nil {
@@ -95,24 +95,24 @@ func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsRespo
 	want.factor, want.changes = live.OwnFactor.RatString(), want.entries
 	if len(want.entries)+len(before) == 0 && inForce(stats, factor) {
 		s.run.Status.RateFactor = want.factor
-		s.found.asked = &want
+		s.found.requested = &want
 		return nil
 	}
 	if err := s.send(ctx, factor, live, s.pauses(want.entries, before)); err != nil {
 		var e *engine.Error
 		if errors.As(err, &e) && e.Code == codes.FailedPrecondition {
-			return nil // it is ending
+			return nil // the run is ending
 		}
 		return fmt.Errorf("change the rate: %w", err)
 	}
 	s.run.Status.RateFactor, s.run.Status.Entries, s.run.Status.Paused = want.factor, want.changes, want.paused
-	s.found.asked = &want
+	s.found.requested = &want
 	s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "RateChanged", "Update", "sends at %s times the entries' own rates%s", s.run.Status.RateFactor, changesOf(want))
 	return nil
 }
 
-// circumstances are what a refusal of a rate depends on beside the profile: the generator's limits, and the other runs with their rates.
-// When they change, the rate is tried again.
+// circumstances identify what a refusal depends on besides the profile: the generator's limits, and the other runs with their rates.
+// When they change, the request is retried.
 func (s *scope) circumstances(ctx context.Context) (string, error) {
 	active, err := runs.ActiveOn(ctx, s.r.Client, s.generator)
 	var text strings.Builder
@@ -123,8 +123,8 @@ func (s *scope) circumstances(ctx context.Context) (string, error) {
 	return text.String(), err
 }
 
-// changesOf sums changed entries up.
-func changesOf(want asked) string {
+// changesOf describes changed entries.
+func changesOf(want requested) string {
 	if want.paused {
 		return "; the run is paused"
 	}
@@ -145,7 +145,7 @@ func changesOf(want asked) string {
 	return "; " + strings.Join(texts, ", ")
 }
 
-// pauses are the entries that are to be held back or let go: those that differ from the snapshot, and those that did.
+// pauses are the entries to pause or resume: those that differ from the snapshot, and those that did.
 func (s *scope) pauses(want, before []spatev1.EntryChange) map[bool]*enginev1.Selector {
 	names := map[string]bool{}
 	for _, change := range before {
@@ -173,12 +173,12 @@ func (s *scope) pauses(want, before []spatev1.EntryChange) map[bool]*enginev1.Se
 	return split
 }
 
-// isTemplate tells whether an entry's clients are a template's.
+// isTemplate reports whether an entry is an application with clients.
 func (s *scope) isTemplate(entry string) bool {
 	return slices.ContainsFunc(s.run.Status.Resolved.Entries, func(e spatev1.EntrySnapshot) bool { return e.Name == entry && e.ConnectionRate != "" })
 }
 
-// send tells all engines, for one instant.
+// send applies the settings on all engines, at one instant.
 func (s *scope) send(ctx context.Context, factor *enginev1.Ratio, live plan.Live, pauses map[bool]*enginev1.Selector) error {
 	at := time.Time{}
 	if len(s.pods) > 1 || len(live.Rates)+len(live.ConnectionRates) > 0 {
@@ -213,7 +213,7 @@ func (s *scope) send(ctx context.Context, factor *enginev1.Ratio, live plan.Live
 func inForce(stats []*enginev1.WatchStatsResponse, want *enginev1.Ratio) bool {
 	for _, st := range stats {
 		have := st.GetRun().GetRateFactor()
-		// A missing factor is that of the start, 1.
+		// A missing factor is the initial one, 1.
 		n, d := max(have.GetNumerator(), 0), have.GetDenominator()
 		if have == nil || d == 0 {
 			n, d = 1, 1
@@ -225,9 +225,9 @@ func inForce(stats []*enginev1.WatchStatsResponse, want *enginev1.Ratio) bool {
 	return true
 }
 
-// adjust works out what is asked of the run, or a refusal if limits or the other runs of the generator forbid it. Beyond a greatest rate that
-// was lowered meanwhile, engines hold the run back: there, what asks for no more than the run has (`applied`) is allowed.
-func (s *scope) adjust(ctx context.Context, want, applied asked) (plan.Live, error) {
+// adjust computes the requested settings, or a refusal if limits or the other runs of the generator forbid them. If limits.maxRate was
+// lowered meanwhile, engines throttle the run: then a request for no more than the current rates (`applied`) is allowed.
+func (s *scope) adjust(ctx context.Context, want, applied requested) (plan.Live, error) {
 	planned, err := plan.ParseFactor(s.run.Status.Resolved.RateFactor)
 	if err != nil {
 		return plan.Live{}, err
@@ -268,8 +268,8 @@ func (s *scope) adjust(ctx context.Context, want, applied asked) (plan.Live, err
 	return live, nil
 }
 
-// loadInForce is the run's load at the rates that it has: as they were applied last, else as its status says.
-func (s *scope) loadInForce(ctx context.Context, applied asked) (plan.Load, error) {
+// loadInForce is the run's load at its current rates: as last applied, else as in its status.
+func (s *scope) loadInForce(ctx context.Context, applied requested) (plan.Load, error) {
 	have := *s.run
 	if applied.factor != "" {
 		have.Status.RateFactor, have.Status.Entries = applied.factor, applied.changes

@@ -18,24 +18,24 @@ func TestBeyondALoweredGreatestRateARunMayHaveLessButNotMore(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		maxRate spatev1.AbsoluteRate
-		want    asked
-		applied asked // since the operator's start
+		want    requested
+		applied requested // since the operator's start
 		refused string
 	}{
-		"as it is, after a restart":         {"300pps", asked{}, asked{}, ""},
-		"as it is":                          {"300pps", asked{}, asked{factor: "1"}, ""},
-		"less":                              {"300pps", asked{rate: "0.5x"}, asked{factor: "1"}, ""},
-		"less in all":                       {"300pps", asked{rate: "400pps"}, asked{factor: "1"}, ""},
-		"less of an entry":                  {"300pps", asked{entries: entry(spatev1.EntryChange{Rate: "500pps"})}, asked{factor: "1"}, ""},
-		"a pause":                           {"300pps", asked{entries: entry(spatev1.EntryChange{Paused: true})}, asked{factor: "1"}, ""},
-		"less in bits":                      {"100kbps", asked{rate: "0.5x"}, asked{factor: "1"}, ""},
-		"more":                              {"300pps", asked{rate: "2x"}, asked{factor: "1"}, spatev1.ReasonLimitExceeded},
-		"more, after a restart":             {"300pps", asked{rate: "2x"}, asked{}, spatev1.ReasonLimitExceeded},
-		"more of an entry":                  {"300pps", asked{entries: entry(spatev1.EntryChange{Rate: "1001pps"})}, asked{factor: "1"}, spatev1.ReasonLimitExceeded},
-		"more than it was lowered to":       {"300pps", asked{rate: "0.8x"}, asked{factor: "1/2"}, spatev1.ReasonLimitExceeded},
-		"more than its entry was lowered":   {"300pps", asked{}, asked{factor: "1", changes: entry(spatev1.EntryChange{Rate: "500pps"})}, spatev1.ReasonLimitExceeded},
-		"more, within what is allowed":      {"3kpps", asked{rate: "3x"}, asked{factor: "1"}, ""},
-		"more, and there it is not allowed": {"3kpps", asked{rate: "3.1x"}, asked{factor: "1"}, spatev1.ReasonLimitExceeded},
+		"as it is, after a restart":         {"300pps", requested{}, requested{}, ""},
+		"as it is":                          {"300pps", requested{}, requested{factor: "1"}, ""},
+		"less":                              {"300pps", requested{rate: "0.5x"}, requested{factor: "1"}, ""},
+		"less in all":                       {"300pps", requested{rate: "400pps"}, requested{factor: "1"}, ""},
+		"less of an entry":                  {"300pps", requested{entries: entry(spatev1.EntryChange{Rate: "500pps"})}, requested{factor: "1"}, ""},
+		"a pause":                           {"300pps", requested{entries: entry(spatev1.EntryChange{Paused: true})}, requested{factor: "1"}, ""},
+		"less in bits":                      {"100kbps", requested{rate: "0.5x"}, requested{factor: "1"}, ""},
+		"more":                              {"300pps", requested{rate: "2x"}, requested{factor: "1"}, spatev1.ReasonLimitExceeded},
+		"more, after a restart":             {"300pps", requested{rate: "2x"}, requested{}, spatev1.ReasonLimitExceeded},
+		"more of an entry":                  {"300pps", requested{entries: entry(spatev1.EntryChange{Rate: "1001pps"})}, requested{factor: "1"}, spatev1.ReasonLimitExceeded},
+		"more than it was lowered to":       {"300pps", requested{rate: "0.8x"}, requested{factor: "1/2"}, spatev1.ReasonLimitExceeded},
+		"more than its entry was lowered":   {"300pps", requested{}, requested{factor: "1", changes: entry(spatev1.EntryChange{Rate: "500pps"})}, spatev1.ReasonLimitExceeded},
+		"more, within what is allowed":      {"3kpps", requested{rate: "3x"}, requested{factor: "1"}, ""},
+		"more, and there it is not allowed": {"3kpps", requested{rate: "3.1x"}, requested{factor: "1"}, spatev1.ReasonLimitExceeded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := underWayOn(t, c.maxRate)
@@ -48,11 +48,11 @@ func TestBeyondALoweredGreatestRateARunMayHaveLessButNotMore(t *testing.T) {
 	}
 }
 
-// Ports carry no more than they can, whatever the run has.
+// The line rate of a port is a hard limit, whatever the run's current rates.
 func TestLessIsRefusedWhereAPortCannotCarryIt(t *testing.T) {
 	s := underWayOn(t, "300pps")
 	s.generator.Spec.Ports = []spatev1.GeneratorPort{{Name: "p0", LineRate: "1kbps"}}
-	_, err := s.adjust(t.Context(), asked{rate: "0.5x"}, asked{})
+	_, err := s.adjust(t.Context(), requested{rate: "0.5x"}, requested{})
 	var no *refusal
 	if !errors.As(err, &no) || no.reason != spatev1.ReasonOversubscribed {
 		t.Errorf("%v", err)

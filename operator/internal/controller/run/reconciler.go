@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package run executes TrafficRuns: prepares the engines, starts them at one instant, follows them, and judges what
-// was measured. What is not in the run's status is asked from the engines, so that an operator may restart at any time.
+// Package run executes TrafficRuns: it prepares the engines, starts them at one instant, follows them and evaluates the result. What is
+// not in the run's status is queried from the engines, so the operator may restart at any time.
 package run
 
 // This file answers: which phase handles a run, and what wakes it up?
@@ -39,10 +39,10 @@ import (
 	"spate.dev/operator/internal/runs/storage"
 )
 
-// Finalizer lets a run stop its traffic before it goes.
+// Finalizer makes a run stop its traffic before it is deleted.
 const Finalizer = "spate.dev/stop-traffic"
 
-// tick is how often a run under way is looked at, however seldom its counters are written.
+// tick is the interval at which an active run is reconciled. Its counters may be written less often.
 const tick = time.Second
 
 // Reconciler executes runs.
@@ -54,10 +54,10 @@ type Reconciler struct {
 	// Resolver resolves and admits runs.
 	Resolver *admission.Resolver
 
-	// Large lets one large plan into memory at a time, those of profiles that are resolved among them.
+	// Large admits one large plan into memory at a time, including those of profiles that are being resolved.
 	Large *turn.Lane
 
-	// requests a second that the client may make for runs.
+	// requests per second that the client may make for runs.
 	requests   float32
 	supervisor *supervisor
 	preparing  turn.Places
@@ -67,30 +67,30 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficruns/status,verbs=update;patch
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficruns/finalizers,verbs=update
 
-// SetupWithManager registers the reconciler and what wakes it.
+// SetupWithManager registers the reconciler and its watches.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.requests = mgr.GetConfig().QPS
 	r.supervisor = newSupervisor(r.follow)
-	r.preparing.Each, r.preparing.Most = preparingPerNamespace, maxPreparing
+	r.preparing.Each, r.preparing.Max = preparingPerNamespace, maxPreparing
 	if err := errors.Join(mgr.Add(manager.RunnableFunc(r.count)), mgr.Add(r.supervisor)); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&spatev1.TrafficRun{}, builder.WithPredicates(runs.Asked())).
-		Watches(&spatev1.TrafficProfile{}, handler.EnqueueRequestsFromMapFunc(r.ofProfile), builder.WithPredicates(runs.Asked())).
+		For(&spatev1.TrafficRun{}, builder.WithPredicates(runs.SpecChanged())).
+		Watches(&spatev1.TrafficProfile{}, handler.EnqueueRequestsFromMapFunc(r.ofProfile), builder.WithPredicates(runs.SpecChanged())).
 		Watches(&spatev1.TrafficGenerator{}, handler.EnqueueRequestsFromMapFunc(r.ofGenerator), builder.WithPredicates(runs.Capable())).
 		Watches(&spatev1.TrafficRun{}, handler.EnqueueRequestsFromMapFunc(r.freed), builder.WithPredicates(runs.Steps())).
-		Watches(&spatev1.StatelessStream{}, handler.EnqueueRequestsFromMapFunc(r.unresolved), builder.WithPredicates(runs.Asked())).
-		Watches(&spatev1.ASTFTemplate{}, handler.EnqueueRequestsFromMapFunc(r.unresolved), builder.WithPredicates(runs.Asked())).
+		Watches(&spatev1.StatelessStream{}, handler.EnqueueRequestsFromMapFunc(r.unresolved), builder.WithPredicates(runs.SpecChanged())).
+		Watches(&spatev1.ASTFTemplate{}, handler.EnqueueRequestsFromMapFunc(r.unresolved), builder.WithPredicates(runs.SpecChanged())).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofPod), builder.WithPredicates(runs.Ends())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
 
-// countEvery is how often runs are counted for the operator's metrics.
+// countEvery is the interval at which runs are counted for the operator's metrics.
 const countEvery = 5 * time.Second
 
-// count records how many runs are active and how many wait, until the operator ends.
+// count records how many runs are active and how many wait, until the operator stops.
 func (r *Reconciler) count(ctx context.Context) error {
 	for {
 		select {
@@ -99,8 +99,8 @@ func (r *Reconciler) count(ctx context.Context) error {
 		case <-time.After(countEvery):
 		}
 		var list spatev1.TrafficRunList
-		if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // only read
-			continue // at the next time
+		if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // read only
+			continue // retried at the next interval
 		}
 		active, waiting := 0, map[string]int{}
 		for i := range list.Items {
@@ -126,7 +126,7 @@ func requests(of []spatev1.TrafficRun) []reconcile.Request {
 	return all
 }
 
-// ofProfile returns the active runs of a profile, and its latest: it is judged anew by other thresholds.
+// ofProfile returns the active runs of a profile, and its latest run, whose verdict depends on the profile's thresholds.
 func (r *Reconciler) ofProfile(ctx context.Context, object client.Object) []reconcile.Request {
 	all, _ := runs.OfProfile(ctx, r.Client, object.(*spatev1.TrafficProfile))
 	requests := requests(all)
@@ -136,7 +136,7 @@ func (r *Reconciler) ofProfile(ctx context.Context, object client.Object) []reco
 	return requests
 }
 
-// ofGenerator returns the active runs of a generator, and those that wait for it or for any of its namespace.
+// ofGenerator returns the active runs of a generator, and those that wait for it or for any generator of its namespace.
 func (r *Reconciler) ofGenerator(ctx context.Context, object client.Object) []reconcile.Request {
 	g, any := &spatev1.TrafficGenerator{}, &spatev1.TrafficGenerator{}
 	g.Namespace, g.Name = object.GetNamespace(), object.GetName()
@@ -153,8 +153,8 @@ func (r *Reconciler) ofPod(ctx context.Context, object client.Object) []reconcil
 	return requests(all)
 }
 
-// freed returns a run that has ended, which is kept for a time, and the runs that wait for its generator, the oldest first. They are
-// returned for a run that has been admitted, too: those behind it may fit beside it.
+// freed returns a run that has ended, to schedule its deletion, and the runs that wait for its generator, oldest first. The waiting
+// runs are also returned when a run has been admitted: those behind it may fit beside it.
 func (r *Reconciler) freed(ctx context.Context, object client.Object) []reconcile.Request {
 	ended := object.(*spatev1.TrafficRun)
 	if runs.Active(ended) && ended.DeletionTimestamp == nil && ended.Status.Phase != spatev1.RunPreparing {
@@ -166,7 +166,7 @@ func (r *Reconciler) freed(ctx context.Context, object client.Object) []reconcil
 	return append(requests(waiting), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(ended)})
 }
 
-// unresolved returns the runs of a namespace that wait for something that they refer to.
+// unresolved returns the runs of a namespace that wait for an object they refer to.
 func (r *Reconciler) unresolved(ctx context.Context, object client.Object) []reconcile.Request {
 	var list spatev1.TrafficRunList
 	if err := r.Client.List(ctx, &list, client.InNamespace(object.GetNamespace())); err != nil {
@@ -175,10 +175,11 @@ func (r *Reconciler) unresolved(ctx context.Context, object client.Object) []rec
 	return requests(slices.DeleteFunc(list.Items, func(run spatev1.TrafficRun) bool { return run.Status.Resolved != nil }))
 }
 
-// workers deal with runs that have not been admitted or have ended; the others have tasks.
+// workers is the number of concurrent reconciles of runs that are not admitted or have ended; tasks of the supervisor handle the
+// others.
 const workers = 16
 
-// Reconcile has a task look after a run that has been admitted, and takes another a step further.
+// Reconcile hands an admitted run to the supervisor, and advances any other run by one step.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	run := &spatev1.TrafficRun{}
 	if err := r.Client.Get(ctx, request.NamespacedName, run); err != nil {
@@ -186,27 +187,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	switch {
 	case supervised(run):
-		r.supervisor.attend(ctx, request.NamespacedName, nil)
+		r.supervisor.ensure(ctx, request.NamespacedName, nil)
 		return ctrl.Result{}, nil
-	case runs.Active(run) && r.supervisor.attends(request.NamespacedName):
-		// This copy is from before its admission. The run would be admitted again, which replaces its stored plan.
+	case runs.Active(run) && r.supervisor.has(request.NamespacedName):
+		// The cached copy is older than the admission. Admitting the run again would replace its stored plan.
 		return ctrl.Result{RequeueAfter: cacheLag}, nil
 	}
 	again, _, err := r.advance(ctx, run, &findings{})
 	if err == nil && supervised(run) {
-		r.supervisor.attend(ctx, request.NamespacedName, run)
+		r.supervisor.ensure(ctx, request.NamespacedName, run)
 		return ctrl.Result{}, nil
 	}
 	return kstatus.Next(again, err)
 }
 
-// cacheLag is when a run is looked at again of which the cache does not have the last write yet.
+// cacheLag is the time after which a run is reconciled again if the cache does not have its last write yet.
 const cacheLag = 20 * time.Millisecond
 
-// latest returns the run as it was written last, if the cached copy is from before that: what is worked out from such a copy would be
-// refused as a conflict.
+// latest returns the run as last written if the cached copy is older: updates based on that copy would be rejected as conflicts.
 func (f *findings) latest(cached *spatev1.TrafficRun) *spatev1.TrafficRun {
-	if f.run != cached.UID { // the first look, or another run of the name
+	if f.run != cached.UID { // the first call, or another run of the same name
 		*f = findings{run: cached.UID}
 	}
 	if f.written == nil {
@@ -220,7 +220,7 @@ func (f *findings) latest(cached *spatev1.TrafficRun) *spatev1.TrafficRun {
 	return f.written.DeepCopy()
 }
 
-// follow is what a task does at each look.
+// follow is one iteration of a run's task.
 func (r *Reconciler) follow(ctx context.Context, name types.NamespacedName, found *findings) (again time.Duration, done bool, err error) {
 	run := &spatev1.TrafficRun{}
 	if err := r.Client.Get(ctx, name, run); err != nil {
@@ -228,15 +228,15 @@ func (r *Reconciler) follow(ctx context.Context, name types.NamespacedName, foun
 	}
 	read := run.ResourceVersion
 	if run = found.latest(run); !supervised(run) {
-		// The task ends when the cache has the end, too: an older copy would begin another one.
+		// The task ends when the cache has the end, too: an older copy would start another task.
 		return cacheLag, run.ResourceVersion == read, nil
 	}
 	if run.Status.Phase == spatev1.RunPreparing && !armed(run) {
-		leave, ok := r.preparing.Take(run.Namespace)
+		release, ok := r.preparing.Take(run.Namespace)
 		if !ok {
 			return preparePause, false, nil
 		}
-		defer leave()
+		defer release()
 	}
 	again, done, err = r.advance(ctx, run, found)
 	if err == nil && run.ResourceVersion != read {
@@ -249,21 +249,21 @@ func (r *Reconciler) follow(ctx context.Context, name types.NamespacedName, foun
 	return result.RequeueAfter, false, err
 }
 
-// Engines are prepared for a number of runs at a time, so that those whose start is settled come to their engines before the instant; a
-// namespace whose engines do not answer leaves places for others.
+// The number of runs prepared at a time is limited, so that runs whose start is set reach their engines before that instant. The limit
+// per namespace keeps unresponsive engines of one namespace from blocking others.
 const (
 	maxPreparing          = 64
 	preparingPerNamespace = 8
 	preparePause          = 50 * time.Millisecond
 )
 
-// armed is true for a run that is to start at an instant which has not passed.
+// armed reports whether the run's start is set and still ahead.
 func armed(run *spatev1.TrafficRun) bool {
 	at := run.Status.TrafficStartTime
 	return at != nil && time.Until(at.Time) > 0
 }
 
-// advance takes one run a step further. done is true for one that has ended, or is gone.
+// advance advances a run by one step. done is true if it has ended or no longer exists.
 func (r *Reconciler) advance(ctx context.Context, run *spatev1.TrafficRun, found *findings) (again time.Duration, done bool, err error) {
 	s := &scope{r: r, run: run, found: found}
 	deleted := run.DeletionTimestamp != nil
@@ -293,7 +293,7 @@ func (r *Reconciler) advance(ctx context.Context, run *spatev1.TrafficRun, found
 	if patchErr := kstatus.Patch(ctx, r.Client, run, s.before); patchErr != nil {
 		return 0, false, patchErr
 	}
-	s.tell(s.before)
+	s.recordPhase(s.before)
 	if !runs.Active(run) {
 		metrics.RunCompleted(run.Status.Verdict)
 		r.forget(run.UID)
@@ -304,7 +304,7 @@ func (r *Reconciler) advance(ctx context.Context, run *spatev1.TrafficRun, found
 }
 
 func (s *scope) step(ctx context.Context) (time.Duration, error) {
-	if s.run.Status.Resolved == nil { // whatever its phase says
+	if s.run.Status.Resolved == nil { // regardless of the phase
 		return s.pending(ctx)
 	}
 	switch s.run.Status.Phase {

@@ -16,7 +16,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// lagging is a cache that has a run as it was once, until it catches up.
+// lagging is a cache that returns an old version of a run, until it catches up.
 type lagging struct {
 	client.Client
 	has *spatev1.TrafficRun
@@ -89,8 +89,8 @@ func TestATaskGoesOnFromWhatItWroteLast(t *testing.T) {
 func TestATaskKnowsNothingOfAnEarlierRunOfTheName(t *testing.T) {
 	earlier, later := created(), created()
 	earlier.UID, earlier.ResourceVersion, later.UID, later.ResourceVersion = "earlier", "9", "later", "7"
-	found := &findings{run: "earlier", written: earlier, sample: sample{written: time.Now()}, judged: judged{known: true}}
-	if got := found.latest(later); got != later || found.run != "later" || found.written != nil || found.judged.known || !found.sample.written.IsZero() {
+	found := &findings{run: "earlier", written: earlier, sample: sample{written: time.Now()}, permission: permission{known: true}}
+	if got := found.latest(later); got != later || found.run != "later" || found.written != nil || found.permission.known || !found.sample.written.IsZero() {
 		t.Errorf("%s, %+v", got.UID, found)
 	}
 }

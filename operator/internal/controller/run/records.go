@@ -2,7 +2,7 @@
 
 package run
 
-// This file answers: what has become of the records of connections, and what is said of it?
+// This file answers: what happened to the records of connections, and how is it reported?
 
 import (
 	"fmt"
@@ -19,18 +19,18 @@ import (
 // recordsDropped is the engine's counter of records that were not taken from a worker in time.
 const recordsDropped = "records_dropped"
 
-// recordsOf sums up what engines tell of records; nil if connections are not recorded.
+// recordsOf sums the records up that engines report; nil if connections are not recorded.
 func recordsOf(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) *spatev1.RecordsResult {
 	var all *spatev1.RecordsResult
 	for i, st := range stats {
-		told := st.GetRecords()
-		if told == nil {
+		reported := st.GetRecords()
+		if reported == nil {
 			continue
 		}
 		pod := spatev1.PodRecords{
-			Pod: run.Status.Resolved.Generator.Pods[i].Name, File: strings.TrimPrefix(told.GetPath(), plan.VolumesDir+"/"), Problem: told.GetProblem(),
+			Pod: run.Status.Resolved.Generator.Pods[i].Name, File: strings.TrimPrefix(reported.GetPath(), plan.VolumesDir+"/"), Problem: reported.GetProblem(),
 			RecordCounters: spatev1.RecordCounters{
-				Written: int64(told.GetWritten()), Omitted: int64(told.GetOmitted()), Delivered: int64(told.GetDelivered()), Undelivered: int64(told.GetUndelivered()),
+				Written: int64(reported.GetWritten()), Omitted: int64(reported.GetOmitted()), Delivered: int64(reported.GetDelivered()), Undelivered: int64(reported.GetUndelivered()),
 			},
 		}
 		for _, t := range st.GetTemplates() {
@@ -49,7 +49,7 @@ func recordsOf(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) *s
 	return all
 }
 
-// lostRecords says by pod which records were lost; no reason if none were.
+// lostRecords lists the lost records by pod; the reason is empty if there are none.
 func lostRecords(all *spatev1.RecordsResult) (reason, message string) {
 	if all == nil {
 		return "", ""
@@ -68,7 +68,7 @@ func lostRecords(all *spatev1.RecordsResult) (reason, message string) {
 			if pod.File != "" {
 				of = " of " + pod.File
 			}
-			lost = append(lost, fmt.Sprintf("pod %s: %d%s were dropped, the engine was behind in taking them", pod.Pod, pod.Dropped, of))
+			lost = append(lost, fmt.Sprintf("pod %s: %d%s were dropped because the engine did not keep up", pod.Pod, pod.Dropped, of))
 		}
 	}
 	if reason == "" {
@@ -77,7 +77,7 @@ func lostRecords(all *spatev1.RecordsResult) (reason, message string) {
 	return reason, "connection records are lost: " + strings.Join(lost, "; ")
 }
 
-// recorded sets the condition of that name where connections are recorded.
+// recorded sets the Recorded condition if connections are recorded.
 func (s *scope) recorded() {
 	status := &s.run.Status
 	if status.Result == nil || status.Result.Records == nil {
@@ -92,12 +92,12 @@ func (s *scope) recorded() {
 		value, reason, message = metav1.ConditionUnknown, spatev1.ReasonAwaitingResult, "the run has not ended"
 	case !s.final:
 		value, reason, message = metav1.ConditionUnknown, status.Verdict.Reasons[0].Reason, "the engines did not report the state of the records at the end"
-	case all.Pods[0].File == "": // so it is with all of them
+	case all.Pods[0].File == "": // the same for all pods
 		reason = spatev1.ReasonRecordsLiveOnly
-		message = fmt.Sprintf("no records are kept, since spec.records of the profile names no volume: %d were delivered to readers, %d were not", all.Delivered, all.Undelivered)
+		message = fmt.Sprintf("no records are stored, since spec.records of the profile names no volume: %d were delivered to readers, %d were not", all.Delivered, all.Undelivered)
 	case all.Omitted > 0:
 		reason = spatev1.ReasonRecordsOmitted
-		message = fmt.Sprintf("%d records are written, %d are omitted: they are more than spec.records.maxRecords of the profile", all.Written, all.Omitted)
+		message = fmt.Sprintf("%d records are written, %d are omitted because spec.records.maxRecords of the profile was reached", all.Written, all.Omitted)
 	default:
 		reason, message = spatev1.ReasonRecordsWritten, fmt.Sprintf("%d records are written", all.Written)
 	}

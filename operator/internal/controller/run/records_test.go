@@ -16,10 +16,11 @@ import (
 	"spate.dev/operator/internal/runs/storage"
 )
 
-// recording are two engines at the end of a run, with both sides of a template each; the first has dropped so many records.
+// recording returns the statistics of two engines at the end of a run, with both sides of a template each; the first dropped that many
+// records.
 func recording(dropped uint64, first, second *enginev1.RecordStats) []*enginev1.WatchStatsResponse {
 	client := side("web", clientSide, 0, map[string]uint64{"flows_attempted": 60, "flows_established": 60, "flows_closed": 60, recordsDropped: dropped})
-	client.Warmup = client.Counters // what is lost then is lost as well
+	client.Warmup = client.Counters // records dropped in the warm-up are lost as well
 	engine := func(records *enginev1.RecordStats, templates ...*enginev1.TemplateStats) *enginev1.WatchStatsResponse {
 		return &enginev1.WatchStatsResponse{Run: &enginev1.RunInfo{State: enginev1.RunState_RUN_STATE_COMPLETE}, Templates: templates, Records: records}
 	}
@@ -32,7 +33,7 @@ func file(name string, written, omitted uint64, problem string) *enginev1.Record
 	return &enginev1.RecordStats{Path: plan.VolumesDir + "/results/" + name, Written: written, Omitted: omitted, Problem: problem}
 }
 
-// noFile are the records of an engine that none was asked of.
+// noFile are the records of an engine that writes no file.
 func noFile(delivered, undelivered uint64) *enginev1.RecordStats {
 	return &enginev1.RecordStats{Delivered: delivered, Undelivered: undelivered}
 }
@@ -56,24 +57,24 @@ func TestRecordsThatAreLostAreNamedAndChangeNoVerdict(t *testing.T) {
 		},
 		"more than were asked for": {
 			recording(0, file("r-0.parquet", 100, 7, ""), file("r-1.parquet", 20, 0, "")),
-			metav1.ConditionTrue, spatev1.ReasonRecordsOmitted, "120 records are written, 7 are omitted: they are more than spec.records.maxRecords of the profile", "Normal",
+			metav1.ConditionTrue, spatev1.ReasonRecordsOmitted, "120 records are written, 7 are omitted because spec.records.maxRecords of the profile was reached", "Normal",
 		},
 		"live only": {
 			recording(0, noFile(100, 7), noFile(20, 0)),
-			metav1.ConditionTrue, spatev1.ReasonRecordsLiveOnly, "no records are kept, since spec.records of the profile names no volume: 120 were delivered to readers, 7 were not", "Normal",
+			metav1.ConditionTrue, spatev1.ReasonRecordsLiveOnly, "no records are stored, since spec.records of the profile names no volume: 120 were delivered to readers, 7 were not", "Normal",
 		},
 		"live only and dropped": {
 			recording(4, noFile(100, 7), noFile(20, 0)),
-			metav1.ConditionFalse, spatev1.ReasonRecordsDropped, "connection records are lost: pod g-0: 8 were dropped, the engine was behind in taking them", "Warning",
+			metav1.ConditionFalse, spatev1.ReasonRecordsDropped, "connection records are lost: pod g-0: 8 were dropped because the engine did not keep up", "Warning",
 		},
 		"dropped": {
 			recording(4, file("r-0.parquet", 100, 7, ""), file("r-1.parquet", 20, 0, "")),
-			metav1.ConditionFalse, spatev1.ReasonRecordsDropped, "connection records are lost: pod g-0: 8 of results/r-0.parquet were dropped, the engine was behind in taking them", "Warning",
+			metav1.ConditionFalse, spatev1.ReasonRecordsDropped, "connection records are lost: pod g-0: 8 of results/r-0.parquet were dropped because the engine did not keep up", "Warning",
 		},
 		"not written": {
 			recording(4, file("r-0.parquet", 100, 0, ""), file("r-1.parquet", 0, 0, full)),
 			metav1.ConditionFalse, spatev1.ReasonRecordsNotWritten,
-			"connection records are lost: pod g-0: 8 of results/r-0.parquet were dropped, the engine was behind in taking them; pod g-1: results/r-1.parquet is not complete: " + full, "Warning",
+			"connection records are lost: pod g-0: 8 of results/r-0.parquet were dropped because the engine did not keep up; pod g-1: results/r-1.parquet is not complete: " + full, "Warning",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +90,7 @@ func TestRecordsThatAreLostAreNamedAndChangeNoVerdict(t *testing.T) {
 			if passed.Status != metav1.ConditionTrue || passed.Reason != spatev1.ReasonThresholdsMet || strings.Contains(passed.Message, c.message) != (c.status == metav1.ConditionFalse) {
 				t.Errorf("%s %s: %s", passed.Status, passed.Reason, passed.Message)
 			}
-			s.tell(&spatev1.TrafficRun{})
+			s.recordPhase(&spatev1.TrafficRun{})
 			if event := <-recorder.Events; !strings.HasPrefix(event, c.eventKind+" "+spatev1.ReasonThresholdsMet) {
 				t.Errorf("event %q", event)
 			}

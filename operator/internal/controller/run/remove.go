@@ -2,7 +2,7 @@
 
 package run
 
-// This file answers: how does a run that is deleted go?
+// This file answers: how is a run deleted?
 
 import (
 	"context"
@@ -18,12 +18,12 @@ import (
 	"spate.dev/operator/internal/runs"
 )
 
-// removeLimit bounds the time a deletion waits for traffic to end and its final counters to be scraped. For a run that
-// had ended before, it counts from its end.
+// removeLimit bounds how long a deletion waits for traffic to end and its final counters to be scraped. For a run that had already
+// ended, it counts from its end.
 const removeLimit = 30 * time.Second
 
-// remove stops the run's traffic, waits until its final counters were scraped, makes the engines forget it, and lets it
-// go. An engine that cannot be reached is tried until the limit, and then left to its generator, which stops what nobody follows.
+// remove stops the run's traffic, waits until its final counters were scraped, removes the run from the engines, and then its
+// finalizer. An unreachable engine is retried until the limit; then its generator stops the orphaned run.
 func (s *scope) remove(ctx context.Context) (again time.Duration, done bool, err error) {
 	since := s.run.DeletionTimestamp.Time
 	if end := s.run.Status.CompletionTime; end != nil {
@@ -41,7 +41,7 @@ func (s *scope) remove(ctx context.Context) (again time.Duration, done bool, err
 	for i, err := range errs {
 		if err != nil {
 			s.r.Events.Eventf(s.run, nil, corev1.EventTypeWarning, "EngineUnreachable", "Remove",
-				"pod %s: %v; its traffic is stopped as soon as the engine can be reached, or by its lease", s.run.Status.Resolved.Generator.Pods[i].Name, err)
+				"pod %s: %v; its traffic is stopped when the engine can be reached again, or when its lease expires", s.run.Status.Resolved.Generator.Pods[i].Name, err)
 		}
 	}
 	s.r.forget(s.run.UID)
@@ -50,31 +50,31 @@ func (s *scope) remove(ctx context.Context) (again time.Duration, done bool, err
 	return 0, err == nil, err
 }
 
-// dismiss takes one engine a step towards forgetting the run.
+// dismiss takes the next step to remove the run from one engine.
 func (s *scope) dismiss(ctx context.Context, pod *corev1.Pod, c *engine.Client, impatient bool) (done bool, err error) {
 	info, err := c.Info(ctx)
 	if err != nil {
 		return false, err
 	}
-	var held *enginev1.RunInfo
+	var onEngine *enginev1.RunInfo
 	for _, known := range info.Runs {
 		if known.RunId == s.run.Status.Resolved.RunID {
-			held = known
+			onEngine = known
 		}
 	}
 	switch {
-	case held == nil:
+	case onEngine == nil:
 		return true, nil
-	case held.State == enginev1.RunState_RUN_STATE_PREPARED:
-		return true, c.Remove(ctx, held.RunId) // nothing was sent
-	case !runs.Ended(held.State):
-		_, err := c.Stop(ctx, held.RunId, s.end.message)
+	case onEngine.State == enginev1.RunState_RUN_STATE_PREPARED:
+		return true, c.Remove(ctx, onEngine.RunId) // nothing was sent
+	case !runs.Ended(onEngine.State):
+		_, err := c.Stop(ctx, onEngine.RunId, s.end.message)
 		return false, err
 	case !info.FinalCountersScraped && !impatient:
 		return false, nil
 	case !info.FinalCountersScraped:
 		s.r.Events.Eventf(s.run, pod, corev1.EventTypeWarning, "CountersNotScraped", "Remove",
-			"pod %s: no one has scraped the run's final counters within %s; Prometheus lacks them", pod.Name, removeLimit)
+			"pod %s: the run's final counters were not scraped within %s; they are missing in Prometheus", pod.Name, removeLimit)
 	}
-	return true, c.Remove(ctx, held.RunId)
+	return true, c.Remove(ctx, onEngine.RunId)
 }

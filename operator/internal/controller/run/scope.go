@@ -19,23 +19,23 @@ import (
 	"spate.dev/operator/internal/runs"
 )
 
-// scope is a run with all it depends on, as the cache has it.
+// scope is a run with the objects it depends on, as the cache has them.
 type scope struct {
 	r          *Reconciler
 	found      *findings
 	run        *spatev1.TrafficRun
-	before     *spatev1.TrafficRun       // as it was written last
-	profile    *spatev1.TrafficProfile   // that it refers to; nil if it refers to none, or if that is gone
-	definition *spatev1.TrafficProfile   // what it is to execute by its spec and its profile's as they are now; nil if the profile is gone
-	generator  *spatev1.TrafficGenerator // that it was admitted to; nil if it is gone
-	pods       []*corev1.Pod             // that it was admitted to; nil if lost
+	before     *spatev1.TrafficRun       // as last written
+	profile    *spatev1.TrafficProfile   // nil if the run refers to none, or if it no longer exists
+	definition *spatev1.TrafficProfile   // what the run executes by its spec and its profile's, as they are now; nil if the profile no longer exists
+	generator  *spatev1.TrafficGenerator // that the run was admitted to; nil if it no longer exists
+	pods       []*corev1.Pod             // that the run was admitted to; nil if lost
 	lost       string                    // why a pod is lost; empty if none is
 
-	waiting     waiting // why it has not been admitted; none if it has
-	end         ending  // why the run is to end before its time; none if it is not
-	unreachable string  // why an engine cannot be asked; empty if all can
-	occupied    string  // which engine executes what nobody follows; empty if none does
-	ended       string  // why the run ended before its time; empty if it did not
+	waiting     waiting // why the run has not been admitted; empty if it has
+	end         ending  // why the run must end early; empty if it need not
+	unreachable string  // which engine cannot be reached; empty if all can
+	orphaned    string  // which engine executes an orphaned run; empty if none does
+	ended       string  // why the run ended early; empty if it did not
 	final       bool    // all engines have reported how the run ended
 }
 
@@ -53,7 +53,7 @@ func (s *scope) gather(ctx context.Context) error {
 	return err
 }
 
-// define finds what the run is to execute.
+// define determines what the run executes.
 func (s *scope) define(ctx context.Context) error {
 	if ref := s.run.Spec.ProfileRef; ref != nil {
 		p := &spatev1.TrafficProfile{}
@@ -63,7 +63,7 @@ func (s *scope) define(ctx context.Context) error {
 		}
 		resolved, starter := s.run.Status.Resolved, runs.Starter(s.run)
 		if resolved != nil && resolved.Profile.UID != p.UID || starter != nil && starter.UID != p.UID {
-			return nil // a later one of the same name
+			return nil // a later object of the same name
 		}
 		s.profile = p
 	}
@@ -71,7 +71,7 @@ func (s *scope) define(ctx context.Context) error {
 	return nil
 }
 
-// admittedTo finds the generator and the pods that the run has.
+// admittedTo gets the generator and the pods that the run was admitted to.
 func (s *scope) admittedTo(ctx context.Context, ref spatev1.GeneratorSnapshot) error {
 	g := &spatev1.TrafficGenerator{}
 	err := s.r.Client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: string(ref.Name)}, g)
@@ -89,7 +89,7 @@ func (s *scope) admittedTo(ctx context.Context, ref spatev1.GeneratorSnapshot) e
 		case client.IgnoreNotFound(err) != nil:
 			return err
 		case err != nil || pod.UID != snapshot.UID:
-			s.lost = fmt.Sprintf("pod %s is gone", snapshot.Name)
+			s.lost = fmt.Sprintf("pod %s no longer exists", snapshot.Name)
 		case pod.DeletionTimestamp != nil:
 			s.lost = fmt.Sprintf("pod %s is being deleted", snapshot.Name)
 		case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
@@ -104,15 +104,15 @@ func (s *scope) admittedTo(ctx context.Context, ref spatev1.GeneratorSnapshot) e
 	return nil
 }
 
-// ending is why a run is to end before its time.
+// ending is why a run must end early.
 type ending struct {
-	// reason of a verdict that nobody asked for; empty if the run's own side ends it.
+	// reason of the verdict; empty if the end was requested.
 	reason, message string
 }
 
-// mustEnd says why the run is to end before its time, whatever was found before.
+// mustEnd returns why the run must end early. It does not depend on earlier findings.
 func (s *scope) mustEnd(ctx context.Context) (ending, error) {
-	if own := s.unwanted(); own != "" {
+	if own := s.endRequested(); own != "" {
 		return ending{message: own}, nil
 	}
 	if !runs.Active(s.run) {
@@ -121,10 +121,10 @@ func (s *scope) mustEnd(ctx context.Context) (ending, error) {
 	return s.forbidden(ctx)
 }
 
-// unwanted says which change of the run, its profile or its generator ends it. A run that people created does not depend on its profile
-// once it has been admitted.
-func (s *scope) unwanted() (why string) {
-	started := runs.Starter(s.run) != nil // by a profile
+// endRequested returns which change of the run, its profile or its generator ends it. An admitted run that no profile started does not
+// depend on its profile.
+func (s *scope) endRequested() (why string) {
+	started := runs.Starter(s.run) != nil // by the profile
 	switch {
 	case s.run.DeletionTimestamp != nil:
 		return "the run is deleted"
@@ -146,25 +146,25 @@ func (s *scope) unwanted() (why string) {
 	return ""
 }
 
-// superseded is true for a run that its profile started for what it sent then, and that is to send something else now.
+// superseded reports whether the profile that started the run now sends something else.
 func (s *scope) superseded() bool {
 	if runs.PolicyOf(s.run) != spatev1.RunOnChange || s.profile.Spec.RunPolicy != spatev1.RunOnChange {
 		return false
 	}
 	trigger := runs.TriggerOf(s.run)
 	if last := s.profile.Status.LastTrigger; last != nil && last.Number == trigger.Number {
-		trigger = *last // by the digest of this version of the operator
+		trigger = *last // its digest was computed by this version of the operator
 	}
 	return s.profile.Generation > trigger.Generation && plan.ProfileDigest(s.profile) != trigger.Digest
 }
 
 const (
-	// endSuspended is the reason of an end after which the profile may be resumed.
+	// endSuspended is the reason if the profile may be resumed afterwards.
 	endSuspended = "the profile is suspended"
 	endStopped   = "spec.stop is true"
 )
 
-// each calls all engines of pods that are not lost, at once, and returns the errors by pod.
+// each calls the engines of all pods that are not lost concurrently, and returns the errors by pod.
 func (s *scope) each(ctx context.Context, call func(index int, pod *corev1.Pod, c *engine.Client) error) []error {
 	errs := make([]error, len(s.pods))
 	var wg sync.WaitGroup

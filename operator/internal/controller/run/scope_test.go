@@ -17,7 +17,7 @@ import (
 	"spate.dev/operator/internal/runs/storage"
 )
 
-// profileNow is the profile of runs below, of generation 3.
+// profileNow is the profile of the runs below, of generation 3.
 func profileNow(change ...func(*spatev1.TrafficProfile)) *spatev1.TrafficProfile {
 	p := &spatev1.TrafficProfile{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: "p-uid", Generation: 3}}
 	p.Spec.Duration, p.Spec.RunPolicy = "10s", spatev1.RunOnChange
@@ -27,7 +27,7 @@ func profileNow(change ...func(*spatev1.TrafficProfile)) *spatev1.TrafficProfile
 	return p
 }
 
-// created is a run that people created for the profile.
+// created is a run that a user created for the profile.
 func created(change ...func(*spatev1.TrafficRun)) *spatev1.TrafficRun {
 	r := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "mine", UID: "mine-uid"}}
 	r.Spec.ProfileRef = &spatev1.LocalReference{Name: "p"}
@@ -37,7 +37,7 @@ func created(change ...func(*spatev1.TrafficRun)) *spatev1.TrafficRun {
 	return r
 }
 
-// startedFor lets the profile have started a run by a policy for what it sent at generation 3.
+// startedFor makes a run started by the profile under a policy, for its traffic at generation 3.
 func startedFor(policy spatev1.RunPolicy, digest string) func(*spatev1.TrafficRun) {
 	yes := true
 	return func(r *spatev1.TrafficRun) {
@@ -140,7 +140,7 @@ func TestWhatEndsARun(t *testing.T) {
 			}
 			s := &scope{r: &Reconciler{Client: builder.Build()}, run: c.run, generator: c.generator}
 			must(t, s.define(t.Context()))
-			if why := s.unwanted(); why != c.want {
+			if why := s.endRequested(); why != c.want {
 				t.Errorf("%q, want %q", why, c.want)
 			}
 		})
@@ -178,7 +178,7 @@ func TestARunExecutesItsProfileWithItsOverrides(t *testing.T) {
 	for name, c := range map[string]struct {
 		run     *spatev1.TrafficRun
 		profile *spatev1.TrafficProfile
-		want    spatev1.Duration // empty where nothing is known of it
+		want    spatev1.Duration // empty if unknown
 		refers  bool
 	}{
 		"a profile":                      {created(), profileNow(), "10s", true},
@@ -203,7 +203,7 @@ func TestARunExecutesItsProfileWithItsOverrides(t *testing.T) {
 	}
 }
 
-// A large plan is judged by limits that have changed when no other large plan is in memory, and until then not at all.
+// A large plan is checked against changed limits when no other large plan is in memory, and until then not at all.
 func TestALargePlanWaitsForItsTurnToBeJudged(t *testing.T) {
 	g := &spatev1.TrafficGenerator{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "lab", Generation: 2}}
 	g.Spec.Limits = &spatev1.Limits{AllowedPorts: []spatev1.PortRange{"7"}}
@@ -212,13 +212,13 @@ func TestALargePlanWaitsForItsTurnToBeJudged(t *testing.T) {
 	r.Status.Resolved.Snapshot.Bytes = storage.Large + 1
 	r.Status.Resolved.Snapshot.Chunks = []spatev1.DataReference{{Kind: spatev1.DataConfigMap, Name: "gone", Key: "plan"}}
 	reconciler := &Reconciler{Large: &turn.Lane{}, Memory: &storage.Memory{Reader: runstest.Builder(t).Build()}}
-	leave, _ := reconciler.Large.Enter("another", "other")
+	release, _ := reconciler.Large.Enter("another", "other")
 	s := &scope{r: reconciler, found: &findings{}, run: r, generator: g}
-	if end, err := s.forbidden(t.Context()); err != nil || end.message != "" || s.found.judged.known {
+	if end, err := s.forbidden(t.Context()); err != nil || end.message != "" || s.found.permission.known {
 		t.Errorf("it was judged beside another: %+v, %v", end, err)
 	}
-	leave()
-	if end, err := s.forbidden(t.Context()); err != nil || end.reason != spatev1.ReasonSnapshotLost { // now it is read, and it is not there
+	release()
+	if end, err := s.forbidden(t.Context()); err != nil || end.reason != spatev1.ReasonSnapshotLost { // now it is read, and it does not exist
 		t.Errorf("it was not read: %+v, %v", end, err)
 	}
 	if _, ok := reconciler.Large.Enter("another", "other"); !ok {

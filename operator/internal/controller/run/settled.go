@@ -2,8 +2,8 @@
 
 package run
 
-// This file answers: what happens to a run that has ended? It is judged anew when the thresholds of its profile change, and deleted when its
-// time to live is over.
+// This file answers: what happens to a run that has ended? Its verdict is updated when the thresholds of its profile change, and it is
+// deleted when its time to live has expired.
 
 import (
 	"context"
@@ -25,12 +25,12 @@ import (
 	"spate.dev/operator/internal/verdict"
 )
 
-// settled looks after a run that has ended.
+// settled reconciles a run that has ended.
 func (s *scope) settled(ctx context.Context) (again time.Duration, err error) {
 	if err := s.define(ctx); err != nil {
 		return 0, err
 	}
-	if err := s.judgeAnew(ctx); err != nil {
+	if err := s.updateVerdict(ctx); err != nil {
 		return 0, err
 	}
 	left, due := s.timeToLive()
@@ -40,10 +40,10 @@ func (s *scope) settled(ctx context.Context) (again time.Duration, err error) {
 	return left, nil
 }
 
-// resultRead is the least time that a run is kept after its end, for its profile to take its result over.
+// resultRead is the minimum time that an ended run is kept, for its profile to copy the result.
 const resultRead = 5 * time.Second
 
-// timeToLive is how long the run is still kept.
+// timeToLive is how long the run is kept; due is false if it is not deleted automatically.
 func (s *scope) timeToLive() (left time.Duration, due bool) {
 	ttl, end := s.run.Spec.TTLSecondsAfterFinished, s.run.Status.CompletionTime
 	if ttl == nil || end == nil {
@@ -52,13 +52,14 @@ func (s *scope) timeToLive() (left time.Duration, due bool) {
 	return time.Until(end.Add(max(time.Duration(*ttl)*time.Second, resultRead))), true
 }
 
-// judgedBy reports whether the run is judged by its profile's thresholds and tolerance as they are now.
+// judgedBy reports whether the verdict is by its profile's current thresholds and tolerance.
 func (s *scope) judgedBy() bool {
 	resolved := s.run.Status.Resolved
 	return equality.Semantic.DeepEqual(resolved.Thresholds, s.definition.Spec.Thresholds) && resolved.GeneratorTolerance == s.definition.Spec.GeneratorTolerance
 }
 
-// adoptThresholds judges the run by what its profile has now, unless an expression is none: the profile reports that.
+// adoptThresholds takes over the profile's current thresholds and tolerance, unless an expression is invalid, which the profile
+// reports.
 func (s *scope) adoptThresholds() (adopted bool) {
 	if s.definition == nil || s.judgedBy() {
 		return false
@@ -72,8 +73,8 @@ func (s *scope) adoptThresholds() (adopted bool) {
 	return true
 }
 
-// judgeAnew judges the latest run of a profile by thresholds that were changed since: nothing is sent for it.
-func (s *scope) judgeAnew(ctx context.Context) error {
+// updateVerdict evaluates changed thresholds on the latest run of a profile, without sending anything.
+func (s *scope) updateVerdict(ctx context.Context) error {
 	status := &s.run.Status
 	if s.profile == nil || status.Resolved == nil || status.Result == nil || status.Verdict == nil || s.judgedBy() || !judgeable(status.Verdict) {
 		return nil
@@ -89,7 +90,7 @@ func (s *scope) judgeAnew(ctx context.Context) error {
 	whole, err := storage.LoadResult(ctx, s.r.Memory.Reader, s.run)
 	var lost *storage.LostError
 	if errors.As(err, &lost) {
-		s.r.Events.Eventf(s.run, s.profile, corev1.EventTypeWarning, spatev1.ReasonDetailsNotKept, "Judge", "the run cannot be judged by the new thresholds: %s", lost.Message)
+		s.r.Events.Eventf(s.run, s.profile, corev1.EventTypeWarning, spatev1.ReasonDetailsNotKept, "Judge", "the new thresholds cannot be evaluated: %s", lost.Message)
 		return nil
 	}
 	if err != nil {
@@ -108,15 +109,15 @@ func (s *scope) judgeAnew(ctx context.Context) error {
 		return err
 	}
 	reason, message := primary(&verdict)
-	s.r.Events.Eventf(s.run, s.profile, corev1.EventTypeNormal, "JudgedAnew", "Judge", "%s",
-		kstatus.Shortened("by the thresholds of generation "+strconv.FormatInt(s.profile.Generation, 10)+": "+string(verdict.Outcome)+": "+reason+": "+message, kstatus.LongestNote))
+	s.r.Events.Eventf(s.run, s.profile, corev1.EventTypeNormal, "VerdictUpdated", "Judge", "%s",
+		kstatus.Shortened("by the thresholds of the profile's generation "+strconv.FormatInt(s.profile.Generation, 10)+": "+string(verdict.Outcome)+": "+reason+": "+message, kstatus.LongestNote))
 	return nil
 }
 
-// distrustReasons are reasons for which engines themselves say that their counters cannot be trusted.
+// distrustReasons are reasons for which the engines' own reports say that counters are not reliable.
 var distrustReasons = []string{spatev1.ReasonDrainTimedOut, spatev1.ReasonCountersContradict}
 
-// judgeable is true for a verdict that was worked out from a result. A run that was ended otherwise has none that thresholds could change.
+// judgeable reports whether a verdict was derived from a result. Thresholds cannot change any other verdict.
 func judgeable(v *spatev1.Verdict) bool {
 	return v.Outcome != spatev1.VerdictInvalid || slices.Contains(invalidAtTheEnd, v.Reasons[0].Reason)
 }

@@ -32,7 +32,7 @@ func tolerates(late spatev1.Tolerance) func(*spatev1.TrafficProfile) {
 	}
 }
 
-// judgedBy is a run that has ended with 1000 packets sent, 3 lost and 5 late, as it was judged by a profile.
+// judgedBy is a run that has ended with 1000 packets sent, 3 lost and 5 late, with the verdict by a profile.
 func judgedBy(p *spatev1.TrafficProfile, change ...func(*spatev1.TrafficRun)) *spatev1.TrafficRun {
 	r := created(underWay)
 	r.Status.Result = &spatev1.RunResult{StreamCounters: spatev1.StreamCounters{Tx: 1000, Rx: 997, Lost: 3, Late: 5}, Duration: spatev1.MeasuredTime(time.Second)}
@@ -47,7 +47,7 @@ func judgedBy(p *spatev1.TrafficProfile, change ...func(*spatev1.TrafficRun)) *s
 	return r
 }
 
-// endedBy lets a run have ended so.
+// endedBy sets how the run has ended.
 func endedBy(outcome spatev1.VerdictOutcome, reason, why string) func(*spatev1.TrafficRun) {
 	return func(r *spatev1.TrafficRun) {
 		s := &scope{run: r}
@@ -56,7 +56,7 @@ func endedBy(outcome spatev1.VerdictOutcome, reason, why string) func(*spatev1.T
 	}
 }
 
-// settling is an operator that looks after a run that has ended, beside its profile as it is now.
+// settling is an operator that reconciles a run that has ended, beside its current profile.
 func settling(t *testing.T, r *spatev1.TrafficRun, there ...client.Object) *scope {
 	t.Helper()
 	c := runstest.Builder(t).WithObjects(append(there, r)...).Build()
@@ -64,7 +64,7 @@ func settling(t *testing.T, r *spatev1.TrafficRun, there ...client.Object) *scop
 	return &scope{r: &Reconciler{Client: c, Memory: &storage.Memory{Reader: c}, Events: events.NewFakeRecorder(9)}, run: r}
 }
 
-// settle looks after the run twice, and returns it as it is then with the events.
+// settleTwice reconciles the run twice, and returns it with the events.
 func (s *scope) settleTwice(t *testing.T) (*spatev1.TrafficRun, []string) {
 	t.Helper()
 	for range 2 {
@@ -79,39 +79,39 @@ func (s *scope) settleTwice(t *testing.T) (*spatev1.TrafficRun, []string) {
 	return r, s.eventsSince()
 }
 
-func TestAnEndedRunIsJudgedAnewByWhatItsProfileAsksForNow(t *testing.T) {
+func TestAnEndedRunIsVerdictUpdatedByWhatItsProfileAsksForNow(t *testing.T) {
 	const lenient, none = "100%", "0"
 	noLoss, fewLost := threshold("result.lost == 0"), threshold("result.lost < 10")
 	for name, c := range map[string]struct {
 		run   *spatev1.TrafficRun
 		now   *spatev1.TrafficProfile
 		valid string
-		event string // none where the run is not judged anew
+		event string // none if the verdict is not updated
 		words string // in the message of Passed
 	}{
 		"the same": {judgedBy(profileNow(fewLost, tolerates(lenient))), profileNow(fewLost, tolerates(lenient)), "Valid=True MeasurementValid, Passed=True ThresholdsMet", "", "the threshold holds"},
 		"stricter": {
 			judgedBy(profileNow(fewLost, tolerates(lenient))), profileNow(noLoss, tolerates(lenient)), "Valid=True MeasurementValid, Passed=False ThresholdMissed",
-			"Normal JudgedAnew by the thresholds of generation 3: Failed: ThresholdMissed", "result.lost is 3",
+			"Normal VerdictUpdated by the thresholds of the profile's generation 3: Failed: ThresholdMissed", "result.lost is 3",
 		},
 		"looser": {
 			judgedBy(profileNow(noLoss, tolerates(lenient))), profileNow(fewLost, tolerates(lenient)), "Valid=True MeasurementValid, Passed=True ThresholdsMet",
-			"Normal JudgedAnew by the thresholds of generation 3: Passed: ThresholdsMet", "the threshold holds",
+			"Normal VerdictUpdated by the thresholds of the profile's generation 3: Passed: ThresholdsMet", "the threshold holds",
 		},
 		"none any more": {
-			judgedBy(profileNow(noLoss, tolerates(lenient))), profileNow(tolerates(lenient)), "Valid=True MeasurementValid, Passed=True ThresholdsMet", "Normal JudgedAnew", "there are no thresholds",
+			judgedBy(profileNow(noLoss, tolerates(lenient))), profileNow(tolerates(lenient)), "Valid=True MeasurementValid, Passed=True ThresholdsMet", "Normal VerdictUpdated", "there are no thresholds",
 		},
 		"one more": {
 			judgedBy(profileNow(fewLost, tolerates(lenient))), profileNow(fewLost, threshold("result.tx == 999"), tolerates(lenient)), "Valid=True MeasurementValid, Passed=False ThresholdMissed",
-			"Normal JudgedAnew", "threshold t1: result.tx == 999 does not hold: result.tx is 1000",
+			"Normal VerdictUpdated", "threshold t1: result.tx == 999 does not hold: result.tx is 1000",
 		},
 		"less is tolerated": {
 			judgedBy(profileNow(fewLost, tolerates(lenient))), profileNow(fewLost, tolerates(none)), "Valid=False GeneratorLimited, Passed=Unknown GeneratorLimited",
-			"Normal JudgedAnew by the thresholds of generation 3: Invalid: GeneratorLimited", "5 packets were sent late; generatorTolerance.late of 0 allows 0 of 1000 sent",
+			"Normal VerdictUpdated by the thresholds of the profile's generation 3: Invalid: GeneratorLimited", "5 packets were sent late; generatorTolerance.late of 0 allows 0 of 1000 sent",
 		},
 		"more is tolerated": {
 			judgedBy(profileNow(fewLost, tolerates(none))), profileNow(fewLost, tolerates("0.5%")), "Valid=True MeasurementValid, Passed=True ThresholdsMet",
-			"Normal JudgedAnew by the thresholds of generation 3: Passed: ThresholdsMet", "the threshold holds",
+			"Normal VerdictUpdated by the thresholds of the profile's generation 3: Passed: ThresholdsMet", "the threshold holds",
 		},
 		"an expression that is none": {
 			judgedBy(profileNow(fewLost, tolerates(lenient))), profileNow(threshold("result.lost =="), tolerates(lenient)), "Valid=True MeasurementValid, Passed=True ThresholdsMet", "", "the threshold holds",
@@ -126,7 +126,7 @@ func TestAnEndedRunIsJudgedAnewByWhatItsProfileAsksForNow(t *testing.T) {
 		},
 		"counters that contradict each other": {
 			judgedBy(profileNow(noLoss, tolerates(lenient)), endedBy(spatev1.VerdictInvalid, spatev1.ReasonCountersContradict, "")), profileNow(fewLost, tolerates(lenient)),
-			"Valid=False CountersContradict, Passed=Unknown CountersContradict", "Normal JudgedAnew by the thresholds of generation 3: Invalid: CountersContradict", "numbers",
+			"Valid=False CountersContradict, Passed=Unknown CountersContradict", "Normal VerdictUpdated by the thresholds of the profile's generation 3: Invalid: CountersContradict", "numbers",
 		},
 		"overrides of its own": {
 			judgedBy(profileNow(noLoss, tolerates(lenient)), func(r *spatev1.TrafficRun) { r.Spec.Overrides.Thresholds = r.Status.Resolved.Thresholds }), profileNow(fewLost, tolerates(lenient)),
@@ -144,18 +144,18 @@ func TestAnEndedRunIsJudgedAnewByWhatItsProfileAsksForNow(t *testing.T) {
 		},
 		"a port had no link": {
 			judgedBy(profileNow(noLoss, tolerates(lenient)), func(r *spatev1.TrafficRun) { r.Status.PortsDown = []string{"port west of pod g-0"} }), profileNow(fewLost, tolerates(lenient)),
-			"Valid=True MeasurementValid, Passed=True ThresholdsMet", "Normal JudgedAnew", "port west of pod g-0 had no link for a time",
+			"Valid=True MeasurementValid, Passed=True ThresholdsMet", "Normal VerdictUpdated", "port west of pod g-0 had no link for a time",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, told := settling(t, c.run, c.now).settleTwice(t)
+			r, reported := settling(t, c.run, c.now).settleTwice(t)
 			if got := shown(r.Status.Conditions); !strings.HasSuffix(got, c.valid) {
 				t.Errorf("got %s, want %s", got, c.valid)
 			}
 			if c.event == "" {
-				expectEvents(t, name, told)
+				expectEvents(t, name, reported)
 			} else {
-				expectEvents(t, name, told, c.event)
+				expectEvents(t, name, reported, c.event)
 			}
 			if passed := meta.FindStatusCondition(r.Status.Conditions, spatev1.ConditionPassed); !strings.Contains(passed.Message, c.words) {
 				t.Errorf("no %q in %q", c.words, passed.Message)
@@ -170,7 +170,7 @@ func TestAnEndedRunIsJudgedAnewByWhatItsProfileAsksForNow(t *testing.T) {
 	}
 }
 
-func TestARunWithoutAnEndThatWasStoppedStaysStoppedWhenItIsJudgedAnew(t *testing.T) {
+func TestARunWithoutAnEndThatWasStoppedStaysStoppedWhenItIsVerdictUpdated(t *testing.T) {
 	for _, why := range []string{endStopped, endSuspended} {
 		r := judgedBy(profileNow(threshold("result.lost == 0"), tolerates("100%")), func(r *spatev1.TrafficRun) {
 			s := &scope{run: r}
@@ -186,15 +186,15 @@ func TestARunWithoutAnEndThatWasStoppedStaysStoppedWhenItIsJudgedAnew(t *testing
 	}
 }
 
-func TestOnlyTheLatestRunIsJudgedAnew(t *testing.T) {
+func TestOnlyTheLatestRunIsVerdictUpdated(t *testing.T) {
 	strict, loose := profileNow(threshold("result.lost == 0"), tolerates("100%")), profileNow(threshold("result.lost == 3"), tolerates("100%"))
 	later := created(func(r *spatev1.TrafficRun) { r.Name, r.UID = "theirs-2", "later" })
 	later.CreationTimestamp = metav1.Now()
-	r, told := settling(t, judgedBy(strict), loose, later).settleTwice(t)
+	r, reported := settling(t, judgedBy(strict), loose, later).settleTwice(t)
 	if r.Status.Verdict.Outcome != spatev1.VerdictFailed || r.Status.Resolved.Thresholds[0].Expression != "result.lost == 0" {
 		t.Errorf("%+v", r.Status.Verdict)
 	}
-	expectEvents(t, "an earlier run", told)
+	expectEvents(t, "an earlier run", reported)
 }
 
 func TestAWholeResultIsJudgedWhereTheStatusHasAPartOfIt(t *testing.T) {
@@ -218,18 +218,18 @@ func TestAWholeResultIsJudgedWhereTheStatusHasAPartOfIt(t *testing.T) {
 	if result := got.Status.Result; len(result.Streams) != 1 || result.Details == nil {
 		t.Errorf("the status has %d streams, %+v", len(result.Streams), result.Details)
 	}
-	// It is gone.
+	// It no longer exists.
 	must(t, s.r.Client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: string(details.Chunks[0].Name)}}))
 	must(t, s.r.Client.Get(t.Context(), client.ObjectKeyFromObject(strict), strict))
 	strict.Spec.Thresholds = nil
 	must(t, s.r.Client.Update(t.Context(), strict))
 	before := got
-	got, told := s.settleTwice(t)
+	got, reported := s.settleTwice(t)
 	if got.Status.Verdict.Outcome != before.Status.Verdict.Outcome || len(got.Status.Resolved.Thresholds) != 1 {
 		t.Errorf("%+v, by %+v", got.Status.Verdict, got.Status.Resolved.Thresholds)
 	}
-	if len(told) == 0 || !strings.Contains(told[0], "Warning DetailsNotKept the run cannot be judged by the new thresholds: ConfigMap mine-result-0 with the run's result is gone") {
-		t.Errorf("%q", told)
+	if len(reported) == 0 || !strings.Contains(reported[0], "Warning DetailsNotKept the new thresholds cannot be evaluated: ConfigMap mine-result-0 with the run's result is gone") {
+		t.Errorf("%q", reported)
 	}
 }
 

@@ -2,9 +2,9 @@
 
 package run
 
-// This file answers: who looks after a run that has been admitted? A task of its own, which calls the run's engines, publishes what they
-// report, and ends with the run. Tasks wait for engines; the controller's workers never do. What a task knows is in the API or is asked from
-// the engines again: another operator starts it anew.
+// This file answers: what supervises a run that has been admitted? A task of its own, which calls the run's engines, publishes what
+// they report, and ends with the run. Only tasks wait for engines; the controller's workers never do. A task's state can be read again
+// from the API and the engines: after a restart of the operator a new task takes over.
 
 import (
 	"context"
@@ -20,50 +20,50 @@ import (
 	"spate.dev/operator/internal/metrics"
 )
 
-// retryPause is the time after which a task goes on that has failed; it doubles up to a tick.
+// retryPause is the time after which a failed task retries; it doubles up to a tick.
 const retryPause = 20 * time.Millisecond
 
-// supervisor has a task for each run that has been admitted and has not ended, or that is being deleted.
+// supervisor runs a task for each run that is admitted and has not ended, or that is being deleted.
 type supervisor struct {
-	// look takes a run a step further. It returns when to look again, and whether the run needs a task no more.
-	look func(context.Context, types.NamespacedName, *findings) (again time.Duration, done bool, err error)
+	// follow advances a run by one step. It returns when to call it again, and whether the task is done.
+	follow func(context.Context, types.NamespacedName, *findings) (again time.Duration, done bool, err error)
 
 	mu    sync.Mutex
 	ready chan struct{} // closed when ctx is set
 	ctx   context.Context
-	tasks map[types.NamespacedName]chan struct{} // that wake them
+	tasks map[types.NamespacedName]chan struct{} // that wake the tasks
 	all   sync.WaitGroup
 }
 
-// findings are what the task of a run has found out. Only the task uses it.
+// findings are the state of a run's task between iterations. Only the task uses it.
 type findings struct {
-	run     types.UID           // that they are about
-	written *spatev1.TrafficRun // as it was written last; nil if the cache has that
-	sample  sample
-	asked   *asked // nil until rates are applied
-	judged  judged
-	limited limited
+	run          types.UID           // that they belong to
+	written      *spatev1.TrafficRun // as last written; nil if the cache has that version
+	sample       sample
+	requested    *requested // nil until a rate is applied
+	permission   permission
+	appliedLimit appliedLimit
 }
 
-func newSupervisor(look func(context.Context, types.NamespacedName, *findings) (time.Duration, bool, error)) *supervisor {
-	return &supervisor{look: look, ready: make(chan struct{}), tasks: map[types.NamespacedName]chan struct{}{}}
+func newSupervisor(follow func(context.Context, types.NamespacedName, *findings) (time.Duration, bool, error)) *supervisor {
+	return &supervisor{follow: follow, ready: make(chan struct{}), tasks: map[types.NamespacedName]chan struct{}{}}
 }
 
-// size is the number of runs that have a task.
+// size is the number of tasks.
 func (s *supervisor) size() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.tasks)
 }
 
-// attends is true for a run that has a task.
-func (s *supervisor) attends(run types.NamespacedName) bool {
+// has reports whether a run has a task.
+func (s *supervisor) has(run types.NamespacedName) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tasks[run] != nil
 }
 
-// Start lets tasks run until the operator ends or does not lead any more, and then waits for them.
+// Start lets tasks run until the operator stops or loses its lease, and then waits for them.
 func (s *supervisor) Start(ctx context.Context) error {
 	s.ctx = ctx
 	close(s.ready)
@@ -72,8 +72,8 @@ func (s *supervisor) Start(ctx context.Context) error {
 	return nil
 }
 
-// attend starts a task for a run, or wakes the one that it has. written is the run as it was admitted; nil if that is in the cache.
-func (s *supervisor) attend(ctx context.Context, run types.NamespacedName, written *spatev1.TrafficRun) {
+// ensure starts a task for a run, or wakes the existing one. written is the run as admitted; nil if the cache has it.
+func (s *supervisor) ensure(ctx context.Context, run types.NamespacedName, written *spatev1.TrafficRun) {
 	select {
 	case <-s.ready:
 	case <-ctx.Done():
@@ -84,7 +84,7 @@ func (s *supervisor) attend(ctx context.Context, run types.NamespacedName, writt
 	if wake, there := s.tasks[run]; there {
 		select {
 		case wake <- struct{}{}:
-		default: // it is about to look
+		default: // a wake-up is already pending
 		}
 		return
 	}
@@ -98,18 +98,18 @@ func (s *supervisor) attend(ctx context.Context, run types.NamespacedName, writt
 	s.all.Go(func() { s.supervise(run, wake, found) })
 }
 
-// supervise looks after a run until it needs that no more.
+// supervise runs a task until it is done.
 func (s *supervisor) supervise(run types.NamespacedName, wake chan struct{}, found *findings) {
 	pause := retryPause
 	for s.ctx.Err() == nil {
-		again, done, err := s.safely(run, found)
+		again, done, err := s.followOnce(run, found)
 		if err != nil {
-			log.FromContext(s.ctx).Error(err, "the run is looked after again", "run", run)
+			log.FromContext(s.ctx).Error(err, "supervising the run failed; retrying", "run", run)
 			again, pause = pause, min(2*pause, tick)
 		} else {
 			pause = retryPause
 		}
-		if done && s.leave(run, wake) {
+		if done && s.end(run, wake) {
 			return
 		}
 		if again <= 0 {
@@ -125,18 +125,18 @@ func (s *supervisor) supervise(run types.NamespacedName, wake chan struct{}, fou
 	}
 }
 
-// safely looks after a run once. A panic is a defect; it ends neither the task nor the operator.
-func (s *supervisor) safely(run types.NamespacedName, found *findings) (again time.Duration, done bool, err error) {
+// followOnce runs one iteration. A panic is a defect, but must end neither the task nor the operator.
+func (s *supervisor) followOnce(run types.NamespacedName, found *findings) (again time.Duration, done bool, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}
 	}()
-	return s.look(s.ctx, run, found)
+	return s.follow(s.ctx, run, found)
 }
 
-// leave ends a task, unless it has been woken meanwhile.
-func (s *supervisor) leave(run types.NamespacedName, wake chan struct{}) bool {
+// end removes a task, unless it has been woken meanwhile.
+func (s *supervisor) end(run types.NamespacedName, wake chan struct{}) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(wake) > 0 {
@@ -147,7 +147,7 @@ func (s *supervisor) leave(run types.NamespacedName, wake chan struct{}) bool {
 	return true
 }
 
-// supervised is true for a run that needs a task: it holds what it was admitted to.
+// supervised reports whether a run needs a task.
 func supervised(run *spatev1.TrafficRun) bool {
 	return run.Status.Resolved != nil && (run.DeletionTimestamp != nil || run.Status.Phase != spatev1.RunComplete)
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// started is a supervisor whose tasks look as they are told, until the test ends.
+// started is a supervisor whose tasks call the given function, until the test ends.
 func started(t *testing.T, look func(ctx context.Context, run types.NamespacedName, _ *findings) (time.Duration, bool, error)) *supervisor {
 	t.Helper()
 	s := newSupervisor(look)
@@ -54,9 +54,9 @@ func TestRunsWhoseEnginesDoNotAnswerHoldUpNoOther(t *testing.T) {
 		return 0, true, nil
 	})
 	for i := range 200 {
-		s.attend(t.Context(), named("frozen", strconv.Itoa(i)), nil)
+		s.ensure(t.Context(), named("frozen", strconv.Itoa(i)), nil)
 	}
-	s.attend(t.Context(), named("other", "r"), nil)
+	s.ensure(t.Context(), named("other", "r"), nil)
 	select {
 	case <-done:
 	case <-time.After(10 * time.Second):
@@ -71,7 +71,7 @@ func TestARunHasOneTaskThatIsWokenAndEnds(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if inside++; inside > 1 {
-			t.Error("two tasks look after one run")
+			t.Error("two tasks supervise one run")
 		}
 		defer func() { inside-- }()
 		looks++
@@ -85,16 +85,16 @@ func TestARunHasOneTaskThatIsWokenAndEnds(t *testing.T) {
 		}
 	}
 	run := named("n", "r")
-	s.attend(t.Context(), run, nil)
+	s.ensure(t.Context(), run, nil)
 	soon(t, "no task is started", seen(1))
-	s.attend(t.Context(), run, nil)
+	s.ensure(t.Context(), run, nil)
 	soon(t, "the task is not woken", seen(2))
 	mu.Lock()
 	ends = true
 	mu.Unlock()
-	s.attend(t.Context(), run, nil)
+	s.ensure(t.Context(), run, nil)
 	soon(t, "the task does not end", func() bool { return s.size() == 0 })
-	s.attend(t.Context(), run, nil)
+	s.ensure(t.Context(), run, nil)
 	soon(t, "no other task is started", seen(4))
 }
 
@@ -109,7 +109,7 @@ func TestATaskOutlivesErrorsAndPanics(t *testing.T) {
 		}
 		return 0, true, nil
 	})
-	s.attend(t.Context(), named("n", "r"), nil)
+	s.ensure(t.Context(), named("n", "r"), nil)
 	soon(t, "the task does not go on", func() bool { return s.size() == 0 })
 	if looks != 3 {
 		t.Errorf("%d looks", looks)

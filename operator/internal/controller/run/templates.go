@@ -2,7 +2,7 @@
 
 package run
 
-// This file answers: how do the counters of templates, by engine and side, become numbers of a result?
+// This file answers: how do the counters of templates, by engine and side, become values of a result?
 
 import (
 	"maps"
@@ -12,7 +12,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// counted are the sums that a field of TemplateCounters is made of, by the engine's names (engine/stateful/src/counters.rs).
+// counted maps fields of FlowCounters to the engine's counters that they sum up (engine/stateful/src/counters.rs).
 var counted = []struct {
 	names []string
 	into  func(*spatev1.FlowCounters) *int64
@@ -39,18 +39,18 @@ var counted = []struct {
 	{[]string{"flows_exhausted", "ports_exhausted"}, func(c *spatev1.FlowCounters) *int64 { return &c.Exhausted }},
 }
 
-// begun is the counter of flows that a side began.
-var begun = map[enginev1.Side]string{enginev1.Side_SIDE_CLIENT: "flows_attempted", enginev1.Side_SIDE_SERVER: "flows_accepted"}
+// attempted is the counter of flows that a side started.
+var attempted = map[enginev1.Side]string{enginev1.Side_SIDE_CLIENT: "flows_attempted", enginev1.Side_SIDE_SERVER: "flows_accepted"}
 
-// sideDelays are what engines measured on one side of a template.
+// sideDelays are the delays that engines measured on one side of a template.
 type sideDelays struct{ connect, roundTrip []*enginev1.LatencyStats }
 
-// templates sums what was measured on each side of each template up over all engines.
+// templates sums the measurements of each side of each template up over all engines.
 func templates(stats []*enginev1.WatchStatsResponse) map[string]spatev1.TemplateResult {
 	return templatesBy(stats, (*enginev1.TemplateStats).GetTemplate, measured)
 }
 
-// groups sums the templates of each statistics group up; groupOf has that of each template that names one.
+// groups sums the templates of each statistics group up; groupOf maps templates to groups.
 func groups(stats []*enginev1.WatchStatsResponse, groupOf map[string]string) map[string]spatev1.GroupResult {
 	var all map[string]spatev1.GroupResult
 	for name, g := range templatesBy(stats, func(t *enginev1.TemplateStats) string { return groupOf[t.GetTemplate()] }, measured) {
@@ -72,7 +72,7 @@ func groupSide(s *spatev1.TemplateSide) *spatev1.GroupSide {
 	return &spatev1.GroupSide{FlowCounters: s.FlowCounters, Counters: s.Counters, ConnectTime: momentsIn(s.ConnectTime), RoundTrip: momentsIn(s.RoundTrip)}
 }
 
-// momentsIn gives what is exact of several templates' times together; percentiles are not.
+// momentsIn returns what is exact over several templates; percentiles are not.
 func momentsIn(l *spatev1.Latency) *spatev1.Moments {
 	if l == nil || l.Count == 0 {
 		return nil
@@ -80,10 +80,10 @@ func momentsIn(l *spatev1.Latency) *spatev1.Moments {
 	return &spatev1.Moments{Count: l.Count, Mean: l.Mean, Deviation: l.Deviation, Min: l.Min, Max: l.Max}
 }
 
-// values are those of counters by name.
+// values are counters by name.
 type values map[string]int64
 
-// whole gives what one engine counted on one side since the start.
+// whole returns what one engine counted on one side since the start.
 func whole(t *enginev1.TemplateStats) values {
 	all := values{}
 	for _, counter := range t.GetCounters() {
@@ -92,7 +92,7 @@ func whole(t *enginev1.TemplateStats) values {
 	return all
 }
 
-// measured gives what it counted after the warm-up.
+// measured returns what it counted after the warm-up.
 func measured(t *enginev1.TemplateStats) values {
 	all := whole(t)
 	for _, counter := range t.GetWarmup() {
@@ -101,7 +101,7 @@ func measured(t *enginev1.TemplateStats) values {
 	return all
 }
 
-// templatesBy sums up all that has the same name.
+// templatesBy sums up all templates with the same name.
 func templatesBy(stats []*enginev1.WatchStatsResponse, name func(*enginev1.TemplateStats) string, count func(*enginev1.TemplateStats) values) map[string]spatev1.TemplateResult {
 	delays := map[*spatev1.TemplateSide]*sideDelays{}
 	byName := map[string]map[enginev1.Side]*spatev1.TemplateSide{}
@@ -140,7 +140,7 @@ func templatesBy(stats []*enginev1.WatchStatsResponse, name func(*enginev1.Templ
 
 // addSide adds what one engine counted on one side.
 func addSide(c *spatev1.FlowCounters, t *enginev1.TemplateStats, value values) {
-	c.Attempted += value[begun[t.GetSide()]]
+	c.Attempted += value[attempted[t.GetSide()]]
 	c.Open += int64(t.GetOpenFlows())
 	for _, sum := range counted {
 		for _, name := range sum.names {
@@ -149,7 +149,7 @@ func addSide(c *spatev1.FlowCounters, t *enginev1.TemplateStats, value values) {
 	}
 }
 
-// addOwn adds what programs of one engine counted by names of their own after the warm-up.
+// addOwn adds the programs' own counters of one engine after the warm-up.
 func addOwn(side *spatev1.TemplateSide, t *enginev1.TemplateStats) {
 	for _, counter := range t.GetProgramCounters() {
 		if side.Counters == nil {
@@ -159,8 +159,8 @@ func addOwn(side *spatev1.TemplateSide, t *enginev1.TemplateStats) {
 	}
 }
 
-// settleFailed sums up what failed, each flow by how it ended: where a message is broken our own RST ends it, which is the peer's
-// `reset`. A UDP server's flow ends by silence where nobody says goodbye; a client waits for an answer.
+// settleFailed counts failed flows, each by how it ended: a broken message makes our side send RST, which the peer counts as `reset`.
+// An idle timeout is the normal end of a UDP flow for a server, but a failure for a client, which waits for an answer.
 func settleFailed(t spatev1.TemplateResult) {
 	for _, side := range []*spatev1.TemplateSide{t.Client, t.Server} {
 		if side != nil {
@@ -211,7 +211,7 @@ func packetsSent(all map[string]spatev1.TemplateResult) int64 {
 	return sum
 }
 
-// delaysOf lists the delays of streams and templates, named for people, in order of their names.
+// delaysOf lists the delays of streams and templates with display names, sorted by name.
 func delaysOf(r *spatev1.RunResult) []delay {
 	var named []delay
 	for _, name := range slices.Sorted(maps.Keys(r.Templates)) {

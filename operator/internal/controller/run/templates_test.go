@@ -27,7 +27,7 @@ func side(template string, side enginev1.Side, open uint64, counters map[string]
 	return t
 }
 
-// twoEngines run a template with both sides, and one with real clients on the second of them.
+// twoEngines execute a template with both sides, and one with real clients on the second of them.
 func twoEngines() []*enginev1.WatchStatsResponse {
 	first := side("http", clientSide, 2, map[string]uint64{
 		"flows_attempted": 100, "flows_established": 97, "flows_closed": 98, "sent_data_bytes": 1000, "received_data_bytes": 9000, "sent_packets": 500,
@@ -149,7 +149,7 @@ func TestABrokenMessageFailsItsFlowOnce(t *testing.T) {
 	}
 }
 
-// Of an engine whose warm-up is over, and of one in its warm-up.
+// An engine after its warm-up, and one in its warm-up.
 func TestWhatTemplatesDoInTheWarmupIsNoResult(t *testing.T) {
 	over := side("http", clientSide, 3, map[string]uint64{"flows_attempted": 100, "flows_established": 90, "flows_closed": 97, "connect_drops": 7, "flows_late": 5, "sent_packets": 900})
 	over.Warmup = side("", clientSide, 0, map[string]uint64{"flows_attempted": 40, "flows_established": 31, "flows_closed": 35, "connect_drops": 7, "flows_late": 5, "sent_packets": 300}).Counters
@@ -160,7 +160,7 @@ func TestWhatTemplatesDoInTheWarmupIsNoResult(t *testing.T) {
 	if want := (spatev1.FlowCounters{Attempted: 60, Established: 59, Closed: 62, Open: 5, PacketsSent: 600}); *result.Flows != want {
 		t.Errorf("got  %+v\nwant %+v", *result.Flows, want)
 	}
-	// Present rates go on where the warm-up ends.
+	// Current rates continue across the end of the warm-up.
 	if now := sampleOf(stats); now.flows != 99 || now.tx != 980 {
 		t.Errorf("got %+v", now)
 	}
@@ -227,7 +227,7 @@ func TestVerdictOnTemplates(t *testing.T) {
 	}
 }
 
-// The engine leaves out counters that are 0, so a name it does not know would go unseen.
+// The engine omits counters that are 0, so a wrong name would go unnoticed.
 func TestTheEngineCountsByTheseNames(t *testing.T) {
 	source, err := os.ReadFile("../../../../engine/stateful/src/counters.rs")
 	if err != nil {
@@ -237,18 +237,18 @@ func TestTheEngineCountsByTheseNames(t *testing.T) {
 	for _, found := range regexp.MustCompile(`(?m)^    [A-Z][A-Za-z]+ "([a-z_]+)" "`).FindAllStringSubmatch(string(source), -1) {
 		known = append(known, found[1])
 	}
-	asked := []string{begun[clientSide], begun[serverSide], recordsDropped}
+	requested := []string{attempted[clientSide], attempted[serverSide], recordsDropped}
 	for _, sum := range counted {
-		asked = append(asked, sum.names...)
+		requested = append(requested, sum.names...)
 	}
-	for _, name := range asked {
+	for _, name := range requested {
 		if !slices.Contains(known, name) {
 			t.Errorf("the engine has no counter %s among its %d", name, len(known))
 		}
 	}
 }
 
-// Every counter of the API is summed up, and into a field of its own.
+// Every counter of the API is summed up, each into its own field.
 func TestAllCountersAreSummed(t *testing.T) {
 	c := &spatev1.FlowCounters{}
 	fields := map[*int64]bool{&c.Attempted: true, &c.Open: true, &c.Failed: true}
@@ -260,7 +260,7 @@ func TestAllCountersAreSummed(t *testing.T) {
 	}
 }
 
-// The dashboard's panel of failed flows has what `failed` sums up; of servers silence is no failure.
+// The dashboard's panel of failed flows has what `failed` sums up; idle timeouts of servers are not failures.
 func TestTheDashboardShowsEveryWayToFail(t *testing.T) {
 	text, err := os.ReadFile("../../../../dashboards/profile.json")
 	if err != nil {

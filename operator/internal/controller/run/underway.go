@@ -2,7 +2,7 @@
 
 package run
 
-// This file answers: how is a run followed while its packets are sent and awaited?
+// This file answers: how is a run supervised while it sends and drains?
 
 import (
 	"context"
@@ -21,11 +21,11 @@ import (
 	"spate.dev/operator/internal/runs/storage"
 )
 
-// lostAfter is how long an engine may not answer before its pod counts as lost.
+// lostAfter is the time without an answer after which an engine's pod counts as lost.
 const lostAfter = time.Minute
 
-// underWay reads all counters, applies what was changed, and sums up. Phases are the engines': they advance by their
-// own clocks whether anybody looks or not.
+// underWay reads all counters, applies changes, and updates the result. Phases are the engines': they advance by their own clocks, even
+// while no operator runs.
 func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 	if s.lost != "" {
 		s.stop(ctx, s.lost)
@@ -42,7 +42,7 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	if s.end.message != "" {
-		s.stop(ctx, s.end.message) // the statistics below show it
+		s.stop(ctx, s.end.message) // the statistics below reflect it
 	}
 	s.limitAll(ctx)
 	stats := make([]*enginev1.WatchStatsResponse, len(s.pods))
@@ -53,7 +53,7 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 		return err
 	})
 	if err := errors.Join(errs...); err != nil {
-		return s.silent(ctx, err)
+		return s.unanswered(ctx, err)
 	}
 	s.measure(stats, facts)
 	phase, ended := phaseOf(stats)
@@ -64,7 +64,7 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 		s.run.Status.Phase = s.firstPhase()
 	}
 	if at := slices.IndexFunc(stats, func(st *enginev1.WatchStatsResponse) bool { return st.GetRun().GetEndReason() != "" }); at >= 0 && s.end.message == "" {
-		s.stop(ctx, fmt.Sprintf("pod %s: %s", s.pods[at].Name, stats[at].Run.EndReason)) // its lease has expired: the others would go on without it
+		s.stop(ctx, fmt.Sprintf("pod %s: %s", s.pods[at].Name, stats[at].Run.EndReason)) // its lease has expired: the others would continue without it
 		return s.next(), nil
 	}
 	if s.end.message == "" && s.definition != nil {
@@ -75,7 +75,7 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 	return s.next(), nil
 }
 
-// phaseOf gives the phase of the engine that is furthest behind.
+// phaseOf returns the phase of the engine that is furthest behind.
 func phaseOf(stats []*enginev1.WatchStatsResponse) (phase spatev1.RunPhase, ended bool) {
 	rank := map[enginev1.RunState]int{
 		enginev1.RunState_RUN_STATE_PREPARED: 0, enginev1.RunState_RUN_STATE_ARMED: 0, enginev1.RunState_RUN_STATE_WARMING_UP: 0,
@@ -97,12 +97,12 @@ func (s *scope) firstPhase() spatev1.RunPhase {
 	return spatev1.RunRunning
 }
 
-// silent handles engines that do not answer, or that know nothing of the run.
-func (s *scope) silent(ctx context.Context, err error) (time.Duration, error) {
+// unanswered handles engines that do not answer, or that do not have the run.
+func (s *scope) unanswered(ctx context.Context, err error) (time.Duration, error) {
 	var e *engine.Error
 	if errors.As(err, &e) && engine.UnknownRun(err) {
 		s.stop(ctx, "an engine has lost the run")
-		s.invalid(spatev1.ReasonPodLost, "the engine was restarted and holds the run no longer: "+err.Error(), "")
+		s.invalid(spatev1.ReasonPodLost, "the engine was restarted and no longer has the run: "+err.Error(), "")
 		return 0, nil
 	}
 	if !engine.Unreachable(err) {
@@ -118,7 +118,7 @@ func (s *scope) silent(ctx context.Context, err error) (time.Duration, error) {
 	return tick, nil
 }
 
-// next is the time of the next look: a tick, or the end of the phase if that is sooner.
+// next is the time until the next iteration: a tick, or the end of the phase if that is sooner.
 func (s *scope) next() time.Duration {
 	start := s.run.Status.TrafficStartTime
 	if start == nil {
@@ -131,7 +131,7 @@ func (s *scope) next() time.Duration {
 	}
 	again := tick
 	for _, end := range ends {
-		// Shortly after, since the engine's own look at its clock may come later.
+		// Slightly later, since the engine may check its clock later.
 		if wait := time.Until(end) + 20*time.Millisecond; wait > 0 && wait < again {
 			again = wait
 		}
@@ -149,7 +149,7 @@ func (s *scope) drain() time.Duration    { return parsed(s.run.Status.Resolved.T
 func parsed(d spatev1.Duration) time.Duration {
 	value, err := d.Parse()
 	if err != nil {
-		return 0 // absent; nothing else is admitted
+		return 0 // absent; anything else is rejected at admission
 	}
 	return value
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stream tells of StatelessStreams and ASTFTemplates whether they can be built, before any profile uses them.
+// Package stream reports whether StatelessStreams and ASTFTemplates are valid, before a profile uses them.
 package stream
 
 import (
@@ -26,10 +26,10 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// Reconciler judges streams and templates.
+// Reconciler checks streams and templates.
 type Reconciler struct {
 	Client client.Client
-	// Compiler tries templates.
+	// Compiler checks templates.
 	Compiler engine.Compiler
 
 	places turn.Places
@@ -50,14 +50,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(reconcile.Func(r.template))
 }
 
-// workers try templates at a time; a namespace has a part of them, since a try may take long.
+// workers is the number of templates checked at a time; a namespace has a part of them, since a check may take long.
 const (
 	workers      = 4
 	perNamespace = 1
-	// turnPause is when a template whose turn it is not asks again.
+	// turnPause is the time after which a template that waits for its turn retries.
 	turnPause = 200 * time.Millisecond
-	// untriedPause is when a template that could not be tried is tried again.
-	untriedPause = time.Minute
+	// uncheckedPause is the time after which a template that could not be checked is checked again.
+	uncheckedPause = time.Minute
 )
 
 func (r *Reconciler) stream(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
@@ -71,11 +71,11 @@ func (r *Reconciler) stream(ctx context.Context, request ctrl.Request) (ctrl.Res
 	if built != nil {
 		s.Status.FrameSize, s.Status.Summary = summary(built)
 	}
-	judged(&s.Status.Conditions, s.Generation, problems, "the packet can be built")
+	setReady(&s.Status.Conditions, s.Generation, problems, "the packet can be built")
 	return kstatus.Next(0, kstatus.Patch(ctx, r.Client, s, before))
 }
 
-// summary of a stream for people.
+// summary describes a stream for its status.
 func summary(s *plan.Stream) (size int32, text string) {
 	if s.Packet == nil {
 		return 0, "packets of a capture"
@@ -94,33 +94,33 @@ func (r *Reconciler) template(ctx context.Context, request ctrl.Request) (ctrl.R
 	}
 	ready := meta.FindStatusCondition(t.Status.Conditions, spatev1.ConditionReady)
 	if t.Status.ObservedGeneration == t.Generation && (ready == nil || ready.Reason != spatev1.ReasonCheckFailed) {
-		return ctrl.Result{}, nil // judged: the operator was started anew
+		return ctrl.Result{}, nil // checked before the operator was restarted
 	}
-	leave, ok := r.places.Take(t.Namespace)
+	release, ok := r.places.Take(t.Namespace)
 	if !ok {
 		return ctrl.Result{RequeueAfter: turnPause}, nil
 	}
-	defer leave()
+	defer release()
 	before := t.DeepCopy()
 	t.Status.ObservedGeneration = t.Generation
 	problems, good := plan.CheckTemplate(&t.Spec), "the template can be run"
 	if len(problems) == 0 {
-		var untried error
-		if problems, good, untried = r.try(ctx, t); untried != nil {
-			log.FromContext(ctx).Error(untried, "the template could not be tried")
-			kstatus.Progressing(&t.Status.Conditions, t.Generation, spatev1.ReasonCheckFailed, fmt.Sprintf("%v; it is tried again in %s", untried, untriedPause))
-			return kstatus.Next(untriedPause, kstatus.Patch(ctx, r.Client, t, before))
+		var unchecked error
+		if problems, good, unchecked = r.check(ctx, t); unchecked != nil {
+			log.FromContext(ctx).Error(unchecked, "the template could not be checked")
+			kstatus.Progressing(&t.Status.Conditions, t.Generation, spatev1.ReasonCheckFailed, fmt.Sprintf("%v; retrying in %s", unchecked, uncheckedPause))
+			return kstatus.Next(uncheckedPause, kstatus.Patch(ctx, r.Client, t, before))
 		}
 	}
-	judged(&t.Status.Conditions, t.Generation, problems, good)
+	setReady(&t.Status.Conditions, t.Generation, problems, good)
 	return kstatus.Next(0, kstatus.Patch(ctx, r.Client, t, before))
 }
 
-// try has the engine's own code look at a template by itself.
-func (r *Reconciler) try(ctx context.Context, t *spatev1.ASTFTemplate) (problems plan.Problems, good string, untried error) {
+// check checks a template by the engine's own code, without a profile.
+func (r *Reconciler) check(ctx context.Context, t *spatev1.ASTFTemplate) (problems plan.Problems, good string, unchecked error) {
 	made, why := plan.Alone(t, nil)
 	if made == nil {
-		return nil, "the template can be run as far as it tells by itself; " + why, nil
+		return nil, "the template is valid on its own; " + why, nil
 	}
 	checked, err := r.Compiler.Check(ctx, made)
 	if err != nil {
@@ -133,7 +133,7 @@ func (r *Reconciler) try(ctx context.Context, t *spatev1.ASTFTemplate) (problems
 	return problems, "the template can be run", nil
 }
 
-func judged(conditions *[]metav1.Condition, generation int64, problems plan.Problems, good string) {
+func setReady(conditions *[]metav1.Condition, generation int64, problems plan.Problems, good string) {
 	if len(problems) > 0 {
 		kstatus.Stalled(conditions, generation, problems.Reason(), problems.Message())
 		return

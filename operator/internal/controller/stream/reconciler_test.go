@@ -31,7 +31,7 @@ source:
   programs: {transport: TCP, client: [{send: {content: {text: GET}}}], server: [{receive: {bytes: 4}}]}
 `
 
-// refusing is an engine that refuses the server's first command, and notes each time it is asked.
+// refusing is an engine that refuses the server's first command, and counts its checks.
 func refusing(t *testing.T) (c engine.Compiler, times func() int) {
 	t.Helper()
 	folder := t.TempDir()
@@ -71,7 +71,7 @@ func TestReadyIsWhatAnEngineWouldRun(t *testing.T) {
 		}
 		return meta.FindStatusCondition(object.Status.Conditions, spatev1.ConditionReady)
 	}
-	for range 2 { // of the same generation once
+	for range 2 { // checked once for a generation
 		ready := judge()
 		if ready == nil || ready.Status != metav1.ConditionFalse || times() != 1 ||
 			!strings.Contains(ready.Message, "spec.source.programs.server[0].receive.bytes: the engine would refuse it: waits for 4 bytes") {
@@ -98,8 +98,8 @@ func TestReadyIsWhatAnEngineWouldRun(t *testing.T) {
 	if err := r.Client.Update(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // it is tried again
-		if ready := judge(); ready.Status != metav1.ConditionFalse || ready.Reason != spatev1.ReasonCheckFailed || !strings.Contains(ready.Message, "exit status 2") || !strings.Contains(ready.Message, "tried again in 1m0s") {
+	for range 2 { // it is checked again
+		if ready := judge(); ready.Status != metav1.ConditionFalse || ready.Reason != spatev1.ReasonCheckFailed || !strings.Contains(ready.Message, "exit status 2") || !strings.Contains(ready.Message, "retrying in 1m0s") {
 			t.Errorf("%+v", ready)
 		}
 	}

@@ -9,19 +9,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Share is a part of a controller's workers, of which each namespace has a part again. Who finds no place is called when there is one, in
-// the order of asking. One that is called and does not come keeps no place, so who waits asks again by itself, if not soon.
+// Share is a part of a controller's workers with a limit for each namespace. A request that finds no place is queued again when one is
+// free, in the order of requests. The place is not reserved, so a waiting request also has to retry on its own, if not soon.
 type Share struct {
 	Places
-	// Call has a request made again; nobody is called when nil.
+	// Call queues a request again; nil: nothing is queued.
 	Call func(reconcile.Request)
 
 	line    sync.Mutex
 	waiting []reconcile.Request
 }
 
-// Take a place for a request's namespace, unless it or all together have all they may; leave gives it back.
-func (s *Share) Take(request reconcile.Request) (leave func(), ok bool) {
+// Take takes a place for a request's namespace, unless the limit of the namespace or of all is reached; release returns it.
+func (s *Share) Take(request reconcile.Request) (release func(), ok bool) {
 	s.line.Lock()
 	defer s.line.Unlock()
 	back, ok := s.Places.Take(request.Namespace)
@@ -43,7 +43,7 @@ func (s *Share) Take(request reconcile.Request) (leave func(), ok bool) {
 	}, true
 }
 
-// next is the first of those that wait whose namespace may have a place.
+// next is the first waiting request whose namespace may have a place.
 func (s *Share) next() (first reconcile.Request, found bool) {
 	s.line.Lock()
 	defer s.line.Unlock()

@@ -26,27 +26,27 @@ func TestWhoFindsNoPlaceIsCalledInTheOrderOfAsking(t *testing.T) {
 		}
 		calls = nil
 	}
-	take := func(r reconcile.Request, want bool) (leave func()) {
+	take := func(r reconcile.Request, want bool) (release func()) {
 		t.Helper()
-		leave, ok := s.Take(r)
+		release, ok := s.Take(r)
 		if ok != want {
 			t.Errorf("%s: %t", r, ok)
 		}
-		return leave
+		return release
 	}
 	s.Each = 1
-	leave := take(of("a", "1"), true)
+	release := take(of("a", "1"), true)
 	take(of("a", "2"), false)
 	take(of("a", "3"), false)
-	take(of("a", "2"), false) // it keeps its place in the line
+	take(of("a", "2"), false) // it keeps its place in the queue
 	other := take(of("b", "1"), true)
 	other()
-	called() // the place of another namespace is none for those that wait
-	leave()
+	called() // a place of another namespace is of no use to those that wait
+	release()
 	called(of("a", "2"))
-	leave = take(of("a", "3"), true) // came by itself, and waits no longer
+	release = take(of("a", "3"), true) // retried on its own, and waits no longer
 	take(of("a", "2"), false)
-	leave()
+	release()
 	called(of("a", "2"))
 	take(of("a", "2"), true)()
 	called()
@@ -55,24 +55,24 @@ func TestWhoFindsNoPlaceIsCalledInTheOrderOfAsking(t *testing.T) {
 func TestAPlaceOfAllIsGivenToAnotherNamespace(t *testing.T) {
 	var calls []reconcile.Request
 	s := &Share{Call: func(r reconcile.Request) { calls = append(calls, r) }}
-	s.Each, s.Most = 2, 2
-	leave, _ := s.Take(of("a", "1"))
+	s.Each, s.Max = 2, 2
+	release, _ := s.Take(of("a", "1"))
 	s.Take(of("a", "2"))
 	if _, ok := s.Take(of("b", "1")); ok {
 		t.Error("more than all may have")
 	}
-	leave()
+	release()
 	if !slices.Equal(calls, []reconcile.Request{of("b", "1")}) {
 		t.Errorf("called %v", calls)
 	}
 }
 
-// As workers do: all that were refused come when they are called, and all are dealt with.
+// Like workers: all refused requests return when they are called, and all are handled.
 func TestNobodyIsForgotten(t *testing.T) {
 	const many = 1000
 	queue := make(chan reconcile.Request, many)
 	s := &Share{Call: func(r reconcile.Request) { queue <- r }}
-	s.Each, s.Most = 2, 5
+	s.Each, s.Max = 2, 5
 	for i := range many {
 		queue <- of(fmt.Sprint("n-", i%7), strconv.Itoa(i))
 	}
@@ -80,8 +80,8 @@ func TestNobodyIsForgotten(t *testing.T) {
 	for range 16 {
 		go func() {
 			for r := range queue {
-				if leave, ok := s.Take(r); ok {
-					leave()
+				if release, ok := s.Take(r); ok {
+					release()
 					done <- r
 				}
 			}

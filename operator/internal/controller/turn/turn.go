@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package turn shares out what there is little of, so that no namespace keeps the others from theirs.
+// Package turn shares scarce resources fairly between namespaces.
 package turn
 
 import (
@@ -10,17 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// forgotten is when a request that was not made again no longer counts.
-const forgotten = 5 * time.Second
+// expiry is the time after which a request that was not repeated is dropped.
+const expiry = 5 * time.Second
 
-// Lane lets one through at a time, namespaces by turns: it is for what takes much memory. Who cannot enter asks again, and keeps the place.
+// Lane admits one key at a time, namespaces in turn: it is for work that needs much memory. A key that is not admitted retries, and
+// keeps its place in the queue.
 type Lane struct {
-	// Now is the clock; time.Now when nil.
+	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 
 	mu      sync.Mutex
 	taken   bool
-	served  map[string]int // the number of the last turn of each namespace that waits
+	served  map[string]int // the number of the last turn of each waiting namespace
 	turns   int
 	waiting []request
 }
@@ -28,18 +29,18 @@ type Lane struct {
 type request struct {
 	namespace string
 	key       types.UID
-	asked     time.Time
+	repeated  time.Time
 }
 
-// Enter tells whether it is the turn of a key in a namespace; if so, leave must be called in the end.
-func (l *Lane) Enter(namespace string, key types.UID) (leave func(), ok bool) {
+// Enter reports whether it is the turn of a key in a namespace; if so, release must be called at the end.
+func (l *Lane) Enter(namespace string, key types.UID) (release func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now
 	if l.Now != nil {
 		now = l.Now
 	}
-	l.ask(request{namespace, key, now()})
+	l.enqueue(request{namespace, key, now()})
 	if l.taken || l.next() != key {
 		return nil, false
 	}
@@ -54,33 +55,33 @@ func (l *Lane) Enter(namespace string, key types.UID) (leave func(), ok bool) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.taken = false
-		// Of those whose turn is still to come, some may not have asked while it lasted.
+		// Waiting requests may not have been repeated during this turn: restart their expiry.
 		for i := range l.waiting {
-			l.waiting[i].asked = now()
+			l.waiting[i].repeated = now()
 		}
 		for namespace, turn := range l.served {
-			if turn < l.turns-mostServed {
+			if turn < l.turns-maxServed {
 				delete(l.served, namespace)
 			}
 		}
 	}), true
 }
 
-// mostServed namespaces are remembered.
-const mostServed = 1000
+// maxServed bounds how many turns back a namespace is remembered.
+const maxServed = 1000
 
-// ask notes a request, and drops those that were given up.
-func (l *Lane) ask(r request) {
+// enqueue adds or refreshes a request, and drops expired ones.
+func (l *Lane) enqueue(r request) {
 	known := false
 	for i := range l.waiting {
 		if l.waiting[i].key == r.key {
-			l.waiting[i].asked, known = r.asked, true
+			l.waiting[i].repeated, known = r.repeated, true
 		}
 	}
 	if !known {
 		l.waiting = append(l.waiting, r)
 	}
-	l.drop(func(old request) bool { return !l.taken && r.asked.Sub(old.asked) > forgotten })
+	l.drop(func(old request) bool { return !l.taken && r.repeated.Sub(old.repeated) > expiry })
 }
 
 func (l *Lane) drop(which func(request) bool) {
@@ -93,7 +94,7 @@ func (l *Lane) drop(which func(request) bool) {
 	l.waiting = kept
 }
 
-// next is whose turn it is: the first of the namespace that was served the longest ago.
+// next is the key whose turn it is: the first of the namespace that was served least recently.
 func (l *Lane) next() types.UID {
 	first := l.waiting[0]
 	for _, r := range l.waiting[1:] {
@@ -104,20 +105,20 @@ func (l *Lane) next() types.UID {
 	return first.key
 }
 
-// Places are workers, of which a namespace may have a part.
+// Places are workers, with a limit for each namespace.
 type Places struct {
-	// Each is how many a namespace may have at a time; one when 0.
+	// Each is the limit for a namespace; one if 0.
 	Each int
-	// Most is how many all namespaces may have together; any number when 0.
-	Most int
+	// Max is the limit for all namespaces together; unlimited if 0.
+	Max int
 
 	mu   sync.Mutex
 	all  int
 	busy map[string]int
 }
 
-// Take a place for a namespace, unless it or all together have all they may; leave gives it back.
-func (p *Places) Take(namespace string) (leave func(), ok bool) {
+// Take takes a place for a namespace, unless the limit of the namespace or of all is reached; release returns it.
+func (p *Places) Take(namespace string) (release func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.free(namespace) {
@@ -138,7 +139,7 @@ func (p *Places) Take(namespace string) (leave func(), ok bool) {
 	}), true
 }
 
-// has tells whether there is a place for a namespace.
+// has reports whether there is a place for a namespace.
 func (p *Places) has(namespace string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,5 +147,5 @@ func (p *Places) has(namespace string) bool {
 }
 
 func (p *Places) free(namespace string) bool {
-	return p.busy[namespace] < max(p.Each, 1) && (p.Most == 0 || p.all < p.Most)
+	return p.busy[namespace] < max(p.Each, 1) && (p.Max == 0 || p.all < p.Max)
 }

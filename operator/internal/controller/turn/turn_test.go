@@ -12,38 +12,38 @@ import (
 func TestNamespacesHaveTheLaneByTurns(t *testing.T) {
 	now := time.Unix(1000, 0)
 	l := &Lane{Now: func() time.Time { return now }}
-	leave, ok := l.Enter("greedy", "g0")
+	release, ok := l.Enter("greedy", "g0")
 	if !ok {
 		t.Fatal("a free lane is taken")
 	}
-	// Many of one namespace wait, then one of another.
+	// Many keys of one namespace wait, then one of another.
 	for _, key := range []types.UID{"g1", "g2", "g3"} {
 		if _, ok := l.Enter("greedy", key); ok {
 			t.Errorf("%s is let in beside another", key)
 		}
 	}
 	l.Enter("modest", "m1")
-	now = now.Add(time.Minute) // it takes long; who asked before keeps the place
-	leave()
+	now = now.Add(time.Minute) // a long turn; keys that had asked before keep their places
+	release()
 	if _, ok := l.Enter("greedy", "g1"); ok {
 		t.Error("greedy has two turns in a row though modest waits")
 	}
-	leave, ok = l.Enter("modest", "m1")
+	release, ok = l.Enter("modest", "m1")
 	if !ok {
 		t.Fatal("it is the turn of modest")
 	}
-	leave()
-	leave() // once is enough
+	release()
+	release() // the second call has no effect
 	if _, ok := l.Enter("greedy", "g2"); ok {
 		t.Error("g1 came first")
 	}
-	leave, ok = l.Enter("greedy", "g1")
+	release, ok = l.Enter("greedy", "g1")
 	if !ok {
 		t.Fatal("it is the turn of g1")
 	}
-	leave()
-	// g2 and g3 are gone: nobody waits for them.
-	now = now.Add(forgotten + time.Second)
+	release()
+	// g2 and g3 no longer ask: they are not waited for.
+	now = now.Add(expiry + time.Second)
 	if _, ok := l.Enter("late", "l1"); !ok {
 		t.Error("the lane is kept for those who gave up")
 	}

@@ -27,7 +27,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// reconnect is the delay before a broken connection is made again.
+// reconnect is the delay before a broken connection is restored.
 var reconnect = backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second}
 
 // maxAnswer is more than an engine puts into one response.
@@ -44,8 +44,8 @@ type Dialer struct {
 	failed error
 }
 
-// Client returns a connection for calls, which the caller closes. It does not wait for the operator; calls do. A broken
-// connection is made again.
+// Client returns a connection for calls, which the caller closes. It does not wait for the operator; calls do. A broken connection is
+// restored.
 func (d *Dialer) Client() (*grpc.ClientConn, error) {
 	trusted := x509.NewCertPool()
 	if !trusted.AppendCertsFromPEM([]byte(d.Endpoint.TrustBundle)) {

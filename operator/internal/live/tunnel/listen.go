@@ -35,21 +35,21 @@ type Listener struct {
 	closed  chan struct{}
 	close   sync.Once
 
-	mu   sync.Mutex
-	most int
-	held []*placed // the oldest first
+	mu    sync.Mutex
+	limit int
+	held  []*placed // the oldest first
 }
 
 // NewListener returns a listener of at most that many connections. One more closes the oldest that is not kept. The
 // address is where the WebSockets are served.
-func NewListener(address net.Addr, most int) *Listener {
-	return &Listener{address: address, arrived: make(chan net.Conn), closed: make(chan struct{}), most: most}
+func NewListener(address net.Addr, limit int) *Listener {
+	return &Listener{address: address, arrived: make(chan net.Conn), closed: make(chan struct{}), limit: limit}
 }
 
 // ServeHTTP upgrades a request to a connection.
 func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !l.hasRoom() {
-		full(w, l.most)
+		full(w, l.limit)
 		return
 	}
 	upgrader := websocket.Upgrader{Subprotocols: []string{protocol}}
@@ -74,15 +74,15 @@ func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (l *Listener) hasRoom() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.held) < l.most || slices.ContainsFunc(l.held, (*placed).mayGo)
+	return len(l.held) < l.limit || slices.ContainsFunc(l.held, (*placed).replaceable)
 }
 
 // place adds a connection. If there is no room, it replaces the oldest that is not kept.
 func (l *Listener) place(conn *placed) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.held) >= l.most {
-		at := slices.IndexFunc(l.held, (*placed).mayGo)
+	if len(l.held) >= l.limit {
+		at := slices.IndexFunc(l.held, (*placed).replaceable)
 		if at < 0 {
 			return false
 		}
@@ -120,10 +120,10 @@ func (l *Listener) leave(conn *placed) {
 }
 
 // full refuses as an API server does, so that the reader gets the reason.
-func full(w http.ResponseWriter, most int) {
+func full(w http.ResponseWriter, limit int) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusServiceUnavailable)
-	message := fmt.Sprintf("%d readers are connected to the operator, and no more can be: end one (kubectl get trafficcaptures,trafficrecordsreaders -A)", most)
+	message := fmt.Sprintf("%d readers are connected to the operator, which is the maximum: end one (kubectl get trafficcaptures,trafficrecordsreaders -A)", limit)
 	_ = json.NewEncoder(w).Encode(apierrors.NewServiceUnavailable(message).ErrStatus)
 }
 
@@ -154,7 +154,7 @@ type placed struct {
 	kept     int // guarded by the listener
 }
 
-func (p *placed) mayGo() bool { return p.kept == 0 }
+func (p *placed) replaceable() bool { return p.kept == 0 }
 
 func (p *placed) Close() error {
 	p.listener.leave(p)

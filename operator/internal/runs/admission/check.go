@@ -73,7 +73,7 @@ func (s *Resolution) check(ctx context.Context, inputs string) (ok bool) {
 		s.Resolved, s.Retry = nil, max(time.Until(at), time.Millisecond)
 		s.Problems = append(s.Problems, plan.Problem{
 			Reason: spatev1.ReasonCheckFailed, Path: "spec.traffic",
-			Message: fmt.Sprintf("%s; use fewer or smaller entries, or give the operator more CPU or memory (--plan-check-limit is the time for it); it is tried again at %s",
+			Message: fmt.Sprintf("%s; use fewer or smaller entries, or give the operator more CPU or memory (--plan-check-limit is the time for it); the next check is at %s",
 				last.failed, at.UTC().Format(time.TimeOnly+"Z")),
 		})
 		return true

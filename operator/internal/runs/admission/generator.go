@@ -19,8 +19,8 @@ import (
 	"spate.dev/operator/internal/plan"
 )
 
-// AnyGenerator is the name under which a definition is indexed that names no generator: any generator of its namespace
-// may be its.
+// AnyGenerator is the name under which a definition without a generator is indexed: any generator of its namespace may become its
+// generator.
 const AnyGenerator = "*"
 
 // GeneratorKey returns the key of a definition's generator: the one it names, or the one it describes, which has the
@@ -51,7 +51,7 @@ func (r *Resolver) GeneratorOf(ctx context.Context, definition *spatev1.TrafficP
 	if definition.Spec.Generator != nil && definition.Spec.GeneratorRef == nil && !metav1.IsControlledBy(g, definition) {
 		return nil, plan.Problems{{
 			Reason: spatev1.ReasonInvalidSpec, Path: "spec.generator",
-			Message: fmt.Sprintf("a TrafficGenerator %q that is not this profile's exists already; rename the profile, or refer to it with generatorRef", key.Name),
+			Message: fmt.Sprintf("TrafficGenerator %q exists and is not owned by this profile; rename the profile, or refer to the generator with spec.generatorRef", key.Name),
 		}}, nil
 	}
 	return g, nil, nil

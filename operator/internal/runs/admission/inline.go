@@ -25,7 +25,7 @@ type InlineAllowed struct {
 
 // Refuse returns the features that a generator of a profile in the namespace may not have.
 func (a InlineAllowed) Refuse(g *spatev1.TrafficGeneratorSpec, namespace string) (problems plan.Problems) {
-	const remedy = "make a TrafficGenerator that has it and refer to it with spec.generatorRef"
+	const remedy = "create a TrafficGenerator that has it and refer to it with spec.generatorRef"
 	add := func(at *field.Path, what, flag string) {
 		problems = append(problems, plan.Problem{
 			Reason: spatev1.ReasonNotAllowed, Path: at.String(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission answers: can a definition be run, and may it start on its generator now? Profiles report the first;
-// runs need both. It also chooses what a run needs beside its definition: its tag, its marks and its pods.
+// Package admission answers: can a definition be run, and may it start on its generator now? Profiles report the first; runs need both.
+// It also chooses what a run needs besides its definition: its tag, its marks and its pods.
 package admission
 
 // This file answers: what does a definition refer to, and can it be resolved into a plan?
@@ -35,7 +35,7 @@ type Resolver struct {
 	Compiler engine.Compiler
 	// Bound limits the bytes of plans.
 	Bound plan.Bound
-	// Large lets one large plan at a time into memory, including those of runs that are being prepared.
+	// Large admits one large plan at a time into memory, including those of runs that are being prepared.
 	Large *turn.Lane
 
 	tags   tags
@@ -60,14 +60,14 @@ const (
 	// Pause is the time after which a definition that waits for a place or for its turn is resolved again.
 	Pause = 200 * time.Millisecond
 	// WaitsForTurn describes such a definition in a condition.
-	WaitsForTurn = "waits for its turn to be resolved: one large plan is resolved at a time, and few that take long to check"
+	WaitsForTurn = "waits for its turn to be resolved: at most one large plan, and few plans that take long to check, are resolved at a time"
 )
 
 // Init makes the resolver ready for use.
 func (r *Resolver) Init() *Resolver {
 	r.checked, r.late = map[types.UID]check{}, map[string]time.Time{}
 	r.admitted, r.chosen = map[client.ObjectKey]bool{}, map[types.UID]plan.Marks{}
-	r.places.Each, r.slow.Each, r.slow.Most = perNamespace, 1, maxSlow
+	r.places.Each, r.slow.Each, r.slow.Max = perNamespace, 1, maxSlow
 	return r
 }
 
@@ -184,7 +184,7 @@ func (s *Resolution) resolveFrom(ctx context.Context, in plan.Input, check bool)
 	if !granted {
 		s.Problems = append(s.Problems, plan.Problem{
 			Reason: spatev1.ReasonReferenceNotAllowed, Path: "spec.generatorRef",
-			Message: fmt.Sprintf("TrafficGenerator %s does not grant its use to namespace %s; its spec.allowedNamespaces must",
+			Message: fmt.Sprintf("TrafficGenerator %s does not grant its use to namespace %s; add it to the generator's spec.allowedNamespaces",
 				client.ObjectKeyFromObject(s.Generator), s.definition.Namespace),
 		})
 	}

@@ -104,11 +104,11 @@ func (p place) put(ctx context.Context, name string, chunk []byte) error {
 	return p.client.Update(ctx, object)
 }
 
-// takenError says that a ConfigMap of that name has another owner.
+// takenError reports that a ConfigMap of that name has another owner.
 type takenError struct{ name string }
 
 func (e *takenError) Error() string {
-	return fmt.Sprintf("a ConfigMap %q that is not the operator's exists already; delete it", e.name)
+	return fmt.Sprintf("ConfigMap %q exists and is not owned by the run; delete it", e.name)
 }
 
 // chunker splits what is written to it into pieces of chunkBytes.

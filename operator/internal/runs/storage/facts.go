@@ -24,9 +24,9 @@ import (
 type Facts struct {
 	// Flow is true for streams whose packets are received and counted, by name.
 	Flow map[string]bool
-	// HeardAs is the stream under whose name a stream's packets are counted on arrival, if that is another one: the
-	// first with its mark.
-	HeardAs map[string]string
+	// CountedAs is the stream under whose name a stream's received packets are counted, if that is another one: the first with its
+	// mark.
+	CountedAs map[string]string
 	// Groups are the statistics groups of templates that name one, by the template's name.
 	Groups map[string]string
 	// Ports the run sends from or receives at.
@@ -80,9 +80,9 @@ func (m *Memory) Of(ctx context.Context, run *spatev1.TrafficRun) (*Facts, error
 	return facts, nil
 }
 
-// Outline calls look with the outline of a run's plan (see plan.ReadOutline): that of one large plan at a time, because
-// it has many streams and programs. look must not read another plan.
-func (m *Memory) Outline(ctx context.Context, run *spatev1.TrafficRun, look func(*enginev1.Plan) error) error {
+// Outline calls use with the outline of a run's plan (see plan.ReadOutline): that of one large plan at a time, because
+// it has many streams and programs. use must not read another plan.
+func (m *Memory) Outline(ctx context.Context, run *spatev1.TrafficRun, use func(*enginev1.Plan) error) error {
 	if run.Status.Resolved.Snapshot.Bytes > Large {
 		m.large.Lock()
 		defer m.large.Unlock()
@@ -91,7 +91,7 @@ func (m *Memory) Outline(ctx context.Context, run *spatev1.TrafficRun, look func
 	if err != nil {
 		return err
 	}
-	return look(p)
+	return use(p)
 }
 
 // factsOf returns the facts of a run's plan, from its outline.
@@ -111,7 +111,7 @@ func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *engine
 			return nil, &LostError{err.Error()}
 		}
 	}
-	facts := &Facts{Flow: map[string]bool{}, HeardAs: heardAs(p.Streams), Groups: map[string]string{}, Ports: map[string]bool{}, SecretBytes: plan.SecretBytes(p), Claims: plan.ClaimsOf(p), Own: load, changes: slices.Clone(run.Status.Entries)}
+	facts := &Facts{Flow: map[string]bool{}, CountedAs: countedAs(p.Streams), Groups: map[string]string{}, Ports: map[string]bool{}, SecretBytes: plan.SecretBytes(p), Claims: plan.ClaimsOf(p), Own: load, changes: slices.Clone(run.Status.Entries)}
 	for _, s := range p.Streams {
 		facts.Flow[nameOf(s)] = s.GetMeasure().GetFlow() || s.GetMeasure().GetMark() != nil
 		facts.Ports[s.TxPort] = true
@@ -155,9 +155,9 @@ func (m *Memory) Whole(ctx context.Context, run *spatev1.TrafficRun) (*enginev1.
 // nameOf returns the name that a stream is counted under: copies have that of their entry.
 func nameOf(s *enginev1.Stream) string { return cmp.Or(s.Group, s.Name) }
 
-// heardAs returns, for streams whose mark an earlier stream has, the name of the first: engines count arriving packets
-// under its name.
-func heardAs(streams []*enginev1.Stream) map[string]string {
+// countedAs returns, for streams whose mark an earlier stream has, the name of the first: engines count received packets under its
+// name.
+func countedAs(streams []*enginev1.Stream) map[string]string {
 	type number struct{ identification, label uint32 }
 	first, others := map[number]string{}, map[string]string{}
 	for _, s := range streams {

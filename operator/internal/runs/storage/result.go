@@ -44,7 +44,7 @@ func LoadResult(ctx context.Context, c client.Reader, run *spatev1.TrafficRun) (
 		return result, nil
 	}
 	if problem := result.Details.Problem; problem != "" {
-		return nil, &LostError{"the whole result was not kept: " + problem}
+		return nil, &LostError{"the whole result was not stored: " + problem}
 	}
 	d := result.Details
 	text, err := kept{d.Digest, d.Bytes, d.Chunks}.load(ctx, c, run.Namespace, "result", keyResult)

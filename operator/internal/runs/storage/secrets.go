@@ -43,7 +43,7 @@ func (m *Memory) Secrets(ctx context.Context, run *spatev1.TrafficRun) ([]byte, 
 		for _, at := range keysOf[name] {
 			bytes, there := secret.Data[refs[at].Key]
 			if secret.UID != refs[at].UID || secret.ResourceVersion != refs[at].ResourceVersion || !there {
-				return nil, &LostError{fmt.Sprintf("Secret %q, which the run sends from, has changed since the run was made", name)}
+				return nil, &LostError{fmt.Sprintf("Secret %q, which the run sends from, has changed since the run was created", name)}
 			}
 			data[at] = bytes
 		}

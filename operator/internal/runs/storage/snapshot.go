@@ -30,7 +30,7 @@ func Save(ctx context.Context, c client.Client, run *spatev1.TrafficRun, write f
 	return spatev1.Snapshot{Digest: kept.digest, Bytes: kept.bytes, Chunks: kept.chunks}, err
 }
 
-// LostError says that stored data is missing or damaged.
+// LostError reports that stored data is missing or damaged.
 type LostError struct{ Message string }
 
 func (e *LostError) Error() string { return e.Message }

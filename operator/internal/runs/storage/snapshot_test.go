@@ -189,7 +189,7 @@ func TestPlansOfEarlierOperatorsAreReadAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestStreamsWithOneMarkAreHeardAsTheFirst(t *testing.T) {
+func TestStreamsWithOneMarkAreCountedAsTheFirst(t *testing.T) {
 	stream := func(name, group string, measure *enginev1.Measure) *enginev1.Stream {
 		return &enginev1.Stream{Name: name, Group: group, Measure: measure}
 	}
@@ -197,7 +197,7 @@ func TestStreamsWithOneMarkAreHeardAsTheFirst(t *testing.T) {
 		return &enginev1.Measure{Mark: &enginev1.Mark{Field: &enginev1.Mark_Ipv4Identification{Ipv4Identification: n}}}
 	}
 	ipv6 := &enginev1.Measure{Mark: &enginev1.Mark{Field: &enginev1.Mark_Ipv6FlowLabel{Ipv6FlowLabel: 7}}}
-	got := heardAs([]*enginev1.Stream{
+	got := countedAs([]*enginev1.Stream{
 		stream("a", "", &enginev1.Measure{Flow: true}), stream("b", "", ipv4(7)), stream("c-0", "c", ipv4(9)), stream("c-1", "c", ipv4(9)),
 		stream("d", "", ipv4(7)), stream("e", "", ipv6), stream("f-0", "f", ipv4(9)), stream("g", "", nil),
 	})
