@@ -99,7 +99,8 @@ func TestAPIServer(t *testing.T) {
 			}
 		})
 	}
-	t.Run("files are judged the same", func(t *testing.T) { filesAreJudgedTheSame(t, config) })
+	t.Run("files are judged the same", func(t *testing.T) { filesAreJudgedTheSame(t, judgesOf(t, config)) })
+	t.Run("inline templates are judged as templates", func(t *testing.T) { inlineTemplatesAreJudgedAsTemplates(t, judgesOf(t, config)) })
 	t.Run("samples are taken", func(t *testing.T) { samplesAreTaken(ctx, t, c) })
 	t.Run("defaults are as stated", func(t *testing.T) { defaultsAreAsStated(ctx, t, c) })
 	t.Run("of a run only rate and pause can be changed", func(t *testing.T) { runsCannotBeChanged(ctx, t, c) })
