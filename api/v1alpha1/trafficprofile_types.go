@@ -387,8 +387,8 @@ type ApplicationEntry struct {
 	TemplateRef *LocalReference `json:"templateRef,omitempty"`
 
 	// inline describes the template here. Of its `source.programs` the API server checks types, enums, lengths and ranges. The rest of their
-	// rules, which would exceed its limit of rules for one object, the operator checks before a run, and `kubectl spate validate`: the profile
-	// or run is then not Ready, with reason InvalidSpec.
+	// rules would exceed its budget for the rules of a kind: `kubectl spate validate` and the operator check them. Where one is broken, the
+	// profile is Stalled and a run is not Valid, with reason InvalidSpec.
 	// +optional
 	Inline *ASTFTemplateSpec `json:"inline,omitempty"`
 

@@ -79,6 +79,14 @@ func TestRulesOfInlineProgramsAreToldByTheirFields(t *testing.T) {
 	}
 }
 
+func TestAnEnginesRefusalsOfInlineProgramsAreToldByTheirFields(t *testing.T) {
+	resolved := mustResolve(t, Input{Profile: profile(describing("web", templateOf(t, webTemplate))), Generator: generator()})
+	told := OriginOf(resolved.Plan(Identity{}), resolved.Entries).Refused("stateful.templates[0].server.instructions[2]", "x").Error()
+	if want := "entry web: application.inline.source.programs.server[2]: x"; told != want {
+		t.Errorf("got %s, want %s", told, want)
+	}
+}
+
 func TestProgramsSwitchToAnInlineTemplateByItsEntry(t *testing.T) {
 	switching := templateOf(t, webTemplate, "- add: {variable: left, value: -1}\n    - jump: {to: again, variable: left, comparison: Greater}\n", "- switchTemplate: {template: answers}\n")
 	for name, c := range map[string]struct {

@@ -139,6 +139,14 @@ spec:
   - {name: b, transmitPort: a, stream: {inline: {transmit: {continuous: {rate: 1pps}}, packet: {headers: [{ethernet: {}}]}, fields: [{name: f, range: {start: 1, count: 2}}]}}}
   - {name: c, transmitPort: a, application: {inline: {source: {http: {}}, connectionRate: 1cps, pools: {servers: [{name: s, start: 48.0.0.1, count: 1}]}}}}
   - {name: d, transmitPort: a, application: {inline: {source: {dns: {}}, connectionRate: 1cps, pools: {servers: [{name: s, start: 48.0.0.1, count: 1}]}}}}
+  - name: e
+    transmitPort: a
+    application:
+      inline:
+        source: {programs: {transport: TCP, client: [{label: l, send: {content: {text: x}}}, {jump: {to: l, variable: v}}]}}
+        destinationPort: 80
+        connectionRate: 1cps
+        pools: {servers: [{name: s, start: 48.0.0.1, count: 1}]}
 `)
 	if err := c.Create(ctx, profile, client.DryRunAll); err != nil {
 		t.Fatal(err)
@@ -167,6 +175,9 @@ spec:
 	}
 	if d := spec.Traffic[3].Application.Inline.Source.DNS; d.Name != "www.spate.test" || *d.Answers != 1 || *d.QueriesPerFlow != 1 {
 		t.Errorf("dns: %+v", d)
+	}
+	if p := spec.Traffic[4].Application.Inline.Source.Programs.Client; !*p[0].Send.WaitForAck || p[1].Jump.Comparison != spatev1.ComparisonNotEqual {
+		t.Errorf("programs: %+v", p)
 	}
 	run := parse(t, refused.Describing)
 	if err := c.Create(ctx, run, client.DryRunAll); err != nil {
