@@ -124,10 +124,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ICMPv4HeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ICMPv6Header"):
 		return &apiv1alpha1.ICMPv6HeaderApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("InlineSource"):
-		return &apiv1alpha1.InlineSourceApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("InlineTemplate"):
-		return &apiv1alpha1.InlineTemplateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("IPv4Header"):
 		return &apiv1alpha1.IPv4HeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("IPv4Option"):
@@ -214,8 +210,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PPPHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PPPoEHeader"):
 		return &apiv1alpha1.PPPoEHeaderApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("PresetSource"):
-		return &apiv1alpha1.PresetSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ProfileSnapshot"):
 		return &apiv1alpha1.ProfileSnapshotApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Programs"):
@@ -318,8 +312,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.TCPTunablesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TemplateResult"):
 		return &apiv1alpha1.TemplateResultApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("TemplateSettings"):
-		return &apiv1alpha1.TemplateSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TemplateSide"):
 		return &apiv1alpha1.TemplateSideApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TemplateSource"):

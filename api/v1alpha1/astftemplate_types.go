@@ -36,29 +36,6 @@ type ASTFTemplateSpec struct {
 	// +required
 	Source TemplateSource `json:"source"`
 
-	TemplateSettings `json:",inline"`
-}
-
-// InlineTemplate is an application within a profile. Programs written by hand take an ASTFTemplate of their own: the API server bounds the
-// number of rules that it checks in one object.
-//
-// +kubebuilder:validation:XValidation:rule="has(self.destinationPort) || !has(self.source.payload)",fieldPath=".destinationPort",message="is required: the port that the servers listen on"
-// +kubebuilder:validation:XValidation:rule="!has(self.latency) || !self.latency || has(self.source.pcap) || has(self.source.dns) || (has(self.source.payload) && self.source.payload.transport == 'UDP')",fieldPath=".latency",message="round trips are measured of UDP messages"
-type InlineTemplate struct {
-	// source of the conversation.
-	// +required
-	Source InlineSource `json:"source"`
-
-	TemplateSettings `json:",inline"`
-}
-
-// Template returns the spec of an ASTFTemplate with the same content.
-func (t *InlineTemplate) Template() *ASTFTemplateSpec {
-	return &ASTFTemplateSpec{Source: TemplateSource{PresetSource: t.Source.PresetSource}, TemplateSettings: t.TemplateSettings}
-}
-
-// TemplateSettings are what templates have beside their source.
-type TemplateSettings struct {
 	// destinationPort that the servers listen on. When absent it is that of a pcap, 80 for http, 53 for dns.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -122,18 +99,6 @@ type TemplateSource struct {
 	// +optional
 	Programs *Programs `json:"programs,omitempty"`
 
-	PresetSource `json:",inline"`
-}
-
-// InlineSource is exactly one of its fields.
-//
-// +kubebuilder:validation:ExactlyOneOf=pcap;http;dns;payload
-type InlineSource struct {
-	PresetSource `json:",inline"`
-}
-
-// PresetSource are the sources from which programs are derived.
-type PresetSource struct {
 	// pcap with one session, from which the programs are derived.
 	// +optional
 	Pcap *PcapSource `json:"pcap,omitempty"`
@@ -648,7 +613,8 @@ type ReceiveUntilCommand struct {
 
 // SwitchTemplateCommand goes on with another program.
 type SwitchTemplateCommand struct {
-	// template is the name of an ASTFTemplate that the same profile runs on the same ports, over the same transport.
+	// template is the name of an ASTFTemplate that the same profile runs on the same ports, over the same transport; for a template that is
+	// described inline, the name of its entry.
 	// +required
 	Template ObjectName `json:"template"`
 }

@@ -386,9 +386,11 @@ type ApplicationEntry struct {
 	// +optional
 	TemplateRef *LocalReference `json:"templateRef,omitempty"`
 
-	// inline describes the template here: by a preset or a capture.
+	// inline describes the template here. Of its `source.programs` the API server checks types, enums, lengths and ranges. The rest of their
+	// rules would exceed its budget for the rules of a kind: `kubectl spate validate` and the operator check them. Where one is broken, the
+	// profile is Stalled and a run is not Valid, with reason InvalidSpec.
 	// +optional
-	Inline *InlineTemplate `json:"inline,omitempty"`
+	Inline *ASTFTemplateSpec `json:"inline,omitempty"`
 
 	// connectionRate overrides the template's own. A change applies to the run under way.
 	// +optional

@@ -157,6 +157,12 @@ var applications = []struct {
 			t.Errorf("queries and responses: %+v", c.FlowCounters)
 		}
 	}},
+	{"astf-smtp.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
+		settledAll(t, run, "mail", 600)
+		if c := templateOf(t, run, "mail").Client; c.BytesSent != 6*c.Attempted || c.BytesReceived != 31*c.Attempted {
+			t.Errorf("greetings and goodbyes: %+v", c.FlowCounters)
+		}
+	}},
 	{"astf-gtpu.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
 		settledAll(t, run, "pages", 600)
 	}},

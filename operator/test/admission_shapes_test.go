@@ -103,9 +103,6 @@ func manifestsWithSecrets() map[string]string {
 	}
 	for path, spec := range templatesWithSecrets() {
 		all["ASTFTemplate.spec"+path] = object("ASTFTemplate", spec)
-		if strings.HasPrefix(path, ".source.programs.") {
-			continue // which are templates' only
-		}
 		all["TrafficProfile.spec.traffic[].application.inline"+path] = object("TrafficProfile", "{"+entry("application: {inline: "+spec+"}")+"}")
 		all["TrafficRun.spec.profile.traffic[].application.inline"+path] = object("TrafficRun", "{profile: {"+entry("application: {inline: "+spec+"}")+"}}")
 	}

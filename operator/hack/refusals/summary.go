@@ -62,6 +62,7 @@ var summary = []unsupported{
 	{"Replays from a volume, and templates of real clients, under `allowedDestinations`", "where they go is not known", "where the packets of a capture on a volume go cannot be determined"},
 	{"Cut, incomplete or several sessions in a capture that becomes a template", "the bytes of both sides must all be there", "a capture must have one session only"},
 	{"IP fragments in such a capture", "they are not put together", "it is a fragment of a packet that is not known"},
+	{"More than 32,768 commands in the inline templates of a profile", "the operator checks each by the rules of ASTFTemplates: write some of these, which the API server checks", "inline templates have … commands, and a profile may have …"},
 	{"Steps of a program that nothing leads to", "what is never executed is a mistake", "nothing leads to it; leave it out, or jump to it"},
 	{"Loops of a program that take no time", "a worker would never leave them: put a delay or a counter there", "nothing on the way takes time or is certain to end"},
 	{"Waiting for bytes that the other side does not send", "the program would wait for ever", "of which the … sends … before it ends or waits itself"},

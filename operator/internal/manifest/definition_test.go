@@ -3,44 +3,11 @@
 package manifest
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/yaml"
-
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/crds"
 )
-
-func TestEveryKindHasADefinitionThatCompiles(t *testing.T) {
-	files, err := crds.Files.ReadDir(".")
-	if err != nil || len(files) < 5 {
-		t.Fatal(files, err)
-	}
-	for _, file := range files {
-		text, err := crds.Files.ReadFile(file.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		var crd apiextensionsv1.CustomResourceDefinition
-		if err := yaml.UnmarshalStrict(text, &crd); err != nil {
-			t.Fatal(err)
-		}
-		for _, version := range crd.Spec.Versions {
-			kind := schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.Kind}
-			if d, err := definitionOf(kind); d == nil || err != nil {
-				t.Errorf("%s: %v", kind, err)
-			}
-			// What validate leaves out, as no object of Spate has objects of other kinds in it.
-			if text, err := json.Marshal(version.Schema); err != nil || strings.Contains(string(text), `"x-kubernetes-embedded-resource":true`) {
-				t.Errorf("%s has embedded objects, whose metadata nothing judges", kind)
-			}
-		}
-	}
-}
 
 func TestObjectsOfKindsThatNoPlanIsMadeOfAreJudged(t *testing.T) {
 	key := strings.Repeat("a5", 32)

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/definition"
 )
 
 // Reader reads files into one set.
@@ -165,7 +166,7 @@ func (r *Reader) object(at Origin, value []byte) {
 		r.set.Judged = append(r.set.Judged, Object[string]{at, name})
 	}
 	for _, f := range faults {
-		r.add(at, name, f.field, "%s", f.message)
+		r.add(at, name, f.Field, "%s", f.Message)
 	}
 	if len(faults) > 0 {
 		r.set.unread = append(r.set.unread, unread{kind.Kind, object.GetNamespace(), object.GetName()})
@@ -173,7 +174,7 @@ func (r *Reader) object(at Origin, value []byte) {
 }
 
 // fieldsOf decodes an object without regard to its kind, and tells which fields it has twice.
-func fieldsOf(value []byte) (object *unstructured.Unstructured, twice []fault, err error) {
+func fieldsOf(value []byte) (object *unstructured.Unstructured, twice []definition.Fault, err error) {
 	object = &unstructured.Unstructured{}
 	found, err := kjson.UnmarshalStrict(value, &object.Object)
 	var other any
@@ -187,18 +188,18 @@ func fieldsOf(value []byte) (object *unstructured.Unstructured, twice []fault, e
 }
 
 // judge gives the faults of an object, and fills in the defaults of one of Spate.
-func judge(kind schema.GroupVersionKind, object *unstructured.Unstructured, twice []fault) []fault {
+func judge(kind schema.GroupVersionKind, object *unstructured.Unstructured, twice []definition.Fault) []definition.Fault {
 	if kind.Group != spatev1.GroupVersion.Group {
 		return twice
 	}
-	definition, err := definitionOf(kind)
+	judge, err := definition.Of(kind)
 	switch {
 	case err != nil:
-		return []fault{{"", err.Error()}}
-	case definition == nil:
-		return []fault{{"", (&meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}).Error()}}
+		return []definition.Fault{{Message: err.Error()}}
+	case judge == nil:
+		return []definition.Fault{{Message: (&meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}).Error()}}
 	}
-	return definition.create(object.Object, twice)
+	return judge.Create(object.Object, twice)
 }
 
 // kindOf says what a value is that is no object.
@@ -217,16 +218,16 @@ func kindOf(value any) string {
 }
 
 // ofStrict takes apart what a strict decoder says, such as `unknown field "spec.foo"`.
-func ofStrict(errs []error) []fault {
-	var faults []fault
+func ofStrict(errs []error) []definition.Fault {
+	var faults []definition.Fault
 	for _, err := range errs {
 		var located kjson.FieldError
 		if !errors.As(err, &located) {
-			faults = append(faults, fault{"", plain(err)})
+			faults = append(faults, definition.Fault{Message: plain(err)})
 			continue
 		}
 		path := located.FieldPath()
-		faults = append(faults, fault{path, strings.TrimSuffix(err.Error(), fmt.Sprintf(" %q", path))})
+		faults = append(faults, definition.Fault{Field: path, Message: strings.TrimSuffix(err.Error(), fmt.Sprintf(" %q", path))})
 	}
 	return faults
 }
@@ -247,7 +248,7 @@ func (r *Reader) again(at Origin, name string, object *unstructured.Unstructured
 }
 
 // kinds are those that plans are made of, with the lists that they are kept in.
-var kinds = map[schema.GroupVersionKind]func(*Set, Origin, *unstructured.Unstructured) []fault{
+var kinds = map[schema.GroupVersionKind]func(*Set, Origin, *unstructured.Unstructured) []definition.Fault{
 	spatev1.GroupVersion.WithKind("TrafficProfile"):   into(func(s *Set) *[]Object[*spatev1.TrafficProfile] { return &s.Profiles }),
 	spatev1.GroupVersion.WithKind("TrafficRun"):       into(func(s *Set) *[]Object[*spatev1.TrafficRun] { return &s.Runs }),
 	spatev1.GroupVersion.WithKind("TrafficGenerator"): into(func(s *Set) *[]Object[*spatev1.TrafficGenerator] { return &s.Generators }),
@@ -258,16 +259,16 @@ var kinds = map[schema.GroupVersionKind]func(*Set, Origin, *unstructured.Unstruc
 }
 
 // into keeps an object in a list if every field is known and of its type.
-func into[T any](list func(*Set) *[]Object[*T]) func(*Set, Origin, *unstructured.Unstructured) []fault {
-	return func(s *Set, at Origin, object *unstructured.Unstructured) []fault {
+func into[T any](list func(*Set) *[]Object[*T]) func(*Set, Origin, *unstructured.Unstructured) []definition.Fault {
+	return func(s *Set, at Origin, object *unstructured.Unstructured) []definition.Fault {
 		value := new(T)
 		text, err := json.Marshal(object.Object)
 		if err != nil {
-			return []fault{{"", err.Error()}}
+			return []definition.Fault{{Message: err.Error()}}
 		}
 		unknown, err := kjson.UnmarshalStrict(text, value)
 		if err != nil {
-			return []fault{{"", plain(err)}}
+			return []definition.Fault{{Message: plain(err)}}
 		}
 		if len(unknown) == 0 {
 			*list(s) = append(*list(s), Object[*T]{at, value})

@@ -72,7 +72,7 @@ func (f Files) Programs(d Definition) []*spatev1.ASTFTemplate {
 				}
 			}
 		} else if e.Application != nil && e.Application.Inline != nil {
-			add(d.Profile.Name+"-"+string(e.Name), e.Application.Inline.Template())
+			add(d.Profile.Name+"-"+string(e.Name), e.Application.Inline)
 		}
 	}
 	return all

@@ -66,6 +66,9 @@ func TestDamagedObjectsArePlannedOrRefused(t *testing.T) {
 			with.Templates["http"] = template
 			return planned(t, with)
 		})
+		damage(t, refused.Template, func(template *spatev1.ASTFTemplate) bool {
+			return planned(t, in(profile(describing("b", template))))
+		})
 	})
 }
 

@@ -91,7 +91,7 @@ func templateSource(e *spatev1.TrafficEntry, templates map[string]*spatev1.ASTFT
 		return nil, string(ref.Name)
 	}
 	if inline := e.Application.Inline; inline != nil {
-		return Expand(inline.Template()), ""
+		return Expand(inline), ""
 	}
 	return nil, ""
 }

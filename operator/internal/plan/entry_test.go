@@ -92,7 +92,7 @@ func inline(t *testing.T, name, source string) spatev1.TrafficEntry {
 	t.Helper()
 	template := ofSource(t, source)
 	return spatev1.TrafficEntry{Name: spatev1.EntryName(name), TransmitPort: "east", ReceivePort: "west", Application: &spatev1.ApplicationEntry{
-		Inline: &spatev1.InlineTemplate{Source: spatev1.InlineSource{PresetSource: template.Spec.Source.PresetSource}, TemplateSettings: template.Spec.TemplateSettings},
+		Inline: &template.Spec,
 	}}
 }
 

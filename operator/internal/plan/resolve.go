@@ -657,7 +657,8 @@ func DataReferences(profile *spatev1.TrafficProfile, streams map[string]*spatev1
 	var all []spatev1.DataReference
 	known := map[spatev1.DataReference]bool{}
 	add := func(from *spatev1.DataSource) {
-		if ref := from.Reference(); from != nil && !known[ref] {
+		// One without a name selects none, and is reported when it is resolved.
+		if ref := from.Reference(); ref.Name != "" && !known[ref] {
 			known[ref], all = true, append(all, ref)
 		}
 	}

@@ -78,6 +78,7 @@ type templateSet struct {
 	in      Input
 	around  surroundings
 	checked map[string]checkedTemplate
+	inline  inlineRules
 }
 
 type checkedTemplate struct {
@@ -103,6 +104,9 @@ func (e *templateEntry) resolve(known *templateSet) Problems {
 	application := e.spec.Application
 	if !problems.exactlyOne(e.at.Child("application"), "templateRef and inline", application.TemplateRef != nil, application.Inline != nil) {
 		return problems
+	}
+	if broken := known.inline.broken(application.Inline, e.sourceAt); len(broken) > 0 {
+		return append(problems, broken...)
 	}
 	source, name := templateSource(e.spec, in.Templates)
 	at, within := e.sourceAt, func(found Problems) Problems { return found }
@@ -447,9 +451,12 @@ func (s *sharing) program(e *templateEntry, own *program, entries []templateEntr
 		case *enginev1.Instruction_SendMessage:
 			kind.SendMessage.Payload = payload(kind.SendMessage.Payload)
 		case *enginev1.Instruction_SwitchTemplate:
-			to, err := switchTo(e, own.switches[kind.SwitchTemplate].name, entries)
-			if err != nil {
-				problems.add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s: %v", e.says(own.switches[kind.SwitchTemplate].at), err)
+			from := own.switches[kind.SwitchTemplate]
+			to, err := switchTo(e, from.name, entries)
+			if err != nil && e.spec.Application.Inline != nil {
+				problems.add(spatev1.ReasonInvalidSpec, from.at, "%v", err)
+			} else if err != nil {
+				problems.add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s: %v", e.says(from.at), err)
 			}
 			kind.SwitchTemplate = to
 		}

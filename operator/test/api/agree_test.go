@@ -44,12 +44,8 @@ type judges struct {
 	types *runtime.Scheme
 }
 
-// filesAreJudgedTheSame compares both for samples, for what is refused, and for objects with anything wrong at any place. Not compared:
-//   - what only a cluster knows: admission policies, quotas, whether a namespace exists;
-//   - objects of other APIs, which the plugin does not judge;
-//   - objects of other kinds than TrafficRun with a generated name, which the plugin refuses: in files they are referred to by their names;
-//   - keys that are in a mapping of YAML twice, which no server gets to see. Those of JSON are compared.
-func filesAreJudgedTheSame(t *testing.T, config *rest.Config) {
+func judgesOf(t *testing.T, config *rest.Config) judges {
+	t.Helper()
 	j := judges{host: strings.TrimSuffix(config.Host, "/"), types: runtime.NewScheme()}
 	var err error
 	if j.api, err = rest.HTTPClientFor(config); err != nil {
@@ -58,6 +54,17 @@ func filesAreJudgedTheSame(t *testing.T, config *rest.Config) {
 	if err := spatev1.AddToScheme(j.types); err != nil {
 		t.Fatal(err)
 	}
+	return j
+}
+
+// filesAreJudgedTheSame compares both for samples, for what is refused, and for objects with anything wrong at any place. Not compared:
+//   - what only a cluster knows: admission policies, quotas, whether a namespace exists;
+//   - objects of other APIs, which the plugin does not judge;
+//   - objects of other kinds than TrafficRun with a generated name, which the plugin refuses: in files they are referred to by their names;
+//   - keys that are in a mapping of YAML twice, which no server gets to see. Those of JSON are compared.
+//
+// What breaks a rule of programs that are described inline both admit: see inlineTemplatesAreJudgedAsTemplates.
+func filesAreJudgedTheSame(t *testing.T, j judges) {
 	t.Run("samples", func(t *testing.T) {
 		for _, object := range sampled(t) {
 			if object.GroupVersionKind().Group == spatev1.GroupVersion.Group {

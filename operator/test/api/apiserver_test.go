@@ -99,7 +99,8 @@ func TestAPIServer(t *testing.T) {
 			}
 		})
 	}
-	t.Run("files are judged the same", func(t *testing.T) { filesAreJudgedTheSame(t, config) })
+	t.Run("files are judged the same", func(t *testing.T) { filesAreJudgedTheSame(t, judgesOf(t, config)) })
+	t.Run("inline templates are judged as templates", func(t *testing.T) { inlineTemplatesAreJudgedAsTemplates(t, judgesOf(t, config)) })
 	t.Run("samples are taken", func(t *testing.T) { samplesAreTaken(ctx, t, c) })
 	t.Run("defaults are as stated", func(t *testing.T) { defaultsAreAsStated(ctx, t, c) })
 	t.Run("of a run only rate and pause can be changed", func(t *testing.T) { runsCannotBeChanged(ctx, t, c) })
@@ -138,6 +139,14 @@ spec:
   - {name: b, transmitPort: a, stream: {inline: {transmit: {continuous: {rate: 1pps}}, packet: {headers: [{ethernet: {}}]}, fields: [{name: f, range: {start: 1, count: 2}}]}}}
   - {name: c, transmitPort: a, application: {inline: {source: {http: {}}, connectionRate: 1cps, pools: {servers: [{name: s, start: 48.0.0.1, count: 1}]}}}}
   - {name: d, transmitPort: a, application: {inline: {source: {dns: {}}, connectionRate: 1cps, pools: {servers: [{name: s, start: 48.0.0.1, count: 1}]}}}}
+  - name: e
+    transmitPort: a
+    application:
+      inline:
+        source: {programs: {transport: TCP, client: [{label: l, send: {content: {text: x}}}, {jump: {to: l, variable: v}}]}}
+        destinationPort: 80
+        connectionRate: 1cps
+        pools: {servers: [{name: s, start: 48.0.0.1, count: 1}]}
 `)
 	if err := c.Create(ctx, profile, client.DryRunAll); err != nil {
 		t.Fatal(err)
@@ -166,6 +175,9 @@ spec:
 	}
 	if d := spec.Traffic[3].Application.Inline.Source.DNS; d.Name != "www.spate.test" || *d.Answers != 1 || *d.QueriesPerFlow != 1 {
 		t.Errorf("dns: %+v", d)
+	}
+	if p := spec.Traffic[4].Application.Inline.Source.Programs.Client; !*p[0].Send.WaitForAck || p[1].Jump.Comparison != spatev1.ComparisonNotEqual {
+		t.Errorf("programs: %+v", p)
 	}
 	run := parse(t, refused.Describing)
 	if err := c.Create(ctx, run, client.DryRunAll); err != nil {

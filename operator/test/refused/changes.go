@@ -34,6 +34,11 @@ const application = "stream:\n      ref: {name: other}\n      rate: 10kpps\n"
 // inlined is an application that is described inline.
 const inlined = "application: {inline: {source: {http: {}}, connectionRate: 1cps, pools: {clients: [{name: c, start: 16.0.0.1, count: 9}], servers: [{name: s, start: 48.0.0.1, count: 9}]}}}\n"
 
+// programmed is an application that is described inline with a program of its clients.
+func programmed(commands string) string {
+	return strings.Replace(inlined, "source: {http: {}}", "destinationPort: 80, source: {programs: {transport: TCP, client: ["+commands+"]}}", 1)
+}
+
 // waiting is a command with rules of its own, times and the order of them.
 const waiting = "      - delay: {min: 10ms, max: 20ms}\n"
 
@@ -68,7 +73,12 @@ var Changes = map[string]map[string]Change{
 		"no stream in one":            {"      ref: {name: other}\n", "", []string{"spec.traffic[1].stream", "exactly one of the fields in [ref inline]"}},
 		"an inline application":       {application, inlined, nil},
 		"an application of two":       {application, "application: {templateRef: {name: other}, " + strings.TrimPrefix(inlined, "application: {"), []string{"spec.traffic[1].application", "exactly one of the fields in [templateRef inline]"}},
-		"inline programs":             {application, strings.Replace(inlined, "{http: {}}", "{programs: {transport: TCP}}", 1), []string{`unknown field "spec.traffic[1].application.inline.source.programs"`}},
+		"inline programs":             {application, programmed("{close: {}}"), nil},
+		"an inline program of none":   {application, strings.Replace(programmed(""), ", client: []", "", 1), nil}, // a rule, which the operator checks
+		"a rule of inline programs":   {application, programmed("{delay: {min: 2ms, max: 1ms}}"), nil},            // the same
+		"a range of inline programs":  {application, programmed("{receive: {bytes: 0}}"), []string{"spec.traffic[1].application.inline.source.programs.client[0].receive.bytes", "greater than or equal to 1"}},
+		"inline programs and more":    {application, strings.Replace(programmed("{close: {}}"), "{programs", "{http: {}, programs", 1), []string{"spec.traffic[1].application.inline.source", "exactly one of the fields in [programs pcap http dns payload]"}},
+		"inline programs' port":       {application, strings.Replace(programmed("{close: {}}"), "destinationPort: 80, ", "", 1), []string{"spec.traffic[1].application.inline.destinationPort", "is required: the port that the servers listen on"}},
 		"an inline port missing":      {application, strings.Replace(inlined, "{http: {}}", "{payload: {transport: TCP, requestBytes: 1}}", 1), []string{"spec.traffic[1].application.inline.destinationPort", "is required"}},
 		"no source":                   {application + "  ", "paused: false\n  ", []string{"spec.traffic[1]", "exactly one of the fields in [stream application]"}},
 		"too little memory for all":   {"  generator:\n", "  generator:\n    memory: 287Mi\n", []string{"spec.generator.memory", "must be at least 256Mi and 32Mi for each worker"}},
@@ -270,9 +280,11 @@ var Changes = map[string]map[string]Change{
 		"a time before now":  {"ttlSecondsAfterFinished: 3600", "ttlSecondsAfterFinished: -1", []string{"spec.ttlSecondsAfterFinished"}},
 	},
 	Describing: {
-		"nothing to do":      {"    traffic:\n    - name: small\n      stream: {ref: {name: small}}\n", "", []string{"spec.profile", "there is nothing to do"}},
-		"a generator inline": {"generatorRef: {name: lab}", "generator: {ports: []}", []string{`unknown field "spec.profile.generator"`}},
-		"a policy":           {"    duration: 10s", "    runPolicy: Manual", []string{`unknown field "spec.profile.runPolicy"`}},
-		"an entry of none":   {"      stream: {ref: {name: small}}\n", "", []string{"spec.profile.traffic[0]", "exactly one of"}},
+		"nothing to do":              {"    traffic:\n    - name: small\n      stream: {ref: {name: small}}\n", "", []string{"spec.profile", "there is nothing to do"}},
+		"a generator inline":         {"generatorRef: {name: lab}", "generator: {ports: []}", []string{`unknown field "spec.profile.generator"`}},
+		"a range of inline programs": {"stream: {ref: {name: small}}\n", programmed("{receive: {bytes: 0}}"), []string{"spec.profile.traffic[0].application.inline.source.programs.client[0].receive.bytes", "greater than or equal to 1"}},
+		"inline programs":            {"stream: {ref: {name: small}}\n", programmed("{close: {}}"), nil},
+		"a policy":                   {"    duration: 10s", "    runPolicy: Manual", []string{`unknown field "spec.profile.runPolicy"`}},
+		"an entry of none":           {"      stream: {ref: {name: small}}\n", "", []string{"spec.profile.traffic[0]", "exactly one of"}},
 	},
 }

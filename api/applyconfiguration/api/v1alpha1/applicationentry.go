@@ -15,8 +15,10 @@ import (
 type ApplicationEntryApplyConfiguration struct {
 	// templateRef names an ASTFTemplate in the profile's namespace.
 	TemplateRef *LocalReferenceApplyConfiguration `json:"templateRef,omitempty"`
-	// inline describes the template here: by a preset or a capture.
-	Inline *InlineTemplateApplyConfiguration `json:"inline,omitempty"`
+	// inline describes the template here. Of its `source.programs` the API server checks types, enums, lengths and ranges. The rest of their
+	// rules would exceed its budget for the rules of a kind: `kubectl spate validate` and the operator check them. Where one is broken, the
+	// profile is Stalled and a run is not Valid, with reason InvalidSpec.
+	Inline *ASTFTemplateSpecApplyConfiguration `json:"inline,omitempty"`
 	// connectionRate overrides the template's own. A change applies to the run under way.
 	ConnectionRate *apiv1alpha1.ConnectionRate `json:"connectionRate,omitempty"`
 	// share of the profile's mix that the clients have instead of a rate of their own: this number divided by the sum of all shares.
@@ -40,7 +42,7 @@ func (b *ApplicationEntryApplyConfiguration) WithTemplateRef(value *LocalReferen
 // WithInline sets the Inline field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Inline field is set to the value of the last call.
-func (b *ApplicationEntryApplyConfiguration) WithInline(value *InlineTemplateApplyConfiguration) *ApplicationEntryApplyConfiguration {
+func (b *ApplicationEntryApplyConfiguration) WithInline(value *ASTFTemplateSpecApplyConfiguration) *ApplicationEntryApplyConfiguration {
 	b.Inline = value
 	return b
 }

@@ -14,8 +14,31 @@ import (
 // ASTFTemplateSpec describes emulated applications: what clients and servers say to each other.
 type ASTFTemplateSpecApplyConfiguration struct {
 	// source of the conversation.
-	Source                             *TemplateSourceApplyConfiguration `json:"source,omitempty"`
-	TemplateSettingsApplyConfiguration `json:",inline"`
+	Source *TemplateSourceApplyConfiguration `json:"source,omitempty"`
+	// destinationPort that the servers listen on. When absent it is that of a pcap, 80 for http, 53 for dns.
+	DestinationPort *int32 `json:"destinationPort,omitempty"`
+	// connectionRate is the rate of new flows: TCP connections or UDP conversations.
+	ConnectionRate *apiv1alpha1.ConnectionRate `json:"connectionRate,omitempty"`
+	// maxFlows is the number of flows after which the template starts no new ones; unlimited when absent.
+	MaxFlows *int64 `json:"maxFlows,omitempty"`
+	// maxConcurrentFlows is the number of flows that may be open at a time, at least one for each worker of all pods. Flows that are due
+	// beyond it are throttled: they start when others have ended. Unlimited when absent.
+	MaxConcurrentFlows *int64 `json:"maxConcurrentFlows,omitempty"`
+	// pools are the addresses of clients and servers.
+	Pools *AddressPoolsApplyConfiguration `json:"pools,omitempty"`
+	// match are bytes that must all be in the first segment with data, or in the datagram, that a client sends for the servers to
+	// serve it. Templates with it come before those without where several listen on one port; any client when absent. What no
+	// template knows is refused and counted as unmatched.
+	Match []PayloadMatchApplyConfiguration `json:"match,omitempty"`
+	// seed of random delays; 0 when absent.
+	Seed *int64 `json:"seed,omitempty"`
+	// latency measures the round trip of each message and its reply (UDP).
+	Latency *bool `json:"latency,omitempty"`
+	// tunables of the transport on each side. What is absent is as in the profile's.
+	Tunables *TunablesApplyConfiguration `json:"tunables,omitempty"`
+	// statisticsGroup counts templates of the same group together, beside each by itself: in `result.groups` of runs, and as the label
+	// `group` of metrics, which is the entry's name when absent.
+	StatisticsGroup *apiv1alpha1.EntryName `json:"statisticsGroup,omitempty"`
 }
 
 // ASTFTemplateSpecApplyConfiguration constructs a declarative configuration of the ASTFTemplateSpec type for use with
@@ -36,7 +59,7 @@ func (b *ASTFTemplateSpecApplyConfiguration) WithSource(value *TemplateSourceApp
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the DestinationPort field is set to the value of the last call.
 func (b *ASTFTemplateSpecApplyConfiguration) WithDestinationPort(value int32) *ASTFTemplateSpecApplyConfiguration {
-	b.TemplateSettingsApplyConfiguration.DestinationPort = &value
+	b.DestinationPort = &value
 	return b
 }
 
@@ -44,7 +67,7 @@ func (b *ASTFTemplateSpecApplyConfiguration) WithDestinationPort(value int32) *A
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ConnectionRate field is set to the value of the last call.
 func (b *ASTFTemplateSpecApplyConfiguration) WithConnectionRate(value apiv1alpha1.ConnectionRate) *ASTFTemplateSpecApplyConfiguration {
-	b.TemplateSettingsApplyConfiguration.ConnectionRate = &value
+	b.ConnectionRate = &value
 	return b
 }
 
@@ -52,7 +75,7 @@ func (b *ASTFTemplateSpecApplyConfiguration) WithConnectionRate(value apiv1alpha
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the MaxFlows field is set to the value of the last call.
 func (b *ASTFTemplateSpecApplyConfiguration) WithMaxFlows(value int64) *ASTFTemplateSpecApplyConfiguration {
-	b.TemplateSettingsApplyConfiguration.MaxFlows = &value
+	b.MaxFlows = &value
 	return b
 }
 
@@ -60,7 +83,7 @@ func (b *ASTFTemplateSpecApplyConfiguration) WithMaxFlows(value int64) *ASTFTemp
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the MaxConcurrentFlows field is set to the value of the last call.
 func (b *ASTFTemplateSpecApplyConfiguration) WithMaxConcurrentFlows(value int64) *ASTFTemplateSpecApplyConfiguration {
-	b.TemplateSettingsApplyConfiguration.MaxConcurrentFlows = &value
+	b.MaxConcurrentFlows = &value
 	return b
 }
 
@@ -68,7 +91,7 @@ func (b *ASTFTemplateSpecApplyConfiguration) WithMaxConcurrentFlows(value int64)
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Pools field is set to the value of the last call.
 func (b *ASTFTemplateSpecApplyConfiguration) WithPools(value *AddressPoolsApplyConfiguration) *ASTFTemplateSpecApplyConfiguration {
-	b.TemplateSettingsApplyConfiguration.Pools = value
+	b.Pools = value
 	return b
 }
 
@@ -80,7 +103,7 @@ func (b *ASTFTemplateSpecApplyConfiguration) WithMatch(values ...*PayloadMatchAp
 		if values[i] == nil {
 			panic("nil value passed to WithMatch")
 		}
-		b.TemplateSettingsApplyConfiguration.Match = append(b.TemplateSettingsApplyConfiguration.Match, *values[i])
+		b.Match = append(b.Match, *values[i])
 	}
 	return b
 }
@@ -89,7 +112,7 @@ func (b *ASTFTemplateSpecApplyConfiguration) WithMatch(values ...*PayloadMatchAp
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Seed field is set to the value of the last call.
 func (b *ASTFTemplateSpecApplyConfiguration) WithSeed(value int64) *ASTFTemplateSpecApplyConfiguration {
-	b.TemplateSettingsApplyConfiguration.Seed = &value
+	b.Seed = &value
 	return b
 }
 
@@ -97,7 +120,7 @@ func (b *ASTFTemplateSpecApplyConfiguration) WithSeed(value int64) *ASTFTemplate
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Latency field is set to the value of the last call.
 func (b *ASTFTemplateSpecApplyConfiguration) WithLatency(value bool) *ASTFTemplateSpecApplyConfiguration {
-	b.TemplateSettingsApplyConfiguration.Latency = &value
+	b.Latency = &value
 	return b
 }
 
@@ -105,7 +128,7 @@ func (b *ASTFTemplateSpecApplyConfiguration) WithLatency(value bool) *ASTFTempla
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Tunables field is set to the value of the last call.
 func (b *ASTFTemplateSpecApplyConfiguration) WithTunables(value *TunablesApplyConfiguration) *ASTFTemplateSpecApplyConfiguration {
-	b.TemplateSettingsApplyConfiguration.Tunables = value
+	b.Tunables = value
 	return b
 }
 
@@ -113,6 +136,6 @@ func (b *ASTFTemplateSpecApplyConfiguration) WithTunables(value *TunablesApplyCo
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the StatisticsGroup field is set to the value of the last call.
 func (b *ASTFTemplateSpecApplyConfiguration) WithStatisticsGroup(value apiv1alpha1.EntryName) *ASTFTemplateSpecApplyConfiguration {
-	b.TemplateSettingsApplyConfiguration.StatisticsGroup = &value
+	b.StatisticsGroup = &value
 	return b
 }

@@ -13,7 +13,8 @@ import (
 //
 // SwitchTemplateCommand goes on with another program.
 type SwitchTemplateCommandApplyConfiguration struct {
-	// template is the name of an ASTFTemplate that the same profile runs on the same ports, over the same transport.
+	// template is the name of an ASTFTemplate that the same profile runs on the same ports, over the same transport; for a template that is
+	// described inline, the name of its entry.
 	Template *apiv1alpha1.ObjectName `json:"template,omitempty"`
 }
 

@@ -10,8 +10,15 @@ package v1alpha1
 // TemplateSource is exactly one of its fields.
 type TemplateSourceApplyConfiguration struct {
 	// programs of the two sides.
-	Programs                       *ProgramsApplyConfiguration `json:"programs,omitempty"`
-	PresetSourceApplyConfiguration `json:",inline"`
+	Programs *ProgramsApplyConfiguration `json:"programs,omitempty"`
+	// pcap with one session, from which the programs are derived.
+	Pcap *PcapSourceApplyConfiguration `json:"pcap,omitempty"`
+	// http is a preset: HTTP/1.1 requests and responses over TCP. `kubectl spate plan` shows the programs that it expands to.
+	HTTP *HTTPSourceApplyConfiguration `json:"http,omitempty"`
+	// dns is a preset: DNS queries and responses over UDP.
+	DNS *DNSSourceApplyConfiguration `json:"dns,omitempty"`
+	// payload is a preset: requests and responses of given sizes over TCP or UDP.
+	Payload *PayloadSourceApplyConfiguration `json:"payload,omitempty"`
 }
 
 // TemplateSourceApplyConfiguration constructs a declarative configuration of the TemplateSource type for use with
@@ -32,7 +39,7 @@ func (b *TemplateSourceApplyConfiguration) WithPrograms(value *ProgramsApplyConf
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Pcap field is set to the value of the last call.
 func (b *TemplateSourceApplyConfiguration) WithPcap(value *PcapSourceApplyConfiguration) *TemplateSourceApplyConfiguration {
-	b.PresetSourceApplyConfiguration.Pcap = value
+	b.Pcap = value
 	return b
 }
 
@@ -40,7 +47,7 @@ func (b *TemplateSourceApplyConfiguration) WithPcap(value *PcapSourceApplyConfig
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the HTTP field is set to the value of the last call.
 func (b *TemplateSourceApplyConfiguration) WithHTTP(value *HTTPSourceApplyConfiguration) *TemplateSourceApplyConfiguration {
-	b.PresetSourceApplyConfiguration.HTTP = value
+	b.HTTP = value
 	return b
 }
 
@@ -48,7 +55,7 @@ func (b *TemplateSourceApplyConfiguration) WithHTTP(value *HTTPSourceApplyConfig
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the DNS field is set to the value of the last call.
 func (b *TemplateSourceApplyConfiguration) WithDNS(value *DNSSourceApplyConfiguration) *TemplateSourceApplyConfiguration {
-	b.PresetSourceApplyConfiguration.DNS = value
+	b.DNS = value
 	return b
 }
 
@@ -56,6 +63,6 @@ func (b *TemplateSourceApplyConfiguration) WithDNS(value *DNSSourceApplyConfigur
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Payload field is set to the value of the last call.
 func (b *TemplateSourceApplyConfiguration) WithPayload(value *PayloadSourceApplyConfiguration) *TemplateSourceApplyConfiguration {
-	b.PresetSourceApplyConfiguration.Payload = value
+	b.Payload = value
 	return b
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
@@ -279,10 +280,23 @@ func TestARunWaitsForWhatMayComeByItself(t *testing.T) {
 	}
 }
 
+// inlineProgram makes a profile run an inline template with a command that does nothing.
+func inlineProgram(p *spatev1.TrafficProfile) {
+	e := &p.Spec.Traffic[0]
+	e.Stream, e.ReceivePort, e.Application = nil, "", &spatev1.ApplicationEntry{Inline: &spatev1.ASTFTemplateSpec{
+		Source:          spatev1.TemplateSource{Programs: &spatev1.Programs{Transport: spatev1.TransportTCP, Client: []spatev1.Command{{Label: "aim"}}}},
+		DestinationPort: ptr.To[int32](80), ConnectionRate: "1cps",
+		Pools: spatev1.AddressPools{
+			Clients: []spatev1.AddressPool{{Name: "c", Start: "198.18.0.1", Count: ptr.To[int64](1)}}, Servers: []spatev1.AddressPool{{Name: "s", Start: "198.19.0.1", Count: ptr.To[int64](1)}},
+		},
+	}}
+}
+
 func TestARunEndsThatTimeDoesNotHelp(t *testing.T) {
 	port := func(p *spatev1.TrafficProfile) { p.Spec.Traffic[0].TransmitPort = "north" }
 	noGenerator := func(p *spatev1.TrafficProfile) { p.Spec.GeneratorRef = nil }
 	definition := profileAt("x", "1kpps", port).Spec.TrafficDefinition
+	aimless := profileAt("x", "1kpps", inlineProgram).Spec.TrafficDefinition
 	for name, c := range map[string]struct {
 		profile         *spatev1.TrafficProfile
 		change          func(*spatev1.TrafficRun)
@@ -291,6 +305,14 @@ func TestARunEndsThatTimeDoesNotHelp(t *testing.T) {
 		"a port of its profile": {profileAt("p", "1kpps", port), nil, spatev1.ReasonInvalidSpec, `spec.profileRef: TrafficProfile "p": spec.traffic[0].transmitPort: `},
 		"a port of its own": {
 			profileAt("p", "1kpps"), func(r *spatev1.TrafficRun) { r.Spec.ProfileRef, r.Spec.Profile = nil, &definition }, spatev1.ReasonInvalidSpec, "spec.profile.traffic[0].transmitPort: ",
+		},
+		"a rule of its profile's programs": {
+			profileAt("p", "1kpps", inlineProgram), nil, spatev1.ReasonInvalidSpec,
+			`TrafficProfile "p": spec.traffic[0].application.inline.source.programs.client[0]: Invalid value: exactly one of the fields in [connect accept`,
+		},
+		"a rule of its own programs": {
+			profileAt("p", "1kpps"), func(r *spatev1.TrafficRun) { r.Spec.ProfileRef, r.Spec.Profile = nil, &aimless }, spatev1.ReasonInvalidSpec,
+			"spec.profile.traffic[0].application.inline.source.programs.client[0]: Invalid value: exactly one of the fields in [connect accept",
 		},
 		"a threshold of its own": {
 			profileAt("p", "1kpps"), func(r *spatev1.TrafficRun) {

@@ -68,7 +68,7 @@ func Import(ctx context.Context, compiler engine.Compiler, name string, pcap []b
 	if compiler.Binary == "" {
 		return nil, errNoProgram
 	}
-	spec := spatev1.ASTFTemplateSpec{TemplateSettings: spatev1.TemplateSettings{ConnectionRate: spatev1.ConnectionRate(or(o.Rate, DefaultRate))}}
+	spec := spatev1.ASTFTemplateSpec{ConnectionRate: spatev1.ConnectionRate(or(o.Rate, DefaultRate))}
 	var err error
 	if spec.Pools.Clients, err = pool("clients", or(o.Clients, DefaultClients)); err != nil {
 		return nil, err

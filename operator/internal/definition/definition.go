@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What does an API server say of an object of Spate, and what does it fill in? The CustomResourceDefinitions say it, and Kubernetes' own
-// code judges by them: no rule is written here.
-
-package manifest
+// Package definition answers: what does an API server say of an object of Spate, and what does it fill in? The CustomResourceDefinitions say
+// it, and Kubernetes' own code judges by them: no rule is written here.
+package definition
 
 import (
 	"cmp"
@@ -36,8 +35,8 @@ import (
 	"spate.dev/crds"
 )
 
-// definition judges objects of one kind, and fills in defaults.
-type definition struct {
+// Definition judges objects of one kind, and fills in defaults.
+type Definition struct {
 	fields *structural.Structural
 	values validation.SchemaValidator
 	rules  *cel.Validator
@@ -47,23 +46,24 @@ type definition struct {
 	status bool
 }
 
-// fault is one thing that is wrong with an object.
-type fault struct {
-	// field is its path; empty where it is the whole.
-	field   string
-	message string
+// Fault is one thing that is wrong with an object.
+type Fault struct {
+	// Field is its path; empty where it is the whole.
+	Field string
+	// Message in the words of an API server.
+	Message string
 }
 
 // definitions of the kinds that were asked for: a function each that reads and compiles one once.
 var definitions sync.Map
 
-// definitionOf gives that of a kind; nil where there is none.
-func definitionOf(kind schema.GroupVersionKind) (*definition, error) {
-	read, _ := definitions.LoadOrStore(kind, sync.OnceValues(func() (*definition, error) { return readDefinition(kind) }))
-	return read.(func() (*definition, error))()
+// Of gives that of a kind; nil where there is none.
+func Of(kind schema.GroupVersionKind) (*Definition, error) {
+	read, _ := definitions.LoadOrStore(kind, sync.OnceValues(func() (*Definition, error) { return readDefinition(kind) }))
+	return read.(func() (*Definition, error))()
 }
 
-func readDefinition(kind schema.GroupVersionKind) (*definition, error) {
+func readDefinition(kind schema.GroupVersionKind) (*Definition, error) {
 	plural, _ := meta.UnsafeGuessKindToResource(kind)
 	text, err := crds.Files.ReadFile(kind.Group + "_" + plural.Resource + ".yaml")
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
@@ -86,7 +86,7 @@ func readDefinition(kind schema.GroupVersionKind) (*definition, error) {
 }
 
 // compile prepares all that a version of a kind is judged by.
-func compile(version *apiextensionsv1.CustomResourceDefinitionVersion) (*definition, error) {
+func compile(version *apiextensionsv1.CustomResourceDefinitionVersion) (*Definition, error) {
 	var internal apiextensions.JSONSchemaProps
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(version.Schema.OpenAPIV3Schema, &internal, nil); err != nil {
 		return nil, err
@@ -102,16 +102,16 @@ func compile(version *apiextensionsv1.CustomResourceDefinitionVersion) (*definit
 	if err != nil {
 		return nil, err
 	}
-	d := &definition{fields: fields, values: values, rules: cel.NewValidator(fields, true, celconfig.PerCallLimit)}
+	d := &Definition{fields: fields, values: values, rules: cel.NewValidator(fields, true, celconfig.PerCallLimit)}
 	if sub := version.Subresources; sub != nil {
 		d.status, d.scale = sub.Status != nil, sub.Scale
 	}
 	return d, nil
 }
 
-// create does with an object what an API server does when it is created with strict validation: it gives what is wrong, in the server's
+// Create does with an object what an API server does when it is created with strict validation: it gives what is wrong, in the server's
 // words, and fills in the defaults. Fields that are in the text twice were found before.
-func (d *definition) create(object map[string]any, twice []fault) []fault {
+func (d *Definition) Create(object map[string]any, twice []Fault) []Fault {
 	if faults := slices.Concat(twice, d.decode(object)); len(faults) > 0 {
 		return faults
 	}
@@ -122,23 +122,23 @@ func (d *definition) create(object map[string]any, twice []fault) []fault {
 }
 
 // decode removes what the kind has no fields for, all of which are faults, and fills in the defaults.
-func (d *definition) decode(object map[string]any) []fault {
+func (d *Definition) decode(object map[string]any) []Fault {
 	metadata, found, unknown, err := objectmeta.GetObjectMetaWithOptions(object, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
 	if err != nil {
-		return []fault{ofMetadata(err)}
+		return []Fault{ofMetadata(err)}
 	}
 	unknown = append(unknown, pruning.PruneWithOptions(object, d.fields, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})...)
 	if len(unknown) > 0 {
-		faults := make([]fault, len(unknown))
+		faults := make([]Fault, len(unknown))
 		for i, path := range unknown {
-			faults[i] = fault{path, "unknown field"}
+			faults[i] = Fault{path, "unknown field"}
 		}
 		return faults
 	}
 	defaulting.PruneNonNullableNullsWithoutDefaults(object, d.fields)
 	if found {
 		if err := objectmeta.SetObjectMeta(object, metadata); err != nil {
-			return []fault{ofMetadata(err)}
+			return []Fault{ofMetadata(err)}
 		}
 	}
 	defaulting.Default(object, d.fields)
@@ -146,11 +146,11 @@ func (d *definition) decode(object map[string]any) []fault {
 }
 
 // ofMetadata is what a decoder says of an object's metadata.
-func ofMetadata(err error) fault { return fault{"metadata", plain(err)} }
+func ofMetadata(err error) Fault { return Fault{"metadata", strings.TrimPrefix(err.Error(), "json: ")} }
 
 // validate asks all that the strategy of custom resources asks, in its order (registry/customresource/strategy.go, which cannot be had
 // without a server's storage).
-func (d *definition) validate(object *unstructured.Unstructured) field.ErrorList {
+func (d *Definition) validate(object *unstructured.Unstructured) field.ErrorList {
 	if object.GetName() == "" && object.GetGenerateName() != "" { // judged with the name that it could have
 		generated := object.DeepCopy()
 		generated.SetName(generatedName(object.GetGenerateName()))
@@ -175,7 +175,7 @@ func hidesRules(err *field.Error) bool {
 }
 
 // validateScale asks whether replicas are a number that `kubectl scale` can set.
-func (d *definition) validateScale(object *unstructured.Unstructured) field.ErrorList {
+func (d *Definition) validateScale(object *unstructured.Unstructured) field.ErrorList {
 	if d.scale == nil {
 		return nil
 	}
@@ -197,18 +197,18 @@ func (d *definition) validateScale(object *unstructured.Unstructured) field.Erro
 func generatedName(base string) string { return base[:min(len(base), 58)] + "xxxxx" }
 
 // faultsOf gives errors in the order of their fields, those of the whole object last.
-func faultsOf(errs field.ErrorList) []fault {
+func faultsOf(errs field.ErrorList) []Fault {
 	whole := (*field.Path)(nil).String()
-	var faults, last []fault
+	var faults, last []Fault
 	for _, err := range errs {
 		if err.Field == whole {
-			last = append(last, fault{"", err.ErrorBody()})
+			last = append(last, Fault{"", err.ErrorBody()})
 			continue
 		}
-		faults = append(faults, fault{err.Field, err.ErrorBody()})
+		faults = append(faults, Fault{err.Field, err.ErrorBody()})
 	}
-	slices.SortFunc(faults, func(a, b fault) int {
-		return cmp.Or(strings.Compare(a.field, b.field), strings.Compare(a.message, b.message))
+	slices.SortFunc(faults, func(a, b Fault) int {
+		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Message, b.Message))
 	})
 	return slices.Concat(faults, last)
 }

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What would an API server say of a template that is described inline, if it were an ASTFTemplate? Profiles and runs have no rules for the
+// programs of such templates, only types: their rules would exceed the server's budget (build/operator.mk).
+
+package definition
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/utils/lru"
+
+	spatev1 "spate.dev/api/v1alpha1"
+)
+
+const (
+	// mostJudged is the number of templates of which it is known what is wrong: a profile is resolved more often than it changes.
+	mostJudged = 4096
+	// mostKept is the number of bytes that are kept of each: one with more is judged each time.
+	mostKept = 1 << 10
+)
+
+// judged has the faults of templates by the digest of their specs.
+var judged = lru.New(mostJudged)
+
+// Template gives what an API server would refuse of an ASTFTemplate with this spec, in its words. Fields begin with `spec`.
+func Template(spec *spatev1.ASTFTemplateSpec) []Fault {
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return []Fault{{"spec", err.Error()}}
+	}
+	key := sha256.Sum256(text)
+	if known, found := judged.Get(key); found {
+		return known.([]Fault)
+	}
+	faults, bytes := template(text), 0
+	for _, f := range faults {
+		bytes += len(f.Field) + len(f.Message)
+	}
+	if bytes <= mostKept {
+		judged.Add(key, faults)
+	}
+	return faults
+}
+
+// template judges the spec of one, encoded.
+func template(encoded []byte) []Fault {
+	kind := spatev1.GroupVersion.WithKind("ASTFTemplate")
+	judge, err := Of(kind)
+	if err != nil {
+		return []Fault{{"spec", err.Error()}}
+	}
+	var spec map[string]any
+	if err := utiljson.Unmarshal(encoded, &spec); err != nil { // with integers as the server has them
+		return []Fault{{"spec", err.Error()}}
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	object.SetGroupVersionKind(kind)
+	object.SetName("inline")
+	object.SetNamespace("default")
+	return judge.Create(object.Object, nil)
+}
