@@ -30,6 +30,8 @@ const (
 	// the engines: all of them must have received it by then.
 	startMargin   = 500 * time.Millisecond
 	marginPerLook = 4
+	// maxExtraMargin is the maximum of what is added to startMargin.
+	maxExtraMargin = 5 * time.Second
 	// minStartLead is the minimum time before the start in which engines can still be armed.
 	minStartLead = startMargin / 10
 	// clockTolerance is the maximum difference between an engine's clock and the operator's. Beyond it, the start could be past or far
@@ -38,6 +40,13 @@ const (
 	// prepareLimit bounds the time to reach and prepare all engines.
 	prepareLimit = 2 * time.Minute
 )
+
+// startLead is the time from now to the start, by how long the engines took to answer, and by how long an earlier instant was missed; 0 if none
+// was. It grows with both: all writes and calls before the start may take as long again. An operator that takes over after a failover missed
+// the instant by the time that no operator led, which says nothing about the next one: hence the maximum.
+func startLead(queried, missed time.Duration) time.Duration {
+	return startMargin + min(marginPerLook*(queried+missed), maxExtraMargin)
+}
 
 // engineState is what an engine reported while it was being prepared.
 type engineState struct {
@@ -82,11 +91,11 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 			return s.refused(ctx, []error{missedStart(s.run.Status.TrafficStartTime.Time, began, time.Now())})
 		}
 		s.run.Status.PortBaseline = s.baseline(holds)
-		margin := startMargin + marginPerLook*time.Since(began)
-		if settled := s.run.Status.TrafficStartTime; settled != nil { // writing it took longer than the margin
-			margin += marginPerLook * max(time.Since(settled.Time), startMargin)
+		missed := time.Duration(0)
+		if previous := s.run.Status.TrafficStartTime; previous != nil {
+			missed = max(time.Since(previous.Time), startMargin)
 		}
-		at := metav1.NewMicroTime(time.Now().Add(margin))
+		at := metav1.NewMicroTime(time.Now().Add(startLead(time.Since(began), missed)))
 		s.run.Status.TrafficStartTime = &at
 		return time.Millisecond, nil
 	}

@@ -170,3 +170,18 @@ func TestAStartThatTheOperatorMissedIsNotLaidToEngines(t *testing.T) {
 		t.Errorf("%+v", reason)
 	}
 }
+
+func TestAStartIsSetFurtherAheadAfterOneThatWasMissed(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct{ queried, missed, want time.Duration }{
+		{0, 0, 500 * ms},
+		{10 * ms, 0, 540 * ms},
+		{10 * ms, 500 * ms, 2540 * ms},
+		{10 * ms, 18 * time.Second, 5500 * ms}, // by a failover
+		{3 * time.Second, 0, 5500 * ms},
+	} {
+		if got := startLead(c.queried, c.missed); got != c.want {
+			t.Errorf("engines answered in %s, missed by %s: %s ahead, want %s", c.queried, c.missed, got, c.want)
+		}
+	}
+}
