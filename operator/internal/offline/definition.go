@@ -15,6 +15,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/manifest"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 // Definition is what can be run: a profile, or what a run executes.
@@ -30,11 +31,11 @@ type Definition struct {
 }
 
 // own gives problems of the profile by the fields of what was read.
-func (d Definition) own(found plan.Problems) plan.Problems {
+func (d Definition) own(found problem.Problems) problem.Problems {
 	if d.run == nil {
 		return found
 	}
-	return found.OfRun(d.run)
+	return plan.OfRun(found, d.run)
 }
 
 // name of the run, and of a profile's.

@@ -12,6 +12,7 @@ import (
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/manifest"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 // trying is an engine that looks at objects.
@@ -94,15 +95,15 @@ func (t *trying) definition(ctx context.Context, d Definition) error {
 	}
 	checked, err := t.Check(ctx, made)
 	t.wrong[d.Object] = len(checked.Refused) > 0
-	t.note(d.Origin, d.Object, plan.OriginOf(made, resolved.Entries), checked, func(r plan.Refusal) plan.Problem { return d.own(plan.Problems{r.Problem(d.Profile)})[0] })
+	t.note(d.Origin, d.Object, plan.OriginOf(made, resolved.Entries), checked, func(r plan.Refusal) problem.Problem { return d.own(problem.Problems{r.Problem(d.Profile)})[0] })
 	return err
 }
 
 // note what an engine said of an object; a refusal is a problem of it.
-func (t *trying) note(from manifest.Origin, object string, origin plan.Origin, checked engine.Checked, problem func(plan.Refusal) plan.Problem) {
-	var found plan.Problems
+func (t *trying) note(from manifest.Origin, object string, origin plan.Origin, checked engine.Checked, refused func(plan.Refusal) problem.Problem) {
+	var found problem.Problems
 	for _, violation := range checked.Refused {
-		found = append(found, problem(origin.Refused(violation.Field, violation.Description)))
+		found = append(found, refused(origin.Refused(violation.Field, violation.Description)))
 	}
 	t.Refused = append(t.Refused, reported(from, object, found)...)
 	for _, violation := range checked.Warned {

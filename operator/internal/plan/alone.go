@@ -54,8 +54,3 @@ func switchesTemplate(programs *spatev1.Programs) bool {
 	switches := func(c spatev1.Command) bool { return c.SwitchTemplate != nil }
 	return programs != nil && (slices.ContainsFunc(programs.Client, switches) || slices.ContainsFunc(programs.Server, switches))
 }
-
-// OfTemplate returns what an engine refuses of a template's plan (see Alone) as a problem of the template.
-func (r Refusal) OfTemplate() Problem {
-	return Problem{Reason: spatev1.ReasonInvalidSpec, Path: r.Path, Message: "the engine would refuse it: " + r.Message}
-}

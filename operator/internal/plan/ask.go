@@ -137,11 +137,11 @@ func packetsOf(rate *enginev1.Rate, wire *big.Rat) (*big.Rat, error) {
 		return nil, fmt.Errorf("its rate has a denominator of 0")
 	}
 	quantity.Value = rational(ratio)
-	return quantity.packets(wire), nil
+	return packetsAt(quantity, wire), nil
 }
 
-// packets returns an absolute rate in packets per second of frames of this mean size, FCS included.
-func (q Quantity) packets(wire *big.Rat) *big.Rat {
+// packetsAt returns an absolute rate in packets per second of frames of this mean size, FCS included.
+func packetsAt(q Quantity, wire *big.Rat) *big.Rat {
 	eight := big.NewRat(8, 1)
 	switch q.Unit {
 	case L2BitsPerSecond:

@@ -10,22 +10,14 @@ import (
 	"fmt"
 	"io"
 	"math/big"
-	"regexp"
 	"time"
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
-	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
-)
-
-var (
-	errNoSuchGap = errors.New("a replay's gap would be less than 1 ns; lower the factor")
-	decimal      = regexp.MustCompile(`^[0-9]{1,12}(\.[0-9]{1,12})?$`)
-	volumePath   = regexp.MustCompile(`^[A-Za-z0-9_+-][A-Za-z0-9_.+-]*(/[A-Za-z0-9_+-][A-Za-z0-9_.+-]*)*$`)
 )
 
 // capture is a summary of a pcap's packets.
@@ -35,10 +27,6 @@ type capture struct {
 	bytes int64
 	// span from the first packet to the last.
 	span time.Duration
-}
-
-func nameOf(ref spatev1.DataReference) string {
-	return fmt.Sprintf("key %q of %s %q", ref.Key, ref.Kind, ref.Name)
 }
 
 // packetReader reads pcap and pcapng files.

@@ -8,6 +8,7 @@ package plan
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -38,7 +39,7 @@ type switched struct {
 
 // commands converts a side's commands.
 type commands struct {
-	*Problems
+	checker
 	program
 	data data
 	// labels are the indices of the commands that have a label.
@@ -49,18 +50,18 @@ type commands struct {
 }
 
 // commands converts commands to a program, one instruction each.
-func (p *Problems) commands(all []spatev1.Command, at *field.Path, data data) *program {
-	c := commands{Problems: p, data: data, labels: map[spatev1.EntryName]uint32{}, used: map[string]*field.Path{}}
+func (p checker) commands(all []spatev1.Command, at *field.Path, data data) *program {
+	c := commands{checker: p, data: data, labels: map[spatev1.EntryName]uint32{}, used: map[string]*field.Path{}}
 	c.program.program, c.numbers = &enginev1.Program{}, map[string]uint32{}
 	if len(all) > spatev1.MaxCommands {
-		c.add(spatev1.ReasonInvalidSpec, at, "has %d commands; at most %d have room in a template: where they are those of a capture, name that as source.pcap", len(all), spatev1.MaxCommands)
+		c.Add(spatev1.ReasonInvalidSpec, at, "has %d commands; at most %d have room in a template: where they are those of a capture, name that as source.pcap", len(all), spatev1.MaxCommands)
 	}
 	for i, command := range all {
 		if command.Label == "" {
 			continue
 		}
 		if first, twice := c.labels[command.Label]; twice {
-			c.add(spatev1.ReasonInvalidSpec, at.Index(i).Child("label"), "%q is the label of command %d too; rename one of them", command.Label, first)
+			c.Add(spatev1.ReasonInvalidSpec, at.Index(i).Child("label"), "%q is the label of command %d too; rename one of them", command.Label, first)
 			continue
 		}
 		c.labels[command.Label] = uint32(i)
@@ -71,21 +72,21 @@ func (p *Problems) commands(all []spatev1.Command, at *field.Path, data data) *p
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.used)) {
 		if !slices.Contains(c.given, name) {
-			c.add(spatev1.ReasonInvalidSpec, c.used[name], "nothing gives the variable %q a value: use set, add or setTime, or name a variable that has one", name)
+			c.Add(spatev1.ReasonInvalidSpec, c.used[name], "nothing gives the variable %q a value: use set, add or setTime, or name a variable that has one", name)
 		}
 	}
 	if count := len(c.program.program.Variables); count > mostVariables {
-		c.add(spatev1.ReasonInvalidSpec, at, "has %d variables (%s); at most %d are there for a connection", count, joined(c.program.program.Variables), mostVariables)
+		c.Add(spatev1.ReasonInvalidSpec, at, "has %d variables (%s); at most %d are there for a connection", count, strings.Join(c.program.program.Variables, ", "), mostVariables)
 	}
 	if count := len(c.program.program.Counters); count > mostCounters {
-		c.add(spatev1.ReasonInvalidSpec, at, "has %d counters; at most %d are there for a program: count several things by one name", count, mostCounters)
+		c.Add(spatev1.ReasonInvalidSpec, at, "has %d counters; at most %d are there for a program: count several things by one name", count, mostCounters)
 	}
 	return &c.program
 }
 
 // one returns a command as an instruction; an empty one if the command is wrong.
 func (c *commands) one(command *spatev1.Command, at *field.Path) *enginev1.Instruction {
-	if !c.exactlyOne(at, "connect, accept, send, receive, sendMessage, receiveMessages, delay, close, reset, waitForPeerClose, leaveOpen, keepalive, set, add, "+
+	if !c.ExactlyOne(at, "connect, accept, send, receive, sendMessage, receiveMessages, delay, close, reset, waitForPeerClose, leaveOpen, keepalive, set, add, "+
 		"jump, loop, setTime, count, receiveUntil and switchTemplate", command.Connect != nil, command.Accept != nil, command.Send != nil, command.Receive != nil,
 		command.SendMessage != nil, command.ReceiveMessages != nil, command.Delay != nil, command.Close != nil, command.Reset != nil, command.WaitForPeerClose != nil,
 		command.LeaveOpen != nil, command.Keepalive != nil, command.Set != nil, command.Add != nil, command.Jump != nil, command.Loop != nil, command.SetTime != nil,
@@ -111,7 +112,7 @@ func (c *commands) flow(command *spatev1.Command, at *field.Path) *enginev1.Inst
 		return &enginev1.Instruction{Kind: &enginev1.Instruction_Send{Send: send}}
 	case command.Receive != nil:
 		r := command.Receive
-		c.atLeastOne(r.Bytes, at.Child("receive", "bytes"))
+		c.AtLeastOne(r.Bytes, at.Child("receive", "bytes"))
 		return &enginev1.Instruction{Kind: &enginev1.Instruction_Receive{Receive: &enginev1.Receive{Bytes: uint64(r.Bytes), Clear: r.Clear}}}
 	case command.ReceiveUntil != nil:
 		until := c.until(command.ReceiveUntil, at.Child("receiveUntil"))
@@ -121,7 +122,7 @@ func (c *commands) flow(command *spatev1.Command, at *field.Path) *enginev1.Inst
 		return &enginev1.Instruction{Kind: &enginev1.Instruction_SendMessage{SendMessage: message}}
 	case command.ReceiveMessages != nil:
 		r := command.ReceiveMessages
-		c.atLeastOne(r.Messages, at.Child("receiveMessages", "messages"))
+		c.AtLeastOne(r.Messages, at.Child("receiveMessages", "messages"))
 		return &enginev1.Instruction{Kind: &enginev1.Instruction_ReceiveMessages{ReceiveMessages: &enginev1.ReceiveMessages{Messages: uint64(r.Messages), Clear: r.Clear}}}
 	case command.Close != nil:
 		return &enginev1.Instruction{Kind: &enginev1.Instruction_Close{Close: nothing}}
@@ -141,9 +142,9 @@ func (c *commands) control(command *spatev1.Command, at *field.Path) *enginev1.I
 	case command.Delay != nil:
 		return &enginev1.Instruction{Kind: &enginev1.Instruction_Delay{Delay: c.delay(command.Delay, at.Child("delay"))}}
 	case command.Keepalive != nil:
-		silence := c.duration(command.Keepalive.Timeout, at.Child("keepalive", "timeout"))
+		silence := c.Duration(command.Keepalive.Timeout, at.Child("keepalive", "timeout"))
 		if silence == 0 {
-			c.add(spatev1.ReasonInvalidSpec, at.Child("keepalive", "timeout"), "must be greater than zero")
+			c.Add(spatev1.ReasonInvalidSpec, at.Child("keepalive", "timeout"), "must be greater than zero")
 		}
 		return &enginev1.Instruction{Kind: &enginev1.Instruction_KeepaliveNs{KeepaliveNs: silence}}
 	case command.Set != nil:
@@ -154,7 +155,7 @@ func (c *commands) control(command *spatev1.Command, at *field.Path) *enginev1.I
 		return &enginev1.Instruction{Kind: &enginev1.Instruction_Jump{Jump: c.jump(command.Jump, at.Child("jump"))}}
 	case command.Loop != nil:
 		l, at := command.Loop, at.Child("loop")
-		loop := &enginev1.Loop{To: c.place(l.To, at.Child("to")), Since: c.asked(l.Since, at.Child("since")), DurationNs: c.duration(l.Duration, at.Child("duration"))}
+		loop := &enginev1.Loop{To: c.place(l.To, at.Child("to")), Since: c.asked(l.Since, at.Child("since")), DurationNs: c.Duration(l.Duration, at.Child("duration"))}
 		return &enginev1.Instruction{Kind: &enginev1.Instruction_Loop{Loop: loop}}
 	case command.SetTime != nil:
 		return &enginev1.Instruction{Kind: &enginev1.Instruction_Mark{Mark: c.changed(command.SetTime.Variable)}}
@@ -176,7 +177,7 @@ func (c *commands) content(content *spatev1.Content, at *field.Path) uint32 {
 }
 
 func (c *commands) until(r *spatev1.ReceiveUntilCommand, at *field.Path) *enginev1.ReceiveUntil {
-	if !c.exactlyOne(at, "pattern, patternHex and httpMessage", r.Pattern != "", r.PatternHex != "", r.HTTPMessage != nil) {
+	if !c.ExactlyOne(at, "pattern, patternHex and httpMessage", r.Pattern != "", r.PatternHex != "", r.HTTPMessage != nil) {
 		return nil
 	}
 	if r.HTTPMessage != nil {
@@ -191,19 +192,19 @@ func (c *commands) until(r *spatev1.ReceiveUntilCommand, at *field.Path) *engine
 	}
 	const most = 64
 	if len(pattern) > most {
-		c.add(spatev1.ReasonInvalidSpec, child, "has %d bytes; at most %d are looked for", len(pattern), most)
+		c.Add(spatev1.ReasonInvalidSpec, child, "has %d bytes; at most %d are looked for", len(pattern), most)
 	}
 	return &enginev1.ReceiveUntil{End: &enginev1.ReceiveUntil_Pattern{Pattern: pattern}}
 }
 
 func (c *commands) delay(d *spatev1.DelayCommand, at *field.Path) *enginev1.Delay {
-	least := c.duration(d.Min, at.Child("min"))
+	least := c.Duration(d.Min, at.Child("min"))
 	most := least
 	if d.Max != "" {
-		most = c.duration(d.Max, at.Child("max"))
+		most = c.Duration(d.Max, at.Child("max"))
 	}
 	if most < least {
-		c.add(spatev1.ReasonInvalidSpec, at.Child("max"), "%s is less than min, which is %s", d.Max, d.Min)
+		c.Add(spatev1.ReasonInvalidSpec, at.Child("max"), "%s is less than min, which is %s", d.Max, d.Min)
 	}
 	return &enginev1.Delay{MinNs: least, MaxNs: most}
 }
@@ -239,7 +240,7 @@ func (c *commands) asked(name spatev1.EntryName, at *field.Path) uint32 {
 func (c *commands) place(label spatev1.EntryName, at *field.Path) uint32 {
 	to, known := c.labels[label]
 	if !known {
-		c.add(spatev1.ReasonInvalidSpec, at, "%q is the label of no command of this program", label)
+		c.Add(spatev1.ReasonInvalidSpec, at, "%q is the label of no command of this program", label)
 	}
 	return to
 }
@@ -257,7 +258,7 @@ var comparisons = map[spatev1.Comparison]enginev1.Comparison{
 func (c *commands) jump(j *spatev1.JumpCommand, at *field.Path) *enginev1.Jump {
 	comparison, known := comparisons[j.Comparison]
 	if !known {
-		c.add(spatev1.ReasonInvalidSpec, at.Child("comparison"), "%q: must be Equal, NotEqual, Less, LessOrEqual, Greater or GreaterOrEqual", j.Comparison)
+		c.Add(spatev1.ReasonInvalidSpec, at.Child("comparison"), "%q: must be Equal, NotEqual, Less, LessOrEqual, Greater or GreaterOrEqual", j.Comparison)
 	}
 	return &enginev1.Jump{
 		To: c.place(j.To, at.Child("to")), Variable: c.asked(j.Variable, at.Child("variable")), Comparison: comparison, Value: j.Value,

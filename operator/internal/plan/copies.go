@@ -41,12 +41,12 @@ func (d difference) frame(of []byte) []byte {
 	return frame
 }
 
-func (p *Problems) copies(c *spatev1.StreamCopies, at *field.Path, built *packet.Packet) []difference {
+func (p checker) copies(c *spatev1.StreamCopies, at *field.Path, built *packet.Packet) []difference {
 	if c == nil {
 		return nil
 	}
 	if c.Count < 1 || c.Count > mostCopies {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("count"), "%d: must be 1 to %d", c.Count, mostCopies)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("count"), "%d: must be 1 to %d", c.Count, mostCopies)
 		return nil
 	}
 	var places []steppedPlace
@@ -65,7 +65,7 @@ func (p *Problems) copies(c *spatev1.StreamCopies, at *field.Path, built *packet
 		last := new(big.Int).Mul(big.NewInt(step), big.NewInt(int64(c.Count-1)))
 		last.Add(last, new(big.Int).SetUint64(stepped.base))
 		if last.Sign() < 0 || last.BitLen() > bits {
-			p.add(spatev1.ReasonInvalidSpec, at, "the last of %d copies would have %s there, and %d bits hold 0 to %s; use fewer copies or another step",
+			p.Add(spatev1.ReasonInvalidSpec, at, "the last of %d copies would have %s there, and %d bits hold 0 to %s; use fewer copies or another step",
 				c.Count, last, bits, new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), uint(bits)), big.NewInt(1)))
 			continue
 		}

@@ -47,7 +47,7 @@ type variable struct {
 
 // program converts fields to a program that varies the packet (nil for a replay, whose fields have offsets only). A
 // field that sets the size is recorded in the plan's packet.
-func (p *Problems) program(fields []spatev1.PacketField, at *field.Path, built *packet.Packet, in *enginev1.Packet) *enginev1.FieldProgram {
+func (p checker) program(fields []spatev1.PacketField, at *field.Path, built *packet.Packet, in *enginev1.Packet) *enginev1.FieldProgram {
 	variables := make([]*variable, 0, len(fields))
 	for i := range fields {
 		if v := p.variable(&fields[i], at.Index(i)); v != nil {
@@ -93,20 +93,20 @@ func sizeRange(r *packet.SizeRange) *enginev1.Variable {
 }
 
 // variable reads a field's sequence.
-func (p *Problems) variable(f *spatev1.PacketField, at *field.Path) *variable {
+func (p checker) variable(f *spatev1.PacketField, at *field.Path) *variable {
 	v := &variable{Variable: &enginev1.Variable{Name: string(f.Name), PerWorker: f.Scope == spatev1.ScopeWorker}, field: f, at: at}
 	if f.RepeatAfter != nil {
-		p.atLeastOne(*f.RepeatAfter, at.Child("repeatAfter"))
+		p.AtLeastOne(*f.RepeatAfter, at.Child("repeatAfter"))
 		v.Limit = uint64(*f.RepeatAfter)
 	}
-	before := len(*p)
+	before := len(*p.Problems)
 	switch {
 	case (len(f.Values) > 0) == (f.Range != nil):
-		p.add(spatev1.ReasonInvalidSpec, at, "set exactly one of values and range")
+		p.Add(spatev1.ReasonInvalidSpec, at, "set exactly one of values and range")
 	case !slices.Contains([]spatev1.ValueOrder{"", spatev1.OrderForward, spatev1.OrderReverse, spatev1.OrderRandom}, f.Order):
-		p.add(spatev1.ReasonInvalidSpec, at.Child("order"), "%q: must be Forward, Reverse or Random", f.Order)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("order"), "%q: must be Forward, Reverse or Random", f.Order)
 	case f.Seed != nil && f.Order != spatev1.OrderRandom:
-		p.add(spatev1.ReasonInvalidSpec, at.Child("seed"), "goes with order: Random")
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("seed"), "goes with order: Random")
 	case len(f.Values) > 0:
 		p.listed(v, at.Child("values"))
 	case f.Order == spatev1.OrderRandom:
@@ -114,34 +114,34 @@ func (p *Problems) variable(f *spatev1.PacketField, at *field.Path) *variable {
 	default:
 		p.counter(v, at.Child("range"))
 	}
-	if len(*p) > before {
+	if len(*p.Problems) > before {
 		return nil
 	}
 	return v
 }
 
-func (p *Problems) value(text spatev1.FieldValue, at *field.Path) value {
+func (p checker) value(text spatev1.FieldValue, at *field.Path) value {
 	v, err := parseValue(text)
 	if err != nil {
-		p.add(spatev1.ReasonInvalidSpec, at, "%v", err)
+		p.Add(spatev1.ReasonInvalidSpec, at, "%v", err)
 	}
 	return v
 }
 
 // bounds reads a range's start and end, and records their upper halves.
-func (p *Problems) bounds(v *variable, r *spatev1.FieldRange, step uint64, at *field.Path) (least, most value) {
+func (p checker) bounds(v *variable, r *spatev1.FieldRange, step uint64, at *field.Path) (least, most value) {
 	least = p.value(r.Start, at.Child("start"))
 	v.upper = least.upper
 	switch {
 	case (r.End != nil) == (r.Count != nil):
-		p.add(spatev1.ReasonInvalidSpec, at, "set exactly one of end and count")
+		p.Add(spatev1.ReasonInvalidSpec, at, "set exactly one of end and count")
 		return least, least
 	case r.Count != nil:
-		p.atLeastOne(*r.Count, at.Child("count"))
+		p.AtLeastOne(*r.Count, at.Child("count"))
 		high, distance := bits.Mul64(uint64(max(*r.Count, 1)-1), step)
 		last, carry := bits.Add64(least.bits, distance, 0)
 		if high > 0 || carry > 0 {
-			p.add(spatev1.ReasonInvalidSpec, at.Child("count"), "%d values with a step of %d do not fit behind %s", *r.Count, step, r.Start)
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("count"), "%d values with a step of %d do not fit behind %s", *r.Count, step, r.Start)
 		}
 		most = least
 		most.bits = last
@@ -150,35 +150,35 @@ func (p *Problems) bounds(v *variable, r *spatev1.FieldRange, step uint64, at *f
 	most = p.value(*r.End, at.Child("end"))
 	switch {
 	case !least.sameUpper(most):
-		p.add(spatev1.ReasonInvalidSpec, at.Child("end"), "%s and %s differ in their first 64 bits; a range of IPv6 addresses stays within one /64", r.Start, *r.End)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("end"), "%s and %s differ in their first 64 bits; a range of IPv6 addresses stays within one /64", r.Start, *r.End)
 	case least.bits > most.bits:
-		p.add(spatev1.ReasonInvalidSpec, at.Child("start"), "%s is greater than end, which is %s; use order: Reverse to count down", r.Start, *r.End)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("start"), "%s is greater than end, which is %s; use order: Reverse to count down", r.Start, *r.End)
 	}
 	return least, most
 }
 
 // random draws values from a range.
-func (p *Problems) random(v *variable, at *field.Path) {
+func (p checker) random(v *variable, at *field.Path) {
 	r := v.field.Range
 	least, most := p.bounds(v, r, 1, at)
 	if r.First != nil || r.Step != nil && *r.Step != 1 {
-		p.add(spatev1.ReasonInvalidSpec, at, "first and step do not go with order: Random")
+		p.Add(spatev1.ReasonInvalidSpec, at, "first and step do not go with order: Random")
 	}
 	v.least, v.most = least.bits, most.bits
 	v.Kind = &enginev1.Variable_Random{Random: &enginev1.Random{Min: v.least, Max: v.most, Seed: seedOf(v.field.Seed)}}
 }
 
 // counter steps through a range from its first value.
-func (p *Problems) counter(v *variable, at *field.Path) {
-	before := len(*p)
+func (p checker) counter(v *variable, at *field.Path) {
+	before := len(*p.Problems)
 	r, down := v.field.Range, v.field.Order == spatev1.OrderReverse
 	step := uint64(1)
 	if r.Step != nil {
-		p.atLeastOne(*r.Step, at.Child("step"))
+		p.AtLeastOne(*r.Step, at.Child("step"))
 		step = uint64(*r.Step)
 	}
 	least, most := p.bounds(v, r, step, at)
-	if len(*p) > before {
+	if len(*p.Problems) > before {
 		return
 	}
 	v.least, v.most = least.bits, most.bits
@@ -194,9 +194,9 @@ func (p *Problems) counter(v *variable, at *field.Path) {
 		set := p.value(*r.First, at.Child("first"))
 		switch {
 		case set.bits < least.bits || set.bits > most.bits || !set.sameUpper(least):
-			p.add(spatev1.ReasonInvalidSpec, at.Child("first"), "%s is not within the range", *r.First)
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("first"), "%s is not within the range", *r.First)
 		case set.bits < v.least || set.bits > v.most || (set.bits-v.least)%step != 0:
-			p.add(spatev1.ReasonInvalidSpec, at.Child("first"), "%s is no whole number of steps of %d from the range's %s", *r.First, step,
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("first"), "%s is no whole number of steps of %d from the range's %s", *r.First, step,
 				map[bool]string{false: "start", true: "end"}[down])
 		}
 		first = set.bits
@@ -205,10 +205,10 @@ func (p *Problems) counter(v *variable, at *field.Path) {
 }
 
 // listed takes the values of a list in order.
-func (p *Problems) listed(v *variable, at *field.Path) {
+func (p checker) listed(v *variable, at *field.Path) {
 	values := v.field.Values
 	if len(values) > maxListed {
-		p.add(spatev1.ReasonInvalidSpec, at, "%d values: must be at most %d", len(values), maxListed)
+		p.Add(spatev1.ReasonInvalidSpec, at, "%d values: must be at most %d", len(values), maxListed)
 		return
 	}
 	list := &enginev1.List{Seed: seedOf(v.field.Seed)}
@@ -226,7 +226,7 @@ func (p *Problems) listed(v *variable, at *field.Path) {
 			v.upper, v.least = one.upper, one.bits
 		}
 		if string(one.upper) != string(v.upper) {
-			p.add(spatev1.ReasonInvalidSpec, at.Index(i), "%s and %s differ in their first 64 bits; the IPv6 addresses of a field lie within one /64", values[0], text)
+			p.Add(spatev1.ReasonInvalidSpec, at.Index(i), "%s and %s differ in their first 64 bits; the IPv6 addresses of a field lie within one /64", values[0], text)
 			return
 		}
 		v.least, v.most = min(v.least, one.bits), max(v.most, one.bits)
@@ -259,11 +259,11 @@ func (v *variable) wraps() bool {
 
 // chained converts each `carryTo` to the inverse reference, and sorts variables so that each comes after the one it
 // follows.
-func (p *Problems) chained(variables []*variable) []*variable {
+func (p checker) chained(variables []*variable) []*variable {
 	byName := map[string]*variable{}
 	for _, v := range variables {
 		if byName[v.Name] != nil {
-			p.add(spatev1.ReasonInvalidSpec, v.at.Child("name"), "%q is another field's name already", v.Name)
+			p.Add(spatev1.ReasonInvalidSpec, v.at.Child("name"), "%q is another field's name already", v.Name)
 		}
 		byName[v.Name] = v
 	}
@@ -274,13 +274,13 @@ func (p *Problems) chained(variables []*variable) []*variable {
 		at, next := v.at.Child("carryTo"), byName[string(v.field.CarryTo)]
 		switch {
 		case next == nil || next == v:
-			p.add(spatev1.ReasonInvalidSpec, at, "%q names no other field of the stream", v.field.CarryTo)
+			p.Add(spatev1.ReasonInvalidSpec, at, "%q names no other field of the stream", v.field.CarryTo)
 		case next.After != "":
-			p.add(spatev1.ReasonInvalidSpec, at, "%q is advanced by %q already", v.field.CarryTo, next.After)
+			p.Add(spatev1.ReasonInvalidSpec, at, "%q is advanced by %q already", v.field.CarryTo, next.After)
 		case !v.wraps():
-			p.add(spatev1.ReasonInvalidSpec, at, "random values have no last one: set repeatAfter, the number of them after which %q advances", v.field.CarryTo)
+			p.Add(spatev1.ReasonInvalidSpec, at, "random values have no last one: set repeatAfter, the number of them after which %q advances", v.field.CarryTo)
 		case next.PerWorker != v.PerWorker:
-			p.add(spatev1.ReasonInvalidSpec, at, "%q and this field must have the same scope", v.field.CarryTo)
+			p.Add(spatev1.ReasonInvalidSpec, at, "%q and this field must have the same scope", v.field.CarryTo)
 		default:
 			next.After = v.Name
 		}
@@ -293,7 +293,7 @@ func (p *Problems) chained(variables []*variable) []*variable {
 	}
 	for _, v := range variables {
 		if depth(v) > len(variables) {
-			p.add(spatev1.ReasonInvalidSpec, v.at.Child("carryTo"), "the fields carry to each other in a circle; leave out one carryTo")
+			p.Add(spatev1.ReasonInvalidSpec, v.at.Child("carryTo"), "the fields carry to each other in a circle; leave out one carryTo")
 			return nil
 		}
 	}
@@ -308,36 +308,36 @@ type target struct {
 }
 
 // place returns a target's place in a packet, and its number of bits.
-func (p *Problems) place(t target, at *field.Path, built *packet.Packet) (packet.Place, int, bool) {
+func (p checker) place(t target, at *field.Path, built *packet.Packet) (packet.Place, int, bool) {
 	if (t.field != "") == (t.offset != nil) || (t.offset != nil) != (t.size != nil) {
-		p.add(spatev1.ReasonInvalidSpec, at, "set field, or offset and size")
+		p.Add(spatev1.ReasonInvalidSpec, at, "set field, or offset and size")
 		return packet.Place{}, 0, false
 	}
 	if t.field != "" {
 		if built == nil {
-			p.add(spatev1.ReasonInvalidSpec, at.Child("field"), "%q: the fields of replayed packets are not known; write to an offset", t.field)
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("field"), "%q: the fields of replayed packets are not known; write to an offset", t.field)
 			return packet.Place{}, 0, false
 		}
 		where, err := built.Locate(t.field)
 		if err != nil {
-			p.add(spatev1.ReasonInvalidSpec, at.Child("field"), "%q: %v", t.field, err)
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("field"), "%q: %v", t.field, err)
 			return packet.Place{}, 0, false
 		}
 		return built.Place(where), min(where.Bits, 64), true
 	}
 	offset, size := int(*t.offset), int(*t.size)
 	if !slices.Contains([]int{1, 2, 3, 4, 6, 8}, size) {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("size"), "%d: must be 1, 2, 3, 4, 6 or 8", size)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("size"), "%d: must be 1, 2, 3, 4, 6 or 8", size)
 		return packet.Place{}, 0, false
 	}
 	if offset < 0 || built != nil && offset+size > len(built.Frame) {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("offset"), "%d with %d bytes is not within the packet, which has %d", offset, size, len(built.Frame))
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("offset"), "%d with %d bytes is not within the packet, which has %d", offset, size, len(built.Frame))
 		return packet.Place{}, 0, false
 	}
 	return packet.Place{Offset: offset, Size: size, Mask: ^uint64(0) >> (64 - 8*size)}, 8 * size, true
 }
 
-func (p *Problems) writes(v *variable, built *packet.Packet, in *enginev1.Packet) []*enginev1.Write {
+func (p checker) writes(v *variable, built *packet.Packet, in *enginev1.Packet) []*enginev1.Write {
 	var sizeWrite *spatev1.FieldWrite
 	var sizeAt *field.Path
 	for i := range v.field.Writes {
@@ -355,7 +355,7 @@ func (p *Problems) writes(v *variable, built *packet.Packet, in *enginev1.Packet
 		w, at := &v.field.Writes[i], v.at.Child("writes").Index(i)
 		if w.Field == sizeTarget {
 			if w != sizeWrite {
-				p.add(spatev1.ReasonInvalidSpec, at.Child("field"), "the packet's size is set once")
+				p.Add(spatev1.ReasonInvalidSpec, at.Child("field"), "the packet's size is set once")
 			}
 			continue
 		}
@@ -367,16 +367,16 @@ func (p *Problems) writes(v *variable, built *packet.Packet, in *enginev1.Packet
 }
 
 // sizes makes a variable the packet's size without FCS, and returns the amount that was subtracted from its values.
-func (p *Problems) sizes(v *variable, w *spatev1.FieldWrite, at *field.Path, built *packet.Packet, in *enginev1.Packet) uint64 {
+func (p checker) sizes(v *variable, w *spatev1.FieldWrite, at *field.Path, built *packet.Packet, in *enginev1.Packet) uint64 {
 	switch {
 	case built == nil:
-		p.add(spatev1.ReasonInvalidSpec, at.Child("field"), "the sizes of replayed packets are those of their capture")
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("field"), "the sizes of replayed packets are those of their capture")
 		return 0
 	case w.Mask != "" || w.Shift != 0 || (w.ByteOrder != "" && w.ByteOrder != spatev1.BigEndian):
-		p.add(spatev1.ReasonInvalidSpec, at, "%s takes neither mask, shift nor byteOrder", sizeTarget)
+		p.Add(spatev1.ReasonInvalidSpec, at, "%s takes neither mask, shift nor byteOrder", sizeTarget)
 		return 0
 	case in.Sizes != nil || built.Sizes != nil:
-		p.add(spatev1.ReasonInvalidSpec, at.Child("field"), "the packet's size is set elsewhere too; leave packet.sizes, or one of the writes, out")
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("field"), "the packet's size is set elsewhere too; leave packet.sizes, or one of the writes, out")
 		return 0
 	}
 	lacks := uint64(packet.FCSBytes) - uint64(w.Add)
@@ -384,7 +384,7 @@ func (p *Problems) sizes(v *variable, w *spatev1.FieldWrite, at *field.Path, bui
 	low.Add(low, big.NewInt(w.Add))
 	high.Add(high, big.NewInt(w.Add))
 	if low.Cmp(big.NewInt(int64(built.Shortest+packet.FCSBytes))) < 0 || high.Cmp(big.NewInt(int64(built.WireBytes()))) > 0 {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("field"), "sizes of %s to %s: this packet can have %d to %d (its packet.size), FCS included",
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("field"), "sizes of %s to %s: this packet can have %d to %d (its packet.size), FCS included",
 			low, high, built.Shortest+packet.FCSBytes, built.WireBytes())
 		return 0
 	}
@@ -403,37 +403,37 @@ func (p *Problems) sizes(v *variable, w *spatev1.FieldWrite, at *field.Path, bui
 	return lacks
 }
 
-func (p *Problems) write(v *variable, w *spatev1.FieldWrite, at *field.Path, built *packet.Packet, lacks uint64) *enginev1.Write {
+func (p checker) write(v *variable, w *spatev1.FieldWrite, at *field.Path, built *packet.Packet, lacks uint64) *enginev1.Write {
 	place, width, ok := p.place(target{w.Field, w.Offset, w.Size}, at, built)
 	if !ok {
 		return nil
 	}
 	if w.Shift < -63 || w.Shift > 63 {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("shift"), "%d: must be -63 to 63", w.Shift)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("shift"), "%d: must be -63 to 63", w.Shift)
 		return nil
 	}
 	mask := place.Mask
 	if w.Mask == "" {
 		if problem := fits(v, w, width); problem != "" {
-			p.add(spatev1.ReasonInvalidSpec, at, "%s", problem)
+			p.Add(spatev1.ReasonInvalidSpec, at, "%s", problem)
 			return nil
 		}
 	} else {
 		asked, err := strconv.ParseUint(w.Mask, 0, 64)
 		if err != nil || bits.Len64(asked) > width || asked == 0 {
-			p.add(spatev1.ReasonInvalidSpec, at.Child("mask"), "%q: must be hex digits such as 0xfff0, of %d bits at most, and not zero", w.Mask, width)
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("mask"), "%q: must be hex digits such as 0xfff0, of %d bits at most, and not zero", w.Mask, width)
 			return nil
 		}
 		mask &= asked << place.Shift
 	}
 	little := w.ByteOrder == spatev1.LittleEndian
 	if little && (place.Shift != 0 || width%8 != 0 || width != place.Size*8) {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("byteOrder"), "%s is of %d bits in other bytes; only whole bytes have an order", w.Field, width)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("byteOrder"), "%s is of %d bits in other bytes; only whole bytes have an order", w.Field, width)
 		return nil
 	}
 	if v.upper != nil {
 		if problem := keepsUpper(v, place, built); problem != "" {
-			p.add(spatev1.ReasonInvalidSpec, at, "%s", problem)
+			p.Add(spatev1.ReasonInvalidSpec, at, "%s", problem)
 			return nil
 		}
 	}

@@ -7,6 +7,8 @@
 package plan
 
 import (
+	"fmt"
+	"math"
 	"math/big"
 
 	"spate.dev/operator/internal/engine/enginev1"
@@ -57,4 +59,35 @@ func nearest(value *big.Rat, most *big.Int) *big.Rat {
 		above, below = below, rest
 	}
 	return new(big.Rat).SetFrac(h, k)
+}
+
+func times(value *big.Rat, n int64) *big.Rat {
+	return new(big.Rat).Mul(value, new(big.Rat).SetInt64(n))
+}
+
+// rational returns a plan's ratio, whose denominator is not 0.
+func rational(ratio *enginev1.Ratio) *big.Rat {
+	return new(big.Rat).SetFrac(new(big.Int).SetUint64(ratio.GetNumerator()), new(big.Int).SetUint64(ratio.GetDenominator()))
+}
+
+// Ratio returns a rational number in the contract's form, if it fits.
+func Ratio(value *big.Rat) (*enginev1.Ratio, error) {
+	if most := new(big.Rat).SetUint64(math.MaxUint64); value.Cmp(most) > 0 {
+		return nil, fmt.Errorf("%s is more than a number of 64 bits holds (%s); use a lower one", value.RatString(), most.RatString())
+	}
+	if !value.Num().IsUint64() || !value.Denom().IsUint64() {
+		return nil, fmt.Errorf("%s is no fraction of 64-bit numbers; use a rounder one", value.RatString())
+	}
+	return &enginev1.Ratio{Numerator: value.Num().Uint64(), Denominator: value.Denom().Uint64()}, nil
+}
+
+func planRate(unit Unit, ratio *enginev1.Ratio) *enginev1.Rate {
+	switch unit {
+	case PacketsPerSecond:
+		return &enginev1.Rate{Kind: &enginev1.Rate_PacketsPerSecond{PacketsPerSecond: ratio}}
+	case L2BitsPerSecond:
+		return &enginev1.Rate{Kind: &enginev1.Rate_L2BitsPerSecond{L2BitsPerSecond: ratio}}
+	default:
+		return &enginev1.Rate{Kind: &enginev1.Rate_L1BitsPerSecond{L1BitsPerSecond: ratio}}
+	}
 }

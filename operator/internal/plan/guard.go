@@ -6,10 +6,10 @@ package plan
 
 import (
 	"fmt"
+	"math/big"
 	"math/bits"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -17,11 +17,12 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 // guard judges packets by a generator's limits.
 type guard struct {
-	*Problems
+	*problem.Problems
 	limits    *spatev1.Limits
 	generator string
 	at        *field.Path
@@ -33,8 +34,8 @@ type guard struct {
 }
 
 // checkDestinations judges the destinations of a stream's packets by their bytes, however they were described.
-func checkDestinations(stream *Stream, generator *spatev1.TrafficGenerator, at *field.Path) Problems {
-	var problems Problems
+func checkDestinations(stream *Stream, generator *spatev1.TrafficGenerator, at *field.Path) problem.Problems {
+	var problems problem.Problems
 	limits := generator.Spec.Limits
 	if limits == nil {
 		return nil
@@ -74,7 +75,7 @@ func (g *guard) refuse(limit, format string, args ...any) {
 	if g.secret {
 		why = "its destination is not allowed, or cannot be determined (a Secret's bytes are in no message)"
 	}
-	g.add(spatev1.ReasonLimitExceeded, g.at, "%s; generator %s allows %s (its spec.limits.%s)", why, g.generator, allowed, limit)
+	g.Add(spatev1.ReasonLimitExceeded, g.at, "%s; generator %s allows %s (its spec.limits.%s)", why, g.generator, allowed, limit)
 }
 
 // replay judges what is known of a capture.
@@ -339,97 +340,55 @@ func (v variation) exact(w *enginev1.Write, first, size int, base []byte) []span
 	return spans
 }
 
-// covered reports whether all addresses from low to high are in one of the prefixes, or in several adjacent ones.
-func covered(prefixes []spatev1.CIDR, low, high netip.Addr) bool {
-	at, to := low.Unmap(), high.Unmap()
-	if at.BitLen() != to.BitLen() { // IPv6 addresses of which only some are IPv4-mapped
-		at, to = low, high
-	}
-	for {
-		end := netip.Addr{}
-		for _, text := range prefixes {
-			prefix, err := netip.ParsePrefix(string(text))
-			if err != nil || !prefix.Contains(at) {
-				continue
-			}
-			if last := lastOf(prefix); !end.IsValid() || end.Less(last) {
-				end = last
-			}
-		}
-		switch {
-		case !end.IsValid():
-			return false
-		case !end.Less(to):
-			return true
-		}
-		if at = end.Next(); !at.IsValid() {
-			return false
-		}
-	}
-}
-
-// lastOf returns the highest address of a prefix.
-func lastOf(prefix netip.Prefix) netip.Addr {
-	bytes := prefix.Masked().Addr().AsSlice()
-	for bit := prefix.Bits(); bit < len(bytes)*8; bit++ {
-		bytes[bit/8] |= 0x80 >> (bit % 8)
-	}
-	last, _ := netip.AddrFromSlice(bytes)
-	return last
-}
-
-// portsCovered reports whether all ports from low to high are in the union of the ranges.
-func portsCovered(ranges []spatev1.PortRange, low, high uint64) bool {
-	for at := low; at <= high; {
-		end, found := uint64(0), false
-		for _, r := range ranges {
-			if first, last, err := portRange(r); err == nil && first <= at && at <= last {
-				end, found = max(end, last), true
-			}
-		}
-		if !found {
-			return false
-		}
-		at = end + 1
-	}
-	return true
-}
-
-// allowedBack returns the destinations that limits allow a reflector. The engine applies them, because destinations
-// depend on what is received.
-func allowedBack(limits *spatev1.Limits) (addresses []*enginev1.AddressRange, ports []*enginev1.PortRange) {
-	if limits == nil {
-		return nil, nil
-	}
-	for _, text := range limits.AllowedDestinations {
-		if prefix, err := netip.ParsePrefix(string(text)); err == nil {
-			addresses = append(addresses, &enginev1.AddressRange{First: prefix.Masked().Addr().AsSlice(), Last: lastOf(prefix).AsSlice()})
-		}
-	}
-	for _, text := range limits.AllowedPorts {
-		if first, last, err := portRange(text); err == nil {
-			ports = append(ports, &enginev1.PortRange{First: uint32(first), Last: uint32(last)})
-		}
-	}
-	return addresses, ports
-}
-
-func portRange(ports spatev1.PortRange) (first, last uint64, err error) {
-	low, high, ranged := strings.Cut(string(ports), "-")
-	if !ranged {
-		high = low
-	}
-	if first, err = strconv.ParseUint(low, 10, 16); err != nil {
-		return 0, 0, err
-	}
-	last, err = strconv.ParseUint(high, 10, 16)
-	return first, last, err
-}
-
 func joined[T ~string](items []T) string {
 	texts := make([]string, len(items))
 	for i, item := range items {
 		texts[i] = string(item)
 	}
 	return strings.Join(texts, ", ")
+}
+
+// gtpuPort is the UDP port of GTP-U tunnels (3GPP TS 29.281).
+const gtpuPort = 2152
+
+// clientPorts judges the port that clients connect to, and the port of the tunnels of their packets.
+func (g *guard) clientPorts(port uint64, tunnelled bool) {
+	switch {
+	case len(g.limits.AllowedPorts) == 0:
+	case port == 0:
+		g.refuse("allowedPorts", "a capture gives the port that clients connect to; set destinationPort")
+	case !portsCovered(g.limits.AllowedPorts, port, port):
+		g.refuse("allowedPorts", "clients connect to port %d", port)
+	case tunnelled && !portsCovered(g.limits.AllowedPorts, gtpuPort, gtpuPort):
+		g.refuse("allowedPorts", "tunnels are of UDP to port %d", gtpuPort)
+	}
+}
+
+// tunnels judges the destinations of tunnels, and of mirrored ones in the other direction; nil means none.
+func (g *guard) tunnels(tunnels *enginev1.Gtpu) {
+	if tunnels == nil {
+		return
+	}
+	upf, _ := netip.AddrFromSlice(tunnels.Remote)
+	if !covered(g.limits.AllowedDestinations, upf, upf) {
+		g.refuse("allowedDestinations", "tunnels lead to %s", upf)
+	}
+	if !tunnels.Mirror {
+		return
+	}
+	first, _ := netip.AddrFromSlice(tunnels.Local)
+	last, ok := netip.AddrFromSlice(lastGNB(tunnels))
+	if !ok || !covered(g.limits.AllowedDestinations, first, last) {
+		g.refuse("allowedDestinations", "mirrored tunnels lead back to %s and on", first)
+	}
+}
+
+// lastGNB returns the last gNB's address; nil if there is no such address.
+func lastGNB(tunnels *enginev1.Gtpu) []byte {
+	last := new(big.Int).SetBytes(tunnels.Local)
+	last.Add(last, big.NewInt(int64(max(tunnels.LocalCount, 1))-1))
+	if last.BitLen() > 8*len(tunnels.Local) {
+		return nil
+	}
+	return last.FillBytes(make([]byte, len(tunnels.Local)))
 }

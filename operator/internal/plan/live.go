@@ -12,6 +12,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 // EntryStates returns the entries of a profile that differ from a run's snapshot.
@@ -127,7 +128,7 @@ func onPort(rate Quantity, port string, generator *spatev1.TrafficGenerator) (Qu
 	if generator == nil {
 		return rate, fmt.Errorf("its generator is gone")
 	}
-	var problems Problems
+	var problems problem.Problems
 	if rate = absolute(rate, port, generator, spec, &problems); len(problems) > 0 {
 		return rate, fmt.Errorf("%s", problems[0].Message)
 	}

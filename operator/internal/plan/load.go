@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"math/big"
 	"slices"
 
@@ -16,6 +15,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 // mediumBytes is what a packet occupies on the medium beside its frame: preamble, start delimiter, inter-frame gap.
@@ -223,20 +223,20 @@ func (t *together) worst() ask {
 
 // CheckLoad reports a load that exceeds a generator's limits and line rates: the load of one profile, or of all
 // concurrent runs. `at` is the field to report.
-func CheckLoad(load Load, generator *spatev1.TrafficGenerator, at *field.Path) Problems {
+func CheckLoad(load Load, generator *spatev1.TrafficGenerator, at *field.Path) problem.Problems {
 	return append(CheckMaxRate(load, generator, at), CheckLineRates(load, generator, at)...)
 }
 
 // CheckMaxRate reports a load that exceeds a generator's limits.maxRate.
-func CheckMaxRate(load Load, generator *spatev1.TrafficGenerator, at *field.Path) Problems {
-	var problems Problems
+func CheckMaxRate(load Load, generator *spatev1.TrafficGenerator, at *field.Path) problem.Problems {
+	var problems problem.Problems
 	if limits := generator.Spec.Limits; limits != nil && limits.MaxRate != "" {
 		most, err := ParseAbsoluteRate(limits.MaxRate)
 		switch {
 		case err != nil:
-			problems.add(spatev1.ReasonInvalidSpec, at, "the limits.maxRate of generator %s, %q: %v", generator.Name, limits.MaxRate, err)
+			problems.Add(spatev1.ReasonInvalidSpec, at, "the limits.maxRate of generator %s, %q: %v", generator.Name, limits.MaxRate, err)
 		case load.in(most.Unit).Cmp(most.Value) > 0:
-			problems.add(spatev1.ReasonLimitExceeded, at, "the traffic needs %s in all, and generator %s allows %s (its spec.limits.maxRate); lower the rates",
+			problems.Add(spatev1.ReasonLimitExceeded, at, "the traffic needs %s in all, and generator %s allows %s (its spec.limits.maxRate); lower the rates",
 				FormatRate(load.in(most.Unit), unitName[most.Unit]), generator.Name, limits.MaxRate)
 		}
 	}
@@ -244,8 +244,8 @@ func CheckMaxRate(load Load, generator *spatev1.TrafficGenerator, at *field.Path
 }
 
 // CheckLineRates reports a load that exceeds the line rates of a generator's ports.
-func CheckLineRates(load Load, generator *spatev1.TrafficGenerator, at *field.Path) Problems {
-	var problems Problems
+func CheckLineRates(load Load, generator *spatev1.TrafficGenerator, at *field.Path) problem.Problems {
+	var problems problem.Problems
 	ports := newPorts(generator)
 	for _, name := range slices.Sorted(maps.Keys(load.Ports)) {
 		line := ports.lineRate(name)
@@ -254,7 +254,7 @@ func CheckLineRates(load Load, generator *spatev1.TrafficGenerator, at *field.Pa
 		}
 		available := times(line, ports.engines)
 		if load.Ports[name].L1Bits.Cmp(available) > 0 {
-			problems.add(spatev1.ReasonOversubscribed, at, "port %s of generator %s would have to carry %s on layer 1, and can carry %s%s; lower the rates",
+			problems.Add(spatev1.ReasonOversubscribed, at, "port %s of generator %s would have to carry %s on layer 1, and can carry %s%s; lower the rates",
 				name, generator.Name, FormatRate(load.Ports[name].L1Bits, "bps"), FormatRate(available, "bps"), ports.overEngines())
 		}
 	}
@@ -291,23 +291,3 @@ func EngineRate(limits *spatev1.Limits, engines int) (*enginev1.Rate, error) {
 }
 
 var unitName = map[Unit]string{PacketsPerSecond: "pps", L2BitsPerSecond: "bpsL2", L1BitsPerSecond: "bpsL1"}
-
-func times(value *big.Rat, n int64) *big.Rat {
-	return new(big.Rat).Mul(value, new(big.Rat).SetInt64(n))
-}
-
-// rational returns a plan's ratio, whose denominator is not 0.
-func rational(ratio *enginev1.Ratio) *big.Rat {
-	return new(big.Rat).SetFrac(new(big.Int).SetUint64(ratio.GetNumerator()), new(big.Int).SetUint64(ratio.GetDenominator()))
-}
-
-// Ratio returns a rational number in the contract's form, if it fits.
-func Ratio(value *big.Rat) (*enginev1.Ratio, error) {
-	if most := new(big.Rat).SetUint64(math.MaxUint64); value.Cmp(most) > 0 {
-		return nil, fmt.Errorf("%s is more than a number of 64 bits holds (%s); use a lower one", value.RatString(), most.RatString())
-	}
-	if !value.Num().IsUint64() || !value.Denom().IsUint64() {
-		return nil, fmt.Errorf("%s is no fraction of 64-bit numbers; use a rounder one", value.RatString())
-	}
-	return &enginev1.Ratio{Numerator: value.Num().Uint64(), Denominator: value.Denom().Uint64()}, nil
-}

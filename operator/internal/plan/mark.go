@@ -13,6 +13,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 const (
@@ -32,21 +33,23 @@ type Marks struct {
 	IPv4Identification, IPv6FlowLabel []uint32
 }
 
-func (p *Problems) mark(m *spatev1.Mark, at *field.Path) {
+// checkMark reports what is wrong with a mark.
+func checkMark(m *spatev1.Mark, at *field.Path) (problems problem.Problems) {
 	check := func(text, name string, most uint64) {
 		number, err := strconv.ParseUint(text, 10, 32)
 		if text != spatev1.MarkAuto && (err != nil || number < 1 || number > most) {
-			p.add(spatev1.ReasonInvalidSpec, at.Child(name), "%q: must be 1 to %d, or auto", text, most)
+			problems.Add(spatev1.ReasonInvalidSpec, at.Child(name), "%q: must be 1 to %d, or auto", text, most)
 		}
 	}
 	switch {
 	case (m.IPv4Identification != nil) == (m.IPv6FlowLabel != nil):
-		p.add(spatev1.ReasonInvalidSpec, at, "set exactly one of ipv4Identification and ipv6FlowLabel")
+		problems.Add(spatev1.ReasonInvalidSpec, at, "set exactly one of ipv4Identification and ipv6FlowLabel")
 	case m.IPv4Identification != nil:
 		check(string(*m.IPv4Identification), "ipv4Identification", mostIPv4Mark)
 	default:
 		check(string(*m.IPv6FlowLabel), "ipv6FlowLabel", mostIPv6Mark)
 	}
+	return problems
 }
 
 // markOf reads a mark that was checked.
@@ -64,18 +67,17 @@ func markOf(m *spatev1.Mark) *markRequest {
 	return nil
 }
 
-// ChooseMarks returns a number for every mark that the profile leaves open, in the order of its entries. Numbers that
-// are taken, and those the profile sets itself, are not chosen. The search continues after `start`, so that a number is
-// reused late.
-func (r *Resolved) ChooseMarks(taken Marks, start uint32) (Marks, error) {
-	for _, e := range r.entries {
-		if mark := e.stream.mark; mark != nil && mark.number != 0 {
+// chooseMarks returns a number for every mark that requests leave open, in their order; nil requests none. Numbers that
+// are taken, and those that requests set themselves, are not chosen. The search continues after `start`, so that a
+// number is reused late.
+func chooseMarks(requests []*markRequest, taken Marks, start uint32) (Marks, error) {
+	for _, mark := range requests {
+		if mark != nil && mark.number != 0 {
 			taken = taken.with(mark.ipv6, mark.number)
 		}
 	}
 	var chosen Marks
-	for _, e := range r.entries {
-		mark := e.stream.mark
+	for _, mark := range requests {
 		if mark == nil || mark.number != 0 {
 			continue
 		}

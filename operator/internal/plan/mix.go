@@ -10,10 +10,10 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
-	"strings"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 // mostSteps bounds the instructions of a program that are simulated to compute what it sends.
@@ -23,8 +23,13 @@ const mostSteps = 1_000_000
 // (spec.rate), and for sums in 64 bits in engines.
 const finest = 1_000_000
 
-// mix sets the rate of the entries with a share. The entries were checked by themselves.
-func (p *Problems) mix(profile *spatev1.TrafficProfile, entries []templateEntry) {
+// mix sets the rate of the entries with a share, or reports why it cannot. The entries were checked by themselves.
+func mix(profile *spatev1.TrafficProfile, entries []templateEntry) (problems problem.Problems) {
+	checker{&problems}.share(profile, entries)
+	return problems
+}
+
+func (p checker) share(profile *spatev1.TrafficProfile, entries []templateEntry) {
 	var shared []*templateEntry
 	for i := range entries {
 		if entries[i].spec.Application.Share != nil {
@@ -34,27 +39,27 @@ func (p *Problems) mix(profile *spatev1.TrafficProfile, entries []templateEntry)
 	mix, at := profile.Spec.Mix, spec.Child("mix")
 	switch {
 	case mix == nil && len(shared) > 0:
-		p.add(spatev1.ReasonInvalidSpec, shared[0].at.Child("application", "share"), "is of spec.mix, which is absent: set it, or a connectionRate instead")
+		p.Add(spatev1.ReasonInvalidSpec, shared[0].at.Child("application", "share"), "is of spec.mix, which is absent: set it, or a connectionRate instead")
 		return
 	case mix == nil:
 		return
 	case len(shared) == 0:
-		p.add(spatev1.ReasonInvalidSpec, at, "no entry has a share of it: set share, or leave it out")
+		p.Add(spatev1.ReasonInvalidSpec, at, "no entry has a share of it: set share, or leave it out")
 		return
 	}
 	total, bits, err := ParseMixRate(mix.Rate)
 	if err != nil {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("rate"), "%q: %v", mix.Rate, err)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("rate"), "%q: %v", mix.Rate, err)
 		return
 	}
 	weights, sizes := make([]*big.Rat, len(shared)), make([]*big.Rat, len(shared))
 	byBytes := mix.ShareBy == spatev1.ShareBytes
 	if !byBytes && mix.ShareBy != spatev1.ShareConnections {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("shareBy"), "%q: must be Connections or Bytes", mix.ShareBy)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("shareBy"), "%q: must be Connections or Bytes", mix.ShareBy)
 		return
 	}
 	for i, e := range shared {
-		if p.atLeastOne(int64(*e.spec.Application.Share), e.at.Child("application", "share")); *e.spec.Application.Share < 1 {
+		if p.AtLeastOne(int64(*e.spec.Application.Share), e.at.Child("application", "share")); *e.spec.Application.Share < 1 {
 			return
 		}
 		weights[i], sizes[i] = big.NewRat(int64(*e.spec.Application.Share), 1), new(big.Rat)
@@ -63,7 +68,7 @@ func (p *Problems) mix(profile *spatev1.TrafficProfile, entries []templateEntry)
 		}
 		bytes, err := e.bytes()
 		if err != nil {
-			p.add(spatev1.ReasonInvalidSpec, e.at.Child("application", "share"), "the bytes of a connection of %s cannot be determined: %v", e.says(spec.Child("source")), err)
+			p.Add(spatev1.ReasonInvalidSpec, e.at.Child("application", "share"), "the bytes of a connection of %s cannot be determined: %v", e.says(spec.Child("source")), err)
 			return
 		}
 		sizes[i] = new(big.Rat).SetFrac(bytes, big.NewInt(1))
@@ -76,12 +81,12 @@ func (p *Problems) mix(profile *spatev1.TrafficProfile, entries []templateEntry)
 	}
 	rates, err := shareOut(total, weights)
 	if err != nil {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("rate"), "%q: %v", mix.Rate, err)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("rate"), "%q: %v", mix.Rate, err)
 		return
 	}
 	for i, e := range shared {
 		if rates[i].Sign() == 0 {
-			p.add(spatev1.ReasonInvalidSpec, e.at.Child("application", "share"), "is less than a connection in %d s: raise it, or spec.mix.rate", finest)
+			p.Add(spatev1.ReasonInvalidSpec, e.at.Child("application", "share"), "is less than a connection in %d s: raise it, or spec.mix.rate", finest)
 			continue
 		}
 		e.rate = rates[i]
@@ -167,11 +172,6 @@ func inCommon(total *big.Rat, weights []*big.Rat) ([]*big.Rat, bool) {
 	}
 	units := new(big.Rat).Mul(total, new(big.Rat).SetInt(denominator))
 	return exact, units.Num().BitLen() <= mostUnitBits
-}
-
-// FormatDecimal formats a number with up to 6 decimal places, without trailing zeros.
-func FormatDecimal(value *big.Rat) string {
-	return strings.TrimSuffix(strings.TrimRight(value.FloatString(6), "0"), ".")
 }
 
 // bytes returns the number of bytes that a connection of the entry's template has in both directions: what both

@@ -19,6 +19,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 // Origin maps parts of a plan to the fields they were made from.
@@ -71,18 +72,18 @@ func (r Refusal) Error() string {
 }
 
 // Problem returns the problem of the profile that has the entry.
-func (r Refusal) Problem(profile *spatev1.TrafficProfile) Problem {
-	made := Problem{Reason: spatev1.ReasonInvalidSpec, Path: r.Path, Message: "the engine would refuse it: " + r.Message}
+func (r Refusal) Problem(profile *spatev1.TrafficProfile) problem.Problem {
+	made := problem.Problem{Reason: spatev1.ReasonInvalidSpec, Path: r.Path, Message: "the engine would refuse it: " + r.Message}
 	at := slices.IndexFunc(profile.Spec.Traffic, func(e spatev1.TrafficEntry) bool { return string(e.Name) == r.Entry })
 	switch {
 	case r.Entry == "" && !strings.HasPrefix(r.Path, "spec"), r.Entry != "" && at < 0:
-		return Problem{Reason: spatev1.ReasonInvalidSpec, Path: spec.Child("traffic").String(), Message: "the engine would refuse it: " + r.Error()}
+		return problem.Problem{Reason: spatev1.ReasonInvalidSpec, Path: spec.Child("traffic").String(), Message: "the engine would refuse it: " + r.Error()}
 	case r.Entry == "":
 		return made
 	case r.Stream != "":
-		return Problems{made}.within(spec.Child("traffic").Index(at).Child("stream", "ref"), "StatelessStream", r.Stream)[0]
+		return problem.Problems{made}.Within(spec.Child("traffic").Index(at).Child("stream", "ref"), "StatelessStream", r.Stream)[0]
 	case r.Template != "":
-		return Problems{made}.within(spec.Child("traffic").Index(at).Child("application", "templateRef"), "ASTFTemplate", r.Template)[0]
+		return problem.Problems{made}.Within(spec.Child("traffic").Index(at).Child("application", "templateRef"), "ASTFTemplate", r.Template)[0]
 	}
 	made.Path = spec.Child("traffic").Index(at).String()
 	if r.Path != "" {
@@ -428,4 +429,9 @@ func within(at *field.Path, parts []string) *field.Path {
 		}
 	}
 	return at
+}
+
+// OfTemplate returns what an engine refuses of a template's plan (see Alone) as a problem of the template.
+func (r Refusal) OfTemplate() problem.Problem {
+	return problem.Problem{Reason: spatev1.ReasonInvalidSpec, Path: r.Path, Message: "the engine would refuse it: " + r.Message}
 }

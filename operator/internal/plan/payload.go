@@ -14,29 +14,15 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// exactlyOne reports whether exactly one of some fields is set, and adds a problem with their names otherwise.
-func (p *Problems) exactlyOne(at *field.Path, names string, set ...bool) bool {
-	count := 0
-	for _, one := range set {
-		if one {
-			count++
-		}
-	}
-	if count != 1 {
-		p.add(spatev1.ReasonInvalidSpec, at, "set exactly one of %s", names)
-	}
-	return count == 1
-}
-
 // payload converts a content to the plan's payload; nil if it cannot be determined. Data that was not looked up results
 // in an empty one.
-func (p *Problems) payload(c *spatev1.Content, at *field.Path, data data) *enginev1.Payload {
-	if !p.exactlyOne(at, "text, hex, base64, size and from", c.Text != "", c.Hex != "", len(c.Base64) > 0, c.Size != nil, c.From != nil) {
+func (p checker) payload(c *spatev1.Content, at *field.Path, data data) *enginev1.Payload {
+	if !p.ExactlyOne(at, "text, hex, base64, size and from", c.Text != "", c.Hex != "", len(c.Base64) > 0, c.Size != nil, c.From != nil) {
 		return nil
 	}
 	payload := &enginev1.Payload{}
 	if c.Size != nil {
-		p.atLeastOne(*c.Size, at.Child("size"))
+		p.AtLeastOne(*c.Size, at.Child("size"))
 		payload.Content = &enginev1.Payload_Size{Size: uint64(*c.Size)}
 		payload.Fields = p.payloadFields(c.Fields, at.Child("fields"), uint64(*c.Size))
 		return payload
@@ -58,7 +44,7 @@ func (p *Problems) payload(c *spatev1.Content, at *field.Path, data data) *engin
 }
 
 // contentBytes returns the bytes of a content; nil, and known, if they are wrong.
-func (p *Problems) contentBytes(c *spatev1.Content, at *field.Path, data data) (bytes []byte, known bool) {
+func (p checker) contentBytes(c *spatev1.Content, at *field.Path, data data) (bytes []byte, known bool) {
 	switch {
 	case c.Text != "":
 		return []byte(c.Text), true
@@ -71,33 +57,33 @@ func (p *Problems) contentBytes(c *spatev1.Content, at *field.Path, data data) (
 	}
 	bytes, found := data.bytes[c.From.Reference()]
 	if !found {
-		p.add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", nameOf(c.From.Reference()))
+		p.Add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", nameOf(c.From.Reference()))
 		return nil, true
 	}
 	if len(bytes) == 0 {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("from"), "%s is empty", nameOf(c.From.Reference()))
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("from"), "%s is empty", nameOf(c.From.Reference()))
 		return nil, true
 	}
 	return bytes, true
 }
 
-func (p *Problems) hexDigits(text string, at *field.Path) []byte {
+func (p checker) hexDigits(text string, at *field.Path) []byte {
 	bytes, err := hex.DecodeString(text)
 	if err != nil || len(bytes) == 0 {
-		p.add(spatev1.ReasonInvalidSpec, at, "%q: must be hex digits, two a byte", text)
+		p.Add(spatev1.ReasonInvalidSpec, at, "%q: must be hex digits, two a byte", text)
 		return nil
 	}
 	return bytes
 }
 
 // payloadFields returns the fields of a content with a length in bytes.
-func (p *Problems) payloadFields(fields []spatev1.PayloadField, at *field.Path, length uint64) []*enginev1.PayloadField {
+func (p checker) payloadFields(fields []spatev1.PayloadField, at *field.Path, length uint64) []*enginev1.PayloadField {
 	var all []*enginev1.PayloadField
 	for i := range fields {
 		f, at := &fields[i], at.Index(i)
 		made := &enginev1.PayloadField{Offset: uint64(f.Offset)}
 		width := uint64(0)
-		if !p.exactlyOne(at, "list and counter", f.List != nil, f.Counter != nil) {
+		if !p.ExactlyOne(at, "list and counter", f.List != nil, f.Counter != nil) {
 			continue
 		}
 		if f.List != nil {
@@ -113,15 +99,15 @@ func (p *Problems) payloadFields(fields []spatev1.PayloadField, at *field.Path, 
 			width = uint64(counter.Width)
 		}
 		if f.Offset < 0 || uint64(f.Offset) > length || length-uint64(f.Offset) < width {
-			p.add(spatev1.ReasonInvalidSpec, at.Child("offset"), "%d bytes at %d do not lie within the %d bytes of the content", width, f.Offset, length)
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("offset"), "%d bytes at %d do not lie within the %d bytes of the content", width, f.Offset, length)
 		}
 		all = append(all, made)
 	}
 	return all
 }
 
-func (p *Problems) payloadList(l *spatev1.PayloadList, at *field.Path) [][]byte {
-	if !p.exactlyOne(at, "text and hex", len(l.Text) > 0, len(l.Hex) > 0) {
+func (p checker) payloadList(l *spatev1.PayloadList, at *field.Path) [][]byte {
+	if !p.ExactlyOne(at, "text and hex", len(l.Text) > 0, len(l.Hex) > 0) {
 		return nil
 	}
 	var values [][]byte
@@ -135,7 +121,7 @@ func (p *Problems) payloadList(l *spatev1.PayloadList, at *field.Path) [][]byte 
 	}
 	for i, value := range values {
 		if len(value) == 0 || len(value) != len(values[0]) {
-			p.add(spatev1.ReasonInvalidSpec, child.Index(i), "has %d bytes, and the first %d: all must be of one length, which is the field's: pad the shorter ones, such as with spaces", len(value), len(values[0]))
+			p.Add(spatev1.ReasonInvalidSpec, child.Index(i), "has %d bytes, and the first %d: all must be of one length, which is the field's: pad the shorter ones, such as with spaces", len(value), len(values[0]))
 			return nil
 		}
 	}
@@ -145,17 +131,17 @@ func (p *Problems) payloadList(l *spatev1.PayloadList, at *field.Path) [][]byte 
 // maxDigits is the maximum number of decimal digits of a 64-bit number.
 const maxDigits = 20
 
-func (p *Problems) payloadCounter(c *spatev1.PayloadCounter, at *field.Path) *enginev1.PayloadCounter {
+func (p checker) payloadCounter(c *spatev1.PayloadCounter, at *field.Path) *enginev1.PayloadCounter {
 	made := &enginev1.PayloadCounter{First: uint64(c.Start), Step: 1, Width: uint32(c.Width)}
 	if c.Step != nil {
-		p.atLeastOne(*c.Step, at.Child("step"))
+		p.AtLeastOne(*c.Step, at.Child("step"))
 		made.Step = uint64(*c.Step)
 	}
 	if c.Start < 0 {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("start"), "%d: must not be negative", c.Start)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("start"), "%d: must not be negative", c.Start)
 	}
 	if c.Width < 1 || c.Width > maxDigits {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("width"), "%d: must be 1 to %d", c.Width, maxDigits)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("width"), "%d: must be 1 to %d", c.Width, maxDigits)
 		made.Width = 1
 	}
 	return made

@@ -5,12 +5,14 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 // Narrowed returns the limits by which a plan must be judged that was admitted under earlier limits: the lists that
@@ -56,15 +58,15 @@ func allows[T ~string](now, then []T, holds func(T) bool) bool {
 // Permits judges a plan by limits that are narrower than those it was admitted under (Narrowed): where its packets go,
 // and what cannot be bounded. It refuses what could only be judged from the profile's description. Rates are judged
 // together with those of other runs (CheckLoad).
-func Permits(plan *enginev1.Plan, generator string, narrowed *spatev1.Limits) Problems {
-	var problems Problems
+func Permits(plan *enginev1.Plan, generator string, narrowed *spatev1.Limits) problem.Problems {
+	var problems problem.Problems
 	if narrowed == nil {
 		return nil
 	}
 	g := guard{Problems: &problems, limits: narrowed, generator: generator, at: spec.Child("traffic")}
 	for _, s := range plan.GetStreams() {
 		if g.planned(s); len(problems) > 0 {
-			problems[0].Message = fmt.Sprintf("entry %s: %s", entryName(s), problems[0].Message)
+			problems[0].Message = fmt.Sprintf("entry %s: %s", cmp.Or(s.GetGroup(), s.GetName()), problems[0].Message)
 			return problems
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/big"
 	"slices"
@@ -19,8 +18,6 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 )
-
-var errNothingToScale = errors.New("a total needs an entry that sends packets to scale")
 
 // Identity identifies a run.
 type Identity struct {
@@ -147,4 +144,14 @@ func Rescale(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, gen
 	}
 	factor := new(big.Rat).Quo(ownFactor, planned)
 	return Rescaled{Factor: factor, OwnFactor: ownFactor, Load: load.Scaled(factor)}, nil
+}
+
+// ChooseMarks returns a number for every mark that the profile leaves open, in the order of its entries (see
+// chooseMarks).
+func (r *Resolved) ChooseMarks(taken Marks, start uint32) (Marks, error) {
+	requests := make([]*markRequest, len(r.entries))
+	for i := range r.entries {
+		requests[i] = r.entries[i].stream.mark
+	}
+	return chooseMarks(requests, taken, start)
 }

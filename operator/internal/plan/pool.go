@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
@@ -35,15 +36,15 @@ type pool struct {
 }
 
 // pools returns the pools of one side of a template.
-func (p *Problems) pools(all []spatev1.AddressPool, at *field.Path, servers bool) []pool {
+func (p checker) pools(all []spatev1.AddressPool, at *field.Path, servers bool) []pool {
 	var made []pool
 	for i := range all {
 		one, at := &all[i], at.Index(i)
 		if servers && (one.StartMAC != "" || one.SourcePorts != nil) {
-			p.add(spatev1.ReasonInvalidSpec, at, "startMAC and sourcePorts go with clients")
+			p.Add(spatev1.ReasonInvalidSpec, at, "startMAC and sourcePorts go with clients")
 		}
 		if servers && one.GTPU != nil {
-			p.add(spatev1.ReasonInvalidSpec, at.Child("gtpu"), "goes with clients")
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("gtpu"), "goes with clients")
 		}
 		if good, ok := p.pool(one, at); ok {
 			made = append(made, good)
@@ -52,16 +53,16 @@ func (p *Problems) pools(all []spatev1.AddressPool, at *field.Path, servers bool
 	return made
 }
 
-func (p *Problems) pool(a *spatev1.AddressPool, at *field.Path) (pool, bool) {
-	before := len(*p)
+func (p checker) pool(a *spatev1.AddressPool, at *field.Path) (pool, bool) {
+	before := len(*p.Problems)
 	made := pool{at: at, name: string(a.Name), weight: 1}
 	made.first, made.last = p.ends(a, at)
 	switch {
 	case !made.first.IsValid() || !made.last.IsValid():
 	case made.first.Is4() != made.last.Is4():
-		p.add(spatev1.ReasonInvalidSpec, at.Child("end"), "%s is not of the family of start, which is %s", a.End, a.Start)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("end"), "%s is not of the family of start, which is %s", a.End, a.Start)
 	case made.last.Less(made.first):
-		p.add(spatev1.ReasonInvalidSpec, at.Child("end"), "%s is less than start, which is %s", a.End, a.Start)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("end"), "%s is less than start, which is %s", a.End, a.Start)
 	case a.AllowMulticast:
 		p.groups(made.first, made.last, at)
 		made.multicast = true
@@ -69,7 +70,7 @@ func (p *Problems) pool(a *spatev1.AddressPool, at *field.Path) (pool, bool) {
 		p.stations(made.first, made.last, at)
 	}
 	if a.AllowMulticast && a.GTPU != nil {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("allowMulticast"), "does not go with gtpu: clients in tunnels have addresses of hosts")
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("allowMulticast"), "does not go with gtpu: clients in tunnels have addresses of hosts")
 	}
 	if a.PortPairOffset != "" {
 		made.offset = p.address(a.PortPairOffset, at.Child("portPairOffset"))
@@ -78,22 +79,22 @@ func (p *Problems) pool(a *spatev1.AddressPool, at *field.Path) (pool, bool) {
 	case "", spatev1.PoolForward:
 		made.order = enginev1.PoolOrder_POOL_ORDER_SEQUENTIAL
 		if a.Seed != nil {
-			p.add(spatev1.ReasonInvalidSpec, at.Child("seed"), "goes with order: Random")
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("seed"), "goes with order: Random")
 		}
 	case spatev1.PoolRandom:
 		made.order = enginev1.PoolOrder_POOL_ORDER_RANDOM
 	default:
-		p.add(spatev1.ReasonInvalidSpec, at.Child("order"), "%q: must be Forward or Random", a.Order)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("order"), "%q: must be Forward or Random", a.Order)
 	}
-	made.seed = seedOf(a.Seed)
+	made.seed = uint64(ptr.Deref(a.Seed, 0))
 	if a.Weight != nil {
-		p.atLeastOne(int64(*a.Weight), at.Child("weight"))
+		p.AtLeastOne(int64(*a.Weight), at.Child("weight"))
 		made.weight = uint32(*a.Weight)
 	}
 	if a.StartMAC != "" {
 		address, err := net.ParseMAC(string(a.StartMAC))
 		if err != nil || len(address) != 6 || address[0]&1 != 0 {
-			p.add(spatev1.ReasonInvalidSpec, at.Child("startMAC"), "%q: must be the MAC address of a station, such as 02:00:00:00:00:01", a.StartMAC)
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("startMAC"), "%q: must be the MAC address of a station, such as 02:00:00:00:00:01", a.StartMAC)
 		}
 		made.mac = address
 	}
@@ -103,7 +104,7 @@ func (p *Problems) pool(a *spatev1.AddressPool, at *field.Path) (pool, bool) {
 	if a.GTPU != nil {
 		made.tunnels = p.tunnels(a, at)
 	}
-	return made, len(*p) == before
+	return made, len(*p.Problems) == before
 }
 
 // nobody is a range of addresses that no host has.
@@ -123,7 +124,7 @@ var nobodys = []nobody{
 }
 
 // stations reports addresses of a range that no host can have; at is the field with its first and last.
-func (p *Problems) stations(first, last netip.Addr, at *field.Path) {
+func (p checker) stations(first, last netip.Addr, at *field.Path) {
 	for _, none := range nobodys {
 		from, to := none.prefix.Addr(), lastOf(none.prefix)
 		if from.Is4() != first.Is4() || last.Less(from) || to.Less(first) {
@@ -132,35 +133,35 @@ func (p *Problems) stations(first, last netip.Addr, at *field.Path) {
 		const remedy = "give clients and servers addresses that hosts can have, such as 198.18.0.1, or set allowMulticast for groups"
 		switch {
 		case !first.Less(from):
-			p.add(spatev1.ReasonInvalidSpec, at.Child("start"), "%s %s: %s", first, none.what, remedy)
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("start"), "%s %s: %s", first, none.what, remedy)
 		case !to.Less(last):
-			p.add(spatev1.ReasonInvalidSpec, at.Child("end"), "%s %s: %s", last, none.what, remedy)
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("end"), "%s %s: %s", last, none.what, remedy)
 		default:
-			p.add(spatev1.ReasonInvalidSpec, at, "%s to %s has %s, which %s: %s", first, last, from, none.what, remedy)
+			p.Add(spatev1.ReasonInvalidSpec, at, "%s to %s has %s, which %s: %s", first, last, from, none.what, remedy)
 		}
 		return
 	}
 }
 
 // groups reports a range with addresses that are not multicast.
-func (p *Problems) groups(first, last netip.Addr, at *field.Path) {
+func (p checker) groups(first, last netip.Addr, at *field.Path) {
 	for _, end := range []struct {
 		name    string
 		address netip.Addr
 	}{{"start", first}, {"end", last}} {
 		if !end.address.IsMulticast() {
-			p.add(spatev1.ReasonInvalidSpec, at.Child(end.name), "%s is not multicast, and the pool has allowMulticast: use another pool for addresses of hosts", end.address)
+			p.Add(spatev1.ReasonInvalidSpec, at.Child(end.name), "%s is not multicast, and the pool has allowMulticast: use another pool for addresses of hosts", end.address)
 			return
 		}
 	}
 }
 
 // apartFrom reports a client of a template that has the address of one of its servers.
-func (p *Problems) apartFrom(clients, servers []pool) {
+func (p checker) apartFrom(clients, servers []pool) {
 	for _, c := range clients {
 		for _, s := range servers {
 			if c.first.Is4() == s.first.Is4() && !c.last.Less(s.first) && !s.last.Less(c.first) {
-				p.add(spatev1.ReasonInvalidSpec, c.at, "%s to %s overlaps %s, which is %s to %s: a client would connect to itself; use addresses apart", c.first, c.last, s.at, s.first, s.last)
+				p.Add(spatev1.ReasonInvalidSpec, c.at, "%s to %s overlaps %s, which is %s to %s: a client would connect to itself; use addresses apart", c.first, c.last, s.at, s.first, s.last)
 			}
 		}
 	}
@@ -173,53 +174,53 @@ const (
 )
 
 // tunnels returns the tunnels of a pool's clients. The engine checks that all tunnels of a plan are compatible.
-func (p *Problems) tunnels(a *spatev1.AddressPool, pool *field.Path) *enginev1.Gtpu {
+func (p checker) tunnels(a *spatev1.AddressPool, pool *field.Path) *enginev1.Gtpu {
 	g, at := a.GTPU, pool.Child("gtpu")
 	if a.StartMAC != "" {
-		p.add(spatev1.ReasonInvalidSpec, pool.Child("startMAC"), "does not go with gtpu: gNBs have the port's MAC")
+		p.Add(spatev1.ReasonInvalidSpec, pool.Child("startMAC"), "does not go with gtpu: gNBs have the port's MAC")
 	}
 	if a.PortPairOffset != "" {
-		p.add(spatev1.ReasonInvalidSpec, pool.Child("portPairOffset"), "does not go with gtpu: write a template with tunnels of its own for the other ports")
+		p.Add(spatev1.ReasonInvalidSpec, pool.Child("portPairOffset"), "does not go with gtpu: write a template with tunnels of its own for the other ports")
 	}
 	local, remote := p.address(g.Local, at.Child("local")), p.address(g.Remote, at.Child("remote"))
 	if local.IsValid() && remote.IsValid() && local.Is4() != remote.Is4() {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("remote"), "%s is not of the family of local, which is %s", g.Remote, g.Local)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("remote"), "%s is not of the family of local, which is %s", g.Remote, g.Local)
 	}
 	for _, end := range []struct {
 		name    string
 		address netip.Addr
 	}{{"local", local}, {"remote", remote}} {
 		if end.address.IsValid() && slices.ContainsFunc(nobodys, func(n nobody) bool { return n.prefix.Contains(end.address) }) {
-			p.add(spatev1.ReasonInvalidSpec, at.Child(end.name), "%s is no address that a host can have", end.address)
+			p.Add(spatev1.ReasonInvalidSpec, at.Child(end.name), "%s is no address that a host can have", end.address)
 		}
 	}
 	made := &enginev1.Gtpu{
-		Local: local.AsSlice(), Remote: remote.AsSlice(), LocalCount: p.setting(g.LocalCount, 1, mostGNBs, at.Child("localCount")),
+		Local: local.AsSlice(), Remote: remote.AsSlice(), LocalCount: p.Setting(g.LocalCount, 1, mostGNBs, at.Child("localCount")),
 		TeidStep: p.teid(g.TEIDStep, at.Child("teidStep")), DownlinkTeid: p.teid(g.DownlinkTEID, at.Child("downlinkTEID")), Mirror: g.Mirror,
 	}
 	made.Teid = p.teid(&g.TEID, at.Child("teid"))
 	if g.QFI != nil {
-		p.bounded(int64(*g.QFI), 0, mostQFI, at.Child("qfi"))
+		p.Bounded(int64(*g.QFI), 0, mostQFI, at.Child("qfi"))
 		made.Qfi = proto.Uint32(uint32(*g.QFI))
 	}
 	return made
 }
 
 // teid returns a tunnel endpoint identifier; 0 when absent.
-func (p *Problems) teid(value *int64, at *field.Path) uint32 {
+func (p checker) teid(value *int64, at *field.Path) uint32 {
 	if value == nil {
 		return 0
 	}
-	p.bounded(*value, 1, mostTEID, at)
+	p.Bounded(*value, 1, mostTEID, at)
 	return uint32(*value)
 }
 
-func (p *Problems) sourcePorts(s *spatev1.SourcePorts, at *field.Path) *enginev1.SourcePorts {
+func (p checker) sourcePorts(s *spatev1.SourcePorts, at *field.Path) *enginev1.SourcePorts {
 	const leastPort, mostPort = 1, 65535
-	p.bounded(int64(s.Start), 0, mostPort, at.Child("start"))
-	p.bounded(int64(s.Step), 0, mostPort, at.Child("step"))
+	p.Bounded(int64(s.Start), 0, mostPort, at.Child("start"))
+	p.Bounded(int64(s.Step), 0, mostPort, at.Child("step"))
 	made := &enginev1.SourcePorts{First: uint32(s.Start), Step: uint32(s.Step)}
-	made.Lowest, made.Highest = p.setting(s.Min, leastPort, mostPort, at.Child("min")), p.setting(s.Max, leastPort, mostPort, at.Child("max"))
+	made.Lowest, made.Highest = p.Setting(s.Min, leastPort, mostPort, at.Child("min")), p.Setting(s.Max, leastPort, mostPort, at.Child("max"))
 	lowest, highest := made.Lowest, made.Highest
 	if lowest == 0 {
 		lowest = 1024
@@ -228,42 +229,36 @@ func (p *Problems) sourcePorts(s *spatev1.SourcePorts, at *field.Path) *enginev1
 		highest = mostPort
 	}
 	if highest < lowest {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("max"), "%d is less than min, which is %d", highest, lowest)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("max"), "%d is less than min, which is %d", highest, lowest)
 	}
 	return made
 }
 
-func (p *Problems) bounded(value, least, most int64, at *field.Path) {
-	if value < least || value > most {
-		p.add(spatev1.ReasonInvalidSpec, at, "%d: must be %d to %d", value, least, most)
-	}
-}
-
-func (p *Problems) address(text spatev1.IPAddress, at *field.Path) netip.Addr {
+func (p checker) address(text spatev1.IPAddress, at *field.Path) netip.Addr {
 	address, err := netip.ParseAddr(string(text))
 	if err != nil || address.Zone() != "" {
-		p.add(spatev1.ReasonInvalidSpec, at, "%q: must be an IP address such as 16.0.0.1 or 2001:db8::1", text)
+		p.Add(spatev1.ReasonInvalidSpec, at, "%q: must be an IP address such as 16.0.0.1 or 2001:db8::1", text)
 		return netip.Addr{}
 	}
 	return address.Unmap()
 }
 
 // ends returns the first and the last address of a pool.
-func (p *Problems) ends(a *spatev1.AddressPool, at *field.Path) (first, last netip.Addr) {
+func (p checker) ends(a *spatev1.AddressPool, at *field.Path) (first, last netip.Addr) {
 	first = p.address(a.Start, at.Child("start"))
-	if !p.exactlyOne(at, "end and count", a.End != "", a.Count != nil) {
+	if !p.ExactlyOne(at, "end and count", a.End != "", a.Count != nil) {
 		return first, netip.Addr{}
 	}
 	if a.Count == nil {
 		return first, p.address(a.End, at.Child("end"))
 	}
-	if p.atLeastOne(*a.Count, at.Child("count")); !first.IsValid() || *a.Count < 1 {
+	if p.AtLeastOne(*a.Count, at.Child("count")); !first.IsValid() || *a.Count < 1 {
 		return first, netip.Addr{}
 	}
 	number := new(big.Int).SetBytes(first.AsSlice())
 	number.Add(number, big.NewInt(*a.Count-1))
 	if number.BitLen() > first.BitLen() {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("count"), "there are no %d addresses from %s on", *a.Count, first)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("count"), "there are no %d addresses from %s on", *a.Count, first)
 		return first, netip.Addr{}
 	}
 	last, _ = netip.AddrFromSlice(number.FillBytes(make([]byte, first.BitLen()/8)))

@@ -118,7 +118,7 @@ func httpRequest(h *spatev1.HTTPSource) string {
 }
 
 // preset reports a preset that cannot be expanded as specified.
-func (p *Problems) preset(source *spatev1.TemplateSource, at *field.Path) {
+func (p checker) preset(source *spatev1.TemplateSource, at *field.Path) {
 	switch {
 	case source.HTTP != nil:
 		p.httpSource(source.HTTP, at.Child("http"))
@@ -130,15 +130,15 @@ func (p *Problems) preset(source *spatev1.TemplateSource, at *field.Path) {
 }
 
 // httpSource reports a request that cannot have the size that is set.
-func (p *Problems) httpSource(h *spatev1.HTTPSource, at *field.Path) {
-	p.duration(h.ThinkTime, at.Child("thinkTime"))
-	p.atLeastOne(ptr.Deref(h.ResponseBytes, 1), at.Child("responseBytes"))
-	p.atLeastOne(int64(ptr.Deref(h.RequestsPerConnection, 1)), at.Child("requestsPerConnection"))
+func (p checker) httpSource(h *spatev1.HTTPSource, at *field.Path) {
+	p.Duration(h.ThinkTime, at.Child("thinkTime"))
+	p.AtLeastOne(ptr.Deref(h.ResponseBytes, 1), at.Child("responseBytes"))
+	p.AtLeastOne(int64(ptr.Deref(h.RequestsPerConnection, 1)), at.Child("requestsPerConnection"))
 	if h.RequestBytes == nil {
 		return
 	}
 	if size := len(httpRequest(h)); size != int(*h.RequestBytes) {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("requestBytes"), "%d: the request has %d bytes without padding, and at least %d with it; use one of these, or more", *h.RequestBytes, size, size+len("X-Padding: x\r\n"))
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("requestBytes"), "%d: the request has %d bytes without padding, and at least %d with it; use one of these, or more", *h.RequestBytes, size, size+len("X-Padding: x\r\n"))
 	}
 }
 
@@ -192,12 +192,12 @@ func dnsMessage(name string, answers int) []byte {
 const longestDNS = 512
 
 // dnsSource reports a response that does not fit into a message.
-func (p *Problems) dnsSource(d *spatev1.DNSSource, at *field.Path) {
-	p.duration(d.ThinkTime, at.Child("thinkTime"))
-	p.atLeastOne(int64(ptr.Deref(d.QueriesPerFlow, 1)), at.Child("queriesPerFlow"))
+func (p checker) dnsSource(d *spatev1.DNSSource, at *field.Path) {
+	p.Duration(d.ThinkTime, at.Child("thinkTime"))
+	p.AtLeastOne(int64(ptr.Deref(d.QueriesPerFlow, 1)), at.Child("queriesPerFlow"))
 	answers := int(ptr.Deref(d.Answers, 1))
 	if size := len(dnsMessage(dnsName(d), answers)); size > longestDNS {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("answers"), "%d: the response has %d bytes, and DNS over UDP at most %d (RFC 1035): use fewer, or a shorter name", answers, size, longestDNS)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("answers"), "%d: the response has %d bytes, and DNS over UDP at most %d (RFC 1035): use fewer, or a shorter name", answers, size, longestDNS)
 	}
 }
 
@@ -205,19 +205,19 @@ func (p *Problems) dnsSource(d *spatev1.DNSSource, at *field.Path) {
 const longestDatagram = 65535 - 20 - 8
 
 // payloadSource reports messages of impossible sizes: over UDP each is one datagram.
-func (p *Problems) payloadSource(s *spatev1.PayloadSource, at *field.Path) {
-	p.duration(s.ThinkTime, at.Child("thinkTime"))
-	p.atLeastOne(int64(ptr.Deref(s.RequestsPerFlow, 1)), at.Child("requestsPerFlow"))
+func (p checker) payloadSource(s *spatev1.PayloadSource, at *field.Path) {
+	p.Duration(s.ThinkTime, at.Child("thinkTime"))
+	p.AtLeastOne(int64(ptr.Deref(s.RequestsPerFlow, 1)), at.Child("requestsPerFlow"))
 	if s.Transport != spatev1.TransportTCP && s.Transport != spatev1.TransportUDP {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("transport"), "%q: must be TCP or UDP", s.Transport)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("transport"), "%q: must be TCP or UDP", s.Transport)
 	}
 	for _, message := range []struct {
 		name  string
 		bytes int64
 	}{{"requestBytes", s.RequestBytes}, {"responseBytes", ptr.Deref(s.ResponseBytes, 1)}} {
-		p.atLeastOne(message.bytes, at.Child(message.name))
+		p.AtLeastOne(message.bytes, at.Child(message.name))
 		if s.Transport == spatev1.TransportUDP && message.bytes > longestDatagram {
-			p.add(spatev1.ReasonInvalidSpec, at.Child(message.name), "%d: a datagram has at most %d bytes", message.bytes, longestDatagram)
+			p.Add(spatev1.ReasonInvalidSpec, at.Child(message.name), "%d: a datagram has at most %d bytes", message.bytes, longestDatagram)
 		}
 	}
 }

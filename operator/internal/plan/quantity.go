@@ -195,3 +195,8 @@ func FormatRate(value *big.Rat, unit string) string {
 	}
 	return "" // not reached: the last prefix has no upper bound
 }
+
+// FormatDecimal formats a number with up to 6 decimal places, without trailing zeros.
+func FormatDecimal(value *big.Rat) string {
+	return strings.TrimSuffix(strings.TrimRight(value.FloatString(6), "0"), ".")
+}

@@ -20,6 +20,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 // Input is a profile and the objects found for its references.
@@ -46,7 +47,7 @@ type Resolved struct {
 	Definitions []spatev1.DefinitionSnapshot
 
 	// Warnings are problems that do not prevent a run.
-	Warnings Problems
+	Warnings problem.Problems
 
 	// Entries are the resolved entries, for later live changes.
 	Entries []spatev1.EntrySnapshot
@@ -73,8 +74,8 @@ var spec = field.NewPath("spec")
 
 // Resolve resolves a profile, or reports every problem. If the generator is missing, Resolve skips the checks that need
 // it.
-func Resolve(in Input) (*Resolved, Problems) {
-	var problems Problems
+func Resolve(in Input) (*Resolved, problem.Problems) {
+	var problems problem.Problems
 	generator := in.Generator
 	if generator == nil && in.Profile.Spec.Generator != nil {
 		generator = &spatev1.TrafficGenerator{Spec: *in.Profile.Spec.Generator}
@@ -84,12 +85,12 @@ func Resolve(in Input) (*Resolved, Problems) {
 	case in.Profile.Spec.Generator != nil:
 		problems = append(problems, checkGenerator(in.Profile.Spec.Generator, spec.Child("generator"))...)
 	case generator == nil && in.Profile.Spec.GeneratorRef != nil:
-		problems.add(spatev1.ReasonReferenceNotFound, spec.Child("generatorRef", "name"),
+		problems.Add(spatev1.ReasonReferenceNotFound, spec.Child("generatorRef", "name"),
 			"TrafficGenerator %q does not exist in namespace %s", in.Profile.Spec.GeneratorRef.Name, generatorNamespace(in.Profile))
 	case generator == nil:
 		problems = append(problems, GeneratorRequired(in.Profile.Namespace, nil))
 	default:
-		problems = append(problems, CheckGenerator(&generator.Spec).within(spec.Child("generatorRef"), "TrafficGenerator", generator.Name)...)
+		problems = append(problems, CheckGenerator(&generator.Spec).Within(spec.Child("generatorRef"), "TrafficGenerator", generator.Name)...)
 	}
 	resolved := &Resolved{Definitions: definitions(in)}
 	in = withDefaults(in, generator)
@@ -101,7 +102,7 @@ func Resolve(in Input) (*Resolved, Problems) {
 	entries := make([]entry, 0, len(in.Profile.Spec.Traffic))
 	for i := range in.Profile.Spec.Traffic {
 		described := &in.Profile.Spec.Traffic[i]
-		problems.exactlyOne(spec.Child("traffic").Index(i), "stream and application", described.Stream != nil, described.Application != nil)
+		problems.ExactlyOne(spec.Child("traffic").Index(i), "stream and application", described.Stream != nil, described.Application != nil)
 		if described.Stream == nil {
 			continue
 		}
@@ -112,15 +113,16 @@ func Resolve(in Input) (*Resolved, Problems) {
 			return nil, problems
 		}
 	}
-	problems.chains(entries)
+	check := checker{&problems}
+	check.chains(entries)
 	templates, found := templateEntries(in, generator, &size)
 	problems = append(problems, found...)
 	if size.exceeded {
 		return nil, problems
 	}
-	problems.thresholds(in)
+	check.thresholds(in)
 	resolved.answering(in.Profile, generator, &problems)
-	problems.checkRecords(in.Profile, generator)
+	check.checkRecords(in.Profile, generator)
 	named := dataOf(&in)
 	for _, ref := range named.secrets {
 		resolved.Secrets, resolved.secretBytes = append(resolved.Secrets, ref), append(resolved.secretBytes, in.Data[ref])
@@ -128,8 +130,7 @@ func Resolve(in Input) (*Resolved, Problems) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	problems.mix(in.Profile, templates)
-	if len(problems) > 0 {
+	if problems = mix(in.Profile, templates); len(problems) > 0 {
 		return nil, problems
 	}
 	resolved.entries, resolved.templates = entries, templates
@@ -151,12 +152,12 @@ func (r *Resolved) warn(profile *spatev1.TrafficProfile) {
 	}
 	sends := r.timing.GetWarmupNs() + r.timing.GetDurationNs()
 	if ramp := r.stateful.GetRampUpNs(); ramp >= sends {
-		r.Warnings.add(spatev1.ReasonInvalidSpec, spec.Child("rampUp"), "%s is not shorter than the run, whose warmup and duration are %v: the full rate is never reached; shorten it, or run for longer",
+		r.Warnings.Add(spatev1.ReasonInvalidSpec, spec.Child("rampUp"), "%s is not shorter than the run, whose warmup and duration are %v: the full rate is never reached; shorten it, or run for longer",
 			profile.Spec.RampUp, time.Duration(sends))
 	}
 	for _, e := range r.entries {
 		if delay := e.stream.startDelay; delay >= sends {
-			r.Warnings.add(spatev1.ReasonInvalidSpec, e.at, "its stream's startDelay of %v is not shorter than the run, whose warmup and duration are %v: it sends nothing; shorten it, or run for longer",
+			r.Warnings.Add(spatev1.ReasonInvalidSpec, e.at, "its stream's startDelay of %v is not shorter than the run, whose warmup and duration are %v: it sends nothing; shorten it, or run for longer",
 				time.Duration(delay), time.Duration(sends))
 		}
 	}
@@ -164,12 +165,12 @@ func (r *Resolved) warn(profile *spatev1.TrafficProfile) {
 
 // GeneratorRequired returns the problem of a definition without a generator in a namespace that does not have exactly
 // one; `names` are those it has.
-func GeneratorRequired(namespace string, names []string) Problem {
+func GeneratorRequired(namespace string, names []string) problem.Problem {
 	at := spec.Child("generatorRef").String()
 	if len(names) == 0 {
-		return Problem{Reason: spatev1.ReasonReferenceNotFound, Path: at, Message: fmt.Sprintf("is required: namespace %s has no TrafficGenerator", namespace)}
+		return problem.Problem{Reason: spatev1.ReasonReferenceNotFound, Path: at, Message: fmt.Sprintf("is required: namespace %s has no TrafficGenerator", namespace)}
 	}
-	return Problem{
+	return problem.Problem{
 		Reason: spatev1.ReasonInvalidSpec, Path: at,
 		Message: fmt.Sprintf("is required: namespace %s has %d TrafficGenerators (%s)", namespace, len(names), strings.Join(names, ", ")),
 	}
@@ -198,14 +199,14 @@ const sharedLateAfter = 20 * time.Millisecond
 // end without the operator.
 const endlessLease = 5 * time.Minute
 
-func timing(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator, problems *Problems) (*enginev1.Timing, time.Duration) {
+func timing(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator, problems *problem.Problems) (*enginev1.Timing, time.Duration) {
 	read := func(text spatev1.Duration, at *field.Path) time.Duration {
 		if text == "" {
 			return 0
 		}
 		duration, err := text.Parse()
 		if err != nil || duration < 0 {
-			problems.add(spatev1.ReasonInvalidSpec, at, "%q must be a duration such as 500ms, 10s or 1m30s", text)
+			problems.Add(spatev1.ReasonInvalidSpec, at, "%q must be a duration such as 500ms, 10s or 1m30s", text)
 			return 0
 		}
 		return duration
@@ -234,8 +235,8 @@ type entry struct {
 	rate Quantity
 }
 
-func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size *weight) (entry, Problems) {
-	var problems Problems
+func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size *weight) (entry, problem.Problems) {
+	var problems problem.Problems
 	at := spec.Child("traffic").Index(index)
 	e := entry{at: at, spec: &in.Profile.Spec.Traffic[index]}
 	source, sourceAt, streamAt, within := e.source(in, &problems)
@@ -258,15 +259,19 @@ func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size
 	rateAt := sourceAt
 	if rate := e.spec.Stream.Rate; rate != "" {
 		at := at.Child("stream", "rate")
-		rateAt, e.rate = at, problems.rate(rate, at)
+		own, err := ParseRate(rate)
+		if err != nil {
+			problems.Add(spatev1.ReasonInvalidSpec, at, "%q: %v", rate, err)
+		}
+		rateAt, e.rate = at, own
 		if stream.transmit.replay != nil {
-			problems.add(spatev1.ReasonInvalidSpec, at, "a replay has no rate but that of its capture; set its gap, or spec.rate as a factor")
+			problems.Add(spatev1.ReasonInvalidSpec, at, "a replay has no rate but that of its capture; set its gap, or spec.rate as a factor")
 		}
 	}
 	if generator == nil || len(problems) > 0 {
 		return e, problems // a missing generator is reported once for the profile
 	}
-	problems.nextHop(stream, e.spec, generator, sourceAt)
+	checker{&problems}.nextHop(stream, e.spec, generator, sourceAt)
 	problems = append(problems, checkDestinations(stream, generator, sourceAt)...)
 	if stream.transmit.replay == nil {
 		e.rate = absolute(e.rate, string(e.spec.TransmitPort), generator, rateAt, &problems)
@@ -275,10 +280,10 @@ func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size
 }
 
 // source returns what an entry sends, the fields that describe it, and a function that wraps its problems.
-func (e *entry) source(in Input, problems *Problems) (source *spatev1.StatelessStreamSpec, sourceAt, streamAt *field.Path, within func(Problems) Problems) {
-	within = func(found Problems) Problems { return found }
+func (e *entry) source(in Input, problems *problem.Problems) (source *spatev1.StatelessStreamSpec, sourceAt, streamAt *field.Path, within func(problem.Problems) problem.Problems) {
+	within = func(found problem.Problems) problem.Problems { return found }
 	at := e.at.Child("stream")
-	if !problems.exactlyOne(at, "ref and inline", e.spec.Stream.Ref != nil, e.spec.Stream.Inline != nil) {
+	if !problems.ExactlyOne(at, "ref and inline", e.spec.Stream.Ref != nil, e.spec.Stream.Inline != nil) {
 		return nil, at, at, within
 	}
 	source, name := streamSource(e.spec, in.Streams)
@@ -288,9 +293,9 @@ func (e *entry) source(in Input, problems *Problems) (source *spatev1.StatelessS
 	}
 	at = at.Child("ref")
 	if source == nil {
-		problems.add(spatev1.ReasonReferenceNotFound, at.Child("name"), "StatelessStream %q does not exist in namespace %s", name, in.Profile.Namespace)
+		problems.Add(spatev1.ReasonReferenceNotFound, at.Child("name"), "StatelessStream %q does not exist in namespace %s", name, in.Profile.Namespace)
 	}
-	return source, at, spec, func(found Problems) Problems { return found.within(at, "StatelessStream", name) }
+	return source, at, spec, func(found problem.Problems) problem.Problems { return found.Within(at, "StatelessStream", name) }
 }
 
 // nextHop returns what replaces a missing Ethernet destination. The engine resolves it if the port has addresses. A
@@ -312,7 +317,7 @@ func nextHop(e *spatev1.TrafficEntry, generator *spatev1.TrafficGenerator) packe
 }
 
 // nextHop reports a problem if the port cannot resolve a next hop for the stream's packets.
-func (p *Problems) nextHop(stream *Stream, e *spatev1.TrafficEntry, generator *spatev1.TrafficGenerator, at *field.Path) {
+func (p checker) nextHop(stream *Stream, e *spatev1.TrafficEntry, generator *spatev1.TrafficGenerator, at *field.Path) {
 	if stream.Packet == nil || !stream.Packet.DestinationMACFromPort {
 		return
 	}
@@ -331,34 +336,33 @@ func (p *Problems) nextHop(stream *Stream, e *spatev1.TrafficEntry, generator *s
 				return
 			}
 		}
-		p.add(spatev1.ReasonInvalidSpec, at, "%s, and port %s has no %s address to find the next hop with: write it, or give the port one", left, port.Name, h.Kind)
+		p.Add(spatev1.ReasonInvalidSpec, at, "%s, and port %s has no %s address to find the next hop with: write it, or give the port one", left, port.Name, h.Kind)
 		return
 	}
-	p.add(spatev1.ReasonInvalidSpec, at, "%s, and a packet that is not IP has no next hop: write it", left)
+	p.Add(spatev1.ReasonInvalidSpec, at, "%s, and a packet that is not IP has no next hop: write it", left)
 }
 
 // checkPorts reports ports that do not exist, and ports between which packets cannot be received.
-func checkPorts(e *spatev1.TrafficEntry, flow bool, generator *spatev1.TrafficGenerator, at *field.Path) Problems {
-	var problems Problems
+func checkPorts(e *spatev1.TrafficEntry, flow bool, generator *spatev1.TrafficGenerator, at *field.Path) problem.Problems {
+	var problems problem.Problems
 	transmit, receive := string(e.TransmitPort), string(e.ReceivePort)
 	switch {
 	case transmit == "" && receive == "":
-		problems.portsMissing(generator, at)
-		return problems
+		return missing(generator, at)
 	case transmit == "":
-		problems.add(spatev1.ReasonInvalidSpec, at.Child("transmitPort"), "is required: the port that sends the stream")
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child("transmitPort"), "is required: the port that sends the stream")
 		return problems
 	case flow && receive == "":
-		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "the stream measures flow: name the port its packets are expected at, or leave measure.flow and measure.mark out")
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "the stream measures flow: name the port its packets are expected at, or leave measure.flow and measure.mark out")
 	case !flow && receive != "":
-		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "nothing of the stream is measured at %s: set its measure.flow or measure.mark, or leave receivePort out", receive)
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "nothing of the stream is measured at %s: set its measure.flow or measure.mark, or leave receivePort out", receive)
 	}
 	if generator == nil {
 		return problems
 	}
 	all := newPorts(generator)
 	unknown := func(child, name string) {
-		problems.add(spatev1.ReasonInvalidSpec, at.Child(child), "%q is no port of generator %s; it has %s", name, generator.Name, all.names())
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child(child), "%q is no port of generator %s; it has %s", name, generator.Name, all.names())
 	}
 	from, to := all.find(transmit), all.find(receive)
 	if from == nil {
@@ -372,17 +376,17 @@ func checkPorts(e *spatev1.TrafficEntry, flow bool, generator *spatev1.TrafficGe
 	}
 	switch {
 	case to.Attachment.Discard != nil:
-		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "%s is a discard port and receives nothing; leave receivePort and measure.flow out", receive)
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "%s is a discard port and receives nothing; leave receivePort and measure.flow out", receive)
 	case from.Attachment.Discard != nil:
-		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "what the discard port %s sends arrives nowhere; leave receivePort and measure.flow out", transmit)
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "what the discard port %s sends arrives nowhere; leave receivePort and measure.flow out", transmit)
 	case (from.Attachment.Loopback != nil || to.Attachment.Loopback != nil) && from != to:
-		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "a loopback port receives what itself sends, so %s and %s must be the same", transmit, receive)
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "a loopback port receives what itself sends, so %s and %s must be the same", transmit, receive)
 	}
 	return problems
 }
 
 // absolute converts a share of a line rate to bits per second, over all engines.
-func absolute(rate Quantity, name string, generator *spatev1.TrafficGenerator, at *field.Path, problems *Problems) Quantity {
+func absolute(rate Quantity, name string, generator *spatev1.TrafficGenerator, at *field.Path, problems *problem.Problems) Quantity {
 	if rate.Unit != LinePercent {
 		return rate
 	}
@@ -391,7 +395,7 @@ func absolute(rate Quantity, name string, generator *spatev1.TrafficGenerator, a
 	if line == nil {
 		if port := all.find(name); port != nil {
 			reason, message := all.lineRateUnknown(port)
-			problems.add(reason, at, "%s", message)
+			problems.Add(reason, at, "%s", message)
 		}
 		return rate
 	}
@@ -400,24 +404,26 @@ func absolute(rate Quantity, name string, generator *spatev1.TrafficGenerator, a
 }
 
 // scale resolves the factor, and with it the rate of each stream and template.
-func (r *Resolved) scale(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator, problems *Problems) {
+func (r *Resolved) scale(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator, problems *problem.Problems) {
 	rate := profile.Spec.Rate
 	if !r.build(problems) {
 		return
 	}
 	load, err := loadOf(r.streams)
 	if err != nil {
-		problems.add(spatev1.ReasonInvalidSpec, spec.Child("traffic"), "%v", err)
+		problems.Add(spatev1.ReasonInvalidSpec, spec.Child("traffic"), "%v", err)
 		return
 	}
 	factor, err := factorOf(rate, load, len(r.templates) > 0, generator)
 	if err != nil {
-		problems.add(spatev1.ReasonInvalidSpec, spec.Child("rate"), "%q: %v", rate, err)
+		problems.Add(spatev1.ReasonInvalidSpec, spec.Child("rate"), "%q: %v", rate, err)
 		return
 	}
 	r.Factor, r.Load = factor, load.Scaled(factor)
 	r.speed(factor, problems)
-	r.stateful = stateful(profile, r.templates, factor, problems)
+	if r.stateful = stateful(profile, r.templates, factor, problems); r.stateful != nil {
+		r.stateful.Records = records(profile)
+	}
 	r.Load = r.Load.Plus(loadOfFlows(r.stateful))
 	for _, e := range r.entries {
 		own := r.ownRate(&e)
@@ -449,12 +455,12 @@ func (r *Resolved) ownRate(e *entry) spatev1.Rate {
 const mostStreams = 1 << 16
 
 // speed sets the rates of all streams to a factor of their own.
-func (r *Resolved) speed(factor *big.Rat, problems *Problems) {
+func (r *Resolved) speed(factor *big.Rat, problems *problem.Problems) {
 	at := 0
 	for _, e := range r.entries {
 		scaled := &enginev1.Stream{}
 		if err := e.stream.transmit.at(e.rate, factor, scaled); err != nil {
-			problems.add(spatev1.ReasonInvalidSpec, e.at, "its rate: %v", err)
+			problems.Add(spatev1.ReasonInvalidSpec, e.at, "its rate: %v", err)
 		}
 		for range e.stream.count() {
 			r.streams[at].Transmit = scaled.Transmit
@@ -464,19 +470,19 @@ func (r *Resolved) speed(factor *big.Rat, problems *Problems) {
 }
 
 // build makes the streams of all entries at their own rates.
-func (r *Resolved) build(problems *Problems) bool {
+func (r *Resolved) build(problems *problem.Problems) bool {
 	var streams []*enginev1.Stream
 	names := map[string]string{}
 	before := len(*problems)
 	for _, e := range r.entries {
 		made, err := e.streams(uint32(len(streams)))
 		if err != nil {
-			problems.add(spatev1.ReasonInvalidSpec, e.at, "its rate: %v", err)
+			problems.Add(spatev1.ReasonInvalidSpec, e.at, "its rate: %v", err)
 			continue
 		}
 		for _, s := range made {
 			if other, known := names[s.Name]; known {
-				problems.add(spatev1.ReasonInvalidSpec, e.at.Child("name"), "a copy of %q is called %q too; rename one of the entries", other, s.Name)
+				problems.Add(spatev1.ReasonInvalidSpec, e.at.Child("name"), "a copy of %q is called %q too; rename one of the entries", other, s.Name)
 				break
 			}
 			names[s.Name] = string(e.spec.Name)
@@ -536,19 +542,10 @@ func (e *entry) copyOf(first *enginev1.Stream, copied int) *enginev1.Stream {
 	return own
 }
 
-// planPacket returns the packet of the first copy.
-func (s *Stream) planPacket() *enginev1.Packet {
-	p := s.packet
-	return &enginev1.Packet{
-		Frame: s.Packet.Frame, SourceMacFromPort: p.SourceMacFromPort, DestinationMacFromPort: p.DestinationMacFromPort,
-		Checksums: p.Checksums, Lengths: p.Lengths, Sizes: p.Sizes,
-	}
-}
-
 // answering resolves the ports that reflect or receive.
-func (r *Resolved) answering(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator, problems *Problems) {
+func (r *Resolved) answering(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator, problems *problem.Problems) {
 	if len(profile.Spec.Traffic)+len(profile.Spec.Reflect)+len(profile.Spec.Receive) == 0 {
-		problems.add(spatev1.ReasonInvalidSpec, spec, "there is nothing to do: set traffic, reflect or receive")
+		problems.Add(spatev1.ReasonInvalidSpec, spec, "there is nothing to do: set traffic, reflect or receive")
 	}
 	known := func(name spatev1.PortName, at *field.Path) {
 		if generator == nil {
@@ -557,9 +554,9 @@ func (r *Resolved) answering(profile *spatev1.TrafficProfile, generator *spatev1
 		all := newPorts(generator)
 		switch port := all.find(string(name)); {
 		case port == nil:
-			problems.add(spatev1.ReasonInvalidSpec, at, "%q is no port of generator %s; it has %s", name, generator.Name, all.names())
+			problems.Add(spatev1.ReasonInvalidSpec, at, "%q is no port of generator %s; it has %s", name, generator.Name, all.names())
 		case port.Attachment.Discard != nil:
-			problems.add(spatev1.ReasonInvalidSpec, at, "%s is a discard port and receives nothing", name)
+			problems.Add(spatev1.ReasonInvalidSpec, at, "%s is a discard port and receives nothing", name)
 		}
 	}
 	for i, reflect := range profile.Spec.Reflect {
@@ -571,7 +568,7 @@ func (r *Resolved) answering(profile *spatev1.TrafficProfile, generator *spatev1
 		case spatev1.SwapAddresses:
 			swap = enginev1.Reflection_REFLECTION_ADDRESSES
 		default:
-			problems.add(spatev1.ReasonInvalidSpec, at.Child("swap"), "%q: must be MAC or Addresses", reflect.Swap)
+			problems.Add(spatev1.ReasonInvalidSpec, at.Child("swap"), "%q: must be MAC or Addresses", reflect.Swap)
 		}
 		made := &enginev1.Reflector{Port: string(reflect.Port), Swap: swap, AnyMac: reflect.AcceptAnyMAC}
 		if generator != nil {
@@ -582,46 +579,6 @@ func (r *Resolved) answering(profile *spatev1.TrafficProfile, generator *spatev1
 	for i, receive := range profile.Spec.Receive {
 		known(receive.Port, spec.Child("receive").Index(i).Child("port"))
 		r.receivers = append(r.receivers, &enginev1.Receiver{Name: string(receive.Name), Port: string(receive.Port)})
-	}
-}
-
-// factorOf converts a profile's rate to a factor of a load, which does not include templates.
-func factorOf(rate spatev1.ScaledRate, own Load, templates bool, generator *spatev1.TrafficGenerator) (*big.Rat, error) {
-	wanted, err := ParseScaledRate(rate)
-	switch {
-	case err != nil:
-		return nil, err
-	case wanted.Unit == Factor:
-		return wanted.Value, nil
-	case templates:
-		return nil, errTemplatesByFactor
-	case own.in(wanted.Unit).Sign() == 0:
-		return nil, errNothingToScale
-	case wanted.PerPort:
-		return own.factorPerPort(wanted.Quantity, generator)
-	case wanted.Unit != LinePercent:
-		return new(big.Rat).Quo(wanted.Value, own.in(wanted.Unit)), nil
-	}
-	total := new(big.Rat)
-	for _, port := range own.sendingPorts() {
-		line, err := lineRateOf(port, generator)
-		if err != nil {
-			return nil, err
-		}
-		total.Add(total, line)
-	}
-	total.Mul(total, wanted.Value)
-	return total.Quo(total, times(own.L1Bits, 100)), nil
-}
-
-func planRate(unit Unit, ratio *enginev1.Ratio) *enginev1.Rate {
-	switch unit {
-	case PacketsPerSecond:
-		return &enginev1.Rate{Kind: &enginev1.Rate_PacketsPerSecond{PacketsPerSecond: ratio}}
-	case L2BitsPerSecond:
-		return &enginev1.Rate{Kind: &enginev1.Rate_L2BitsPerSecond{L2BitsPerSecond: ratio}}
-	default:
-		return &enginev1.Rate{Kind: &enginev1.Rate_L1BitsPerSecond{L1BitsPerSecond: ratio}}
 	}
 }
 

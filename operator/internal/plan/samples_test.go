@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 // samples are the objects in config/samples by kind and name.
@@ -143,7 +144,7 @@ func TestSamplesOfRunsExecuteTheirProfiles(t *testing.T) {
 	}
 }
 
-func (s *samples) resolve(profile *spatev1.TrafficProfile) (*Resolved, Problems) {
+func (s *samples) resolve(profile *spatev1.TrafficProfile) (*Resolved, problem.Problems) {
 	in := Input{Profile: profile, Streams: s.streams, Templates: s.templates, Data: s.data}
 	if profile.Spec.Generator == nil {
 		in.Generator = s.generators["lab"]

@@ -6,7 +6,6 @@ package plan
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -18,9 +17,8 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/problem"
 )
-
-var errTemplatesByFactor = errors.New("the rate of templates cannot be given in packets or bits; use a factor such as 2x")
 
 // templateEntry is an entry that runs a template.
 type templateEntry struct {
@@ -41,8 +39,8 @@ type templateEntry struct {
 }
 
 // templateEntries returns the entries of a profile that run templates.
-func templateEntries(in Input, generator *spatev1.TrafficGenerator, size *weight) ([]templateEntry, Problems) {
-	var problems Problems
+func templateEntries(in Input, generator *spatev1.TrafficGenerator, size *weight) ([]templateEntry, problem.Problems) {
+	var problems problem.Problems
 	var all []templateEntry
 	clients, servers := map[string]int{}, map[string]int{}
 	known := templateSet{in: in, around: surroundings{data: dataOf(&in), generator: generator}, checked: map[string]checkedTemplate{}}
@@ -82,10 +80,10 @@ type templateSet struct {
 
 type checkedTemplate struct {
 	template *template
-	wrong    Problems
+	wrong    problem.Problems
 }
 
-func (t *templateSet) check(key string, source *spatev1.ASTFTemplateSpec, at *field.Path) (*template, Problems) {
+func (t *templateSet) check(key string, source *spatev1.ASTFTemplateSpec, at *field.Path) (*template, problem.Problems) {
 	checked, known := t.checked[key]
 	if !known {
 		checked.template, checked.wrong = checkTemplate(source, at, t.around)
@@ -95,22 +93,22 @@ func (t *templateSet) check(key string, source *spatev1.ASTFTemplateSpec, at *fi
 }
 
 // resolve finds the entry's template and checks it on the entry's ports.
-func (e *templateEntry) resolve(known *templateSet) Problems {
-	var problems Problems
+func (e *templateEntry) resolve(known *templateSet) problem.Problems {
+	var problems problem.Problems
 	in, generator := &known.in, known.around.generator
 	e.checkEntry(&problems)
 	e.checkPorts(generator, &problems)
 	application := e.spec.Application
-	if !problems.exactlyOne(e.at.Child("application"), "templateRef and inline", application.TemplateRef != nil, application.Inline != nil) {
+	if !problems.ExactlyOne(e.at.Child("application"), "templateRef and inline", application.TemplateRef != nil, application.Inline != nil) {
 		return problems
 	}
 	source, name := templateSource(e.spec, in.Templates)
-	at, within := e.sourceAt, func(found Problems) Problems { return found }
+	at, within := e.sourceAt, func(found problem.Problems) problem.Problems { return found }
 	if application.TemplateRef != nil {
-		at, within = spec, func(found Problems) Problems { return found.within(e.sourceAt, "ASTFTemplate", name) }
+		at, within = spec, func(found problem.Problems) problem.Problems { return found.Within(e.sourceAt, "ASTFTemplate", name) }
 	}
 	if source == nil {
-		problems.add(spatev1.ReasonReferenceNotFound, e.sourceAt.Child("name"), "ASTFTemplate %q does not exist in namespace %s", name, in.Profile.Namespace)
+		problems.Add(spatev1.ReasonReferenceNotFound, e.sourceAt.Child("name"), "ASTFTemplate %q does not exist in namespace %s", name, in.Profile.Namespace)
 		return problems
 	}
 	template, wrong := known.check(e.key, source, at)
@@ -120,7 +118,11 @@ func (e *templateEntry) resolve(known *templateSet) Problems {
 	}
 	e.template, e.rate, e.own = template, template.rate, source.ConnectionRate
 	if rate := application.ConnectionRate; rate != "" {
-		e.rate = problems.connectionRate(rate, e.at.Child("application", "connectionRate"))
+		own, err := ParseConnectionRate(rate)
+		if err != nil {
+			problems.Add(spatev1.ReasonInvalidSpec, e.at.Child("application", "connectionRate"), "%q: %v", rate, err)
+		}
+		e.rate = own
 	}
 	e.checkSides(&problems)
 	if generator != nil {
@@ -143,19 +145,19 @@ func (e *templateEntry) snapshot() spatev1.EntrySnapshot {
 }
 
 // checkEntry refuses settings of emulated clients where there are none.
-func (e *templateEntry) checkEntry(p *Problems) {
+func (e *templateEntry) checkEntry(p *problem.Problems) {
 	application, at := e.spec.Application, e.at.Child("application")
 	if e.spec.Paused && e.spec.TransmitPort == "" {
-		p.add(spatev1.ReasonInvalidSpec, e.at.Child("paused"), "there are no clients to pause: set transmitPort, or remove the entry")
+		p.Add(spatev1.ReasonInvalidSpec, e.at.Child("paused"), "there are no clients to pause: set transmitPort, or remove the entry")
 	}
 	if application.ConnectionRate != "" && e.spec.TransmitPort == "" {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("connectionRate"), "there are no clients: set transmitPort, or leave it out")
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("connectionRate"), "there are no clients: set transmitPort, or leave it out")
 	}
 	if application.Share != nil && e.spec.TransmitPort == "" {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("share"), "there are no clients: set transmitPort, or leave it out")
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("share"), "there are no clients: set transmitPort, or leave it out")
 	}
 	if application.Share != nil && application.ConnectionRate != "" {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("share"), "set share or connectionRate, not both")
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("share"), "set share or connectionRate, not both")
 	}
 }
 
@@ -168,9 +170,9 @@ func (e *templateEntry) says(at *field.Path) string {
 }
 
 // checkPorts reports ports on which clients and servers cannot be.
-func (e *templateEntry) checkPorts(generator *spatev1.TrafficGenerator, p *Problems) {
+func (e *templateEntry) checkPorts(generator *spatev1.TrafficGenerator, p *problem.Problems) {
 	if e.spec.TransmitPort == "" && e.spec.ReceivePort == "" {
-		p.portsMissing(generator, e.at)
+		*p = append(*p, missing(generator, e.at)...)
 		return
 	}
 	if generator == nil {
@@ -187,9 +189,9 @@ func (e *templateEntry) checkPorts(generator *spatev1.TrafficGenerator, p *Probl
 		}
 		switch port := all.find(string(side.name)); {
 		case port == nil:
-			p.add(spatev1.ReasonInvalidSpec, e.at.Child(side.child), "%q is no port of generator %s; it has %s", side.name, generator.Name, all.names())
+			p.Add(spatev1.ReasonInvalidSpec, e.at.Child(side.child), "%q is no port of generator %s; it has %s", side.name, generator.Name, all.names())
 		case port.Attachment.Discard != nil:
-			p.add(spatev1.ReasonInvalidSpec, e.at.Child(side.child), "%s is a discard port: nothing answers the %s there", side.name, side.has)
+			p.Add(spatev1.ReasonInvalidSpec, e.at.Child(side.child), "%s is a discard port: nothing answers the %s there", side.name, side.has)
 		}
 	}
 	if len(*p) > before {
@@ -199,34 +201,34 @@ func (e *templateEntry) checkPorts(generator *spatev1.TrafficGenerator, p *Probl
 	loops := func(port *spatev1.GeneratorPort) bool { return port != nil && port.Attachment.Loopback != nil }
 	switch {
 	case (loops(from) || loops(to)) && from != to:
-		p.add(spatev1.ReasonInvalidSpec, e.at, "a loopback port receives what itself sends, so clients and servers must both be there: set transmitPort and receivePort to it")
+		p.Add(spatev1.ReasonInvalidSpec, e.at, "a loopback port receives what itself sends, so clients and servers must both be there: set transmitPort and receivePort to it")
 	case from == to && !loops(from):
-		p.add(spatev1.ReasonInvalidSpec, e.at.Child("receivePort"), "the clients are at %s too, which is no loopback; name another port", e.spec.ReceivePort)
+		p.Add(spatev1.ReasonInvalidSpec, e.at.Child("receivePort"), "the clients are at %s too, which is no loopback; name another port", e.spec.ReceivePort)
 	}
 }
 
 // checkSides reports emulated sides without a program or without addresses.
-func (e *templateEntry) checkSides(p *Problems) {
+func (e *templateEntry) checkSides(p *problem.Problems) {
 	at := e.sourceAt
 	if e.template.made.Capture == nil {
 		if e.spec.TransmitPort != "" && e.template.client == nil {
-			p.add(spatev1.ReasonInvalidSpec, at, "it has no source.programs.client, and its clients are at %s: write it, or leave transmitPort out", e.spec.TransmitPort)
+			p.Add(spatev1.ReasonInvalidSpec, at, "it has no source.programs.client, and its clients are at %s: write it, or leave transmitPort out", e.spec.TransmitPort)
 		}
 		if e.spec.ReceivePort != "" && e.template.server == nil {
-			p.add(spatev1.ReasonInvalidSpec, at, "it has no source.programs.server, and its servers are at %s: write it, or leave receivePort out", e.spec.ReceivePort)
+			p.Add(spatev1.ReasonInvalidSpec, at, "it has no source.programs.server, and its servers are at %s: write it, or leave receivePort out", e.spec.ReceivePort)
 		}
 	}
 	mirrored := slices.IndexFunc(e.template.clients, func(p pool) bool { return p.tunnels.GetMirror() })
 	if mirrored >= 0 && (e.spec.TransmitPort == "" || e.spec.ReceivePort == "") {
-		p.add(spatev1.ReasonInvalidSpec, at, "pool %s of its clients has gtpu.mirror, for which both sides are one entry's: set transmitPort and receivePort, or leave mirror out", e.template.clients[mirrored].name)
+		p.Add(spatev1.ReasonInvalidSpec, at, "pool %s of its clients has gtpu.mirror, for which both sides are one entry's: set transmitPort and receivePort, or leave mirror out", e.template.clients[mirrored].name)
 	}
 	if e.spec.TransmitPort != "" && len(e.template.clients) == 0 {
-		p.add(spatev1.ReasonInvalidSpec, at, "it has no pools.clients, and its clients are at %s: write them, or leave transmitPort out", e.spec.TransmitPort)
+		p.Add(spatev1.ReasonInvalidSpec, at, "it has no pools.clients, and its clients are at %s: write them, or leave transmitPort out", e.spec.TransmitPort)
 	}
 }
 
 // checkPods reports pods of a generator without clients of their own: each pod starts the same number of connections.
-func (e *templateEntry) checkPods(generator *spatev1.TrafficGenerator, p *Problems) {
+func (e *templateEntry) checkPods(generator *spatev1.TrafficGenerator, p *problem.Problems) {
 	if e.spec.TransmitPort == "" {
 		return
 	}
@@ -234,11 +236,11 @@ func (e *templateEntry) checkPods(generator *spatev1.TrafficGenerator, p *Proble
 	for i := range e.template.clients {
 		pool := &e.template.clients[i]
 		if addresses := pool.count(); addresses.Cmp(big.NewInt(pods)) < 0 {
-			p.add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s has %s addresses for the %d pods of generator %s, and each needs clients of its own: give it at least %d, or use fewer replicas",
+			p.Add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s has %s addresses for the %d pods of generator %s, and each needs clients of its own: give it at least %d, or use fewer replicas",
 				e.says(pool.at), addresses, pods, generator.Name, pods)
 		}
 		if gnbs := max(1, int64(pool.tunnels.GetLocalCount())); pool.tunnels != nil && gnbs%pods != 0 {
-			p.add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s.gtpu.localCount: %d gNBs cannot be split over the %d pods of generator %s as their clients are: use a multiple of %d, or fewer replicas",
+			p.Add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s.gtpu.localCount: %d gNBs cannot be split over the %d pods of generator %s as their clients are: use a multiple of %d, or fewer replicas",
 				e.says(pool.at), gnbs, pods, generator.Name, pods)
 		}
 	}
@@ -246,7 +248,7 @@ func (e *templateEntry) checkPods(generator *spatev1.TrafficGenerator, p *Proble
 
 // checkLimits reports connections that a generator's limits do not allow. Servers send only to the clients' addresses;
 // engines limit the total number of packets.
-func (e *templateEntry) checkLimits(generator *spatev1.TrafficGenerator, p *Problems) {
+func (e *templateEntry) checkLimits(generator *spatev1.TrafficGenerator, p *problem.Problems) {
 	limits := generator.Spec.Limits
 	if limits == nil {
 		return
@@ -269,54 +271,9 @@ func (e *templateEntry) checkLimits(generator *spatev1.TrafficGenerator, p *Prob
 	}
 }
 
-// gtpuPort is the UDP port of GTP-U tunnels (3GPP TS 29.281).
-const gtpuPort = 2152
-
 // tunnelled reports whether clients' packets are sent in tunnels.
 func (e *templateEntry) tunnelled() bool {
 	return e.spec.TransmitPort != "" && slices.ContainsFunc(e.template.clients, func(p pool) bool { return p.tunnels != nil })
-}
-
-// clientPorts judges the port that clients connect to, and the port of the tunnels of their packets.
-func (g *guard) clientPorts(port uint64, tunnelled bool) {
-	switch {
-	case len(g.limits.AllowedPorts) == 0:
-	case port == 0:
-		g.refuse("allowedPorts", "a capture gives the port that clients connect to; set destinationPort")
-	case !portsCovered(g.limits.AllowedPorts, port, port):
-		g.refuse("allowedPorts", "clients connect to port %d", port)
-	case tunnelled && !portsCovered(g.limits.AllowedPorts, gtpuPort, gtpuPort):
-		g.refuse("allowedPorts", "tunnels are of UDP to port %d", gtpuPort)
-	}
-}
-
-// tunnels judges the destinations of tunnels, and of mirrored ones in the other direction; nil means none.
-func (g *guard) tunnels(tunnels *enginev1.Gtpu) {
-	if tunnels == nil {
-		return
-	}
-	upf, _ := netip.AddrFromSlice(tunnels.Remote)
-	if !covered(g.limits.AllowedDestinations, upf, upf) {
-		g.refuse("allowedDestinations", "tunnels lead to %s", upf)
-	}
-	if !tunnels.Mirror {
-		return
-	}
-	first, _ := netip.AddrFromSlice(tunnels.Local)
-	last, ok := netip.AddrFromSlice(lastGNB(tunnels))
-	if !ok || !covered(g.limits.AllowedDestinations, first, last) {
-		g.refuse("allowedDestinations", "mirrored tunnels lead back to %s and on", first)
-	}
-}
-
-// lastGNB returns the last gNB's address; nil if there is no such address.
-func lastGNB(tunnels *enginev1.Gtpu) []byte {
-	last := new(big.Int).SetBytes(tunnels.Local)
-	last.Add(last, big.NewInt(int64(max(tunnels.LocalCount, 1))-1))
-	if last.BitLen() > 8*len(tunnels.Local) {
-		return nil
-	}
-	return last.FillBytes(make([]byte, len(tunnels.Local)))
 }
 
 func (e *templateEntry) covered(g *guard, pools []pool, does string) {
@@ -344,24 +301,24 @@ type sharing struct {
 }
 
 // stateful returns the stateful part of a plan; nil without templates.
-func stateful(profile *spatev1.TrafficProfile, entries []templateEntry, factor *big.Rat, problems *Problems) *enginev1.Stateful {
+func stateful(profile *spatev1.TrafficProfile, entries []templateEntry, factor *big.Rat, problems *problem.Problems) *enginev1.Stateful {
 	if len(entries) == 0 {
 		return nil
 	}
 	s := sharing{made: &enginev1.Stateful{
-		RampUpNs: problems.duration(profile.Spec.RampUp, spec.Child("rampUp")), RampUpStepNs: problems.someTime(profile.Spec.RampUpStep, spec.Child("rampUpStep")),
-		MostFlows: problems.count(profile.Spec.MaxFlowsPerEngine, spec.Child("maxFlowsPerEngine")), Records: records(profile),
+		RampUpNs: problems.Duration(profile.Spec.RampUp, spec.Child("rampUp")), RampUpStepNs: problems.SomeTime(profile.Spec.RampUpStep, spec.Child("rampUpStep")),
+		MostFlows: problems.Count(profile.Spec.MaxFlowsPerEngine, spec.Child("maxFlowsPerEngine")),
 	}, payloads: map[string]uint32{}, pools: map[string]uint32{}, numbered: map[*enginev1.Payload]uint32{}}
 	if step := s.made.RampUpStepNs; step > 0 && (s.made.RampUpNs == 0 || s.made.RampUpNs%step > 0) {
-		problems.add(spatev1.ReasonInvalidSpec, spec.Child("rampUpStep"), "%s: rampUp must be a whole number of these", profile.Spec.RampUpStep)
+		problems.Add(spatev1.ReasonInvalidSpec, spec.Child("rampUpStep"), "%s: rampUp must be a whole number of these", profile.Spec.RampUpStep)
 	}
 	if seed := profile.Spec.RandomOrderSeed; seed != nil {
-		problems.bounded(*seed, 0, math.MaxUint32, spec.Child("randomOrderSeed"))
+		problems.Bounded(*seed, 0, math.MaxUint32, spec.Child("randomOrderSeed"))
 		s.made.DrawSeed = proto.Uint32(uint32(*seed))
 	}
 	global := &profile.Spec.Tunables
-	problems.tunables(&global.Client, spec.Child("tunables", "client"))
-	problems.tunables(&global.Server, spec.Child("tunables", "server"))
+	*problems = append(*problems, checkTunables(&global.Client, spec.Child("tunables", "client"))...)
+	*problems = append(*problems, checkTunables(&global.Server, spec.Child("tunables", "server"))...)
 	for i := range entries {
 		e := &entries[i]
 		made := proto.CloneOf(e.template.made)
@@ -373,7 +330,7 @@ func stateful(profile *spatev1.TrafficProfile, entries []templateEntry, factor *
 			made.Clients = s.addresses(e, e.template.clients, "client", problems)
 			ratio, err := rateRatio(PacketsPerSecond, new(big.Rat).Mul(e.rate, factor))
 			if err != nil {
-				problems.add(spatev1.ReasonInvalidSpec, e.at, "its rate: %v", err)
+				problems.Add(spatev1.ReasonInvalidSpec, e.at, "its rate: %v", err)
 			}
 			made.FlowsPerSecond, made.Paused = ratio, e.spec.Paused
 		} else {
@@ -410,12 +367,12 @@ func keyOf(message proto.Message) string {
 }
 
 // addresses returns a side's pools by their numbers. Templates with equal pools share one, and take turns in it.
-func (s *sharing) addresses(e *templateEntry, pools []pool, side string, problems *Problems) []*enginev1.WeightedPool {
+func (s *sharing) addresses(e *templateEntry, pools []pool, side string, problems *problem.Problems) []*enginev1.WeightedPool {
 	var all []*enginev1.WeightedPool
 	for i := range pools {
 		made, ok := pools[i].shifted(e.earlier)
 		if !ok {
-			problems.add(spatev1.ReasonInvalidSpec, e.sourceAt, "with its portPairOffset taken %d times, the addresses of pool %s leave the address space", e.earlier, pools[i].name)
+			problems.Add(spatev1.ReasonInvalidSpec, e.sourceAt, "with its portPairOffset taken %d times, the addresses of pool %s leave the address space", e.earlier, pools[i].name)
 			continue
 		}
 		unnamed := proto.CloneOf(made)
@@ -426,7 +383,7 @@ func (s *sharing) addresses(e *templateEntry, pools []pool, side string, problem
 }
 
 // program returns a side's program with the plan's numbers.
-func (s *sharing) program(e *templateEntry, own *program, entries []templateEntry, problems *Problems) *enginev1.Program {
+func (s *sharing) program(e *templateEntry, own *program, entries []templateEntry, problems *problem.Problems) *enginev1.Program {
 	if own == nil {
 		return nil
 	}
@@ -449,7 +406,7 @@ func (s *sharing) program(e *templateEntry, own *program, entries []templateEntr
 		case *enginev1.Instruction_SwitchTemplate:
 			to, err := switchTo(e, own.switches[kind.SwitchTemplate].name, entries)
 			if err != nil {
-				problems.add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s: %v", e.says(own.switches[kind.SwitchTemplate].at), err)
+				problems.Add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s: %v", e.says(own.switches[kind.SwitchTemplate].at), err)
 			}
 			kind.SwitchTemplate = to
 		}

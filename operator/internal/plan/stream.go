@@ -5,11 +5,13 @@
 package plan
 
 import (
+	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 // Stream is a stream that can be sent.
@@ -37,7 +39,7 @@ func (s *Stream) count() int { return max(len(s.Copies), 1) }
 
 // CheckStream checks a StatelessStream by itself. The port it is sent from is not known yet, so a missing Ethernet
 // destination is no problem here.
-func CheckStream(spec *spatev1.StatelessStreamSpec) (*Stream, Problems) {
+func CheckStream(spec *spatev1.StatelessStreamSpec) (*Stream, problem.Problems) {
 	return checkStream(spec, field.NewPath("spec"), surroundings{options: packet.Options{NextHop: packet.InternalDestination}})
 }
 
@@ -49,26 +51,27 @@ type surroundings struct {
 	generator *spatev1.TrafficGenerator
 }
 
-func checkStream(spec *spatev1.StatelessStreamSpec, at *field.Path, around surroundings) (*Stream, Problems) {
-	var problems Problems
-	s := &Stream{spec: spec, startDelay: problems.duration(spec.StartDelay, at.Child("startDelay"))}
-	s.transmit = problems.transmit(&spec.Transmit, at.Child("transmit"), around)
+func checkStream(spec *spatev1.StatelessStreamSpec, at *field.Path, around surroundings) (*Stream, problem.Problems) {
+	var problems problem.Problems
+	check := checker{&problems}
+	s := &Stream{spec: spec, startDelay: check.Duration(spec.StartDelay, at.Child("startDelay"))}
+	s.transmit = check.transmit(&spec.Transmit, at.Child("transmit"), around)
 	s.Rate = s.transmit.rate
-	problems.measure(&spec.Measure, at.Child("measure"))
+	check.measure(&spec.Measure, at.Child("measure"))
 	s.mark = markOf(spec.Measure.Mark)
-	problems.sendOptions(spec, at)
+	check.sendOptions(spec, at)
 	if spec.Transmit.Replay != nil {
-		problems.replayed(spec, at)
-		s.program = problems.program(spec.Fields, at.Child("fields"), nil, nil)
+		check.replayed(spec, at)
+		s.program = check.program(spec.Fields, at.Child("fields"), nil, nil)
 	} else {
 		options := around.options
 		options.Trailer, options.SizesVary = spec.Measure.Flow, writesSize(spec.Fields)
 		built, errs := packet.Build(spec.Packet, at.Child("packet"), options)
-		problems.invalid(errs)
+		problems.Invalid(errs)
 		if built != nil {
 			s.Packet, s.packet = built, planPacket(built)
-			s.program = problems.program(spec.Fields, at.Child("fields"), built, s.packet)
-			s.Copies = problems.copies(spec.Copies, at.Child("copies"), built)
+			s.program = check.program(spec.Fields, at.Child("fields"), built, s.packet)
+			s.Copies = check.copies(spec.Copies, at.Child("copies"), built)
 		}
 	}
 	if len(problems) > 0 {
@@ -78,40 +81,27 @@ func checkStream(spec *spatev1.StatelessStreamSpec, at *field.Path, around surro
 }
 
 // measure checks what is measured.
-func (p *Problems) measure(m *spatev1.Measure, at *field.Path) {
+func (p checker) measure(m *spatev1.Measure, at *field.Path) {
 	if m.Latency && !m.Flow {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("latency"), "latency needs flow: true")
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("latency"), "latency needs flow: true")
 	}
 	if m.Mark == nil {
 		return
 	}
 	if m.Flow || m.Latency {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("mark"), "mark counts packets without a trailer: leave flow and latency out, or mark")
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("mark"), "mark counts packets without a trailer: leave flow and latency out, or mark")
 	}
-	p.mark(m.Mark, at.Child("mark"))
+	*p.Problems = append(*p.Problems, checkMark(m.Mark, at.Child("mark"))...)
 }
 
 // sendOptions checks the options of sending beside the mode.
-func (p *Problems) sendOptions(spec *spatev1.StatelessStreamSpec, at *field.Path) {
+func (p checker) sendOptions(spec *spatev1.StatelessStreamSpec, at *field.Path) {
 	switch {
 	case spec.Cache < 0 || spec.Cache > 10000:
-		p.add(spatev1.ReasonInvalidSpec, at.Child("cache"), "%d: must be 0 to 10000", spec.Cache)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("cache"), "%d: must be 0 to 10000", spec.Cache)
 	case spec.Cache > 0 && spec.Measure.Flow:
-		p.add(spatev1.ReasonInvalidSpec, at.Child("cache"), "does not go with measure.flow, which makes every packet anew; leave out one of them")
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("cache"), "does not go with measure.flow, which makes every packet anew; leave out one of them")
 	}
-}
-
-// duration reads a time in nanoseconds; 0 when absent.
-func (p *Problems) duration(text spatev1.Duration, at *field.Path) uint64 {
-	if text == "" {
-		return 0
-	}
-	value, err := text.Parse()
-	if err != nil || value < 0 {
-		p.add(spatev1.ReasonInvalidSpec, at, "%q must be a duration such as 500ms, 10s or 1m30s", text)
-		return 0
-	}
-	return uint64(value)
 }
 
 // planPacket returns what engines need of a packet, without its frame.
@@ -139,4 +129,21 @@ func planPacket(built *packet.Packet) *enginev1.Packet {
 		p.Sizes = &enginev1.Sizes{Kind: &enginev1.Sizes_List{List: list}}
 	}
 	return p
+}
+
+// packetBytes returns the size of a packet of the stream in a plan; 0 for a replay.
+func (s *Stream) packetBytes() int64 {
+	if s.Packet == nil {
+		return 0
+	}
+	return int64(len(s.Packet.Frame) + proto.Size(s.packet))
+}
+
+// planPacket returns the packet of the first copy.
+func (s *Stream) planPacket() *enginev1.Packet {
+	p := s.packet
+	return &enginev1.Packet{
+		Frame: s.Packet.Frame, SourceMacFromPort: p.SourceMacFromPort, DestinationMacFromPort: p.DestinationMacFromPort,
+		Checksums: p.Checksums, Lengths: p.Lengths, Sizes: p.Sizes,
+	}
 }

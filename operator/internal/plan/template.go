@@ -9,9 +9,11 @@ import (
 	"path"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 // template is a template that can be run. What it shares with others is not numbered yet.
@@ -27,44 +29,45 @@ type template struct {
 }
 
 // CheckTemplate reports what is wrong with an ASTFTemplate by itself. It does not look up data that the template names.
-func CheckTemplate(spec *spatev1.ASTFTemplateSpec) Problems {
+func CheckTemplate(spec *spatev1.ASTFTemplateSpec) problem.Problems {
 	_, problems := checkTemplate(Expand(spec), field.NewPath("spec"), surroundings{})
 	return problems
 }
 
-func checkTemplate(spec *spatev1.ASTFTemplateSpec, at *field.Path, around surroundings) (*template, Problems) {
-	var problems Problems
+func checkTemplate(spec *spatev1.ASTFTemplateSpec, at *field.Path, around surroundings) (*template, problem.Problems) {
+	var problems problem.Problems
+	check := checker{&problems}
 	t := &template{spec: spec, made: &enginev1.Template{Group: string(spec.StatisticsGroup), Latency: spec.Latency}}
-	problems.preset(&spec.Source, at.Child("source"))
+	check.preset(&spec.Source, at.Child("source"))
 	if len(problems) > 0 {
 		return nil, problems // its programs would report the same
 	}
-	problems.templateSource(t, at.Child("source"), around)
+	check.templateSource(t, at.Child("source"), around)
 	if spec.Latency && t.made.Protocol == enginev1.TransportProtocol_TRANSPORT_PROTOCOL_TCP {
-		problems.add(spatev1.ReasonInvalidSpec, at.Child("latency"), "round trips are measured of UDP messages; leave it out, or set transport: UDP")
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child("latency"), "round trips are measured of UDP messages; leave it out, or set transport: UDP")
 	}
-	t.rate = problems.connectionRate(spec.ConnectionRate, at.Child("connectionRate"))
+	t.rate = check.connectionRate(spec.ConnectionRate, at.Child("connectionRate"))
 	if spec.DestinationPort != nil {
-		problems.bounded(int64(*spec.DestinationPort), 1, 65535, at.Child("destinationPort"))
+		check.Bounded(int64(*spec.DestinationPort), 1, 65535, at.Child("destinationPort"))
 		t.made.DestinationPort = uint32(*spec.DestinationPort)
 	} else if spec.Source.Pcap == nil {
-		problems.add(spatev1.ReasonInvalidSpec, at.Child("destinationPort"), "is required: the port that the servers listen on")
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child("destinationPort"), "is required: the port that the servers listen on")
 	}
-	t.made.Limit = problems.count(spec.MaxFlows, at.Child("maxFlows"))
-	t.made.MostOpen = problems.count(spec.MaxConcurrentFlows, at.Child("maxConcurrentFlows"))
-	t.made.Seed = seedOf(spec.Seed)
+	t.made.Limit = check.Count(spec.MaxFlows, at.Child("maxFlows"))
+	t.made.MostOpen = check.Count(spec.MaxConcurrentFlows, at.Child("maxConcurrentFlows"))
+	t.made.Seed = uint64(ptr.Deref(spec.Seed, 0))
 	pools := at.Child("pools")
-	t.clients = problems.pools(spec.Pools.Clients, pools.Child("clients"), false)
-	t.servers = problems.pools(spec.Pools.Servers, pools.Child("servers"), true)
+	t.clients = check.pools(spec.Pools.Clients, pools.Child("clients"), false)
+	t.servers = check.pools(spec.Pools.Servers, pools.Child("servers"), true)
 	if len(spec.Pools.Servers) == 0 {
-		problems.add(spatev1.ReasonInvalidSpec, pools.Child("servers"), "name the addresses that servers have")
+		problems.Add(spatev1.ReasonInvalidSpec, pools.Child("servers"), "name the addresses that servers have")
 	}
-	problems.oneFamily(t)
-	problems.apartFrom(t.clients, t.servers)
-	t.made.Match = problems.match(spec.Match, at.Child("match"))
+	check.oneFamily(t)
+	check.apartFrom(t.clients, t.servers)
+	t.made.Match = check.match(spec.Match, at.Child("match"))
 	// The settings are checked here; a run's also depend on its profile (tunablesFor).
-	problems.tunables(&spec.Tunables.Client, at.Child("tunables", "client"))
-	problems.tunables(&spec.Tunables.Server, at.Child("tunables", "server"))
+	check.tunables(&spec.Tunables.Client, at.Child("tunables", "client"))
+	check.tunables(&spec.Tunables.Server, at.Child("tunables", "server"))
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -72,9 +75,9 @@ func checkTemplate(spec *spatev1.ASTFTemplateSpec, at *field.Path, around surrou
 }
 
 // templateSource reads the programs, or the capture from which they are derived.
-func (p *Problems) templateSource(t *template, at *field.Path, around surroundings) {
+func (p checker) templateSource(t *template, at *field.Path, around surroundings) {
 	source := &t.spec.Source
-	if !p.exactlyOne(at, "programs, pcap, http, dns and payload", source.Programs != nil && !Preset(source), source.Pcap != nil, source.HTTP != nil, source.DNS != nil, source.Payload != nil) {
+	if !p.ExactlyOne(at, "programs, pcap, http, dns and payload", source.Programs != nil && !Preset(source), source.Pcap != nil, source.HTTP != nil, source.DNS != nil, source.Payload != nil) {
 		return
 	}
 	if source.Pcap != nil {
@@ -88,10 +91,10 @@ func (p *Problems) templateSource(t *template, at *field.Path, around surroundin
 	case spatev1.TransportUDP:
 		t.made.Protocol = enginev1.TransportProtocol_TRANSPORT_PROTOCOL_UDP
 	default:
-		p.add(spatev1.ReasonInvalidSpec, at.Child("transport"), "%q: must be TCP or UDP", programs.Transport)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("transport"), "%q: must be TCP or UDP", programs.Transport)
 	}
 	if len(programs.Client)+len(programs.Server) == 0 {
-		p.add(spatev1.ReasonInvalidSpec, at, "write the program of at least one side")
+		p.Add(spatev1.ReasonInvalidSpec, at, "write the program of at least one side")
 	}
 	if len(programs.Client) > 0 {
 		t.client = p.commands(programs.Client, at.Child("client"), around.data)
@@ -102,12 +105,12 @@ func (p *Problems) templateSource(t *template, at *field.Path, around surroundin
 }
 
 // templateCapture returns the capture of a session; the engine checks that it is one.
-func (p *Problems) templateCapture(source *spatev1.PcapSource, at *field.Path, around surroundings) *enginev1.Capture {
-	if !p.exactlyOne(at, "from and volume", source.From != nil, source.Volume != nil) {
+func (p checker) templateCapture(source *spatev1.PcapSource, at *field.Path, around surroundings) *enginev1.Capture {
+	if !p.ExactlyOne(at, "from and volume", source.From != nil, source.Volume != nil) {
 		return nil
 	}
 	if source.Volume != nil {
-		p.volume(source.Volume, at.Child("volume"), around.generator)
+		*p.Problems = append(*p.Problems, checkVolume(source.Volume, at.Child("volume"), around.generator)...)
 		return &enginev1.Capture{Source: &enginev1.Capture_Path{Path: path.Join(VolumesDir, string(source.Volume.Name), source.Volume.Path)}}
 	}
 	if around.data.bytes == nil {
@@ -115,7 +118,7 @@ func (p *Problems) templateCapture(source *spatev1.PcapSource, at *field.Path, a
 	}
 	bytes, found := around.data.bytes[source.From.Reference()]
 	if !found {
-		p.add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", nameOf(source.From.Reference()))
+		p.Add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", nameOf(source.From.Reference()))
 		return nil
 	}
 	if ref := around.data.ref(source.From, bytes); ref != nil {
@@ -124,26 +127,17 @@ func (p *Problems) templateCapture(source *spatev1.PcapSource, at *field.Path, a
 	return &enginev1.Capture{Source: &enginev1.Capture_Pcap{Pcap: bytes}}
 }
 
-func (p *Problems) connectionRate(rate spatev1.ConnectionRate, at *field.Path) *big.Rat {
+func (p checker) connectionRate(rate spatev1.ConnectionRate, at *field.Path) *big.Rat {
 	value, err := ParseConnectionRate(rate)
 	if err != nil {
-		p.add(spatev1.ReasonInvalidSpec, at, "%q: %v", rate, err)
+		p.Add(spatev1.ReasonInvalidSpec, at, "%q: %v", rate, err)
 		return new(big.Rat)
 	}
 	return value
 }
 
-// count reads a number of at least 1; 0 when absent.
-func (p *Problems) count(number *int64, at *field.Path) uint64 {
-	if number == nil {
-		return 0
-	}
-	p.atLeastOne(*number, at)
-	return uint64(*number)
-}
-
 // oneFamily reports addresses of both families in a template: any client may connect to any server.
-func (p *Problems) oneFamily(t *template) {
+func (p checker) oneFamily(t *template) {
 	var first *pool
 	for _, side := range [][]pool{t.clients, t.servers} {
 		for i := range side {
@@ -151,7 +145,7 @@ func (p *Problems) oneFamily(t *template) {
 				first = &side[i]
 			}
 			if side[i].first.Is4() != first.first.Is4() {
-				p.add(spatev1.ReasonInvalidSpec, side[i].at.Child("start"), "%s is not of the family of %s, which is %s: any client of a template connects to any server; write a template for each family",
+				p.Add(spatev1.ReasonInvalidSpec, side[i].at.Child("start"), "%s is not of the family of %s, which is %s: any client of a template connects to any server; write a template for each family",
 					side[i].first, first.at.Child("start"), first.first)
 				return
 			}
@@ -163,11 +157,11 @@ func (p *Problems) oneFamily(t *template) {
 // 1122 section 3.3.2) without 40 of headers.
 const mostMatched = 536
 
-func (p *Problems) match(all []spatev1.PayloadMatch, at *field.Path) []*enginev1.PayloadMatch {
+func (p checker) match(all []spatev1.PayloadMatch, at *field.Path) []*enginev1.PayloadMatch {
 	var made []*enginev1.PayloadMatch
 	for i := range all {
 		m, at := &all[i], at.Index(i)
-		if !p.exactlyOne(at, "text and hex", m.Text != "", m.Hex != "") {
+		if !p.ExactlyOne(at, "text and hex", m.Text != "", m.Hex != "") {
 			continue
 		}
 		bytes := []byte(m.Text)
@@ -175,7 +169,7 @@ func (p *Problems) match(all []spatev1.PayloadMatch, at *field.Path) []*enginev1
 			bytes = p.hexDigits(m.Hex, at.Child("hex"))
 		}
 		if m.Offset < 0 || int(m.Offset)+len(bytes) > mostMatched {
-			p.add(spatev1.ReasonInvalidSpec, at.Child("offset"), "%d: its %d bytes must lie within the first %d that a client sends, which every path takes in one packet", m.Offset, len(bytes), mostMatched)
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("offset"), "%d: its %d bytes must lie within the first %d that a client sends, which every path takes in one packet", m.Offset, len(bytes), mostMatched)
 		}
 		made = append(made, &enginev1.PayloadMatch{Offset: uint32(m.Offset), Bytes: bytes})
 	}

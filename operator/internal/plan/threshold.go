@@ -137,7 +137,7 @@ func sorted(names []string) []string {
 
 // thresholds reports expressions that cannot be evaluated. The names in a result are known when every stream and
 // template exists; until then an expression only has to compile.
-func (p *Problems) thresholds(in Input) {
+func (p checker) thresholds(in Input) {
 	profile, subjects, all := in.Profile, subjectsOf(in.Profile, in.Streams, in.Templates), complete(in)
 	for i, t := range profile.Spec.Thresholds {
 		compiled, err := verdict.Compile(t.Expression)
@@ -145,7 +145,7 @@ func (p *Problems) thresholds(in Input) {
 			err = compiled.Check(subjects)
 		}
 		if err != nil {
-			p.add(spatev1.ReasonInvalidSpec, spec.Child("thresholds").Index(i).Child("expression"), "%q: %v", t.Expression, err)
+			p.Add(spatev1.ReasonInvalidSpec, spec.Child("thresholds").Index(i).Child("expression"), "%q: %v", t.Expression, err)
 		}
 	}
 }

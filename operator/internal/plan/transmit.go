@@ -5,8 +5,10 @@
 package plan
 
 import (
+	"errors"
 	"math/big"
 	"path"
+	"regexp"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -14,8 +16,10 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// VolumesDir is where a generator's volumes are mounted in its pods, each in a folder with its name.
-const VolumesDir = "/var/lib/spate/volumes"
+var (
+	errNoSuchGap = errors.New("a replay's gap would be less than 1 ns; lower the factor")
+	decimal      = regexp.MustCompile(`^[0-9]{1,12}(\.[0-9]{1,12})?$`)
+)
 
 // transmitMode is a transmit mode of a plan without a rate.
 type transmitMode struct {
@@ -37,7 +41,7 @@ func (m *transmitMode) endless() bool {
 	return true
 }
 
-func (p *Problems) transmit(t *spatev1.Transmit, at *field.Path, around surroundings) transmitMode {
+func (p checker) transmit(t *spatev1.Transmit, at *field.Path, around surroundings) transmitMode {
 	set := 0
 	for _, present := range []bool{t.Continuous != nil, t.Burst != nil, t.MultiBurst != nil, t.Replay != nil} {
 		if present {
@@ -45,7 +49,7 @@ func (p *Problems) transmit(t *spatev1.Transmit, at *field.Path, around surround
 		}
 	}
 	if set != 1 {
-		p.add(spatev1.ReasonInvalidSpec, at, "set exactly one of continuous, burst, multiBurst and replay")
+		p.Add(spatev1.ReasonInvalidSpec, at, "set exactly one of continuous, burst, multiBurst and replay")
 		return transmitMode{}
 	}
 	switch {
@@ -53,7 +57,7 @@ func (p *Problems) transmit(t *spatev1.Transmit, at *field.Path, around surround
 		return transmitMode{rate: p.rate(t.Continuous.Rate, at.Child("continuous", "rate"))}
 	case t.Burst != nil:
 		at := at.Child("burst")
-		p.atLeastOne(t.Burst.Packets, at.Child("packets"))
+		p.AtLeastOne(t.Burst.Packets, at.Child("packets"))
 		return transmitMode{
 			rate:   p.rate(t.Burst.Rate, at.Child("rate")),
 			bursts: &enginev1.Bursts{Packets: uint64(t.Burst.Packets), Count: 1},
@@ -64,41 +68,35 @@ func (p *Problems) transmit(t *spatev1.Transmit, at *field.Path, around surround
 	return p.replay(t.Replay, at.Child("replay"), around)
 }
 
-func (p *Problems) multiBurst(m *spatev1.MultiBurstTransmit, at *field.Path) transmitMode {
-	p.atLeastOne(m.PacketsPerBurst, at.Child("packetsPerBurst"))
-	bursts := &enginev1.Bursts{Packets: uint64(m.PacketsPerBurst), GapNs: p.duration(m.InterBurstGap, at.Child("interBurstGap"))}
+func (p checker) multiBurst(m *spatev1.MultiBurstTransmit, at *field.Path) transmitMode {
+	p.AtLeastOne(m.PacketsPerBurst, at.Child("packetsPerBurst"))
+	bursts := &enginev1.Bursts{Packets: uint64(m.PacketsPerBurst), GapNs: p.Duration(m.InterBurstGap, at.Child("interBurstGap"))}
 	if m.Bursts != nil {
-		p.atLeastOne(*m.Bursts, at.Child("bursts"))
+		p.AtLeastOne(*m.Bursts, at.Child("bursts"))
 		bursts.Count = uint64(*m.Bursts)
 	}
 	if bursts.GapNs == 0 && bursts.Packets == 1 && bursts.Count != 1 {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("interBurstGap"), "must be greater than zero where bursts are of one packet: all would leave at one instant")
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("interBurstGap"), "must be greater than zero where bursts are of one packet: all would leave at one instant")
 	}
 	return transmitMode{rate: p.rate(m.Rate, at.Child("rate")), bursts: bursts}
 }
 
-func (p *Problems) atLeastOne(value int64, at *field.Path) {
-	if value < 1 {
-		p.add(spatev1.ReasonInvalidSpec, at, "%d: must be at least 1", value)
-	}
-}
-
-func (p *Problems) rate(text spatev1.Rate, at *field.Path) Quantity {
+func (p checker) rate(text spatev1.Rate, at *field.Path) Quantity {
 	rate, err := ParseRate(text)
 	if err != nil {
-		p.add(spatev1.ReasonInvalidSpec, at, "%q: %v", text, err)
+		p.Add(spatev1.ReasonInvalidSpec, at, "%q: %v", text, err)
 	}
 	return rate
 }
 
-func (p *Problems) replay(r *spatev1.ReplayTransmit, at *field.Path, around surroundings) transmitMode {
+func (p checker) replay(r *spatev1.ReplayTransmit, at *field.Path, around surroundings) transmitMode {
 	replay := &enginev1.Replay{
-		MinGapNs: p.duration(r.MinGap, at.Child("minGap")), FixChecksums: r.FixChecksums,
+		MinGapNs: p.Duration(r.MinGap, at.Child("minGap")), FixChecksums: r.FixChecksums,
 		Gap: &enginev1.Replay_Scale{Scale: &enginev1.Ratio{Numerator: 1, Denominator: 1}},
 	}
 	mode := transmitMode{replay: replay}
 	if r.Loops != nil {
-		p.atLeastOne(*r.Loops, at.Child("loops"))
+		p.AtLeastOne(*r.Loops, at.Child("loops"))
 		replay.Loops = uint64(*r.Loops)
 	}
 	if r.Gap != nil {
@@ -107,19 +105,19 @@ func (p *Problems) replay(r *spatev1.ReplayTransmit, at *field.Path, around surr
 	at = at.Child("pcap")
 	switch source := r.Pcap; {
 	case (source.From != nil) == (source.Volume != nil):
-		p.add(spatev1.ReasonInvalidSpec, at, "set exactly one of from and volume")
+		p.Add(spatev1.ReasonInvalidSpec, at, "set exactly one of from and volume")
 	case source.Volume != nil:
-		p.volume(source.Volume, at.Child("volume"), around.generator)
+		*p.Problems = append(*p.Problems, checkVolume(source.Volume, at.Child("volume"), around.generator)...)
 		replay.Source = &enginev1.Replay_Path{Path: path.Join(VolumesDir, string(source.Volume.Name), source.Volume.Path)}
 	case around.data.bytes != nil:
 		bytes, found := around.data.bytes[source.From.Reference()]
 		if !found {
-			p.add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", nameOf(source.From.Reference()))
+			p.Add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", nameOf(source.From.Reference()))
 			break
 		}
 		read, err := readCapture(bytes)
 		if err != nil {
-			p.add(spatev1.ReasonInvalidSpec, at.Child("from"), "%s: %v", nameOf(source.From.Reference()), err)
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("from"), "%s: %v", nameOf(source.From.Reference()), err)
 			break
 		}
 		mode.capture = read
@@ -132,56 +130,41 @@ func (p *Problems) replay(r *spatev1.ReplayTransmit, at *field.Path, around surr
 	return mode
 }
 
-func (p *Problems) gap(gap *spatev1.ReplayGap, replay *enginev1.Replay, at *field.Path) {
+func (p checker) gap(gap *spatev1.ReplayGap, replay *enginev1.Replay, at *field.Path) {
 	switch {
 	case (gap.Scale != "") == (gap.Fixed != ""):
-		p.add(spatev1.ReasonInvalidSpec, at, "set exactly one of scale and fixed")
+		p.Add(spatev1.ReasonInvalidSpec, at, "set exactly one of scale and fixed")
 	case gap.Fixed != "":
-		fixed := p.duration(gap.Fixed, at.Child("fixed"))
+		fixed := p.Duration(gap.Fixed, at.Child("fixed"))
 		if fixed == 0 {
-			p.add(spatev1.ReasonInvalidSpec, at.Child("fixed"), "must be greater than zero")
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("fixed"), "must be greater than zero")
 		}
 		replay.Gap = &enginev1.Replay_FixedNs{FixedNs: fixed}
 	default:
 		scale, ok := new(big.Rat).SetString(gap.Scale)
 		if !ok || scale.Sign() <= 0 || !decimal.MatchString(gap.Scale) {
-			p.add(spatev1.ReasonInvalidSpec, at.Child("scale"), "%q: must be a decimal number greater than zero such as 1 or 0.5", gap.Scale)
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("scale"), "%q: must be a decimal number greater than zero such as 1 or 0.5", gap.Scale)
 			return
 		}
 		ratio, err := Ratio(scale)
 		if err != nil {
-			p.add(spatev1.ReasonInvalidSpec, at.Child("scale"), "%q: %v", gap.Scale, err)
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("scale"), "%q: %v", gap.Scale, err)
 			return
 		}
 		replay.Gap = &enginev1.Replay_Scale{Scale: ratio}
 	}
 }
 
-func (p *Problems) volume(file *spatev1.VolumeFile, at *field.Path, generator *spatev1.TrafficGenerator) {
-	if !volumePath.MatchString(file.Path) {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("path"), "%q: must be relative, of letters, digits, '_', '.', '+' and '-', no part beginning with '.'", file.Path)
-	}
-	if generator == nil {
-		return
-	}
-	for _, volume := range generator.Spec.Volumes {
-		if volume.Name == file.Name {
-			return
-		}
-	}
-	p.add(spatev1.ReasonInvalidSpec, at.Child("name"), "%q is no volume of generator %s; add it to its spec.volumes", file.Name, generator.Name)
-}
-
 // replayed refuses settings that are not valid for the packets of a capture.
-func (p *Problems) replayed(spec *spatev1.StatelessStreamSpec, at *field.Path) {
+func (p checker) replayed(spec *spatev1.StatelessStreamSpec, at *field.Path) {
 	if spec.Packet != nil {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("packet"), "does not go with transmit.replay, which sends the packets of its capture")
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("packet"), "does not go with transmit.replay, which sends the packets of its capture")
 	}
 	if spec.Copies != nil {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("copies"), "does not go with transmit.replay; write an entry for each")
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("copies"), "does not go with transmit.replay; write an entry for each")
 	}
 	if spec.Cache > 0 {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("cache"), "does not go with transmit.replay")
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("cache"), "does not go with transmit.replay")
 	}
 }
 

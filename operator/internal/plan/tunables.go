@@ -13,6 +13,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 // longestMinRTO is the maximum of minRTO: an upper bound of retransmission time-outs may be 60 s (RFC 6298 section
@@ -20,18 +21,24 @@ import (
 const longestMinRTO = time.Minute
 
 // tunables returns the settings of one side; nil if none are set.
-func (p *Problems) tunables(s *spatev1.SideTunables, at *field.Path) *enginev1.Tunables {
+func (p checker) tunables(s *spatev1.SideTunables, at *field.Path) *enginev1.Tunables {
 	if s.TOS == nil && s.TTL == nil && s.TCP == nil {
 		return nil
 	}
 	made := &enginev1.Tunables{
-		Tos: p.setting(s.TOS, 0, 255, at.Child("tos")),
-		Ttl: p.setting(s.TTL, 1, 255, at.Child("ttl")),
+		Tos: p.Setting(s.TOS, 0, 255, at.Child("tos")),
+		Ttl: p.Setting(s.TTL, 1, 255, at.Child("ttl")),
 	}
 	if s.TCP != nil {
 		p.tcpTunables(s.TCP, made, at.Child("tcp"))
 	}
 	return made
+}
+
+// checkTunables reports what is wrong with the settings of one side.
+func checkTunables(s *spatev1.SideTunables, at *field.Path) (problems problem.Problems) {
+	checker{&problems}.tunables(s, at)
+	return problems
 }
 
 // tunablesFor returns a side's settings: the template's own, or else the profile's. Both were checked before.
@@ -44,43 +51,33 @@ func tunablesFor(profile, own *spatev1.SideTunables) *enginev1.Tunables {
 	if err != nil {
 		panic(fmt.Sprintf("tunables are plain fields: %v", err))
 	}
-	var judged Problems
-	return judged.tunables(merged, nil)
-}
-
-// setting reads a number within bounds; 0 when absent.
-func (p *Problems) setting(value *int32, least, most int64, at *field.Path) uint32 {
-	if value == nil {
-		return 0
-	}
-	p.bounded(int64(*value), least, most, at)
-	return uint32(*value)
+	return checker{&problem.Problems{}}.tunables(merged, nil)
 }
 
 // LongestDelayedAck is the maximum delay of an acknowledgement that engines accept (RFC 9293 section 3.8.6.3).
 const LongestDelayedAck = 500 * time.Millisecond
 
-func (p *Problems) tcpTunables(t *spatev1.TCPTunables, made *enginev1.Tunables, at *field.Path) {
+func (p checker) tcpTunables(t *spatev1.TCPTunables, made *enginev1.Tunables, at *field.Path) {
 	const leastBuffer, mostBuffer = 1024, 1 << 30
-	made.Mss = p.setting(t.MSS, 88, 9176, at.Child("mss"))
-	made.InitialWindow = p.setting(t.InitialWindow, 1, 64, at.Child("initialWindow"))
-	made.ReceiveBuffer = p.setting(t.ReceiveBuffer, leastBuffer, mostBuffer, at.Child("receiveBuffer"))
-	made.SendBuffer = p.setting(t.SendBuffer, leastBuffer, mostBuffer, at.Child("sendBuffer"))
-	made.DuplicateAckThreshold = p.setting(t.DuplicateAckThreshold, 1, 100, at.Child("duplicateAckThreshold"))
+	made.Mss = p.Setting(t.MSS, 88, 9176, at.Child("mss"))
+	made.InitialWindow = p.Setting(t.InitialWindow, 1, 64, at.Child("initialWindow"))
+	made.ReceiveBuffer = p.Setting(t.ReceiveBuffer, leastBuffer, mostBuffer, at.Child("receiveBuffer"))
+	made.SendBuffer = p.Setting(t.SendBuffer, leastBuffer, mostBuffer, at.Child("sendBuffer"))
+	made.DuplicateAckThreshold = p.Setting(t.DuplicateAckThreshold, 1, 100, at.Child("duplicateAckThreshold"))
 	if t.DelayedAck != "" {
-		wait := p.duration(t.DelayedAck, at.Child("delayedAck"))
+		wait := p.Duration(t.DelayedAck, at.Child("delayedAck"))
 		if wait > uint64(LongestDelayedAck) {
-			p.add(spatev1.ReasonInvalidSpec, at.Child("delayedAck"), "%s: must be at most %v (RFC 9293)", t.DelayedAck, LongestDelayedAck)
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("delayedAck"), "%s: must be at most %v (RFC 9293)", t.DelayedAck, LongestDelayedAck)
 		}
 		made.DelayedAckNs = &wait
 	}
-	if made.MinimumRtoNs = p.someTime(t.MinRTO, at.Child("minRTO")); made.MinimumRtoNs > uint64(longestMinRTO) {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("minRTO"), "%s: must be at most %v (RFC 6298)", t.MinRTO, longestMinRTO)
+	if made.MinimumRtoNs = p.SomeTime(t.MinRTO, at.Child("minRTO")); made.MinimumRtoNs > uint64(longestMinRTO) {
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("minRTO"), "%s: must be at most %v (RFC 6298)", t.MinRTO, longestMinRTO)
 	}
-	made.ConnectTimeoutNs = p.someTime(t.ConnectTimeout, at.Child("connectTimeout"))
-	made.KeepaliveIdleNs = p.duration(t.KeepaliveIdle, at.Child("keepaliveIdle")) // 0 is never, the same as absent
-	made.KeepaliveIntervalNs = p.someTime(t.KeepaliveInterval, at.Child("keepaliveInterval"))
-	made.TimeWaitNs = p.someTime(t.TimeWait, at.Child("timeWait"))
+	made.ConnectTimeoutNs = p.SomeTime(t.ConnectTimeout, at.Child("connectTimeout"))
+	made.KeepaliveIdleNs = p.Duration(t.KeepaliveIdle, at.Child("keepaliveIdle")) // 0 is never, the same as absent
+	made.KeepaliveIntervalNs = p.SomeTime(t.KeepaliveInterval, at.Child("keepaliveInterval"))
+	made.TimeWaitNs = p.SomeTime(t.TimeWait, at.Child("timeWait"))
 	off := func(option *bool) bool { return option != nil && !*option }
 	on := func(option *bool) bool { return option != nil && *option }
 	made.NoDelay, made.Ecn, made.Blackhole = on(t.NoDelay), on(t.ECN), on(t.Blackhole)
@@ -92,15 +89,6 @@ func (p *Problems) tcpTunables(t *spatev1.TCPTunables, made *enginev1.Tunables, 
 	case spatev1.CongestionNewReno:
 		made.CongestionControl = enginev1.CongestionControl_CONGESTION_CONTROL_NEW_RENO
 	default:
-		p.add(spatev1.ReasonInvalidSpec, at.Child("congestionControl"), "%q: must be Cubic or NewReno", t.CongestionControl)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("congestionControl"), "%q: must be Cubic or NewReno", t.CongestionControl)
 	}
-}
-
-// someTime reads a time that cannot be zero in the contract; 0 when absent.
-func (p *Problems) someTime(text spatev1.Duration, at *field.Path) uint64 {
-	value := p.duration(text, at)
-	if text != "" && value == 0 {
-		p.add(spatev1.ReasonInvalidSpec, at, "must be greater than zero; leave it out for the engine's default")
-	}
-	return value
 }

@@ -13,6 +13,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 const (
@@ -54,14 +55,14 @@ func BoundOf(memory int64) Bound {
 }
 
 // Exceeded returns the problem of a field with which a plan has too many bytes.
-func (b Bound) Exceeded(at *field.Path, bytes int64) (problems Problems) {
+func (b Bound) Exceeded(at *field.Path, bytes int64) (problems problem.Problems) {
 	const mebi = 1 << 20
 	if b.Memory > 0 {
-		problems.add(spatev1.ReasonNotAllowed, at, "with it the plan has %d MiB, and the operator, which has %d MiB of memory, makes plans of at most %d MiB; use fewer copies, "+
+		problems.Add(spatev1.ReasonNotAllowed, at, "with it the plan has %d MiB, and the operator, which has %d MiB of memory, makes plans of at most %d MiB; use fewer copies, "+
 			"shorter packets or less data, or give the operator more memory (a plan takes four times its size, beside 128 MiB)", bytes/mebi, b.Memory/mebi, b.Bytes/mebi)
 		return problems
 	}
-	problems.add(spatev1.ReasonInvalidSpec, at, "with it the plan has %d MiB, and engines take at most %d MiB; use fewer copies, shorter packets or less data", bytes/mebi, b.Bytes/mebi)
+	problems.Add(spatev1.ReasonInvalidSpec, at, "with it the plan has %d MiB, and engines take at most %d MiB; use fewer copies, shorter packets or less data", bytes/mebi, b.Bytes/mebi)
 	return problems
 }
 
@@ -153,7 +154,7 @@ type weight struct {
 }
 
 // add adds bytes of a field, and reports whether the sum is within the bound.
-func (w *weight) add(bytes int64, at *field.Path, problems *Problems) bool {
+func (w *weight) add(bytes int64, at *field.Path, problems *problem.Problems) bool {
 	w.bytes += min(bytes, math.MaxInt64-w.bytes)
 	if w.bound.Bytes > 0 && w.bytes > w.bound.Bytes {
 		*problems = append(*problems, w.bound.Exceeded(at, w.bytes)...)
@@ -163,20 +164,18 @@ func (w *weight) add(bytes int64, at *field.Path, problems *Problems) bool {
 }
 
 // stream adds an entry's stream, with all its copies.
-func (w *weight) stream(e *entry, problems *Problems) bool {
+func (w *weight) stream(e *entry, problems *problem.Problems) bool {
 	if e.stream == nil {
 		return true
 	}
 	count := e.stream.count()
 	if w.streams += count; w.streams > mostStreams {
-		problems.add(spatev1.ReasonInvalidSpec, e.at, "with their copies there are %d streams so far; at most %d can run at once", w.streams, mostStreams)
+		problems.Add(spatev1.ReasonInvalidSpec, e.at, "with their copies there are %d streams so far; at most %d can run at once", w.streams, mostStreams)
 		w.exceeded = true
 		return false
 	}
 	each := streamBytes + programBytes(e.stream.program)
-	if e.stream.Packet != nil {
-		each += int64(len(e.stream.Packet.Frame) + proto.Size(e.stream.packet))
-	}
+	each += e.stream.packetBytes()
 	if replay := e.stream.transmit.replay; replay != nil {
 		each += int64(len(replay.GetPcap())) + int64(replay.GetData().GetBytes())
 	}
@@ -194,7 +193,7 @@ func programBytes(program *enginev1.FieldProgram) int64 {
 
 // template adds an entry's template: its capture and its programs, and its payloads once for all entries that run the
 // template.
-func (w *weight) template(e *templateEntry, problems *Problems) bool {
+func (w *weight) template(e *templateEntry, problems *problem.Problems) bool {
 	if e.template == nil {
 		return true
 	}

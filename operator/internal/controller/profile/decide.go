@@ -10,7 +10,7 @@ import (
 	"time"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/runs"
 )
 
@@ -84,7 +84,7 @@ func (s *scope) problem() decision {
 // liveRefused is true if the profile's problem is something that applies to the run under way, which keeps what it has: a rate of the whole
 // or of an entry, or what it is judged by.
 func (s *scope) liveRefused() bool {
-	return slices.ContainsFunc(s.problems, func(p plan.Problem) bool {
+	return slices.ContainsFunc(s.problems, func(p problem.Problem) bool {
 		return strings.HasPrefix(p.Path, "spec.rate") || strings.HasPrefix(p.Path, "spec.thresholds") || p.Path == "spec.traffic" ||
 			strings.HasPrefix(p.Path, "spec.traffic[") && (strings.HasSuffix(p.Path, "].stream.rate") || strings.HasSuffix(p.Path, "].application.connectionRate"))
 	})

@@ -29,6 +29,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/runs"
 	"spate.dev/operator/internal/runs/admission"
 )
@@ -145,7 +146,7 @@ type scope struct {
 	runs     []spatev1.TrafficRun // all of the profile, the oldest first
 	digest   string               // of what it sends
 	seen     bool                 // it was reconciled before
-	problems plan.Problems
+	problems problem.Problems
 	retry    time.Duration // when the profile is resolved again that could not be; 0 if it could
 	waits    string        // why it could not be resolved yet; empty if it could
 }

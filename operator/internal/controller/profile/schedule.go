@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/runs"
 )
 
@@ -32,9 +32,9 @@ type scheduled struct {
 }
 
 // timetable of a schedule in its time zone.
-func timetable(s *spatev1.RunSchedule) (cron.Schedule, *time.Location, *plan.Problem) {
-	problem := func(path, format string, args ...any) *plan.Problem {
-		return &plan.Problem{Reason: spatev1.ReasonInvalidSpec, Path: "spec.schedule." + path, Message: fmt.Sprintf(format, args...)}
+func timetable(s *spatev1.RunSchedule) (cron.Schedule, *time.Location, *problem.Problem) {
+	problem := func(path, format string, args ...any) *problem.Problem {
+		return &problem.Problem{Reason: spatev1.ReasonInvalidSpec, Path: "spec.schedule." + path, Message: fmt.Sprintf(format, args...)}
 	}
 	zone := time.UTC
 	if s.TimeZone != nil {

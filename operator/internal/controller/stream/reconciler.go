@@ -24,6 +24,7 @@ import (
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/packet"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 // Reconciler judges streams and templates.
@@ -117,7 +118,7 @@ func (r *Reconciler) template(ctx context.Context, request ctrl.Request) (ctrl.R
 }
 
 // try has the engine's own code look at a template by itself.
-func (r *Reconciler) try(ctx context.Context, t *spatev1.ASTFTemplate) (problems plan.Problems, good string, untried error) {
+func (r *Reconciler) try(ctx context.Context, t *spatev1.ASTFTemplate) (problems problem.Problems, good string, untried error) {
 	made, why := plan.Alone(t, nil)
 	if made == nil {
 		return nil, "the template can be run as far as it tells by itself; " + why, nil
@@ -133,7 +134,7 @@ func (r *Reconciler) try(ctx context.Context, t *spatev1.ASTFTemplate) (problems
 	return problems, "the template can be run", nil
 }
 
-func judged(conditions *[]metav1.Condition, generation int64, problems plan.Problems, good string) {
+func judged(conditions *[]metav1.Condition, generation int64, problems problem.Problems, good string) {
 	if len(problems) > 0 {
 		kstatus.Stalled(conditions, generation, problems.Reason(), problems.Message())
 		return

@@ -22,6 +22,7 @@ import (
 	"spate.dev/operator/internal/controller/turn"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/runs/storage"
 )
 
@@ -98,7 +99,7 @@ type Resolution struct {
 	Generator *spatev1.TrafficGenerator
 	// Resolved is nil if there are problems.
 	Resolved *plan.Resolved
-	Problems plan.Problems
+	Problems problem.Problems
 	// Retry is the time until a failed check is repeated; 0 if it did not fail.
 	Retry time.Duration
 
@@ -182,7 +183,7 @@ func (s *Resolution) resolveFrom(ctx context.Context, in plan.Input, check bool)
 		return false, err
 	}
 	if !granted {
-		s.Problems = append(s.Problems, plan.Problem{
+		s.Problems = append(s.Problems, problem.Problem{
 			Reason: spatev1.ReasonReferenceNotAllowed, Path: "spec.generatorRef",
 			Message: fmt.Sprintf("TrafficGenerator %s does not grant its use to namespace %s; its spec.allowedNamespaces must",
 				client.ObjectKeyFromObject(s.Generator), s.definition.Namespace),

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What prevents a profile from becoming a plan? Each problem has a condition's reason, the path of a field, and what
-// would be right.
-
-package plan
+// Package problem answers: what prevents a profile from becoming a plan? Each problem has a condition's reason, the
+// path of a field, and what would be right.
+package problem
 
 import (
 	"fmt"
@@ -75,19 +74,20 @@ func (p Problems) Message() string {
 
 func (p Problems) Error() string { return p.Reason() + ": " + p.Message() }
 
-func (p *Problems) add(reason string, at *field.Path, format string, args ...any) {
+// Add adds a problem of a field.
+func (p *Problems) Add(reason string, at *field.Path, format string, args ...any) {
 	*p = append(*p, Problem{Reason: reason, Path: at.String(), Message: fmt.Sprintf(format, args...)})
 }
 
-// invalid adds the errors of a part as problems of this object's spec.
-func (p *Problems) invalid(errs field.ErrorList) {
+// Invalid adds the errors of a part as problems of this object's spec.
+func (p *Problems) Invalid(errs field.ErrorList) {
 	for _, err := range errs {
 		*p = append(*p, Problem{Reason: spatev1.ReasonInvalidSpec, Path: err.Field, Message: err.ErrorBody()})
 	}
 }
 
-// within returns the problems of a referenced object, reported at the reference.
-func (p Problems) within(at *field.Path, kind, name string) Problems {
+// Within returns the problems of a referenced object, reported at the reference.
+func (p Problems) Within(at *field.Path, kind, name string) Problems {
 	told := make(Problems, len(p))
 	for i, problem := range p {
 		told[i] = Problem{
