@@ -11,6 +11,7 @@ import (
 
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
+	"spate.dev/operator/internal/plan/quantity"
 )
 
 // ask is the load of one stream.
@@ -39,7 +40,7 @@ func askOf(s *enginev1.Stream) (ask, error) {
 	}
 	bits := func(overhead int64) *big.Rat {
 		each := new(big.Rat).Add(wire, big.NewRat(overhead, 1))
-		return each.Mul(each, times(packets, 8))
+		return each.Mul(each, quantity.Times(packets, 8))
 	}
 	return ask{port: s.GetTxPort(), packets: packets, l2Bits: bits(0), l1Bits: bits(mediumBytes)}, nil
 }
@@ -65,7 +66,7 @@ func replayAsks(r *enginev1.Replay) (packets, wire *big.Rat, err error) {
 	case r.GetFixedNs() > 0:
 		gap.SetInt(new(big.Int).SetUint64(r.GetFixedNs()))
 	case read.GetPackets() > 1 && r.GetScale().GetDenominator() != 0:
-		gap.Mul(big.NewRat(int64(read.GetSpanNs()), int64(read.GetPackets()-1)), rational(r.GetScale()))
+		gap.Mul(big.NewRat(int64(read.GetSpanNs()), int64(read.GetPackets()-1)), quantity.Rational(r.GetScale()))
 	default:
 		return new(big.Rat), wire, nil
 	}
@@ -122,31 +123,31 @@ func meanOf(v *enginev1.Variable) *big.Rat {
 
 // packetsOf returns a plan's rate in packets per second.
 func packetsOf(rate *enginev1.Rate, wire *big.Rat) (*big.Rat, error) {
-	ratio, quantity := (*enginev1.Ratio)(nil), Quantity{}
+	ratio, requested := (*enginev1.Ratio)(nil), quantity.Quantity{}
 	switch kind := rate.GetKind().(type) {
 	case *enginev1.Rate_PacketsPerSecond:
-		ratio, quantity.Unit = kind.PacketsPerSecond, PacketsPerSecond
+		ratio, requested.Unit = kind.PacketsPerSecond, quantity.PacketsPerSecond
 	case *enginev1.Rate_L2BitsPerSecond:
-		ratio, quantity.Unit = kind.L2BitsPerSecond, L2BitsPerSecond
+		ratio, requested.Unit = kind.L2BitsPerSecond, quantity.L2BitsPerSecond
 	case *enginev1.Rate_L1BitsPerSecond:
-		ratio, quantity.Unit = kind.L1BitsPerSecond, L1BitsPerSecond
+		ratio, requested.Unit = kind.L1BitsPerSecond, quantity.L1BitsPerSecond
 	default:
 		return nil, fmt.Errorf("its rate depends on a port")
 	}
 	if ratio.GetDenominator() == 0 {
 		return nil, fmt.Errorf("its rate has a denominator of 0")
 	}
-	quantity.Value = rational(ratio)
-	return packetsAt(quantity, wire), nil
+	requested.Value = quantity.Rational(ratio)
+	return packetsAt(requested, wire), nil
 }
 
 // packetsAt returns an absolute rate in packets per second of frames of this mean size, FCS included.
-func packetsAt(q Quantity, wire *big.Rat) *big.Rat {
+func packetsAt(q quantity.Quantity, wire *big.Rat) *big.Rat {
 	eight := big.NewRat(8, 1)
 	switch q.Unit {
-	case L2BitsPerSecond:
+	case quantity.L2BitsPerSecond:
 		return new(big.Rat).Quo(q.Value, eight.Mul(eight, wire))
-	case L1BitsPerSecond:
+	case quantity.L1BitsPerSecond:
 		return new(big.Rat).Quo(q.Value, eight.Mul(eight, new(big.Rat).Add(wire, big.NewRat(mediumBytes, 1))))
 	default:
 		return q.Value

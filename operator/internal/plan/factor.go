@@ -9,15 +9,16 @@ import (
 	"math/big"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/quantity"
 )
 
 // factorOf converts a profile's rate to a factor of a load, which does not include templates.
 func factorOf(rate spatev1.ScaledRate, own Load, templates bool, generator *spatev1.TrafficGenerator) (*big.Rat, error) {
-	wanted, err := ParseScaledRate(rate)
+	wanted, err := quantity.ParseScaledRate(rate)
 	switch {
 	case err != nil:
 		return nil, err
-	case wanted.Unit == Factor:
+	case wanted.Unit == quantity.Factor:
 		return wanted.Value, nil
 	case templates:
 		return nil, errTemplatesByFactor
@@ -25,7 +26,7 @@ func factorOf(rate spatev1.ScaledRate, own Load, templates bool, generator *spat
 		return nil, errNothingToScale
 	case wanted.PerPort:
 		return own.factorPerPort(wanted.Quantity, generator)
-	case wanted.Unit != LinePercent:
+	case wanted.Unit != quantity.LinePercent:
 		return new(big.Rat).Quo(wanted.Value, own.in(wanted.Unit)), nil
 	}
 	total := new(big.Rat)
@@ -37,7 +38,7 @@ func factorOf(rate spatev1.ScaledRate, own Load, templates bool, generator *spat
 		total.Add(total, line)
 	}
 	total.Mul(total, wanted.Value)
-	return total.Quo(total, times(own.L1Bits, 100)), nil
+	return total.Quo(total, quantity.Times(own.L1Bits, 100)), nil
 }
 
 var errNothingToScale = errors.New("a total needs an entry that sends packets to scale")

@@ -9,6 +9,7 @@ import (
 
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
+	"spate.dev/operator/internal/plan/quantity"
 )
 
 // Lengths of headers: of Ethernet, IP and the transport.
@@ -33,7 +34,7 @@ func flowAsks(s *enginev1.Stateful) []ask {
 		if t.GetClientPort() == "" || t.GetFlowsPerSecond().GetDenominator() == 0 {
 			continue // other hosts determine the number of flows
 		}
-		flows := rational(t.GetFlowsPerSecond())
+		flows := quantity.Rational(t.GetFlowsPerSecond())
 		for _, side := range []struct {
 			port     string
 			program  *enginev1.Program
@@ -45,9 +46,9 @@ func flowAsks(s *enginev1.Stateful) []ask {
 				continue
 			}
 			packets, bytes := leastSent(s, t, side.program, side.tunables)
-			l2 := times(flows, 8*bytes)
+			l2 := quantity.Times(flows, 8*bytes)
 			asks = append(asks, ask{
-				port: side.port, packets: times(flows, packets), l2Bits: l2, l1Bits: new(big.Rat).Add(l2, times(flows, 8*mediumBytes*packets)),
+				port: side.port, packets: quantity.Times(flows, packets), l2Bits: l2, l1Bits: new(big.Rat).Add(l2, quantity.Times(flows, 8*mediumBytes*packets)),
 			})
 		}
 	}

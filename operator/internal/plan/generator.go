@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What does a plan need to know about a generator?
+// Is the specification of a generator valid, and which namespaces may use it?
 
 package plan
 
@@ -15,6 +15,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/quantity"
 )
 
 // CheckGenerator reports what is wrong with a TrafficGenerator's spec.
@@ -27,7 +28,7 @@ func checkGenerator(spec *spatev1.TrafficGeneratorSpec, at *field.Path) problem.
 	check := checker{&problems}
 	for i, port := range spec.Ports {
 		check.onLink(&spec.Ports[i], at.Child("ports").Index(i))
-		if _, err := ParseBitRate(port.LineRate); port.LineRate != "" && err != nil {
+		if _, err := quantity.ParseBitRate(port.LineRate); port.LineRate != "" && err != nil {
 			problems.Add(spatev1.ReasonInvalidSpec, at.Child("ports").Index(i).Child("lineRate"), "%q: %v", port.LineRate, err)
 		}
 	}

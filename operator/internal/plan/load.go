@@ -16,6 +16,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/quantity"
 )
 
 // mediumBytes is what a packet occupies on the medium beside its frame: preamble, start delimiter, inter-frame gap.
@@ -82,11 +83,11 @@ func (l Load) Scaled(factor *big.Rat) Load {
 }
 
 // in returns the load in a unit.
-func (l Load) in(unit Unit) *big.Rat {
+func (l Load) in(unit quantity.Unit) *big.Rat {
 	switch unit {
-	case PacketsPerSecond:
+	case quantity.PacketsPerSecond:
 		return l.Packets
-	case L2BitsPerSecond:
+	case quantity.L2BitsPerSecond:
 		return l.L2Bits
 	default:
 		return l.L1Bits
@@ -94,7 +95,7 @@ func (l Load) in(unit Unit) *big.Rat {
 }
 
 // in returns the rate of a port in a unit.
-func (p *PortLoad) in(unit Unit) *big.Rat {
+func (p *PortLoad) in(unit quantity.Unit) *big.Rat {
 	return Load{Packets: p.Packets, L2Bits: p.L2Bits, L1Bits: p.L1Bits}.in(unit)
 }
 
@@ -106,12 +107,12 @@ func (l Load) sendingPorts() []string {
 
 // factorPerPort returns the factor at which each port that sends has the wanted rate. All of them must have the same
 // rate of their own, or the same share of their line rates.
-func (l Load) factorPerPort(wanted Quantity, generator *spatev1.TrafficGenerator) (*big.Rat, error) {
+func (l Load) factorPerPort(wanted quantity.Quantity, generator *spatev1.TrafficGenerator) (*big.Rat, error) {
 	var factor *big.Rat
 	first := ""
 	for _, name := range l.sendingPorts() {
 		rate := wanted.Value
-		if wanted.Unit == LinePercent {
+		if wanted.Unit == quantity.LinePercent {
 			line, err := lineRateOf(name, generator)
 			if err != nil {
 				return nil, err
@@ -143,7 +144,7 @@ func lineRateOf(name string, generator *spatev1.TrafficGenerator) (*big.Rat, err
 		}
 		return nil, fmt.Errorf("%q is no port of generator %s; it has %s", name, generator.Name, all.names())
 	}
-	return times(line, all.engines), nil
+	return quantity.Times(line, all.engines), nil
 }
 
 // LoadOf returns the maximum load of a plan at its own rates. A burst counts with its rate, whatever the gaps. Streams
@@ -213,7 +214,7 @@ func (t *together) add(a ask, starts bool) {
 
 func (t *together) worst() ask {
 	least := func(sum, most *big.Rat) *big.Rat {
-		if all := times(most, max(t.starts, 1)); all.Cmp(sum) < 0 {
+		if all := quantity.Times(most, max(t.starts, 1)); all.Cmp(sum) < 0 {
 			return all
 		}
 		return sum
@@ -231,13 +232,13 @@ func CheckLoad(load Load, generator *spatev1.TrafficGenerator, at *field.Path) p
 func CheckMaxRate(load Load, generator *spatev1.TrafficGenerator, at *field.Path) problem.Problems {
 	var problems problem.Problems
 	if limits := generator.Spec.Limits; limits != nil && limits.MaxRate != "" {
-		most, err := ParseAbsoluteRate(limits.MaxRate)
+		most, err := quantity.ParseAbsoluteRate(limits.MaxRate)
 		switch {
 		case err != nil:
 			problems.Add(spatev1.ReasonInvalidSpec, at, "the limits.maxRate of generator %s, %q: %v", generator.Name, limits.MaxRate, err)
 		case load.in(most.Unit).Cmp(most.Value) > 0:
 			problems.Add(spatev1.ReasonLimitExceeded, at, "the traffic needs %s in all, and generator %s allows %s (its spec.limits.maxRate); lower the rates",
-				FormatRate(load.in(most.Unit), unitName[most.Unit]), generator.Name, limits.MaxRate)
+				quantity.FormatRate(load.in(most.Unit), unitName[most.Unit]), generator.Name, limits.MaxRate)
 		}
 	}
 	return problems
@@ -252,10 +253,10 @@ func CheckLineRates(load Load, generator *spatev1.TrafficGenerator, at *field.Pa
 		if line == nil {
 			continue
 		}
-		available := times(line, ports.engines)
+		available := quantity.Times(line, ports.engines)
 		if load.Ports[name].L1Bits.Cmp(available) > 0 {
 			problems.Add(spatev1.ReasonOversubscribed, at, "port %s of generator %s would have to carry %s on layer 1, and can carry %s%s; lower the rates",
-				name, generator.Name, FormatRate(load.Ports[name].L1Bits, "bps"), FormatRate(available, "bps"), ports.overEngines())
+				name, generator.Name, quantity.FormatRate(load.Ports[name].L1Bits, "bps"), quantity.FormatRate(available, "bps"), ports.overEngines())
 		}
 	}
 	return problems
@@ -264,13 +265,13 @@ func CheckLineRates(load Load, generator *spatev1.TrafficGenerator, at *field.Pa
 // NoGreater reports whether a load does not exceed another one, in the unit of limits.maxRate; in packets and bits
 // without it.
 func (l Load) NoGreater(than Load, limits *spatev1.Limits) bool {
-	counted := []Unit{PacketsPerSecond, L2BitsPerSecond, L1BitsPerSecond}
+	counted := []quantity.Unit{quantity.PacketsPerSecond, quantity.L2BitsPerSecond, quantity.L1BitsPerSecond}
 	if limits != nil {
-		if most, err := ParseAbsoluteRate(limits.MaxRate); err == nil {
-			counted = []Unit{most.Unit}
+		if most, err := quantity.ParseAbsoluteRate(limits.MaxRate); err == nil {
+			counted = []quantity.Unit{most.Unit}
 		}
 	}
-	return !slices.ContainsFunc(counted, func(unit Unit) bool { return l.in(unit).Cmp(than.in(unit)) > 0 })
+	return !slices.ContainsFunc(counted, func(unit quantity.Unit) bool { return l.in(unit).Cmp(than.in(unit)) > 0 })
 }
 
 // EngineRate returns each engine's part of limits.maxRate; nil if there is none. Its errors say what is wrong with
@@ -279,15 +280,15 @@ func EngineRate(limits *spatev1.Limits, engines int) (*enginev1.Rate, error) {
 	if limits == nil || limits.MaxRate == "" || engines == 0 {
 		return nil, nil
 	}
-	most, err := ParseAbsoluteRate(limits.MaxRate)
+	most, err := quantity.ParseAbsoluteRate(limits.MaxRate)
 	if err != nil {
 		return nil, err
 	}
-	ratio, err := Ratio(new(big.Rat).Quo(most.Value, new(big.Rat).SetInt64(int64(engines))))
+	ratio, err := quantity.Ratio(new(big.Rat).Quo(most.Value, new(big.Rat).SetInt64(int64(engines))))
 	if err != nil {
 		return nil, fmt.Errorf("as each engine's part, %w", err)
 	}
-	return planRate(most.Unit, ratio), nil
+	return quantity.PlanRate(most.Unit, ratio), nil
 }
 
-var unitName = map[Unit]string{PacketsPerSecond: "pps", L2BitsPerSecond: "bpsL2", L1BitsPerSecond: "bpsL1"}
+var unitName = map[quantity.Unit]string{quantity.PacketsPerSecond: "pps", quantity.L2BitsPerSecond: "bpsL2", quantity.L1BitsPerSecond: "bpsL1"}

@@ -14,6 +14,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/quantity"
 )
 
 // mostSteps bounds the instructions of a program that are simulated to compute what it sends.
@@ -47,7 +48,7 @@ func (p checker) share(profile *spatev1.TrafficProfile, entries []templateEntry)
 		p.Add(spatev1.ReasonInvalidSpec, at, "no entry has a share of it: set share, or leave it out")
 		return
 	}
-	total, bits, err := ParseMixRate(mix.Rate)
+	total, bits, err := quantity.ParseMixRate(mix.Rate)
 	if err != nil {
 		p.Add(spatev1.ReasonInvalidSpec, at.Child("rate"), "%q: %v", mix.Rate, err)
 		return
@@ -90,7 +91,7 @@ func (p checker) share(profile *spatev1.TrafficProfile, entries []templateEntry)
 			continue
 		}
 		e.rate = rates[i]
-		e.own = spatev1.ConnectionRate(FormatDecimal(rates[i]) + "cps")
+		e.own = spatev1.ConnectionRate(quantity.FormatDecimal(rates[i]) + "cps")
 	}
 }
 
@@ -125,7 +126,7 @@ func shareOut(total *big.Rat, weights []*big.Rat) ([]*big.Rat, error) {
 		denominator.Mul(denominator, ten)
 	}
 	units := new(big.Rat).Mul(total, new(big.Rat).SetInt(denominator)).Num()
-	if denominator.Cmp(mostDenominator) > 0 || units.BitLen() > mostUnitBits {
+	if denominator.Cmp(quantity.MostDenominator) > 0 || units.BitLen() > mostUnitBits {
 		return nil, errors.New("has too many digits to be shared out; use a rounder one")
 	}
 	sum := new(big.Rat)

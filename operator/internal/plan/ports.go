@@ -16,6 +16,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/quantity"
 )
 
 // ports answers questions about a generator's ports.
@@ -63,7 +64,7 @@ func internal(port *spatev1.GeneratorPort) bool {
 // known.
 func (p ports) lineRate(name string) *big.Rat {
 	if port := p.find(name); port != nil && port.LineRate != "" {
-		bits, err := ParseBitRate(port.LineRate)
+		bits, err := quantity.ParseBitRate(port.LineRate)
 		if err != nil {
 			return nil // reported by CheckGenerator
 		}
@@ -81,7 +82,7 @@ func (p ports) lineRate(name string) *big.Rat {
 			reported = port.LineRate
 		}
 	}
-	bits, err := ParseBitRate(spatev1.BitRate(reported))
+	bits, err := quantity.ParseBitRate(spatev1.BitRate(reported))
 	if err != nil {
 		return nil
 	}

@@ -21,6 +21,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
 	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/quantity"
 )
 
 // Input is a profile and the objects found for its references.
@@ -232,7 +233,7 @@ type entry struct {
 	spec   *spatev1.TrafficEntry
 	stream *Stream
 	// rate is absolute; unset for a replay.
-	rate Quantity
+	rate quantity.Quantity
 }
 
 func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size *weight) (entry, problem.Problems) {
@@ -259,7 +260,7 @@ func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size
 	rateAt := sourceAt
 	if rate := e.spec.Stream.Rate; rate != "" {
 		at := at.Child("stream", "rate")
-		own, err := ParseRate(rate)
+		own, err := quantity.ParseRate(rate)
 		if err != nil {
 			problems.Add(spatev1.ReasonInvalidSpec, at, "%q: %v", rate, err)
 		}
@@ -386,8 +387,8 @@ func checkPorts(e *spatev1.TrafficEntry, flow bool, generator *spatev1.TrafficGe
 }
 
 // absolute converts a share of a line rate to bits per second, over all engines.
-func absolute(rate Quantity, name string, generator *spatev1.TrafficGenerator, at *field.Path, problems *problem.Problems) Quantity {
-	if rate.Unit != LinePercent {
+func absolute(rate quantity.Quantity, name string, generator *spatev1.TrafficGenerator, at *field.Path, problems *problem.Problems) quantity.Quantity {
+	if rate.Unit != quantity.LinePercent {
 		return rate
 	}
 	all := newPorts(generator)
@@ -400,7 +401,7 @@ func absolute(rate Quantity, name string, generator *spatev1.TrafficGenerator, a
 		return rate
 	}
 	bits := new(big.Rat).Mul(rate.Value, line)
-	return Quantity{Value: bits.Mul(bits, big.NewRat(all.engines, 100)), Unit: L1BitsPerSecond}
+	return quantity.Quantity{Value: bits.Mul(bits, big.NewRat(all.engines, 100)), Unit: quantity.L1BitsPerSecond}
 }
 
 // scale resolves the factor, and with it the rate of each stream and template.

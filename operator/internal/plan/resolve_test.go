@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -447,4 +448,8 @@ func TestGranted(t *testing.T) {
 			t.Errorf("%s: %v %v", name, got, err)
 		}
 	}
+}
+
+func labelled(team string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"team": team}}
 }

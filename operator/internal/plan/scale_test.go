@@ -10,43 +10,6 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-func TestParseScaledRate(t *testing.T) {
-	for text, want := range map[spatev1.ScaledRate]struct {
-		value   *big.Rat
-		unit    Unit
-		perPort bool
-	}{
-		"":           {big.NewRat(1, 1), Factor, false},
-		"2x":         {big.NewRat(2, 1), Factor, false},
-		"0.5x":       {big.NewRat(1, 2), Factor, false},
-		"1Mpps":      {big.NewRat(1e6, 1), PacketsPerSecond, false},
-		"10GbpsL1":   {big.NewRat(1e10, 1), L1BitsPerSecond, false},
-		"80%":        {big.NewRat(80, 1), LinePercent, false},
-		"1Mpps/port": {big.NewRat(1e6, 1), PacketsPerSecond, true},
-		"10bps/port": {big.NewRat(10, 1), L2BitsPerSecond, true},
-		"0.1%/port":  {big.NewRat(1, 10), LinePercent, true},
-		"2x/port":    {},
-		"0%":         {},
-		"0x":         {},
-		"1Mpps/":     {},
-		"1Mpps/Port": {},
-		"/port":      {},
-		"1Mcps":      {},
-		"5":          {},
-	} {
-		got, err := ParseScaledRate(text)
-		if want.value == nil {
-			if err == nil {
-				t.Errorf("%q is taken for %v", text, got)
-			}
-			continue
-		}
-		if err != nil || got.Unit != want.unit || got.PerPort != want.perPort || got.Value.Cmp(want.value) != 0 {
-			t.Errorf("%q: got %v %v", text, got, err)
-		}
-	}
-}
-
 // twoWays sends 64 bytes from east (1 Gbps) at one rate and from west (10 Gbps) at another.
 func twoWays(east, west spatev1.Rate) *spatev1.TrafficProfile {
 	return profile(entryOf("there", "east", "west", stream(east, 64)), entryOf("back", "west", "east", stream(west, 64)))

@@ -18,6 +18,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/quantity"
 )
 
 // templateEntry is an entry that runs a template.
@@ -118,7 +119,7 @@ func (e *templateEntry) resolve(known *templateSet) problem.Problems {
 	}
 	e.template, e.rate, e.own = template, template.rate, source.ConnectionRate
 	if rate := application.ConnectionRate; rate != "" {
-		own, err := ParseConnectionRate(rate)
+		own, err := quantity.ParseConnectionRate(rate)
 		if err != nil {
 			problems.Add(spatev1.ReasonInvalidSpec, e.at.Child("application", "connectionRate"), "%q: %v", rate, err)
 		}
@@ -328,7 +329,7 @@ func stateful(profile *spatev1.TrafficProfile, entries []templateEntry, factor *
 		if made.ClientPort != "" {
 			made.Client = s.program(e, e.template.client, entries, problems)
 			made.Clients = s.addresses(e, e.template.clients, "client", problems)
-			ratio, err := rateRatio(PacketsPerSecond, new(big.Rat).Mul(e.rate, factor))
+			ratio, err := quantity.RateRatio(quantity.PacketsPerSecond, new(big.Rat).Mul(e.rate, factor))
 			if err != nil {
 				problems.Add(spatev1.ReasonInvalidSpec, e.at, "its rate: %v", err)
 			}

@@ -12,6 +12,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
 	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/quantity"
 )
 
 // Stream is a stream that can be sent.
@@ -19,7 +20,7 @@ type Stream struct {
 	// Packet of the stream, or of the first of its copies; nil for a replay.
 	Packet *packet.Packet
 	// Rate as described; unset for a replay.
-	Rate Quantity
+	Rate quantity.Quantity
 	// Copies are the differences of the copies' packets; nil without copies.
 	Copies []difference
 

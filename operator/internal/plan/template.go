@@ -14,6 +14,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/quantity"
 )
 
 // template is a template that can be run. What it shares with others is not numbered yet.
@@ -128,7 +129,7 @@ func (p checker) templateCapture(source *spatev1.PcapSource, at *field.Path, aro
 }
 
 func (p checker) connectionRate(rate spatev1.ConnectionRate, at *field.Path) *big.Rat {
-	value, err := ParseConnectionRate(rate)
+	value, err := quantity.ParseConnectionRate(rate)
 	if err != nil {
 		p.Add(spatev1.ReasonInvalidSpec, at, "%q: %v", rate, err)
 		return new(big.Rat)

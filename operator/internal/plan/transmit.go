@@ -14,6 +14,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/quantity"
 )
 
 var (
@@ -23,7 +24,7 @@ var (
 
 // transmitMode is a transmit mode of a plan without a rate.
 type transmitMode struct {
-	rate   Quantity
+	rate   quantity.Quantity
 	bursts *enginev1.Bursts
 	replay *enginev1.Replay
 	// capture that is replayed, if it could be read.
@@ -81,8 +82,8 @@ func (p checker) multiBurst(m *spatev1.MultiBurstTransmit, at *field.Path) trans
 	return transmitMode{rate: p.rate(m.Rate, at.Child("rate")), bursts: bursts}
 }
 
-func (p checker) rate(text spatev1.Rate, at *field.Path) Quantity {
-	rate, err := ParseRate(text)
+func (p checker) rate(text spatev1.Rate, at *field.Path) quantity.Quantity {
+	rate, err := quantity.ParseRate(text)
 	if err != nil {
 		p.Add(spatev1.ReasonInvalidSpec, at, "%q: %v", text, err)
 	}
@@ -146,7 +147,7 @@ func (p checker) gap(gap *spatev1.ReplayGap, replay *enginev1.Replay, at *field.
 			p.Add(spatev1.ReasonInvalidSpec, at.Child("scale"), "%q: must be a decimal number greater than zero such as 1 or 0.5", gap.Scale)
 			return
 		}
-		ratio, err := Ratio(scale)
+		ratio, err := quantity.Ratio(scale)
 		if err != nil {
 			p.Add(spatev1.ReasonInvalidSpec, at.Child("scale"), "%q: %v", gap.Scale, err)
 			return
@@ -169,20 +170,20 @@ func (p checker) replayed(spec *spatev1.StatelessStreamSpec, at *field.Path) {
 }
 
 // at returns the plan's mode with the stream's absolute rate times a factor, which also speeds up replays.
-func (m *transmitMode) at(rate Quantity, factor *big.Rat, stream *enginev1.Stream) error {
+func (m *transmitMode) at(rate quantity.Quantity, factor *big.Rat, stream *enginev1.Stream) error {
 	if m.replay != nil {
 		return m.replayAt(factor, stream)
 	}
-	scaled, err := rateRatio(rate.Unit, new(big.Rat).Mul(rate.Value, factor))
+	scaled, err := quantity.RateRatio(rate.Unit, new(big.Rat).Mul(rate.Value, factor))
 	if err != nil {
 		return err
 	}
 	if m.bursts == nil {
-		stream.Transmit = &enginev1.Stream_Continuous{Continuous: &enginev1.Continuous{Rate: planRate(rate.Unit, scaled)}}
+		stream.Transmit = &enginev1.Stream_Continuous{Continuous: &enginev1.Continuous{Rate: quantity.PlanRate(rate.Unit, scaled)}}
 		return nil
 	}
 	stream.Transmit = &enginev1.Stream_Bursts{Bursts: &enginev1.Bursts{
-		Rate: planRate(rate.Unit, scaled), Packets: m.bursts.Packets, Count: m.bursts.Count, GapNs: m.bursts.GapNs,
+		Rate: quantity.PlanRate(rate.Unit, scaled), Packets: m.bursts.Packets, Count: m.bursts.Count, GapNs: m.bursts.GapNs,
 	}}
 	return nil
 }
@@ -199,7 +200,7 @@ func (m *transmitMode) replayAt(factor *big.Rat, stream *enginev1.Stream) error 
 		}
 		replay.Gap = &enginev1.Replay_FixedNs{FixedNs: ns.Uint64()}
 	case *enginev1.Replay_Scale:
-		scale, err := Ratio(new(big.Rat).Quo(rational(gap.Scale), factor))
+		scale, err := quantity.Ratio(new(big.Rat).Quo(quantity.Rational(gap.Scale), factor))
 		if err != nil {
 			return err
 		}

@@ -21,6 +21,7 @@ import (
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/quantity"
 	"spate.dev/operator/internal/runs"
 )
 
@@ -67,7 +68,7 @@ func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsRespo
 	live, err := s.adjust(ctx, want, applied)
 	var factor *enginev1.Ratio
 	if err == nil {
-		if factor, err = plan.Ratio(live.Factor); err != nil {
+		if factor, err = quantity.Ratio(live.Factor); err != nil {
 			err = &refusal{spatev1.ReasonInvalidSpec, "spec.rate: " + err.Error()}
 		}
 	}
@@ -232,7 +233,7 @@ func inForce(stats []*enginev1.WatchStatsResponse, want *enginev1.Ratio) bool {
 // adjust works out what is asked of the run, or a refusal if limits or the other runs of the generator forbid it. Beyond a greatest rate that
 // was lowered meanwhile, engines hold the run back: there, what asks for no more than the run has (`applied`) is allowed.
 func (s *scope) adjust(ctx context.Context, want, applied asked) (plan.Live, error) {
-	planned, err := plan.ParseFactor(s.run.Status.Resolved.RateFactor)
+	planned, err := quantity.ParseFactor(s.run.Status.Resolved.RateFactor)
 	if err != nil {
 		return plan.Live{}, err
 	}

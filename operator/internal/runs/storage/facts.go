@@ -18,6 +18,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/quantity"
 )
 
 // Facts are what is needed of a plan while its run is active; a plan itself may take hundreds of megabytes.
@@ -96,7 +97,7 @@ func (m *Memory) Outline(ctx context.Context, run *spatev1.TrafficRun, look func
 
 // factsOf returns the facts of a run's plan, from its outline.
 func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *enginev1.Plan) (*Facts, error) {
-	planned, err := plan.ParseFactor(run.Status.Resolved.RateFactor)
+	planned, err := quantity.ParseFactor(run.Status.Resolved.RateFactor)
 	if err != nil {
 		return nil, &LostError{fmt.Sprintf("status.resolved.rateFactor %q: %v", run.Status.Resolved.RateFactor, err)}
 	}
@@ -195,7 +196,7 @@ func (m *Memory) LoadOf(ctx context.Context, runs []spatev1.TrafficRun) (plan.Lo
 		if text == "" {
 			text = runs[i].Status.Resolved.RateFactor
 		}
-		factor, err := plan.ParseFactor(text)
+		factor, err := quantity.ParseFactor(text)
 		if err != nil {
 			return total, fmt.Errorf("run %s/%s: rate factor %q: %w", runs[i].Namespace, runs[i].Name, text, err)
 		}

@@ -4,7 +4,7 @@
 // and denominator. A rate such as 0.1023482498892335% needs more. The nearest fraction that fits differs by less than
 // 1e-5 bits per second, or 1e-9 packets per second.
 
-package plan
+package quantity
 
 import (
 	"fmt"
@@ -23,15 +23,15 @@ const (
 
 // Maximum denominators, which leave room for nanoseconds, and for the bits of the longest packet on the medium.
 var (
-	mostDenominator     = new(big.Int).Div(new(big.Int).Lsh(big.NewInt(1), 63), big.NewInt(nsPerSecond))
-	mostBitsDenominator = new(big.Int).Div(mostDenominator, big.NewInt(8*longestOnMedium))
+	MostDenominator     = new(big.Int).Div(new(big.Int).Lsh(big.NewInt(1), 63), big.NewInt(nsPerSecond))
+	mostBitsDenominator = new(big.Int).Div(MostDenominator, big.NewInt(8*longestOnMedium))
 )
 
-// rateRatio returns a rate's value in the contract's form.
-func rateRatio(unit Unit, value *big.Rat) (*enginev1.Ratio, error) {
+// RateRatio returns a rate's value in the contract's form.
+func RateRatio(unit Unit, value *big.Rat) (*enginev1.Ratio, error) {
 	most := mostBitsDenominator
 	if unit == PacketsPerSecond {
-		most = mostDenominator
+		most = MostDenominator
 	}
 	if near := nearest(value, most); near.Sign() > 0 {
 		value = near
@@ -61,12 +61,13 @@ func nearest(value *big.Rat, most *big.Int) *big.Rat {
 	return new(big.Rat).SetFrac(h, k)
 }
 
-func times(value *big.Rat, n int64) *big.Rat {
+// Times returns a multiple of a value.
+func Times(value *big.Rat, n int64) *big.Rat {
 	return new(big.Rat).Mul(value, new(big.Rat).SetInt64(n))
 }
 
-// rational returns a plan's ratio, whose denominator is not 0.
-func rational(ratio *enginev1.Ratio) *big.Rat {
+// Rational returns a plan's ratio, whose denominator is not 0.
+func Rational(ratio *enginev1.Ratio) *big.Rat {
 	return new(big.Rat).SetFrac(new(big.Int).SetUint64(ratio.GetNumerator()), new(big.Int).SetUint64(ratio.GetDenominator()))
 }
 
@@ -81,7 +82,8 @@ func Ratio(value *big.Rat) (*enginev1.Ratio, error) {
 	return &enginev1.Ratio{Numerator: value.Num().Uint64(), Denominator: value.Denom().Uint64()}, nil
 }
 
-func planRate(unit Unit, ratio *enginev1.Ratio) *enginev1.Rate {
+// PlanRate returns a rate of a unit for the plan.
+func PlanRate(unit Unit, ratio *enginev1.Ratio) *enginev1.Rate {
 	switch unit {
 	case PacketsPerSecond:
 		return &enginev1.Rate{Kind: &enginev1.Rate_PacketsPerSecond{PacketsPerSecond: ratio}}

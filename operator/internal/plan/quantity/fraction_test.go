@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plan
+package quantity
 
 import (
 	"math/big"
@@ -20,7 +20,7 @@ func TestRatesAreFractionsThatEnginesHaveRoomFor(t *testing.T) {
 		{PacketsPerSecond, "0.0000000000001", "1/10000000000000"},
 	} {
 		value, _ := new(big.Rat).SetString(c.value)
-		ratio, err := rateRatio(c.unit, value)
+		ratio, err := RateRatio(c.unit, value)
 		if err != nil {
 			t.Fatalf("%s: %v", c.value, err)
 		}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which values do quantities in specs have? They are exact: decimal text becomes a rational number, never a float.
-
-package plan
+// Package quantity answers: which values do quantities in specs have, and how do people and plans read them? They are
+// exact: decimal text becomes a rational number, never a float.
+package quantity
 
 import (
 	"fmt"
