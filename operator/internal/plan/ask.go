@@ -11,6 +11,7 @@ import (
 
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
+	"spate.dev/operator/internal/plan/capture"
 	"spate.dev/operator/internal/plan/quantity"
 )
 
@@ -51,14 +52,14 @@ func replayAsks(r *enginev1.Replay) (packets, wire *big.Rat, err error) {
 	read := r.GetData().GetCapture()
 	wire = big.NewRat(packet.MinFrameBytes+packet.FCSBytes, 1)
 	if data := r.GetPcap(); data != nil {
-		whole, err := readCapture(data)
+		whole, err := capture.Read(data)
 		if err != nil {
 			return nil, nil, err
 		}
-		read = whole.summary()
+		read = whole.Summary()
 	}
 	if read.GetPackets() > 0 {
-		wire = wireOf(read)
+		wire = capture.MeanWire(read)
 	}
 	least := new(big.Rat).SetInt(new(big.Int).SetUint64(r.GetMinGapNs()))
 	gap := new(big.Rat)

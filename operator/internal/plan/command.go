@@ -14,6 +14,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/data"
 )
 
 // Maximum numbers of variables and counters of a program.
@@ -41,7 +42,7 @@ type switched struct {
 type commands struct {
 	checker
 	program
-	data data
+	data data.Data
 	// labels are the indices of the commands that have a label.
 	labels map[spatev1.EntryName]uint32
 	// given are variables that a command sets; used are those that a command reads, with its field.
@@ -50,7 +51,7 @@ type commands struct {
 }
 
 // commands converts commands to a program, one instruction each.
-func (p checker) commands(all []spatev1.Command, at *field.Path, data data) *program {
+func (p checker) commands(all []spatev1.Command, at *field.Path, data data.Data) *program {
 	c := commands{checker: p, data: data, labels: map[spatev1.EntryName]uint32{}, used: map[string]*field.Path{}}
 	c.program.program, c.numbers = &enginev1.Program{}, map[string]uint32{}
 	if len(all) > spatev1.MaxCommands {

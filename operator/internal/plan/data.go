@@ -12,16 +12,17 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/data"
 )
 
-func dataOf(in *Input) data {
-	d := data{bytes: in.Data}
-	if d.bytes == nil {
-		d.bytes = map[spatev1.DataReference][]byte{}
+func dataOf(in *Input) data.Data {
+	d := data.Data{Bytes: in.Data}
+	if d.Bytes == nil {
+		d.Bytes = map[spatev1.DataReference][]byte{}
 	}
 	for _, ref := range DataReferences(in.Profile, in.Streams, in.Templates) {
 		if ref.Kind == spatev1.DataSecret {
-			d.secrets = append(d.secrets, ref)
+			d.Secrets = append(d.Secrets, ref)
 		}
 	}
 	return d

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/ports"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
 )
@@ -52,7 +53,7 @@ func (p checker) portMACs(spec *spatev1.TrafficGeneratorSpec, at *field.Path) {
 			if port.MAC == "" {
 				break
 			}
-			address, ok := MACOf(port.MAC, replica)
+			address, ok := ports.MACOf(port.MAC, replica)
 			if !ok {
 				p.Add(spatev1.ReasonInvalidSpec, at, "%q: must be the MAC address of a station, such as 02:00:00:00:00:01, with %d behind it for the other replicas", port.MAC, max(1, spec.Replicas)-1)
 				break
@@ -81,7 +82,7 @@ func (p checker) replicaAddresses(spec *spatev1.TrafficGeneratorSpec, at *field.
 			at := at.Index(i).Child("addresses").Index(j)
 			first := netip.MustParsePrefix(string(text)) // valid, or onLink has reported it
 			for replica := range int(spec.Replicas) {
-				address, ok := AddressOf(first, replica)
+				address, ok := ports.AddressOf(first, replica)
 				if !ok {
 					p.Add(spatev1.ReasonInvalidSpec, at, "%s: the pod of replica %d would have the address %d behind it, and its subnet has no such; use a lower address, or a larger subnet", text, replica, replica)
 					break

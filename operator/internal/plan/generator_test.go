@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/ports"
 )
 
 func TestPlacesOnLinks(t *testing.T) {
@@ -90,7 +91,7 @@ func TestReplicasHaveAddressesOneBehindTheOther(t *testing.T) {
 			}
 		})
 	}
-	if address, ok := AddressOf(netip.MustParsePrefix("10.0.0.255/23"), 2); !ok || address.String() != "10.0.1.1/23" {
+	if address, ok := ports.AddressOf(netip.MustParsePrefix("10.0.0.255/23"), 2); !ok || address.String() != "10.0.1.1/23" {
 		t.Errorf("got %s", address)
 	}
 }

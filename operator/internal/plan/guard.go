@@ -94,7 +94,7 @@ func (g *guard) replay(stream *Stream) {
 		g.refuse(judged, "where replayed packets go cannot be determined when fields are written into them")
 	default:
 		g.secret = stream.transmit.replay.GetData() != nil
-		for i, frame := range read.frames {
+		for i, frame := range read.Frames {
 			before := len(*g.Problems)
 			if g.frame(frame, nil, nil, nil); len(*g.Problems) > before {
 				(*g.Problems)[before].Message = fmt.Sprintf("packet %d of the capture: %s", i, (*g.Problems)[before].Message)

@@ -15,6 +15,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/ports"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
 )
@@ -135,16 +136,16 @@ func lineRateOf(name string, generator *spatev1.TrafficGenerator) (*big.Rat, err
 	if generator == nil {
 		return nil, errors.New("the line rate is that of the generator, which does not exist")
 	}
-	all := newPorts(generator)
-	line := all.lineRate(name)
+	all := ports.Of(generator)
+	line := all.LineRate(name)
 	if line == nil {
-		if port := all.find(name); port != nil {
-			_, message := all.lineRateUnknown(port)
+		if port := all.Find(name); port != nil {
+			_, message := all.LineRateUnknown(port)
 			return nil, errors.New(message)
 		}
-		return nil, fmt.Errorf("%q is no port of generator %s; it has %s", name, generator.Name, all.names())
+		return nil, fmt.Errorf("%q is no port of generator %s; it has %s", name, generator.Name, all.Names())
 	}
-	return quantity.Times(line, all.engines), nil
+	return quantity.Times(line, all.Engines), nil
 }
 
 // LoadOf returns the maximum load of a plan at its own rates. A burst counts with its rate, whatever the gaps. Streams
@@ -247,16 +248,16 @@ func CheckMaxRate(load Load, generator *spatev1.TrafficGenerator, at *field.Path
 // CheckLineRates reports a load that exceeds the line rates of a generator's ports.
 func CheckLineRates(load Load, generator *spatev1.TrafficGenerator, at *field.Path) problem.Problems {
 	var problems problem.Problems
-	ports := newPorts(generator)
+	all := ports.Of(generator)
 	for _, name := range slices.Sorted(maps.Keys(load.Ports)) {
-		line := ports.lineRate(name)
+		line := all.LineRate(name)
 		if line == nil {
 			continue
 		}
-		available := quantity.Times(line, ports.engines)
+		available := quantity.Times(line, all.Engines)
 		if load.Ports[name].L1Bits.Cmp(available) > 0 {
 			problems.Add(spatev1.ReasonOversubscribed, at, "port %s of generator %s would have to carry %s on layer 1, and can carry %s%s; lower the rates",
-				name, generator.Name, quantity.FormatRate(load.Ports[name].L1Bits, "bps"), quantity.FormatRate(available, "bps"), ports.overEngines())
+				name, generator.Name, quantity.FormatRate(load.Ports[name].L1Bits, "bps"), quantity.FormatRate(available, "bps"), all.OverEngines())
 		}
 	}
 	return problems

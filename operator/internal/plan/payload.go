@@ -12,11 +12,12 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/data"
 )
 
 // payload converts a content to the plan's payload; nil if it cannot be determined. Data that was not looked up results
 // in an empty one.
-func (p checker) payload(c *spatev1.Content, at *field.Path, data data) *enginev1.Payload {
+func (p checker) payload(c *spatev1.Content, at *field.Path, data data.Data) *enginev1.Payload {
 	if !p.ExactlyOne(at, "text, hex, base64, size and from", c.Text != "", c.Hex != "", len(c.Base64) > 0, c.Size != nil, c.From != nil) {
 		return nil
 	}
@@ -36,7 +37,7 @@ func (p checker) payload(c *spatev1.Content, at *field.Path, data data) *enginev
 		length = math.MaxInt64
 	}
 	payload.Content = &enginev1.Payload_Bytes{Bytes: bytes}
-	if ref := data.ref(c.From, bytes); ref != nil {
+	if ref := data.Ref(c.From, bytes); ref != nil {
 		payload.Content = &enginev1.Payload_Data{Data: ref}
 	}
 	payload.Fields = p.payloadFields(c.Fields, at.Child("fields"), length)
@@ -44,7 +45,7 @@ func (p checker) payload(c *spatev1.Content, at *field.Path, data data) *enginev
 }
 
 // contentBytes returns the bytes of a content; nil, and known, if they are wrong.
-func (p checker) contentBytes(c *spatev1.Content, at *field.Path, data data) (bytes []byte, known bool) {
+func (p checker) contentBytes(c *spatev1.Content, at *field.Path, contents data.Data) (bytes []byte, known bool) {
 	switch {
 	case c.Text != "":
 		return []byte(c.Text), true
@@ -52,16 +53,16 @@ func (p checker) contentBytes(c *spatev1.Content, at *field.Path, data data) (by
 		return p.hexDigits(c.Hex, at.Child("hex")), true
 	case len(c.Base64) > 0:
 		return c.Base64, true
-	case data.bytes == nil:
+	case contents.Bytes == nil:
 		return nil, false
 	}
-	bytes, found := data.bytes[c.From.Reference()]
+	bytes, found := contents.Bytes[c.From.Reference()]
 	if !found {
-		p.Add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", nameOf(c.From.Reference()))
+		p.Add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", data.NameOf(c.From.Reference()))
 		return nil, true
 	}
 	if len(bytes) == 0 {
-		p.Add(spatev1.ReasonInvalidSpec, at.Child("from"), "%s is empty", nameOf(c.From.Reference()))
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("from"), "%s is empty", data.NameOf(c.From.Reference()))
 		return nil, true
 	}
 	return bytes, true

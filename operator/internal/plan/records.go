@@ -13,6 +13,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/data"
 )
 
 // checkRecords reports settings with which a profile's connections cannot be recorded.
@@ -58,7 +59,7 @@ func records(profile *spatev1.TrafficProfile) *enginev1.Records {
 	}
 	made := &enginev1.Records{OneIn: uint32(oneIn(asked))}
 	if asked.Volume != "" {
-		made.Path = path.Join(VolumesDir, string(asked.Volume))
+		made.Path = path.Join(data.VolumesDir, string(asked.Volume))
 	}
 	if asked.MaxRecords != nil {
 		made.Most = uint64(*asked.MaxRecords)

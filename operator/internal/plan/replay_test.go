@@ -153,17 +153,6 @@ func TestNoMessageSaysWhatASecretsCaptureHolds(t *testing.T) {
 	}
 }
 
-// FuzzReadCapture reads arbitrary captures.
-func FuzzReadCapture(f *testing.F) {
-	f.Add([]byte("\xd4\xc3\xb2\xa1\x02\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x01\x00\x00\x00"))
-	f.Add([]byte("\x0a\x0d\x0d\x0a\x1c\x00\x00\x00\x4d\x3c\x2b\x1a\x01\x00\x00\x00"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if read, err := readCapture(data); err == nil && (len(read.frames) == 0 || wireOf(read.summary()).Sign() <= 0) {
-			t.Fatalf("%d packets", len(read.frames))
-		}
-	})
-}
-
 func TestMarksAreChosen(t *testing.T) {
 	marked := func(value spatev1.IPv4MarkValue) *spatev1.StatelessStreamSpec {
 		return stream("1pps", 64, unmeasured, func(s *spatev1.StatelessStreamSpec) { s.Measure.Mark = &spatev1.Mark{IPv4Identification: &value} })

@@ -20,6 +20,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
+	"spate.dev/operator/internal/plan/ports"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
 )
@@ -125,7 +126,7 @@ func Resolve(in Input) (*Resolved, problem.Problems) {
 	resolved.answering(in.Profile, generator, &problems)
 	check.checkRecords(in.Profile, generator)
 	named := dataOf(&in)
-	for _, ref := range named.secrets {
+	for _, ref := range named.Secrets {
 		resolved.Secrets, resolved.secretBytes = append(resolved.Secrets, ref), append(resolved.secretBytes, in.Data[ref])
 	}
 	if len(problems) > 0 {
@@ -305,13 +306,13 @@ func nextHop(e *spatev1.TrafficEntry, generator *spatev1.TrafficGenerator) packe
 	if generator == nil {
 		return packet.Options{NextHop: packet.InternalDestination}
 	}
-	port := newPorts(generator).find(string(e.TransmitPort))
+	port := ports.Of(generator).Find(string(e.TransmitPort))
 	switch {
 	case port == nil:
 		return packet.Options{NextHop: packet.InternalDestination}
 	case len(port.Addresses) > 0:
 		return packet.Options{NextHopFromPort: true}
-	case internal(port):
+	case ports.Internal(port):
 		return packet.Options{NextHop: packet.InternalDestination}
 	}
 	return packet.Options{}
@@ -326,7 +327,7 @@ func (p checker) nextHop(stream *Stream, e *spatev1.TrafficEntry, generator *spa
 	if len(stream.spec.Packet.FromPort) > 0 {
 		left = "packet.fromPort names Destination"
 	}
-	port := newPorts(generator).find(string(e.TransmitPort))
+	port := ports.Of(generator).Find(string(e.TransmitPort))
 	for _, h := range stream.Packet.Headers {
 		four := h.Kind == packet.IPv4
 		if !four && h.Kind != packet.IPv6 {
@@ -349,7 +350,7 @@ func checkPorts(e *spatev1.TrafficEntry, flow bool, generator *spatev1.TrafficGe
 	transmit, receive := string(e.TransmitPort), string(e.ReceivePort)
 	switch {
 	case transmit == "" && receive == "":
-		return missing(generator, at)
+		return ports.Missing(generator, at)
 	case transmit == "":
 		problems.Add(spatev1.ReasonInvalidSpec, at.Child("transmitPort"), "is required: the port that sends the stream")
 		return problems
@@ -361,11 +362,11 @@ func checkPorts(e *spatev1.TrafficEntry, flow bool, generator *spatev1.TrafficGe
 	if generator == nil {
 		return problems
 	}
-	all := newPorts(generator)
+	all := ports.Of(generator)
 	unknown := func(child, name string) {
-		problems.Add(spatev1.ReasonInvalidSpec, at.Child(child), "%q is no port of generator %s; it has %s", name, generator.Name, all.names())
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child(child), "%q is no port of generator %s; it has %s", name, generator.Name, all.Names())
 	}
-	from, to := all.find(transmit), all.find(receive)
+	from, to := all.Find(transmit), all.Find(receive)
 	if from == nil {
 		unknown("transmitPort", transmit)
 	}
@@ -391,17 +392,17 @@ func absolute(rate quantity.Quantity, name string, generator *spatev1.TrafficGen
 	if rate.Unit != quantity.LinePercent {
 		return rate
 	}
-	all := newPorts(generator)
-	line := all.lineRate(name)
+	all := ports.Of(generator)
+	line := all.LineRate(name)
 	if line == nil {
-		if port := all.find(name); port != nil {
-			reason, message := all.lineRateUnknown(port)
+		if port := all.Find(name); port != nil {
+			reason, message := all.LineRateUnknown(port)
 			problems.Add(reason, at, "%s", message)
 		}
 		return rate
 	}
 	bits := new(big.Rat).Mul(rate.Value, line)
-	return quantity.Quantity{Value: bits.Mul(bits, big.NewRat(all.engines, 100)), Unit: quantity.L1BitsPerSecond}
+	return quantity.Quantity{Value: bits.Mul(bits, big.NewRat(all.Engines, 100)), Unit: quantity.L1BitsPerSecond}
 }
 
 // scale resolves the factor, and with it the rate of each stream and template.
@@ -552,10 +553,10 @@ func (r *Resolved) answering(profile *spatev1.TrafficProfile, generator *spatev1
 		if generator == nil {
 			return
 		}
-		all := newPorts(generator)
-		switch port := all.find(string(name)); {
+		all := ports.Of(generator)
+		switch port := all.Find(string(name)); {
 		case port == nil:
-			problems.Add(spatev1.ReasonInvalidSpec, at, "%q is no port of generator %s; it has %s", name, generator.Name, all.names())
+			problems.Add(spatev1.ReasonInvalidSpec, at, "%q is no port of generator %s; it has %s", name, generator.Name, all.Names())
 		case port.Attachment.Discard != nil:
 			problems.Add(spatev1.ReasonInvalidSpec, at, "%s is a discard port and receives nothing", name)
 		}

@@ -17,6 +17,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/ports"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
 )
@@ -173,13 +174,13 @@ func (e *templateEntry) says(at *field.Path) string {
 // checkPorts reports ports on which clients and servers cannot be.
 func (e *templateEntry) checkPorts(generator *spatev1.TrafficGenerator, p *problem.Problems) {
 	if e.spec.TransmitPort == "" && e.spec.ReceivePort == "" {
-		*p = append(*p, missing(generator, e.at)...)
+		*p = append(*p, ports.Missing(generator, e.at)...)
 		return
 	}
 	if generator == nil {
 		return // reported once for the profile
 	}
-	all := newPorts(generator)
+	all := ports.Of(generator)
 	before := len(*p)
 	for _, side := range []struct {
 		child, has string
@@ -188,9 +189,9 @@ func (e *templateEntry) checkPorts(generator *spatev1.TrafficGenerator, p *probl
 		if side.name == "" {
 			continue
 		}
-		switch port := all.find(string(side.name)); {
+		switch port := all.Find(string(side.name)); {
 		case port == nil:
-			p.Add(spatev1.ReasonInvalidSpec, e.at.Child(side.child), "%q is no port of generator %s; it has %s", side.name, generator.Name, all.names())
+			p.Add(spatev1.ReasonInvalidSpec, e.at.Child(side.child), "%q is no port of generator %s; it has %s", side.name, generator.Name, all.Names())
 		case port.Attachment.Discard != nil:
 			p.Add(spatev1.ReasonInvalidSpec, e.at.Child(side.child), "%s is a discard port: nothing answers the %s there", side.name, side.has)
 		}
@@ -198,7 +199,7 @@ func (e *templateEntry) checkPorts(generator *spatev1.TrafficGenerator, p *probl
 	if len(*p) > before {
 		return
 	}
-	from, to := all.find(string(e.spec.TransmitPort)), all.find(string(e.spec.ReceivePort))
+	from, to := all.Find(string(e.spec.TransmitPort)), all.Find(string(e.spec.ReceivePort))
 	loops := func(port *spatev1.GeneratorPort) bool { return port != nil && port.Attachment.Loopback != nil }
 	switch {
 	case (loops(from) || loops(to)) && from != to:
@@ -233,7 +234,7 @@ func (e *templateEntry) checkPods(generator *spatev1.TrafficGenerator, p *proble
 	if e.spec.TransmitPort == "" {
 		return
 	}
-	pods := newPorts(generator).engines
+	pods := ports.Of(generator).Engines
 	for i := range e.template.clients {
 		pool := &e.template.clients[i]
 		if addresses := pool.count(); addresses.Cmp(big.NewInt(pods)) < 0 {

@@ -11,6 +11,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
+	"spate.dev/operator/internal/plan/data"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
 )
@@ -47,7 +48,7 @@ func CheckStream(spec *spatev1.StatelessStreamSpec) (*Stream, problem.Problems) 
 // surroundings are inputs beside a stream's own description.
 type surroundings struct {
 	options packet.Options
-	data    data
+	data    data.Data
 	// generator whose volumes are read; nil if it is not known.
 	generator *spatev1.TrafficGenerator
 }

@@ -13,6 +13,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/data"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
 )
@@ -111,18 +112,18 @@ func (p checker) templateCapture(source *spatev1.PcapSource, at *field.Path, aro
 		return nil
 	}
 	if source.Volume != nil {
-		*p.Problems = append(*p.Problems, checkVolume(source.Volume, at.Child("volume"), around.generator)...)
-		return &enginev1.Capture{Source: &enginev1.Capture_Path{Path: path.Join(VolumesDir, string(source.Volume.Name), source.Volume.Path)}}
+		*p.Problems = append(*p.Problems, data.CheckVolume(source.Volume, at.Child("volume"), around.generator)...)
+		return &enginev1.Capture{Source: &enginev1.Capture_Path{Path: path.Join(data.VolumesDir, string(source.Volume.Name), source.Volume.Path)}}
 	}
-	if around.data.bytes == nil {
+	if around.data.Bytes == nil {
 		return &enginev1.Capture{}
 	}
-	bytes, found := around.data.bytes[source.From.Reference()]
+	bytes, found := around.data.Bytes[source.From.Reference()]
 	if !found {
-		p.Add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", nameOf(source.From.Reference()))
+		p.Add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", data.NameOf(source.From.Reference()))
 		return nil
 	}
-	if ref := around.data.ref(source.From, bytes); ref != nil {
+	if ref := around.data.Ref(source.From, bytes); ref != nil {
 		return &enginev1.Capture{Source: &enginev1.Capture_Data{Data: ref}}
 	}
 	return &enginev1.Capture{Source: &enginev1.Capture_Pcap{Pcap: bytes}}

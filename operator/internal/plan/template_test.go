@@ -15,6 +15,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/data"
 )
 
 const webTemplate = `
@@ -324,7 +325,7 @@ func TestCapturesAreForTheEngineToRead(t *testing.T) {
 	if one := got.Templates[0]; string(one.Capture.GetPcap()) != "hello" || one.Client != nil || one.Server != nil || one.DestinationPort != 0 || one.Protocol != 0 {
 		t.Errorf("got %v", one)
 	}
-	if path := got.Templates[1].Capture.GetPath(); path != VolumesDir+"/captures/a/web.pcap" {
+	if path := got.Templates[1].Capture.GetPath(); path != data.VolumesDir+"/captures/a/web.pcap" {
 		t.Errorf("got %s", path)
 	}
 }

@@ -14,6 +14,8 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/capture"
+	"spate.dev/operator/internal/plan/data"
 	"spate.dev/operator/internal/plan/quantity"
 )
 
@@ -28,7 +30,7 @@ type transmitMode struct {
 	bursts *enginev1.Bursts
 	replay *enginev1.Replay
 	// capture that is replayed, if it could be read.
-	capture *capture
+	capture *capture.Capture
 }
 
 // endless reports whether the stream has no last packet.
@@ -108,23 +110,23 @@ func (p checker) replay(r *spatev1.ReplayTransmit, at *field.Path, around surrou
 	case (source.From != nil) == (source.Volume != nil):
 		p.Add(spatev1.ReasonInvalidSpec, at, "set exactly one of from and volume")
 	case source.Volume != nil:
-		*p.Problems = append(*p.Problems, checkVolume(source.Volume, at.Child("volume"), around.generator)...)
-		replay.Source = &enginev1.Replay_Path{Path: path.Join(VolumesDir, string(source.Volume.Name), source.Volume.Path)}
-	case around.data.bytes != nil:
-		bytes, found := around.data.bytes[source.From.Reference()]
+		*p.Problems = append(*p.Problems, data.CheckVolume(source.Volume, at.Child("volume"), around.generator)...)
+		replay.Source = &enginev1.Replay_Path{Path: path.Join(data.VolumesDir, string(source.Volume.Name), source.Volume.Path)}
+	case around.data.Bytes != nil:
+		bytes, found := around.data.Bytes[source.From.Reference()]
 		if !found {
-			p.Add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", nameOf(source.From.Reference()))
+			p.Add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", data.NameOf(source.From.Reference()))
 			break
 		}
-		read, err := readCapture(bytes)
+		read, err := capture.Read(bytes)
 		if err != nil {
-			p.Add(spatev1.ReasonInvalidSpec, at.Child("from"), "%s: %v", nameOf(source.From.Reference()), err)
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("from"), "%s: %v", data.NameOf(source.From.Reference()), err)
 			break
 		}
 		mode.capture = read
 		replay.Source = &enginev1.Replay_Pcap{Pcap: bytes}
-		if ref := around.data.ref(source.From, bytes); ref != nil {
-			ref.Capture = read.summary()
+		if ref := around.data.Ref(source.From, bytes); ref != nil {
+			ref.Capture = read.Summary()
 			replay.Source = &enginev1.Replay_Data{Data: ref}
 		}
 	}

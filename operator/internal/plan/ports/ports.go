@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which ports does a generator have, with which addresses in each pod, and at which line rate?
-
-package plan
+// Package ports answers: which ports does a generator have, with which addresses in each pod, and at which line rate?
+package ports
 
 import (
 	"encoding/binary"
@@ -19,18 +18,20 @@ import (
 	"spate.dev/operator/internal/plan/quantity"
 )
 
-// ports answers questions about a generator's ports.
-type ports struct {
+// Ports answers questions about a generator's ports.
+type Ports struct {
 	generator *spatev1.TrafficGenerator
 	// engines is the number of engines.
-	engines int64
+	Engines int64
 }
 
-func newPorts(generator *spatev1.TrafficGenerator) ports {
-	return ports{generator: generator, engines: int64(max(generator.Spec.Replicas, 1))}
+// Of returns the ports of a generator.
+func Of(generator *spatev1.TrafficGenerator) Ports {
+	return Ports{generator: generator, Engines: int64(max(generator.Spec.Replicas, 1))}
 }
 
-func (p ports) find(name string) *spatev1.GeneratorPort {
+// Find returns a port; nil if the generator has none of this name.
+func (p Ports) Find(name string) *spatev1.GeneratorPort {
 	for i := range p.generator.Spec.Ports {
 		if string(p.generator.Spec.Ports[i].Name) == name {
 			return &p.generator.Spec.Ports[i]
@@ -39,7 +40,8 @@ func (p ports) find(name string) *spatev1.GeneratorPort {
 	return nil
 }
 
-func (p ports) names() string {
+// Names returns the names of all ports, joined.
+func (p Ports) Names() string {
 	names := make([]string, len(p.generator.Spec.Ports))
 	for i, port := range p.generator.Spec.Ports {
 		names[i] = string(port.Name)
@@ -47,23 +49,23 @@ func (p ports) names() string {
 	return strings.Join(names, ", ")
 }
 
-// overEngines returns the words for how many engines a port's numbers are summed over.
-func (p ports) overEngines() string {
-	if p.engines == 1 {
+// OverEngines returns the words for how many engines a port's numbers are summed over.
+func (p Ports) OverEngines() string {
+	if p.Engines == 1 {
 		return ""
 	}
-	return fmt.Sprintf(" on %d pods", p.engines)
+	return fmt.Sprintf(" on %d pods", p.Engines)
 }
 
-// internal reports whether a port sends only to the engine itself.
-func internal(port *spatev1.GeneratorPort) bool {
+// Internal reports whether a port sends only to the engine itself.
+func Internal(port *spatev1.GeneratorPort) bool {
 	return port.Attachment.Loopback != nil || port.Attachment.Discard != nil
 }
 
-// lineRate returns a port's line rate on each engine: from the spec, or else as all engines report it; nil if it is not
+// LineRate returns a port's line rate on each engine: from the spec, or else as all engines report it; nil if it is not
 // known.
-func (p ports) lineRate(name string) *big.Rat {
-	if port := p.find(name); port != nil && port.LineRate != "" {
+func (p Ports) LineRate(name string) *big.Rat {
+	if port := p.Find(name); port != nil && port.LineRate != "" {
 		bits, err := quantity.ParseBitRate(port.LineRate)
 		if err != nil {
 			return nil // reported by CheckGenerator
@@ -89,9 +91,9 @@ func (p ports) lineRate(name string) *big.Rat {
 	return new(big.Rat).SetUint64(bits)
 }
 
-// lineRateUnknown returns why, and a remedy. Engines may still report it.
-func (p ports) lineRateUnknown(port *spatev1.GeneratorPort) (reason, message string) {
-	if !internal(port) && int32(len(p.generator.Status.Pods)) < max(p.generator.Spec.Replicas, 1) {
+// LineRateUnknown returns why, and a remedy. Engines may still report it.
+func (p Ports) LineRateUnknown(port *spatev1.GeneratorPort) (reason, message string) {
+	if !Internal(port) && int32(len(p.generator.Status.Pods)) < max(p.generator.Spec.Replicas, 1) {
 		return spatev1.ReasonGeneratorNotReady, fmt.Sprintf(
 			"a rate in percent needs the line rate of port %s, which its engines have not told yet (or set lineRate in the generator's spec.ports)", port.Name)
 	}
@@ -123,8 +125,8 @@ func MACOf(first spatev1.MACAddress, replica int) (net.HardwareAddr, bool) {
 	return made[2:], made[1] == 0 && made[2] == address[0] && number != 0
 }
 
-// missing reports an entry without a port, on a generator that does not have two.
-func missing(generator *spatev1.TrafficGenerator, at *field.Path) (problems problem.Problems) {
+// Missing reports an entry without a port, on a generator that does not have two.
+func Missing(generator *spatev1.TrafficGenerator, at *field.Path) (problems problem.Problems) {
 	if generator == nil {
 		return nil // the missing generator is reported
 	}

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What is in a capture that is replayed?
-
-package plan
+// Package capture answers: what is in a capture that is replayed?
+package capture
 
 import (
 	"bytes"
@@ -20,9 +19,9 @@ import (
 	"spate.dev/operator/internal/packet"
 )
 
-// capture is a summary of a pcap's packets.
-type capture struct {
-	frames [][]byte
+// Capture is a summary of a pcap's packets.
+type Capture struct {
+	Frames [][]byte
 	// bytes of all packets, without FCS.
 	bytes int64
 	// span from the first packet to the last.
@@ -46,8 +45,8 @@ func openCapture(data []byte) (packetReader, error) {
 	return next, nil
 }
 
-// readCapture reads all packets of a pcap or pcapng file.
-func readCapture(data []byte) (*capture, error) {
+// Read reads all packets of a pcap or pcapng file.
+func Read(data []byte) (*Capture, error) {
 	reader, err := openCapture(data)
 	if err != nil {
 		return nil, err
@@ -55,7 +54,7 @@ func readCapture(data []byte) (*capture, error) {
 	if kind := reader.LinkType(); kind != layers.LinkTypeEthernet {
 		return nil, fmt.Errorf("holds packets of %s; Ethernet is needed", kind)
 	}
-	read := &capture{}
+	read := &Capture{}
 	var first, last time.Time
 	for {
 		frame, info, err := reader.ReadPacketData()
@@ -63,35 +62,35 @@ func readCapture(data []byte) (*capture, error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("packet %d cannot be read: the file is broken, or ends within it", len(read.frames))
+			return nil, fmt.Errorf("packet %d cannot be read: the file is broken, or ends within it", len(read.Frames))
 		}
 		if info.CaptureLength < info.Length {
-			return nil, fmt.Errorf("packet %d was cut off when it was captured: %d of %d bytes are there", len(read.frames), info.CaptureLength, info.Length)
+			return nil, fmt.Errorf("packet %d was cut off when it was captured: %d of %d bytes are there", len(read.Frames), info.CaptureLength, info.Length)
 		}
 		if len(frame) > packet.MaxFrameBytes {
-			return nil, fmt.Errorf("packet %d has %d bytes; at most %d can be sent", len(read.frames), len(frame), packet.MaxFrameBytes)
+			return nil, fmt.Errorf("packet %d has %d bytes; at most %d can be sent", len(read.Frames), len(frame), packet.MaxFrameBytes)
 		}
-		if len(read.frames) == 0 {
+		if len(read.Frames) == 0 {
 			first = info.Timestamp
 		}
 		last = info.Timestamp
-		read.frames = append(read.frames, frame)
+		read.Frames = append(read.Frames, frame)
 		read.bytes += int64(max(len(frame), packet.MinFrameBytes))
 	}
-	if len(read.frames) == 0 {
+	if len(read.Frames) == 0 {
 		return nil, errors.New("holds no packets")
 	}
 	read.span = max(last.Sub(first), 0)
 	return read, nil
 }
 
-// summary returns what a plan has of a capture whose bytes it does not have.
-func (c *capture) summary() *enginev1.CaptureSummary {
-	return &enginev1.CaptureSummary{Packets: uint64(len(c.frames)), Bytes: uint64(c.bytes), SpanNs: uint64(c.span.Nanoseconds())}
+// Summary returns what a plan has of a capture whose bytes it does not have.
+func (c *Capture) Summary() *enginev1.CaptureSummary {
+	return &enginev1.CaptureSummary{Packets: uint64(len(c.Frames)), Bytes: uint64(c.bytes), SpanNs: uint64(c.span.Nanoseconds())}
 }
 
-// wireOf returns the mean size of a capture's packets with FCS; the capture must have packets.
-func wireOf(c *enginev1.CaptureSummary) *big.Rat {
+// MeanWire returns the mean size of a capture's packets with FCS; the capture must have packets.
+func MeanWire(c *enginev1.CaptureSummary) *big.Rat {
 	mean := big.NewRat(int64(c.GetBytes()), int64(c.GetPackets()))
 	return mean.Add(mean, big.NewRat(packet.FCSBytes, 1))
 }
