@@ -12,6 +12,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plan/data"
+	"spate.dev/operator/internal/plan/load"
 )
 
 // fromConfigMap selects a key of a ConfigMap.
@@ -50,7 +51,7 @@ func TestBytesOfSecretsAreNoPartOfAPlan(t *testing.T) {
 		t.Errorf("it refers to %d bytes of Secrets, want %d", got, want)
 	}
 	// What is computed from a plan is the same without the bytes.
-	load, err := LoadOf(made)
+	load, err := load.Of(made)
 	if err != nil || load.Packets.Cmp(resolved.Load.Packets) != 0 || load.L1Bits.Cmp(resolved.Load.L1Bits) != 0 || load.Packets.Sign() == 0 {
 		t.Errorf("the load is %v, and was %v when it was resolved: %v", load.Packets, resolved.Load.Packets, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/load"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
 )
@@ -168,7 +169,7 @@ func withRates(plan *enginev1.Plan, planned *big.Rat, own map[string]quantity.Qu
 }
 
 // OwnLoad returns the load of a run at a factor of 1 of its entries' own rates, including live changes.
-func OwnLoad(plan *enginev1.Plan, planned *big.Rat, changes []spatev1.EntryChange, generator *spatev1.TrafficGenerator) (Load, error) {
+func OwnLoad(plan *enginev1.Plan, planned *big.Rat, changes []spatev1.EntryChange, generator *spatev1.TrafficGenerator) (load.Load, error) {
 	live, err := Adjust(plan, planned, "", changes, generator)
 	return live.Load, err
 }

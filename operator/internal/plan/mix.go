@@ -13,6 +13,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/load"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
 )
@@ -215,9 +216,9 @@ func (p *program) sent() (*big.Int, error) {
 		next := at + 1
 		switch kind := all[at].GetKind().(type) {
 		case *enginev1.Instruction_Send:
-			sum.Add(sum, big.NewInt(length(contents, kind.Send.GetPayload())))
+			sum.Add(sum, big.NewInt(load.PayloadLength(contents, kind.Send.GetPayload())))
 		case *enginev1.Instruction_SendMessage:
-			sum.Add(sum, big.NewInt(length(contents, kind.SendMessage.GetPayload())))
+			sum.Add(sum, big.NewInt(load.PayloadLength(contents, kind.SendMessage.GetPayload())))
 		case *enginev1.Instruction_Set:
 			variables[kind.Set.GetVariable()], times[kind.Set.GetVariable()] = kind.Set.GetValue(), false
 		case *enginev1.Instruction_Add:

@@ -17,6 +17,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/load"
 )
 
 // Identity identifies a run.
@@ -127,23 +128,23 @@ type Rescaled struct {
 	// OwnFactor is the factor of the entries' own rates, for the status.
 	OwnFactor *big.Rat
 	// Load at that rate.
-	Load Load
+	Load load.Load
 }
 
 // Rescale returns what spec.rate requires of a run that was planned with the factor `planned` of the entries' own
 // rates.
 func Rescale(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, generator *spatev1.TrafficGenerator) (Rescaled, error) {
-	load, err := LoadOf(plan)
+	traffic, err := load.Of(plan)
 	if err != nil {
 		return Rescaled{}, err
 	}
-	own := load.Scaled(new(big.Rat).Inv(planned))
-	ownFactor, err := factorOf(rate, own, len(plan.GetStateful().GetTemplates()) > 0, generator)
+	own := traffic.Scaled(new(big.Rat).Inv(planned))
+	ownFactor, err := load.FactorOf(rate, own, len(plan.GetStateful().GetTemplates()) > 0, generator)
 	if err != nil {
 		return Rescaled{}, fmt.Errorf("spec.rate %q: %w", rate, err)
 	}
 	factor := new(big.Rat).Quo(ownFactor, planned)
-	return Rescaled{Factor: factor, OwnFactor: ownFactor, Load: load.Scaled(factor)}, nil
+	return Rescaled{Factor: factor, OwnFactor: ownFactor, Load: traffic.Scaled(factor)}, nil
 }
 
 // ChooseMarks returns a number for every mark that the profile leaves open, in the order of its entries (see

@@ -68,7 +68,7 @@ func WrittenOut(spec *spatev1.ASTFTemplateSpec) *spatev1.ASTFTemplateSpec {
 
 // repeated returns the commands of a request in rounds: one, or counted by a variable. With a think time between two
 // rounds, the first round precedes the loop, so that nothing is jumped over, and the minimum that each flow sends is
-// known (flowAsks).
+// known (load.OfFlows).
 func repeated(rounds int32, thinkTime spatev1.Duration, round ...spatev1.Command) []spatev1.Command {
 	if rounds <= 1 {
 		return round

@@ -20,6 +20,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
+	"spate.dev/operator/internal/plan/load"
 	"spate.dev/operator/internal/plan/ports"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
@@ -44,7 +45,7 @@ type Resolved struct {
 	// Factor is spec.rate as a factor of the entries' own rates.
 	Factor *big.Rat
 	// Load of all traffic at that factor.
-	Load Load
+	Load load.Load
 	// Definitions are the streams and templates from which it was resolved.
 	Definitions []spatev1.DefinitionSnapshot
 
@@ -140,7 +141,7 @@ func Resolve(in Input) (*Resolved, problem.Problems) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	if problems = CheckLoad(resolved.Load, generator, rateField(in.Profile)); len(problems) > 0 {
+	if problems = load.Check(resolved.Load, generator, rateField(in.Profile)); len(problems) > 0 {
 		return nil, problems
 	}
 	resolved.warn(in.Profile)
@@ -411,22 +412,22 @@ func (r *Resolved) scale(profile *spatev1.TrafficProfile, generator *spatev1.Tra
 	if !r.build(problems) {
 		return
 	}
-	load, err := loadOf(r.streams)
+	traffic, err := load.OfStreams(r.streams)
 	if err != nil {
 		problems.Add(spatev1.ReasonInvalidSpec, spec.Child("traffic"), "%v", err)
 		return
 	}
-	factor, err := factorOf(rate, load, len(r.templates) > 0, generator)
+	factor, err := load.FactorOf(rate, traffic, len(r.templates) > 0, generator)
 	if err != nil {
 		problems.Add(spatev1.ReasonInvalidSpec, spec.Child("rate"), "%q: %v", rate, err)
 		return
 	}
-	r.Factor, r.Load = factor, load.Scaled(factor)
+	r.Factor, r.Load = factor, traffic.Scaled(factor)
 	r.speed(factor, problems)
 	if r.stateful = stateful(profile, r.templates, factor, problems); r.stateful != nil {
 		r.stateful.Records = records(profile)
 	}
-	r.Load = r.Load.Plus(loadOfFlows(r.stateful))
+	r.Load = r.Load.Plus(load.OfFlows(r.stateful))
 	for _, e := range r.entries {
 		own := r.ownRate(&e)
 		entry := spatev1.EntrySnapshot{Name: string(e.spec.Name), StreamRate: own, Rate: cmp.Or(e.spec.Stream.Rate, own), Paused: e.spec.Paused}

@@ -17,6 +17,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
+	"spate.dev/operator/internal/plan/load"
 )
 
 // stream returns a UDP stream from 198.18.0.1 to 198.19.0.1.
@@ -170,7 +171,7 @@ func TestRatesAreExact(t *testing.T) {
 			if resolved.Load.Packets.Cmp(c.packets) != 0 {
 				t.Errorf("load is %s packets a second, want %s", resolved.Load.Packets, c.packets)
 			}
-			load, err := LoadOf(plan)
+			load, err := load.Of(plan)
 			if err != nil || load.Packets.Cmp(resolved.Load.Packets) != 0 || load.L1Bits.Cmp(resolved.Load.L1Bits) != 0 {
 				t.Errorf("the plan's load %v (%v) is not the profile's %v", load, err, resolved.Load)
 			}

@@ -16,6 +16,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/load"
 )
 
 // mixedInput has copies, a replay and a template.
@@ -112,11 +113,11 @@ func TestAnOutlineIsSmallAndHasTheLoadOfItsPlan(t *testing.T) {
 	if size := proto.Size(outline); size > 2000 {
 		t.Errorf("of %d bytes the outline keeps %d", len(encoded), size)
 	}
-	want, err := LoadOf(whole)
+	want, err := load.Of(whole)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := LoadOf(outline)
+	got, err := load.Of(outline)
 	if err != nil || got.Packets.Cmp(want.Packets) != 0 || got.L2Bits.Cmp(want.L2Bits) != 0 || got.L1Bits.Cmp(want.L1Bits) != 0 {
 		t.Errorf("the outline's load is %v, the plan's %v: %v", got, want, err)
 	}
@@ -137,7 +138,7 @@ func TestACaptureThatCannotBeReadIsToldWithTheLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadOf(outline); err == nil || !strings.Contains(err.Error(), "is neither a pcap nor a pcapng file") {
+	if _, err := load.Of(outline); err == nil || !strings.Contains(err.Error(), "is neither a pcap nor a pcapng file") {
 		t.Errorf("%v", err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/load"
 	"spate.dev/operator/internal/runs/storage"
 )
 
@@ -80,7 +81,7 @@ func (s *scope) limit(ctx context.Context, c *engine.Client) error {
 	if s.generator == nil {
 		return nil
 	}
-	rate, err := plan.EngineRate(s.generator.Spec.Limits, len(s.pods))
+	rate, err := load.EngineRate(s.generator.Spec.Limits, len(s.pods))
 	if err != nil {
 		return &refusal{spatev1.ReasonInvalidSpec, fmt.Sprintf("spec.limits.maxRate of TrafficGenerator %s, %q: %v", s.generator.Name, s.maxRate(), err)}
 	}

@@ -21,6 +21,7 @@ import (
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/load"
 	"spate.dev/operator/internal/plan/quantity"
 	"spate.dev/operator/internal/runs"
 )
@@ -256,7 +257,7 @@ func (s *scope) adjust(ctx context.Context, want, applied asked) (plan.Live, err
 		return plan.Live{}, err
 	}
 	at := field.NewPath("spec", "rate")
-	problems := plan.CheckMaxRate(live.Load.Plus(others), s.generator, at)
+	problems := load.CheckMaxRate(live.Load.Plus(others), s.generator, at)
 	if len(problems) > 0 {
 		have, err := s.loadInForce(ctx, applied)
 		if err != nil {
@@ -266,7 +267,7 @@ func (s *scope) adjust(ctx context.Context, want, applied asked) (plan.Live, err
 			problems = nil
 		}
 	}
-	problems = append(problems, plan.CheckLineRates(live.Load.Plus(others), s.generator, at)...)
+	problems = append(problems, load.CheckLineRates(live.Load.Plus(others), s.generator, at)...)
 	if len(problems) > 0 {
 		return plan.Live{}, &refusal{problems.Reason(), "with all runs of the generator: " + problems.Message()}
 	}
@@ -274,7 +275,7 @@ func (s *scope) adjust(ctx context.Context, want, applied asked) (plan.Live, err
 }
 
 // loadInForce is the run's load at the rates that it has: as they were applied last, else as its status says.
-func (s *scope) loadInForce(ctx context.Context, applied asked) (plan.Load, error) {
+func (s *scope) loadInForce(ctx context.Context, applied asked) (load.Load, error) {
 	have := *s.run
 	if applied.factor != "" {
 		have.Status.RateFactor, have.Status.Entries = applied.factor, applied.changes

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	spatev1 "spate.dev/api/v1alpha1"
-
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan/problem"
 )
@@ -21,9 +20,9 @@ var volumePath = regexp.MustCompile(`^[A-Za-z0-9_+-][A-Za-z0-9_.+-]*(/[A-Za-z0-9
 
 // Data are the bytes that streams and templates name.
 type Data struct {
-	// bytes that were found; nil if nothing was looked up.
+	// Bytes that were found; nil if nothing was looked up.
 	Bytes map[spatev1.DataReference][]byte
-	// secrets are the keys of Secrets among them; a key's index is its index in the plan's data.
+	// Secrets are the keys of Secrets among them; a key's index is its index in the plan's data.
 	Secrets []spatev1.DataReference
 }
 

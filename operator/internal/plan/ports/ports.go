@@ -21,7 +21,7 @@ import (
 // Ports answers questions about a generator's ports.
 type Ports struct {
 	generator *spatev1.TrafficGenerator
-	// engines is the number of engines.
+	// Engines is the number of engines.
 	Engines int64
 }
 

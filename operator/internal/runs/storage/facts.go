@@ -18,6 +18,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/load"
 	"spate.dev/operator/internal/plan/quantity"
 )
 
@@ -39,7 +40,7 @@ type Facts struct {
 	// Claims are what no other run of the generator can have at the same time.
 	Claims plan.Claims
 	// Own is the load at a rate factor of 1, from the entries' own rates including live changes.
-	Own plan.Load
+	Own load.Load
 
 	// changes are the live changes that Own includes.
 	changes []spatev1.EntryChange
@@ -185,8 +186,8 @@ func (m *Memory) Forget(uid types.UID) {
 }
 
 // LoadOf returns the total load of runs at their current rates.
-func (m *Memory) LoadOf(ctx context.Context, runs []spatev1.TrafficRun) (plan.Load, error) {
-	total := plan.Load{Packets: new(big.Rat), L2Bits: new(big.Rat), L1Bits: new(big.Rat), Ports: map[string]*plan.PortLoad{}}
+func (m *Memory) LoadOf(ctx context.Context, runs []spatev1.TrafficRun) (load.Load, error) {
+	total := load.Load{Packets: new(big.Rat), L2Bits: new(big.Rat), L1Bits: new(big.Rat), Ports: map[string]*load.PortLoad{}}
 	for i := range runs {
 		facts, err := m.Of(ctx, &runs[i])
 		if err != nil {

@@ -2,7 +2,7 @@
 
 // How much traffic do the flows of templates cause on ports, at least?
 
-package plan
+package load
 
 import (
 	"math/big"
@@ -69,10 +69,10 @@ func leastSent(s *enginev1.Stateful, t *enginev1.Template, program *enginev1.Pro
 	for _, instruction := range certain(program) {
 		switch kind := instruction.GetKind().(type) {
 		case *enginev1.Instruction_Send:
-			data += length(s, kind.Send.GetPayload())
+			data += PayloadLength(s, kind.Send.GetPayload())
 		case *enginev1.Instruction_SendMessage:
 			packets++
-			bytes += wire(network + udpHeader + length(s, kind.SendMessage.GetPayload()))
+			bytes += wire(network + udpHeader + PayloadLength(s, kind.SendMessage.GetPayload()))
 		}
 	}
 	if t.GetProtocol() == enginev1.TransportProtocol_TRANSPORT_PROTOCOL_TCP {
@@ -108,8 +108,8 @@ func isV6(s *enginev1.Stateful, t *enginev1.Template) bool {
 	return false
 }
 
-// length returns a payload's length.
-func length(s *enginev1.Stateful, payload uint32) int64 {
+// PayloadLength returns a payload's length.
+func PayloadLength(s *enginev1.Stateful, payload uint32) int64 {
 	if int(payload) >= len(s.GetPayloads()) {
 		return 0
 	}

@@ -2,7 +2,7 @@
 
 // By which factor does a profile's rate multiply the rates of its entries?
 
-package plan
+package load
 
 import (
 	"errors"
@@ -12,8 +12,8 @@ import (
 	"spate.dev/operator/internal/plan/quantity"
 )
 
-// factorOf converts a profile's rate to a factor of a load, which does not include templates.
-func factorOf(rate spatev1.ScaledRate, own Load, templates bool, generator *spatev1.TrafficGenerator) (*big.Rat, error) {
+// FactorOf converts a profile's rate to a factor of a load, which does not include templates.
+func FactorOf(rate spatev1.ScaledRate, own Load, templates bool, generator *spatev1.TrafficGenerator) (*big.Rat, error) {
 	wanted, err := quantity.ParseScaledRate(rate)
 	switch {
 	case err != nil:

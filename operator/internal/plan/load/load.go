@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How much traffic do a generator's ports have to carry, and is that allowed?
-
-package plan
+// Package load answers: how much traffic do a generator's ports have to carry, and is that allowed?
+package load
 
 import (
 	"errors"
@@ -148,20 +147,20 @@ func lineRateOf(name string, generator *spatev1.TrafficGenerator) (*big.Rat, err
 	return quantity.Times(line, all.Engines), nil
 }
 
-// LoadOf returns the maximum load of a plan at its own rates. A burst counts with its rate, whatever the gaps. Streams
+// Of returns the maximum load of a plan at its own rates. A burst counts with its rate, whatever the gaps. Streams
 // of one chain take turns: for each of them that starts by itself, the chain counts as its fastest stream. A paused
 // stream counts with the rate at which it may be resumed. A replay from a volume counts as far as it is known: packets
 // at a fixed gap, of minimum size. Templates count with the minimum that their flows send.
-func LoadOf(plan *enginev1.Plan) (Load, error) {
-	load, err := loadOf(plan.GetStreams())
+func Of(plan *enginev1.Plan) (Load, error) {
+	load, err := OfStreams(plan.GetStreams())
 	if err != nil {
 		return Load{}, err
 	}
-	return load.Plus(loadOfFlows(plan.GetStateful())), nil
+	return load.Plus(OfFlows(plan.GetStateful())), nil
 }
 
-// loadOfFlows returns the load of templates at their rates.
-func loadOfFlows(stateful *enginev1.Stateful) Load {
+// OfFlows returns the load of templates at their rates.
+func OfFlows(stateful *enginev1.Stateful) Load {
 	load := newLoad()
 	for _, a := range flowAsks(stateful) {
 		load.add(a)
@@ -175,7 +174,8 @@ type together struct {
 	starts    int64
 }
 
-func loadOf(streams []*enginev1.Stream) (Load, error) {
+// OfStreams returns the load of streams at their rates.
+func OfStreams(streams []*enginev1.Stream) (Load, error) {
 	chains := map[int]*together{}
 	var order []int
 	for i, number := range turns(streams) {
@@ -223,9 +223,9 @@ func (t *together) worst() ask {
 	return ask{t.sum.port, least(t.sum.packets, t.most.packets), least(t.sum.l2Bits, t.most.l2Bits), least(t.sum.l1Bits, t.most.l1Bits)}
 }
 
-// CheckLoad reports a load that exceeds a generator's limits and line rates: the load of one profile, or of all
+// Check reports a load that exceeds a generator's limits and line rates: the load of one profile, or of all
 // concurrent runs. `at` is the field to report.
-func CheckLoad(load Load, generator *spatev1.TrafficGenerator, at *field.Path) problem.Problems {
+func Check(load Load, generator *spatev1.TrafficGenerator, at *field.Path) problem.Problems {
 	return append(CheckMaxRate(load, generator, at), CheckLineRates(load, generator, at)...)
 }
 

@@ -2,7 +2,7 @@
 
 // Which load does one stream of a plan cause?
 
-package plan
+package load
 
 import (
 	"errors"

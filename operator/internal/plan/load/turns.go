@@ -2,7 +2,7 @@
 
 // Which streams of a plan take turns?
 
-package plan
+package load
 
 import "spate.dev/operator/internal/engine/enginev1"
 
