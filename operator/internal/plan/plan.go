@@ -18,6 +18,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan/load"
+	"spate.dev/operator/internal/plan/marks"
 )
 
 // Identity identifies a run.
@@ -29,7 +30,7 @@ type Identity struct {
 	// Profile and Namespace label its metrics.
 	Profile, Namespace string
 	// Marks are the numbers for marks that are left open (see ChooseMarks); the zero value takes the lowest ones.
-	Marks Marks
+	Marks marks.Marks
 }
 
 // Plan returns the plan of a run, for all engines together (see ForEngine), with all its frames in memory. Write takes
@@ -45,14 +46,14 @@ func (r *Resolved) Plan(id Identity) *enginev1.Plan {
 
 // Outline is Plan without the bytes of each copy's frame: the copies of a stream have the frame of the first.
 func (r *Resolved) Outline(id Identity) *enginev1.Plan {
-	marks := id.Marks
-	if len(marks.IPv4Identification)+len(marks.IPv6FlowLabel) == 0 {
-		marks, _ = r.ChooseMarks(Marks{}, 0) // there are always enough for one plan
+	numbers := id.Marks
+	if len(numbers.IPv4Identification)+len(numbers.IPv6FlowLabel) == 0 {
+		numbers, _ = r.ChooseMarks(marks.Marks{}, 0) // there are always enough for one plan
 	}
 	var mark *enginev1.Mark
 	r.eachStream(func(at int, e *entry, copied int) {
 		if copied == 0 {
-			mark = marks.take(e.stream.mark)
+			mark = numbers.Take(e.stream.mark)
 		}
 		r.streams[at].Measure.Mark = mark
 	})
@@ -148,11 +149,11 @@ func Rescale(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, gen
 }
 
 // ChooseMarks returns a number for every mark that the profile leaves open, in the order of its entries (see
-// chooseMarks).
-func (r *Resolved) ChooseMarks(taken Marks, start uint32) (Marks, error) {
-	requests := make([]*markRequest, len(r.entries))
+// marks.Choose).
+func (r *Resolved) ChooseMarks(taken marks.Marks, start uint32) (marks.Marks, error) {
+	requests := make([]*marks.Request, len(r.entries))
 	for i := range r.entries {
 		requests[i] = r.entries[i].stream.mark
 	}
-	return chooseMarks(requests, taken, start)
+	return marks.Choose(requests, taken, start)
 }

@@ -17,6 +17,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/packet"
+	"spate.dev/operator/internal/plan/marks"
 )
 
 // recording returns a pcap of UDP packets of 124 bytes, one every 100 us.
@@ -159,7 +160,7 @@ func TestMarksAreChosen(t *testing.T) {
 	}
 	p := profile(entryOf("a", "east", "west", marked("auto")), entryOf("b", "east", "west", marked("7")), entryOf("c", "east", "west", marked("auto")))
 	resolved := mustResolve(t, Input{Profile: p, Generator: generator()})
-	chosen, err := resolved.ChooseMarks(Marks{IPv4Identification: []uint32{6}}, 5)
+	chosen, err := resolved.ChooseMarks(marks.Marks{IPv4Identification: []uint32{6}}, 5)
 	if err != nil || !slices.Equal(chosen.IPv4Identification, []uint32{8, 9}) {
 		t.Fatalf("got %v %v", chosen, err)
 	}
@@ -168,10 +169,10 @@ func TestMarksAreChosen(t *testing.T) {
 	for _, s := range plan.Streams {
 		got = append(got, s.Measure.Mark.GetIpv4Identification())
 	}
-	if !slices.Equal(got, []uint32{8, 7, 9}) || !slices.Equal(MarksOf(plan).IPv4Identification, got) {
+	if !slices.Equal(got, []uint32{8, 7, 9}) || !slices.Equal(marks.Of(plan).IPv4Identification, got) {
 		t.Errorf("got %v", got)
 	}
-	if around, _ := resolved.ChooseMarks(Marks{}, 65534); !slices.Equal(around.IPv4Identification, []uint32{65535, 1}) {
+	if around, _ := resolved.ChooseMarks(marks.Marks{}, 65534); !slices.Equal(around.IPv4Identification, []uint32{65535, 1}) {
 		t.Errorf("got %v", around)
 	}
 	if got := resolved.Plan(Identity{}).Streams[2].Measure.Mark.GetIpv4Identification(); got != 2 {

@@ -12,6 +12,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
 	"spate.dev/operator/internal/plan/data"
+	"spate.dev/operator/internal/plan/marks"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
 )
@@ -31,7 +32,7 @@ type Stream struct {
 	program *enginev1.FieldProgram
 	// transmit returns the plan's transmit mode at a factor of the stream's own rate.
 	transmit transmitMode
-	mark     *markRequest
+	mark     *marks.Request
 
 	startDelay uint64
 }
@@ -60,7 +61,7 @@ func checkStream(spec *spatev1.StatelessStreamSpec, at *field.Path, around surro
 	s.transmit = check.transmit(&spec.Transmit, at.Child("transmit"), around)
 	s.Rate = s.transmit.rate
 	check.measure(&spec.Measure, at.Child("measure"))
-	s.mark = markOf(spec.Measure.Mark)
+	s.mark = marks.Requested(spec.Measure.Mark)
 	check.sendOptions(spec, at)
 	if spec.Transmit.Replay != nil {
 		check.replayed(spec, at)
@@ -93,7 +94,7 @@ func (p checker) measure(m *spatev1.Measure, at *field.Path) {
 	if m.Flow || m.Latency {
 		p.Add(spatev1.ReasonInvalidSpec, at.Child("mark"), "mark counts packets without a trailer: leave flow and latency out, or mark")
 	}
-	*p.Problems = append(*p.Problems, checkMark(m.Mark, at.Child("mark"))...)
+	*p.Problems = append(*p.Problems, marks.Check(m.Mark, at.Child("mark"))...)
 }
 
 // sendOptions checks the options of sending beside the mode.

@@ -22,6 +22,7 @@ import (
 	"spate.dev/operator/internal/controller/turn"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/marks"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/runs/storage"
 )
@@ -47,7 +48,7 @@ type Resolver struct {
 	checked  map[types.UID]check       // result of the check of each definition's plan
 	late     map[string]time.Time      // when a plan took long to check, by namespace
 	admitted map[client.ObjectKey]bool // generators to which a run is being admitted
-	chosen   map[types.UID]plan.Marks  // marks of runs that are being admitted
+	chosen   map[types.UID]marks.Marks // marks of runs that are being admitted
 }
 
 const (
@@ -67,7 +68,7 @@ const (
 // Init makes the resolver ready for use.
 func (r *Resolver) Init() *Resolver {
 	r.checked, r.late = map[types.UID]check{}, map[string]time.Time{}
-	r.admitted, r.chosen = map[client.ObjectKey]bool{}, map[types.UID]plan.Marks{}
+	r.admitted, r.chosen = map[client.ObjectKey]bool{}, map[types.UID]marks.Marks{}
 	r.places.Each, r.slow.Each, r.slow.Most = perNamespace, 1, maxSlow
 	return r
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which marks identify streams' packets on arrival?
-
-package plan
+// Package marks answers: which marks identify streams' packets on arrival?
+package marks
 
 import (
 	"fmt"
@@ -21,11 +20,11 @@ const (
 	mostIPv6Mark = 1<<20 - 1
 )
 
-// markRequest is a mark that a stream requests.
-type markRequest struct {
-	ipv6 bool
-	// number of the mark; 0 if it is to be chosen.
-	number uint32
+// Request is a mark that a stream requests.
+type Request struct {
+	Ipv6 bool
+	// Number of the mark; 0 if it is to be chosen.
+	Number uint32
 }
 
 // Marks are the numbers that identify packets, in each of the two fields.
@@ -33,8 +32,8 @@ type Marks struct {
 	IPv4Identification, IPv6FlowLabel []uint32
 }
 
-// checkMark reports what is wrong with a mark.
-func checkMark(m *spatev1.Mark, at *field.Path) (problems problem.Problems) {
+// Check reports what is wrong with a mark.
+func Check(m *spatev1.Mark, at *field.Path) (problems problem.Problems) {
 	check := func(text, name string, most uint64) {
 		number, err := strconv.ParseUint(text, 10, 32)
 		if text != spatev1.MarkAuto && (err != nil || number < 1 || number > most) {
@@ -52,37 +51,37 @@ func checkMark(m *spatev1.Mark, at *field.Path) (problems problem.Problems) {
 	return problems
 }
 
-// markOf reads a mark that was checked.
-func markOf(m *spatev1.Mark) *markRequest {
+// Requested reads a mark that was checked.
+func Requested(m *spatev1.Mark) *Request {
 	switch {
 	case m == nil:
 		return nil
 	case m.IPv4Identification != nil:
 		number, _ := strconv.ParseUint(string(*m.IPv4Identification), 10, 32)
-		return &markRequest{number: uint32(number)}
+		return &Request{Number: uint32(number)}
 	case m.IPv6FlowLabel != nil:
 		number, _ := strconv.ParseUint(string(*m.IPv6FlowLabel), 10, 32)
-		return &markRequest{ipv6: true, number: uint32(number)}
+		return &Request{Ipv6: true, Number: uint32(number)}
 	}
 	return nil
 }
 
-// chooseMarks returns a number for every mark that requests leave open, in their order; nil requests none. Numbers that
+// Choose returns a number for every mark that requests leave open, in their order; nil requests none. Numbers that
 // are taken, and those that requests set themselves, are not chosen. The search continues after `start`, so that a
 // number is reused late.
-func chooseMarks(requests []*markRequest, taken Marks, start uint32) (Marks, error) {
+func Choose(requests []*Request, taken Marks, start uint32) (Marks, error) {
 	for _, mark := range requests {
-		if mark != nil && mark.number != 0 {
-			taken = taken.with(mark.ipv6, mark.number)
+		if mark != nil && mark.Number != 0 {
+			taken = taken.With(mark.Ipv6, mark.Number)
 		}
 	}
 	var chosen Marks
 	for _, mark := range requests {
-		if mark == nil || mark.number != 0 {
+		if mark == nil || mark.Number != 0 {
 			continue
 		}
 		used, most, name := taken.IPv4Identification, uint32(mostIPv4Mark), "IPv4 identifications"
-		if mark.ipv6 {
+		if mark.Ipv6 {
 			used, most, name = taken.IPv6FlowLabel, mostIPv6Mark, "IPv6 flow labels"
 		}
 		number := uint32(0)
@@ -95,12 +94,13 @@ func chooseMarks(requests []*markRequest, taken Marks, start uint32) (Marks, err
 		if number == 0 {
 			return Marks{}, fmt.Errorf("all %d %s that could mark a stream are in use", most, name)
 		}
-		taken, chosen = taken.with(mark.ipv6, number), chosen.with(mark.ipv6, number)
+		taken, chosen = taken.With(mark.Ipv6, number), chosen.With(mark.Ipv6, number)
 	}
 	return chosen, nil
 }
 
-func (m Marks) with(ipv6 bool, number uint32) Marks {
+// With returns the marks and one more.
+func (m Marks) With(ipv6 bool, number uint32) Marks {
 	if ipv6 {
 		m.IPv6FlowLabel = append(slices.Clip(m.IPv6FlowLabel), number)
 	} else {
@@ -109,31 +109,31 @@ func (m Marks) with(ipv6 bool, number uint32) Marks {
 	return m
 }
 
-// MarksOf returns all marks in a plan.
-func MarksOf(plan *enginev1.Plan) Marks {
+// Of returns all marks in a plan.
+func Of(plan *enginev1.Plan) Marks {
 	var all Marks
 	for _, s := range plan.GetStreams() {
 		switch mark := s.GetMeasure().GetMark().GetField().(type) {
 		case *enginev1.Mark_Ipv4Identification:
 			if !slices.Contains(all.IPv4Identification, mark.Ipv4Identification) {
-				all = all.with(false, mark.Ipv4Identification)
+				all = all.With(false, mark.Ipv4Identification)
 			}
 		case *enginev1.Mark_Ipv6FlowLabel:
 			if !slices.Contains(all.IPv6FlowLabel, mark.Ipv6FlowLabel) {
-				all = all.with(true, mark.Ipv6FlowLabel)
+				all = all.With(true, mark.Ipv6FlowLabel)
 			}
 		}
 	}
 	return all
 }
 
-// take returns the mark for the plan: the one requested, or the next of those chosen.
-func (m *Marks) take(request *markRequest) *enginev1.Mark {
+// Take returns the mark for the plan: the one requested, or the next of those chosen.
+func (m *Marks) Take(request *Request) *enginev1.Mark {
 	if request == nil {
 		return nil
 	}
-	number := request.number
-	if request.ipv6 {
+	number := request.Number
+	if request.Ipv6 {
 		if number == 0 {
 			number, m.IPv6FlowLabel = m.IPv6FlowLabel[0], m.IPv6FlowLabel[1:]
 		}
