@@ -13,6 +13,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/offline"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/origin"
 )
 
 // errRefused follows what an engine refuses.
@@ -37,7 +38,7 @@ type planned struct {
 	definition offline.Definition
 	// plan for all engines together.
 	plan   *enginev1.Plan
-	origin plan.Origin
+	origin origin.Origin
 }
 
 // resolve returns the plan of the selected profile or run.
@@ -63,7 +64,7 @@ func (f *profileFlags) resolve(c *cobra.Command, names []string) (*planned, erro
 		fmt.Fprintln(c.ErrOrStderr(), "warning:", warning)
 	}
 	made := definition.Plan(resolved)
-	return &planned{files, definition, made, plan.OriginOf(made, resolved.Entries)}, nil
+	return &planned{files, definition, made, origin.Of(made, resolved.Entries)}, nil
 }
 
 func newPlanCommand() *cobra.Command {

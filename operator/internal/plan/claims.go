@@ -37,7 +37,7 @@ func (r *Resolved) Claims() Claims {
 	var marks marks.Marks
 	for _, e := range r.entries {
 		if mark := e.stream.mark; mark != nil && mark.Number != 0 {
-			marks = marks.With(mark.Ipv6, mark.Number)
+			marks = marks.With(mark.IPv6, mark.Number)
 		}
 	}
 	return claims(r.stateful, r.reflectors, marks)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/origin"
 )
 
 // withPorts returns a generator with the first of the ports east, west, loop and void.
@@ -138,7 +139,7 @@ func TestInlineTemplatesAreReportedByTheirOwnFields(t *testing.T) {
 		}
 	}
 	made := mustResolve(t, Input{Profile: profile(inline(t, "a", "{http: {}}")), Generator: generator()})
-	told := OriginOf(made.Plan(Identity{}), made.Entries).Refused("stateful.templates[0].client_tunables.mss", "x").Error()
+	told := origin.Of(made.Plan(Identity{}), made.Entries).Refused("stateful.templates[0].client_tunables.mss", "x").Error()
 	if want := "entry a: application.inline.tunables.client.tcp.mss: x"; told != want {
 		t.Errorf("got %s, want %s", told, want)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/origin"
 )
 
 func TestWhatEnginesRefuseIsReportedByTheFieldsThatWereWritten(t *testing.T) {
@@ -18,7 +19,7 @@ func TestWhatEnginesRefuseIsReportedByTheFieldsThatWereWritten(t *testing.T) {
 		"names": templateOf(t, messages),
 	}}
 	resolved := mustResolve(t, in)
-	o := OriginOf(resolved.Plan(Identity{RunID: "r"}), resolved.Entries)
+	o := origin.Of(resolved.Plan(Identity{RunID: "r"}), resolved.Entries)
 	web := `entry web: ASTFTemplate "http": spec.`
 	for path, c := range map[string]struct{ description, want string }{
 		"stateful.templates[0].server.instructions[6].wait_for_peer_close":  {"x", web + "source.programs.server[6].waitForPeerClose: x"},
@@ -118,7 +119,7 @@ func TestATemplateAloneBecomesAPlan(t *testing.T) {
 			if len(got.Stateful.Templates) != 1 || one.ClientPort == one.ServerPort || (one.Server == nil) != (name == "a client only") {
 				t.Errorf("got %v", one)
 			}
-			if told := OriginOf(got, nil).Refused("stateful.templates[0].client_tunables.mss", "x").OfTemplate().Error(); told != "spec.tunables.client.tcp.mss: the engine would refuse it: x" {
+			if told := origin.Of(got, nil).Refused("stateful.templates[0].client_tunables.mss", "x").OfTemplate().Error(); told != "spec.tunables.client.tcp.mss: the engine would refuse it: x" {
 				t.Errorf("got %s", told)
 			}
 		})

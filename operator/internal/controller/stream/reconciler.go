@@ -24,6 +24,7 @@ import (
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/packet"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/origin"
 	"spate.dev/operator/internal/plan/problem"
 )
 
@@ -127,7 +128,7 @@ func (r *Reconciler) try(ctx context.Context, t *spatev1.ASTFTemplate) (problems
 	if err != nil {
 		return nil, "", err
 	}
-	origin := plan.OriginOf(made, nil)
+	origin := origin.Of(made, nil)
 	for _, violation := range checked.Refused {
 		problems = append(problems, origin.Refused(violation.Field, violation.Description).OfTemplate())
 	}

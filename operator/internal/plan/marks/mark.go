@@ -22,7 +22,7 @@ const (
 
 // Request is a mark that a stream requests.
 type Request struct {
-	Ipv6 bool
+	IPv6 bool
 	// Number of the mark; 0 if it is to be chosen.
 	Number uint32
 }
@@ -61,7 +61,7 @@ func Requested(m *spatev1.Mark) *Request {
 		return &Request{Number: uint32(number)}
 	case m.IPv6FlowLabel != nil:
 		number, _ := strconv.ParseUint(string(*m.IPv6FlowLabel), 10, 32)
-		return &Request{Ipv6: true, Number: uint32(number)}
+		return &Request{IPv6: true, Number: uint32(number)}
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func Requested(m *spatev1.Mark) *Request {
 func Choose(requests []*Request, taken Marks, start uint32) (Marks, error) {
 	for _, mark := range requests {
 		if mark != nil && mark.Number != 0 {
-			taken = taken.With(mark.Ipv6, mark.Number)
+			taken = taken.With(mark.IPv6, mark.Number)
 		}
 	}
 	var chosen Marks
@@ -81,7 +81,7 @@ func Choose(requests []*Request, taken Marks, start uint32) (Marks, error) {
 			continue
 		}
 		used, most, name := taken.IPv4Identification, uint32(mostIPv4Mark), "IPv4 identifications"
-		if mark.Ipv6 {
+		if mark.IPv6 {
 			used, most, name = taken.IPv6FlowLabel, mostIPv6Mark, "IPv6 flow labels"
 		}
 		number := uint32(0)
@@ -94,7 +94,7 @@ func Choose(requests []*Request, taken Marks, start uint32) (Marks, error) {
 		if number == 0 {
 			return Marks{}, fmt.Errorf("all %d %s that could mark a stream are in use", most, name)
 		}
-		taken, chosen = taken.With(mark.Ipv6, number), chosen.With(mark.Ipv6, number)
+		taken, chosen = taken.With(mark.IPv6, number), chosen.With(mark.IPv6, number)
 	}
 	return chosen, nil
 }
@@ -133,7 +133,7 @@ func (m *Marks) Take(request *Request) *enginev1.Mark {
 		return nil
 	}
 	number := request.Number
-	if request.Ipv6 {
+	if request.IPv6 {
 		if number == 0 {
 			number, m.IPv6FlowLabel = m.IPv6FlowLabel[0], m.IPv6FlowLabel[1:]
 		}

@@ -18,6 +18,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/origin"
 	"spate.dev/operator/internal/plan/problem"
 )
 
@@ -82,7 +83,7 @@ func (s *Resolution) check(ctx context.Context, inputs string) (ok bool) {
 	if len(last.refused) == 0 {
 		return true
 	}
-	origin := plan.OriginOf(p, s.Resolved.Entries)
+	origin := origin.Of(p, s.Resolved.Entries)
 	s.Resolved = nil
 	for _, violation := range last.refused {
 		s.Problems = append(s.Problems, origin.Refused(violation.Field, violation.Description).Problem(s.definition))

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which field of a user's object does an engine refuse in a plan? Engines know plans only: a stream or template of a
-// plan is an entry, its packets are those of a StatelessStream, its programs and pools those of an ASTFTemplate, times
-// are in nanoseconds.
-
-package plan
+// Package origin answers: which field of a user's object does an engine refuse in a plan? Engines know plans only: a
+// stream or template of a plan is an entry, its packets are those of a StatelessStream, its programs and pools those of
+// an ASTFTemplate, times are in nanoseconds.
+package origin
 
 import (
 	"cmp"
@@ -22,6 +21,8 @@ import (
 	"spate.dev/operator/internal/plan/problem"
 )
 
+var spec = field.NewPath("spec")
+
 // Origin maps parts of a plan to the fields they were made from.
 type Origin struct {
 	plan *enginev1.Plan
@@ -32,8 +33,8 @@ type Origin struct {
 	alone bool
 }
 
-// OriginOf returns the origin of a plan that was made from these entries; a template alone (see Alone) has none.
-func OriginOf(plan *enginev1.Plan, entries []spatev1.EntrySnapshot) Origin {
+// Of returns the origin of a plan that was made from these entries; a template alone (see plan.Alone) has none.
+func Of(plan *enginev1.Plan, entries []spatev1.EntrySnapshot) Origin {
 	o := Origin{plan: plan, streams: map[string]string{}, templates: map[string]string{}, alone: len(entries) == 0}
 	for _, e := range entries {
 		if e.Stream != "" {
@@ -431,7 +432,7 @@ func within(at *field.Path, parts []string) *field.Path {
 	return at
 }
 
-// OfTemplate returns what an engine refuses of a template's plan (see Alone) as a problem of the template.
+// OfTemplate returns what an engine refuses of a template's plan (see plan.Alone) as a problem of the template.
 func (r Refusal) OfTemplate() problem.Problem {
 	return problem.Problem{Reason: spatev1.ReasonInvalidSpec, Path: r.Path, Message: "the engine would refuse it: " + r.Message}
 }
