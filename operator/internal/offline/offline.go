@@ -15,6 +15,7 @@ import (
 	"spate.dev/operator/internal/manifest"
 	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/stream"
 )
 
 // Files are the objects of some files, to be planned.
@@ -154,7 +155,7 @@ func (f Files) Check() []manifest.Problem {
 		add(g.Origin, "TrafficGenerator "+g.Value.Name, plan.CheckGenerator(&g.Value.Spec))
 	}
 	for _, s := range f.Streams {
-		_, found := plan.CheckStream(&s.Value.Spec)
+		_, found := stream.Check(&s.Value.Spec)
 		add(s.Origin, "StatelessStream "+s.Value.Name, found)
 	}
 	for _, t := range f.Templates {

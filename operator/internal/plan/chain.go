@@ -48,22 +48,22 @@ func (p checker) link(e, next *entry) {
 		return // their problems are reported elsewhere
 	}
 	for _, one := range []*entry{e, next} {
-		if one.stream.transmit.replay != nil {
+		if one.stream.Transmit.Replay != nil {
 			p.Add(spatev1.ReasonNotSupported, at.Child("entry"), "%q replays a capture, and the engine does not chain such streams; leave next out, and use startDelay", one.spec.Name)
 			return
 		}
 	}
-	if e.stream.transmit.endless() {
+	if e.stream.Transmit.Endless() {
 		p.Add(spatev1.ReasonInvalidSpec, at, "nothing comes after a stream without an end; use burst, or set multiBurst.bursts")
 	}
 	if len(e.stream.Copies) != len(next.stream.Copies) {
 		p.Add(spatev1.ReasonInvalidSpec, at.Child("entry"), "it has %d copies and %q has %d; copy i starts copy i, so the numbers must agree",
 			len(e.stream.Copies), next.spec.Name, len(next.stream.Copies))
 	}
-	if e.stream.spec.Pinned != next.stream.spec.Pinned {
+	if e.stream.Spec.Pinned != next.stream.Spec.Pinned {
 		p.Add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q and this stream must both be pinned, or neither", next.spec.Name)
 	}
-	if next.stream.transmit.bursts == nil && next.spec.Stream.Start != spatev1.StartWaiting {
+	if next.stream.Transmit.Bursts == nil && next.spec.Stream.Start != spatev1.StartWaiting {
 		p.Add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q is continuous and starts by itself: set its start to Waiting", next.spec.Name)
 	}
 }

@@ -36,7 +36,7 @@ func ClaimsOf(p *enginev1.Plan) Claims {
 func (r *Resolved) Claims() Claims {
 	var marks marks.Marks
 	for _, e := range r.entries {
-		if mark := e.stream.mark; mark != nil && mark.Number != 0 {
+		if mark := e.stream.Mark; mark != nil && mark.Number != 0 {
 			marks = marks.With(mark.IPv6, mark.Number)
 		}
 	}

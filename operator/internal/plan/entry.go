@@ -6,6 +6,7 @@ package plan
 
 import (
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/stream"
 )
 
 // withDefaults returns the input with a profile's defaults and presets applied: entries without ports have those of a
@@ -18,7 +19,7 @@ func withDefaults(in Input, generator *spatev1.TrafficGenerator) Input {
 		e.Paused = pausedIn(e, in.Profile)
 		if e.TransmitPort == "" && e.ReceivePort == "" && generator != nil && len(generator.Spec.Ports) == 2 {
 			e.TransmitPort, e.ReceivePort = generator.Spec.Ports[0].Name, generator.Spec.Ports[1].Name
-			if source, _ := streamSource(e, in.Streams); source != nil && !measuresArrival(source) {
+			if source, _ := stream.Source(e, in.Streams); source != nil && !stream.MeasuresArrival(source) {
 				e.ReceivePort = ""
 			}
 		}

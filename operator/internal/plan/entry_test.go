@@ -25,8 +25,8 @@ func TestEntriesWithoutPortsHaveThoseOfAGeneratorWithTwo(t *testing.T) {
 		s.Measure = spatev1.Measure{Mark: &spatev1.Mark{IPv4Identification: &auto}}
 	}
 	p := profile(
-		entryOf("measured", "", "", stream("1pps", 64)), entryOf("marked", "", "", stream("1pps", 64, marked)), entryOf("sent", "", "", stream("1pps", 64, unmeasured)),
-		entryOf("back", "west", "east", stream("1pps", 64)), running("web", "one", "", ""), running("real", "one", "", "west"))
+		entryOf("measured", "", "", streamOf("1pps", 64)), entryOf("marked", "", "", streamOf("1pps", 64, marked)), entryOf("sent", "", "", streamOf("1pps", 64, unmeasured)),
+		entryOf("back", "west", "east", streamOf("1pps", 64)), running("web", "one", "", ""), running("real", "one", "", "west"))
 	before := p.DeepCopy()
 	in := Input{Profile: p, Generator: withPorts(2), Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)}}
 	plan := mustResolve(t, in).Plan(Identity{})
@@ -47,7 +47,7 @@ func TestEntriesWithoutPortsHaveThoseOfAGeneratorWithTwo(t *testing.T) {
 
 func TestPortsAreNeededWhereAGeneratorHasNotTwo(t *testing.T) {
 	for count, text := range map[int]string{1: "1 port", 3: "3 ports"} {
-		for kind, e := range map[string]spatev1.TrafficEntry{"a stream": entryOf("a", "", "", stream("1pps", 64)), "an application": running("a", "one", "", "")} {
+		for kind, e := range map[string]spatev1.TrafficEntry{"a stream": entryOf("a", "", "", streamOf("1pps", 64)), "an application": running("a", "one", "", "")} {
 			in := Input{Profile: profile(e), Generator: withPorts(count), Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)}}
 			_, problems := Resolve(in)
 			want := "spec.traffic[0].transmitPort: is required: generator lab has " + text + ", and only those of a generator with two ports are known by default"
@@ -56,7 +56,7 @@ func TestPortsAreNeededWhereAGeneratorHasNotTwo(t *testing.T) {
 			}
 		}
 	}
-	_, problems := Resolve(Input{Profile: profile(entryOf("a", "", "west", stream("1pps", 64))), Generator: withPorts(2)})
+	_, problems := Resolve(Input{Profile: profile(entryOf("a", "", "west", streamOf("1pps", 64))), Generator: withPorts(2)})
 	if want := "spec.traffic[0].transmitPort: is required: the port that sends the stream"; problems.Message() != want {
 		t.Errorf("got %s, want %s", problems.Message(), want)
 	}
@@ -64,7 +64,7 @@ func TestPortsAreNeededWhereAGeneratorHasNotTwo(t *testing.T) {
 
 // Without a generator its ports are not known: only the generator is reported as missing.
 func TestPortsAreNotMissedWithoutAGenerator(t *testing.T) {
-	p := profile(entryOf("a", "", "", stream("1pps", 64)), running("web", "one", "", ""))
+	p := profile(entryOf("a", "", "", streamOf("1pps", 64)), running("web", "one", "", ""))
 	p.Spec.Thresholds = []spatev1.Threshold{{Name: "t", Expression: `result.templates["web"].client.failed == 0 && result.streams["a"].lost == 0`}}
 	templates := map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)}
 	_, problems := Resolve(Input{Profile: p, Templates: templates})
@@ -163,7 +163,7 @@ func TestPresetsAreEstimatedByWhatTheyExpandTo(t *testing.T) {
 }
 
 func TestAPausedProfilePausesWhatSends(t *testing.T) {
-	p := profile(entryOf("stream", "east", "west", stream("1pps", 64)), running("clients", "one", "east", "west"), running("real-clients", "one", "", "west"))
+	p := profile(entryOf("stream", "east", "west", streamOf("1pps", 64)), running("clients", "one", "east", "west"), running("real-clients", "one", "", "west"))
 	templates := map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)}
 	sending := mustResolve(t, Input{Profile: p, Generator: generator(), Templates: templates})
 	p.Spec.Paused = true

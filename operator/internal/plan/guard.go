@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Where do a stream's packets go, with every value of its fields, and is that allowed?
-
+// Package limits answers: where do packets go, with every value of their fields, and do a generator's limits allow that?
 package plan
 
 import (
@@ -18,6 +17,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
 	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/stream"
 )
 
 // guard judges packets by a generator's limits.
@@ -33,27 +33,32 @@ type guard struct {
 	where   string
 }
 
+// newGuard returns a guard that adds what the limits of a generator do not allow to problems, of the field at.
+func newGuard(problems *problem.Problems, limits *spatev1.Limits, generator string, at *field.Path) *guard {
+	return &guard{Problems: problems, limits: limits, generator: generator, at: at}
+}
+
 // checkDestinations judges the destinations of a stream's packets by their bytes, however they were described.
-func checkDestinations(stream *Stream, generator *spatev1.TrafficGenerator, at *field.Path) problem.Problems {
+func checkDestinations(stream *stream.Stream, generator *spatev1.TrafficGenerator, at *field.Path) problem.Problems {
 	var problems problem.Problems
 	limits := generator.Spec.Limits
 	if limits == nil {
 		return nil
 	}
-	g := guard{Problems: &problems, limits: limits, generator: generator.Name, at: at}
-	if stream.transmit.replay != nil {
+	g := newGuard(&problems, limits, generator.Name, at)
+	if stream.Transmit.Replay != nil {
 		g.replay(stream)
 		return problems
 	}
 	if len(limits.AllowedDestinations)+len(limits.AllowedPorts) == 0 {
 		return nil
 	}
-	for i := range stream.count() {
+	for i := range stream.Count() {
 		frame := stream.Packet.Frame
 		if stream.Copies != nil {
-			frame = stream.Copies[i].frame(frame)
+			frame = stream.Copies[i].Frame(frame)
 		}
-		if g.frame(frame, stream.Packet.Headers, stream.program.GetWrites(), stream.program.GetVariables()); len(problems) > 0 {
+		if g.frame(frame, stream.Packet.Headers, stream.Program.GetWrites(), stream.Program.GetVariables()); len(problems) > 0 {
 			if i > 0 { // the first is the packet itself
 				problems[0].Message = fmt.Sprintf("copy %d: %s", i, problems[0].Message)
 			}
@@ -63,6 +68,7 @@ func checkDestinations(stream *Stream, generator *spatev1.TrafficGenerator, at *
 	return problems
 }
 
+// refuse adds a problem with what a limit allows.
 func (g *guard) refuse(limit, format string, args ...any) {
 	allowed := "only " + joined(g.limits.AllowedDestinations)
 	switch limit {
@@ -79,8 +85,8 @@ func (g *guard) refuse(limit, format string, args ...any) {
 }
 
 // replay judges what is known of a capture.
-func (g *guard) replay(stream *Stream) {
-	read, judged := stream.transmit.capture, "allowedDestinations"
+func (g *guard) replay(stream *stream.Stream) {
+	read, judged := stream.Transmit.Capture, "allowedDestinations"
 	if len(g.limits.AllowedDestinations) == 0 {
 		judged = "allowedPorts"
 	}
@@ -90,10 +96,10 @@ func (g *guard) replay(stream *Stream) {
 	case len(g.limits.AllowedDestinations)+len(g.limits.AllowedPorts) == 0:
 	case read == nil:
 		g.refuse(judged, "where the packets of a capture on a volume go cannot be determined")
-	case stream.program != nil:
+	case stream.Program != nil:
 		g.refuse(judged, "where replayed packets go cannot be determined when fields are written into them")
 	default:
-		g.secret = stream.transmit.replay.GetData() != nil
+		g.secret = stream.Transmit.Replay.GetData() != nil
 		for i, frame := range read.Frames {
 			before := len(*g.Problems)
 			if g.frame(frame, nil, nil, nil); len(*g.Problems) > before {
@@ -178,7 +184,7 @@ func (g *guard) ports(v variation, headers []packet.HeaderAt) {
 		}
 		found = true
 		for _, span := range v.of(h, "destinationPort") {
-			low, high := loadBig(span.low), loadBig(span.high)
+			low, high := stream.LoadBig(span.low), stream.LoadBig(span.high)
 			switch {
 			case portsCovered(ranges, low, high):
 			case low == high:
@@ -311,8 +317,8 @@ func (v variation) exact(w *enginev1.Write, first, size int, base []byte) []span
 			return span{}, false // wraps around
 		}
 		s := span{slices.Clone(base), slices.Clone(base)}
-		storeBig(s.low[size-width:], low)
-		storeBig(s.high[size-width:], high)
+		stream.StoreBig(s.low[size-width:], low)
+		stream.StoreBig(s.high[size-width:], high)
 		return s, true
 	}
 	var spans []span
@@ -381,6 +387,15 @@ func (g *guard) tunnels(tunnels *enginev1.Gtpu) {
 	if !ok || !covered(g.limits.AllowedDestinations, first, last) {
 		g.refuse("allowedDestinations", "mirrored tunnels lead back to %s and on", first)
 	}
+}
+
+// addresses refuses a range of addresses that is not allowed, and reports whether it is; does says what goes there.
+func (g *guard) addresses(first, last netip.Addr, does string) bool {
+	allowed := covered(g.limits.AllowedDestinations, first, last)
+	if !allowed {
+		g.refuse("allowedDestinations", "%s %s to %s", does, first, last)
+	}
+	return allowed
 }
 
 // lastGNB returns the last gNB's address; nil if there is no such address.

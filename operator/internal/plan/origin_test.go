@@ -13,8 +13,8 @@ import (
 func TestWhatEnginesRefuseIsReportedByTheFieldsThatWereWritten(t *testing.T) {
 	referring := entryOf("r", "east", "west", nil)
 	referring.Stream = &spatev1.StreamEntry{Ref: &spatev1.LocalReference{Name: "web"}}
-	p := profile(entryOf("s", "east", "west", stream("1kpps", 64)), referring, running("web", "http", "east", "west"), running("dns", "names", "east", "west"))
-	in := Input{Profile: p, Generator: generator(), Streams: map[string]*spatev1.StatelessStream{"web": {Spec: *stream("1kpps", 64)}}, Templates: map[string]*spatev1.ASTFTemplate{
+	p := profile(entryOf("s", "east", "west", streamOf("1kpps", 64)), referring, running("web", "http", "east", "west"), running("dns", "names", "east", "west"))
+	in := Input{Profile: p, Generator: generator(), Streams: map[string]*spatev1.StatelessStream{"web": {Spec: *streamOf("1kpps", 64)}}, Templates: map[string]*spatev1.ASTFTemplate{
 		"http":  templateOf(t, webTemplate, "min: 1ms, max: 2ms", "min: 1ms", "- count: {counter: answered}", "- delay: {min: 1s, max: 2s}\n    - count: {counter: answered}"),
 		"names": templateOf(t, messages),
 	}}

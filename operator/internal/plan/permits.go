@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan/problem"
@@ -63,7 +65,7 @@ func Permits(plan *enginev1.Plan, generator string, narrowed *spatev1.Limits) pr
 	if narrowed == nil {
 		return nil
 	}
-	g := guard{Problems: &problems, limits: narrowed, generator: generator, at: spec.Child("traffic")}
+	g := newGuard(&problems, narrowed, generator, field.NewPath("spec", "traffic"))
 	for _, s := range plan.GetStreams() {
 		if g.planned(s); len(problems) > 0 {
 			problems[0].Message = fmt.Sprintf("entry %s: %s", cmp.Or(s.GetGroup(), s.GetName()), problems[0].Message)
@@ -150,8 +152,7 @@ func (g *guard) pools(chosen []*enginev1.WeightedPool, pools []*enginev1.Pool, d
 	for _, of := range chosen {
 		first, _ := netip.AddrFromSlice(poolOf(pools, of).GetFirst())
 		last, _ := netip.AddrFromSlice(poolOf(pools, of).GetLast())
-		if !covered(g.limits.AllowedDestinations, first, last) {
-			g.refuse("allowedDestinations", "%s %s to %s", does, first, last)
+		if !g.addresses(first, last, does) {
 			return
 		}
 	}

@@ -53,7 +53,7 @@ func (r *Resolved) Outline(id Identity) *enginev1.Plan {
 	var mark *enginev1.Mark
 	r.eachStream(func(at int, e *entry, copied int) {
 		if copied == 0 {
-			mark = numbers.Take(e.stream.mark)
+			mark = numbers.Take(e.stream.Mark)
 		}
 		r.streams[at].Measure.Mark = mark
 	})
@@ -68,7 +68,7 @@ func (r *Resolved) Outline(id Identity) *enginev1.Plan {
 func (r *Resolved) eachStream(visit func(at int, e *entry, copied int)) {
 	at := 0
 	for i := range r.entries {
-		for copied := range r.entries[i].stream.count() {
+		for copied := range r.entries[i].stream.Count() {
 			visit(at, &r.entries[i], copied)
 			at++
 		}
@@ -153,7 +153,7 @@ func Rescale(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, gen
 func (r *Resolved) ChooseMarks(taken marks.Marks, start uint32) (marks.Marks, error) {
 	requests := make([]*marks.Request, len(r.entries))
 	for i := range r.entries {
-		requests[i] = r.entries[i].stream.mark
+		requests[i] = r.entries[i].stream.Mark
 	}
 	return marks.Choose(requests, taken, start)
 }

@@ -19,6 +19,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/stream"
 )
 
 // ofSource returns a template with a source and no port.
@@ -233,7 +234,7 @@ func TestPresetsSendTheirBytesAsOftenAsTheySay(t *testing.T) {
 	} {
 		written := &ofSource(t, source).Spec
 		written.DestinationPort = ptr.To[int32](9)
-		made, problems := checkTemplate(Expand(written), spec, surroundings{})
+		made, problems := checkTemplate(Expand(written), spec, stream.Surroundings{})
 		if len(problems) > 0 {
 			t.Errorf("%s: %v", source, problems)
 			continue

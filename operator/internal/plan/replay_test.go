@@ -23,7 +23,7 @@ import (
 // recording returns a pcap of UDP packets of 124 bytes, one every 100 us.
 func recording(t *testing.T, packets int) []byte {
 	t.Helper()
-	built, errs := packet.Build(stream("1pps", 128).Packet, spec, packet.Options{})
+	built, errs := packet.Build(streamOf("1pps", 128).Packet, spec, packet.Options{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -95,7 +95,7 @@ func TestReplaysTellWhatIsWrong(t *testing.T) {
 		g.Spec.Limits, g.Spec.Volumes = &spatev1.Limits{MaxRate: "1kpps"}, []spatev1.GeneratorVolume{{Name: "captures"}}
 	})
 	both := replay()
-	both.Packet = stream("1pps", 64).Packet
+	both.Packet = streamOf("1pps", 64).Packet
 	named := replay()
 	named.Fields = []spatev1.PacketField{{Name: "x", Values: []spatev1.FieldValue{"1"}, Writes: []spatev1.FieldWrite{{Field: "ipv4.source"}}}}
 	for name, c := range map[string]struct {
@@ -156,7 +156,7 @@ func TestNoMessageSaysWhatASecretsCaptureHolds(t *testing.T) {
 
 func TestMarksAreChosen(t *testing.T) {
 	marked := func(value spatev1.IPv4MarkValue) *spatev1.StatelessStreamSpec {
-		return stream("1pps", 64, unmeasured, func(s *spatev1.StatelessStreamSpec) { s.Measure.Mark = &spatev1.Mark{IPv4Identification: &value} })
+		return streamOf("1pps", 64, unmeasured, func(s *spatev1.StatelessStreamSpec) { s.Measure.Mark = &spatev1.Mark{IPv4Identification: &value} })
 	}
 	p := profile(entryOf("a", "east", "west", marked("auto")), entryOf("b", "east", "west", marked("7")), entryOf("c", "east", "west", marked("auto")))
 	resolved := mustResolve(t, Input{Profile: p, Generator: generator()})
@@ -192,8 +192,8 @@ func TestReplaysAreInNoChain(t *testing.T) {
 		return s
 	}
 	for _, p := range []*spatev1.TrafficProfile{
-		profile(chained("b", stream("", 64, burst(1, "1pps")), false, "a", 0), chained("a", once(), true, "", 0)),
-		profile(chained("a", once(), false, "b", 0), chained("b", stream("", 64, burst(1, "1pps")), true, "", 0)),
+		profile(chained("b", streamOf("", 64, burst(1, "1pps")), false, "a", 0), chained("a", once(), true, "", 0)),
+		profile(chained("a", once(), false, "b", 0), chained("b", streamOf("", 64, burst(1, "1pps")), true, "", 0)),
 	} {
 		_, problems := Resolve(Input{Profile: p, Generator: generator(), Data: data})
 		if got := problems.Message(); !strings.Contains(got, `spec.traffic[0].stream.next.entry: "a" replays a capture, and the engine does not chain such streams`) {

@@ -24,6 +24,7 @@ import (
 	"spate.dev/operator/internal/plan/ports"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
+	"spate.dev/operator/internal/plan/stream"
 )
 
 // Input is a profile and the objects found for its references.
@@ -159,7 +160,7 @@ func (r *Resolved) warn(profile *spatev1.TrafficProfile) {
 			profile.Spec.RampUp, time.Duration(sends))
 	}
 	for _, e := range r.entries {
-		if delay := e.stream.startDelay; delay >= sends {
+		if delay := e.stream.StartDelay; delay >= sends {
 			r.Warnings.Add(spatev1.ReasonInvalidSpec, e.at, "its stream's startDelay of %v is not shorter than the run, whose warmup and duration are %v: it sends nothing; shorten it, or run for longer",
 				time.Duration(delay), time.Duration(sends))
 		}
@@ -233,7 +234,7 @@ func timing(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator
 type entry struct {
 	at     *field.Path
 	spec   *spatev1.TrafficEntry
-	stream *Stream
+	stream *stream.Stream
 	// rate is absolute; unset for a replay.
 	rate quantity.Quantity
 }
@@ -248,14 +249,14 @@ func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size
 		problems = append(problems, checkPorts(e.spec, e.spec.ReceivePort != "", generator, at)...)
 		return e, problems
 	}
-	around := surroundings{options: nextHop(e.spec, generator), data: dataOf(&in), generator: generator}
-	stream, found := checkStream(source, streamAt, around)
+	around := stream.Surroundings{Options: nextHop(e.spec, generator), Data: dataOf(&in), Generator: generator}
+	sent, found := stream.Resolve(source, streamAt, around)
 	problems = append(problems, within(found)...)
-	problems = append(problems, checkPorts(e.spec, measuresArrival(source), generator, at)...)
-	if stream == nil || len(problems) > 0 {
+	problems = append(problems, checkPorts(e.spec, stream.MeasuresArrival(source), generator, at)...)
+	if sent == nil || len(problems) > 0 {
 		return e, problems
 	}
-	e.stream, e.rate = stream, stream.Rate
+	e.stream, e.rate = sent, sent.Rate
 	if !size.stream(&e, &problems) { // before anything is allocated for each copy
 		return e, problems
 	}
@@ -267,16 +268,16 @@ func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size
 			problems.Add(spatev1.ReasonInvalidSpec, at, "%q: %v", rate, err)
 		}
 		rateAt, e.rate = at, own
-		if stream.transmit.replay != nil {
+		if sent.Transmit.Replay != nil {
 			problems.Add(spatev1.ReasonInvalidSpec, at, "a replay has no rate but that of its capture; set its gap, or spec.rate as a factor")
 		}
 	}
 	if generator == nil || len(problems) > 0 {
 		return e, problems // a missing generator is reported once for the profile
 	}
-	checker{&problems}.nextHop(stream, e.spec, generator, sourceAt)
-	problems = append(problems, checkDestinations(stream, generator, sourceAt)...)
-	if stream.transmit.replay == nil {
+	checker{&problems}.nextHop(sent, e.spec, generator, sourceAt)
+	problems = append(problems, checkDestinations(sent, generator, sourceAt)...)
+	if sent.Transmit.Replay == nil {
 		e.rate = absolute(e.rate, string(e.spec.TransmitPort), generator, rateAt, &problems)
 	}
 	return e, problems
@@ -289,7 +290,7 @@ func (e *entry) source(in Input, problems *problem.Problems) (source *spatev1.St
 	if !problems.ExactlyOne(at, "ref and inline", e.spec.Stream.Ref != nil, e.spec.Stream.Inline != nil) {
 		return nil, at, at, within
 	}
-	source, name := streamSource(e.spec, in.Streams)
+	source, name := stream.Source(e.spec, in.Streams)
 	if e.spec.Stream.Ref == nil {
 		at = at.Child("inline")
 		return source, at, at, within
@@ -320,12 +321,12 @@ func nextHop(e *spatev1.TrafficEntry, generator *spatev1.TrafficGenerator) packe
 }
 
 // nextHop reports a problem if the port cannot resolve a next hop for the stream's packets.
-func (p checker) nextHop(stream *Stream, e *spatev1.TrafficEntry, generator *spatev1.TrafficGenerator, at *field.Path) {
+func (p checker) nextHop(stream *stream.Stream, e *spatev1.TrafficEntry, generator *spatev1.TrafficGenerator, at *field.Path) {
 	if stream.Packet == nil || !stream.Packet.DestinationMACFromPort {
 		return
 	}
 	left := "ethernet.destination is absent"
-	if len(stream.spec.Packet.FromPort) > 0 {
+	if len(stream.Spec.Packet.FromPort) > 0 {
 		left = "packet.fromPort names Destination"
 	}
 	port := ports.Of(generator).Find(string(e.TransmitPort))
@@ -443,7 +444,7 @@ func (r *Resolved) scale(profile *spatev1.TrafficProfile, generator *spatev1.Tra
 
 // ownRate returns the rate in a stream's description; empty for a replay.
 func (r *Resolved) ownRate(e *entry) spatev1.Rate {
-	switch t := &e.stream.spec.Transmit; {
+	switch t := &e.stream.Spec.Transmit; {
 	case t.Continuous != nil:
 		return t.Continuous.Rate
 	case t.Burst != nil:
@@ -462,10 +463,10 @@ func (r *Resolved) speed(factor *big.Rat, problems *problem.Problems) {
 	at := 0
 	for _, e := range r.entries {
 		scaled := &enginev1.Stream{}
-		if err := e.stream.transmit.at(e.rate, factor, scaled); err != nil {
+		if err := e.stream.Transmit.At(e.rate, factor, scaled); err != nil {
 			problems.Add(spatev1.ReasonInvalidSpec, e.at, "its rate: %v", err)
 		}
-		for range e.stream.count() {
+		for range e.stream.Count() {
 			r.streams[at].Transmit = scaled.Transmit
 			at++
 		}
@@ -499,11 +500,11 @@ func (r *Resolved) build(problems *problem.Problems) bool {
 // streams returns those of an entry: one, or one for each copy.
 func (e entry) streams(id uint32) ([]*enginev1.Stream, error) {
 	shared := &enginev1.Stream{}
-	if err := e.stream.transmit.at(e.rate, big.NewRat(1, 1), shared); err != nil {
+	if err := e.stream.Transmit.At(e.rate, big.NewRat(1, 1), shared); err != nil {
 		return nil, err
 	}
-	measure := e.stream.spec.Measure
-	all := make([]*enginev1.Stream, e.stream.count())
+	measure := e.stream.Spec.Measure
+	all := make([]*enginev1.Stream, e.stream.Count())
 	for i := range all {
 		name, group, next := string(e.spec.Name), "", ""
 		if e.spec.Stream.Next != nil {
@@ -519,14 +520,14 @@ func (e entry) streams(id uint32) ([]*enginev1.Stream, error) {
 			Name: name, Group: group, Id: id + uint32(i),
 			TxPort: string(e.spec.TransmitPort), RxPort: string(e.spec.ReceivePort),
 			Transmit: shared.Transmit, Measure: &enginev1.Measure{Flow: measure.Flow, Latency: measure.Latency},
-			Paused: e.spec.Paused, Program: e.stream.program, StartDelayNs: e.stream.startDelay,
-			Waits: e.spec.Stream.Start == spatev1.StartWaiting, Cache: uint32(e.stream.spec.Cache), Pinned: e.stream.spec.Pinned,
+			Paused: e.spec.Paused, Program: e.stream.Program, StartDelayNs: e.stream.StartDelay,
+			Waits: e.spec.Stream.Start == spatev1.StartWaiting, Cache: uint32(e.stream.Spec.Cache), Pinned: e.stream.Spec.Pinned,
 		}
 		if next != "" {
 			s.Next = &enginev1.Next{Stream: next, Times: uint64(e.spec.Stream.Next.Loops)}
 		}
 		if e.stream.Packet != nil {
-			s.Packet = e.stream.planPacket()
+			s.Packet = e.stream.PlanPacket()
 		}
 		all[i] = s
 	}
@@ -541,7 +542,7 @@ func (e *entry) copyOf(first *enginev1.Stream, copied int) *enginev1.Stream {
 		return first
 	}
 	own := proto.CloneOf(first)
-	own.Packet.Frame = e.stream.Copies[copied].frame(e.stream.Packet.Frame)
+	own.Packet.Frame = e.stream.Copies[copied].Frame(e.stream.Packet.Frame)
 	return own
 }
 
@@ -596,7 +597,7 @@ func definitions(in Input) []spatev1.DefinitionSnapshot {
 	}
 	for i := range in.Profile.Spec.Traffic {
 		e := &in.Profile.Spec.Traffic[i]
-		if stream, name := streamSource(e, in.Streams); stream != nil && name != "" {
+		if stream, name := stream.Source(e, in.Streams); stream != nil && name != "" {
 			refer("StatelessStream", name, StreamDigest(stream))
 		}
 		if template, name := templateSource(e, in.Templates); template != nil && name != "" {
@@ -623,7 +624,7 @@ func DataReferences(profile *spatev1.TrafficProfile, streams map[string]*spatev1
 	}
 	for i := range profile.Spec.Traffic {
 		e := &profile.Spec.Traffic[i]
-		if source, _ := streamSource(e, streams); source != nil && source.Transmit.Replay != nil {
+		if source, _ := stream.Source(e, streams); source != nil && source.Transmit.Replay != nil {
 			add(source.Transmit.Replay.Pcap.From)
 		}
 		if template, _ := templateSource(e, templates); template != nil {

@@ -13,6 +13,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/stream"
 )
 
 // samples are the objects in config/samples by kind and name.
@@ -86,8 +87,8 @@ func TestSamplesBecomePlans(t *testing.T) {
 			t.Errorf("%s: %v", name, problems)
 		}
 	}
-	for name, stream := range all.streams {
-		if _, problems := CheckStream(&stream.Spec); len(problems) > 0 {
+	for name, sent := range all.streams {
+		if _, problems := stream.Check(&sent.Spec); len(problems) > 0 {
 			t.Errorf("%s: %v", name, problems)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // twoWays sends 64 bytes from east (1 Gbps) at one rate and from west (10 Gbps) at another.
 func twoWays(east, west spatev1.Rate) *spatev1.TrafficProfile {
-	return profile(entryOf("there", "east", "west", stream(east, 64)), entryOf("back", "west", "east", stream(west, 64)))
+	return profile(entryOf("there", "east", "west", streamOf(east, 64)), entryOf("back", "west", "east", streamOf(west, 64)))
 }
 
 func fastWest(replicas int32) *spatev1.TrafficGenerator {
@@ -38,9 +38,9 @@ func TestATotalIsThatOfAllPortsOrOfEach(t *testing.T) {
 		"a share of all line rates":      {twoWays("1kpps", "10kpps"), "50%", 1, big.NewRat(5500000000, 672*11000), big.NewRat(500000000, 672), big.NewRat(5000000000, 672)},
 		"a share, over two pods":         {twoWays("1kpps", "10kpps"), "50%", 2, big.NewRat(11000000000, 672*11000), big.NewRat(1000000000, 672), big.NewRat(10000000000, 672)},
 		"a share of each line rate":      {twoWays("1kpps", "10kpps"), "80%/port", 1, big.NewRat(800000000, 672*1000), big.NewRat(800000000, 672), big.NewRat(8000000000, 672)},
-		"a share of those that send":     {profile(entryOf("there", "east", "west", stream("1kpps", 64))), "80%", 1, big.NewRat(800000000, 672*1000), big.NewRat(800000000, 672), nil},
+		"a share of those that send":     {profile(entryOf("there", "east", "west", streamOf("1kpps", 64))), "80%", 1, big.NewRat(800000000, 672*1000), big.NewRat(800000000, 672), nil},
 		"of shares of their own":         {twoWays("10%", "10%"), "80%/port", 1, big.NewRat(8, 1), big.NewRat(800000000, 672), big.NewRat(8000000000, 672)},
-		"entries of a port count as one": {profile(entryOf("a", "east", "west", stream("1kpps", 64)), entryOf("b", "east", "west", stream("3kpps", 64)), entryOf("c", "west", "east", stream("4kpps", 64))), "8kpps/port", 1, big.NewRat(2, 1), big.NewRat(8000, 1), big.NewRat(8000, 1)},
+		"entries of a port count as one": {profile(entryOf("a", "east", "west", streamOf("1kpps", 64)), entryOf("b", "east", "west", streamOf("3kpps", 64)), entryOf("c", "west", "east", streamOf("4kpps", 64))), "8kpps/port", 1, big.NewRat(2, 1), big.NewRat(8000, 1), big.NewRat(8000, 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.profile.Spec.Rate = c.rate

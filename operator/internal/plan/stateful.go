@@ -20,6 +20,7 @@ import (
 	"spate.dev/operator/internal/plan/ports"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
+	"spate.dev/operator/internal/plan/stream"
 )
 
 // templateEntry is an entry that runs a template.
@@ -45,7 +46,7 @@ func templateEntries(in Input, generator *spatev1.TrafficGenerator, size *weight
 	var problems problem.Problems
 	var all []templateEntry
 	clients, servers := map[string]int{}, map[string]int{}
-	known := templateSet{in: in, around: surroundings{data: dataOf(&in), generator: generator}, checked: map[string]checkedTemplate{}}
+	known := templateSet{in: in, around: stream.Surroundings{Data: dataOf(&in), Generator: generator}, checked: map[string]checkedTemplate{}}
 	for i := range in.Profile.Spec.Traffic {
 		e := templateEntry{at: spec.Child("traffic").Index(i), spec: &in.Profile.Spec.Traffic[i]}
 		if e.spec.Application == nil {
@@ -76,7 +77,7 @@ func templateEntries(in Input, generator *spatev1.TrafficGenerator, size *weight
 // templateSet are the templates of a profile, each checked once: many entries may run one.
 type templateSet struct {
 	in      Input
-	around  surroundings
+	around  stream.Surroundings
 	checked map[string]checkedTemplate
 }
 
@@ -97,7 +98,7 @@ func (t *templateSet) check(key string, source *spatev1.ASTFTemplateSpec, at *fi
 // resolve finds the entry's template and checks it on the entry's ports.
 func (e *templateEntry) resolve(known *templateSet) problem.Problems {
 	var problems problem.Problems
-	in, generator := &known.in, known.around.generator
+	in, generator := &known.in, known.around.Generator
 	e.checkEntry(&problems)
 	e.checkPorts(generator, &problems)
 	application := e.spec.Application
@@ -251,25 +252,25 @@ func (e *templateEntry) checkPods(generator *spatev1.TrafficGenerator, p *proble
 // checkLimits reports connections that a generator's limits do not allow. Servers send only to the clients' addresses;
 // engines limit the total number of packets.
 func (e *templateEntry) checkLimits(generator *spatev1.TrafficGenerator, p *problem.Problems) {
-	limits := generator.Spec.Limits
-	if limits == nil {
+	allowed := generator.Spec.Limits
+	if allowed == nil {
 		return
 	}
-	g := guard{Problems: p, limits: limits, generator: generator.Name, at: e.sourceAt}
+	g := newGuard(p, allowed, generator.Name, e.sourceAt)
 	g.clientPorts(uint64(e.template.made.DestinationPort), e.tunnelled())
-	if len(limits.AllowedDestinations) == 0 {
+	if len(allowed.AllowedDestinations) == 0 {
 		return
 	}
 	if e.spec.TransmitPort == "" {
 		g.refuse("allowedDestinations", "servers answer any real client")
 		return
 	}
-	e.covered(&g, e.template.servers, "clients connect to")
+	e.covered(g, e.template.servers, "clients connect to")
 	for _, p := range e.template.clients {
 		g.tunnels(p.tunnels)
 	}
 	if e.spec.ReceivePort != "" {
-		e.covered(&g, e.template.clients, "servers answer")
+		e.covered(g, e.template.clients, "servers answer")
 	}
 }
 
@@ -286,8 +287,7 @@ func (e *templateEntry) covered(g *guard, pools []pool, does string) {
 		}
 		first, _ := netip.AddrFromSlice(made.First)
 		last, _ := netip.AddrFromSlice(made.Last)
-		if !covered(g.limits.AllowedDestinations, first, last) {
-			g.refuse("allowedDestinations", "%s %s to %s", does, first, last)
+		if !g.addresses(first, last, does) {
 			return
 		}
 	}

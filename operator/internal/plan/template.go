@@ -16,6 +16,7 @@ import (
 	"spate.dev/operator/internal/plan/data"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
+	"spate.dev/operator/internal/plan/stream"
 )
 
 // template is a template that can be run. What it shares with others is not numbered yet.
@@ -32,11 +33,11 @@ type template struct {
 
 // CheckTemplate reports what is wrong with an ASTFTemplate by itself. It does not look up data that the template names.
 func CheckTemplate(spec *spatev1.ASTFTemplateSpec) problem.Problems {
-	_, problems := checkTemplate(Expand(spec), field.NewPath("spec"), surroundings{})
+	_, problems := checkTemplate(Expand(spec), field.NewPath("spec"), stream.Surroundings{})
 	return problems
 }
 
-func checkTemplate(spec *spatev1.ASTFTemplateSpec, at *field.Path, around surroundings) (*template, problem.Problems) {
+func checkTemplate(spec *spatev1.ASTFTemplateSpec, at *field.Path, around stream.Surroundings) (*template, problem.Problems) {
 	var problems problem.Problems
 	check := checker{&problems}
 	t := &template{spec: spec, made: &enginev1.Template{Group: string(spec.StatisticsGroup), Latency: spec.Latency}}
@@ -77,7 +78,7 @@ func checkTemplate(spec *spatev1.ASTFTemplateSpec, at *field.Path, around surrou
 }
 
 // templateSource reads the programs, or the capture from which they are derived.
-func (p checker) templateSource(t *template, at *field.Path, around surroundings) {
+func (p checker) templateSource(t *template, at *field.Path, around stream.Surroundings) {
 	source := &t.spec.Source
 	if !p.ExactlyOne(at, "programs, pcap, http, dns and payload", source.Programs != nil && !Preset(source), source.Pcap != nil, source.HTTP != nil, source.DNS != nil, source.Payload != nil) {
 		return
@@ -99,31 +100,31 @@ func (p checker) templateSource(t *template, at *field.Path, around surroundings
 		p.Add(spatev1.ReasonInvalidSpec, at, "write the program of at least one side")
 	}
 	if len(programs.Client) > 0 {
-		t.client = p.commands(programs.Client, at.Child("client"), around.data)
+		t.client = p.commands(programs.Client, at.Child("client"), around.Data)
 	}
 	if len(programs.Server) > 0 {
-		t.server = p.commands(programs.Server, at.Child("server"), around.data)
+		t.server = p.commands(programs.Server, at.Child("server"), around.Data)
 	}
 }
 
 // templateCapture returns the capture of a session; the engine checks that it is one.
-func (p checker) templateCapture(source *spatev1.PcapSource, at *field.Path, around surroundings) *enginev1.Capture {
+func (p checker) templateCapture(source *spatev1.PcapSource, at *field.Path, around stream.Surroundings) *enginev1.Capture {
 	if !p.ExactlyOne(at, "from and volume", source.From != nil, source.Volume != nil) {
 		return nil
 	}
 	if source.Volume != nil {
-		*p.Problems = append(*p.Problems, data.CheckVolume(source.Volume, at.Child("volume"), around.generator)...)
+		*p.Problems = append(*p.Problems, data.CheckVolume(source.Volume, at.Child("volume"), around.Generator)...)
 		return &enginev1.Capture{Source: &enginev1.Capture_Path{Path: path.Join(data.VolumesDir, string(source.Volume.Name), source.Volume.Path)}}
 	}
-	if around.data.Bytes == nil {
+	if around.Data.Bytes == nil {
 		return &enginev1.Capture{}
 	}
-	bytes, found := around.data.Bytes[source.From.Reference()]
+	bytes, found := around.Data.Bytes[source.From.Reference()]
 	if !found {
 		p.Add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", data.NameOf(source.From.Reference()))
 		return nil
 	}
-	if ref := around.data.Ref(source.From, bytes); ref != nil {
+	if ref := around.Data.Ref(source.From, bytes); ref != nil {
 		return &enginev1.Capture{Source: &enginev1.Capture_Data{Data: ref}}
 	}
 	return &enginev1.Capture{Source: &enginev1.Capture_Pcap{Pcap: bytes}}

@@ -506,7 +506,7 @@ func TestTunnelsOfClientsBecomePartOfAPlan(t *testing.T) {
 }
 
 func scaledTo(rate spatev1.ScaledRate) *spatev1.TrafficProfile {
-	p := profile(running("a", "one", "east", "west"), entryOf("b", "east", "west", stream("1kpps", 64)))
+	p := profile(running("a", "one", "east", "west"), entryOf("b", "east", "west", streamOf("1kpps", 64)))
 	p.Spec.Rate = rate
 	return p
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/stream"
 	"spate.dev/operator/internal/verdict"
 )
 
@@ -49,7 +50,7 @@ func subjectsOf(p *spatev1.TrafficProfile, streams map[string]*spatev1.Stateless
 // are known.
 func complete(in Input) bool {
 	return !slices.ContainsFunc(in.Profile.Spec.Traffic, func(t spatev1.TrafficEntry) bool {
-		stream, _ := streamSource(&t, in.Streams)
+		stream, _ := stream.Source(&t, in.Streams)
 		template, _ := templateSource(&t, in.Templates)
 		portless := t.Application != nil && t.TransmitPort == "" && t.ReceivePort == "" // its generator is missing, or does not have two ports
 		return stream == nil && template == nil || portless
@@ -58,7 +59,7 @@ func complete(in Input) bool {
 
 // measuresOf returns what is measured on arrival of what an entry sends: everything if that does not exist yet.
 func measuresOf(t *spatev1.TrafficEntry, streams map[string]*spatev1.StatelessStream) verdict.Measures {
-	stream, name := streamSource(t, streams)
+	stream, name := stream.Source(t, streams)
 	switch {
 	case stream == nil && name != "":
 		return verdict.Measures{Arrival: true, Order: true, Latency: true}

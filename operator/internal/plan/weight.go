@@ -14,6 +14,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
 	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/stream"
 )
 
 const (
@@ -79,7 +80,7 @@ func Estimate(profile *spatev1.TrafficProfile, streams map[string]*spatev1.State
 	}
 	for i := range profile.Spec.Traffic {
 		entry := &profile.Spec.Traffic[i]
-		if source, _ := streamSource(entry, streams); source != nil {
+		if source, _ := stream.Source(entry, streams); source != nil {
 			total += estimateStream(source)
 		}
 		template, name := templateSource(entry, templates)
@@ -168,15 +169,15 @@ func (w *weight) stream(e *entry, problems *problem.Problems) bool {
 	if e.stream == nil {
 		return true
 	}
-	count := e.stream.count()
+	count := e.stream.Count()
 	if w.streams += count; w.streams > mostStreams {
 		problems.Add(spatev1.ReasonInvalidSpec, e.at, "with their copies there are %d streams so far; at most %d can run at once", w.streams, mostStreams)
 		w.exceeded = true
 		return false
 	}
-	each := streamBytes + programBytes(e.stream.program)
-	each += e.stream.packetBytes()
-	if replay := e.stream.transmit.replay; replay != nil {
+	each := streamBytes + programBytes(e.stream.Program)
+	each += e.stream.PacketBytes()
+	if replay := e.stream.Transmit.Replay; replay != nil {
 		each += int64(len(replay.GetPcap())) + int64(replay.GetData().GetBytes())
 	}
 	return w.add(each*int64(count), e.at, problems)

@@ -30,6 +30,7 @@ import (
 	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/stream"
 	"spate.dev/operator/internal/runs"
 	"spate.dev/operator/internal/runs/admission"
 )
@@ -86,7 +87,7 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 		byGenerator: func(p *spatev1.TrafficProfile) []string { return []string{admission.GeneratorKey(p).String()} },
 		byStream: func(p *spatev1.TrafficProfile) (keys []string) {
 			for i := range p.Spec.Traffic {
-				if ref := plan.StreamRef(&p.Spec.Traffic[i]); ref != nil {
+				if ref := stream.Ref(&p.Spec.Traffic[i]); ref != nil {
 					keys = append(keys, p.Namespace+"/"+string(ref.Name))
 				}
 			}

@@ -26,6 +26,7 @@ import (
 	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/plan/origin"
 	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/stream"
 )
 
 // Reconciler judges streams and templates.
@@ -69,7 +70,7 @@ func (r *Reconciler) stream(ctx context.Context, request ctrl.Request) (ctrl.Res
 	}
 	before := s.DeepCopy()
 	s.Status.ObservedGeneration, s.Status.FrameSize, s.Status.Summary = s.Generation, 0, ""
-	built, problems := plan.CheckStream(&s.Spec)
+	built, problems := stream.Check(&s.Spec)
 	if built != nil {
 		s.Status.FrameSize, s.Status.Summary = summary(built)
 	}
@@ -78,7 +79,7 @@ func (r *Reconciler) stream(ctx context.Context, request ctrl.Request) (ctrl.Res
 }
 
 // summary of a stream for people.
-func summary(s *plan.Stream) (size int32, text string) {
+func summary(s *stream.Stream) (size int32, text string) {
 	if s.Packet == nil {
 		return 0, "packets of a capture"
 	}

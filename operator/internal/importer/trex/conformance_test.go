@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/stream"
 )
 
 // profiles are TRex's own, in the folder named by CONFORMANCE.
@@ -81,8 +82,8 @@ func FuzzImport(f *testing.F) {
 				t.Fatalf("it is taken, and cannot be run: %v", problems)
 			}
 		}
-		for _, stream := range got.Streams {
-			if _, problems := plan.CheckStream(&stream.Spec); len(problems) > 0 {
+		for _, sent := range got.Streams {
+			if _, problems := stream.Check(&sent.Spec); len(problems) > 0 {
 				t.Fatalf("it is taken, and cannot be sent: %v", problems)
 			}
 		}

@@ -24,6 +24,7 @@ import (
 	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/plan/marks"
 	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/stream"
 	"spate.dev/operator/internal/runs/storage"
 )
 
@@ -149,7 +150,7 @@ func (s *Resolution) named(ctx context.Context) (plan.Input, error) {
 	in.Generator = s.Generator
 	for i := range s.definition.Spec.Traffic {
 		e := &s.definition.Spec.Traffic[i]
-		if ref := plan.StreamRef(e); ref != nil && in.Streams[string(ref.Name)] == nil {
+		if ref := stream.Ref(e); ref != nil && in.Streams[string(ref.Name)] == nil {
 			stream := &spatev1.StatelessStream{}
 			if found, err := s.get(ctx, ref.Name, stream); err != nil {
 				return in, err

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plan
+package stream
 
 import (
 	"fmt"
-	"math/big"
 	"strings"
 	"testing"
 
@@ -144,11 +143,11 @@ func TestFieldsBecomeAProgram(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s, problems := CheckStream(described(t, fmt.Sprintf(varied, c.fields)))
+			s, problems := Check(described(t, fmt.Sprintf(varied, c.fields)))
 			if len(problems) > 0 {
 				t.Fatal(problems)
 			}
-			if got := programText(s.program); got != c.want {
+			if got := programText(s.Program); got != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
 			if strings.Contains(c.fields, "packet.size") != (s.packet.Sizes.GetVariable() == "s") {
@@ -205,7 +204,7 @@ func TestFieldsTellWhatIsWrong(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, problems := CheckStream(described(t, fmt.Sprintf(varied, c.fields)))
+			_, problems := Check(described(t, fmt.Sprintf(varied, c.fields)))
 			if !strings.Contains(problems.Message(), c.want) {
 				t.Errorf("got %s\nwant %s", problems.Message(), c.want)
 			}
@@ -234,7 +233,7 @@ measure: {flow: true}
 		"a bad step": {sizes: `{range: {start: 64, end: 100, order: Random, step: 2}}`, err: "spec.packet.sizes.range.step: Forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, problems := CheckStream(described(t, stream(c.sizes)))
+			s, problems := Check(described(t, stream(c.sizes)))
 			if c.err != "" {
 				if !strings.Contains(problems.Message(), c.err) {
 					t.Errorf("got %s\nwant %s", problems.Message(), c.err)
@@ -244,7 +243,7 @@ measure: {flow: true}
 			if len(problems) > 0 {
 				t.Fatal(problems)
 			}
-			got := programText(s.program)
+			got := programText(s.Program)
 			if list := s.packet.Sizes.GetList(); list != nil {
 				got = strings.ReplaceAll(s.packet.Sizes.String(), "  ", " ")
 			}
@@ -259,29 +258,5 @@ measure: {flow: true}
 				t.Errorf("the UDP checksum goes to the end, however long: %v", udp)
 			}
 		})
-	}
-}
-
-func TestAMixOfSizesCountsInItsProportions(t *testing.T) {
-	for mix, c := range map[spatev1.IMIX]struct {
-		packets, bytes int64 // of one round
-		list           string
-	}{
-		spatev1.IMIXSimple: {12, 7*64 + 4*594 + 1518, "list:{sizes:{bytes:60 weight:7} sizes:{bytes:590 weight:4} sizes:{bytes:1514 weight:1}}"},
-		spatev1.IMIXTCP: {10000, 5867*90 + 200*92 + 2366*594 + 1567*1518,
-			"list:{sizes:{bytes:86 weight:5867} sizes:{bytes:88 weight:200} sizes:{bytes:590 weight:2366} sizes:{bytes:1514 weight:1567}}"},
-		spatev1.IMIXIPsec: {10000, 5867*90 + 200*92 + 2366*594 + 1567*1418,
-			"list:{sizes:{bytes:86 weight:5867} sizes:{bytes:88 weight:200} sizes:{bytes:590 weight:2366} sizes:{bytes:1414 weight:1567}}"},
-		spatev1.IMIXTolly: {100, 55*64 + 5*78 + 17*576 + 23*1518, "list:{sizes:{bytes:60 weight:55} sizes:{bytes:74 weight:5} sizes:{bytes:572 weight:17} sizes:{bytes:1514 weight:23}}"},
-	} {
-		rate := spatev1.Rate(fmt.Sprintf("%dpps", c.packets))
-		s := stream(rate, 64, func(s *spatev1.StatelessStreamSpec) { s.Packet.Size, s.Packet.IMIX = nil, mix })
-		resolved := mustResolve(t, Input{Profile: profile(entryOf("a", "east", "west", s)), Generator: generator()})
-		if got := strings.ReplaceAll(resolved.Plan(Identity{}).Streams[0].Packet.Sizes.String(), "  ", " "); got != c.list {
-			t.Errorf("%s: got %s, want %s", mix, got, c.list)
-		}
-		if l2, l1 := big.NewRat(8*c.bytes, 1), big.NewRat(8*(c.bytes+20*c.packets), 1); resolved.Load.L2Bits.Cmp(l2) != 0 || resolved.Load.L1Bits.Cmp(l1) != 0 {
-			t.Errorf("%s: %s and %s bits a second, want %s and %s", mix, resolved.Load.L2Bits, resolved.Load.L1Bits, l2, l1)
-		}
 	}
 }

@@ -2,7 +2,7 @@
 
 // Which number does the text of a field's value represent?
 
-package plan
+package stream
 
 import (
 	"encoding/binary"
@@ -36,7 +36,7 @@ func parseValue(text spatev1.FieldValue) (value, error) {
 		return value{bits: binary.BigEndian.Uint64(six[8:]), upper: six[:8]}, nil
 	}
 	if address, err := net.ParseMAC(string(text)); err == nil && len(address) == 6 {
-		return value{bits: loadBig(address)}, nil
+		return value{bits: LoadBig(address)}, nil
 	}
 	return value{}, fmt.Errorf("%q must be a whole number of at most 64 bits, an IP address or a MAC address", text)
 }

@@ -2,7 +2,7 @@
 
 // How do the copies of a stream differ?
 
-package plan
+package stream
 
 import (
 	"bytes"
@@ -14,11 +14,11 @@ import (
 	"spate.dev/operator/internal/packet"
 )
 
-// mostCopies of one stream; streams have numbers of 16 bits.
-const mostCopies = 20000
+// MostCopies of one stream; streams have numbers of 16 bits.
+const MostCopies = 20000
 
-// difference is where a copy differs from the first.
-type difference struct {
+// Difference is where a copy differs from the first.
+type Difference struct {
 	index  int
 	places []steppedPlace
 }
@@ -30,23 +30,23 @@ type steppedPlace struct {
 	step int64
 }
 
-// frame returns the frame of the copy.
-func (d difference) frame(of []byte) []byte {
+// Frame returns the frame of the copy.
+func (d Difference) Frame(of []byte) []byte {
 	frame := bytes.Clone(of)
 	for _, place := range d.places {
 		value := place.base + uint64(place.step)*uint64(d.index)
-		old := loadBig(frame[place.Offset : place.Offset+place.Size])
-		storeBig(frame[place.Offset:place.Offset+place.Size], old&^place.Mask|value<<place.Shift&place.Mask)
+		old := LoadBig(frame[place.Offset : place.Offset+place.Size])
+		StoreBig(frame[place.Offset:place.Offset+place.Size], old&^place.Mask|value<<place.Shift&place.Mask)
 	}
 	return frame
 }
 
-func (p checker) copies(c *spatev1.StreamCopies, at *field.Path, built *packet.Packet) []difference {
+func (p checker) copies(c *spatev1.StreamCopies, at *field.Path, built *packet.Packet) []Difference {
 	if c == nil {
 		return nil
 	}
-	if c.Count < 1 || c.Count > mostCopies {
-		p.Add(spatev1.ReasonInvalidSpec, at.Child("count"), "%d: must be 1 to %d", c.Count, mostCopies)
+	if c.Count < 1 || c.Count > MostCopies {
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("count"), "%d: must be 1 to %d", c.Count, MostCopies)
 		return nil
 	}
 	var places []steppedPlace
@@ -61,7 +61,7 @@ func (p checker) copies(c *spatev1.StreamCopies, at *field.Path, built *packet.P
 			step = *vary.Step
 		}
 		stepped := steppedPlace{Place: place, step: step}
-		stepped.base = loadBig(built.Frame[place.Offset:place.Offset+place.Size]) & place.Mask >> place.Shift
+		stepped.base = LoadBig(built.Frame[place.Offset:place.Offset+place.Size]) & place.Mask >> place.Shift
 		last := new(big.Int).Mul(big.NewInt(step), big.NewInt(int64(c.Count-1)))
 		last.Add(last, new(big.Int).SetUint64(stepped.base))
 		if last.Sign() < 0 || last.BitLen() > bits {
@@ -71,23 +71,23 @@ func (p checker) copies(c *spatev1.StreamCopies, at *field.Path, built *packet.P
 		}
 		places = append(places, stepped)
 	}
-	all := make([]difference, c.Count)
+	all := make([]Difference, c.Count)
 	for i := range all {
-		all[i] = difference{index: i, places: places}
+		all[i] = Difference{index: i, places: places}
 	}
 	return all
 }
 
-// loadBig reads up to 8 bytes in network byte order.
-func loadBig(bytes []byte) (value uint64) {
+// LoadBig reads up to 8 bytes in network byte order.
+func LoadBig(bytes []byte) (value uint64) {
 	for _, b := range bytes {
 		value = value<<8 | uint64(b)
 	}
 	return value
 }
 
-// storeBig writes up to 8 bytes in network byte order.
-func storeBig(bytes []byte, value uint64) {
+// StoreBig writes up to 8 bytes in network byte order.
+func StoreBig(bytes []byte, value uint64) {
 	for i := range bytes {
 		bytes[len(bytes)-1-i] = byte(value >> (8 * i))
 	}

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Can a stream be sent, and with which packets, variations and times?
-
-package plan
+// Package stream answers: can a stream be sent, and with which packets, variations and times?
+package stream
 
 import (
 	"google.golang.org/protobuf/proto"
@@ -24,56 +23,63 @@ type Stream struct {
 	// Rate as described; unset for a replay.
 	Rate quantity.Quantity
 	// Copies are the differences of the copies' packets; nil without copies.
-	Copies []difference
+	Copies []Difference
 
-	spec *spatev1.StatelessStreamSpec
+	// Spec describes the stream.
+	Spec *spatev1.StatelessStreamSpec
 	// packet without its frame.
-	packet  *enginev1.Packet
-	program *enginev1.FieldProgram
-	// transmit returns the plan's transmit mode at a factor of the stream's own rate.
-	transmit transmitMode
-	mark     *marks.Request
-
-	startDelay uint64
+	packet *enginev1.Packet
+	// Program varies the packets; nil without fields that vary.
+	Program *enginev1.FieldProgram
+	// Transmit returns the plan's transmit mode at a factor of the stream's own rate.
+	Transmit TransmitMode
+	// Mark of the packets; nil without one.
+	Mark *marks.Request
+	// StartDelay in nanoseconds.
+	StartDelay uint64
 }
 
-// count returns the number of streams that it makes.
-func (s *Stream) count() int { return max(len(s.Copies), 1) }
+// Count returns the number of streams that it makes.
+func (s *Stream) Count() int { return max(len(s.Copies), 1) }
 
-// CheckStream checks a StatelessStream by itself. The port it is sent from is not known yet, so a missing Ethernet
+// Check checks a StatelessStream by itself. The port it is sent from is not known yet, so a missing Ethernet
 // destination is no problem here.
-func CheckStream(spec *spatev1.StatelessStreamSpec) (*Stream, problem.Problems) {
-	return checkStream(spec, field.NewPath("spec"), surroundings{options: packet.Options{NextHop: packet.InternalDestination}})
+func Check(spec *spatev1.StatelessStreamSpec) (*Stream, problem.Problems) {
+	return Resolve(spec, field.NewPath("spec"), Surroundings{Options: packet.Options{NextHop: packet.InternalDestination}})
 }
 
-// surroundings are inputs beside a stream's own description.
-type surroundings struct {
-	options packet.Options
-	data    data.Data
-	// generator whose volumes are read; nil if it is not known.
-	generator *spatev1.TrafficGenerator
+// checker checks parts of a stream, and adds what is wrong with them to its problems.
+type checker struct{ *problem.Problems }
+
+// Surroundings are inputs beside a stream's own description.
+type Surroundings struct {
+	Options packet.Options
+	Data    data.Data
+	// Generator whose volumes are read; nil if it is not known.
+	Generator *spatev1.TrafficGenerator
 }
 
-func checkStream(spec *spatev1.StatelessStreamSpec, at *field.Path, around surroundings) (*Stream, problem.Problems) {
+// Resolve checks a stream with what surrounds it; at is the field that describes it.
+func Resolve(spec *spatev1.StatelessStreamSpec, at *field.Path, around Surroundings) (*Stream, problem.Problems) {
 	var problems problem.Problems
 	check := checker{&problems}
-	s := &Stream{spec: spec, startDelay: check.Duration(spec.StartDelay, at.Child("startDelay"))}
-	s.transmit = check.transmit(&spec.Transmit, at.Child("transmit"), around)
-	s.Rate = s.transmit.rate
+	s := &Stream{Spec: spec, StartDelay: check.Duration(spec.StartDelay, at.Child("startDelay"))}
+	s.Transmit = check.transmit(&spec.Transmit, at.Child("transmit"), around)
+	s.Rate = s.Transmit.rate
 	check.measure(&spec.Measure, at.Child("measure"))
-	s.mark = marks.Requested(spec.Measure.Mark)
+	s.Mark = marks.Requested(spec.Measure.Mark)
 	check.sendOptions(spec, at)
 	if spec.Transmit.Replay != nil {
 		check.replayed(spec, at)
-		s.program = check.program(spec.Fields, at.Child("fields"), nil, nil)
+		s.Program = check.program(spec.Fields, at.Child("fields"), nil, nil)
 	} else {
-		options := around.options
+		options := around.Options
 		options.Trailer, options.SizesVary = spec.Measure.Flow, writesSize(spec.Fields)
 		built, errs := packet.Build(spec.Packet, at.Child("packet"), options)
 		problems.Invalid(errs)
 		if built != nil {
 			s.Packet, s.packet = built, planPacket(built)
-			s.program = check.program(spec.Fields, at.Child("fields"), built, s.packet)
+			s.Program = check.program(spec.Fields, at.Child("fields"), built, s.packet)
 			s.Copies = check.copies(spec.Copies, at.Child("copies"), built)
 		}
 	}
@@ -134,16 +140,16 @@ func planPacket(built *packet.Packet) *enginev1.Packet {
 	return p
 }
 
-// packetBytes returns the size of a packet of the stream in a plan; 0 for a replay.
-func (s *Stream) packetBytes() int64 {
+// PacketBytes returns the size of a packet of the stream in a plan; 0 for a replay.
+func (s *Stream) PacketBytes() int64 {
 	if s.Packet == nil {
 		return 0
 	}
 	return int64(len(s.Packet.Frame) + proto.Size(s.packet))
 }
 
-// planPacket returns the packet of the first copy.
-func (s *Stream) planPacket() *enginev1.Packet {
+// PlanPacket returns the packet of the first copy.
+func (s *Stream) PlanPacket() *enginev1.Packet {
 	p := s.packet
 	return &enginev1.Packet{
 		Frame: s.Packet.Frame, SourceMacFromPort: p.SourceMacFromPort, DestinationMacFromPort: p.DestinationMacFromPort,

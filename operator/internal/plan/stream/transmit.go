@@ -2,7 +2,7 @@
 
 // When are a stream's packets sent?
 
-package plan
+package stream
 
 import (
 	"errors"
@@ -24,27 +24,27 @@ var (
 	decimal      = regexp.MustCompile(`^[0-9]{1,12}(\.[0-9]{1,12})?$`)
 )
 
-// transmitMode is a transmit mode of a plan without a rate.
-type transmitMode struct {
+// TransmitMode is a transmit mode of a plan without a rate.
+type TransmitMode struct {
 	rate   quantity.Quantity
-	bursts *enginev1.Bursts
-	replay *enginev1.Replay
-	// capture that is replayed, if it could be read.
-	capture *capture.Capture
+	Bursts *enginev1.Bursts
+	Replay *enginev1.Replay
+	// Capture that is replayed, if it could be read.
+	Capture *capture.Capture
 }
 
-// endless reports whether the stream has no last packet.
-func (m *transmitMode) endless() bool {
+// Endless reports whether the stream has no last packet.
+func (m *TransmitMode) Endless() bool {
 	switch {
-	case m.bursts != nil:
-		return m.bursts.Count == 0
-	case m.replay != nil:
-		return m.replay.Loops == 0
+	case m.Bursts != nil:
+		return m.Bursts.Count == 0
+	case m.Replay != nil:
+		return m.Replay.Loops == 0
 	}
 	return true
 }
 
-func (p checker) transmit(t *spatev1.Transmit, at *field.Path, around surroundings) transmitMode {
+func (p checker) transmit(t *spatev1.Transmit, at *field.Path, around Surroundings) TransmitMode {
 	set := 0
 	for _, present := range []bool{t.Continuous != nil, t.Burst != nil, t.MultiBurst != nil, t.Replay != nil} {
 		if present {
@@ -53,17 +53,17 @@ func (p checker) transmit(t *spatev1.Transmit, at *field.Path, around surroundin
 	}
 	if set != 1 {
 		p.Add(spatev1.ReasonInvalidSpec, at, "set exactly one of continuous, burst, multiBurst and replay")
-		return transmitMode{}
+		return TransmitMode{}
 	}
 	switch {
 	case t.Continuous != nil:
-		return transmitMode{rate: p.rate(t.Continuous.Rate, at.Child("continuous", "rate"))}
+		return TransmitMode{rate: p.rate(t.Continuous.Rate, at.Child("continuous", "rate"))}
 	case t.Burst != nil:
 		at := at.Child("burst")
 		p.AtLeastOne(t.Burst.Packets, at.Child("packets"))
-		return transmitMode{
+		return TransmitMode{
 			rate:   p.rate(t.Burst.Rate, at.Child("rate")),
-			bursts: &enginev1.Bursts{Packets: uint64(t.Burst.Packets), Count: 1},
+			Bursts: &enginev1.Bursts{Packets: uint64(t.Burst.Packets), Count: 1},
 		}
 	case t.MultiBurst != nil:
 		return p.multiBurst(t.MultiBurst, at.Child("multiBurst"))
@@ -71,7 +71,7 @@ func (p checker) transmit(t *spatev1.Transmit, at *field.Path, around surroundin
 	return p.replay(t.Replay, at.Child("replay"), around)
 }
 
-func (p checker) multiBurst(m *spatev1.MultiBurstTransmit, at *field.Path) transmitMode {
+func (p checker) multiBurst(m *spatev1.MultiBurstTransmit, at *field.Path) TransmitMode {
 	p.AtLeastOne(m.PacketsPerBurst, at.Child("packetsPerBurst"))
 	bursts := &enginev1.Bursts{Packets: uint64(m.PacketsPerBurst), GapNs: p.Duration(m.InterBurstGap, at.Child("interBurstGap"))}
 	if m.Bursts != nil {
@@ -81,7 +81,7 @@ func (p checker) multiBurst(m *spatev1.MultiBurstTransmit, at *field.Path) trans
 	if bursts.GapNs == 0 && bursts.Packets == 1 && bursts.Count != 1 {
 		p.Add(spatev1.ReasonInvalidSpec, at.Child("interBurstGap"), "must be greater than zero where bursts are of one packet: all would leave at one instant")
 	}
-	return transmitMode{rate: p.rate(m.Rate, at.Child("rate")), bursts: bursts}
+	return TransmitMode{rate: p.rate(m.Rate, at.Child("rate")), Bursts: bursts}
 }
 
 func (p checker) rate(text spatev1.Rate, at *field.Path) quantity.Quantity {
@@ -92,12 +92,12 @@ func (p checker) rate(text spatev1.Rate, at *field.Path) quantity.Quantity {
 	return rate
 }
 
-func (p checker) replay(r *spatev1.ReplayTransmit, at *field.Path, around surroundings) transmitMode {
+func (p checker) replay(r *spatev1.ReplayTransmit, at *field.Path, around Surroundings) TransmitMode {
 	replay := &enginev1.Replay{
 		MinGapNs: p.Duration(r.MinGap, at.Child("minGap")), FixChecksums: r.FixChecksums,
 		Gap: &enginev1.Replay_Scale{Scale: &enginev1.Ratio{Numerator: 1, Denominator: 1}},
 	}
-	mode := transmitMode{replay: replay}
+	mode := TransmitMode{Replay: replay}
 	if r.Loops != nil {
 		p.AtLeastOne(*r.Loops, at.Child("loops"))
 		replay.Loops = uint64(*r.Loops)
@@ -110,10 +110,10 @@ func (p checker) replay(r *spatev1.ReplayTransmit, at *field.Path, around surrou
 	case (source.From != nil) == (source.Volume != nil):
 		p.Add(spatev1.ReasonInvalidSpec, at, "set exactly one of from and volume")
 	case source.Volume != nil:
-		*p.Problems = append(*p.Problems, data.CheckVolume(source.Volume, at.Child("volume"), around.generator)...)
+		*p.Problems = append(*p.Problems, data.CheckVolume(source.Volume, at.Child("volume"), around.Generator)...)
 		replay.Source = &enginev1.Replay_Path{Path: path.Join(data.VolumesDir, string(source.Volume.Name), source.Volume.Path)}
-	case around.data.Bytes != nil:
-		bytes, found := around.data.Bytes[source.From.Reference()]
+	case around.Data.Bytes != nil:
+		bytes, found := around.Data.Bytes[source.From.Reference()]
 		if !found {
 			p.Add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", data.NameOf(source.From.Reference()))
 			break
@@ -123,9 +123,9 @@ func (p checker) replay(r *spatev1.ReplayTransmit, at *field.Path, around surrou
 			p.Add(spatev1.ReasonInvalidSpec, at.Child("from"), "%s: %v", data.NameOf(source.From.Reference()), err)
 			break
 		}
-		mode.capture = read
+		mode.Capture = read
 		replay.Source = &enginev1.Replay_Pcap{Pcap: bytes}
-		if ref := around.data.Ref(source.From, bytes); ref != nil {
+		if ref := around.Data.Ref(source.From, bytes); ref != nil {
 			ref.Capture = read.Summary()
 			replay.Source = &enginev1.Replay_Data{Data: ref}
 		}
@@ -171,27 +171,27 @@ func (p checker) replayed(spec *spatev1.StatelessStreamSpec, at *field.Path) {
 	}
 }
 
-// at returns the plan's mode with the stream's absolute rate times a factor, which also speeds up replays.
-func (m *transmitMode) at(rate quantity.Quantity, factor *big.Rat, stream *enginev1.Stream) error {
-	if m.replay != nil {
+// At returns the plan's mode with the stream's absolute rate times a factor, which also speeds up replays.
+func (m *TransmitMode) At(rate quantity.Quantity, factor *big.Rat, stream *enginev1.Stream) error {
+	if m.Replay != nil {
 		return m.replayAt(factor, stream)
 	}
 	scaled, err := quantity.RateRatio(rate.Unit, new(big.Rat).Mul(rate.Value, factor))
 	if err != nil {
 		return err
 	}
-	if m.bursts == nil {
+	if m.Bursts == nil {
 		stream.Transmit = &enginev1.Stream_Continuous{Continuous: &enginev1.Continuous{Rate: quantity.PlanRate(rate.Unit, scaled)}}
 		return nil
 	}
 	stream.Transmit = &enginev1.Stream_Bursts{Bursts: &enginev1.Bursts{
-		Rate: quantity.PlanRate(rate.Unit, scaled), Packets: m.bursts.Packets, Count: m.bursts.Count, GapNs: m.bursts.GapNs,
+		Rate: quantity.PlanRate(rate.Unit, scaled), Packets: m.Bursts.Packets, Count: m.Bursts.Count, GapNs: m.Bursts.GapNs,
 	}}
 	return nil
 }
 
-func (m *transmitMode) replayAt(factor *big.Rat, stream *enginev1.Stream) error {
-	r := m.replay
+func (m *TransmitMode) replayAt(factor *big.Rat, stream *enginev1.Stream) error {
+	r := m.Replay
 	replay := &enginev1.Replay{Source: r.Source, Gap: r.Gap, Loops: r.Loops, MinGapNs: r.MinGapNs, FixChecksums: r.FixChecksums}
 	switch gap := r.Gap.(type) {
 	case *enginev1.Replay_FixedNs:

@@ -2,7 +2,7 @@
 
 // How are fields that vary converted to a program?
 
-package plan
+package stream
 
 import (
 	"cmp"
@@ -24,7 +24,8 @@ const (
 	sizeTarget = "packet.size"
 	// sizeVariable is the variable for a range of sizes; no field can have this name.
 	sizeVariable = "packet.size"
-	maxListed    = 65535
+	// MaxListed is the maximum number of values that a field has in a list.
+	MaxListed = 65535
 )
 
 // writesSize reports whether a field sets the packet's size.
@@ -207,8 +208,8 @@ func (p checker) counter(v *variable, at *field.Path) {
 // listed takes the values of a list in order.
 func (p checker) listed(v *variable, at *field.Path) {
 	values := v.field.Values
-	if len(values) > maxListed {
-		p.Add(spatev1.ReasonInvalidSpec, at, "%d values: must be at most %d", len(values), maxListed)
+	if len(values) > MaxListed {
+		p.Add(spatev1.ReasonInvalidSpec, at, "%d values: must be at most %d", len(values), MaxListed)
 		return
 	}
 	list := &enginev1.List{Seed: seedOf(v.field.Seed)}
