@@ -8,6 +8,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/limits"
 )
 
 func TestARunIsJudgedByNarrowerLimitsAlone(t *testing.T) {
@@ -67,7 +68,7 @@ func TestARunIsJudgedByNarrowerLimitsAlone(t *testing.T) {
 			t.Run(name+", "+run, func(t *testing.T) {
 				now := *then.DeepCopy()
 				c.change(&now)
-				problems := Permits(p, "lab", Narrowed(&now, &then))
+				problems := limits.Permits(p, "lab", limits.Narrowed(&now, &then))
 				want := c.want[run]
 				if (want == "") != (len(problems) == 0) || !strings.Contains(problems.Message(), want) {
 					t.Errorf("got %q, want %q", problems.Message(), want)
@@ -96,7 +97,7 @@ func TestTunnelsNeedTheirPortWhileARunIsUnderWay(t *testing.T) {
 				Profile: profile(e), Generator: generator(func(g *spatev1.TrafficGenerator) { g.Spec.Limits = then }),
 				Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate, c.changes...)},
 			}).Plan(Identity{RunID: "r"})
-			problems := Permits(p, "lab", Narrowed(&spatev1.Limits{AllowedPorts: []spatev1.PortRange{"80"}}, then))
+			problems := limits.Permits(p, "lab", limits.Narrowed(&spatev1.Limits{AllowedPorts: []spatev1.PortRange{"80"}}, then))
 			if (c.want == "") != (len(problems) == 0) || !strings.Contains(problems.Message(), c.want) {
 				t.Errorf("got %q, want %q", problems.Message(), c.want)
 			}
@@ -107,7 +108,7 @@ func TestTunnelsNeedTheirPortWhileARunIsUnderWay(t *testing.T) {
 func TestACaptureOnAVolumeEndsUnderARateWhereThereWasNone(t *testing.T) {
 	withVolume := generator(func(g *spatev1.TrafficGenerator) { g.Spec.Volumes = []spatev1.GeneratorVolume{{Name: "captures"}} })
 	p := mustResolve(t, Input{Profile: profile(entryOf("a", "east", "", replay(fromVolume("a")))), Generator: withVolume}).Plan(Identity{RunID: "r"})
-	problems := Permits(p, "lab", Narrowed(&spatev1.Limits{MaxRate: "1kpps"}, nil))
+	problems := limits.Permits(p, "lab", limits.Narrowed(&spatev1.Limits{MaxRate: "1kpps"}, nil))
 	if want := "entry a: how fast a capture on a volume is sent cannot be determined; generator lab allows 1kpps"; !strings.Contains(problems.Message(), want) {
 		t.Errorf("got %q, want %q", problems.Message(), want)
 	}

@@ -16,6 +16,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/limits"
 )
 
 // pool is a range of addresses that is being planned.
@@ -126,7 +127,7 @@ var nobodys = []nobody{
 // stations reports addresses of a range that no host can have; at is the field with its first and last.
 func (p checker) stations(first, last netip.Addr, at *field.Path) {
 	for _, none := range nobodys {
-		from, to := none.prefix.Addr(), lastOf(none.prefix)
+		from, to := none.prefix.Addr(), limits.LastOf(none.prefix)
 		if from.Is4() != first.Is4() || last.Less(from) || to.Less(first) {
 			continue
 		}

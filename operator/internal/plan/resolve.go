@@ -20,6 +20,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
+	"spate.dev/operator/internal/plan/limits"
 	"spate.dev/operator/internal/plan/load"
 	"spate.dev/operator/internal/plan/ports"
 	"spate.dev/operator/internal/plan/problem"
@@ -276,7 +277,7 @@ func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size
 		return e, problems // a missing generator is reported once for the profile
 	}
 	checker{&problems}.nextHop(sent, e.spec, generator, sourceAt)
-	problems = append(problems, checkDestinations(sent, generator, sourceAt)...)
+	problems = append(problems, limits.Check(sent, generator, sourceAt)...)
 	if sent.Transmit.Replay == nil {
 		e.rate = absolute(e.rate, string(e.spec.TransmitPort), generator, rateAt, &problems)
 	}
@@ -576,7 +577,7 @@ func (r *Resolved) answering(profile *spatev1.TrafficProfile, generator *spatev1
 		}
 		made := &enginev1.Reflector{Port: string(reflect.Port), Swap: swap, AnyMac: reflect.AcceptAnyMAC}
 		if generator != nil {
-			made.AllowedAddresses, made.AllowedPorts = allowedBack(generator.Spec.Limits)
+			made.AllowedAddresses, made.AllowedPorts = limits.Reflected(generator.Spec.Limits)
 		}
 		r.reflectors = append(r.reflectors, made)
 	}

@@ -17,6 +17,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/limits"
 	"spate.dev/operator/internal/plan/ports"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
@@ -256,18 +257,18 @@ func (e *templateEntry) checkLimits(generator *spatev1.TrafficGenerator, p *prob
 	if allowed == nil {
 		return
 	}
-	g := newGuard(p, allowed, generator.Name, e.sourceAt)
-	g.clientPorts(uint64(e.template.made.DestinationPort), e.tunnelled())
+	g := limits.New(p, allowed, generator.Name, e.sourceAt)
+	g.ClientPorts(uint64(e.template.made.DestinationPort), e.tunnelled())
 	if len(allowed.AllowedDestinations) == 0 {
 		return
 	}
 	if e.spec.TransmitPort == "" {
-		g.refuse("allowedDestinations", "servers answer any real client")
+		g.Refuse("allowedDestinations", "servers answer any real client")
 		return
 	}
 	e.covered(g, e.template.servers, "clients connect to")
 	for _, p := range e.template.clients {
-		g.tunnels(p.tunnels)
+		g.Tunnels(p.tunnels)
 	}
 	if e.spec.ReceivePort != "" {
 		e.covered(g, e.template.clients, "servers answer")
@@ -279,7 +280,7 @@ func (e *templateEntry) tunnelled() bool {
 	return e.spec.TransmitPort != "" && slices.ContainsFunc(e.template.clients, func(p pool) bool { return p.tunnels != nil })
 }
 
-func (e *templateEntry) covered(g *guard, pools []pool, does string) {
+func (e *templateEntry) covered(g *limits.Guard, pools []pool, does string) {
 	for i := range pools {
 		made, ok := pools[i].shifted(e.earlier)
 		if !ok {
@@ -287,7 +288,7 @@ func (e *templateEntry) covered(g *guard, pools []pool, does string) {
 		}
 		first, _ := netip.AddrFromSlice(made.First)
 		last, _ := netip.AddrFromSlice(made.Last)
-		if !g.addresses(first, last, does) {
+		if !g.Addresses(first, last, does) {
 			return
 		}
 	}

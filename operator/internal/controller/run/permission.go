@@ -19,6 +19,7 @@ import (
 	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/limits"
 	"spate.dev/operator/internal/plan/load"
 	"spate.dev/operator/internal/runs/storage"
 )
@@ -218,7 +219,7 @@ func (s *scope) granted(ctx context.Context, j *judged) (bool, error) {
 // beyond returns why the run has to end: it exceeds a limit that was narrowed after its admission. known is false while a large plan
 // waits for its turn to be checked. A lost plan ends the run; otherwise deleting one of its chunks would switch the new limits off.
 func (s *scope) beyond(ctx context.Context) (refused ending, known bool, err error) {
-	narrowed := plan.Narrowed(s.generator.Spec.Limits, s.run.Status.Resolved.Generator.Limits)
+	narrowed := limits.Narrowed(s.generator.Spec.Limits, s.run.Status.Resolved.Generator.Limits)
 	if narrowed == nil {
 		return ending{}, true, nil
 	}
@@ -239,7 +240,7 @@ func (s *scope) beyond(ctx context.Context) (refused ending, known bool, err err
 	if err != nil {
 		return ending{}, false, err
 	}
-	if problems := plan.Permits(p, s.generator.Name, narrowed); len(problems) > 0 {
+	if problems := limits.Permits(p, s.generator.Name, narrowed); len(problems) > 0 {
 		return ending{spatev1.ReasonLimitExceeded, problems.Message()}, true, nil
 	}
 	return ending{}, true, nil

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package limits answers: where do packets go, with every value of their fields, and do a generator's limits allow that?
-package plan
+package limits
 
 import (
 	"fmt"
@@ -20,8 +20,8 @@ import (
 	"spate.dev/operator/internal/plan/stream"
 )
 
-// guard judges packets by a generator's limits.
-type guard struct {
+// Guard judges packets by a generator's limits.
+type Guard struct {
 	*problem.Problems
 	limits    *spatev1.Limits
 	generator string
@@ -33,19 +33,19 @@ type guard struct {
 	where   string
 }
 
-// newGuard returns a guard that adds what the limits of a generator do not allow to problems, of the field at.
-func newGuard(problems *problem.Problems, limits *spatev1.Limits, generator string, at *field.Path) *guard {
-	return &guard{Problems: problems, limits: limits, generator: generator, at: at}
+// New returns a guard that adds what the limits of a generator do not allow to problems, of the field at.
+func New(problems *problem.Problems, limits *spatev1.Limits, generator string, at *field.Path) *Guard {
+	return &Guard{Problems: problems, limits: limits, generator: generator, at: at}
 }
 
-// checkDestinations judges the destinations of a stream's packets by their bytes, however they were described.
-func checkDestinations(stream *stream.Stream, generator *spatev1.TrafficGenerator, at *field.Path) problem.Problems {
+// Check judges the destinations of a stream's packets by their bytes, however they were described.
+func Check(stream *stream.Stream, generator *spatev1.TrafficGenerator, at *field.Path) problem.Problems {
 	var problems problem.Problems
 	limits := generator.Spec.Limits
 	if limits == nil {
 		return nil
 	}
-	g := newGuard(&problems, limits, generator.Name, at)
+	g := New(&problems, limits, generator.Name, at)
 	if stream.Transmit.Replay != nil {
 		g.replay(stream)
 		return problems
@@ -68,8 +68,8 @@ func checkDestinations(stream *stream.Stream, generator *spatev1.TrafficGenerato
 	return problems
 }
 
-// refuse adds a problem with what a limit allows.
-func (g *guard) refuse(limit, format string, args ...any) {
+// Refuse adds a problem with what a limit allows.
+func (g *Guard) Refuse(limit, format string, args ...any) {
 	allowed := "only " + joined(g.limits.AllowedDestinations)
 	switch limit {
 	case "allowedPorts":
@@ -85,19 +85,19 @@ func (g *guard) refuse(limit, format string, args ...any) {
 }
 
 // replay judges what is known of a capture.
-func (g *guard) replay(stream *stream.Stream) {
+func (g *Guard) replay(stream *stream.Stream) {
 	read, judged := stream.Transmit.Capture, "allowedDestinations"
 	if len(g.limits.AllowedDestinations) == 0 {
 		judged = "allowedPorts"
 	}
 	switch {
 	case read == nil && g.limits.MaxRate != "":
-		g.refuse("maxRate", "how fast a capture on a volume is sent cannot be determined")
+		g.Refuse("maxRate", "how fast a capture on a volume is sent cannot be determined")
 	case len(g.limits.AllowedDestinations)+len(g.limits.AllowedPorts) == 0:
 	case read == nil:
-		g.refuse(judged, "where the packets of a capture on a volume go cannot be determined")
+		g.Refuse(judged, "where the packets of a capture on a volume go cannot be determined")
 	case stream.Program != nil:
-		g.refuse(judged, "where replayed packets go cannot be determined when fields are written into them")
+		g.Refuse(judged, "where replayed packets go cannot be determined when fields are written into them")
 	default:
 		g.secret = stream.Transmit.Replay.GetData() != nil
 		for i, frame := range read.Frames {
@@ -111,7 +111,7 @@ func (g *guard) replay(stream *stream.Stream) {
 }
 
 // frame judges one packet with everything that may be written into it. `described` are the headers of its description.
-func (g *guard) frame(frame []byte, described []packet.HeaderAt, writes []*enginev1.Write, variables []*enginev1.Variable) {
+func (g *Guard) frame(frame []byte, described []packet.HeaderAt, writes []*enginev1.Write, variables []*enginev1.Variable) {
 	seen := packet.Inspect(frame)
 	headers := slices.Clone(seen.Headers)
 	for _, h := range described {
@@ -125,7 +125,7 @@ func (g *guard) frame(frame []byte, described []packet.HeaderAt, writes []*engin
 		judged = "allowedPorts"
 	}
 	if seen.Opaque != "" && len(g.limits.AllowedDestinations) > 0 {
-		g.refuse("allowedDestinations", "where the packet goes cannot be determined: %s", seen.Opaque)
+		g.Refuse("allowedDestinations", "where the packet goes cannot be determined: %s", seen.Opaque)
 	}
 	same := func(a, b packet.HeaderAt) bool {
 		return a.Kind == b.Kind && a.Offset == b.Offset && a.Length == b.Length
@@ -134,7 +134,7 @@ func (g *guard) frame(frame []byte, described []packet.HeaderAt, writes []*engin
 		g.headers, g.where = headers, structural(headers, writes)
 	}
 	if g.where != "" {
-		g.refuse(judged, "where the packets go cannot be determined when fields are written to %s", g.where)
+		g.Refuse(judged, "where the packets go cannot be determined when fields are written to %s", g.where)
 		return
 	}
 	varied := variation{frame: frame, writes: writes, variables: variables}
@@ -142,7 +142,7 @@ func (g *guard) frame(frame []byte, described []packet.HeaderAt, writes []*engin
 	g.ports(varied, headers)
 }
 
-func (g *guard) destinations(v variation, headers []packet.HeaderAt, seen packet.Inspection) {
+func (g *Guard) destinations(v variation, headers []packet.HeaderAt, seen packet.Inspection) {
 	prefixes := g.limits.AllowedDestinations
 	if len(prefixes) == 0 {
 		return
@@ -159,20 +159,20 @@ func (g *guard) destinations(v variation, headers []packet.HeaderAt, seen packet
 			switch {
 			case covered(prefixes, low, high):
 			case low == high:
-				g.refuse("allowedDestinations", "the packet goes to %s", low)
+				g.Refuse("allowedDestinations", "the packet goes to %s", low)
 				return
 			default:
-				g.refuse("allowedDestinations", "the packets may go to all from %s to %s", low, high)
+				g.Refuse("allowedDestinations", "the packets may go to all from %s to %s", low, high)
 				return
 			}
 		}
 	}
 	if !found && seen.Opaque == "" {
-		g.refuse("allowedDestinations", "the packet is not IP")
+		g.Refuse("allowedDestinations", "the packet is not IP")
 	}
 }
 
-func (g *guard) ports(v variation, headers []packet.HeaderAt) {
+func (g *Guard) ports(v variation, headers []packet.HeaderAt) {
 	ranges := g.limits.AllowedPorts
 	if len(ranges) == 0 {
 		return
@@ -188,16 +188,16 @@ func (g *guard) ports(v variation, headers []packet.HeaderAt) {
 			switch {
 			case portsCovered(ranges, low, high):
 			case low == high:
-				g.refuse("allowedPorts", "the packet goes to port %d", low)
+				g.Refuse("allowedPorts", "the packet goes to port %d", low)
 				return
 			default:
-				g.refuse("allowedPorts", "the packets may go to all ports from %d to %d", low, high)
+				g.Refuse("allowedPorts", "the packets may go to all ports from %d to %d", low, high)
 				return
 			}
 		}
 	}
 	if !found {
-		g.refuse("allowedPorts", "the packet is neither TCP nor UDP")
+		g.Refuse("allowedPorts", "the packet is neither TCP nor UDP")
 	}
 }
 
@@ -357,27 +357,27 @@ func joined[T ~string](items []T) string {
 // gtpuPort is the UDP port of GTP-U tunnels (3GPP TS 29.281).
 const gtpuPort = 2152
 
-// clientPorts judges the port that clients connect to, and the port of the tunnels of their packets.
-func (g *guard) clientPorts(port uint64, tunnelled bool) {
+// ClientPorts judges the port that clients connect to, and the port of the tunnels of their packets.
+func (g *Guard) ClientPorts(port uint64, tunnelled bool) {
 	switch {
 	case len(g.limits.AllowedPorts) == 0:
 	case port == 0:
-		g.refuse("allowedPorts", "a capture gives the port that clients connect to; set destinationPort")
+		g.Refuse("allowedPorts", "a capture gives the port that clients connect to; set destinationPort")
 	case !portsCovered(g.limits.AllowedPorts, port, port):
-		g.refuse("allowedPorts", "clients connect to port %d", port)
+		g.Refuse("allowedPorts", "clients connect to port %d", port)
 	case tunnelled && !portsCovered(g.limits.AllowedPorts, gtpuPort, gtpuPort):
-		g.refuse("allowedPorts", "tunnels are of UDP to port %d", gtpuPort)
+		g.Refuse("allowedPorts", "tunnels are of UDP to port %d", gtpuPort)
 	}
 }
 
-// tunnels judges the destinations of tunnels, and of mirrored ones in the other direction; nil means none.
-func (g *guard) tunnels(tunnels *enginev1.Gtpu) {
+// Tunnels judges the destinations of tunnels, and of mirrored ones in the other direction; nil means none.
+func (g *Guard) Tunnels(tunnels *enginev1.Gtpu) {
 	if tunnels == nil {
 		return
 	}
 	upf, _ := netip.AddrFromSlice(tunnels.Remote)
 	if !covered(g.limits.AllowedDestinations, upf, upf) {
-		g.refuse("allowedDestinations", "tunnels lead to %s", upf)
+		g.Refuse("allowedDestinations", "tunnels lead to %s", upf)
 	}
 	if !tunnels.Mirror {
 		return
@@ -385,15 +385,15 @@ func (g *guard) tunnels(tunnels *enginev1.Gtpu) {
 	first, _ := netip.AddrFromSlice(tunnels.Local)
 	last, ok := netip.AddrFromSlice(lastGNB(tunnels))
 	if !ok || !covered(g.limits.AllowedDestinations, first, last) {
-		g.refuse("allowedDestinations", "mirrored tunnels lead back to %s and on", first)
+		g.Refuse("allowedDestinations", "mirrored tunnels lead back to %s and on", first)
 	}
 }
 
-// addresses refuses a range of addresses that is not allowed, and reports whether it is; does says what goes there.
-func (g *guard) addresses(first, last netip.Addr, does string) bool {
+// Addresses refuses a range of addresses that is not allowed, and reports whether it is; does says what goes there.
+func (g *Guard) Addresses(first, last netip.Addr, does string) bool {
 	allowed := covered(g.limits.AllowedDestinations, first, last)
 	if !allowed {
-		g.refuse("allowedDestinations", "%s %s to %s", does, first, last)
+		g.Refuse("allowedDestinations", "%s %s to %s", does, first, last)
 	}
 	return allowed
 }

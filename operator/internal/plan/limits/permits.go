@@ -2,7 +2,7 @@
 
 // Does a plan that was admitted comply with the changed limits of its generator?
 
-package plan
+package limits
 
 import (
 	"cmp"
@@ -32,7 +32,7 @@ func Narrowed(now, then *spatev1.Limits) *spatev1.Limits {
 	}
 	if !allows(now.AllowedDestinations, then.AllowedDestinations, func(text spatev1.CIDR) bool {
 		prefix, err := netip.ParsePrefix(string(text))
-		return err == nil && covered(now.AllowedDestinations, prefix.Masked().Addr(), lastOf(prefix))
+		return err == nil && covered(now.AllowedDestinations, prefix.Masked().Addr(), LastOf(prefix))
 	}) {
 		narrowed.AllowedDestinations = now.AllowedDestinations
 	}
@@ -65,7 +65,7 @@ func Permits(plan *enginev1.Plan, generator string, narrowed *spatev1.Limits) pr
 	if narrowed == nil {
 		return nil
 	}
-	g := newGuard(&problems, narrowed, generator, field.NewPath("spec", "traffic"))
+	g := New(&problems, narrowed, generator, field.NewPath("spec", "traffic"))
 	for _, s := range plan.GetStreams() {
 		if g.planned(s); len(problems) > 0 {
 			problems[0].Message = fmt.Sprintf("entry %s: %s", cmp.Or(s.GetGroup(), s.GetName()), problems[0].Message)
@@ -87,14 +87,14 @@ func Permits(plan *enginev1.Plan, generator string, narrowed *spatev1.Limits) pr
 }
 
 // reflector refuses a reflector under any narrower list: the engine applies the lists with which the run started.
-func (g *guard) reflector(r *enginev1.Reflector) {
+func (g *Guard) reflector(r *enginev1.Reflector) {
 	if list := g.list(); list != "" {
-		g.refuse(list, "port %s sends back to where it might when the run began", r.GetPort())
+		g.Refuse(list, "port %s sends back to where it might when the run began", r.GetPort())
 	}
 }
 
 // list returns the name of the first list that is set; empty if none is.
-func (g *guard) list() string {
+func (g *Guard) list() string {
 	switch {
 	case len(g.limits.AllowedDestinations) > 0:
 		return "allowedDestinations"
@@ -105,14 +105,14 @@ func (g *guard) list() string {
 }
 
 // planned judges a stream of a plan.
-func (g *guard) planned(s *enginev1.Stream) {
+func (g *Guard) planned(s *enginev1.Stream) {
 	list := g.list()
 	if replay := s.GetReplay(); replay != nil {
 		switch {
 		case g.limits.MaxRate != "" && replay.GetPath() != "":
-			g.refuse("maxRate", "how fast a capture on a volume is sent cannot be determined")
+			g.Refuse("maxRate", "how fast a capture on a volume is sent cannot be determined")
 		case list != "":
-			g.refuse(list, "where the packets of a capture go was not judged by this limit when the run began")
+			g.Refuse(list, "where the packets of a capture go was not judged by this limit when the run began")
 		}
 		return
 	}
@@ -122,14 +122,14 @@ func (g *guard) planned(s *enginev1.Stream) {
 }
 
 // template judges where the packets of a template go; engines limit their number.
-func (g *guard) template(t *enginev1.Template, pools []*enginev1.Pool) {
+func (g *Guard) template(t *enginev1.Template, pools []*enginev1.Pool) {
 	tunnelled := func(of *enginev1.WeightedPool) bool { return poolOf(pools, of).GetGtpu() != nil }
-	g.clientPorts(uint64(t.GetDestinationPort()), t.GetClientPort() != "" && slices.ContainsFunc(t.GetClients(), tunnelled))
+	g.ClientPorts(uint64(t.GetDestinationPort()), t.GetClientPort() != "" && slices.ContainsFunc(t.GetClients(), tunnelled))
 	if len(g.limits.AllowedDestinations) == 0 {
 		return
 	}
 	if t.GetClientPort() == "" {
-		g.refuse("allowedDestinations", "servers answer any real client")
+		g.Refuse("allowedDestinations", "servers answer any real client")
 		return
 	}
 	g.pools(t.GetServers(), pools, "clients connect to")
@@ -137,7 +137,7 @@ func (g *guard) template(t *enginev1.Template, pools []*enginev1.Pool) {
 		g.pools(t.GetClients(), pools, "servers answer")
 	}
 	for _, of := range t.GetClients() {
-		g.tunnels(poolOf(pools, of).GetGtpu())
+		g.Tunnels(poolOf(pools, of).GetGtpu())
 	}
 }
 
@@ -148,11 +148,11 @@ func poolOf(pools []*enginev1.Pool, of *enginev1.WeightedPool) *enginev1.Pool {
 	return pools[of.GetPool()]
 }
 
-func (g *guard) pools(chosen []*enginev1.WeightedPool, pools []*enginev1.Pool, does string) {
+func (g *Guard) pools(chosen []*enginev1.WeightedPool, pools []*enginev1.Pool, does string) {
 	for _, of := range chosen {
 		first, _ := netip.AddrFromSlice(poolOf(pools, of).GetFirst())
 		last, _ := netip.AddrFromSlice(poolOf(pools, of).GetLast())
-		if !g.addresses(first, last, does) {
+		if !g.Addresses(first, last, does) {
 			return
 		}
 	}

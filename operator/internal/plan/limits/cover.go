@@ -2,7 +2,7 @@
 
 // Which addresses and ports do a generator's limits cover?
 
-package plan
+package limits
 
 import (
 	"net/netip"
@@ -26,7 +26,7 @@ func covered(prefixes []spatev1.CIDR, low, high netip.Addr) bool {
 			if err != nil || !prefix.Contains(at) {
 				continue
 			}
-			if last := lastOf(prefix); !end.IsValid() || end.Less(last) {
+			if last := LastOf(prefix); !end.IsValid() || end.Less(last) {
 				end = last
 			}
 		}
@@ -42,8 +42,8 @@ func covered(prefixes []spatev1.CIDR, low, high netip.Addr) bool {
 	}
 }
 
-// lastOf returns the highest address of a prefix.
-func lastOf(prefix netip.Prefix) netip.Addr {
+// LastOf returns the highest address of a prefix.
+func LastOf(prefix netip.Prefix) netip.Addr {
 	bytes := prefix.Masked().Addr().AsSlice()
 	for bit := prefix.Bits(); bit < len(bytes)*8; bit++ {
 		bytes[bit/8] |= 0x80 >> (bit % 8)
@@ -69,15 +69,15 @@ func portsCovered(ranges []spatev1.PortRange, low, high uint64) bool {
 	return true
 }
 
-// allowedBack returns the destinations that limits allow a reflector. The engine applies them, because destinations
+// Reflected returns the destinations that limits allow a reflector. The engine applies them, because destinations
 // depend on what is received.
-func allowedBack(limits *spatev1.Limits) (addresses []*enginev1.AddressRange, ports []*enginev1.PortRange) {
+func Reflected(limits *spatev1.Limits) (addresses []*enginev1.AddressRange, ports []*enginev1.PortRange) {
 	if limits == nil {
 		return nil, nil
 	}
 	for _, text := range limits.AllowedDestinations {
 		if prefix, err := netip.ParsePrefix(string(text)); err == nil {
-			addresses = append(addresses, &enginev1.AddressRange{First: prefix.Masked().Addr().AsSlice(), Last: lastOf(prefix).AsSlice()})
+			addresses = append(addresses, &enginev1.AddressRange{First: prefix.Masked().Addr().AsSlice(), Last: LastOf(prefix).AsSlice()})
 		}
 	}
 	for _, text := range limits.AllowedPorts {
