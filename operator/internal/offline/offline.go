@@ -14,6 +14,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/manifest"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/application"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/stream"
 )
@@ -159,7 +160,7 @@ func (f Files) Check() []manifest.Problem {
 		add(s.Origin, "StatelessStream "+s.Value.Name, found)
 	}
 	for _, t := range f.Templates {
-		add(t.Origin, "ASTFTemplate "+t.Value.Name, plan.CheckTemplate(&t.Value.Spec))
+		add(t.Origin, "ASTFTemplate "+t.Value.Name, application.Check(&t.Value.Spec))
 	}
 	definitions, more := f.Definitions()
 	for _, d := range definitions {

@@ -12,6 +12,7 @@ import (
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/manifest"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/application"
 	"spate.dev/operator/internal/plan/origin"
 	"spate.dev/operator/internal/plan/problem"
 )
@@ -79,7 +80,7 @@ func (t *trying) template(ctx context.Context, template manifest.Object[*spatev1
 func (t *trying) definition(ctx context.Context, d Definition) error {
 	resolved, problems := t.files.Resolve(d)
 	ofWrong := func(e spatev1.TrafficEntry) bool {
-		ref := plan.TemplateRef(&e)
+		ref := application.Ref(&e)
 		return ref != nil && t.wrong[objectOf(string(ref.Name))]
 	}
 	ofWrongProfile := d.run != nil && d.run.Spec.ProfileRef != nil && t.wrong["TrafficProfile "+d.Profile.Name]

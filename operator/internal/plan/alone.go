@@ -9,13 +9,14 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/application"
 	"spate.dev/operator/internal/plan/data"
 )
 
 // Alone returns a plan with one entry, which runs both sides of the template, if it has them, on ports with networks; or why
 // there is none. `contents` has all data that the template names, or is empty.
 func Alone(template *spatev1.ASTFTemplate, contents map[spatev1.DataReference][]byte) (p *enginev1.Plan, why string) {
-	source := &Expand(&template.Spec).Source
+	source := &application.Expand(&template.Spec).Source
 	switch {
 	case source.Pcap != nil && source.Pcap.Volume != nil:
 		return nil, "its capture is on a volume, which only a generator's engines see"

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/application"
 	"spate.dev/operator/internal/plan/stream"
 	"spate.dev/operator/test/refused"
 )
@@ -61,7 +62,7 @@ func TestDamagedObjectsArePlannedOrRefused(t *testing.T) {
 	})
 	t.Run("template", func(t *testing.T) {
 		damage(t, refused.Template, func(template *spatev1.ASTFTemplate) bool {
-			CheckTemplate(&template.Spec)
+			application.Check(&template.Spec)
 			Alone(template, nil)
 			with := in(profile(running("b", "http", "east", "west")))
 			with.Templates["http"] = template

@@ -6,6 +6,7 @@ package plan
 
 import (
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/application"
 	"spate.dev/operator/internal/plan/stream"
 )
 
@@ -27,7 +28,7 @@ func withDefaults(in Input, generator *spatev1.TrafficGenerator) Input {
 	templates := make(map[string]*spatev1.ASTFTemplate, len(in.Templates))
 	for name, template := range in.Templates {
 		expanded := *template
-		expanded.Spec = *Expand(&template.Spec)
+		expanded.Spec = *application.Expand(&template.Spec)
 		templates[name] = &expanded
 	}
 	in.Templates = templates

@@ -12,14 +12,10 @@ import (
 	"slices"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/engine/enginev1"
-	"spate.dev/operator/internal/plan/load"
+	"spate.dev/operator/internal/plan/application"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
 )
-
-// mostSteps bounds the instructions of a program that are simulated to compute what it sends.
-const mostSteps = 1_000_000
 
 // finest is the common denominator of the rates of a mix that have no smaller one. It leaves room for a factor
 // (spec.rate), and for sums in 64 bits in engines.
@@ -179,18 +175,18 @@ func inCommon(total *big.Rat, weights []*big.Rat) ([]*big.Rat, bool) {
 // bytes returns the number of bytes that a connection of the entry's template has in both directions: what both
 // programs send.
 func (e *templateEntry) bytes() (*big.Int, error) {
-	if e.template.made.Capture != nil {
+	if e.template.Made.Capture != nil {
 		return nil, errors.New("its programs come from a capture, which only engines read: write them out with kubectl spate import pcap, or set a connectionRate instead")
 	}
 	sum := new(big.Int)
 	for _, side := range []struct {
 		name    string
-		program *program
-	}{{"client", e.template.client}, {"server", e.template.server}} {
+		program *application.Program
+	}{{"client", e.template.Client}, {"server", e.template.Server}} {
 		if side.program == nil {
 			return nil, fmt.Errorf("it has no source.programs.%s: write it, or set a connectionRate instead", side.name)
 		}
-		sent, err := side.program.sent()
+		sent, err := side.program.Sent()
 		if err != nil {
 			return nil, fmt.Errorf("source.programs.%s %w", side.name, err)
 		}
@@ -200,64 +196,4 @@ func (e *templateEntry) bytes() (*big.Int, error) {
 		return nil, errors.New("it sends nothing: set a connectionRate instead")
 	}
 	return sum, nil
-}
-
-// sent simulates a program to its end and returns the sum of what it sends.
-func (p *program) sent() (*big.Int, error) {
-	all, sum := p.program.GetInstructions(), new(big.Int)
-	contents := &enginev1.Stateful{Payloads: p.payloads}
-	// Times do not depend on the program only.
-	variables, times := map[uint32]int64{}, map[uint32]bool{}
-	at := 0
-	for range mostSteps {
-		if at >= len(all) {
-			return sum, nil
-		}
-		next := at + 1
-		switch kind := all[at].GetKind().(type) {
-		case *enginev1.Instruction_Send:
-			sum.Add(sum, big.NewInt(load.PayloadLength(contents, kind.Send.GetPayload())))
-		case *enginev1.Instruction_SendMessage:
-			sum.Add(sum, big.NewInt(load.PayloadLength(contents, kind.SendMessage.GetPayload())))
-		case *enginev1.Instruction_Set:
-			variables[kind.Set.GetVariable()], times[kind.Set.GetVariable()] = kind.Set.GetValue(), false
-		case *enginev1.Instruction_Add:
-			variables[kind.Add.GetVariable()] += kind.Add.GetValue()
-		case *enginev1.Instruction_Mark:
-			times[kind.Mark] = true
-		case *enginev1.Instruction_Jump:
-			if times[kind.Jump.GetVariable()] {
-				return nil, fmt.Errorf("jumps by a time (command %d): set a connectionRate instead", at)
-			}
-			if holds(kind.Jump, variables[kind.Jump.GetVariable()]) {
-				next = int(kind.Jump.GetTo())
-			}
-		case *enginev1.Instruction_Loop:
-			return nil, fmt.Errorf("loops for a time (command %d): count with a variable, or set a connectionRate instead", at)
-		case *enginev1.Instruction_SwitchTemplate:
-			return nil, fmt.Errorf("goes on as another template's (command %d): set a connectionRate instead", at)
-		case *enginev1.Instruction_Close, *enginev1.Instruction_Reset_, *enginev1.Instruction_LeaveOpen:
-			return sum, nil
-		}
-		at = next
-	}
-	return nil, fmt.Errorf("does not end in %d steps: count its rounds with a variable, or set a connectionRate instead", mostSteps)
-}
-
-// holds reports whether a jump is taken for a variable's value.
-func holds(jump *enginev1.Jump, value int64) bool {
-	order := cmp.Compare(value, jump.GetValue())
-	switch jump.GetComparison() {
-	case enginev1.Comparison_COMPARISON_EQUAL:
-		return order == 0
-	case enginev1.Comparison_COMPARISON_LESS:
-		return order < 0
-	case enginev1.Comparison_COMPARISON_LESS_OR_EQUAL:
-		return order <= 0
-	case enginev1.Comparison_COMPARISON_GREATER:
-		return order > 0
-	case enginev1.Comparison_COMPARISON_GREATER_OR_EQUAL:
-		return order >= 0
-	}
-	return order != 0
 }

@@ -19,7 +19,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
-	"spate.dev/operator/internal/plan/stream"
+	"spate.dev/operator/internal/plan/application"
 )
 
 // ofSource returns a template with a source and no port.
@@ -171,7 +171,7 @@ server:
 			if err := yaml.UnmarshalStrict([]byte(c.want), &want); err != nil {
 				t.Fatal(err)
 			}
-			if got, want := yamlOf(t, Expand(&written.Spec).Source.Programs), yamlOf(t, &want); got != want {
+			if got, want := yamlOf(t, application.Expand(&written.Spec).Source.Programs), yamlOf(t, &want); got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 			if yamlOf(t, written) != yamlOf(t, before) {
@@ -208,7 +208,7 @@ func TestPresetsKnowThePortOfTheirProtocol(t *testing.T) {
 }
 
 func TestATemplateWithoutAPresetIsItself(t *testing.T) {
-	if written := &templateOf(t, webTemplate).Spec; Expand(written) != written {
+	if written := &templateOf(t, webTemplate).Spec; application.Expand(written) != written {
 		t.Error("it was copied")
 	}
 }
@@ -234,23 +234,23 @@ func TestPresetsSendTheirBytesAsOftenAsTheySay(t *testing.T) {
 	} {
 		written := &ofSource(t, source).Spec
 		written.DestinationPort = ptr.To[int32](9)
-		made, problems := checkTemplate(Expand(written), spec, stream.Surroundings{})
+		made, problems := application.Resolve(application.Expand(written), spec, application.Surroundings{})
 		if len(problems) > 0 {
 			t.Errorf("%s: %v", source, problems)
 			continue
 		}
 		for side, c := range map[string]struct {
-			program *program
+			program *application.Program
 			want    int64
-		}{"client": {made.client, want.client}, "server": {made.server, want.server}} {
-			if got, err := c.program.sent(); err != nil || got.Cmp(big.NewInt(c.want)) != 0 {
+		}{"client": {made.Client, want.client}, "server": {made.Server, want.server}} {
+			if got, err := c.program.Sent(); err != nil || got.Cmp(big.NewInt(c.want)) != 0 {
 				t.Errorf("%s: the %s sends %v bytes (%v), want %d", source, side, got, err, c.want)
 			}
 		}
-		if got := executed(made.client.program, func(i *enginev1.Instruction) bool { return i.GetDelay() != nil }); got != want.delays {
+		if got := executed(made.Client.Program, func(i *enginev1.Instruction) bool { return i.GetDelay() != nil }); got != want.delays {
 			t.Errorf("%s: the client waits %d times, want %d", source, got, want.delays)
 		}
-		if got := executed(made.server.program, func(i *enginev1.Instruction) bool { return i.GetDelay() != nil }); got != 0 {
+		if got := executed(made.Server.Program, func(i *enginev1.Instruction) bool { return i.GetDelay() != nil }); got != 0 {
 			t.Errorf("%s: the server waits %d times", source, got)
 		}
 	}
@@ -278,7 +278,7 @@ func executed(p *enginev1.Program, kind func(*enginev1.Instruction) bool) (count
 // requestOf returns the request of an http preset.
 func requestOf(t *testing.T, source string) string {
 	t.Helper()
-	programs := Expand(&ofSource(t, source).Spec).Source.Programs
+	programs := application.Expand(&ofSource(t, source).Spec).Source.Programs
 	return programs.Client[0].Send.Content.Text
 }
 
@@ -289,7 +289,7 @@ func TestHTTPRequestsAreFilledUpToTheirSize(t *testing.T) {
 		len(plainRequest) + 15: true, 64: true, 1500: true, 65536: true,
 	} {
 		source := fmt.Sprintf("{http: {requestBytes: %d}}", bytes)
-		problems := CheckTemplate(&ofSource(t, source).Spec)
+		problems := application.Check(&ofSource(t, source).Spec)
 		if !valid {
 			want := fmt.Sprintf("spec.source.http.requestBytes: %d: the request has 36 bytes without padding, and at least 50 with it; use one of these, or more", bytes)
 			if problems.Message() != want {
@@ -312,7 +312,7 @@ func TestHTTPRequestsAreFilledUpToTheirSize(t *testing.T) {
 }
 
 func TestHTTPResponsesAreThoseOfTheirBody(t *testing.T) {
-	programs := Expand(&ofSource(t, "{http: {responseBytes: 1234}}").Spec).Source.Programs
+	programs := application.Expand(&ofSource(t, "{http: {responseBytes: 1234}}").Spec).Source.Programs
 	head, body := programs.Server[1].Send.Content.Text, *programs.Server[2].Send.Content.Size
 	response, err := http.ReadResponse(bufio.NewReader(io.MultiReader(strings.NewReader(head), strings.NewReader(strings.Repeat("x", int(body))))), nil)
 	if err != nil {
@@ -325,7 +325,7 @@ func TestHTTPResponsesAreThoseOfTheirBody(t *testing.T) {
 }
 
 func TestDNSMessagesAreRead(t *testing.T) {
-	programs := Expand(&ofSource(t, "{dns: {name: mail.example.com, answers: 3}}").Spec).Source.Programs
+	programs := application.Expand(&ofSource(t, "{dns: {name: mail.example.com, answers: 3}}").Spec).Source.Programs
 	decode := func(message []byte) *layers.DNS {
 		dns := &layers.DNS{}
 		if err := dns.DecodeFromBytes(message, gopacket.NilDecodeFeedback); err != nil {
@@ -370,13 +370,13 @@ func TestPresetsThatCannotBeExpanded(t *testing.T) {
 		"{http: {}, pcap: {volume: {name: a, path: b}}}":                                 "spec.source: set exactly one of programs, pcap, http, dns and payload",
 		"{http: {}, programs: {transport: TCP, client: [{send: {content: {text: x}}}]}}": "spec.source: set exactly one of programs, pcap, http, dns and payload",
 	} {
-		problems := CheckTemplate(&ofSource(t, source).Spec)
+		problems := application.Check(&ofSource(t, source).Spec)
 		if !strings.Contains(problems.Message(), want) || strings.Contains(problems.Message(), "programs.client") {
 			t.Errorf("%s: got %s\nwant %s", source, problems.Message(), want)
 		}
 	}
 	for _, source := range []string{"{dns: {name: " + long + ", answers: 15}}", "{dns: {answers: 28}}"} {
-		if problems := CheckTemplate(&ofSource(t, source).Spec); len(problems) > 0 {
+		if problems := application.Check(&ofSource(t, source).Spec); len(problems) > 0 {
 			t.Errorf("%s: %v", source, problems)
 		}
 	}
@@ -385,7 +385,7 @@ func TestPresetsThatCannotBeExpanded(t *testing.T) {
 func TestAPresetIsPlannedAsItsProgramsAre(t *testing.T) {
 	one := ofSource(t, "{http: {requestsPerConnection: 4, thinkTime: 1s}}")
 	programs := one.DeepCopy()
-	programs.Spec = *Expand(&one.Spec)
+	programs.Spec = *application.Expand(&one.Spec)
 	programs.Spec.Source.HTTP = nil
 	of := func(template *spatev1.ASTFTemplate) *enginev1.Stateful {
 		return planOf(t, Input{Profile: profile(running("a", "one", "east", "west")), Templates: map[string]*spatev1.ASTFTemplate{"one": template}})

@@ -20,6 +20,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
+	"spate.dev/operator/internal/plan/application"
 	"spate.dev/operator/internal/plan/limits"
 	"spate.dev/operator/internal/plan/load"
 	"spate.dev/operator/internal/plan/ports"
@@ -601,7 +602,7 @@ func definitions(in Input) []spatev1.DefinitionSnapshot {
 		if stream, name := stream.Source(e, in.Streams); stream != nil && name != "" {
 			refer("StatelessStream", name, StreamDigest(stream))
 		}
-		if template, name := templateSource(e, in.Templates); template != nil && name != "" {
+		if template, name := application.Source(e, in.Templates); template != nil && name != "" {
 			refer("ASTFTemplate", name, TemplateDigest(template))
 		}
 	}
@@ -628,7 +629,7 @@ func DataReferences(profile *spatev1.TrafficProfile, streams map[string]*spatev1
 		if source, _ := stream.Source(e, streams); source != nil && source.Transmit.Replay != nil {
 			add(source.Transmit.Replay.Pcap.From)
 		}
-		if template, _ := templateSource(e, templates); template != nil {
+		if template, _ := application.Source(e, templates); template != nil {
 			templateData(&template.Source, add)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/application"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/stream"
 )
@@ -93,7 +94,7 @@ func TestSamplesBecomePlans(t *testing.T) {
 		}
 	}
 	for name, template := range all.templates {
-		if problems := CheckTemplate(&template.Spec); len(problems) > 0 {
+		if problems := application.Check(&template.Spec); len(problems) > 0 {
 			t.Errorf("%s: %v", name, problems)
 		}
 	}

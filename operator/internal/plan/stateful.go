@@ -17,11 +17,11 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/application"
 	"spate.dev/operator/internal/plan/limits"
 	"spate.dev/operator/internal/plan/ports"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
-	"spate.dev/operator/internal/plan/stream"
 )
 
 // templateEntry is an entry that runs a template.
@@ -33,7 +33,7 @@ type templateEntry struct {
 	key string
 	// sourceAt is the field that references or describes the template.
 	sourceAt *field.Path
-	template *template
+	template *application.Template
 	// rate in connections per second at a factor of 1; own is the template's, as written.
 	rate *big.Rat
 	own  spatev1.ConnectionRate
@@ -47,7 +47,7 @@ func templateEntries(in Input, generator *spatev1.TrafficGenerator, size *weight
 	var problems problem.Problems
 	var all []templateEntry
 	clients, servers := map[string]int{}, map[string]int{}
-	known := templateSet{in: in, around: stream.Surroundings{Data: dataOf(&in), Generator: generator}, checked: map[string]checkedTemplate{}}
+	known := templateSet{in: in, around: application.Surroundings{Data: dataOf(&in), Generator: generator}, checked: map[string]checkedTemplate{}}
 	for i := range in.Profile.Spec.Traffic {
 		e := templateEntry{at: spec.Child("traffic").Index(i), spec: &in.Profile.Spec.Traffic[i]}
 		if e.spec.Application == nil {
@@ -78,19 +78,19 @@ func templateEntries(in Input, generator *spatev1.TrafficGenerator, size *weight
 // templateSet are the templates of a profile, each checked once: many entries may run one.
 type templateSet struct {
 	in      Input
-	around  stream.Surroundings
+	around  application.Surroundings
 	checked map[string]checkedTemplate
 }
 
 type checkedTemplate struct {
-	template *template
+	template *application.Template
 	wrong    problem.Problems
 }
 
-func (t *templateSet) check(key string, source *spatev1.ASTFTemplateSpec, at *field.Path) (*template, problem.Problems) {
+func (t *templateSet) check(key string, source *spatev1.ASTFTemplateSpec, at *field.Path) (*application.Template, problem.Problems) {
 	checked, known := t.checked[key]
 	if !known {
-		checked.template, checked.wrong = checkTemplate(source, at, t.around)
+		checked.template, checked.wrong = application.Resolve(source, at, t.around)
 		t.checked[key] = checked
 	}
 	return checked.template, checked.wrong
@@ -102,13 +102,13 @@ func (e *templateEntry) resolve(known *templateSet) problem.Problems {
 	in, generator := &known.in, known.around.Generator
 	e.checkEntry(&problems)
 	e.checkPorts(generator, &problems)
-	application := e.spec.Application
-	if !problems.ExactlyOne(e.at.Child("application"), "templateRef and inline", application.TemplateRef != nil, application.Inline != nil) {
+	runs := e.spec.Application
+	if !problems.ExactlyOne(e.at.Child("application"), "templateRef and inline", runs.TemplateRef != nil, runs.Inline != nil) {
 		return problems
 	}
-	source, name := templateSource(e.spec, in.Templates)
+	source, name := application.Source(e.spec, in.Templates)
 	at, within := e.sourceAt, func(found problem.Problems) problem.Problems { return found }
-	if application.TemplateRef != nil {
+	if runs.TemplateRef != nil {
 		at, within = spec, func(found problem.Problems) problem.Problems { return found.Within(e.sourceAt, "ASTFTemplate", name) }
 	}
 	if source == nil {
@@ -120,8 +120,8 @@ func (e *templateEntry) resolve(known *templateSet) problem.Problems {
 	if template == nil {
 		return problems
 	}
-	e.template, e.rate, e.own = template, template.rate, source.ConnectionRate
-	if rate := application.ConnectionRate; rate != "" {
+	e.template, e.rate, e.own = template, template.Rate, source.ConnectionRate
+	if rate := runs.ConnectionRate; rate != "" {
 		own, err := quantity.ParseConnectionRate(rate)
 		if err != nil {
 			problems.Add(spatev1.ReasonInvalidSpec, e.at.Child("application", "connectionRate"), "%q: %v", rate, err)
@@ -214,19 +214,19 @@ func (e *templateEntry) checkPorts(generator *spatev1.TrafficGenerator, p *probl
 // checkSides reports emulated sides without a program or without addresses.
 func (e *templateEntry) checkSides(p *problem.Problems) {
 	at := e.sourceAt
-	if e.template.made.Capture == nil {
-		if e.spec.TransmitPort != "" && e.template.client == nil {
+	if e.template.Made.Capture == nil {
+		if e.spec.TransmitPort != "" && e.template.Client == nil {
 			p.Add(spatev1.ReasonInvalidSpec, at, "it has no source.programs.client, and its clients are at %s: write it, or leave transmitPort out", e.spec.TransmitPort)
 		}
-		if e.spec.ReceivePort != "" && e.template.server == nil {
+		if e.spec.ReceivePort != "" && e.template.Server == nil {
 			p.Add(spatev1.ReasonInvalidSpec, at, "it has no source.programs.server, and its servers are at %s: write it, or leave receivePort out", e.spec.ReceivePort)
 		}
 	}
-	mirrored := slices.IndexFunc(e.template.clients, func(p pool) bool { return p.tunnels.GetMirror() })
+	mirrored := slices.IndexFunc(e.template.Clients, func(p application.Pool) bool { return p.Tunnels.GetMirror() })
 	if mirrored >= 0 && (e.spec.TransmitPort == "" || e.spec.ReceivePort == "") {
-		p.Add(spatev1.ReasonInvalidSpec, at, "pool %s of its clients has gtpu.mirror, for which both sides are one entry's: set transmitPort and receivePort, or leave mirror out", e.template.clients[mirrored].name)
+		p.Add(spatev1.ReasonInvalidSpec, at, "pool %s of its clients has gtpu.mirror, for which both sides are one entry's: set transmitPort and receivePort, or leave mirror out", e.template.Clients[mirrored].Name)
 	}
-	if e.spec.TransmitPort != "" && len(e.template.clients) == 0 {
+	if e.spec.TransmitPort != "" && len(e.template.Clients) == 0 {
 		p.Add(spatev1.ReasonInvalidSpec, at, "it has no pools.clients, and its clients are at %s: write them, or leave transmitPort out", e.spec.TransmitPort)
 	}
 }
@@ -237,15 +237,15 @@ func (e *templateEntry) checkPods(generator *spatev1.TrafficGenerator, p *proble
 		return
 	}
 	pods := ports.Of(generator).Engines
-	for i := range e.template.clients {
-		pool := &e.template.clients[i]
-		if addresses := pool.count(); addresses.Cmp(big.NewInt(pods)) < 0 {
+	for i := range e.template.Clients {
+		pool := &e.template.Clients[i]
+		if addresses := pool.Count(); addresses.Cmp(big.NewInt(pods)) < 0 {
 			p.Add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s has %s addresses for the %d pods of generator %s, and each needs clients of its own: give it at least %d, or use fewer replicas",
-				e.says(pool.at), addresses, pods, generator.Name, pods)
+				e.says(pool.At), addresses, pods, generator.Name, pods)
 		}
-		if gnbs := max(1, int64(pool.tunnels.GetLocalCount())); pool.tunnels != nil && gnbs%pods != 0 {
+		if gnbs := max(1, int64(pool.Tunnels.GetLocalCount())); pool.Tunnels != nil && gnbs%pods != 0 {
 			p.Add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s.gtpu.localCount: %d gNBs cannot be split over the %d pods of generator %s as their clients are: use a multiple of %d, or fewer replicas",
-				e.says(pool.at), gnbs, pods, generator.Name, pods)
+				e.says(pool.At), gnbs, pods, generator.Name, pods)
 		}
 	}
 }
@@ -258,7 +258,7 @@ func (e *templateEntry) checkLimits(generator *spatev1.TrafficGenerator, p *prob
 		return
 	}
 	g := limits.New(p, allowed, generator.Name, e.sourceAt)
-	g.ClientPorts(uint64(e.template.made.DestinationPort), e.tunnelled())
+	g.ClientPorts(uint64(e.template.Made.DestinationPort), e.tunnelled())
 	if len(allowed.AllowedDestinations) == 0 {
 		return
 	}
@@ -266,23 +266,23 @@ func (e *templateEntry) checkLimits(generator *spatev1.TrafficGenerator, p *prob
 		g.Refuse("allowedDestinations", "servers answer any real client")
 		return
 	}
-	e.covered(g, e.template.servers, "clients connect to")
-	for _, p := range e.template.clients {
-		g.Tunnels(p.tunnels)
+	e.covered(g, e.template.Servers, "clients connect to")
+	for _, p := range e.template.Clients {
+		g.Tunnels(p.Tunnels)
 	}
 	if e.spec.ReceivePort != "" {
-		e.covered(g, e.template.clients, "servers answer")
+		e.covered(g, e.template.Clients, "servers answer")
 	}
 }
 
 // tunnelled reports whether clients' packets are sent in tunnels.
 func (e *templateEntry) tunnelled() bool {
-	return e.spec.TransmitPort != "" && slices.ContainsFunc(e.template.clients, func(p pool) bool { return p.tunnels != nil })
+	return e.spec.TransmitPort != "" && slices.ContainsFunc(e.template.Clients, func(p application.Pool) bool { return p.Tunnels != nil })
 }
 
-func (e *templateEntry) covered(g *limits.Guard, pools []pool, does string) {
+func (e *templateEntry) covered(g *limits.Guard, pools []application.Pool, does string) {
 	for i := range pools {
-		made, ok := pools[i].shifted(e.earlier)
+		made, ok := pools[i].Shifted(e.earlier)
 		if !ok {
 			continue // reported when the plan is built
 		}
@@ -320,17 +320,17 @@ func stateful(profile *spatev1.TrafficProfile, entries []templateEntry, factor *
 		s.made.DrawSeed = proto.Uint32(uint32(*seed))
 	}
 	global := &profile.Spec.Tunables
-	*problems = append(*problems, checkTunables(&global.Client, spec.Child("tunables", "client"))...)
-	*problems = append(*problems, checkTunables(&global.Server, spec.Child("tunables", "server"))...)
+	*problems = append(*problems, application.CheckTunables(&global.Client, spec.Child("tunables", "client"))...)
+	*problems = append(*problems, application.CheckTunables(&global.Server, spec.Child("tunables", "server"))...)
 	for i := range entries {
 		e := &entries[i]
-		made := proto.CloneOf(e.template.made)
-		own := &e.template.spec.Tunables
-		made.ClientTunables, made.ServerTunables = tunablesFor(&global.Client, &own.Client), tunablesFor(&global.Server, &own.Server)
+		made := proto.CloneOf(e.template.Made)
+		own := &e.template.Spec.Tunables
+		made.ClientTunables, made.ServerTunables = application.TunablesFor(&global.Client, &own.Client), application.TunablesFor(&global.Server, &own.Server)
 		made.Name, made.ClientPort, made.ServerPort = string(e.spec.Name), string(e.spec.TransmitPort), string(e.spec.ReceivePort)
 		if made.ClientPort != "" {
-			made.Client = s.program(e, e.template.client, entries, problems)
-			made.Clients = s.addresses(e, e.template.clients, "client", problems)
+			made.Client = s.program(e, e.template.Client, entries, problems)
+			made.Clients = s.addresses(e, e.template.Clients, "client", problems)
 			ratio, err := quantity.RateRatio(quantity.PacketsPerSecond, new(big.Rat).Mul(e.rate, factor))
 			if err != nil {
 				problems.Add(spatev1.ReasonInvalidSpec, e.at, "its rate: %v", err)
@@ -340,62 +340,43 @@ func stateful(profile *spatev1.TrafficProfile, entries []templateEntry, factor *
 			made.ClientTunables, made.Limit, made.MostOpen = nil, 0, 0
 		}
 		if made.ServerPort != "" {
-			made.Server = s.program(e, e.template.server, entries, problems)
+			made.Server = s.program(e, e.template.Server, entries, problems)
 		} else {
 			made.ServerTunables, made.Match = nil, nil
 		}
-		made.Servers = s.addresses(e, e.template.servers, "server", problems)
+		made.Servers = s.addresses(e, e.template.Servers, "server", problems)
 		s.made.Templates = append(s.made.Templates, made)
 	}
 	return s.made
 }
 
-// number returns a number that is the same for the same key.
-func number[T proto.Message](known map[string]uint32, all *[]T, one T, key string) uint32 {
-	if at, found := known[key]; found {
-		return at
-	}
-	at := uint32(len(*all))
-	known[key], *all = at, append(*all, one)
-	return at
-}
-
-// keyOf returns the same key for equal messages.
-func keyOf(message proto.Message) string {
-	bytes, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
-	if err != nil {
-		panic(err) // only text that is not UTF-8 fails, and these messages have none
-	}
-	return string(bytes)
-}
-
 // addresses returns a side's pools by their numbers. Templates with equal pools share one, and take turns in it.
-func (s *sharing) addresses(e *templateEntry, pools []pool, side string, problems *problem.Problems) []*enginev1.WeightedPool {
+func (s *sharing) addresses(e *templateEntry, pools []application.Pool, side string, problems *problem.Problems) []*enginev1.WeightedPool {
 	var all []*enginev1.WeightedPool
 	for i := range pools {
-		made, ok := pools[i].shifted(e.earlier)
+		made, ok := pools[i].Shifted(e.earlier)
 		if !ok {
-			problems.Add(spatev1.ReasonInvalidSpec, e.sourceAt, "with its portPairOffset taken %d times, the addresses of pool %s leave the address space", e.earlier, pools[i].name)
+			problems.Add(spatev1.ReasonInvalidSpec, e.sourceAt, "with its portPairOffset taken %d times, the addresses of pool %s leave the address space", e.earlier, pools[i].Name)
 			continue
 		}
 		unnamed := proto.CloneOf(made)
 		unnamed.Name = side
-		all = append(all, &enginev1.WeightedPool{Pool: number(s.pools, &s.made.Pools, made, keyOf(unnamed)), Weight: pools[i].weight})
+		all = append(all, &enginev1.WeightedPool{Pool: application.Number(s.pools, &s.made.Pools, made, application.KeyOf(unnamed)), Weight: pools[i].Weight})
 	}
 	return all
 }
 
 // program returns a side's program with the plan's numbers.
-func (s *sharing) program(e *templateEntry, own *program, entries []templateEntry, problems *problem.Problems) *enginev1.Program {
+func (s *sharing) program(e *templateEntry, own *application.Program, entries []templateEntry, problems *problem.Problems) *enginev1.Program {
 	if own == nil {
 		return nil
 	}
-	made := proto.CloneOf(own.program)
+	made := proto.CloneOf(own.Program)
 	payload := func(of uint32) uint32 {
-		one := own.payloads[of]
+		one := own.Payloads[of]
 		at, known := s.numbered[one]
 		if !known {
-			at = number(s.payloads, &s.made.Payloads, one, keyOf(one))
+			at = application.Number(s.payloads, &s.made.Payloads, one, application.KeyOf(one))
 			s.numbered[one] = at
 		}
 		return at
@@ -407,9 +388,9 @@ func (s *sharing) program(e *templateEntry, own *program, entries []templateEntr
 		case *enginev1.Instruction_SendMessage:
 			kind.SendMessage.Payload = payload(kind.SendMessage.Payload)
 		case *enginev1.Instruction_SwitchTemplate:
-			to, err := switchTo(e, own.switches[kind.SwitchTemplate].name, entries)
+			to, err := switchTo(e, own.Switches[kind.SwitchTemplate].Name, entries)
 			if err != nil {
-				problems.Add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s: %v", e.says(own.switches[kind.SwitchTemplate].at), err)
+				problems.Add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s: %v", e.says(own.Switches[kind.SwitchTemplate].At), err)
 			}
 			kind.SwitchTemplate = to
 		}
@@ -424,7 +405,7 @@ func switchTo(e *templateEntry, name spatev1.ObjectName, entries []templateEntry
 		if other.key != string(name) && other.key != "/"+string(name) || other.spec.TransmitPort != e.spec.TransmitPort || other.spec.ReceivePort != e.spec.ReceivePort {
 			continue
 		}
-		if own, to := e.template.made, other.template.made; to.Capture == nil && own.Protocol != to.Protocol {
+		if own, to := e.template.Made, other.template.Made; to.Capture == nil && own.Protocol != to.Protocol {
 			return 0, fmt.Errorf("%q runs over another transport", name)
 		}
 		return uint32(i), nil

@@ -15,6 +15,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/application"
 	"spate.dev/operator/internal/plan/data"
 )
 
@@ -406,14 +407,14 @@ func TestTemplatesThatCannotBeRun(t *testing.T) {
 		"keepalive without a time": {[]string{"- count: {counter: answered}", "- keepalive: {timeout: 0s}"}, "spec.source.programs.server[4].keepalive.timeout: must be greater than zero"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			problems := CheckTemplate(&templateOf(t, webTemplate, c.changes...).Spec)
+			problems := application.Check(&templateOf(t, webTemplate, c.changes...).Spec)
 			if len(problems) == 0 || !strings.Contains(problems.Message(), c.want) || problems.Reason() != spatev1.ReasonInvalidSpec {
 				t.Errorf("got %s\nwant %s", problems.Message(), c.want)
 			}
 		})
 	}
 	for _, text := range []string{webTemplate, messages, "source: {pcap: {from: {configMapKeyRef: {name: a, key: b}}}}\nconnectionRate: 1cps\n" + poolsOf(webTemplate)} {
-		if problems := CheckTemplate(&templateOf(t, text).Spec); len(problems) > 0 {
+		if problems := application.Check(&templateOf(t, text).Spec); len(problems) > 0 {
 			t.Errorf("a good one: got %v", problems)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/application"
 	"spate.dev/operator/internal/plan/stream"
 	"spate.dev/operator/internal/verdict"
 )
@@ -23,7 +24,7 @@ func subjectsOf(p *spatev1.TrafficProfile, streams map[string]*spatev1.Stateless
 			subjects.Streams[string(t.Name)] = measuresOf(t, streams)
 			continue
 		}
-		template, name := templateSource(t, templates)
+		template, name := application.Source(t, templates)
 		sides := sidesOf(t, template, name)
 		subjects.Templates[string(t.Name)] = sides
 		if template != nil && template.StatisticsGroup != "" {
@@ -51,7 +52,7 @@ func subjectsOf(p *spatev1.TrafficProfile, streams map[string]*spatev1.Stateless
 func complete(in Input) bool {
 	return !slices.ContainsFunc(in.Profile.Spec.Traffic, func(t spatev1.TrafficEntry) bool {
 		stream, _ := stream.Source(&t, in.Streams)
-		template, _ := templateSource(&t, in.Templates)
+		template, _ := application.Source(&t, in.Templates)
 		portless := t.Application != nil && t.TransmitPort == "" && t.ReceivePort == "" // its generator is missing, or does not have two ports
 		return stream == nil && template == nil || portless
 	})

@@ -13,6 +13,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
+	"spate.dev/operator/internal/plan/application"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/stream"
 )
@@ -76,14 +77,14 @@ func Estimate(profile *spatev1.TrafficProfile, streams map[string]*spatev1.State
 	}
 	total := int64(len(objects)) << 20
 	for _, template := range templates {
-		total += contentsBytes(Expand(&template.Spec).Source.Programs)
+		total += contentsBytes(application.Expand(&template.Spec).Source.Programs)
 	}
 	for i := range profile.Spec.Traffic {
 		entry := &profile.Spec.Traffic[i]
 		if source, _ := stream.Source(entry, streams); source != nil {
 			total += estimateStream(source)
 		}
-		template, name := templateSource(entry, templates)
+		template, name := application.Source(entry, templates)
 		if template == nil {
 			continue
 		}
@@ -91,7 +92,7 @@ func Estimate(profile *spatev1.TrafficProfile, streams map[string]*spatev1.State
 		if name == "" {
 			total += contentsBytes(template.Source.Programs)
 		} else {
-			template = Expand(template)
+			template = application.Expand(template)
 		}
 		if programs := template.Source.Programs; programs != nil {
 			total += commandBytes * int64(len(programs.Client)+len(programs.Server))
@@ -198,10 +199,10 @@ func (w *weight) template(e *templateEntry, problems *problem.Problems) bool {
 	if e.template == nil {
 		return true
 	}
-	bytes := streamBytes + int64(proto.Size(e.template.made)) + int64(e.template.made.GetCapture().GetData().GetBytes())
-	for _, side := range []*program{e.template.client, e.template.server} {
+	bytes := streamBytes + int64(proto.Size(e.template.Made)) + int64(e.template.Made.GetCapture().GetData().GetBytes())
+	for _, side := range []*application.Program{e.template.Client, e.template.Server} {
 		if side != nil {
-			bytes += commandBytes*int64(len(side.program.Instructions)) + int64(proto.Size(side.program))
+			bytes += commandBytes*int64(len(side.Program.Instructions)) + int64(proto.Size(side.Program))
 		}
 	}
 	if !w.weighed[e.key] {
@@ -209,9 +210,9 @@ func (w *weight) template(e *templateEntry, problems *problem.Problems) bool {
 			w.weighed = map[string]bool{}
 		}
 		w.weighed[e.key] = true
-		for _, side := range []*program{e.template.client, e.template.server} {
+		for _, side := range []*application.Program{e.template.Client, e.template.Server} {
 			if side != nil {
-				bytes += payloadsBytes(side.payloads)
+				bytes += payloadsBytes(side.Payloads)
 			}
 		}
 	}

@@ -29,6 +29,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/application"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/stream"
 	"spate.dev/operator/internal/runs"
@@ -95,7 +96,7 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 		},
 		byTemplate: func(p *spatev1.TrafficProfile) (keys []string) {
 			for i := range p.Spec.Traffic {
-				if ref := plan.TemplateRef(&p.Spec.Traffic[i]); ref != nil {
+				if ref := application.Ref(&p.Spec.Traffic[i]); ref != nil {
 					keys = append(keys, p.Namespace+"/"+string(ref.Name))
 				}
 			}

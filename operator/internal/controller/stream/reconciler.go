@@ -24,6 +24,7 @@ import (
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/packet"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/application"
 	"spate.dev/operator/internal/plan/origin"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/stream"
@@ -106,7 +107,7 @@ func (r *Reconciler) template(ctx context.Context, request ctrl.Request) (ctrl.R
 	defer leave()
 	before := t.DeepCopy()
 	t.Status.ObservedGeneration = t.Generation
-	problems, good := plan.CheckTemplate(&t.Spec), "the template can be run"
+	problems, good := application.Check(&t.Spec), "the template can be run"
 	if len(problems) == 0 {
 		var untried error
 		if problems, good, untried = r.try(ctx, t); untried != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/application"
 	"spate.dev/operator/internal/plan/stream"
 )
 
@@ -78,7 +79,7 @@ func FuzzImport(f *testing.F) {
 			return
 		}
 		for _, template := range got.Templates {
-			if problems := plan.CheckTemplate(&template.Spec); len(problems) > 0 {
+			if problems := application.Check(&template.Spec); len(problems) > 0 {
 				t.Fatalf("it is taken, and cannot be run: %v", problems)
 			}
 		}

@@ -22,6 +22,7 @@ import (
 	"spate.dev/operator/internal/controller/turn"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/application"
 	"spate.dev/operator/internal/plan/marks"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/stream"
@@ -158,7 +159,7 @@ func (s *Resolution) named(ctx context.Context) (plan.Input, error) {
 				in.Streams[stream.Name] = stream
 			}
 		}
-		if ref := plan.TemplateRef(e); ref != nil && in.Templates[string(ref.Name)] == nil {
+		if ref := application.Ref(e); ref != nil && in.Templates[string(ref.Name)] == nil {
 			template := &spatev1.ASTFTemplate{}
 			if found, err := s.get(ctx, ref.Name, template); err != nil {
 				return in, err

@@ -2,7 +2,7 @@
 
 // Which bytes does a template send?
 
-package plan
+package application
 
 import (
 	"encoding/hex"

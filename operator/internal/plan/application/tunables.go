@@ -2,7 +2,7 @@
 
 // Which TCP and IP settings does a side have?
 
-package plan
+package application
 
 import (
 	"encoding/json"
@@ -35,14 +35,14 @@ func (p checker) tunables(s *spatev1.SideTunables, at *field.Path) *enginev1.Tun
 	return made
 }
 
-// checkTunables reports what is wrong with the settings of one side.
-func checkTunables(s *spatev1.SideTunables, at *field.Path) (problems problem.Problems) {
+// CheckTunables reports what is wrong with the settings of one side.
+func CheckTunables(s *spatev1.SideTunables, at *field.Path) (problems problem.Problems) {
 	checker{&problems}.tunables(s, at)
 	return problems
 }
 
-// tunablesFor returns a side's settings: the template's own, or else the profile's. Both were checked before.
-func tunablesFor(profile, own *spatev1.SideTunables) *enginev1.Tunables {
+// TunablesFor returns a side's settings: the template's own, or else the profile's. Both were checked before.
+func TunablesFor(profile, own *spatev1.SideTunables) *enginev1.Tunables {
 	merged := profile.DeepCopy()
 	bytes, err := json.Marshal(own)
 	if err == nil {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Can a template be run, and with which programs, addresses and rate?
-
-package plan
+// Package application answers: can a template be run, and with which programs, addresses and rate?
+package application
 
 import (
 	"math/big"
@@ -16,58 +15,70 @@ import (
 	"spate.dev/operator/internal/plan/data"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
-	"spate.dev/operator/internal/plan/stream"
 )
 
-// template is a template that can be run. What it shares with others is not numbered yet.
-type template struct {
-	spec *spatev1.ASTFTemplateSpec
-	// rate in connections per second.
-	rate *big.Rat
-	// made has what belongs to this template only.
-	made *enginev1.Template
-	// client and server are nil without commands.
-	client, server   *program
-	clients, servers []pool
+// Template is a template that can be run. What it shares with others is not numbered yet.
+type Template struct {
+	// Spec describes the template, with the programs of its preset.
+	Spec *spatev1.ASTFTemplateSpec
+	// Rate in connections per second.
+	Rate *big.Rat
+	// Made has what belongs to this template only.
+	Made *enginev1.Template
+	// Client and Server are the programs of the sides; nil without commands.
+	Client, Server *Program
+	// Clients and Servers are the addresses of the sides.
+	Clients, Servers []Pool
 }
 
-// CheckTemplate reports what is wrong with an ASTFTemplate by itself. It does not look up data that the template names.
-func CheckTemplate(spec *spatev1.ASTFTemplateSpec) problem.Problems {
-	_, problems := checkTemplate(Expand(spec), field.NewPath("spec"), stream.Surroundings{})
+// checker checks parts of a template, and adds what is wrong with them to its problems.
+type checker struct{ *problem.Problems }
+
+// Surroundings are inputs beside a template's own description.
+type Surroundings struct {
+	Data data.Data
+	// Generator whose volumes are read; nil if it is not known.
+	Generator *spatev1.TrafficGenerator
+}
+
+// Check reports what is wrong with an ASTFTemplate by itself. It does not look up data that the template names.
+func Check(spec *spatev1.ASTFTemplateSpec) problem.Problems {
+	_, problems := Resolve(Expand(spec), field.NewPath("spec"), Surroundings{})
 	return problems
 }
 
-func checkTemplate(spec *spatev1.ASTFTemplateSpec, at *field.Path, around stream.Surroundings) (*template, problem.Problems) {
+// Resolve checks a template with what surrounds it; at is the field that describes it.
+func Resolve(spec *spatev1.ASTFTemplateSpec, at *field.Path, around Surroundings) (*Template, problem.Problems) {
 	var problems problem.Problems
 	check := checker{&problems}
-	t := &template{spec: spec, made: &enginev1.Template{Group: string(spec.StatisticsGroup), Latency: spec.Latency}}
+	t := &Template{Spec: spec, Made: &enginev1.Template{Group: string(spec.StatisticsGroup), Latency: spec.Latency}}
 	check.preset(&spec.Source, at.Child("source"))
 	if len(problems) > 0 {
 		return nil, problems // its programs would report the same
 	}
 	check.templateSource(t, at.Child("source"), around)
-	if spec.Latency && t.made.Protocol == enginev1.TransportProtocol_TRANSPORT_PROTOCOL_TCP {
+	if spec.Latency && t.Made.Protocol == enginev1.TransportProtocol_TRANSPORT_PROTOCOL_TCP {
 		problems.Add(spatev1.ReasonInvalidSpec, at.Child("latency"), "round trips are measured of UDP messages; leave it out, or set transport: UDP")
 	}
-	t.rate = check.connectionRate(spec.ConnectionRate, at.Child("connectionRate"))
+	t.Rate = check.connectionRate(spec.ConnectionRate, at.Child("connectionRate"))
 	if spec.DestinationPort != nil {
 		check.Bounded(int64(*spec.DestinationPort), 1, 65535, at.Child("destinationPort"))
-		t.made.DestinationPort = uint32(*spec.DestinationPort)
+		t.Made.DestinationPort = uint32(*spec.DestinationPort)
 	} else if spec.Source.Pcap == nil {
 		problems.Add(spatev1.ReasonInvalidSpec, at.Child("destinationPort"), "is required: the port that the servers listen on")
 	}
-	t.made.Limit = check.Count(spec.MaxFlows, at.Child("maxFlows"))
-	t.made.MostOpen = check.Count(spec.MaxConcurrentFlows, at.Child("maxConcurrentFlows"))
-	t.made.Seed = uint64(ptr.Deref(spec.Seed, 0))
+	t.Made.Limit = check.Count(spec.MaxFlows, at.Child("maxFlows"))
+	t.Made.MostOpen = check.Count(spec.MaxConcurrentFlows, at.Child("maxConcurrentFlows"))
+	t.Made.Seed = uint64(ptr.Deref(spec.Seed, 0))
 	pools := at.Child("pools")
-	t.clients = check.pools(spec.Pools.Clients, pools.Child("clients"), false)
-	t.servers = check.pools(spec.Pools.Servers, pools.Child("servers"), true)
+	t.Clients = check.pools(spec.Pools.Clients, pools.Child("clients"), false)
+	t.Servers = check.pools(spec.Pools.Servers, pools.Child("servers"), true)
 	if len(spec.Pools.Servers) == 0 {
 		problems.Add(spatev1.ReasonInvalidSpec, pools.Child("servers"), "name the addresses that servers have")
 	}
 	check.oneFamily(t)
-	check.apartFrom(t.clients, t.servers)
-	t.made.Match = check.match(spec.Match, at.Child("match"))
+	check.apartFrom(t.Clients, t.Servers)
+	t.Made.Match = check.match(spec.Match, at.Child("match"))
 	// The settings are checked here; a run's also depend on its profile (tunablesFor).
 	check.tunables(&spec.Tunables.Client, at.Child("tunables", "client"))
 	check.tunables(&spec.Tunables.Server, at.Child("tunables", "server"))
@@ -78,21 +89,21 @@ func checkTemplate(spec *spatev1.ASTFTemplateSpec, at *field.Path, around stream
 }
 
 // templateSource reads the programs, or the capture from which they are derived.
-func (p checker) templateSource(t *template, at *field.Path, around stream.Surroundings) {
-	source := &t.spec.Source
+func (p checker) templateSource(t *Template, at *field.Path, around Surroundings) {
+	source := &t.Spec.Source
 	if !p.ExactlyOne(at, "programs, pcap, http, dns and payload", source.Programs != nil && !Preset(source), source.Pcap != nil, source.HTTP != nil, source.DNS != nil, source.Payload != nil) {
 		return
 	}
 	if source.Pcap != nil {
-		t.made.Capture = p.templateCapture(source.Pcap, at.Child("pcap"), around)
+		t.Made.Capture = p.templateCapture(source.Pcap, at.Child("pcap"), around)
 		return
 	}
 	programs, at := source.Programs, at.Child("programs")
 	switch programs.Transport {
 	case spatev1.TransportTCP:
-		t.made.Protocol = enginev1.TransportProtocol_TRANSPORT_PROTOCOL_TCP
+		t.Made.Protocol = enginev1.TransportProtocol_TRANSPORT_PROTOCOL_TCP
 	case spatev1.TransportUDP:
-		t.made.Protocol = enginev1.TransportProtocol_TRANSPORT_PROTOCOL_UDP
+		t.Made.Protocol = enginev1.TransportProtocol_TRANSPORT_PROTOCOL_UDP
 	default:
 		p.Add(spatev1.ReasonInvalidSpec, at.Child("transport"), "%q: must be TCP or UDP", programs.Transport)
 	}
@@ -100,15 +111,15 @@ func (p checker) templateSource(t *template, at *field.Path, around stream.Surro
 		p.Add(spatev1.ReasonInvalidSpec, at, "write the program of at least one side")
 	}
 	if len(programs.Client) > 0 {
-		t.client = p.commands(programs.Client, at.Child("client"), around.Data)
+		t.Client = p.commands(programs.Client, at.Child("client"), around.Data)
 	}
 	if len(programs.Server) > 0 {
-		t.server = p.commands(programs.Server, at.Child("server"), around.Data)
+		t.Server = p.commands(programs.Server, at.Child("server"), around.Data)
 	}
 }
 
 // templateCapture returns the capture of a session; the engine checks that it is one.
-func (p checker) templateCapture(source *spatev1.PcapSource, at *field.Path, around stream.Surroundings) *enginev1.Capture {
+func (p checker) templateCapture(source *spatev1.PcapSource, at *field.Path, around Surroundings) *enginev1.Capture {
 	if !p.ExactlyOne(at, "from and volume", source.From != nil, source.Volume != nil) {
 		return nil
 	}
@@ -140,16 +151,16 @@ func (p checker) connectionRate(rate spatev1.ConnectionRate, at *field.Path) *bi
 }
 
 // oneFamily reports addresses of both families in a template: any client may connect to any server.
-func (p checker) oneFamily(t *template) {
-	var first *pool
-	for _, side := range [][]pool{t.clients, t.servers} {
+func (p checker) oneFamily(t *Template) {
+	var first *Pool
+	for _, side := range [][]Pool{t.Clients, t.Servers} {
 		for i := range side {
 			if first == nil {
 				first = &side[i]
 			}
 			if side[i].first.Is4() != first.first.Is4() {
-				p.Add(spatev1.ReasonInvalidSpec, side[i].at.Child("start"), "%s is not of the family of %s, which is %s: any client of a template connects to any server; write a template for each family",
-					side[i].first, first.at.Child("start"), first.first)
+				p.Add(spatev1.ReasonInvalidSpec, side[i].At.Child("start"), "%s is not of the family of %s, which is %s: any client of a template connects to any server; write a template for each family",
+					side[i].first, first.At.Child("start"), first.first)
 				return
 			}
 		}

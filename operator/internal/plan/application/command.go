@@ -3,7 +3,7 @@
 // Which instructions are a side's commands converted to? Labels become indices, names become numbers. The engine
 // compiles the instructions, and checks that the two sides are compatible.
 
-package plan
+package application
 
 import (
 	"maps"
@@ -23,25 +23,25 @@ const (
 	mostCounters  = 256
 )
 
-// program is the program of one side: its payloads, and the templates it switches to, are numbered within it.
-type program struct {
-	program  *enginev1.Program
-	payloads []*enginev1.Payload
+// Program is the program of one side: its payloads, and the templates it switches to, are numbered within it.
+type Program struct {
+	Program  *enginev1.Program
+	Payloads []*enginev1.Payload
 	// numbers of the payloads, by their content.
 	numbers  map[string]uint32
-	switches []switched
+	Switches []Switch
 }
 
-// switched is a template that a program continues with.
-type switched struct {
-	name spatev1.ObjectName
-	at   *field.Path
+// Switch is a template that a program continues with.
+type Switch struct {
+	Name spatev1.ObjectName
+	At   *field.Path
 }
 
 // commands converts a side's commands.
 type commands struct {
 	checker
-	program
+	Program
 	data data.Data
 	// labels are the indices of the commands that have a label.
 	labels map[spatev1.EntryName]uint32
@@ -51,9 +51,9 @@ type commands struct {
 }
 
 // commands converts commands to a program, one instruction each.
-func (p checker) commands(all []spatev1.Command, at *field.Path, data data.Data) *program {
+func (p checker) commands(all []spatev1.Command, at *field.Path, data data.Data) *Program {
 	c := commands{checker: p, data: data, labels: map[spatev1.EntryName]uint32{}, used: map[string]*field.Path{}}
-	c.program.program, c.numbers = &enginev1.Program{}, map[string]uint32{}
+	c.Program.Program, c.numbers = &enginev1.Program{}, map[string]uint32{}
 	if len(all) > spatev1.MaxCommands {
 		c.Add(spatev1.ReasonInvalidSpec, at, "has %d commands; at most %d have room in a template: where they are those of a capture, name that as source.pcap", len(all), spatev1.MaxCommands)
 	}
@@ -69,20 +69,20 @@ func (p checker) commands(all []spatev1.Command, at *field.Path, data data.Data)
 	}
 	for i := range all {
 		instruction := c.one(&all[i], at.Index(i))
-		c.program.program.Instructions = append(c.program.program.Instructions, instruction)
+		c.Program.Program.Instructions = append(c.Program.Program.Instructions, instruction)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.used)) {
 		if !slices.Contains(c.given, name) {
 			c.Add(spatev1.ReasonInvalidSpec, c.used[name], "nothing gives the variable %q a value: use set, add or setTime, or name a variable that has one", name)
 		}
 	}
-	if count := len(c.program.program.Variables); count > mostVariables {
-		c.Add(spatev1.ReasonInvalidSpec, at, "has %d variables (%s); at most %d are there for a connection", count, strings.Join(c.program.program.Variables, ", "), mostVariables)
+	if count := len(c.Program.Program.Variables); count > mostVariables {
+		c.Add(spatev1.ReasonInvalidSpec, at, "has %d variables (%s); at most %d are there for a connection", count, strings.Join(c.Program.Program.Variables, ", "), mostVariables)
 	}
-	if count := len(c.program.program.Counters); count > mostCounters {
+	if count := len(c.Program.Program.Counters); count > mostCounters {
 		c.Add(spatev1.ReasonInvalidSpec, at, "has %d counters; at most %d are there for a program: count several things by one name", count, mostCounters)
 	}
-	return &c.program
+	return &c.Program
 }
 
 // one returns a command as an instruction; an empty one if the command is wrong.
@@ -161,11 +161,11 @@ func (c *commands) control(command *spatev1.Command, at *field.Path) *enginev1.I
 	case command.SetTime != nil:
 		return &enginev1.Instruction{Kind: &enginev1.Instruction_Mark{Mark: c.changed(command.SetTime.Variable)}}
 	case command.Count != nil:
-		number := numbered(&c.program.program.Counters, string(command.Count.Counter))
+		number := numbered(&c.Program.Program.Counters, string(command.Count.Counter))
 		return &enginev1.Instruction{Kind: &enginev1.Instruction_Count{Count: number}}
 	}
-	c.switches = append(c.switches, switched{command.SwitchTemplate.Template, at.Child("switchTemplate", "template")})
-	return &enginev1.Instruction{Kind: &enginev1.Instruction_SwitchTemplate{SwitchTemplate: uint32(len(c.switches) - 1)}}
+	c.Switches = append(c.Switches, Switch{command.SwitchTemplate.Template, at.Child("switchTemplate", "template")})
+	return &enginev1.Instruction{Kind: &enginev1.Instruction_SwitchTemplate{SwitchTemplate: uint32(len(c.Switches) - 1)}}
 }
 
 // content returns the number of a payload.
@@ -174,7 +174,7 @@ func (c *commands) content(content *spatev1.Content, at *field.Path) uint32 {
 	if payload == nil {
 		return 0
 	}
-	return number(c.numbers, &c.payloads, payload, keyOf(payload))
+	return Number(c.numbers, &c.Payloads, payload, KeyOf(payload))
 }
 
 func (c *commands) until(r *spatev1.ReceiveUntilCommand, at *field.Path) *enginev1.ReceiveUntil {
@@ -222,7 +222,7 @@ func numbered(names *[]string, name string) uint32 {
 // changed returns the number of a variable that is set.
 func (c *commands) changed(name spatev1.EntryName) uint32 {
 	c.given = append(c.given, string(name))
-	return numbered(&c.program.program.Variables, string(name))
+	return numbered(&c.Program.Program.Variables, string(name))
 }
 
 func (c *commands) change(v *spatev1.VariableCommand) *enginev1.VariableValue {
@@ -234,7 +234,7 @@ func (c *commands) asked(name spatev1.EntryName, at *field.Path) uint32 {
 	if _, told := c.used[string(name)]; !told {
 		c.used[string(name)] = at
 	}
-	return numbered(&c.program.program.Variables, string(name))
+	return numbered(&c.Program.Program.Variables, string(name))
 }
 
 // place returns the index of the command with a label.

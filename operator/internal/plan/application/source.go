@@ -2,20 +2,20 @@
 
 // Which template does an entry of a profile run?
 
-package plan
+package application
 
 import spatev1 "spate.dev/api/v1alpha1"
 
-// TemplateRef returns the reference to the ASTFTemplate that an entry runs; nil if it runs none, or has it inline.
-func TemplateRef(e *spatev1.TrafficEntry) *spatev1.LocalReference {
+// Ref returns the reference to the ASTFTemplate that an entry runs; nil if it runs none, or has it inline.
+func Ref(e *spatev1.TrafficEntry) *spatev1.LocalReference {
 	if e.Application == nil {
 		return nil
 	}
 	return e.Application.TemplateRef
 }
 
-// templateSource returns the template that an entry runs, and the name of the ASTFTemplate; nil if there is none.
-func templateSource(e *spatev1.TrafficEntry, templates map[string]*spatev1.ASTFTemplate) (source *spatev1.ASTFTemplateSpec, name string) {
+// Source returns the template that an entry runs, and the name of the ASTFTemplate; nil if there is none.
+func Source(e *spatev1.TrafficEntry, templates map[string]*spatev1.ASTFTemplate) (source *spatev1.ASTFTemplateSpec, name string) {
 	if e.Application == nil {
 		return nil, ""
 	}

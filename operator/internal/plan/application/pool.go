@@ -2,7 +2,7 @@
 
 // Which addresses do a template's clients and servers have?
 
-package plan
+package application
 
 import (
 	"math/big"
@@ -19,26 +19,26 @@ import (
 	"spate.dev/operator/internal/plan/limits"
 )
 
-// pool is a range of addresses that is being planned.
-type pool struct {
-	at          *field.Path
-	name        string
+// Pool is a range of addresses that is being planned.
+type Pool struct {
+	At          *field.Path
+	Name        string
 	first, last netip.Addr
 	// offset of each further entry; not valid when absent.
 	offset  netip.Addr
-	weight  uint32
+	Weight  uint32
 	order   enginev1.PoolOrder
 	seed    uint64
 	mac     []byte
 	sources *enginev1.SourcePorts
-	tunnels *enginev1.Gtpu
+	Tunnels *enginev1.Gtpu
 	// multicast is true if all addresses are multicast, and allowed.
 	multicast bool
 }
 
 // pools returns the pools of one side of a template.
-func (p checker) pools(all []spatev1.AddressPool, at *field.Path, servers bool) []pool {
-	var made []pool
+func (p checker) pools(all []spatev1.AddressPool, at *field.Path, servers bool) []Pool {
+	var made []Pool
 	for i := range all {
 		one, at := &all[i], at.Index(i)
 		if servers && (one.StartMAC != "" || one.SourcePorts != nil) {
@@ -54,9 +54,9 @@ func (p checker) pools(all []spatev1.AddressPool, at *field.Path, servers bool) 
 	return made
 }
 
-func (p checker) pool(a *spatev1.AddressPool, at *field.Path) (pool, bool) {
+func (p checker) pool(a *spatev1.AddressPool, at *field.Path) (Pool, bool) {
 	before := len(*p.Problems)
-	made := pool{at: at, name: string(a.Name), weight: 1}
+	made := Pool{At: at, Name: string(a.Name), Weight: 1}
 	made.first, made.last = p.ends(a, at)
 	switch {
 	case !made.first.IsValid() || !made.last.IsValid():
@@ -90,7 +90,7 @@ func (p checker) pool(a *spatev1.AddressPool, at *field.Path) (pool, bool) {
 	made.seed = uint64(ptr.Deref(a.Seed, 0))
 	if a.Weight != nil {
 		p.AtLeastOne(int64(*a.Weight), at.Child("weight"))
-		made.weight = uint32(*a.Weight)
+		made.Weight = uint32(*a.Weight)
 	}
 	if a.StartMAC != "" {
 		address, err := net.ParseMAC(string(a.StartMAC))
@@ -103,7 +103,7 @@ func (p checker) pool(a *spatev1.AddressPool, at *field.Path) (pool, bool) {
 		made.sources = p.sourcePorts(s, at.Child("sourcePorts"))
 	}
 	if a.GTPU != nil {
-		made.tunnels = p.tunnels(a, at)
+		made.Tunnels = p.tunnels(a, at)
 	}
 	return made, len(*p.Problems) == before
 }
@@ -158,11 +158,11 @@ func (p checker) groups(first, last netip.Addr, at *field.Path) {
 }
 
 // apartFrom reports a client of a template that has the address of one of its servers.
-func (p checker) apartFrom(clients, servers []pool) {
+func (p checker) apartFrom(clients, servers []Pool) {
 	for _, c := range clients {
 		for _, s := range servers {
 			if c.first.Is4() == s.first.Is4() && !c.last.Less(s.first) && !s.last.Less(c.first) {
-				p.Add(spatev1.ReasonInvalidSpec, c.at, "%s to %s overlaps %s, which is %s to %s: a client would connect to itself; use addresses apart", c.first, c.last, s.at, s.first, s.last)
+				p.Add(spatev1.ReasonInvalidSpec, c.At, "%s to %s overlaps %s, which is %s to %s: a client would connect to itself; use addresses apart", c.first, c.last, s.At, s.first, s.last)
 			}
 		}
 	}
@@ -266,16 +266,16 @@ func (p checker) ends(a *spatev1.AddressPool, at *field.Path) (first, last netip
 	return first, last
 }
 
-// count returns the number of addresses in the pool.
-func (a *pool) count() *big.Int {
+// Count returns the number of addresses in the pool.
+func (a *Pool) Count() *big.Int {
 	first, last := new(big.Int).SetBytes(a.first.AsSlice()), new(big.Int).SetBytes(a.last.AsSlice())
 	return last.Add(last.Sub(last, first), big.NewInt(1))
 }
 
-// shifted returns the pool for the plan, with its addresses increased by a multiple of the offset; false if there are no such addresses.
-func (a *pool) shifted(times int) (*enginev1.Pool, bool) {
+// Shifted returns the pool for the plan, with its addresses increased by a multiple of the offset; false if there are no such addresses.
+func (a *Pool) Shifted(times int) (*enginev1.Pool, bool) {
 	made := &enginev1.Pool{
-		Name: a.name, Order: a.order, Seed: a.seed, FirstMac: a.mac, SourcePorts: a.sources, Gtpu: a.tunnels, First: a.first.AsSlice(), Last: a.last.AsSlice(),
+		Name: a.Name, Order: a.order, Seed: a.seed, FirstMac: a.mac, SourcePorts: a.sources, Gtpu: a.Tunnels, First: a.first.AsSlice(), Last: a.last.AsSlice(),
 		AllowMulticast: a.multicast,
 	}
 	if times == 0 || !a.offset.IsValid() {

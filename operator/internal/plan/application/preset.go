@@ -2,7 +2,7 @@
 
 // Which programs do the presets of a template expand to?
 
-package plan
+package application
 
 import (
 	"cmp"
