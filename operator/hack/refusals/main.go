@@ -53,7 +53,7 @@ var sources = []struct {
 	{"On import of TRex's profiles in Python", []string{"operator/cmd/kubectl-spate"}, pythonFiles},
 	{"By the API server", []string{"api/v1alpha1"}, apiFiles},
 	{"By the operator, before a run", []string{"operator/internal/plan", "operator/internal/plan/problem", "operator/internal/plan/quantity", "operator/internal/plan/ports", "operator/internal/plan/data",
-		"operator/internal/plan/capture", "operator/internal/plan/load", "operator/internal/plan/marks", "operator/internal/plan/origin", "operator/internal/plan/stream", "operator/internal/plan/limits", "operator/internal/plan/application",
+		"operator/internal/plan/capture", "operator/internal/plan/load", "operator/internal/plan/marks", "operator/internal/plan/origin", "operator/internal/plan/stream", "operator/internal/plan/limits", "operator/internal/plan/application", "operator/internal/plan/stateful",
 		"operator/internal/packet", "operator/internal/verdict"}, goFiles},
 	{"By the engine, of a plan", []string{"engine/engine/src/plan"}, rustFiles},
 	{"By the engine, of packets: field programs, templates, checksums and rates", []string{"engine/stateless/src"}, rustFiles},

@@ -26,6 +26,7 @@ import (
 	"spate.dev/operator/internal/plan/ports"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
+	"spate.dev/operator/internal/plan/stateful"
 	"spate.dev/operator/internal/plan/stream"
 )
 
@@ -69,7 +70,7 @@ type Resolved struct {
 	// lateAfter is the delay from which a packet counts as late; 0 leaves it to the engine.
 	lateAfter  time.Duration
 	entries    []entry
-	templates  []templateEntry
+	templates  []stateful.Entry
 	streams    []*enginev1.Stream
 	stateful   *enginev1.Stateful
 	reflectors []*enginev1.Reflector
@@ -121,7 +122,7 @@ func Resolve(in Input) (*Resolved, problem.Problems) {
 	}
 	check := checker{&problems}
 	check.chains(entries)
-	templates, found := templateEntries(in, generator, &size)
+	templates, found := stateful.Entries(in.Profile, in.Templates, application.Surroundings{Data: dataOf(&in), Generator: generator}, size.template)
 	problems = append(problems, found...)
 	if size.exceeded {
 		return nil, problems
@@ -136,7 +137,7 @@ func Resolve(in Input) (*Resolved, problem.Problems) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	if problems = mix(in.Profile, templates); len(problems) > 0 {
+	if problems = stateful.Mix(in.Profile, templates); len(problems) > 0 {
 		return nil, problems
 	}
 	resolved.entries, resolved.templates = entries, templates
@@ -427,7 +428,9 @@ func (r *Resolved) scale(profile *spatev1.TrafficProfile, generator *spatev1.Tra
 	}
 	r.Factor, r.Load = factor, traffic.Scaled(factor)
 	r.speed(factor, problems)
-	if r.stateful = stateful(profile, r.templates, factor, problems); r.stateful != nil {
+	made, wrong := stateful.Part(profile, r.templates, factor)
+	*problems = append(*problems, wrong...)
+	if r.stateful = made; made != nil {
 		r.stateful.Records = records(profile)
 	}
 	r.Load = r.Load.Plus(load.OfFlows(r.stateful))
@@ -440,7 +443,7 @@ func (r *Resolved) scale(profile *spatev1.TrafficProfile, generator *spatev1.Tra
 		r.Entries = append(r.Entries, entry)
 	}
 	for i := range r.templates {
-		r.Entries = append(r.Entries, r.templates[i].snapshot())
+		r.Entries = append(r.Entries, r.templates[i].Snapshot())
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"spate.dev/operator/internal/packet"
 	"spate.dev/operator/internal/plan/application"
 	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/stateful"
 	"spate.dev/operator/internal/plan/stream"
 )
 
@@ -195,28 +196,28 @@ func programBytes(program *enginev1.FieldProgram) int64 {
 
 // template adds an entry's template: its capture and its programs, and its payloads once for all entries that run the
 // template.
-func (w *weight) template(e *templateEntry, problems *problem.Problems) bool {
-	if e.template == nil {
+func (w *weight) template(e *stateful.Entry, problems *problem.Problems) bool {
+	if e.Template == nil {
 		return true
 	}
-	bytes := streamBytes + int64(proto.Size(e.template.Made)) + int64(e.template.Made.GetCapture().GetData().GetBytes())
-	for _, side := range []*application.Program{e.template.Client, e.template.Server} {
+	bytes := streamBytes + int64(proto.Size(e.Template.Made)) + int64(e.Template.Made.GetCapture().GetData().GetBytes())
+	for _, side := range []*application.Program{e.Template.Client, e.Template.Server} {
 		if side != nil {
 			bytes += commandBytes*int64(len(side.Program.Instructions)) + int64(proto.Size(side.Program))
 		}
 	}
-	if !w.weighed[e.key] {
+	if !w.weighed[e.Key] {
 		if w.weighed == nil {
 			w.weighed = map[string]bool{}
 		}
-		w.weighed[e.key] = true
-		for _, side := range []*application.Program{e.template.Client, e.template.Server} {
+		w.weighed[e.Key] = true
+		for _, side := range []*application.Program{e.Template.Client, e.Template.Server} {
 			if side != nil {
 				bytes += payloadsBytes(side.Payloads)
 			}
 		}
 	}
-	return w.add(bytes, e.at, problems)
+	return w.add(bytes, e.At, problems)
 }
 
 func payloadsBytes(payloads []*enginev1.Payload) (bytes int64) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How do a profile's templates become the stateful part of a plan, in which shared parts exist once?
-
-package plan
+// Package stateful answers: how do a profile's templates become the stateful part of a plan, in which shared parts exist
+// once?
+package stateful
 
 import (
 	"cmp"
@@ -24,16 +24,20 @@ import (
 	"spate.dev/operator/internal/plan/quantity"
 )
 
-// templateEntry is an entry that runs a template.
-type templateEntry struct {
-	at   *field.Path
+var spec = field.NewPath("spec")
+
+// Entry is an entry that runs a template.
+type Entry struct {
+	// At is the field of the entry.
+	At   *field.Path
 	spec *spatev1.TrafficEntry
-	// key is the same for entries that run the same template: the name of the ASTFTemplate, or a slash and the name of
+	// Key is the same for entries that run the same template: the name of the ASTFTemplate, or a slash and the name of
 	// the entry.
-	key string
+	Key string
 	// sourceAt is the field that references or describes the template.
 	sourceAt *field.Path
-	template *application.Template
+	// Template that it runs; nil if it was refused.
+	Template *application.Template
 	// rate in connections per second at a factor of 1; own is the template's, as written.
 	rate *big.Rat
 	own  spatev1.ConnectionRate
@@ -42,33 +46,35 @@ type templateEntry struct {
 	earlier int
 }
 
-// templateEntries returns the entries of a profile that run templates.
-func templateEntries(in Input, generator *spatev1.TrafficGenerator, size *weight) ([]templateEntry, problem.Problems) {
+// Entries returns the entries of a profile that run templates, up to the first that does not fit into a plan.
+func Entries(profile *spatev1.TrafficProfile, templates map[string]*spatev1.ASTFTemplate, around application.Surroundings,
+	fits func(*Entry, *problem.Problems) bool,
+) ([]Entry, problem.Problems) {
 	var problems problem.Problems
-	var all []templateEntry
+	var all []Entry
 	clients, servers := map[string]int{}, map[string]int{}
-	known := templateSet{in: in, around: application.Surroundings{Data: dataOf(&in), Generator: generator}, checked: map[string]checkedTemplate{}}
-	for i := range in.Profile.Spec.Traffic {
-		e := templateEntry{at: spec.Child("traffic").Index(i), spec: &in.Profile.Spec.Traffic[i]}
+	known := templateSet{namespace: profile.Namespace, templates: templates, around: around, checked: map[string]checkedTemplate{}}
+	for i := range profile.Spec.Traffic {
+		e := Entry{At: spec.Child("traffic").Index(i), spec: &profile.Spec.Traffic[i]}
 		if e.spec.Application == nil {
 			continue
 		}
-		e.key, e.sourceAt = "/"+string(e.spec.Name), e.at.Child("application", "inline")
+		e.Key, e.sourceAt = "/"+string(e.spec.Name), e.At.Child("application", "inline")
 		if ref := e.spec.Application.TemplateRef; ref != nil {
-			e.key, e.sourceAt = string(ref.Name), e.at.Child("application", "templateRef")
+			e.Key, e.sourceAt = string(ref.Name), e.At.Child("application", "templateRef")
 		}
 		for _, side := range []struct {
 			port  spatev1.PortName
 			count map[string]int
 		}{{e.spec.TransmitPort, clients}, {e.spec.ReceivePort, servers}} {
 			if side.port != "" {
-				e.earlier = max(e.earlier, side.count[e.key])
-				side.count[e.key]++
+				e.earlier = max(e.earlier, side.count[e.Key])
+				side.count[e.Key]++
 			}
 		}
 		problems = append(problems, e.resolve(&known)...)
 		all = append(all, e)
-		if !size.template(&e, &problems) {
+		if !fits(&e, &problems) {
 			break
 		}
 	}
@@ -77,9 +83,10 @@ func templateEntries(in Input, generator *spatev1.TrafficGenerator, size *weight
 
 // templateSet are the templates of a profile, each checked once: many entries may run one.
 type templateSet struct {
-	in      Input
-	around  application.Surroundings
-	checked map[string]checkedTemplate
+	namespace string
+	templates map[string]*spatev1.ASTFTemplate
+	around    application.Surroundings
+	checked   map[string]checkedTemplate
 }
 
 type checkedTemplate struct {
@@ -97,34 +104,34 @@ func (t *templateSet) check(key string, source *spatev1.ASTFTemplateSpec, at *fi
 }
 
 // resolve finds the entry's template and checks it on the entry's ports.
-func (e *templateEntry) resolve(known *templateSet) problem.Problems {
+func (e *Entry) resolve(known *templateSet) problem.Problems {
 	var problems problem.Problems
-	in, generator := &known.in, known.around.Generator
+	generator := known.around.Generator
 	e.checkEntry(&problems)
 	e.checkPorts(generator, &problems)
 	runs := e.spec.Application
-	if !problems.ExactlyOne(e.at.Child("application"), "templateRef and inline", runs.TemplateRef != nil, runs.Inline != nil) {
+	if !problems.ExactlyOne(e.At.Child("application"), "templateRef and inline", runs.TemplateRef != nil, runs.Inline != nil) {
 		return problems
 	}
-	source, name := application.Source(e.spec, in.Templates)
+	source, name := application.Source(e.spec, known.templates)
 	at, within := e.sourceAt, func(found problem.Problems) problem.Problems { return found }
 	if runs.TemplateRef != nil {
 		at, within = spec, func(found problem.Problems) problem.Problems { return found.Within(e.sourceAt, "ASTFTemplate", name) }
 	}
 	if source == nil {
-		problems.Add(spatev1.ReasonReferenceNotFound, e.sourceAt.Child("name"), "ASTFTemplate %q does not exist in namespace %s", name, in.Profile.Namespace)
+		problems.Add(spatev1.ReasonReferenceNotFound, e.sourceAt.Child("name"), "ASTFTemplate %q does not exist in namespace %s", name, known.namespace)
 		return problems
 	}
-	template, wrong := known.check(e.key, source, at)
+	template, wrong := known.check(e.Key, source, at)
 	problems = append(problems, within(wrong)...)
 	if template == nil {
 		return problems
 	}
-	e.template, e.rate, e.own = template, template.Rate, source.ConnectionRate
+	e.Template, e.rate, e.own = template, template.Rate, source.ConnectionRate
 	if rate := runs.ConnectionRate; rate != "" {
 		own, err := quantity.ParseConnectionRate(rate)
 		if err != nil {
-			problems.Add(spatev1.ReasonInvalidSpec, e.at.Child("application", "connectionRate"), "%q: %v", rate, err)
+			problems.Add(spatev1.ReasonInvalidSpec, e.At.Child("application", "connectionRate"), "%q: %v", rate, err)
 		}
 		e.rate = own
 	}
@@ -136,8 +143,8 @@ func (e *templateEntry) resolve(known *templateSet) problem.Problems {
 	return problems
 }
 
-// snapshot returns the resolved entry, for later changes of a run.
-func (e *templateEntry) snapshot() spatev1.EntrySnapshot {
+// Snapshot returns the resolved entry, for later changes of a run.
+func (e *Entry) Snapshot() spatev1.EntrySnapshot {
 	entry := spatev1.EntrySnapshot{Name: string(e.spec.Name), Paused: e.spec.Paused}
 	if ref := e.spec.Application.TemplateRef; ref != nil {
 		entry.Template = ref.Name
@@ -149,10 +156,10 @@ func (e *templateEntry) snapshot() spatev1.EntrySnapshot {
 }
 
 // checkEntry refuses settings of emulated clients where there are none.
-func (e *templateEntry) checkEntry(p *problem.Problems) {
-	application, at := e.spec.Application, e.at.Child("application")
+func (e *Entry) checkEntry(p *problem.Problems) {
+	application, at := e.spec.Application, e.At.Child("application")
 	if e.spec.Paused && e.spec.TransmitPort == "" {
-		p.Add(spatev1.ReasonInvalidSpec, e.at.Child("paused"), "there are no clients to pause: set transmitPort, or remove the entry")
+		p.Add(spatev1.ReasonInvalidSpec, e.At.Child("paused"), "there are no clients to pause: set transmitPort, or remove the entry")
 	}
 	if application.ConnectionRate != "" && e.spec.TransmitPort == "" {
 		p.Add(spatev1.ReasonInvalidSpec, at.Child("connectionRate"), "there are no clients: set transmitPort, or leave it out")
@@ -166,7 +173,7 @@ func (e *templateEntry) checkEntry(p *problem.Problems) {
 }
 
 // says returns the template's name with one of its fields, for a message about another field.
-func (e *templateEntry) says(at *field.Path) string {
+func (e *Entry) says(at *field.Path) string {
 	if ref := e.spec.Application.TemplateRef; ref != nil {
 		return fmt.Sprintf("ASTFTemplate %q: %s", ref.Name, at)
 	}
@@ -174,9 +181,9 @@ func (e *templateEntry) says(at *field.Path) string {
 }
 
 // checkPorts reports ports on which clients and servers cannot be.
-func (e *templateEntry) checkPorts(generator *spatev1.TrafficGenerator, p *problem.Problems) {
+func (e *Entry) checkPorts(generator *spatev1.TrafficGenerator, p *problem.Problems) {
 	if e.spec.TransmitPort == "" && e.spec.ReceivePort == "" {
-		*p = append(*p, ports.Missing(generator, e.at)...)
+		*p = append(*p, ports.Missing(generator, e.At)...)
 		return
 	}
 	if generator == nil {
@@ -193,9 +200,9 @@ func (e *templateEntry) checkPorts(generator *spatev1.TrafficGenerator, p *probl
 		}
 		switch port := all.Find(string(side.name)); {
 		case port == nil:
-			p.Add(spatev1.ReasonInvalidSpec, e.at.Child(side.child), "%q is no port of generator %s; it has %s", side.name, generator.Name, all.Names())
+			p.Add(spatev1.ReasonInvalidSpec, e.At.Child(side.child), "%q is no port of generator %s; it has %s", side.name, generator.Name, all.Names())
 		case port.Attachment.Discard != nil:
-			p.Add(spatev1.ReasonInvalidSpec, e.at.Child(side.child), "%s is a discard port: nothing answers the %s there", side.name, side.has)
+			p.Add(spatev1.ReasonInvalidSpec, e.At.Child(side.child), "%s is a discard port: nothing answers the %s there", side.name, side.has)
 		}
 	}
 	if len(*p) > before {
@@ -205,40 +212,40 @@ func (e *templateEntry) checkPorts(generator *spatev1.TrafficGenerator, p *probl
 	loops := func(port *spatev1.GeneratorPort) bool { return port != nil && port.Attachment.Loopback != nil }
 	switch {
 	case (loops(from) || loops(to)) && from != to:
-		p.Add(spatev1.ReasonInvalidSpec, e.at, "a loopback port receives what itself sends, so clients and servers must both be there: set transmitPort and receivePort to it")
+		p.Add(spatev1.ReasonInvalidSpec, e.At, "a loopback port receives what itself sends, so clients and servers must both be there: set transmitPort and receivePort to it")
 	case from == to && !loops(from):
-		p.Add(spatev1.ReasonInvalidSpec, e.at.Child("receivePort"), "the clients are at %s too, which is no loopback; name another port", e.spec.ReceivePort)
+		p.Add(spatev1.ReasonInvalidSpec, e.At.Child("receivePort"), "the clients are at %s too, which is no loopback; name another port", e.spec.ReceivePort)
 	}
 }
 
 // checkSides reports emulated sides without a program or without addresses.
-func (e *templateEntry) checkSides(p *problem.Problems) {
+func (e *Entry) checkSides(p *problem.Problems) {
 	at := e.sourceAt
-	if e.template.Made.Capture == nil {
-		if e.spec.TransmitPort != "" && e.template.Client == nil {
+	if e.Template.Made.Capture == nil {
+		if e.spec.TransmitPort != "" && e.Template.Client == nil {
 			p.Add(spatev1.ReasonInvalidSpec, at, "it has no source.programs.client, and its clients are at %s: write it, or leave transmitPort out", e.spec.TransmitPort)
 		}
-		if e.spec.ReceivePort != "" && e.template.Server == nil {
+		if e.spec.ReceivePort != "" && e.Template.Server == nil {
 			p.Add(spatev1.ReasonInvalidSpec, at, "it has no source.programs.server, and its servers are at %s: write it, or leave receivePort out", e.spec.ReceivePort)
 		}
 	}
-	mirrored := slices.IndexFunc(e.template.Clients, func(p application.Pool) bool { return p.Tunnels.GetMirror() })
+	mirrored := slices.IndexFunc(e.Template.Clients, func(p application.Pool) bool { return p.Tunnels.GetMirror() })
 	if mirrored >= 0 && (e.spec.TransmitPort == "" || e.spec.ReceivePort == "") {
-		p.Add(spatev1.ReasonInvalidSpec, at, "pool %s of its clients has gtpu.mirror, for which both sides are one entry's: set transmitPort and receivePort, or leave mirror out", e.template.Clients[mirrored].Name)
+		p.Add(spatev1.ReasonInvalidSpec, at, "pool %s of its clients has gtpu.mirror, for which both sides are one entry's: set transmitPort and receivePort, or leave mirror out", e.Template.Clients[mirrored].Name)
 	}
-	if e.spec.TransmitPort != "" && len(e.template.Clients) == 0 {
+	if e.spec.TransmitPort != "" && len(e.Template.Clients) == 0 {
 		p.Add(spatev1.ReasonInvalidSpec, at, "it has no pools.clients, and its clients are at %s: write them, or leave transmitPort out", e.spec.TransmitPort)
 	}
 }
 
 // checkPods reports pods of a generator without clients of their own: each pod starts the same number of connections.
-func (e *templateEntry) checkPods(generator *spatev1.TrafficGenerator, p *problem.Problems) {
+func (e *Entry) checkPods(generator *spatev1.TrafficGenerator, p *problem.Problems) {
 	if e.spec.TransmitPort == "" {
 		return
 	}
 	pods := ports.Of(generator).Engines
-	for i := range e.template.Clients {
-		pool := &e.template.Clients[i]
+	for i := range e.Template.Clients {
+		pool := &e.Template.Clients[i]
 		if addresses := pool.Count(); addresses.Cmp(big.NewInt(pods)) < 0 {
 			p.Add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s has %s addresses for the %d pods of generator %s, and each needs clients of its own: give it at least %d, or use fewer replicas",
 				e.says(pool.At), addresses, pods, generator.Name, pods)
@@ -252,13 +259,13 @@ func (e *templateEntry) checkPods(generator *spatev1.TrafficGenerator, p *proble
 
 // checkLimits reports connections that a generator's limits do not allow. Servers send only to the clients' addresses;
 // engines limit the total number of packets.
-func (e *templateEntry) checkLimits(generator *spatev1.TrafficGenerator, p *problem.Problems) {
+func (e *Entry) checkLimits(generator *spatev1.TrafficGenerator, p *problem.Problems) {
 	allowed := generator.Spec.Limits
 	if allowed == nil {
 		return
 	}
 	g := limits.New(p, allowed, generator.Name, e.sourceAt)
-	g.ClientPorts(uint64(e.template.Made.DestinationPort), e.tunnelled())
+	g.ClientPorts(uint64(e.Template.Made.DestinationPort), e.tunnelled())
 	if len(allowed.AllowedDestinations) == 0 {
 		return
 	}
@@ -266,21 +273,21 @@ func (e *templateEntry) checkLimits(generator *spatev1.TrafficGenerator, p *prob
 		g.Refuse("allowedDestinations", "servers answer any real client")
 		return
 	}
-	e.covered(g, e.template.Servers, "clients connect to")
-	for _, p := range e.template.Clients {
+	e.covered(g, e.Template.Servers, "clients connect to")
+	for _, p := range e.Template.Clients {
 		g.Tunnels(p.Tunnels)
 	}
 	if e.spec.ReceivePort != "" {
-		e.covered(g, e.template.Clients, "servers answer")
+		e.covered(g, e.Template.Clients, "servers answer")
 	}
 }
 
 // tunnelled reports whether clients' packets are sent in tunnels.
-func (e *templateEntry) tunnelled() bool {
-	return e.spec.TransmitPort != "" && slices.ContainsFunc(e.template.Clients, func(p application.Pool) bool { return p.Tunnels != nil })
+func (e *Entry) tunnelled() bool {
+	return e.spec.TransmitPort != "" && slices.ContainsFunc(e.Template.Clients, func(p application.Pool) bool { return p.Tunnels != nil })
 }
 
-func (e *templateEntry) covered(g *limits.Guard, pools []application.Pool, does string) {
+func (e *Entry) covered(g *limits.Guard, pools []application.Pool, does string) {
 	for i := range pools {
 		made, ok := pools[i].Shifted(e.earlier)
 		if !ok {
@@ -303,11 +310,12 @@ type sharing struct {
 	numbered map[*enginev1.Payload]uint32
 }
 
-// stateful returns the stateful part of a plan; nil without templates.
-func stateful(profile *spatev1.TrafficProfile, entries []templateEntry, factor *big.Rat, problems *problem.Problems) *enginev1.Stateful {
+// Part returns the stateful part of a plan at a factor of the entries' rates; nil without templates.
+func Part(profile *spatev1.TrafficProfile, entries []Entry, factor *big.Rat) (*enginev1.Stateful, problem.Problems) {
 	if len(entries) == 0 {
-		return nil
+		return nil, nil
 	}
+	var problems problem.Problems
 	s := sharing{made: &enginev1.Stateful{
 		RampUpNs: problems.Duration(profile.Spec.RampUp, spec.Child("rampUp")), RampUpStepNs: problems.SomeTime(profile.Spec.RampUpStep, spec.Child("rampUpStep")),
 		MostFlows: problems.Count(profile.Spec.MaxFlowsPerEngine, spec.Child("maxFlowsPerEngine")),
@@ -320,38 +328,38 @@ func stateful(profile *spatev1.TrafficProfile, entries []templateEntry, factor *
 		s.made.DrawSeed = proto.Uint32(uint32(*seed))
 	}
 	global := &profile.Spec.Tunables
-	*problems = append(*problems, application.CheckTunables(&global.Client, spec.Child("tunables", "client"))...)
-	*problems = append(*problems, application.CheckTunables(&global.Server, spec.Child("tunables", "server"))...)
+	problems = append(problems, application.CheckTunables(&global.Client, spec.Child("tunables", "client"))...)
+	problems = append(problems, application.CheckTunables(&global.Server, spec.Child("tunables", "server"))...)
 	for i := range entries {
 		e := &entries[i]
-		made := proto.CloneOf(e.template.Made)
-		own := &e.template.Spec.Tunables
+		made := proto.CloneOf(e.Template.Made)
+		own := &e.Template.Spec.Tunables
 		made.ClientTunables, made.ServerTunables = application.TunablesFor(&global.Client, &own.Client), application.TunablesFor(&global.Server, &own.Server)
 		made.Name, made.ClientPort, made.ServerPort = string(e.spec.Name), string(e.spec.TransmitPort), string(e.spec.ReceivePort)
 		if made.ClientPort != "" {
-			made.Client = s.program(e, e.template.Client, entries, problems)
-			made.Clients = s.addresses(e, e.template.Clients, "client", problems)
+			made.Client = s.program(e, e.Template.Client, entries, &problems)
+			made.Clients = s.addresses(e, e.Template.Clients, "client", &problems)
 			ratio, err := quantity.RateRatio(quantity.PacketsPerSecond, new(big.Rat).Mul(e.rate, factor))
 			if err != nil {
-				problems.Add(spatev1.ReasonInvalidSpec, e.at, "its rate: %v", err)
+				problems.Add(spatev1.ReasonInvalidSpec, e.At, "its rate: %v", err)
 			}
 			made.FlowsPerSecond, made.Paused = ratio, e.spec.Paused
 		} else {
 			made.ClientTunables, made.Limit, made.MostOpen = nil, 0, 0
 		}
 		if made.ServerPort != "" {
-			made.Server = s.program(e, e.template.Server, entries, problems)
+			made.Server = s.program(e, e.Template.Server, entries, &problems)
 		} else {
 			made.ServerTunables, made.Match = nil, nil
 		}
-		made.Servers = s.addresses(e, e.template.Servers, "server", problems)
+		made.Servers = s.addresses(e, e.Template.Servers, "server", &problems)
 		s.made.Templates = append(s.made.Templates, made)
 	}
-	return s.made
+	return s.made, problems
 }
 
 // addresses returns a side's pools by their numbers. Templates with equal pools share one, and take turns in it.
-func (s *sharing) addresses(e *templateEntry, pools []application.Pool, side string, problems *problem.Problems) []*enginev1.WeightedPool {
+func (s *sharing) addresses(e *Entry, pools []application.Pool, side string, problems *problem.Problems) []*enginev1.WeightedPool {
 	var all []*enginev1.WeightedPool
 	for i := range pools {
 		made, ok := pools[i].Shifted(e.earlier)
@@ -367,7 +375,7 @@ func (s *sharing) addresses(e *templateEntry, pools []application.Pool, side str
 }
 
 // program returns a side's program with the plan's numbers.
-func (s *sharing) program(e *templateEntry, own *application.Program, entries []templateEntry, problems *problem.Problems) *enginev1.Program {
+func (s *sharing) program(e *Entry, own *application.Program, entries []Entry, problems *problem.Problems) *enginev1.Program {
 	if own == nil {
 		return nil
 	}
@@ -399,13 +407,13 @@ func (s *sharing) program(e *templateEntry, own *application.Program, entries []
 }
 
 // switchTo returns the entry that runs a template on the same ports. An inline template has the name of its entry.
-func switchTo(e *templateEntry, name spatev1.ObjectName, entries []templateEntry) (uint32, error) {
+func switchTo(e *Entry, name spatev1.ObjectName, entries []Entry) (uint32, error) {
 	for i := range entries {
 		other := &entries[i]
-		if other.key != string(name) && other.key != "/"+string(name) || other.spec.TransmitPort != e.spec.TransmitPort || other.spec.ReceivePort != e.spec.ReceivePort {
+		if other.Key != string(name) && other.Key != "/"+string(name) || other.spec.TransmitPort != e.spec.TransmitPort || other.spec.ReceivePort != e.spec.ReceivePort {
 			continue
 		}
-		if own, to := e.template.Made, other.template.Made; to.Capture == nil && own.Protocol != to.Protocol {
+		if own, to := e.Template.Made, other.Template.Made; to.Capture == nil && own.Protocol != to.Protocol {
 			return 0, fmt.Errorf("%q runs over another transport", name)
 		}
 		return uint32(i), nil

@@ -2,7 +2,7 @@
 
 // Which rate does each entry of a mix have? A total is divided by connections, or by the bytes that applications send.
 
-package plan
+package stateful
 
 import (
 	"cmp"
@@ -21,14 +21,9 @@ import (
 // (spec.rate), and for sums in 64 bits in engines.
 const finest = 1_000_000
 
-// mix sets the rate of the entries with a share, or reports why it cannot. The entries were checked by themselves.
-func mix(profile *spatev1.TrafficProfile, entries []templateEntry) (problems problem.Problems) {
-	checker{&problems}.share(profile, entries)
-	return problems
-}
-
-func (p checker) share(profile *spatev1.TrafficProfile, entries []templateEntry) {
-	var shared []*templateEntry
+// Mix sets the rate of the entries with a share, or reports why it cannot. The entries were checked by themselves.
+func Mix(profile *spatev1.TrafficProfile, entries []Entry) (problems problem.Problems) {
+	var shared []*Entry
 	for i := range entries {
 		if entries[i].spec.Application.Share != nil {
 			shared = append(shared, &entries[i])
@@ -37,28 +32,28 @@ func (p checker) share(profile *spatev1.TrafficProfile, entries []templateEntry)
 	mix, at := profile.Spec.Mix, spec.Child("mix")
 	switch {
 	case mix == nil && len(shared) > 0:
-		p.Add(spatev1.ReasonInvalidSpec, shared[0].at.Child("application", "share"), "is of spec.mix, which is absent: set it, or a connectionRate instead")
-		return
+		problems.Add(spatev1.ReasonInvalidSpec, shared[0].At.Child("application", "share"), "is of spec.mix, which is absent: set it, or a connectionRate instead")
+		return problems
 	case mix == nil:
-		return
+		return problems
 	case len(shared) == 0:
-		p.Add(spatev1.ReasonInvalidSpec, at, "no entry has a share of it: set share, or leave it out")
-		return
+		problems.Add(spatev1.ReasonInvalidSpec, at, "no entry has a share of it: set share, or leave it out")
+		return problems
 	}
 	total, bits, err := quantity.ParseMixRate(mix.Rate)
 	if err != nil {
-		p.Add(spatev1.ReasonInvalidSpec, at.Child("rate"), "%q: %v", mix.Rate, err)
-		return
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child("rate"), "%q: %v", mix.Rate, err)
+		return problems
 	}
 	weights, sizes := make([]*big.Rat, len(shared)), make([]*big.Rat, len(shared))
 	byBytes := mix.ShareBy == spatev1.ShareBytes
 	if !byBytes && mix.ShareBy != spatev1.ShareConnections {
-		p.Add(spatev1.ReasonInvalidSpec, at.Child("shareBy"), "%q: must be Connections or Bytes", mix.ShareBy)
-		return
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child("shareBy"), "%q: must be Connections or Bytes", mix.ShareBy)
+		return problems
 	}
 	for i, e := range shared {
-		if p.AtLeastOne(int64(*e.spec.Application.Share), e.at.Child("application", "share")); *e.spec.Application.Share < 1 {
-			return
+		if problems.AtLeastOne(int64(*e.spec.Application.Share), e.At.Child("application", "share")); *e.spec.Application.Share < 1 {
+			return problems
 		}
 		weights[i], sizes[i] = big.NewRat(int64(*e.spec.Application.Share), 1), new(big.Rat)
 		if !byBytes && !bits {
@@ -66,8 +61,8 @@ func (p checker) share(profile *spatev1.TrafficProfile, entries []templateEntry)
 		}
 		bytes, err := e.bytes()
 		if err != nil {
-			p.Add(spatev1.ReasonInvalidSpec, e.at.Child("application", "share"), "the bytes of a connection of %s cannot be determined: %v", e.says(spec.Child("source")), err)
-			return
+			problems.Add(spatev1.ReasonInvalidSpec, e.At.Child("application", "share"), "the bytes of a connection of %s cannot be determined: %v", e.says(spec.Child("source")), err)
+			return problems
 		}
 		sizes[i] = new(big.Rat).SetFrac(bytes, big.NewInt(1))
 		if byBytes { // the number of connections that makes its share of bytes
@@ -79,17 +74,18 @@ func (p checker) share(profile *spatev1.TrafficProfile, entries []templateEntry)
 	}
 	rates, err := shareOut(total, weights)
 	if err != nil {
-		p.Add(spatev1.ReasonInvalidSpec, at.Child("rate"), "%q: %v", mix.Rate, err)
-		return
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child("rate"), "%q: %v", mix.Rate, err)
+		return problems
 	}
 	for i, e := range shared {
 		if rates[i].Sign() == 0 {
-			p.Add(spatev1.ReasonInvalidSpec, e.at.Child("application", "share"), "is less than a connection in %d s: raise it, or spec.mix.rate", finest)
+			problems.Add(spatev1.ReasonInvalidSpec, e.At.Child("application", "share"), "is less than a connection in %d s: raise it, or spec.mix.rate", finest)
 			continue
 		}
 		e.rate = rates[i]
 		e.own = spatev1.ConnectionRate(quantity.FormatDecimal(rates[i]) + "cps")
 	}
+	return problems
 }
 
 // connectionsOf returns the number of connections per second that result in a total of bits per second, if they are in
@@ -174,15 +170,15 @@ func inCommon(total *big.Rat, weights []*big.Rat) ([]*big.Rat, bool) {
 
 // bytes returns the number of bytes that a connection of the entry's template has in both directions: what both
 // programs send.
-func (e *templateEntry) bytes() (*big.Int, error) {
-	if e.template.Made.Capture != nil {
+func (e *Entry) bytes() (*big.Int, error) {
+	if e.Template.Made.Capture != nil {
 		return nil, errors.New("its programs come from a capture, which only engines read: write them out with kubectl spate import pcap, or set a connectionRate instead")
 	}
 	sum := new(big.Int)
 	for _, side := range []struct {
 		name    string
 		program *application.Program
-	}{{"client", e.template.Client}, {"server", e.template.Server}} {
+	}{{"client", e.Template.Client}, {"server", e.Template.Server}} {
 		if side.program == nil {
 			return nil, fmt.Errorf("it has no source.programs.%s: write it, or set a connectionRate instead", side.name)
 		}
