@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package plan makes a plan for engines from a profile and the objects it refers to, or reports every problem that
-// prevents it. Its functions are pure: no client, no clock.
+// prevents it. It puts together what its subpackages answer: stream and application of one stream and one template,
+// stateful of all templates, load and limits of what all of it asks of a generator. Its functions are pure, as theirs
+// are: no client, no clock.
 package plan
 
 import (
@@ -78,6 +80,9 @@ type Resolved struct {
 }
 
 var spec = field.NewPath("spec")
+
+// checker checks parts of a profile and its generator, and adds what is wrong with them to its problems.
+type checker struct{ *problem.Problems }
 
 // Resolve resolves a profile, or reports every problem. If the generator is missing, Resolve skips the checks that need
 // it.

@@ -30,7 +30,7 @@ const (
 	dummy = 1 << 3
 )
 
-// stream is a TRex stream that is being converted.
+// importedStream is a TRex stream that is being converted.
 type importedStream struct {
 	// called is its name in messages.
 	called string

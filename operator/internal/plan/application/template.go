@@ -79,7 +79,7 @@ func Resolve(spec *spatev1.ASTFTemplateSpec, at *field.Path, around Surroundings
 	check.oneFamily(t)
 	check.apartFrom(t.Clients, t.Servers)
 	t.Made.Match = check.match(spec.Match, at.Child("match"))
-	// The settings are checked here; a run's also depend on its profile (tunablesFor).
+	// The settings are checked here; a run's also depend on its profile (TunablesFor).
 	check.tunables(&spec.Tunables.Client, at.Child("tunables", "client"))
 	check.tunables(&spec.Tunables.Server, at.Child("tunables", "server"))
 	if len(problems) > 0 {

@@ -59,7 +59,7 @@ func allows[T ~string](now, then []T, holds func(T) bool) bool {
 
 // Permits judges a plan by limits that are narrower than those it was admitted under (Narrowed): where its packets go,
 // and what cannot be bounded. It refuses what could only be judged from the profile's description. Rates are judged
-// together with those of other runs (CheckLoad).
+// together with those of other runs (load.Check).
 func Permits(plan *enginev1.Plan, generator string, narrowed *spatev1.Limits) problem.Problems {
 	var problems problem.Problems
 	if narrowed == nil {
