@@ -3,14 +3,18 @@
 package plan
 
 import (
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/application"
 	"spate.dev/operator/internal/plan/origin"
 )
 
@@ -188,4 +192,64 @@ func TestAPausedProfilePausesWhatSends(t *testing.T) {
 	if got := strings.Join(names, " "); got != "stream clients" {
 		t.Errorf("a run under way has to pause %s", got)
 	}
+}
+
+func TestPresetsKnowThePortOfTheirProtocol(t *testing.T) {
+	for source, want := range map[string]uint32{"{http: {}}": 80, "{dns: {}}": 53} {
+		one := ofSource(t, source)
+		got := planOf(t, Input{Profile: profile(running("a", "one", "east", "west")), Templates: map[string]*spatev1.ASTFTemplate{"one": one}})
+		if port := got.Templates[0].DestinationPort; port != want {
+			t.Errorf("%s: port %d, want %d", source, port, want)
+		}
+		one.Spec.DestinationPort = ptr.To[int32](8080)
+		got = planOf(t, Input{Profile: profile(running("a", "one", "east", "west")), Templates: map[string]*spatev1.ASTFTemplate{"one": one}})
+		if port := got.Templates[0].DestinationPort; port != 8080 {
+			t.Errorf("%s: port %d, and 8080 is set", source, port)
+		}
+	}
+}
+
+func TestAPresetIsPlannedAsItsProgramsAre(t *testing.T) {
+	one := ofSource(t, "{http: {requestsPerConnection: 4, thinkTime: 1s}}")
+	programs := one.DeepCopy()
+	programs.Spec = *application.Expand(&one.Spec)
+	programs.Spec.Source.HTTP = nil
+	of := func(template *spatev1.ASTFTemplate) *enginev1.Stateful {
+		return planOf(t, Input{Profile: profile(running("a", "one", "east", "west")), Templates: map[string]*spatev1.ASTFTemplate{"one": template}})
+	}
+	if got, want := of(one), of(programs); !proto.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if TemplateDigest(&one.Spec) == TemplateDigest(&programs.Spec) {
+		t.Error("the digest is that of what was written")
+	}
+}
+
+// A port's load has the minimum that each flow sends, even if it repeats its request.
+func TestTheLoadOfAPresetIsAtLeastThatOfARequest(t *testing.T) {
+	const plainRequest = "GET / HTTP/1.1\r\nHost: spate.test\r\n\r\n"
+	for _, source := range []string{"{http: {}}", "{http: {requestsPerConnection: 9}}", "{http: {requestsPerConnection: 9, thinkTime: 1s}}"} {
+		in := Input{Profile: profile(running("a", "one", "east", "west")), Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"one": ofSource(t, source)}}
+		load := mustResolve(t, in).Load
+		for port, data := range map[string]int64{"east": int64(len(plainRequest)), "west": 1024} {
+			if got := load.Ports[port].L2Bits; got.Cmp(big.NewRat(8*data, 1)) < 0 {
+				t.Errorf("%s: port %s sends %s bits a second, and each flow %d bytes of data", source, port, got, data)
+			}
+		}
+	}
+}
+
+// ofSource returns a template with a source and no port.
+func ofSource(t *testing.T, source string) *spatev1.ASTFTemplate {
+	t.Helper()
+	return templateOf(t, "source: "+source+"\nconnectionRate: 1cps\n"+poolsOf(webTemplate))
+}
+
+func yamlOf(t *testing.T, value any) string {
+	t.Helper()
+	text, err := yaml.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

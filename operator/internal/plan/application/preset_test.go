@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plan
+package application
 
 import (
 	"bufio"
@@ -13,19 +13,28 @@ import (
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
-	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
-	"spate.dev/operator/internal/plan/application"
 )
+
+// oneOfEach are pools of clients and servers.
+const oneOfEach = `pools:
+  clients: [{name: c, start: 16.0.0.1, end: 16.0.0.254, portPairOffset: 1.0.0.0, sourcePorts: {start: 41668, step: 17405, min: 2000, max: 63999}, startMAC: "02:00:00:00:00:01"}]
+  servers: [{name: s, start: 48.0.0.1, end: 48.0.0.254, order: Random, seed: 7, weight: 3}]
+`
 
 // ofSource returns a template with a source and no port.
 func ofSource(t *testing.T, source string) *spatev1.ASTFTemplate {
 	t.Helper()
-	return templateOf(t, "source: "+source+"\nconnectionRate: 1cps\n"+poolsOf(webTemplate))
+	template := &spatev1.ASTFTemplate{}
+	if err := yaml.UnmarshalStrict([]byte("source: "+source+"\nconnectionRate: 1cps\n"+oneOfEach), &template.Spec); err != nil {
+		t.Fatal(err)
+	}
+	return template
 }
 
 const (
@@ -171,7 +180,7 @@ server:
 			if err := yaml.UnmarshalStrict([]byte(c.want), &want); err != nil {
 				t.Fatal(err)
 			}
-			if got, want := yamlOf(t, application.Expand(&written.Spec).Source.Programs), yamlOf(t, &want); got != want {
+			if got, want := yamlOf(t, Expand(&written.Spec).Source.Programs), yamlOf(t, &want); got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 			if yamlOf(t, written) != yamlOf(t, before) {
@@ -192,23 +201,8 @@ func yamlOf(t *testing.T, value any) string {
 	return string(text)
 }
 
-func TestPresetsKnowThePortOfTheirProtocol(t *testing.T) {
-	for source, want := range map[string]uint32{"{http: {}}": 80, "{dns: {}}": 53} {
-		one := ofSource(t, source)
-		got := planOf(t, Input{Profile: profile(running("a", "one", "east", "west")), Templates: map[string]*spatev1.ASTFTemplate{"one": one}})
-		if port := got.Templates[0].DestinationPort; port != want {
-			t.Errorf("%s: port %d, want %d", source, port, want)
-		}
-		one.Spec.DestinationPort = ptr.To[int32](8080)
-		got = planOf(t, Input{Profile: profile(running("a", "one", "east", "west")), Templates: map[string]*spatev1.ASTFTemplate{"one": one}})
-		if port := got.Templates[0].DestinationPort; port != 8080 {
-			t.Errorf("%s: port %d, and 8080 is set", source, port)
-		}
-	}
-}
-
 func TestATemplateWithoutAPresetIsItself(t *testing.T) {
-	if written := &templateOf(t, webTemplate).Spec; application.Expand(written) != written {
+	if written := &ofSource(t, "{programs: {transport: TCP, client: [{send: {content: {text: GET /}}}]}}").Spec; Expand(written) != written {
 		t.Error("it was copied")
 	}
 }
@@ -234,13 +228,13 @@ func TestPresetsSendTheirBytesAsOftenAsTheySay(t *testing.T) {
 	} {
 		written := &ofSource(t, source).Spec
 		written.DestinationPort = ptr.To[int32](9)
-		made, problems := application.Resolve(application.Expand(written), spec, application.Surroundings{})
+		made, problems := Resolve(Expand(written), field.NewPath("spec"), Surroundings{})
 		if len(problems) > 0 {
 			t.Errorf("%s: %v", source, problems)
 			continue
 		}
 		for side, c := range map[string]struct {
-			program *application.Program
+			program *Program
 			want    int64
 		}{"client": {made.Client, want.client}, "server": {made.Server, want.server}} {
 			if got, err := c.program.Sent(); err != nil || got.Cmp(big.NewInt(c.want)) != 0 {
@@ -278,7 +272,7 @@ func executed(p *enginev1.Program, kind func(*enginev1.Instruction) bool) (count
 // requestOf returns the request of an http preset.
 func requestOf(t *testing.T, source string) string {
 	t.Helper()
-	programs := application.Expand(&ofSource(t, source).Spec).Source.Programs
+	programs := Expand(&ofSource(t, source).Spec).Source.Programs
 	return programs.Client[0].Send.Content.Text
 }
 
@@ -289,7 +283,7 @@ func TestHTTPRequestsAreFilledUpToTheirSize(t *testing.T) {
 		len(plainRequest) + 15: true, 64: true, 1500: true, 65536: true,
 	} {
 		source := fmt.Sprintf("{http: {requestBytes: %d}}", bytes)
-		problems := application.Check(&ofSource(t, source).Spec)
+		problems := Check(&ofSource(t, source).Spec)
 		if !valid {
 			want := fmt.Sprintf("spec.source.http.requestBytes: %d: the request has 36 bytes without padding, and at least 50 with it; use one of these, or more", bytes)
 			if problems.Message() != want {
@@ -312,7 +306,7 @@ func TestHTTPRequestsAreFilledUpToTheirSize(t *testing.T) {
 }
 
 func TestHTTPResponsesAreThoseOfTheirBody(t *testing.T) {
-	programs := application.Expand(&ofSource(t, "{http: {responseBytes: 1234}}").Spec).Source.Programs
+	programs := Expand(&ofSource(t, "{http: {responseBytes: 1234}}").Spec).Source.Programs
 	head, body := programs.Server[1].Send.Content.Text, *programs.Server[2].Send.Content.Size
 	response, err := http.ReadResponse(bufio.NewReader(io.MultiReader(strings.NewReader(head), strings.NewReader(strings.Repeat("x", int(body))))), nil)
 	if err != nil {
@@ -325,7 +319,7 @@ func TestHTTPResponsesAreThoseOfTheirBody(t *testing.T) {
 }
 
 func TestDNSMessagesAreRead(t *testing.T) {
-	programs := application.Expand(&ofSource(t, "{dns: {name: mail.example.com, answers: 3}}").Spec).Source.Programs
+	programs := Expand(&ofSource(t, "{dns: {name: mail.example.com, answers: 3}}").Spec).Source.Programs
 	decode := func(message []byte) *layers.DNS {
 		dns := &layers.DNS{}
 		if err := dns.DecodeFromBytes(message, gopacket.NilDecodeFeedback); err != nil {
@@ -370,43 +364,14 @@ func TestPresetsThatCannotBeExpanded(t *testing.T) {
 		"{http: {}, pcap: {volume: {name: a, path: b}}}":                                 "spec.source: set exactly one of programs, pcap, http, dns and payload",
 		"{http: {}, programs: {transport: TCP, client: [{send: {content: {text: x}}}]}}": "spec.source: set exactly one of programs, pcap, http, dns and payload",
 	} {
-		problems := application.Check(&ofSource(t, source).Spec)
+		problems := Check(&ofSource(t, source).Spec)
 		if !strings.Contains(problems.Message(), want) || strings.Contains(problems.Message(), "programs.client") {
 			t.Errorf("%s: got %s\nwant %s", source, problems.Message(), want)
 		}
 	}
 	for _, source := range []string{"{dns: {name: " + long + ", answers: 15}}", "{dns: {answers: 28}}"} {
-		if problems := application.Check(&ofSource(t, source).Spec); len(problems) > 0 {
+		if problems := Check(&ofSource(t, source).Spec); len(problems) > 0 {
 			t.Errorf("%s: %v", source, problems)
-		}
-	}
-}
-
-func TestAPresetIsPlannedAsItsProgramsAre(t *testing.T) {
-	one := ofSource(t, "{http: {requestsPerConnection: 4, thinkTime: 1s}}")
-	programs := one.DeepCopy()
-	programs.Spec = *application.Expand(&one.Spec)
-	programs.Spec.Source.HTTP = nil
-	of := func(template *spatev1.ASTFTemplate) *enginev1.Stateful {
-		return planOf(t, Input{Profile: profile(running("a", "one", "east", "west")), Templates: map[string]*spatev1.ASTFTemplate{"one": template}})
-	}
-	if got, want := of(one), of(programs); !proto.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if TemplateDigest(&one.Spec) == TemplateDigest(&programs.Spec) {
-		t.Error("the digest is that of what was written")
-	}
-}
-
-// A port's load has the minimum that each flow sends, even if it repeats its request.
-func TestTheLoadOfAPresetIsAtLeastThatOfARequest(t *testing.T) {
-	for _, source := range []string{"{http: {}}", "{http: {requestsPerConnection: 9}}", "{http: {requestsPerConnection: 9, thinkTime: 1s}}"} {
-		in := Input{Profile: profile(running("a", "one", "east", "west")), Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"one": ofSource(t, source)}}
-		load := mustResolve(t, in).Load
-		for port, data := range map[string]int64{"east": int64(len(plainRequest)), "west": 1024} {
-			if got := load.Ports[port].L2Bits; got.Cmp(big.NewRat(8*data, 1)) < 0 {
-				t.Errorf("%s: port %s sends %s bits a second, and each flow %d bytes of data", source, port, got, data)
-			}
 		}
 	}
 }
