@@ -34,17 +34,17 @@ func ClaimsOf(p *enginev1.Plan) Claims {
 
 // Claims returns those of a run to be. Marks that the profile leaves open will differ from those of all other runs.
 func (r *Resolved) Claims() Claims {
-	var marks marks.Marks
+	var set marks.Marks
 	for _, e := range r.entries {
 		if mark := e.stream.Mark; mark != nil && mark.Number != 0 {
-			marks = marks.With(mark.IPv6, mark.Number)
+			set = set.With(mark.IPv6, mark.Number)
 		}
 	}
-	return claims(r.stateful, r.reflectors, marks)
+	return claims(r.stateful, r.reflectors, set)
 }
 
-func claims(stateful *enginev1.Stateful, reflectors []*enginev1.Reflector, marks marks.Marks) Claims {
-	c := Claims{marks: marks}
+func claims(stateful *enginev1.Stateful, reflectors []*enginev1.Reflector, taken marks.Marks) Claims {
+	c := Claims{marks: taken}
 	for _, t := range stateful.GetTemplates() {
 		c.claim(t.ClientPort, t.Clients, stateful.Pools)
 		c.claim(t.ServerPort, t.Servers, stateful.Pools)

@@ -59,14 +59,14 @@ func Adjust(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, chan
 		if change.Rate == "" {
 			continue
 		}
-		quantity, err := quantity.ParseRate(change.Rate)
+		requested, err := quantity.ParseRate(change.Rate)
 		if err != nil {
 			return Live{}, fmt.Errorf("entry %s: rate %q: %w", change.Name, change.Rate, err)
 		}
-		if quantity, err = onPort(quantity, portOf(plan, change.Name), generator); err != nil {
+		if requested, err = onPort(requested, portOf(plan, change.Name), generator); err != nil {
 			return Live{}, fmt.Errorf("entry %s: rate %q: %w", change.Name, change.Rate, err)
 		}
-		own[change.Name] = quantity
+		own[change.Name] = requested
 	}
 	changed, err := withRates(plan, planned, own)
 	if err != nil {

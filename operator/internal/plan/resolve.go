@@ -607,8 +607,8 @@ func definitions(in Input) []spatev1.DefinitionSnapshot {
 	}
 	for i := range in.Profile.Spec.Traffic {
 		e := &in.Profile.Spec.Traffic[i]
-		if stream, name := stream.Source(e, in.Streams); stream != nil && name != "" {
-			refer("StatelessStream", name, StreamDigest(stream))
+		if sent, name := stream.Source(e, in.Streams); sent != nil && name != "" {
+			refer("StatelessStream", name, StreamDigest(sent))
 		}
 		if template, name := application.Source(e, in.Templates); template != nil && name != "" {
 			refer("ASTFTemplate", name, TemplateDigest(template))

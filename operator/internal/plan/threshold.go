@@ -51,23 +51,23 @@ func subjectsOf(p *spatev1.TrafficProfile, streams map[string]*spatev1.Stateless
 // are known.
 func complete(in Input) bool {
 	return !slices.ContainsFunc(in.Profile.Spec.Traffic, func(t spatev1.TrafficEntry) bool {
-		stream, _ := stream.Source(&t, in.Streams)
+		sent, _ := stream.Source(&t, in.Streams)
 		template, _ := application.Source(&t, in.Templates)
 		portless := t.Application != nil && t.TransmitPort == "" && t.ReceivePort == "" // its generator is missing, or does not have two ports
-		return stream == nil && template == nil || portless
+		return sent == nil && template == nil || portless
 	})
 }
 
 // measuresOf returns what is measured on arrival of what an entry sends: everything if that does not exist yet.
 func measuresOf(t *spatev1.TrafficEntry, streams map[string]*spatev1.StatelessStream) verdict.Measures {
-	stream, name := stream.Source(t, streams)
+	sent, name := stream.Source(t, streams)
 	switch {
-	case stream == nil && name != "":
+	case sent == nil && name != "":
 		return verdict.Measures{Arrival: true, Order: true, Latency: true}
-	case stream == nil:
+	case sent == nil:
 		return verdict.Measures{}
 	}
-	m := stream.Measure
+	m := sent.Measure
 	return verdict.Measures{Arrival: m.Flow || m.Mark != nil, Order: m.Flow, Latency: m.Latency}
 }
 

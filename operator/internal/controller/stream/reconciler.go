@@ -130,9 +130,9 @@ func (r *Reconciler) try(ctx context.Context, t *spatev1.ASTFTemplate) (problems
 	if err != nil {
 		return nil, "", err
 	}
-	origin := origin.Of(made, nil)
+	from := origin.Of(made, nil)
 	for _, violation := range checked.Refused {
-		problems = append(problems, origin.Refused(violation.Field, violation.Description).OfTemplate())
+		problems = append(problems, from.Refused(violation.Field, violation.Description).OfTemplate())
 	}
 	return problems, "the template can be run", nil
 }

@@ -83,10 +83,10 @@ func (s *Resolution) check(ctx context.Context, inputs string) (ok bool) {
 	if len(last.refused) == 0 {
 		return true
 	}
-	origin := origin.Of(p, s.Resolved.Entries)
+	from := origin.Of(p, s.Resolved.Entries)
 	s.Resolved = nil
 	for _, violation := range last.refused {
-		s.Problems = append(s.Problems, origin.Refused(violation.Field, violation.Description).Problem(s.definition))
+		s.Problems = append(s.Problems, from.Refused(violation.Field, violation.Description).Problem(s.definition))
 	}
 	return true
 }

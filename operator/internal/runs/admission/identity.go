@@ -108,15 +108,15 @@ func (r *Resolver) marksSettled(run types.UID) {
 
 // marksOf returns all marks of a plan, for the run's status.
 func marksOf(p *enginev1.Plan) *spatev1.RunMarks {
-	marks := marks.Of(p)
-	if len(marks.IPv4Identification)+len(marks.IPv6FlowLabel) == 0 {
+	all := marks.Of(p)
+	if len(all.IPv4Identification)+len(all.IPv6FlowLabel) == 0 {
 		return nil
 	}
 	kept := &spatev1.RunMarks{}
-	for _, number := range marks.IPv4Identification {
+	for _, number := range all.IPv4Identification {
 		kept.IPv4Identification = append(kept.IPv4Identification, int32(number))
 	}
-	for _, number := range marks.IPv6FlowLabel {
+	for _, number := range all.IPv6FlowLabel {
 		kept.IPv6FlowLabel = append(kept.IPv6FlowLabel, int32(number))
 	}
 	return kept
