@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/data"
 )
 
 // volumes of this process's tests, each with a folder of its own.
@@ -43,7 +43,7 @@ func newVolume(t *testing.T) (volume, folder string) {
 	defer volumes.Unlock()
 	volumes.made++
 	volume = fmt.Sprintf("records-%s-%d", strings.TrimPrefix(filepath.Base(cluster.dir), "spate-test-"), volumes.made)
-	folder = filepath.Join(plan.VolumesDir, volume) // here an engine sees the machine's own folders
+	folder = filepath.Join(data.VolumesDir, volume) // here an engine sees the machine's own folders
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		t.Skipf("NO VOLUME: engines write where volumes are mounted in pods, which takes root: %v", err)
 	}
@@ -51,7 +51,7 @@ func newVolume(t *testing.T) (volume, folder string) {
 		volumes.Lock()
 		defer volumes.Unlock()
 		must(t, os.RemoveAll(folder))
-		for parent := plan.VolumesDir; os.Remove(parent) == nil; parent = filepath.Dir(parent) { // those that are empty now
+		for parent := data.VolumesDir; os.Remove(parent) == nil; parent = filepath.Dir(parent) { // those that are empty now
 		}
 	})
 	return volume, folder
@@ -81,7 +81,7 @@ func TestAResultTellsWhatHasBecomeOfRecords(t *testing.T) {
 		t.Fatalf("%+v", records)
 	}
 	for _, pod := range records.Pods {
-		if text, err := os.ReadFile(filepath.Join(plan.VolumesDir, pod.File)); err != nil || pod.Written != 120 || !strings.HasSuffix(string(text), "PAR1") {
+		if text, err := os.ReadFile(filepath.Join(data.VolumesDir, pod.File)); err != nil || pod.Written != 120 || !strings.HasSuffix(string(text), "PAR1") {
 			t.Errorf("%+v: %d bytes, %v", pod, len(text), err)
 		}
 	}

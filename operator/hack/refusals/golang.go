@@ -16,7 +16,7 @@ import (
 )
 
 // reporting are the functions whose first string literal is a refusal, and the least number of arguments before it.
-var reporting = map[string]int{"add": 1, "wrong": 1, "refuse": 1, "unknown": 1, "Errorf": 0, "New": 0}
+var reporting = map[string]int{"add": 1, "Add": 1, "wrong": 1, "refuse": 1, "Refuse": 1, "unknown": 1, "Errorf": 0, "New": 0}
 
 // goFiles reads the files of a package's folder except tests.
 func goFiles(root, folder string) (all []file, err error) {

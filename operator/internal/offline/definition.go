@@ -15,6 +15,8 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/manifest"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/application"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 // Definition is what can be run: a profile, or what a run executes.
@@ -30,11 +32,11 @@ type Definition struct {
 }
 
 // own gives problems of the profile by the fields of what was read.
-func (d Definition) own(found plan.Problems) plan.Problems {
+func (d Definition) own(found problem.Problems) problem.Problems {
 	if d.run == nil {
 		return found
 	}
-	return found.OfRun(d.run)
+	return plan.OfRun(found, d.run)
 }
 
 // name of the run, and of a profile's.
@@ -56,7 +58,7 @@ func (f Files) Programs(d Definition) []*spatev1.ASTFTemplate {
 	var all []*spatev1.ASTFTemplate
 	add := func(name string, spec *spatev1.ASTFTemplateSpec) {
 		known := func(t *spatev1.ASTFTemplate) bool { return t.Name == name }
-		if written := plan.WrittenOut(spec); written != nil && !slices.ContainsFunc(all, known) {
+		if written := application.WrittenOut(spec); written != nil && !slices.ContainsFunc(all, known) {
 			template := &spatev1.ASTFTemplate{Spec: *written}
 			template.SetGroupVersionKind(spatev1.GroupVersion.WithKind("ASTFTemplate"))
 			template.Name, template.Namespace = name, d.Profile.Namespace
@@ -65,7 +67,7 @@ func (f Files) Programs(d Definition) []*spatev1.ASTFTemplate {
 	}
 	for i := range d.Profile.Spec.Traffic {
 		e := &d.Profile.Spec.Traffic[i]
-		if ref := plan.TemplateRef(e); ref != nil {
+		if ref := application.Ref(e); ref != nil {
 			for _, t := range f.Templates {
 				if t.Value.Name == string(ref.Name) && t.Value.Namespace == d.Profile.Namespace {
 					add(t.Value.Name, &t.Value.Spec)

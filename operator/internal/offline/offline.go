@@ -14,6 +14,9 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/manifest"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/application"
+	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/stream"
 )
 
 // Files are the objects of some files, to be planned.
@@ -33,7 +36,7 @@ func (f Files) Resolve(d Definition) (*plan.Resolved, []manifest.Problem) {
 }
 
 // resolve gives the problems of the profile.
-func (f Files) resolve(d Definition) (*plan.Resolved, plan.Problems) {
+func (f Files) resolve(d Definition) (*plan.Resolved, problem.Problems) {
 	in := plan.Input{Profile: d.Profile, Streams: map[string]*spatev1.StatelessStream{}, Templates: map[string]*spatev1.ASTFTemplate{}}
 	for _, s := range f.Streams {
 		if s.Value.Namespace == d.Profile.Namespace {
@@ -50,14 +53,14 @@ func (f Files) resolve(d Definition) (*plan.Resolved, plan.Problems) {
 	in.Data = f.data(d.Profile.Namespace)
 	resolved, found := plan.Resolve(in)
 	if len(problems) > 0 { // instead of that there is none
-		found = slices.DeleteFunc(found, func(p plan.Problem) bool { return p == plan.GeneratorRequired(d.Profile.Namespace, nil) })
+		found = slices.DeleteFunc(found, func(p problem.Problem) bool { return p == plan.GeneratorRequired(d.Profile.Namespace, nil) })
 	}
 	return resolved, append(problems, found...)
 }
 
 // generator finds what a profile refers to, or makes a stand-in where there is no generator at all. A profile that refers to none has the
 // only one of its namespace.
-func (f Files) generator(profile *spatev1.TrafficProfile) (*spatev1.TrafficGenerator, plan.Problems) {
+func (f Files) generator(profile *spatev1.TrafficProfile) (*spatev1.TrafficGenerator, problem.Problems) {
 	ref := profile.Spec.GeneratorRef
 	switch {
 	case ref == nil && profile.Spec.Generator != nil:
@@ -73,7 +76,7 @@ func (f Files) generator(profile *spatev1.TrafficProfile) (*spatev1.TrafficGener
 			continue
 		}
 		if grant := g.Value.Spec.AllowedNamespaces.From; namespace != profile.Namespace && (grant == "" || grant == spatev1.NamespacesSame) {
-			return g.Value, plan.Problems{{
+			return g.Value, problem.Problems{{
 				Reason: spatev1.ReasonReferenceNotAllowed, Path: "spec.generatorRef",
 				Message: fmt.Sprintf("TrafficGenerator %s in namespace %s (%s) does not allow namespace %s: see its spec.allowedNamespaces",
 					ref.Name, namespace, g.Origin, profile.Namespace),
@@ -85,7 +88,7 @@ func (f Files) generator(profile *spatev1.TrafficProfile) (*spatev1.TrafficGener
 }
 
 // only is the one generator of a namespace.
-func (f Files) only(namespace string) (*spatev1.TrafficGenerator, plan.Problems) {
+func (f Files) only(namespace string) (*spatev1.TrafficGenerator, problem.Problems) {
 	var names []string
 	var found *spatev1.TrafficGenerator
 	for _, g := range f.Generators {
@@ -96,11 +99,11 @@ func (f Files) only(namespace string) (*spatev1.TrafficGenerator, plan.Problems)
 	if len(names) == 1 {
 		return found, nil
 	}
-	return nil, plan.Problems{plan.GeneratorRequired(namespace, names)}
+	return nil, problem.Problems{plan.GeneratorRequired(namespace, names)}
 }
 
 // reported are a plan's problems as those of an object.
-func reported(at manifest.Origin, object string, found plan.Problems) []manifest.Problem {
+func reported(at manifest.Origin, object string, found problem.Problems) []manifest.Problem {
 	all := make([]manifest.Problem, len(found))
 	for i, problem := range found {
 		all[i] = manifest.Problem{Origin: at, Object: object, Field: problem.Path, Message: problem.Message}
@@ -143,9 +146,9 @@ func secret(all map[spatev1.DataReference][]byte, s *corev1.Secret) {
 // Check gives the problems of all objects, each by itself, and of profiles and runs with what they refer to.
 func (f Files) Check() []manifest.Problem {
 	var problems []manifest.Problem
-	wrong := map[string]bool{}              // objects that have problems of their own
-	ofProfile := map[string]plan.Problems{} // those of profiles, by namespace and name
-	add := func(at manifest.Origin, object string, found plan.Problems) {
+	wrong := map[string]bool{}                 // objects that have problems of their own
+	ofProfile := map[string]problem.Problems{} // those of profiles, by namespace and name
+	add := func(at manifest.Origin, object string, found problem.Problems) {
 		problems = append(problems, reported(at, object, found)...)
 		wrong[object] = wrong[object] || len(found) > 0
 	}
@@ -153,16 +156,16 @@ func (f Files) Check() []manifest.Problem {
 		add(g.Origin, "TrafficGenerator "+g.Value.Name, plan.CheckGenerator(&g.Value.Spec))
 	}
 	for _, s := range f.Streams {
-		_, found := plan.CheckStream(&s.Value.Spec)
+		_, found := stream.Check(&s.Value.Spec)
 		add(s.Origin, "StatelessStream "+s.Value.Name, found)
 	}
 	for _, t := range f.Templates {
-		add(t.Origin, "ASTFTemplate "+t.Value.Name, plan.CheckTemplate(&t.Value.Spec))
+		add(t.Origin, "ASTFTemplate "+t.Value.Name, application.Check(&t.Value.Spec))
 	}
 	definitions, more := f.Definitions()
 	for _, d := range definitions {
 		_, found := f.resolve(d)
-		found = slices.DeleteFunc(found, func(problem plan.Problem) bool { return wrong[problem.Within] || f.unread(d.Profile, problem) })
+		found = slices.DeleteFunc(found, func(problem problem.Problem) bool { return wrong[problem.Within] || f.unread(d.Profile, problem) })
 		if d.run != nil && d.run.Spec.ProfileRef != nil {
 			found = without(found, ofProfile[key(d.Profile)])
 		} else if d.run == nil {
@@ -177,14 +180,14 @@ func (f Files) Check() []manifest.Problem {
 func key(profile *spatev1.TrafficProfile) string { return profile.Namespace + "/" + profile.Name }
 
 // without leaves out the problems of the profile that a run refers to.
-func without(found, ofProfile plan.Problems) plan.Problems {
-	return slices.DeleteFunc(found, func(problem plan.Problem) bool { return slices.Contains(ofProfile, problem) })
+func without(found, ofProfile problem.Problems) problem.Problems {
+	return slices.DeleteFunc(found, func(problem problem.Problem) bool { return slices.Contains(ofProfile, problem) })
 }
 
 // Warnings gives what is worth knowing of definitions that can be run.
 func (f Files) Warnings() []manifest.Problem {
 	var all []manifest.Problem
-	ofProfile := map[string]plan.Problems{}
+	ofProfile := map[string]problem.Problems{}
 	definitions, _ := f.Definitions()
 	for _, d := range definitions {
 		resolved, problems := f.resolve(d)
@@ -203,7 +206,7 @@ func (f Files) Warnings() []manifest.Problem {
 }
 
 // unread tells whether a problem is that something does not exist which is in the files, and has problems of its own.
-func (f Files) unread(profile *spatev1.TrafficProfile, problem plan.Problem) bool {
+func (f Files) unread(profile *spatev1.TrafficProfile, problem problem.Problem) bool {
 	if problem.Reason != spatev1.ReasonReferenceNotFound {
 		return false
 	}

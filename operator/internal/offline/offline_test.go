@@ -34,7 +34,7 @@ spec:
   traffic:
     - {name: one, transmitPort: east, stream: {ref: {name: udp}}}
 `
-	stream = `apiVersion: spate.dev/v1alpha1
+	streamText = `apiVersion: spate.dev/v1alpha1
 kind: StatelessStream
 metadata: {name: udp}
 spec:
@@ -63,7 +63,7 @@ spec:
     - {name: one, transmitPort: east, stream: {ref: {name: udp}}}
 `
 	// astray writes a field of a header that the stream has not.
-	astray = stream + "  fields: [{name: f, values: [1], writes: [{field: tcp.sourcePort}]}]\n"
+	astray = streamText + "  fields: [{name: f, values: [1], writes: [{field: tcp.sourcePort}]}]\n"
 	replay = `apiVersion: spate.dev/v1alpha1
 kind: StatelessStream
 metadata: {name: udp}
@@ -78,11 +78,11 @@ func TestFilesBecomePlans(t *testing.T) {
 		// rate of the first stream in bits a second on the medium.
 		rate uint64
 	}{
-		"with a generator":    {[]string{profile, stream, lab}, 500_000_000},
-		"with a stand-in":     {[]string{profile + "---\n" + stream}, 5_000_000_000},
-		"with the only one":   {[]string{unnamed, stream, lab, strings.Replace(lab, "name: lab", "name: lab, namespace: other", 1)}, 500_000_000},
-		"in one namespace":    {[]string{strings.ReplaceAll(profile+"---\n"+stream, "metadata: {", "metadata: {namespace: lab, ")}, 5_000_000_000},
-		"of another template": {[]string{stream, profile, strings.Replace(stream, "name: udp", "name: other", 1)}, 5_000_000_000},
+		"with a generator":    {[]string{profile, streamText, lab}, 500_000_000},
+		"with a stand-in":     {[]string{profile + "---\n" + streamText}, 5_000_000_000},
+		"with the only one":   {[]string{unnamed, streamText, lab, strings.Replace(lab, "name: lab", "name: lab, namespace: other", 1)}, 500_000_000},
+		"in one namespace":    {[]string{strings.ReplaceAll(profile+"---\n"+streamText, "metadata: {", "metadata: {namespace: lab, ")}, 5_000_000_000},
+		"of another template": {[]string{streamText, profile, strings.Replace(streamText, "name: udp", "name: other", 1)}, 5_000_000_000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := files(t, c.files...)
@@ -114,16 +114,16 @@ func TestProblemsAreReportedOnceAndWhereTheyAre(t *testing.T) {
 		"in both": {[]string{strings.Replace(profile, "transmitPort", "receivePort: east, transmitPort", 1), astray},
 			[]string{`b, document 1: StatelessStream udp: spec.fields[0].writes[0].field: `, "a, document 1: TrafficProfile smoke: spec.traffic[0].receivePort: "}},
 		"no stream":         {[]string{profile}, []string{`TrafficProfile smoke: spec.traffic[0].stream.ref.name: StatelessStream "udp" does not exist`}},
-		"another namespace": {[]string{profile, strings.Replace(stream, "name: udp", "name: udp, namespace: other", 1)}, []string{`StatelessStream "udp" does not exist in namespace default`}},
-		"no such generator": {[]string{profile, stream, strings.Replace(lab, "name: lab", "name: other", 1)}, []string{`spec.generatorRef.name: TrafficGenerator "lab" does not exist`}},
-		"no generator":      {[]string{unnamed, stream}, []string{"a, document 1: TrafficProfile smoke: spec.generatorRef: is required: namespace default has no TrafficGenerator"}},
-		"two generators": {[]string{unnamed, stream, lab, strings.Replace(lab, "name: lab", "name: other", 1)},
+		"another namespace": {[]string{profile, strings.Replace(streamText, "name: udp", "name: udp, namespace: other", 1)}, []string{`StatelessStream "udp" does not exist in namespace default`}},
+		"no such generator": {[]string{profile, streamText, strings.Replace(lab, "name: lab", "name: other", 1)}, []string{`spec.generatorRef.name: TrafficGenerator "lab" does not exist`}},
+		"no generator":      {[]string{unnamed, streamText}, []string{"a, document 1: TrafficProfile smoke: spec.generatorRef: is required: namespace default has no TrafficGenerator"}},
+		"two generators": {[]string{unnamed, streamText, lab, strings.Replace(lab, "name: lab", "name: other", 1)},
 			[]string{"a, document 1: TrafficProfile smoke: spec.generatorRef: is required: namespace default has 2 TrafficGenerators (lab, other)"}},
-		"a generator elsewhere": {[]string{unnamed, stream, strings.Replace(lab, "name: lab", "name: lab, namespace: other", 1)},
+		"a generator elsewhere": {[]string{unnamed, streamText, strings.Replace(lab, "name: lab", "name: lab, namespace: other", 1)},
 			[]string{"TrafficProfile smoke: spec.generatorRef: is required: namespace default has no TrafficGenerator"}},
-		"not granted": {[]string{strings.Replace(profile, "{name: lab}", "{name: lab, namespace: other}", 1), stream, strings.Replace(lab, "name: lab", "name: lab, namespace: other", 1)},
+		"not granted": {[]string{strings.Replace(profile, "{name: lab}", "{name: lab, namespace: other}", 1), streamText, strings.Replace(lab, "name: lab", "name: lab, namespace: other", 1)},
 			[]string{"spec.generatorRef: TrafficGenerator lab in namespace other (c, document 1) does not allow namespace default: see its spec.allowedNamespaces"}},
-		"too much":      {[]string{strings.Replace(profile, "traffic:", "rate: 5Gbps\n  traffic:", 1), stream, lab}, []string{"TrafficProfile smoke: spec.rate: "}},
+		"too much":      {[]string{strings.Replace(profile, "traffic:", "rate: 5Gbps\n  traffic:", 1), streamText, lab}, []string{"TrafficProfile smoke: spec.rate: "}},
 		"a generator's": {[]string{strings.Replace(lab, "1Gbps}", "1Gbps, gateway: 198.18.0.254}", 1)}, []string{"a, document 1: TrafficGenerator lab: spec.ports[0].gateway: "}},
 		"no capture":    {[]string{profile, replay}, []string{`key "web" of Secret "captures" does not exist`}},
 		"a capture that is none": {[]string{profile, replay, "apiVersion: v1\nkind: Secret\nmetadata: {name: captures}\nstringData: {web: hello}\n"},
@@ -145,14 +145,14 @@ func TestProblemsAreReportedOnceAndWhereTheyAre(t *testing.T) {
 
 func TestWhatCouldNotBeReadIsNotMissing(t *testing.T) {
 	for name, wrong := range map[string]string{
-		"a stream":    strings.Replace(stream, "size: 128", "size: big", 1),
+		"a stream":    strings.Replace(streamText, "size: 128", "size: big", 1),
 		"a generator": strings.Replace(lab, "1Gbps}", "5}", 1) + "---\n" + strings.Replace(lab, "name: lab", "name: other", 1),
 		"a Secret":    replay + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: captures}\ndata: {web: '*'}\n",
 	} {
 		var r manifest.Reader
 		r.Read("a", []byte(profile+"---\n"+wrong))
 		if name == "a generator" {
-			r.Read("b", []byte(stream))
+			r.Read("b", []byte(streamText))
 		}
 		set, problems := r.Done()
 		if more := (Files{Set: set, LineRate: DefaultLineRate}).Check(); len(problems) == 0 || len(more) > 0 {
@@ -170,7 +170,7 @@ func TestProfilesAreChosen(t *testing.T) {
 	}{
 		"the only one":      {[]string{profile}, "", ""},
 		"by name":           {[]string{profile, other}, "other", ""},
-		"of none":           {[]string{stream}, "", "there is no TrafficProfile in the files"},
+		"of none":           {[]string{streamText}, "", "there is no TrafficProfile in the files"},
 		"of two":            {[]string{profile, other}, "", "there are 2 TrafficProfiles in the files: choose one with --profile, of smoke, other"},
 		"another":           {[]string{profile, other}, "third", `there is no TrafficProfile "third" in the files; there is smoke, other`},
 		"in two namespaces": {[]string{profile, strings.Replace(profile, "name: smoke", "name: smoke, namespace: b", 1)}, "smoke", "in several namespaces"},
@@ -262,11 +262,11 @@ func TestRunsInFilesBecomePlansOfWhatTheyExecute(t *testing.T) {
 		duration         uint64
 		paused           bool
 	}{
-		"of a profile":              {[]string{profile, stream, lab, referring}, "smoke-fast", "smoke-fast", "smoke", 250_000_000, 7e9, false},
-		"of its own":                {[]string{stream, lab, describing}, "", "once", "once", 500_000_000, 3e9, true},
-		"on a stand-in":             {[]string{stream, describing}, "once-", "once", "once", 5_000_000_000, 3e9, true},
-		"on the only generator":     {[]string{stream, lab, strings.Replace(describing, "    generatorRef: {name: lab}\n", "", 1)}, "", "once", "once", 500_000_000, 3e9, true},
-		"on a generator of its own": {[]string{profile, stream, strings.Replace(lab, "name: lab", "name: other", 1), strings.Replace(referring, "{rate", "{generatorRef: {name: other}, rate", 1)}, "smoke-fast", "smoke-fast", "smoke", 250_000_000, 7e9, false},
+		"of a profile":              {[]string{profile, streamText, lab, referring}, "smoke-fast", "smoke-fast", "smoke", 250_000_000, 7e9, false},
+		"of its own":                {[]string{streamText, lab, describing}, "", "once", "once", 500_000_000, 3e9, true},
+		"on a stand-in":             {[]string{streamText, describing}, "once-", "once", "once", 5_000_000_000, 3e9, true},
+		"on the only generator":     {[]string{streamText, lab, strings.Replace(describing, "    generatorRef: {name: lab}\n", "", 1)}, "", "once", "once", 500_000_000, 3e9, true},
+		"on a generator of its own": {[]string{profile, streamText, strings.Replace(lab, "name: lab", "name: other", 1), strings.Replace(referring, "{rate", "{generatorRef: {name: other}, rate", 1)}, "smoke-fast", "smoke-fast", "smoke", 250_000_000, 7e9, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := files(t, c.files...)
@@ -294,22 +294,22 @@ func TestProblemsOfRunsAreReportedByTheirFields(t *testing.T) {
 		files []string
 		want  []string
 	}{
-		"right":      {[]string{profile, stream, lab, referring, strings.Replace(describing, "0.5x", "1x", 1)}, nil},
-		"no profile": {[]string{stream, lab, referring}, []string{`c, document 1: TrafficRun smoke-fast: spec.profileRef.name: TrafficProfile "smoke" does not exist in namespace default`}},
-		"elsewhere": {[]string{strings.Replace(profile, "name: smoke", "name: smoke, namespace: other", 1), strings.Replace(stream, "name: udp", "name: udp, namespace: other", 1), strings.Replace(lab, "name: lab", "name: lab, namespace: other", 1), referring},
+		"right":      {[]string{profile, streamText, lab, referring, strings.Replace(describing, "0.5x", "1x", 1)}, nil},
+		"no profile": {[]string{streamText, lab, referring}, []string{`c, document 1: TrafficRun smoke-fast: spec.profileRef.name: TrafficProfile "smoke" does not exist in namespace default`}},
+		"elsewhere": {[]string{strings.Replace(profile, "name: smoke", "name: smoke, namespace: other", 1), strings.Replace(streamText, "name: udp", "name: udp, namespace: other", 1), strings.Replace(lab, "name: lab", "name: lab, namespace: other", 1), referring},
 			[]string{`d, document 1: TrafficRun smoke-fast: spec.profileRef.name: TrafficProfile "smoke" does not exist in namespace default`}},
-		"too fast": {[]string{profile, stream, lab, change("0.5x", "9x").Replace(referring)}, []string{
+		"too fast": {[]string{profile, streamText, lab, change("0.5x", "9x").Replace(referring)}, []string{
 			"d, document 1: TrafficRun smoke-fast: spec.overrides.rate: the traffic needs ", "d, document 1: TrafficRun smoke-fast: spec.overrides.rate: port east of generator lab would have to carry 4.5Gbps"}},
-		"what is wrong with the profile too": {[]string{strings.Replace(profile, "transmitPort: east", "transmitPort: north", 1), stream, lab, referring},
+		"what is wrong with the profile too": {[]string{strings.Replace(profile, "transmitPort: east", "transmitPort: north", 1), streamText, lab, referring},
 			[]string{`a, document 1: TrafficProfile smoke: spec.traffic[0].transmitPort: "north" is no port of generator lab`}},
-		"with its override alone": {[]string{profile, stream, lab, strings.Replace(strings.Replace(lab, "name: lab", "name: other", 1), "name: east", "name: north", 1), change("{rate", "{generatorRef: {name: other}, rate").Replace(referring)},
+		"with its override alone": {[]string{profile, streamText, lab, strings.Replace(strings.Replace(lab, "name: lab", "name: other", 1), "name: east", "name: north", 1), change("{rate", "{generatorRef: {name: other}, rate").Replace(referring)},
 			[]string{`e, document 1: TrafficRun smoke-fast: spec.profileRef: TrafficProfile "smoke": spec.traffic[0].transmitPort: "east" is no port of generator other`}},
-		"of its own":  {[]string{stream, lab, strings.Replace(describing, "transmitPort: east", "transmitPort: north", 1)}, []string{`c, document 1: TrafficRun once-: spec.profile.traffic[0].transmitPort: "north" is no port of generator lab`}},
-		"a threshold": {[]string{profile, stream, lab, change("{rate", "{thresholds: [{name: t, expression: result.fail == 0}], rate").Replace(referring)}, []string{`TrafficRun smoke-fast: spec.overrides.thresholds[0].expression: "result.fail == 0"`}},
+		"of its own":  {[]string{streamText, lab, strings.Replace(describing, "transmitPort: east", "transmitPort: north", 1)}, []string{`c, document 1: TrafficRun once-: spec.profile.traffic[0].transmitPort: "north" is no port of generator lab`}},
+		"a threshold": {[]string{profile, streamText, lab, change("{rate", "{thresholds: [{name: t, expression: result.fail == 0}], rate").Replace(referring)}, []string{`TrafficRun smoke-fast: spec.overrides.thresholds[0].expression: "result.fail == 0"`}},
 		"a stream's":  {[]string{astray, lab, describing}, []string{"a, document 1: StatelessStream udp: spec.fields[0].writes[0].field: "}},
-		"not granted": {[]string{stream, strings.Replace(lab, "name: lab", "name: lab, namespace: other", 1), strings.Replace(describing, "{name: lab}", "{name: lab, namespace: other}", 1)},
+		"not granted": {[]string{streamText, strings.Replace(lab, "name: lab", "name: lab, namespace: other", 1), strings.Replace(describing, "{name: lab}", "{name: lab, namespace: other}", 1)},
 			[]string{"c, document 1: TrafficRun once-: spec.profile.generatorRef: TrafficGenerator lab in namespace other (b, document 1) does not allow namespace default"}},
-		"no generator": {[]string{stream, strings.Replace(describing, "    generatorRef: {name: lab}\n", "", 1)}, []string{"TrafficRun once-: spec.profile.generatorRef: is required: namespace default has no TrafficGenerator"}},
+		"no generator": {[]string{streamText, strings.Replace(describing, "    generatorRef: {name: lab}\n", "", 1)}, []string{"TrafficRun once-: spec.profile.generatorRef: is required: namespace default has no TrafficGenerator"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			problems := files(t, c.files...).Check()
@@ -328,7 +328,7 @@ func TestProblemsOfRunsAreReportedByTheirFields(t *testing.T) {
 func TestObjectsThatCannotBeReadAreNotMissed(t *testing.T) {
 	for name, texts := range map[string][]string{
 		"a profile":   {strings.Replace(profile, "traffic:", "streams:", 1), referring},
-		"a generator": {unnamed, stream, strings.Replace(lab, "ports:", "portz:", 1)},
+		"a generator": {unnamed, streamText, strings.Replace(lab, "ports:", "portz:", 1)},
 	} {
 		var r manifest.Reader
 		for i, text := range texts {
@@ -343,7 +343,7 @@ func TestObjectsThatCannotBeReadAreNotMissed(t *testing.T) {
 
 func TestWarningsOfARunAreThoseThatItsProfileHasNot(t *testing.T) {
 	const delayed = "TrafficProfile \"smoke\": spec.traffic[0]: its stream's startDelay of 5s is not shorter than the run"
-	late := strings.Replace(stream, "  transmit:", "  startDelay: 5s\n  transmit:", 1)
+	late := strings.Replace(streamText, "  transmit:", "  startDelay: 5s\n  transmit:", 1)
 	for _, c := range []struct {
 		profile, run string
 		want         []string

@@ -12,6 +12,9 @@ import (
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/manifest"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/application"
+	"spate.dev/operator/internal/plan/origin"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 // trying is an engine that looks at objects.
@@ -70,14 +73,14 @@ func (t *trying) template(ctx context.Context, template manifest.Object[*spatev1
 	}
 	checked, err := t.Check(ctx, made)
 	t.wrong[object] = len(checked.Refused) > 0
-	t.note(template.Origin, object, plan.OriginOf(made, nil), checked, plan.Refusal.OfTemplate)
+	t.note(template.Origin, object, origin.Of(made, nil), checked, origin.Refusal.OfTemplate)
 	return err
 }
 
 func (t *trying) definition(ctx context.Context, d Definition) error {
 	resolved, problems := t.files.Resolve(d)
 	ofWrong := func(e spatev1.TrafficEntry) bool {
-		ref := plan.TemplateRef(&e)
+		ref := application.Ref(&e)
 		return ref != nil && t.wrong[objectOf(string(ref.Name))]
 	}
 	ofWrongProfile := d.run != nil && d.run.Spec.ProfileRef != nil && t.wrong["TrafficProfile "+d.Profile.Name]
@@ -94,15 +97,15 @@ func (t *trying) definition(ctx context.Context, d Definition) error {
 	}
 	checked, err := t.Check(ctx, made)
 	t.wrong[d.Object] = len(checked.Refused) > 0
-	t.note(d.Origin, d.Object, plan.OriginOf(made, resolved.Entries), checked, func(r plan.Refusal) plan.Problem { return d.own(plan.Problems{r.Problem(d.Profile)})[0] })
+	t.note(d.Origin, d.Object, origin.Of(made, resolved.Entries), checked, func(r origin.Refusal) problem.Problem { return d.own(problem.Problems{r.Problem(d.Profile)})[0] })
 	return err
 }
 
 // note what an engine said of an object; a refusal is a problem of it.
-func (t *trying) note(from manifest.Origin, object string, origin plan.Origin, checked engine.Checked, problem func(plan.Refusal) plan.Problem) {
-	var found plan.Problems
+func (t *trying) note(from manifest.Origin, object string, origin origin.Origin, checked engine.Checked, refused func(origin.Refusal) problem.Problem) {
+	var found problem.Problems
 	for _, violation := range checked.Refused {
-		found = append(found, problem(origin.Refused(violation.Field, violation.Description)))
+		found = append(found, refused(origin.Refused(violation.Field, violation.Description)))
 	}
 	t.Refused = append(t.Refused, reported(from, object, found)...)
 	for _, violation := range checked.Warned {

@@ -9,12 +9,14 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/application"
+	"spate.dev/operator/internal/plan/data"
 )
 
 // Alone returns a plan with one entry, which runs both sides of the template, if it has them, on ports with networks; or why
-// there is none. `data` has all data that the template names, or is empty.
-func Alone(template *spatev1.ASTFTemplate, data map[spatev1.DataReference][]byte) (p *enginev1.Plan, why string) {
-	source := &Expand(&template.Spec).Source
+// there is none. `contents` has all data that the template names, or is empty.
+func Alone(template *spatev1.ASTFTemplate, contents map[spatev1.DataReference][]byte) (p *enginev1.Plan, why string) {
+	source := &application.Expand(&template.Spec).Source
 	switch {
 	case source.Pcap != nil && source.Pcap.Volume != nil:
 		return nil, "its capture is on a volume, which only a generator's engines see"
@@ -37,10 +39,10 @@ func Alone(template *spatev1.ASTFTemplate, data map[spatev1.DataReference][]byte
 		TrafficDefinition: spatev1.TrafficDefinition{Traffic: []spatev1.TrafficEntry{entry}},
 	}}
 	profile.Name, profile.Namespace = template.Name, template.Namespace
-	in := Input{Profile: profile, Templates: map[string]*spatev1.ASTFTemplate{template.Name: template}, Data: data}
+	in := Input{Profile: profile, Templates: map[string]*spatev1.ASTFTemplate{template.Name: template}, Data: contents}
 	for _, ref := range DataReferences(profile, nil, in.Templates) {
-		if _, known := data[ref]; !known {
-			return nil, nameOf(ref) + " is looked up with a profile"
+		if _, known := contents[ref]; !known {
+			return nil, data.NameOf(ref) + " is looked up with a profile"
 		}
 	}
 	resolved, problems := Resolve(in)
@@ -53,9 +55,4 @@ func Alone(template *spatev1.ASTFTemplate, data map[spatev1.DataReference][]byte
 func switchesTemplate(programs *spatev1.Programs) bool {
 	switches := func(c spatev1.Command) bool { return c.SwitchTemplate != nil }
 	return programs != nil && (slices.ContainsFunc(programs.Client, switches) || slices.ContainsFunc(programs.Server, switches))
-}
-
-// OfTemplate returns what an engine refuses of a template's plan (see Alone) as a problem of the template.
-func (r Refusal) OfTemplate() Problem {
-	return Problem{Reason: spatev1.ReasonInvalidSpec, Path: r.Path, Message: "the engine would refuse it: " + r.Message}
 }

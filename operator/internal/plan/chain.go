@@ -6,11 +6,10 @@ package plan
 
 import (
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/engine/enginev1"
 )
 
 // chains checks which entry starts which.
-func (p *Problems) chains(entries []entry) {
+func (p checker) chains(entries []entry) {
 	byName := map[spatev1.EntryName]*entry{}
 	started := map[spatev1.EntryName]bool{}
 	for i := range entries {
@@ -27,70 +26,44 @@ func (p *Problems) chains(entries []entry) {
 	for i := range entries {
 		e := &entries[i]
 		if e.spec.Stream.Start == spatev1.StartWaiting && !started[e.spec.Name] {
-			p.add(spatev1.ReasonInvalidSpec, e.at.Child("stream", "start"), "nothing starts it: name it in the next of another entry, or leave Waiting out")
+			p.Add(spatev1.ReasonInvalidSpec, e.at.Child("stream", "start"), "nothing starts it: name it in the next of another entry, or leave Waiting out")
 		}
 	}
 }
 
 // link checks that an entry can start another.
-func (p *Problems) link(e, next *entry) {
+func (p checker) link(e, next *entry) {
 	at := e.at.Child("stream", "next")
 	if e.spec.Stream.Next.Loops < 0 {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("loops"), "%d: must not be negative", e.spec.Stream.Next.Loops)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("loops"), "%d: must not be negative", e.spec.Stream.Next.Loops)
 	}
 	if next == nil {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q is no entry of the profile", e.spec.Stream.Next.Entry)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q is no entry of the profile", e.spec.Stream.Next.Entry)
 		return
 	}
 	if next.spec.TransmitPort != e.spec.TransmitPort {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q is sent from port %s; a chain stays on one port", next.spec.Name, next.spec.TransmitPort)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q is sent from port %s; a chain stays on one port", next.spec.Name, next.spec.TransmitPort)
 	}
 	if e.stream == nil || next.stream == nil {
 		return // their problems are reported elsewhere
 	}
 	for _, one := range []*entry{e, next} {
-		if one.stream.transmit.replay != nil {
-			p.add(spatev1.ReasonNotSupported, at.Child("entry"), "%q replays a capture, and the engine does not chain such streams; leave next out, and use startDelay", one.spec.Name)
+		if one.stream.Transmit.Replay != nil {
+			p.Add(spatev1.ReasonNotSupported, at.Child("entry"), "%q replays a capture, and the engine does not chain such streams; leave next out, and use startDelay", one.spec.Name)
 			return
 		}
 	}
-	if e.stream.transmit.endless() {
-		p.add(spatev1.ReasonInvalidSpec, at, "nothing comes after a stream without an end; use burst, or set multiBurst.bursts")
+	if e.stream.Transmit.Endless() {
+		p.Add(spatev1.ReasonInvalidSpec, at, "nothing comes after a stream without an end; use burst, or set multiBurst.bursts")
 	}
 	if len(e.stream.Copies) != len(next.stream.Copies) {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("entry"), "it has %d copies and %q has %d; copy i starts copy i, so the numbers must agree",
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("entry"), "it has %d copies and %q has %d; copy i starts copy i, so the numbers must agree",
 			len(e.stream.Copies), next.spec.Name, len(next.stream.Copies))
 	}
-	if e.stream.spec.Pinned != next.stream.spec.Pinned {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q and this stream must both be pinned, or neither", next.spec.Name)
+	if e.stream.Spec.Pinned != next.stream.Spec.Pinned {
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q and this stream must both be pinned, or neither", next.spec.Name)
 	}
-	if next.stream.transmit.bursts == nil && next.spec.Stream.Start != spatev1.StartWaiting {
-		p.add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q is continuous and starts by itself: set its start to Waiting", next.spec.Name)
+	if next.stream.Transmit.Bursts == nil && next.spec.Stream.Start != spatev1.StartWaiting {
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q is continuous and starts by itself: set its start to Waiting", next.spec.Name)
 	}
-}
-
-// turns returns the chain's number for each stream of a plan: streams of one chain take turns.
-func turns(streams []*enginev1.Stream) []int {
-	chain := make([]int, len(streams))
-	byName := make(map[string]int, len(streams))
-	for i, s := range streams {
-		chain[i], byName[s.GetName()] = i, i
-	}
-	root := func(i int) int {
-		for chain[i] != i {
-			chain[i] = chain[chain[i]]
-			i = chain[i]
-		}
-		return i
-	}
-	for i, s := range streams {
-		if next, known := byName[s.GetNext().GetStream()]; known && s.GetNext() != nil {
-			a, b := root(i), root(next)
-			chain[max(a, b)] = min(a, b)
-		}
-	}
-	for i := range chain {
-		chain[i] = root(i)
-	}
-	return chain
 }

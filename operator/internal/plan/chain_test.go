@@ -39,7 +39,7 @@ func TestBurstsAndChains(t *testing.T) {
 		s.Transmit = spatev1.Transmit{MultiBurst: &spatev1.MultiBurstTransmit{PacketsPerBurst: 20, Bursts: ptr.To[int64](3), InterBurstGap: "10ms", Rate: "50kpps"}}
 		s.StartDelay = "1us"
 	}
-	p := profile(chained("a", stream("", 64, burst(100, "100kpps")), false, "b", 0), chained("b", stream("", 64, multi), true, "a", 5))
+	p := profile(chained("a", streamOf("", 64, burst(100, "100kpps")), false, "b", 0), chained("b", streamOf("", 64, multi), true, "a", 5))
 	resolved := mustResolve(t, Input{Profile: p, Generator: generator()})
 	streams := resolved.Plan(Identity{}).Streams
 	if got, want := fmt.Sprint(streams[0].GetBursts()), `rate:{packets_per_second:{numerator:100000 denominator:1}} packets:100 count:1`; strings.ReplaceAll(got, "  ", " ") != want {
@@ -55,14 +55,14 @@ func TestBurstsAndChains(t *testing.T) {
 		t.Errorf("entries that take turns ask for the faster one's rate, got %s", resolved.Load.Packets)
 	}
 	// A second chain into the same entry: the entry may be active twice at once.
-	p.Spec.Traffic = append(p.Spec.Traffic, chained("c", stream("", 64, burst(1, "70kpps")), false, "b", 1))
+	p.Spec.Traffic = append(p.Spec.Traffic, chained("c", streamOf("", 64, burst(1, "70kpps")), false, "b", 1))
 	if got := mustResolve(t, Input{Profile: p, Generator: generator()}).Load.Packets; got.Cmp(big.NewRat(200000, 1)) != 0 {
 		t.Errorf("got %s", got)
 	}
 }
 
 func TestChainsOfCopies(t *testing.T) {
-	p := profile(chained("a", stream("", 64, burst(5, "1kpps"), copies(3)), false, "b", 2), chained("b", stream("", 64, burst(5, "2kpps"), copies(3)), true, "", 0))
+	p := profile(chained("a", streamOf("", 64, burst(5, "1kpps"), copies(3)), false, "b", 2), chained("b", streamOf("", 64, burst(5, "2kpps"), copies(3)), true, "", 0))
 	resolved := mustResolve(t, Input{Profile: p, Generator: generator()})
 	streams := resolved.Plan(Identity{}).Streams
 	if len(streams) != 6 || streams[2].Name != "a-2" || streams[2].Group != "a" || streams[2].Next.Stream != "b-2" || streams[5].Id != 5 {
@@ -74,7 +74,7 @@ func TestChainsOfCopies(t *testing.T) {
 }
 
 func TestChainsTellWhatIsWrong(t *testing.T) {
-	one := func() *spatev1.StatelessStreamSpec { return stream("", 64, burst(5, "1kpps")) }
+	one := func() *spatev1.StatelessStreamSpec { return streamOf("", 64, burst(5, "1kpps")) }
 	elsewhere := chained("b", one(), true, "", 0)
 	elsewhere.TransmitPort, elsewhere.ReceivePort = "west", "east"
 	pinned := one()
@@ -87,14 +87,14 @@ func TestChainsTellWhatIsWrong(t *testing.T) {
 	}{
 		"to nowhere":        {[]spatev1.TrafficEntry{chained("a", one(), false, "b", 0)}, `spec.traffic[0].stream.next.entry: "b" is no entry of the profile`},
 		"to another port":   {[]spatev1.TrafficEntry{chained("a", one(), false, "b", 0), elsewhere}, `spec.traffic[0].stream.next.entry: "b" is sent from port west; a chain stays on one port`},
-		"after continuous":  {[]spatev1.TrafficEntry{chained("a", stream("1pps", 64), false, "a", 0)}, "spec.traffic[0].stream.next: nothing comes after a stream without an end"},
+		"after continuous":  {[]spatev1.TrafficEntry{chained("a", streamOf("1pps", 64), false, "a", 0)}, "spec.traffic[0].stream.next: nothing comes after a stream without an end"},
 		"after endless":     {[]spatev1.TrafficEntry{chained("a", endless, false, "a", 0)}, "spec.traffic[0].stream.next: nothing comes after a stream without an end"},
-		"to a running one":  {[]spatev1.TrafficEntry{chained("a", one(), false, "b", 0), chained("b", stream("1pps", 64), false, "", 0)}, `"b" is continuous and starts by itself: set its start to Waiting`},
+		"to a running one":  {[]spatev1.TrafficEntry{chained("a", one(), false, "b", 0), chained("b", streamOf("1pps", 64), false, "", 0)}, `"b" is continuous and starts by itself: set its start to Waiting`},
 		"waits for nothing": {[]spatev1.TrafficEntry{chained("a", one(), true, "", 0)}, "spec.traffic[0].stream.start: nothing starts it"},
-		"copies differ":     {[]spatev1.TrafficEntry{chained("a", stream("", 64, burst(5, "1kpps"), copies(2)), false, "b", 0), chained("b", one(), true, "", 0)}, `it has 2 copies and "b" has 0`},
+		"copies differ":     {[]spatev1.TrafficEntry{chained("a", streamOf("", 64, burst(5, "1kpps"), copies(2)), false, "b", 0), chained("b", one(), true, "", 0)}, `it has 2 copies and "b" has 0`},
 		"one is pinned":     {[]spatev1.TrafficEntry{chained("a", one(), false, "b", 0), chained("b", pinned, true, "", 0)}, "must both be pinned, or neither"},
-		"no packets":        {[]spatev1.TrafficEntry{chained("a", stream("", 64, burst(0, "1kpps")), false, "", 0)}, "spec.traffic[0].stream.inline.transmit.burst.packets: 0: must be at least 1"},
-		"an alias": {[]spatev1.TrafficEntry{entryOf("a", "east", "west", stream("1pps", 64, copies(2))), entryOf("a-1", "east", "west", stream("1pps", 64))},
+		"no packets":        {[]spatev1.TrafficEntry{chained("a", streamOf("", 64, burst(0, "1kpps")), false, "", 0)}, "spec.traffic[0].stream.inline.transmit.burst.packets: 0: must be at least 1"},
+		"an alias": {[]spatev1.TrafficEntry{entryOf("a", "east", "west", streamOf("1pps", 64, copies(2))), entryOf("a-1", "east", "west", streamOf("1pps", 64))},
 			`spec.traffic[1].name: a copy of "a" is called "a-1" too`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestChainsTellWhatIsWrong(t *testing.T) {
 func TestCopiesDiffer(t *testing.T) {
 	step := func(n int64) *int64 { return &n }
 	vary := []spatev1.CopyVariation{{Field: "ipv4.destination"}, {Field: "ipv4.dscp", Step: step(2)}, {Field: "udp.sourcePort", Step: step(-1)}, {Offset: ptr.To[int32](50), Size: ptr.To[int32](1)}}
-	p := profile(entryOf("many", "east", "west", stream("1pps", 64, copies(30, vary...))))
+	p := profile(entryOf("many", "east", "west", streamOf("1pps", 64, copies(30, vary...))))
 	resolved := mustResolve(t, Input{Profile: p, Generator: generator()})
 	streams := resolved.Plan(Identity{}).Streams
 	frame := streams[29].Packet.Frame
@@ -127,7 +127,7 @@ func TestCopiesDiffer(t *testing.T) {
 }
 
 func Test20000CopiesInOneEntry(t *testing.T) {
-	p := profile(entryOf("many", "east", "west", stream("1pps", 64, copies(20000, spatev1.CopyVariation{Field: "udp.destinationPort"}))))
+	p := profile(entryOf("many", "east", "west", streamOf("1pps", 64, copies(20000, spatev1.CopyVariation{Field: "udp.destinationPort"}))))
 	g := generator(func(g *spatev1.TrafficGenerator) {
 		g.Spec.Limits = &spatev1.Limits{AllowedPorts: []spatev1.PortRange{"7-20006"}, AllowedDestinations: []spatev1.CIDR{"198.18.0.0/15"}}
 	})

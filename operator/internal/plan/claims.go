@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/marks"
 )
 
 // Claims are what engines refuse to a second run.
@@ -17,7 +18,7 @@ type Claims struct {
 	pools []claimedPool
 	// reflecting are the ports that reflect.
 	reflecting []string
-	marks      Marks
+	marks      marks.Marks
 }
 
 // claimedPool is a range of addresses that templates use on a port.
@@ -27,21 +28,23 @@ type claimedPool struct {
 }
 
 // ClaimsOf returns the claims of a plan.
-func ClaimsOf(p *enginev1.Plan) Claims { return claims(p.GetStateful(), p.GetReflectors(), MarksOf(p)) }
+func ClaimsOf(p *enginev1.Plan) Claims {
+	return claims(p.GetStateful(), p.GetReflectors(), marks.Of(p))
+}
 
 // Claims returns those of a run to be. Marks that the profile leaves open will differ from those of all other runs.
 func (r *Resolved) Claims() Claims {
-	var marks Marks
+	var set marks.Marks
 	for _, e := range r.entries {
-		if mark := e.stream.mark; mark != nil && mark.number != 0 {
-			marks = marks.with(mark.ipv6, mark.number)
+		if mark := e.stream.Mark; mark != nil && mark.Number != 0 {
+			set = set.With(mark.IPv6, mark.Number)
 		}
 	}
-	return claims(r.stateful, r.reflectors, marks)
+	return claims(r.stateful, r.reflectors, set)
 }
 
-func claims(stateful *enginev1.Stateful, reflectors []*enginev1.Reflector, marks Marks) Claims {
-	c := Claims{marks: marks}
+func claims(stateful *enginev1.Stateful, reflectors []*enginev1.Reflector, taken marks.Marks) Claims {
+	c := Claims{marks: taken}
 	for _, t := range stateful.GetTemplates() {
 		c.claim(t.ClientPort, t.Clients, stateful.Pools)
 		c.claim(t.ServerPort, t.Servers, stateful.Pools)

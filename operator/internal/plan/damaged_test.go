@@ -9,6 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/application"
+	"spate.dev/operator/internal/plan/stream"
 	"spate.dev/operator/test/refused"
 )
 
@@ -20,7 +22,7 @@ func TestDamagedObjectsArePlannedOrRefused(t *testing.T) {
 		profile.Name, profile.Namespace = "damaged", "default"
 		return Input{
 			Profile: profile, Generator: generator(),
-			Streams:   map[string]*spatev1.StatelessStream{"other": {Spec: *stream("1kpps", 64)}, "small": {Spec: *stream("1kpps", 64)}},
+			Streams:   map[string]*spatev1.StatelessStream{"other": {Spec: *streamOf("1kpps", 64)}, "small": {Spec: *streamOf("1kpps", 64)}},
 			Templates: map[string]*spatev1.ASTFTemplate{"http": read[spatev1.ASTFTemplate](t, refused.Template)},
 		}
 	}
@@ -45,7 +47,7 @@ func TestDamagedObjectsArePlannedOrRefused(t *testing.T) {
 	t.Run("generator", func(t *testing.T) {
 		damage(t, refused.Generator, func(g *spatev1.TrafficGenerator) bool {
 			CheckGenerator(&g.Spec)
-			with := in(profile(entryOf("a", "east", "west", stream("50%", 64))))
+			with := in(profile(entryOf("a", "east", "west", streamOf("50%", 64))))
 			with.Generator = g
 			return planned(t, with)
 		})
@@ -53,14 +55,14 @@ func TestDamagedObjectsArePlannedOrRefused(t *testing.T) {
 	t.Run("stream", func(t *testing.T) {
 		for _, text := range []string{refused.Stream, refused.Headers, refused.Replay} {
 			damage(t, text, func(s *spatev1.StatelessStream) bool {
-				CheckStream(&s.Spec)
+				stream.Check(&s.Spec)
 				return planned(t, in(profile(entryOf("a", "east", "west", &s.Spec))))
 			})
 		}
 	})
 	t.Run("template", func(t *testing.T) {
 		damage(t, refused.Template, func(template *spatev1.ASTFTemplate) bool {
-			CheckTemplate(&template.Spec)
+			application.Check(&template.Spec)
 			Alone(template, nil)
 			with := in(profile(running("b", "http", "east", "west")))
 			with.Templates["http"] = template

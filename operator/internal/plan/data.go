@@ -7,44 +7,25 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 
 	"google.golang.org/protobuf/proto"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/data"
 )
 
-// data are the bytes that streams and templates name.
-type data struct {
-	// bytes that were found; nil if nothing was looked up.
-	bytes map[spatev1.DataReference][]byte
-	// secrets are the keys of Secrets among them; a key's index is its index in the plan's data.
-	secrets []spatev1.DataReference
-}
-
-func dataOf(in *Input) data {
-	d := data{bytes: in.Data}
-	if d.bytes == nil {
-		d.bytes = map[spatev1.DataReference][]byte{}
+func dataOf(in *Input) data.Data {
+	d := data.Data{Bytes: in.Data}
+	if d.Bytes == nil {
+		d.Bytes = map[spatev1.DataReference][]byte{}
 	}
 	for _, ref := range DataReferences(in.Profile, in.Streams, in.Templates) {
 		if ref.Kind == spatev1.DataSecret {
-			d.secrets = append(d.secrets, ref)
+			d.Secrets = append(d.Secrets, ref)
 		}
 	}
 	return d
-}
-
-// ref returns the reference that replaces the bytes of a Secret's key; nil for others.
-func (d data) ref(from *spatev1.DataSource, bytes []byte) *enginev1.DataRef {
-	named := from.Reference()
-	if named.Kind != spatev1.DataSecret {
-		return nil
-	}
-	// Every reference is among DataReferences. If one were not, no bytes would be written for it, and engines would
-	// refuse the plan.
-	return &enginev1.DataRef{Index: uint32(slices.Index(d.secrets, named)), Bytes: uint64(len(bytes))}
 }
 
 // PlanWithData is Plan with the bytes of Secrets that it refers to: for engines, never to be stored.

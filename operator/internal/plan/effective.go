@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 // Effective returns the profile that a run executes: the referenced one with its metadata, or the inline one, named
@@ -48,9 +49,9 @@ func override(spec *spatev1.TrafficProfileSpec, by *spatev1.RunOverrides) {
 
 // OfRun returns the problems of the profile that a run executes (Effective) with paths of the run: its overrides, its
 // inline profile, or its reference to the profile.
-func (p Problems) OfRun(run *spatev1.TrafficRun) Problems {
-	all := make(Problems, len(p))
-	for i, problem := range p {
+func OfRun(problems problem.Problems, run *spatev1.TrafficRun) problem.Problems {
+	all := make(problem.Problems, len(problems))
+	for i, problem := range problems {
 		all[i] = problem
 		rest := strings.TrimPrefix(problem.Path, "spec")
 		switch ref := run.Spec.ProfileRef; {

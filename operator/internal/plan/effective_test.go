@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/diff"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 // fullProfile returns a profile with a value in each field that a run can override.
@@ -118,7 +119,7 @@ func TestEveryOverrideIsApplied(t *testing.T) {
 			t.Errorf("%s changes nothing", kind.Field(i).Name)
 		}
 		name, _, _ := strings.Cut(kind.Field(i).Tag.Get("json"), ",")
-		if got := (Problems{{Path: "spec." + name, Message: "x"}}).OfRun(run)[0].Path; got != "spec.overrides."+name {
+		if got := OfRun(problem.Problems{{Path: "spec." + name, Message: "x"}}, run)[0].Path; got != "spec.overrides."+name {
 			t.Errorf("a problem of %s is told at %s", name, got)
 		}
 	}
@@ -141,7 +142,7 @@ func TestProblemsOfARunAreToldByItsFields(t *testing.T) {
 		{referring, "spec.thresholds[1].expression", `spec.profileRef: TrafficProfile "imix": spec.thresholds[1].expression: x`},
 		{with(referring), "spec.traffic", `spec.profileRef: TrafficProfile "imix": spec.traffic: x`},
 	} {
-		got := Problems{{Reason: spatev1.ReasonInvalidSpec, Path: c.path, Message: "x"}}.OfRun(&spatev1.TrafficRun{Spec: c.spec})[0]
+		got := OfRun(problem.Problems{{Reason: spatev1.ReasonInvalidSpec, Path: c.path, Message: "x"}}, &spatev1.TrafficRun{Spec: c.spec})[0]
 		if got.Error() != c.want || got.Reason != spatev1.ReasonInvalidSpec {
 			t.Errorf("%s: got %s, want %s", c.path, got, c.want)
 		}

@@ -3,14 +3,19 @@
 package plan
 
 import (
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/application"
+	"spate.dev/operator/internal/plan/origin"
 )
 
 // withPorts returns a generator with the first of the ports east, west, loop and void.
@@ -24,8 +29,8 @@ func TestEntriesWithoutPortsHaveThoseOfAGeneratorWithTwo(t *testing.T) {
 		s.Measure = spatev1.Measure{Mark: &spatev1.Mark{IPv4Identification: &auto}}
 	}
 	p := profile(
-		entryOf("measured", "", "", stream("1pps", 64)), entryOf("marked", "", "", stream("1pps", 64, marked)), entryOf("sent", "", "", stream("1pps", 64, unmeasured)),
-		entryOf("back", "west", "east", stream("1pps", 64)), running("web", "one", "", ""), running("real", "one", "", "west"))
+		entryOf("measured", "", "", streamOf("1pps", 64)), entryOf("marked", "", "", streamOf("1pps", 64, marked)), entryOf("sent", "", "", streamOf("1pps", 64, unmeasured)),
+		entryOf("back", "west", "east", streamOf("1pps", 64)), running("web", "one", "", ""), running("real", "one", "", "west"))
 	before := p.DeepCopy()
 	in := Input{Profile: p, Generator: withPorts(2), Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)}}
 	plan := mustResolve(t, in).Plan(Identity{})
@@ -46,7 +51,7 @@ func TestEntriesWithoutPortsHaveThoseOfAGeneratorWithTwo(t *testing.T) {
 
 func TestPortsAreNeededWhereAGeneratorHasNotTwo(t *testing.T) {
 	for count, text := range map[int]string{1: "1 port", 3: "3 ports"} {
-		for kind, e := range map[string]spatev1.TrafficEntry{"a stream": entryOf("a", "", "", stream("1pps", 64)), "an application": running("a", "one", "", "")} {
+		for kind, e := range map[string]spatev1.TrafficEntry{"a stream": entryOf("a", "", "", streamOf("1pps", 64)), "an application": running("a", "one", "", "")} {
 			in := Input{Profile: profile(e), Generator: withPorts(count), Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)}}
 			_, problems := Resolve(in)
 			want := "spec.traffic[0].transmitPort: is required: generator lab has " + text + ", and only those of a generator with two ports are known by default"
@@ -55,7 +60,7 @@ func TestPortsAreNeededWhereAGeneratorHasNotTwo(t *testing.T) {
 			}
 		}
 	}
-	_, problems := Resolve(Input{Profile: profile(entryOf("a", "", "west", stream("1pps", 64))), Generator: withPorts(2)})
+	_, problems := Resolve(Input{Profile: profile(entryOf("a", "", "west", streamOf("1pps", 64))), Generator: withPorts(2)})
 	if want := "spec.traffic[0].transmitPort: is required: the port that sends the stream"; problems.Message() != want {
 		t.Errorf("got %s, want %s", problems.Message(), want)
 	}
@@ -63,7 +68,7 @@ func TestPortsAreNeededWhereAGeneratorHasNotTwo(t *testing.T) {
 
 // Without a generator its ports are not known: only the generator is reported as missing.
 func TestPortsAreNotMissedWithoutAGenerator(t *testing.T) {
-	p := profile(entryOf("a", "", "", stream("1pps", 64)), running("web", "one", "", ""))
+	p := profile(entryOf("a", "", "", streamOf("1pps", 64)), running("web", "one", "", ""))
 	p.Spec.Thresholds = []spatev1.Threshold{{Name: "t", Expression: `result.templates["web"].client.failed == 0 && result.streams["a"].lost == 0`}}
 	templates := map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)}
 	_, problems := Resolve(Input{Profile: p, Templates: templates})
@@ -138,7 +143,7 @@ func TestInlineTemplatesAreReportedByTheirOwnFields(t *testing.T) {
 		}
 	}
 	made := mustResolve(t, Input{Profile: profile(inline(t, "a", "{http: {}}")), Generator: generator()})
-	told := OriginOf(made.Plan(Identity{}), made.Entries).Refused("stateful.templates[0].client_tunables.mss", "x").Error()
+	told := origin.Of(made.Plan(Identity{}), made.Entries).Refused("stateful.templates[0].client_tunables.mss", "x").Error()
 	if want := "entry a: application.inline.tunables.client.tcp.mss: x"; told != want {
 		t.Errorf("got %s, want %s", told, want)
 	}
@@ -162,7 +167,7 @@ func TestPresetsAreEstimatedByWhatTheyExpandTo(t *testing.T) {
 }
 
 func TestAPausedProfilePausesWhatSends(t *testing.T) {
-	p := profile(entryOf("stream", "east", "west", stream("1pps", 64)), running("clients", "one", "east", "west"), running("real-clients", "one", "", "west"))
+	p := profile(entryOf("stream", "east", "west", streamOf("1pps", 64)), running("clients", "one", "east", "west"), running("real-clients", "one", "", "west"))
 	templates := map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)}
 	sending := mustResolve(t, Input{Profile: p, Generator: generator(), Templates: templates})
 	p.Spec.Paused = true
@@ -187,4 +192,70 @@ func TestAPausedProfilePausesWhatSends(t *testing.T) {
 	if got := strings.Join(names, " "); got != "stream clients" {
 		t.Errorf("a run under way has to pause %s", got)
 	}
+}
+
+func TestPresetsKnowThePortOfTheirProtocol(t *testing.T) {
+	for source, want := range map[string]uint32{"{http: {}}": 80, "{dns: {}}": 53} {
+		one := ofSource(t, source)
+		got := planOf(t, Input{Profile: profile(running("a", "one", "east", "west")), Templates: map[string]*spatev1.ASTFTemplate{"one": one}})
+		if port := got.Templates[0].DestinationPort; port != want {
+			t.Errorf("%s: port %d, want %d", source, port, want)
+		}
+		one.Spec.DestinationPort = ptr.To[int32](8080)
+		got = planOf(t, Input{Profile: profile(running("a", "one", "east", "west")), Templates: map[string]*spatev1.ASTFTemplate{"one": one}})
+		if port := got.Templates[0].DestinationPort; port != 8080 {
+			t.Errorf("%s: port %d, and 8080 is set", source, port)
+		}
+	}
+}
+
+func TestAPresetIsPlannedAsItsProgramsAre(t *testing.T) {
+	one := ofSource(t, "{http: {requestsPerConnection: 4, thinkTime: 1s}}")
+	programs := one.DeepCopy()
+	programs.Spec = *application.Expand(&one.Spec)
+	programs.Spec.Source.HTTP = nil
+	of := func(template *spatev1.ASTFTemplate) *enginev1.Stateful {
+		return planOf(t, Input{Profile: profile(running("a", "one", "east", "west")), Templates: map[string]*spatev1.ASTFTemplate{"one": template}})
+	}
+	got, want := of(one), of(programs)
+	if origin := &got.Templates[0].Origin; *origin != "spec.source.http" {
+		t.Errorf("its origin is %q", *origin)
+	} else {
+		*origin = ""
+	}
+	if !proto.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if TemplateDigest(&one.Spec) == TemplateDigest(&programs.Spec) {
+		t.Error("the digest is that of what was written")
+	}
+}
+
+// A port's load has the minimum that each flow sends, even if it repeats its request.
+func TestTheLoadOfAPresetIsAtLeastThatOfARequest(t *testing.T) {
+	const plainRequest = "GET / HTTP/1.1\r\nHost: spate.test\r\n\r\n"
+	for _, source := range []string{"{http: {}}", "{http: {requestsPerConnection: 9}}", "{http: {requestsPerConnection: 9, thinkTime: 1s}}"} {
+		in := Input{Profile: profile(running("a", "one", "east", "west")), Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"one": ofSource(t, source)}}
+		load := mustResolve(t, in).Load
+		for port, data := range map[string]int64{"east": int64(len(plainRequest)), "west": 1024} {
+			if got := load.Ports[port].L2Bits; got.Cmp(big.NewRat(8*data, 1)) < 0 {
+				t.Errorf("%s: port %s sends %s bits a second, and each flow %d bytes of data", source, port, got, data)
+			}
+		}
+	}
+}
+
+// ofSource returns a template with a source and no port.
+func ofSource(t *testing.T, source string) *spatev1.ASTFTemplate {
+	t.Helper()
+	return templateOf(t, "source: "+source+"\nconnectionRate: 1cps\n"+poolsOf(webTemplate))
+}
+
+func yamlOf(t *testing.T, value any) string {
+	t.Helper()
+	text, err := yaml.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/load"
 )
 
 const datagrams = `
@@ -47,11 +48,11 @@ func TestTemplatesAskForWhatTheirFlowsSendAtLeast(t *testing.T) {
 			p.Spec.Rate = c.rate
 			in := Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"http": templateOf(t, c.template, c.changes...)}}
 			resolved := mustResolve(t, in)
-			of, err := LoadOf(resolved.Plan(Identity{RunID: "r"}))
+			of, err := load.Of(resolved.Plan(Identity{RunID: "r"}))
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, load := range []Load{resolved.Load, of} {
+			for _, load := range []load.Load{resolved.Load, of} {
 				for port, want := range map[string]int64{"east": c.client, "west": c.server} {
 					if got := load.Ports[port]; got == nil || got.L1Bits.Cmp(big.NewRat(8*want, 1)) != 0 {
 						t.Errorf("port %s: got %v bits a second, want %d", port, got, 8*want)

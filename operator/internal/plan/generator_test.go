@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/ports"
 )
 
 func TestPlacesOnLinks(t *testing.T) {
@@ -90,7 +91,7 @@ func TestReplicasHaveAddressesOneBehindTheOther(t *testing.T) {
 			}
 		})
 	}
-	if address, ok := AddressOf(netip.MustParsePrefix("10.0.0.255/23"), 2); !ok || address.String() != "10.0.1.1/23" {
+	if address, ok := ports.AddressOf(netip.MustParsePrefix("10.0.0.255/23"), 2); !ok || address.String() != "10.0.1.1/23" {
 		t.Errorf("got %s", address)
 	}
 }
@@ -117,5 +118,31 @@ func TestPunts(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// The CRD accepts all of these.
+func TestAGreatestRateThatEnginesCannotHaveIsRefusedOfTheGenerator(t *testing.T) {
+	for name, c := range map[string]struct {
+		rate     spatev1.AbsoluteRate
+		replicas int32
+		want     string
+	}{
+		"of one engine":       {"10Gbps", 1, ""},
+		"most of an engine":   {"18446744073709551615pps", 1, ""},
+		"most of two":         {"36893488147419103230pps", 2, ""},
+		"no replicas said":    {"10Gbps", 0, ""},
+		"too high":            {"100000000000Gbps", 1, `spec.limits.maxRate: "100000000000Gbps": as each engine's part, 100000000000000000000 is more than a number of 64 bits holds (18446744073709551615); use a lower one`},
+		"too high for two":    {"36893488147419103232pps", 2, `spec.limits.maxRate: "36893488147419103232pps": as each engine's part, 18446744073709551616 is more than a number of 64 bits holds (18446744073709551615); use a lower one`},
+		"too fine":            {"1.00000000000000000001Gbps", 1, `spec.limits.maxRate: "1.00000000000000000001Gbps": as each engine's part, 100000000000000000001/100000000000 is no fraction of 64-bit numbers; use a rounder one`},
+		"with zeros in front": {"0000000000000000000000000001pps", 1, `spec.limits.maxRate: "0000000000000000000000000001pps": must be a rate such as 1.5Mpps, 10Gbps (layer 2, FCS included) or 10GbpsL1`},
+	} {
+		g := generator(func(g *spatev1.TrafficGenerator) {
+			g.Spec.Replicas, g.Spec.Limits = c.replicas, &spatev1.Limits{MaxRate: c.rate}
+		})
+		problems := CheckGenerator(&g.Spec)
+		if got := problems.Message(); got != c.want || got != "" && problems.Reason() != spatev1.ReasonInvalidSpec {
+			t.Errorf("%s: %s %s, want %s", name, problems.Reason(), got, c.want)
+		}
 	}
 }

@@ -7,8 +7,20 @@ import (
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
 	spatev1 "spate.dev/api/v1alpha1"
 )
+
+// described returns a stream's spec.
+func described(t *testing.T, text string) *spatev1.StatelessStreamSpec {
+	t.Helper()
+	s := &spatev1.StatelessStreamSpec{}
+	if err := yaml.UnmarshalStrict([]byte(text), s); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	return s
+}
 
 func TestLimitsJudgeWhatIsVaried(t *testing.T) {
 	const text = `

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/origin"
 )
 
 // describing returns an entry whose application is described inline by the spec of a template.
@@ -81,7 +82,7 @@ func TestRulesOfInlineProgramsAreToldByTheirFields(t *testing.T) {
 
 func TestAnEnginesRefusalsOfInlineProgramsAreToldByTheirFields(t *testing.T) {
 	resolved := mustResolve(t, Input{Profile: profile(describing("web", templateOf(t, webTemplate))), Generator: generator()})
-	told := OriginOf(resolved.Plan(Identity{}), resolved.Entries).Refused("stateful.templates[0].server.instructions[2]", "x").Error()
+	told := origin.Of(resolved.Plan(Identity{}), resolved.Entries).Refused("stateful.templates[0].server.instructions[2]", "x").Error()
 	if want := "entry web: application.inline.source.programs.server[2]: x"; told != want {
 		t.Errorf("got %s, want %s", told, want)
 	}
@@ -111,22 +112,5 @@ func TestProgramsSwitchToAnInlineTemplateByItsEntry(t *testing.T) {
 		} else if to := resolved.Plan(Identity{}).Stateful.Templates[0].Client.Instructions[3].GetSwitchTemplate(); to != 1 {
 			t.Errorf("%s: it switches to %d", name, to)
 		}
-	}
-}
-
-func TestInlineTemplatesHaveALimitOfCommandsTogether(t *testing.T) {
-	at, rules := spec.Child("inline"), inlineRules{}
-	template := templateOf(t, webTemplate)
-	programs := template.Spec.Source.Programs
-	rules.commands = mostInlineCommands - len(programs.Client) - len(programs.Server)
-	if problems := rules.broken(&template.Spec, at); len(problems) > 0 {
-		t.Errorf("as many as may be: %s", problems)
-	}
-	const want = "spec.inline.source.programs: with it inline templates have 32779 commands, and a profile may have 32768; write an ASTFTemplate, and refer to it with templateRef"
-	if problems := rules.broken(&template.Spec, at); problems.Message() != want {
-		t.Errorf("got %s\nwant %s", problems.Message(), want)
-	}
-	if problems := rules.broken(&ofSource(t, "{http: {}}").Spec, at); len(problems) > 0 {
-		t.Errorf("a preset: %s", problems)
 	}
 }

@@ -20,7 +20,7 @@ func TestAnEndlessRunHasALeaseOfFiveMinutes(t *testing.T) {
 		"with a duration":       {"10s", "", 0},
 		"with both":             {"10s", "30s", 30 * time.Second},
 	} {
-		p := profile(entryOf("a", "east", "west", stream("1pps", 100)))
+		p := profile(entryOf("a", "east", "west", streamOf("1pps", 100)))
 		p.Spec.Duration = c.duration
 		made := mustResolve(t, Input{Profile: p, Generator: generator(func(g *spatev1.TrafficGenerator) { g.Spec.Lease = c.lease })}).Plan(Identity{RunID: "r"})
 		encoded, _, err := Encode(made)

@@ -12,6 +12,9 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/load"
+	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/quantity"
 )
 
 // EntryStates returns the entries of a profile that differ from a run's snapshot.
@@ -51,19 +54,19 @@ type Live struct {
 
 // Adjust returns what spec.rate and changed entries require of a run that was planned with the factor `planned`.
 func Adjust(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, changes []spatev1.EntryChange, generator *spatev1.TrafficGenerator) (Live, error) {
-	own := map[string]Quantity{}
+	own := map[string]quantity.Quantity{}
 	for _, change := range changes {
 		if change.Rate == "" {
 			continue
 		}
-		quantity, err := ParseRate(change.Rate)
+		requested, err := quantity.ParseRate(change.Rate)
 		if err != nil {
 			return Live{}, fmt.Errorf("entry %s: rate %q: %w", change.Name, change.Rate, err)
 		}
-		if quantity, err = onPort(quantity, portOf(plan, change.Name), generator); err != nil {
+		if requested, err = onPort(requested, portOf(plan, change.Name), generator); err != nil {
 			return Live{}, fmt.Errorf("entry %s: rate %q: %w", change.Name, change.Rate, err)
 		}
-		own[change.Name] = quantity
+		own[change.Name] = requested
 	}
 	changed, err := withRates(plan, planned, own)
 	if err != nil {
@@ -73,12 +76,12 @@ func Adjust(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, chan
 	if live.Rescaled, err = Rescale(changed, planned, rate, generator); err != nil {
 		return Live{}, err
 	}
-	for name, quantity := range own {
-		ratio, err := rateRatio(quantity.Unit, new(big.Rat).Mul(quantity.Value, live.OwnFactor))
+	for name, requested := range own {
+		ratio, err := quantity.RateRatio(requested.Unit, new(big.Rat).Mul(requested.Value, live.OwnFactor))
 		if err != nil {
 			return Live{}, fmt.Errorf("entry %s: %w", name, err)
 		}
-		live.Rates[name] = planRate(quantity.Unit, ratio)
+		live.Rates[name] = quantity.PlanRate(requested.Unit, ratio)
 	}
 	live.ConnectionRates, err = connectionRates(changes, live.OwnFactor)
 	return live, err
@@ -91,11 +94,11 @@ func connectionRates(changes []spatev1.EntryChange, factor *big.Rat) (map[string
 		if change.ConnectionRate == "" {
 			continue
 		}
-		rate, err := ParseConnectionRate(change.ConnectionRate)
+		rate, err := quantity.ParseConnectionRate(change.ConnectionRate)
 		if err != nil {
 			return nil, fmt.Errorf("entry %s: connectionRate %q: %w", change.Name, change.ConnectionRate, err)
 		}
-		if all[change.Name], err = rateRatio(PacketsPerSecond, rate.Mul(rate, factor)); err != nil {
+		if all[change.Name], err = quantity.RateRatio(quantity.PacketsPerSecond, rate.Mul(rate, factor)); err != nil {
 			return nil, fmt.Errorf("entry %s: connectionRate %q: %w", change.Name, change.ConnectionRate, err)
 		}
 	}
@@ -120,14 +123,14 @@ func portOf(plan *enginev1.Plan, entry string) string {
 }
 
 // onPort converts a share of a line rate to an absolute rate.
-func onPort(rate Quantity, port string, generator *spatev1.TrafficGenerator) (Quantity, error) {
-	if rate.Unit != LinePercent {
+func onPort(rate quantity.Quantity, port string, generator *spatev1.TrafficGenerator) (quantity.Quantity, error) {
+	if rate.Unit != quantity.LinePercent {
 		return rate, nil
 	}
 	if generator == nil {
 		return rate, fmt.Errorf("its generator is gone")
 	}
-	var problems Problems
+	var problems problem.Problems
 	if rate = absolute(rate, port, generator, spec, &problems); len(problems) > 0 {
 		return rate, fmt.Errorf("%s", problems[0].Message)
 	}
@@ -135,18 +138,18 @@ func onPort(rate Quantity, port string, generator *spatev1.TrafficGenerator) (Qu
 }
 
 // withRates returns a plan whose entries have other rates of their own, for its load only: its streams are incomplete.
-func withRates(plan *enginev1.Plan, planned *big.Rat, own map[string]Quantity) (*enginev1.Plan, error) {
+func withRates(plan *enginev1.Plan, planned *big.Rat, own map[string]quantity.Quantity) (*enginev1.Plan, error) {
 	if len(own) == 0 {
 		return plan, nil
 	}
 	changed := &enginev1.Plan{RunId: plan.GetRunId(), Stateful: plan.GetStateful()}
 	for _, s := range plan.GetStreams() {
-		quantity, known := own[entryName(s)]
+		requested, known := own[entryName(s)]
 		if !known {
 			changed.Streams = append(changed.Streams, s)
 			continue
 		}
-		ratio, err := rateRatio(quantity.Unit, new(big.Rat).Mul(quantity.Value, planned))
+		ratio, err := quantity.RateRatio(requested.Unit, new(big.Rat).Mul(requested.Value, planned))
 		if err != nil {
 			return nil, fmt.Errorf("stream %s: %w", s.GetName(), err)
 		}
@@ -154,7 +157,7 @@ func withRates(plan *enginev1.Plan, planned *big.Rat, own map[string]Quantity) (
 			Name: s.GetName(), Group: s.GetGroup(), TxPort: s.GetTxPort(), Packet: s.GetPacket(), Program: s.GetProgram(),
 			Waits: s.GetWaits(), Next: s.GetNext(),
 		}
-		rate := planRate(quantity.Unit, ratio)
+		rate := quantity.PlanRate(requested.Unit, ratio)
 		if bursts := s.GetBursts(); bursts != nil {
 			copied.Transmit = &enginev1.Stream_Bursts{Bursts: &enginev1.Bursts{Rate: rate, Packets: bursts.GetPackets(), Count: bursts.GetCount(), GapNs: bursts.GetGapNs()}}
 		} else {
@@ -166,7 +169,7 @@ func withRates(plan *enginev1.Plan, planned *big.Rat, own map[string]Quantity) (
 }
 
 // OwnLoad returns the load of a run at a factor of 1 of its entries' own rates, including live changes.
-func OwnLoad(plan *enginev1.Plan, planned *big.Rat, changes []spatev1.EntryChange, generator *spatev1.TrafficGenerator) (Load, error) {
+func OwnLoad(plan *enginev1.Plan, planned *big.Rat, changes []spatev1.EntryChange, generator *spatev1.TrafficGenerator) (load.Load, error) {
 	live, err := Adjust(plan, planned, "", changes, generator)
 	return live.Load, err
 }

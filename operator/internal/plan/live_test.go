@@ -13,7 +13,7 @@ import (
 )
 
 func TestEntriesChangeWhileARunIsUnderWay(t *testing.T) {
-	p := profile(entryOf("a", "east", "west", stream("1kpps", 64)), entryOf("b", "east", "west", stream("1kpps", 64, copies(3))), entryOf("c", "east", "west", stream("10pps", 64)))
+	p := profile(entryOf("a", "east", "west", streamOf("1kpps", 64)), entryOf("b", "east", "west", streamOf("1kpps", 64, copies(3))), entryOf("c", "east", "west", streamOf("10pps", 64)))
 	p.Spec.Traffic[1].Stream.Rate = "2kpps"
 	p.Spec.Traffic[2].Paused = true
 	p.Spec.Rate = "2x"
@@ -97,7 +97,7 @@ func TestNextHopsOfPortsWithAddresses(t *testing.T) {
 	g := generator(func(g *spatev1.TrafficGenerator) {
 		g.Spec.Ports[0].Addresses = []spatev1.InterfaceAddress{"198.18.0.1/24"}
 	})
-	p := profile(entryOf("a", "east", "west", stream("1pps", 64, withoutDestination)))
+	p := profile(entryOf("a", "east", "west", streamOf("1pps", 64, withoutDestination)))
 	if s := mustResolve(t, Input{Profile: p, Generator: g}).Plan(Identity{}).Streams[0]; !s.Packet.DestinationMacFromPort {
 		t.Error("the port resolves its next hop")
 	}

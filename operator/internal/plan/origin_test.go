@@ -7,18 +7,19 @@ import (
 	"testing"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/origin"
 )
 
 func TestWhatEnginesRefuseIsReportedByTheFieldsThatWereWritten(t *testing.T) {
 	referring := entryOf("r", "east", "west", nil)
 	referring.Stream = &spatev1.StreamEntry{Ref: &spatev1.LocalReference{Name: "web"}}
-	p := profile(entryOf("s", "east", "west", stream("1kpps", 64)), referring, running("web", "http", "east", "west"), running("dns", "names", "east", "west"))
-	in := Input{Profile: p, Generator: generator(), Streams: map[string]*spatev1.StatelessStream{"web": {Spec: *stream("1kpps", 64)}}, Templates: map[string]*spatev1.ASTFTemplate{
+	p := profile(entryOf("s", "east", "west", streamOf("1kpps", 64)), referring, running("web", "http", "east", "west"), running("dns", "names", "east", "west"))
+	in := Input{Profile: p, Generator: generator(), Streams: map[string]*spatev1.StatelessStream{"web": {Spec: *streamOf("1kpps", 64)}}, Templates: map[string]*spatev1.ASTFTemplate{
 		"http":  templateOf(t, webTemplate, "min: 1ms, max: 2ms", "min: 1ms", "- count: {counter: answered}", "- delay: {min: 1s, max: 2s}\n    - count: {counter: answered}"),
 		"names": templateOf(t, messages),
 	}}
 	resolved := mustResolve(t, in)
-	o := OriginOf(resolved.Plan(Identity{RunID: "r"}), resolved.Entries)
+	o := origin.Of(resolved.Plan(Identity{RunID: "r"}), resolved.Entries)
 	web := `entry web: ASTFTemplate "http": spec.`
 	for path, c := range map[string]struct{ description, want string }{
 		"stateful.templates[0].server.instructions[6].wait_for_peer_close":  {"x", web + "source.programs.server[6].waitForPeerClose: x"},
@@ -98,7 +99,7 @@ func TestARefusedProgramOfAPresetIsReportedAtThePreset(t *testing.T) {
 		one.Spec.DestinationPort = &port
 		in := Input{Profile: profile(running("a", "one", "east", "west")), Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"one": one}}
 		resolved := mustResolve(t, in)
-		o := OriginOf(resolved.Plan(Identity{RunID: "r"}), resolved.Entries)
+		o := origin.Of(resolved.Plan(Identity{RunID: "r"}), resolved.Entries)
 		if got, want := o.Refused(c.path, "x").Error(), `entry a: ASTFTemplate "one": `+c.want+": x"; got != want {
 			t.Errorf("%s: got %s, want %s", source, got, want)
 		}
@@ -137,7 +138,7 @@ func TestATemplateAloneBecomesAPlan(t *testing.T) {
 			if len(got.Stateful.Templates) != 1 || one.ClientPort == one.ServerPort || (one.Server == nil) != (name == "a client only") {
 				t.Errorf("got %v", one)
 			}
-			if told := OriginOf(got, nil).Refused("stateful.templates[0].client_tunables.mss", "x").OfTemplate().Error(); told != "spec.tunables.client.tcp.mss: the engine would refuse it: x" {
+			if told := origin.Of(got, nil).Refused("stateful.templates[0].client_tunables.mss", "x").OfTemplate().Error(); told != "spec.tunables.client.tcp.mss: the engine would refuse it: x" {
 				t.Errorf("got %s", told)
 			}
 		})

@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/big"
 	"slices"
@@ -18,9 +17,9 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/load"
+	"spate.dev/operator/internal/plan/marks"
 )
-
-var errNothingToScale = errors.New("a total needs an entry that sends packets to scale")
 
 // Identity identifies a run.
 type Identity struct {
@@ -31,7 +30,7 @@ type Identity struct {
 	// Profile and Namespace label its metrics.
 	Profile, Namespace string
 	// Marks are the numbers for marks that are left open (see ChooseMarks); the zero value takes the lowest ones.
-	Marks Marks
+	Marks marks.Marks
 }
 
 // Plan returns the plan of a run, for all engines together (see ForEngine), with all its frames in memory. Write takes
@@ -47,14 +46,14 @@ func (r *Resolved) Plan(id Identity) *enginev1.Plan {
 
 // Outline is Plan without the bytes of each copy's frame: the copies of a stream have the frame of the first.
 func (r *Resolved) Outline(id Identity) *enginev1.Plan {
-	marks := id.Marks
-	if len(marks.IPv4Identification)+len(marks.IPv6FlowLabel) == 0 {
-		marks, _ = r.ChooseMarks(Marks{}, 0) // there are always enough for one plan
+	numbers := id.Marks
+	if len(numbers.IPv4Identification)+len(numbers.IPv6FlowLabel) == 0 {
+		numbers, _ = r.ChooseMarks(marks.Marks{}, 0) // there are always enough for one plan
 	}
 	var mark *enginev1.Mark
 	r.eachStream(func(at int, e *entry, copied int) {
 		if copied == 0 {
-			mark = marks.take(e.stream.mark)
+			mark = numbers.Take(e.stream.Mark)
 		}
 		r.streams[at].Measure.Mark = mark
 	})
@@ -69,7 +68,7 @@ func (r *Resolved) Outline(id Identity) *enginev1.Plan {
 func (r *Resolved) eachStream(visit func(at int, e *entry, copied int)) {
 	at := 0
 	for i := range r.entries {
-		for copied := range r.entries[i].stream.count() {
+		for copied := range r.entries[i].stream.Count() {
 			visit(at, &r.entries[i], copied)
 			at++
 		}
@@ -130,21 +129,31 @@ type Rescaled struct {
 	// OwnFactor is the factor of the entries' own rates, for the status.
 	OwnFactor *big.Rat
 	// Load at that rate.
-	Load Load
+	Load load.Load
 }
 
 // Rescale returns what spec.rate requires of a run that was planned with the factor `planned` of the entries' own
 // rates.
 func Rescale(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, generator *spatev1.TrafficGenerator) (Rescaled, error) {
-	load, err := LoadOf(plan)
+	traffic, err := load.Of(plan)
 	if err != nil {
 		return Rescaled{}, err
 	}
-	own := load.Scaled(new(big.Rat).Inv(planned))
-	ownFactor, err := factorOf(rate, own, len(plan.GetStateful().GetTemplates()) > 0, generator)
+	own := traffic.Scaled(new(big.Rat).Inv(planned))
+	ownFactor, err := load.FactorOf(rate, own, len(plan.GetStateful().GetTemplates()) > 0, generator)
 	if err != nil {
 		return Rescaled{}, fmt.Errorf("spec.rate %q: %w", rate, err)
 	}
 	factor := new(big.Rat).Quo(ownFactor, planned)
-	return Rescaled{Factor: factor, OwnFactor: ownFactor, Load: load.Scaled(factor)}, nil
+	return Rescaled{Factor: factor, OwnFactor: ownFactor, Load: traffic.Scaled(factor)}, nil
+}
+
+// ChooseMarks returns a number for every mark that the profile leaves open, in the order of its entries (see
+// marks.Choose).
+func (r *Resolved) ChooseMarks(taken marks.Marks, start uint32) (marks.Marks, error) {
+	requests := make([]*marks.Request, len(r.entries))
+	for i := range r.entries {
+		requests[i] = r.entries[i].stream.Mark
+	}
+	return marks.Choose(requests, taken, start)
 }

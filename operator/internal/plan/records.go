@@ -13,24 +13,25 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/data"
 )
 
 // checkRecords reports settings with which a profile's connections cannot be recorded.
-func (p *Problems) checkRecords(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator) {
+func (p checker) checkRecords(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator) {
 	asked, at := profile.Spec.Records, spec.Child("records")
 	if asked == nil {
 		return
 	}
 	if !slices.ContainsFunc(profile.Spec.Traffic, func(e spatev1.TrafficEntry) bool { return e.Application != nil }) {
-		p.add(spatev1.ReasonInvalidSpec, at, "no entry runs an application, whose flows could be recorded; leave it out")
+		p.Add(spatev1.ReasonInvalidSpec, at, "no entry runs an application, whose flows could be recorded; leave it out")
 	}
-	p.bounded(oneIn(asked), 1, math.MaxUint32, at.Child("oneIn"))
+	p.Bounded(oneIn(asked), 1, math.MaxUint32, at.Child("oneIn"))
 	if asked.MaxRecords != nil {
-		p.atLeastOne(*asked.MaxRecords, at.Child("maxRecords"))
+		p.AtLeastOne(*asked.MaxRecords, at.Child("maxRecords"))
 	}
 	if asked.Volume == "" {
 		if asked.MaxRecords != nil {
-			p.add(spatev1.ReasonInvalidSpec, at.Child("maxRecords"), "applies to files, and none are written without a volume: set volume, or leave maxRecords out")
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("maxRecords"), "applies to files, and none are written without a volume: set volume, or leave maxRecords out")
 		}
 		return
 	}
@@ -40,9 +41,9 @@ func (p *Problems) checkRecords(profile *spatev1.TrafficProfile, generator *spat
 	found := slices.IndexFunc(generator.Spec.Volumes, func(v spatev1.GeneratorVolume) bool { return v.Name == asked.Volume })
 	switch {
 	case found < 0:
-		p.add(spatev1.ReasonInvalidSpec, at.Child("volume"), "%q is no volume of generator %s; add it to its spec.volumes, or leave volume out: records are streamed live then", asked.Volume, generator.Name)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("volume"), "%q is no volume of generator %s; add it to its spec.volumes, or leave volume out: records are streamed live then", asked.Volume, generator.Name)
 	case !generator.Spec.Volumes[found].Writable:
-		p.add(spatev1.ReasonInvalidSpec, at.Child("volume"), "%q of generator %s is read-only; name one with writable: true, or none: records are streamed live then", asked.Volume, generator.Name)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("volume"), "%q of generator %s is read-only; name one with writable: true, or none: records are streamed live then", asked.Volume, generator.Name)
 	}
 }
 
@@ -58,7 +59,7 @@ func records(profile *spatev1.TrafficProfile) *enginev1.Records {
 	}
 	made := &enginev1.Records{OneIn: uint32(oneIn(asked))}
 	if asked.Volume != "" {
-		made.Path = path.Join(VolumesDir, string(asked.Volume))
+		made.Path = path.Join(data.VolumesDir, string(asked.Volume))
 	}
 	if asked.MaxRecords != nil {
 		made.Most = uint64(*asked.MaxRecords)

@@ -12,6 +12,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/data"
 )
 
 func recordedRun(volumes ...spatev1.GeneratorVolume) Input {
@@ -27,7 +28,7 @@ func TestEachEngineRecordsInAFileOfItsOwnOrInNone(t *testing.T) {
 	in := recordedRun(spatev1.GeneratorVolume{Name: "results", Writable: true})
 	in.Templates["http"] = templateOf(t, webTemplate)
 	plan := mustResolve(t, in).Plan(Identity{RunID: "r"})
-	for index, want := range []string{VolumesDir + "/results/r-0.parquet", VolumesDir + "/results/r-1.parquet"} {
+	for index, want := range []string{data.VolumesDir + "/results/r-0.parquet", data.VolumesDir + "/results/r-1.parquet"} {
 		own := ofEngine(t, plan, uint32(index), 2)
 		isJSON(t, own.Stateful.Records, `{"oneIn": 100, "most": 5000, "path": "`+want+`"}`)
 		own.Stateful.Records, own.Share = plan.Stateful.Records, nil

@@ -17,12 +17,13 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/packet"
+	"spate.dev/operator/internal/plan/marks"
 )
 
 // recording returns a pcap of UDP packets of 124 bytes, one every 100 us.
 func recording(t *testing.T, packets int) []byte {
 	t.Helper()
-	built, errs := packet.Build(stream("1pps", 128).Packet, spec, packet.Options{})
+	built, errs := packet.Build(streamOf("1pps", 128).Packet, spec, packet.Options{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -94,7 +95,7 @@ func TestReplaysTellWhatIsWrong(t *testing.T) {
 		g.Spec.Limits, g.Spec.Volumes = &spatev1.Limits{MaxRate: "1kpps"}, []spatev1.GeneratorVolume{{Name: "captures"}}
 	})
 	both := replay()
-	both.Packet = stream("1pps", 64).Packet
+	both.Packet = streamOf("1pps", 64).Packet
 	named := replay()
 	named.Fields = []spatev1.PacketField{{Name: "x", Values: []spatev1.FieldValue{"1"}, Writes: []spatev1.FieldWrite{{Field: "ipv4.source"}}}}
 	for name, c := range map[string]struct {
@@ -153,24 +154,13 @@ func TestNoMessageSaysWhatASecretsCaptureHolds(t *testing.T) {
 	}
 }
 
-// FuzzReadCapture reads arbitrary captures.
-func FuzzReadCapture(f *testing.F) {
-	f.Add([]byte("\xd4\xc3\xb2\xa1\x02\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x01\x00\x00\x00"))
-	f.Add([]byte("\x0a\x0d\x0d\x0a\x1c\x00\x00\x00\x4d\x3c\x2b\x1a\x01\x00\x00\x00"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if read, err := readCapture(data); err == nil && (len(read.frames) == 0 || wireOf(read.summary()).Sign() <= 0) {
-			t.Fatalf("%d packets", len(read.frames))
-		}
-	})
-}
-
 func TestMarksAreChosen(t *testing.T) {
 	marked := func(value spatev1.IPv4MarkValue) *spatev1.StatelessStreamSpec {
-		return stream("1pps", 64, unmeasured, func(s *spatev1.StatelessStreamSpec) { s.Measure.Mark = &spatev1.Mark{IPv4Identification: &value} })
+		return streamOf("1pps", 64, unmeasured, func(s *spatev1.StatelessStreamSpec) { s.Measure.Mark = &spatev1.Mark{IPv4Identification: &value} })
 	}
 	p := profile(entryOf("a", "east", "west", marked("auto")), entryOf("b", "east", "west", marked("7")), entryOf("c", "east", "west", marked("auto")))
 	resolved := mustResolve(t, Input{Profile: p, Generator: generator()})
-	chosen, err := resolved.ChooseMarks(Marks{IPv4Identification: []uint32{6}}, 5)
+	chosen, err := resolved.ChooseMarks(marks.Marks{IPv4Identification: []uint32{6}}, 5)
 	if err != nil || !slices.Equal(chosen.IPv4Identification, []uint32{8, 9}) {
 		t.Fatalf("got %v %v", chosen, err)
 	}
@@ -179,10 +169,10 @@ func TestMarksAreChosen(t *testing.T) {
 	for _, s := range plan.Streams {
 		got = append(got, s.Measure.Mark.GetIpv4Identification())
 	}
-	if !slices.Equal(got, []uint32{8, 7, 9}) || !slices.Equal(MarksOf(plan).IPv4Identification, got) {
+	if !slices.Equal(got, []uint32{8, 7, 9}) || !slices.Equal(marks.Of(plan).IPv4Identification, got) {
 		t.Errorf("got %v", got)
 	}
-	if around, _ := resolved.ChooseMarks(Marks{}, 65534); !slices.Equal(around.IPv4Identification, []uint32{65535, 1}) {
+	if around, _ := resolved.ChooseMarks(marks.Marks{}, 65534); !slices.Equal(around.IPv4Identification, []uint32{65535, 1}) {
 		t.Errorf("got %v", around)
 	}
 	if got := resolved.Plan(Identity{}).Streams[2].Measure.Mark.GetIpv4Identification(); got != 2 {
@@ -202,8 +192,8 @@ func TestReplaysAreInNoChain(t *testing.T) {
 		return s
 	}
 	for _, p := range []*spatev1.TrafficProfile{
-		profile(chained("b", stream("", 64, burst(1, "1pps")), false, "a", 0), chained("a", once(), true, "", 0)),
-		profile(chained("a", once(), false, "b", 0), chained("b", stream("", 64, burst(1, "1pps")), true, "", 0)),
+		profile(chained("b", streamOf("", 64, burst(1, "1pps")), false, "a", 0), chained("a", once(), true, "", 0)),
+		profile(chained("a", once(), false, "b", 0), chained("b", streamOf("", 64, burst(1, "1pps")), true, "", 0)),
 	} {
 		_, problems := Resolve(Input{Profile: p, Generator: generator(), Data: data})
 		if got := problems.Message(); !strings.Contains(got, `spec.traffic[0].stream.next.entry: "a" replays a capture, and the engine does not chain such streams`) {

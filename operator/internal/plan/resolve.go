@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package plan makes a plan for engines from a profile and the objects it refers to, or reports every problem that
-// prevents it. Its functions are pure: no client, no clock.
+// prevents it. It puts together what its subpackages answer: stream and application of one stream and one template,
+// stateful of all templates, load and limits of what all of it asks of a generator. Its functions are pure, as theirs
+// are: no client, no clock.
 package plan
 
 import (
@@ -20,6 +22,14 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
+	"spate.dev/operator/internal/plan/application"
+	"spate.dev/operator/internal/plan/limits"
+	"spate.dev/operator/internal/plan/load"
+	"spate.dev/operator/internal/plan/ports"
+	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/quantity"
+	"spate.dev/operator/internal/plan/stateful"
+	"spate.dev/operator/internal/plan/stream"
 )
 
 // Input is a profile and the objects found for its references.
@@ -41,12 +51,12 @@ type Resolved struct {
 	// Factor is spec.rate as a factor of the entries' own rates.
 	Factor *big.Rat
 	// Load of all traffic at that factor.
-	Load Load
+	Load load.Load
 	// Definitions are the streams and templates from which it was resolved.
 	Definitions []spatev1.DefinitionSnapshot
 
 	// Warnings are problems that do not prevent a run.
-	Warnings Problems
+	Warnings problem.Problems
 
 	// Entries are the resolved entries, for later live changes.
 	Entries []spatev1.EntrySnapshot
@@ -62,7 +72,7 @@ type Resolved struct {
 	// lateAfter is the delay from which a packet counts as late; 0 leaves it to the engine.
 	lateAfter  time.Duration
 	entries    []entry
-	templates  []templateEntry
+	templates  []stateful.Entry
 	streams    []*enginev1.Stream
 	stateful   *enginev1.Stateful
 	reflectors []*enginev1.Reflector
@@ -71,10 +81,13 @@ type Resolved struct {
 
 var spec = field.NewPath("spec")
 
+// checker checks parts of a profile and its generator, and adds what is wrong with them to its problems.
+type checker struct{ *problem.Problems }
+
 // Resolve resolves a profile, or reports every problem. If the generator is missing, Resolve skips the checks that need
 // it.
-func Resolve(in Input) (*Resolved, Problems) {
-	var problems Problems
+func Resolve(in Input) (*Resolved, problem.Problems) {
+	var problems problem.Problems
 	generator := in.Generator
 	if generator == nil && in.Profile.Spec.Generator != nil {
 		generator = &spatev1.TrafficGenerator{Spec: *in.Profile.Spec.Generator}
@@ -84,12 +97,12 @@ func Resolve(in Input) (*Resolved, Problems) {
 	case in.Profile.Spec.Generator != nil:
 		problems = append(problems, checkGenerator(in.Profile.Spec.Generator, spec.Child("generator"))...)
 	case generator == nil && in.Profile.Spec.GeneratorRef != nil:
-		problems.add(spatev1.ReasonReferenceNotFound, spec.Child("generatorRef", "name"),
+		problems.Add(spatev1.ReasonReferenceNotFound, spec.Child("generatorRef", "name"),
 			"TrafficGenerator %q does not exist in namespace %s", in.Profile.Spec.GeneratorRef.Name, generatorNamespace(in.Profile))
 	case generator == nil:
 		problems = append(problems, GeneratorRequired(in.Profile.Namespace, nil))
 	default:
-		problems = append(problems, CheckGenerator(&generator.Spec).within(spec.Child("generatorRef"), "TrafficGenerator", generator.Name)...)
+		problems = append(problems, CheckGenerator(&generator.Spec).Within(spec.Child("generatorRef"), "TrafficGenerator", generator.Name)...)
 	}
 	resolved := &Resolved{Definitions: definitions(in)}
 	in = withDefaults(in, generator)
@@ -101,7 +114,7 @@ func Resolve(in Input) (*Resolved, Problems) {
 	entries := make([]entry, 0, len(in.Profile.Spec.Traffic))
 	for i := range in.Profile.Spec.Traffic {
 		described := &in.Profile.Spec.Traffic[i]
-		problems.exactlyOne(spec.Child("traffic").Index(i), "stream and application", described.Stream != nil, described.Application != nil)
+		problems.ExactlyOne(spec.Child("traffic").Index(i), "stream and application", described.Stream != nil, described.Application != nil)
 		if described.Stream == nil {
 			continue
 		}
@@ -112,24 +125,24 @@ func Resolve(in Input) (*Resolved, Problems) {
 			return nil, problems
 		}
 	}
-	problems.chains(entries)
-	templates, found := templateEntries(in, generator, &size)
+	check := checker{&problems}
+	check.chains(entries)
+	templates, found := stateful.Entries(in.Profile, in.Templates, application.Surroundings{Data: dataOf(&in), Generator: generator}, size.template)
 	problems = append(problems, found...)
 	if size.exceeded {
 		return nil, problems
 	}
-	problems.thresholds(in)
+	check.thresholds(in)
 	resolved.answering(in.Profile, generator, &problems)
-	problems.checkRecords(in.Profile, generator)
+	check.checkRecords(in.Profile, generator)
 	named := dataOf(&in)
-	for _, ref := range named.secrets {
+	for _, ref := range named.Secrets {
 		resolved.Secrets, resolved.secretBytes = append(resolved.Secrets, ref), append(resolved.secretBytes, in.Data[ref])
 	}
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	problems.mix(in.Profile, templates)
-	if len(problems) > 0 {
+	if problems = stateful.Mix(in.Profile, templates); len(problems) > 0 {
 		return nil, problems
 	}
 	resolved.entries, resolved.templates = entries, templates
@@ -137,7 +150,7 @@ func Resolve(in Input) (*Resolved, Problems) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	if problems = CheckLoad(resolved.Load, generator, rateField(in.Profile)); len(problems) > 0 {
+	if problems = load.Check(resolved.Load, generator, rateField(in.Profile)); len(problems) > 0 {
 		return nil, problems
 	}
 	resolved.warn(in.Profile)
@@ -151,12 +164,12 @@ func (r *Resolved) warn(profile *spatev1.TrafficProfile) {
 	}
 	sends := r.timing.GetWarmupNs() + r.timing.GetDurationNs()
 	if ramp := r.stateful.GetRampUpNs(); ramp >= sends {
-		r.Warnings.add(spatev1.ReasonInvalidSpec, spec.Child("rampUp"), "%s is not shorter than the run, whose warmup and duration are %v: the full rate is never reached; shorten it, or run for longer",
+		r.Warnings.Add(spatev1.ReasonInvalidSpec, spec.Child("rampUp"), "%s is not shorter than the run, whose warmup and duration are %v: the full rate is never reached; shorten it, or run for longer",
 			profile.Spec.RampUp, time.Duration(sends))
 	}
 	for _, e := range r.entries {
-		if delay := e.stream.startDelay; delay >= sends {
-			r.Warnings.add(spatev1.ReasonInvalidSpec, e.at, "its stream's startDelay of %v is not shorter than the run, whose warmup and duration are %v: it sends nothing; shorten it, or run for longer",
+		if delay := e.stream.StartDelay; delay >= sends {
+			r.Warnings.Add(spatev1.ReasonInvalidSpec, e.at, "its stream's startDelay of %v is not shorter than the run, whose warmup and duration are %v: it sends nothing; shorten it, or run for longer",
 				time.Duration(delay), time.Duration(sends))
 		}
 	}
@@ -164,12 +177,12 @@ func (r *Resolved) warn(profile *spatev1.TrafficProfile) {
 
 // GeneratorRequired returns the problem of a definition without a generator in a namespace that does not have exactly
 // one; `names` are those it has.
-func GeneratorRequired(namespace string, names []string) Problem {
+func GeneratorRequired(namespace string, names []string) problem.Problem {
 	at := spec.Child("generatorRef").String()
 	if len(names) == 0 {
-		return Problem{Reason: spatev1.ReasonReferenceNotFound, Path: at, Message: fmt.Sprintf("is required: namespace %s has no TrafficGenerator", namespace)}
+		return problem.Problem{Reason: spatev1.ReasonReferenceNotFound, Path: at, Message: fmt.Sprintf("is required: namespace %s has no TrafficGenerator", namespace)}
 	}
-	return Problem{
+	return problem.Problem{
 		Reason: spatev1.ReasonInvalidSpec, Path: at,
 		Message: fmt.Sprintf("is required: namespace %s has %d TrafficGenerators (%s)", namespace, len(names), strings.Join(names, ", ")),
 	}
@@ -198,14 +211,14 @@ const sharedLateAfter = 20 * time.Millisecond
 // end without the operator.
 const endlessLease = 5 * time.Minute
 
-func timing(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator, problems *Problems) (*enginev1.Timing, time.Duration) {
+func timing(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator, problems *problem.Problems) (*enginev1.Timing, time.Duration) {
 	read := func(text spatev1.Duration, at *field.Path) time.Duration {
 		if text == "" {
 			return 0
 		}
 		duration, err := text.Parse()
 		if err != nil || duration < 0 {
-			problems.add(spatev1.ReasonInvalidSpec, at, "%q must be a duration such as 500ms, 10s or 1m30s", text)
+			problems.Add(spatev1.ReasonInvalidSpec, at, "%q must be a duration such as 500ms, 10s or 1m30s", text)
 			return 0
 		}
 		return duration
@@ -229,13 +242,13 @@ func timing(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator
 type entry struct {
 	at     *field.Path
 	spec   *spatev1.TrafficEntry
-	stream *Stream
+	stream *stream.Stream
 	// rate is absolute; unset for a replay.
-	rate Quantity
+	rate quantity.Quantity
 }
 
-func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size *weight) (entry, Problems) {
-	var problems Problems
+func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size *weight) (entry, problem.Problems) {
+	var problems problem.Problems
 	at := spec.Child("traffic").Index(index)
 	e := entry{at: at, spec: &in.Profile.Spec.Traffic[index]}
 	source, sourceAt, streamAt, within := e.source(in, &problems)
@@ -244,53 +257,57 @@ func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size
 		problems = append(problems, checkPorts(e.spec, e.spec.ReceivePort != "", generator, at)...)
 		return e, problems
 	}
-	around := surroundings{options: nextHop(e.spec, generator), data: dataOf(&in), generator: generator}
-	stream, found := checkStream(source, streamAt, around)
+	around := stream.Surroundings{Options: nextHop(e.spec, generator), Data: dataOf(&in), Generator: generator}
+	sent, found := stream.Resolve(source, streamAt, around)
 	problems = append(problems, within(found)...)
-	problems = append(problems, checkPorts(e.spec, measuresArrival(source), generator, at)...)
-	if stream == nil || len(problems) > 0 {
+	problems = append(problems, checkPorts(e.spec, stream.MeasuresArrival(source), generator, at)...)
+	if sent == nil || len(problems) > 0 {
 		return e, problems
 	}
-	e.stream, e.rate = stream, stream.Rate
+	e.stream, e.rate = sent, sent.Rate
 	if !size.stream(&e, &problems) { // before anything is allocated for each copy
 		return e, problems
 	}
 	rateAt := sourceAt
 	if rate := e.spec.Stream.Rate; rate != "" {
 		at := at.Child("stream", "rate")
-		rateAt, e.rate = at, problems.rate(rate, at)
-		if stream.transmit.replay != nil {
-			problems.add(spatev1.ReasonInvalidSpec, at, "a replay has no rate but that of its capture; set its gap, or spec.rate as a factor")
+		own, err := quantity.ParseRate(rate)
+		if err != nil {
+			problems.Add(spatev1.ReasonInvalidSpec, at, "%q: %v", rate, err)
+		}
+		rateAt, e.rate = at, own
+		if sent.Transmit.Replay != nil {
+			problems.Add(spatev1.ReasonInvalidSpec, at, "a replay has no rate but that of its capture; set its gap, or spec.rate as a factor")
 		}
 	}
 	if generator == nil || len(problems) > 0 {
 		return e, problems // a missing generator is reported once for the profile
 	}
-	problems.nextHop(stream, e.spec, generator, sourceAt)
-	problems = append(problems, checkDestinations(stream, generator, sourceAt)...)
-	if stream.transmit.replay == nil {
+	checker{&problems}.nextHop(sent, e.spec, generator, sourceAt)
+	problems = append(problems, limits.Check(sent, generator, sourceAt)...)
+	if sent.Transmit.Replay == nil {
 		e.rate = absolute(e.rate, string(e.spec.TransmitPort), generator, rateAt, &problems)
 	}
 	return e, problems
 }
 
 // source returns what an entry sends, the fields that describe it, and a function that wraps its problems.
-func (e *entry) source(in Input, problems *Problems) (source *spatev1.StatelessStreamSpec, sourceAt, streamAt *field.Path, within func(Problems) Problems) {
-	within = func(found Problems) Problems { return found }
+func (e *entry) source(in Input, problems *problem.Problems) (source *spatev1.StatelessStreamSpec, sourceAt, streamAt *field.Path, within func(problem.Problems) problem.Problems) {
+	within = func(found problem.Problems) problem.Problems { return found }
 	at := e.at.Child("stream")
-	if !problems.exactlyOne(at, "ref and inline", e.spec.Stream.Ref != nil, e.spec.Stream.Inline != nil) {
+	if !problems.ExactlyOne(at, "ref and inline", e.spec.Stream.Ref != nil, e.spec.Stream.Inline != nil) {
 		return nil, at, at, within
 	}
-	source, name := streamSource(e.spec, in.Streams)
+	source, name := stream.Source(e.spec, in.Streams)
 	if e.spec.Stream.Ref == nil {
 		at = at.Child("inline")
 		return source, at, at, within
 	}
 	at = at.Child("ref")
 	if source == nil {
-		problems.add(spatev1.ReasonReferenceNotFound, at.Child("name"), "StatelessStream %q does not exist in namespace %s", name, in.Profile.Namespace)
+		problems.Add(spatev1.ReasonReferenceNotFound, at.Child("name"), "StatelessStream %q does not exist in namespace %s", name, in.Profile.Namespace)
 	}
-	return source, at, spec, func(found Problems) Problems { return found.within(at, "StatelessStream", name) }
+	return source, at, spec, func(found problem.Problems) problem.Problems { return found.Within(at, "StatelessStream", name) }
 }
 
 // nextHop returns what replaces a missing Ethernet destination. The engine resolves it if the port has addresses. A
@@ -299,28 +316,28 @@ func nextHop(e *spatev1.TrafficEntry, generator *spatev1.TrafficGenerator) packe
 	if generator == nil {
 		return packet.Options{NextHop: packet.InternalDestination}
 	}
-	port := newPorts(generator).find(string(e.TransmitPort))
+	port := ports.Of(generator).Find(string(e.TransmitPort))
 	switch {
 	case port == nil:
 		return packet.Options{NextHop: packet.InternalDestination}
 	case len(port.Addresses) > 0:
 		return packet.Options{NextHopFromPort: true}
-	case internal(port):
+	case ports.Internal(port):
 		return packet.Options{NextHop: packet.InternalDestination}
 	}
 	return packet.Options{}
 }
 
 // nextHop reports a problem if the port cannot resolve a next hop for the stream's packets.
-func (p *Problems) nextHop(stream *Stream, e *spatev1.TrafficEntry, generator *spatev1.TrafficGenerator, at *field.Path) {
+func (p checker) nextHop(stream *stream.Stream, e *spatev1.TrafficEntry, generator *spatev1.TrafficGenerator, at *field.Path) {
 	if stream.Packet == nil || !stream.Packet.DestinationMACFromPort {
 		return
 	}
 	left := "ethernet.destination is absent"
-	if len(stream.spec.Packet.FromPort) > 0 {
+	if len(stream.Spec.Packet.FromPort) > 0 {
 		left = "packet.fromPort names Destination"
 	}
-	port := newPorts(generator).find(string(e.TransmitPort))
+	port := ports.Of(generator).Find(string(e.TransmitPort))
 	for _, h := range stream.Packet.Headers {
 		four := h.Kind == packet.IPv4
 		if !four && h.Kind != packet.IPv6 {
@@ -331,36 +348,35 @@ func (p *Problems) nextHop(stream *Stream, e *spatev1.TrafficEntry, generator *s
 				return
 			}
 		}
-		p.add(spatev1.ReasonInvalidSpec, at, "%s, and port %s has no %s address to find the next hop with: write it, or give the port one", left, port.Name, h.Kind)
+		p.Add(spatev1.ReasonInvalidSpec, at, "%s, and port %s has no %s address to find the next hop with: write it, or give the port one", left, port.Name, h.Kind)
 		return
 	}
-	p.add(spatev1.ReasonInvalidSpec, at, "%s, and a packet that is not IP has no next hop: write it", left)
+	p.Add(spatev1.ReasonInvalidSpec, at, "%s, and a packet that is not IP has no next hop: write it", left)
 }
 
 // checkPorts reports ports that do not exist, and ports between which packets cannot be received.
-func checkPorts(e *spatev1.TrafficEntry, flow bool, generator *spatev1.TrafficGenerator, at *field.Path) Problems {
-	var problems Problems
+func checkPorts(e *spatev1.TrafficEntry, flow bool, generator *spatev1.TrafficGenerator, at *field.Path) problem.Problems {
+	var problems problem.Problems
 	transmit, receive := string(e.TransmitPort), string(e.ReceivePort)
 	switch {
 	case transmit == "" && receive == "":
-		problems.portsMissing(generator, at)
-		return problems
+		return ports.Missing(generator, at)
 	case transmit == "":
-		problems.add(spatev1.ReasonInvalidSpec, at.Child("transmitPort"), "is required: the port that sends the stream")
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child("transmitPort"), "is required: the port that sends the stream")
 		return problems
 	case flow && receive == "":
-		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "the stream measures flow: name the port its packets are expected at, or leave measure.flow and measure.mark out")
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "the stream measures flow: name the port its packets are expected at, or leave measure.flow and measure.mark out")
 	case !flow && receive != "":
-		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "nothing of the stream is measured at %s: set its measure.flow or measure.mark, or leave receivePort out", receive)
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "nothing of the stream is measured at %s: set its measure.flow or measure.mark, or leave receivePort out", receive)
 	}
 	if generator == nil {
 		return problems
 	}
-	all := newPorts(generator)
+	all := ports.Of(generator)
 	unknown := func(child, name string) {
-		problems.add(spatev1.ReasonInvalidSpec, at.Child(child), "%q is no port of generator %s; it has %s", name, generator.Name, all.names())
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child(child), "%q is no port of generator %s; it has %s", name, generator.Name, all.Names())
 	}
-	from, to := all.find(transmit), all.find(receive)
+	from, to := all.Find(transmit), all.Find(receive)
 	if from == nil {
 		unknown("transmitPort", transmit)
 	}
@@ -372,53 +388,57 @@ func checkPorts(e *spatev1.TrafficEntry, flow bool, generator *spatev1.TrafficGe
 	}
 	switch {
 	case to.Attachment.Discard != nil:
-		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "%s is a discard port and receives nothing; leave receivePort and measure.flow out", receive)
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "%s is a discard port and receives nothing; leave receivePort and measure.flow out", receive)
 	case from.Attachment.Discard != nil:
-		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "what the discard port %s sends arrives nowhere; leave receivePort and measure.flow out", transmit)
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "what the discard port %s sends arrives nowhere; leave receivePort and measure.flow out", transmit)
 	case (from.Attachment.Loopback != nil || to.Attachment.Loopback != nil) && from != to:
-		problems.add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "a loopback port receives what itself sends, so %s and %s must be the same", transmit, receive)
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "a loopback port receives what itself sends, so %s and %s must be the same", transmit, receive)
 	}
 	return problems
 }
 
 // absolute converts a share of a line rate to bits per second, over all engines.
-func absolute(rate Quantity, name string, generator *spatev1.TrafficGenerator, at *field.Path, problems *Problems) Quantity {
-	if rate.Unit != LinePercent {
+func absolute(rate quantity.Quantity, name string, generator *spatev1.TrafficGenerator, at *field.Path, problems *problem.Problems) quantity.Quantity {
+	if rate.Unit != quantity.LinePercent {
 		return rate
 	}
-	all := newPorts(generator)
-	line := all.lineRate(name)
+	all := ports.Of(generator)
+	line := all.LineRate(name)
 	if line == nil {
-		if port := all.find(name); port != nil {
-			reason, message := all.lineRateUnknown(port)
-			problems.add(reason, at, "%s", message)
+		if port := all.Find(name); port != nil {
+			reason, message := all.LineRateUnknown(port)
+			problems.Add(reason, at, "%s", message)
 		}
 		return rate
 	}
 	bits := new(big.Rat).Mul(rate.Value, line)
-	return Quantity{Value: bits.Mul(bits, big.NewRat(all.engines, 100)), Unit: L1BitsPerSecond}
+	return quantity.Quantity{Value: bits.Mul(bits, big.NewRat(all.Engines, 100)), Unit: quantity.L1BitsPerSecond}
 }
 
 // scale resolves the factor, and with it the rate of each stream and template.
-func (r *Resolved) scale(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator, problems *Problems) {
+func (r *Resolved) scale(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator, problems *problem.Problems) {
 	rate := profile.Spec.Rate
 	if !r.build(problems) {
 		return
 	}
-	load, err := loadOf(r.streams)
+	traffic, err := load.OfStreams(r.streams)
 	if err != nil {
-		problems.add(spatev1.ReasonInvalidSpec, spec.Child("traffic"), "%v", err)
+		problems.Add(spatev1.ReasonInvalidSpec, spec.Child("traffic"), "%v", err)
 		return
 	}
-	factor, err := factorOf(rate, load, len(r.templates) > 0, generator)
+	factor, err := load.FactorOf(rate, traffic, len(r.templates) > 0, generator)
 	if err != nil {
-		problems.add(spatev1.ReasonInvalidSpec, spec.Child("rate"), "%q: %v", rate, err)
+		problems.Add(spatev1.ReasonInvalidSpec, spec.Child("rate"), "%q: %v", rate, err)
 		return
 	}
-	r.Factor, r.Load = factor, load.Scaled(factor)
+	r.Factor, r.Load = factor, traffic.Scaled(factor)
 	r.speed(factor, problems)
-	r.stateful = stateful(profile, r.templates, factor, problems)
-	r.Load = r.Load.Plus(loadOfFlows(r.stateful))
+	made, wrong := stateful.Part(profile, r.templates, factor)
+	*problems = append(*problems, wrong...)
+	if r.stateful = made; made != nil {
+		r.stateful.Records = records(profile)
+	}
+	r.Load = r.Load.Plus(load.OfFlows(r.stateful))
 	for _, e := range r.entries {
 		own := r.ownRate(&e)
 		entry := spatev1.EntrySnapshot{Name: string(e.spec.Name), StreamRate: own, Rate: cmp.Or(e.spec.Stream.Rate, own), Paused: e.spec.Paused}
@@ -428,13 +448,13 @@ func (r *Resolved) scale(profile *spatev1.TrafficProfile, generator *spatev1.Tra
 		r.Entries = append(r.Entries, entry)
 	}
 	for i := range r.templates {
-		r.Entries = append(r.Entries, r.templates[i].snapshot())
+		r.Entries = append(r.Entries, r.templates[i].Snapshot())
 	}
 }
 
 // ownRate returns the rate in a stream's description; empty for a replay.
 func (r *Resolved) ownRate(e *entry) spatev1.Rate {
-	switch t := &e.stream.spec.Transmit; {
+	switch t := &e.stream.Spec.Transmit; {
 	case t.Continuous != nil:
 		return t.Continuous.Rate
 	case t.Burst != nil:
@@ -449,14 +469,14 @@ func (r *Resolved) ownRate(e *entry) spatev1.Rate {
 const mostStreams = 1 << 16
 
 // speed sets the rates of all streams to a factor of their own.
-func (r *Resolved) speed(factor *big.Rat, problems *Problems) {
+func (r *Resolved) speed(factor *big.Rat, problems *problem.Problems) {
 	at := 0
 	for _, e := range r.entries {
 		scaled := &enginev1.Stream{}
-		if err := e.stream.transmit.at(e.rate, factor, scaled); err != nil {
-			problems.add(spatev1.ReasonInvalidSpec, e.at, "its rate: %v", err)
+		if err := e.stream.Transmit.At(e.rate, factor, scaled); err != nil {
+			problems.Add(spatev1.ReasonInvalidSpec, e.at, "its rate: %v", err)
 		}
-		for range e.stream.count() {
+		for range e.stream.Count() {
 			r.streams[at].Transmit = scaled.Transmit
 			at++
 		}
@@ -464,19 +484,19 @@ func (r *Resolved) speed(factor *big.Rat, problems *Problems) {
 }
 
 // build makes the streams of all entries at their own rates.
-func (r *Resolved) build(problems *Problems) bool {
+func (r *Resolved) build(problems *problem.Problems) bool {
 	var streams []*enginev1.Stream
 	names := map[string]string{}
 	before := len(*problems)
 	for _, e := range r.entries {
 		made, err := e.streams(uint32(len(streams)))
 		if err != nil {
-			problems.add(spatev1.ReasonInvalidSpec, e.at, "its rate: %v", err)
+			problems.Add(spatev1.ReasonInvalidSpec, e.at, "its rate: %v", err)
 			continue
 		}
 		for _, s := range made {
 			if other, known := names[s.Name]; known {
-				problems.add(spatev1.ReasonInvalidSpec, e.at.Child("name"), "a copy of %q is called %q too; rename one of the entries", other, s.Name)
+				problems.Add(spatev1.ReasonInvalidSpec, e.at.Child("name"), "a copy of %q is called %q too; rename one of the entries", other, s.Name)
 				break
 			}
 			names[s.Name] = string(e.spec.Name)
@@ -490,11 +510,11 @@ func (r *Resolved) build(problems *Problems) bool {
 // streams returns those of an entry: one, or one for each copy.
 func (e entry) streams(id uint32) ([]*enginev1.Stream, error) {
 	shared := &enginev1.Stream{}
-	if err := e.stream.transmit.at(e.rate, big.NewRat(1, 1), shared); err != nil {
+	if err := e.stream.Transmit.At(e.rate, big.NewRat(1, 1), shared); err != nil {
 		return nil, err
 	}
-	measure := e.stream.spec.Measure
-	all := make([]*enginev1.Stream, e.stream.count())
+	measure := e.stream.Spec.Measure
+	all := make([]*enginev1.Stream, e.stream.Count())
 	for i := range all {
 		name, group, next := string(e.spec.Name), "", ""
 		if e.spec.Stream.Next != nil {
@@ -510,14 +530,14 @@ func (e entry) streams(id uint32) ([]*enginev1.Stream, error) {
 			Name: name, Group: group, Id: id + uint32(i),
 			TxPort: string(e.spec.TransmitPort), RxPort: string(e.spec.ReceivePort),
 			Transmit: shared.Transmit, Measure: &enginev1.Measure{Flow: measure.Flow, Latency: measure.Latency},
-			Paused: e.spec.Paused, Program: e.stream.program, StartDelayNs: e.stream.startDelay,
-			Waits: e.spec.Stream.Start == spatev1.StartWaiting, Cache: uint32(e.stream.spec.Cache), Pinned: e.stream.spec.Pinned,
+			Paused: e.spec.Paused, Program: e.stream.Program, StartDelayNs: e.stream.StartDelay,
+			Waits: e.spec.Stream.Start == spatev1.StartWaiting, Cache: uint32(e.stream.Spec.Cache), Pinned: e.stream.Spec.Pinned,
 		}
 		if next != "" {
 			s.Next = &enginev1.Next{Stream: next, Times: uint64(e.spec.Stream.Next.Loops)}
 		}
 		if e.stream.Packet != nil {
-			s.Packet = e.stream.planPacket()
+			s.Packet = e.stream.PlanPacket()
 		}
 		all[i] = s
 	}
@@ -532,34 +552,25 @@ func (e *entry) copyOf(first *enginev1.Stream, copied int) *enginev1.Stream {
 		return first
 	}
 	own := proto.CloneOf(first)
-	own.Packet.Frame = e.stream.Copies[copied].frame(e.stream.Packet.Frame)
+	own.Packet.Frame = e.stream.Copies[copied].Frame(e.stream.Packet.Frame)
 	return own
 }
 
-// planPacket returns the packet of the first copy.
-func (s *Stream) planPacket() *enginev1.Packet {
-	p := s.packet
-	return &enginev1.Packet{
-		Frame: s.Packet.Frame, SourceMacFromPort: p.SourceMacFromPort, DestinationMacFromPort: p.DestinationMacFromPort,
-		Checksums: p.Checksums, Lengths: p.Lengths, Sizes: p.Sizes,
-	}
-}
-
 // answering resolves the ports that reflect or receive.
-func (r *Resolved) answering(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator, problems *Problems) {
+func (r *Resolved) answering(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator, problems *problem.Problems) {
 	if len(profile.Spec.Traffic)+len(profile.Spec.Reflect)+len(profile.Spec.Receive) == 0 {
-		problems.add(spatev1.ReasonInvalidSpec, spec, "there is nothing to do: set traffic, reflect or receive")
+		problems.Add(spatev1.ReasonInvalidSpec, spec, "there is nothing to do: set traffic, reflect or receive")
 	}
 	known := func(name spatev1.PortName, at *field.Path) {
 		if generator == nil {
 			return
 		}
-		all := newPorts(generator)
-		switch port := all.find(string(name)); {
+		all := ports.Of(generator)
+		switch port := all.Find(string(name)); {
 		case port == nil:
-			problems.add(spatev1.ReasonInvalidSpec, at, "%q is no port of generator %s; it has %s", name, generator.Name, all.names())
+			problems.Add(spatev1.ReasonInvalidSpec, at, "%q is no port of generator %s; it has %s", name, generator.Name, all.Names())
 		case port.Attachment.Discard != nil:
-			problems.add(spatev1.ReasonInvalidSpec, at, "%s is a discard port and receives nothing", name)
+			problems.Add(spatev1.ReasonInvalidSpec, at, "%s is a discard port and receives nothing", name)
 		}
 	}
 	for i, reflect := range profile.Spec.Reflect {
@@ -571,57 +582,17 @@ func (r *Resolved) answering(profile *spatev1.TrafficProfile, generator *spatev1
 		case spatev1.SwapAddresses:
 			swap = enginev1.Reflection_REFLECTION_ADDRESSES
 		default:
-			problems.add(spatev1.ReasonInvalidSpec, at.Child("swap"), "%q: must be MAC or Addresses", reflect.Swap)
+			problems.Add(spatev1.ReasonInvalidSpec, at.Child("swap"), "%q: must be MAC or Addresses", reflect.Swap)
 		}
 		made := &enginev1.Reflector{Port: string(reflect.Port), Swap: swap, AnyMac: reflect.AcceptAnyMAC}
 		if generator != nil {
-			made.AllowedAddresses, made.AllowedPorts = allowedBack(generator.Spec.Limits)
+			made.AllowedAddresses, made.AllowedPorts = limits.Reflected(generator.Spec.Limits)
 		}
 		r.reflectors = append(r.reflectors, made)
 	}
 	for i, receive := range profile.Spec.Receive {
 		known(receive.Port, spec.Child("receive").Index(i).Child("port"))
 		r.receivers = append(r.receivers, &enginev1.Receiver{Name: string(receive.Name), Port: string(receive.Port)})
-	}
-}
-
-// factorOf converts a profile's rate to a factor of a load, which does not include templates.
-func factorOf(rate spatev1.ScaledRate, own Load, templates bool, generator *spatev1.TrafficGenerator) (*big.Rat, error) {
-	wanted, err := ParseScaledRate(rate)
-	switch {
-	case err != nil:
-		return nil, err
-	case wanted.Unit == Factor:
-		return wanted.Value, nil
-	case templates:
-		return nil, errTemplatesByFactor
-	case own.in(wanted.Unit).Sign() == 0:
-		return nil, errNothingToScale
-	case wanted.PerPort:
-		return own.factorPerPort(wanted.Quantity, generator)
-	case wanted.Unit != LinePercent:
-		return new(big.Rat).Quo(wanted.Value, own.in(wanted.Unit)), nil
-	}
-	total := new(big.Rat)
-	for _, port := range own.sendingPorts() {
-		line, err := lineRateOf(port, generator)
-		if err != nil {
-			return nil, err
-		}
-		total.Add(total, line)
-	}
-	total.Mul(total, wanted.Value)
-	return total.Quo(total, times(own.L1Bits, 100)), nil
-}
-
-func planRate(unit Unit, ratio *enginev1.Ratio) *enginev1.Rate {
-	switch unit {
-	case PacketsPerSecond:
-		return &enginev1.Rate{Kind: &enginev1.Rate_PacketsPerSecond{PacketsPerSecond: ratio}}
-	case L2BitsPerSecond:
-		return &enginev1.Rate{Kind: &enginev1.Rate_L2BitsPerSecond{L2BitsPerSecond: ratio}}
-	default:
-		return &enginev1.Rate{Kind: &enginev1.Rate_L1BitsPerSecond{L1BitsPerSecond: ratio}}
 	}
 }
 
@@ -636,10 +607,10 @@ func definitions(in Input) []spatev1.DefinitionSnapshot {
 	}
 	for i := range in.Profile.Spec.Traffic {
 		e := &in.Profile.Spec.Traffic[i]
-		if stream, name := streamSource(e, in.Streams); stream != nil && name != "" {
-			refer("StatelessStream", name, StreamDigest(stream))
+		if sent, name := stream.Source(e, in.Streams); sent != nil && name != "" {
+			refer("StatelessStream", name, StreamDigest(sent))
 		}
-		if template, name := templateSource(e, in.Templates); template != nil && name != "" {
+		if template, name := application.Source(e, in.Templates); template != nil && name != "" {
 			refer("ASTFTemplate", name, TemplateDigest(template))
 		}
 	}
@@ -664,10 +635,10 @@ func DataReferences(profile *spatev1.TrafficProfile, streams map[string]*spatev1
 	}
 	for i := range profile.Spec.Traffic {
 		e := &profile.Spec.Traffic[i]
-		if source, _ := streamSource(e, streams); source != nil && source.Transmit.Replay != nil {
+		if source, _ := stream.Source(e, streams); source != nil && source.Transmit.Replay != nil {
 			add(source.Transmit.Replay.Pcap.From)
 		}
-		if template, _ := templateSource(e, templates); template != nil {
+		if template, _ := application.Source(e, templates); template != nil {
 			templateData(&template.Source, add)
 		}
 	}

@@ -11,15 +11,17 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
+	"spate.dev/operator/internal/plan/load"
 )
 
-// stream returns a UDP stream from 198.18.0.1 to 198.19.0.1.
-func stream(rate spatev1.Rate, size int32, change ...func(*spatev1.StatelessStreamSpec)) *spatev1.StatelessStreamSpec {
+// streamOf returns a UDP stream from 198.18.0.1 to 198.19.0.1.
+func streamOf(rate spatev1.Rate, size int32, change ...func(*spatev1.StatelessStreamSpec)) *spatev1.StatelessStreamSpec {
 	s := &spatev1.StatelessStreamSpec{
 		Packet: &spatev1.Packet{
 			Headers: []spatev1.Header{
@@ -81,9 +83,9 @@ func between(start, end spatev1.FieldValue) *spatev1.FieldRange {
 
 func imix() *spatev1.TrafficProfile {
 	return profile(
-		entryOf("small", "east", "west", stream("7kpps", 64)),
-		entryOf("medium", "east", "west", stream("4kpps", 594)),
-		entryOf("large", "east", "west", stream("1kpps", 1518)))
+		entryOf("small", "east", "west", streamOf("7kpps", 64)),
+		entryOf("medium", "east", "west", streamOf("4kpps", 594)),
+		entryOf("large", "east", "west", streamOf("1kpps", 1518)))
 }
 
 func mustResolve(t *testing.T, in Input) *Resolved {
@@ -155,7 +157,7 @@ func TestRatesAreExact(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			p := profile(entryOf("a", "east", "west", stream(c.rate, 64)))
+			p := profile(entryOf("a", "east", "west", streamOf(c.rate, 64)))
 			p.Spec.Rate = c.scale
 			g := generator(func(g *spatev1.TrafficGenerator) { g.Spec.Replicas = c.replicas })
 			resolved, problems := Resolve(Input{Profile: p, Generator: g})
@@ -169,7 +171,7 @@ func TestRatesAreExact(t *testing.T) {
 			if resolved.Load.Packets.Cmp(c.packets) != 0 {
 				t.Errorf("load is %s packets a second, want %s", resolved.Load.Packets, c.packets)
 			}
-			load, err := LoadOf(plan)
+			load, err := load.Of(plan)
 			if err != nil || load.Packets.Cmp(resolved.Load.Packets) != 0 || load.L1Bits.Cmp(resolved.Load.L1Bits) != 0 {
 				t.Errorf("the plan's load %v (%v) is not the profile's %v", load, err, resolved.Load)
 			}
@@ -205,7 +207,7 @@ func TestATotalScalesEntriesInProportion(t *testing.T) {
 }
 
 func TestPausedEntriesAskForWhatTheyMayBeResumedTo(t *testing.T) {
-	p := profile(entryOf("on", "east", "west", stream("1kpps", 64)), entryOf("off", "east", "west", stream("3kpps", 64)))
+	p := profile(entryOf("on", "east", "west", streamOf("1kpps", 64)), entryOf("off", "east", "west", streamOf("3kpps", 64)))
 	p.Spec.Traffic[1].Paused = true
 	p.Spec.Rate = "8kpps"
 	resolved := mustResolve(t, Input{Profile: p, Generator: generator()})
@@ -271,31 +273,31 @@ func TestResolveTellsWhatIsWrong(t *testing.T) {
 		"unknown stream": {change(func(p *spatev1.TrafficProfile) {
 			p.Spec.Traffic[1] = spatev1.TrafficEntry{Name: "x", Stream: &spatev1.StreamEntry{Ref: &spatev1.LocalReference{Name: "nope"}}, TransmitPort: "east"}
 		}), generator(), "ReferenceNotFound", `spec.traffic[1].stream.ref.name: StatelessStream "nope" does not exist in namespace test`},
-		"unknown port":        {profile(entryOf("a", "north", "west", stream("1pps", 64))), generator(), "InvalidSpec", `spec.traffic[0].transmitPort: "north" is no port of generator lab; it has east, west, loop, void`},
-		"unknown rx port":     {profile(entryOf("a", "east", "south", stream("1pps", 64))), generator(), "InvalidSpec", `spec.traffic[0].receivePort: "south" is no port`},
-		"flow to nowhere":     {profile(entryOf("a", "east", "", stream("1pps", 64))), generator(), "InvalidSpec", "spec.traffic[0].receivePort: the stream measures flow: name the port"},
-		"port for nothing":    {one(stream("1pps", 64, unmeasured)), generator(), "InvalidSpec", "spec.traffic[0].receivePort: nothing of the stream is measured at west"},
-		"to a discard port":   {profile(entryOf("a", "east", "void", stream("1pps", 64))), generator(), "InvalidSpec", "void is a discard port and receives nothing"},
-		"from a discard port": {profile(entryOf("a", "void", "west", stream("1pps", 64))), generator(), "InvalidSpec", "what the discard port void sends arrives nowhere"},
-		"across a loopback":   {profile(entryOf("a", "loop", "west", stream("1pps", 64))), generator(), "InvalidSpec", "loop and west must be the same"},
-		"no next hop":         {one(stream("1pps", 64, withoutDestination)), generator(), "InvalidSpec", "spec.traffic[0].stream.inline.packet.headers[0].ethernet.destination: Required value: the transmitting port has no address to find its next hop with"},
-		"wrong rate":          {one(stream("10 apples", 64)), generator(), "InvalidSpec", `spec.traffic[0].stream.inline.transmit.continuous.rate: "10 apples": must be a rate such as 1.5Mpps`},
+		"unknown port":        {profile(entryOf("a", "north", "west", streamOf("1pps", 64))), generator(), "InvalidSpec", `spec.traffic[0].transmitPort: "north" is no port of generator lab; it has east, west, loop, void`},
+		"unknown rx port":     {profile(entryOf("a", "east", "south", streamOf("1pps", 64))), generator(), "InvalidSpec", `spec.traffic[0].receivePort: "south" is no port`},
+		"flow to nowhere":     {profile(entryOf("a", "east", "", streamOf("1pps", 64))), generator(), "InvalidSpec", "spec.traffic[0].receivePort: the stream measures flow: name the port"},
+		"port for nothing":    {one(streamOf("1pps", 64, unmeasured)), generator(), "InvalidSpec", "spec.traffic[0].receivePort: nothing of the stream is measured at west"},
+		"to a discard port":   {profile(entryOf("a", "east", "void", streamOf("1pps", 64))), generator(), "InvalidSpec", "void is a discard port and receives nothing"},
+		"from a discard port": {profile(entryOf("a", "void", "west", streamOf("1pps", 64))), generator(), "InvalidSpec", "what the discard port void sends arrives nowhere"},
+		"across a loopback":   {profile(entryOf("a", "loop", "west", streamOf("1pps", 64))), generator(), "InvalidSpec", "loop and west must be the same"},
+		"no next hop":         {one(streamOf("1pps", 64, withoutDestination)), generator(), "InvalidSpec", "spec.traffic[0].stream.inline.packet.headers[0].ethernet.destination: Required value: the transmitting port has no address to find its next hop with"},
+		"wrong rate":          {one(streamOf("10 apples", 64)), generator(), "InvalidSpec", `spec.traffic[0].stream.inline.transmit.continuous.rate: "10 apples": must be a rate such as 1.5Mpps`},
 		"wrong entry rate":    {change(func(p *spatev1.TrafficProfile) { p.Spec.Traffic[0].Stream.Rate = "2x" }), generator(), "InvalidSpec", `spec.traffic[0].stream.rate: "2x": must be a rate`},
 		"wrong profile rate":  {change(func(p *spatev1.TrafficProfile) { p.Spec.Rate = "2x/port" }), generator(), "InvalidSpec", `spec.rate: "2x/port": must be a factor`},
 		"wrong duration":      {change(func(p *spatev1.TrafficProfile) { p.Spec.Duration = "soon" }), generator(), "InvalidSpec", `spec.duration: "soon" must be a duration`},
 		"too great a rate":    {change(func(p *spatev1.TrafficProfile) { p.Spec.Rate = "99999999999999999999x" }), generator(), "InvalidSpec", "spec.traffic[0]: its rate: "},
-		"two modes": {one(stream("1pps", 64, func(s *spatev1.StatelessStreamSpec) {
+		"two modes": {one(streamOf("1pps", 64, func(s *spatev1.StatelessStreamSpec) {
 			s.Transmit.Burst = &spatev1.BurstTransmit{Packets: 5, Rate: "1pps"}
 		})), generator(), "InvalidSpec", "spec.traffic[0].stream.inline.transmit: set exactly one of continuous, burst, multiBurst and replay"},
-		"start over end": {one(stream("1pps", 64, func(s *spatev1.StatelessStreamSpec) {
+		"start over end": {one(streamOf("1pps", 64, func(s *spatev1.StatelessStreamSpec) {
 			s.Fields = []spatev1.PacketField{{Name: "x", Range: between("10.0.0.2", "10.0.0.1"), Writes: []spatev1.FieldWrite{{Field: "ipv4.source"}}}}
 		})), generator(), "InvalidSpec", "spec.traffic[0].stream.inline.fields[0].range.start: 10.0.0.2 is greater than end, which is 10.0.0.1"},
-		"write to nowhere": {one(stream("1pps", 64, func(s *spatev1.StatelessStreamSpec) {
+		"write to nowhere": {one(streamOf("1pps", 64, func(s *spatev1.StatelessStreamSpec) {
 			s.Fields = []spatev1.PacketField{{Name: "x", Range: between("1", "2"), Order: spatev1.OrderRandom, Writes: []spatev1.FieldWrite{{Field: "tcp.sourcePort"}}}}
 		})), generator(), "InvalidSpec", `spec.traffic[0].stream.inline.fields[0].writes[0].field: "tcp.sourcePort": the packet has 0 tcp headers`},
-		"percent of nothing": {profile(entryOf("a", "west", "east", stream("50%", 64))), generator(), "GeneratorNotReady", "spec.traffic[0].stream.inline: a rate in percent needs the line rate of port west, which its engines have not told yet"},
-		"percent of null":    {profile(entryOf("a", "void", "", stream("50%", 64, unmeasured))), generator(), "InvalidSpec", "set lineRate in the generator's spec.ports"},
-		"oversubscribed": {profile(entryOf("a", "east", "west", stream("60%", 64)), entryOf("b", "east", "west", stream("500Mbps", 1518))), generator(), "Oversubscribed",
+		"percent of nothing": {profile(entryOf("a", "west", "east", streamOf("50%", 64))), generator(), "GeneratorNotReady", "spec.traffic[0].stream.inline: a rate in percent needs the line rate of port west, which its engines have not told yet"},
+		"percent of null":    {profile(entryOf("a", "void", "", streamOf("50%", 64, unmeasured))), generator(), "InvalidSpec", "set lineRate in the generator's spec.ports"},
+		"oversubscribed": {profile(entryOf("a", "east", "west", streamOf("60%", 64)), entryOf("b", "east", "west", streamOf("500Mbps", 1518))), generator(), "Oversubscribed",
 			"spec.traffic: port east of generator lab would have to carry 1.107Gbps on layer 1, and can carry 1Gbps; lower the rates"},
 		"over the limit": {imix(), limited(spatev1.Limits{MaxRate: "10kpps"}), "LimitExceeded", "spec.traffic: the traffic needs 12kpps in all, and generator lab allows 10kpps"},
 		"wrong prefix":   {imix(), limited(spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"10.0.0.0/8", "fd00::/8"}}), "LimitExceeded", "spec.traffic[0].stream.inline: the packet goes to 198.19.0.1; generator lab allows only 10.0.0.0/8, fd00::/8"},
@@ -315,7 +317,7 @@ func TestResolveTellsWhatIsWrong(t *testing.T) {
 
 func TestReferencedStreamsAreReportedByName(t *testing.T) {
 	p := profile(spatev1.TrafficEntry{Name: "a", Stream: &spatev1.StreamEntry{Ref: &spatev1.LocalReference{Name: "small"}, Rate: "5pps"}, TransmitPort: "east", ReceivePort: "west"})
-	object := &spatev1.StatelessStream{Spec: *stream("1pps", 64)}
+	object := &spatev1.StatelessStream{Spec: *streamOf("1pps", 64)}
 	in := Input{Profile: p, Generator: generator(), Streams: map[string]*spatev1.StatelessStream{"small": object}}
 	resolved := mustResolve(t, in)
 	if got := rateText(resolved.Plan(Identity{}).Streams[0].GetContinuous().GetRate()); got != "packets_per_second 5/1" {
@@ -333,7 +335,7 @@ func TestReferencedStreamsAreReportedByName(t *testing.T) {
 }
 
 func TestRawBytesAreJudgedByTheGuardRails(t *testing.T) {
-	built, errs := packet.Build(stream("1pps", 128).Packet, spec, packet.Options{})
+	built, errs := packet.Build(streamOf("1pps", 128).Packet, spec, packet.Options{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -343,7 +345,7 @@ func TestRawBytesAreJudgedByTheGuardRails(t *testing.T) {
 	judge := func(change func([]byte)) string {
 		frame := append([]byte(nil), built.Frame...)
 		change(frame)
-		s := stream("1pps", 64)
+		s := streamOf("1pps", 64)
 		s.Packet = &spatev1.Packet{Bytes: frame}
 		_, problems := Resolve(Input{Profile: profile(entryOf("a", "east", "west", s)), Generator: guarded})
 		return problems.Message()
@@ -367,8 +369,8 @@ func TestRawBytesAreJudgedByTheGuardRails(t *testing.T) {
 }
 
 func TestInternalPortsNeedNoDestination(t *testing.T) {
-	p := profile(entryOf("l", "loop", "loop", stream("1pps", 64, withoutDestination)),
-		entryOf("n", "void", "", stream("1Mpps", 64, withoutDestination, unmeasured)))
+	p := profile(entryOf("l", "loop", "loop", streamOf("1pps", 64, withoutDestination)),
+		entryOf("n", "void", "", streamOf("1Mpps", 64, withoutDestination, unmeasured)))
 	for _, s := range mustResolve(t, Input{Profile: p, Generator: generator()}).Plan(Identity{}).Streams {
 		if !bytes.Equal(s.Packet.Frame[:6], packet.InternalDestination) {
 			t.Errorf("destination %x", s.Packet.Frame[:6])
@@ -386,7 +388,7 @@ func TestLineRatesAsEnginesTellThem(t *testing.T) {
 			}
 		})
 	}
-	p := profile(entryOf("a", "west", "east", stream("10%", 64)))
+	p := profile(entryOf("a", "west", "east", streamOf("10%", 64)))
 	resolved := mustResolve(t, Input{Profile: p, Generator: told("10Gbps", "10Gbps")})
 	if got := rateText(resolved.Plan(Identity{}).Streams[0].GetContinuous().GetRate()); got != "l1_bits_per_second 2000000000/1" {
 		t.Errorf("got %s", got)
@@ -445,6 +447,34 @@ func TestGranted(t *testing.T) {
 		g := generator(func(g *spatev1.TrafficGenerator) { g.Spec.AllowedNamespaces = c.grant })
 		if got, err := Granted(g, c.namespace, map[string]string{"team": "blue"}); err != nil || got != c.want {
 			t.Errorf("%s: %v %v", name, got, err)
+		}
+	}
+}
+
+func labelled(team string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"team": team}}
+}
+
+func TestAMixOfSizesCountsInItsProportions(t *testing.T) {
+	for mix, c := range map[spatev1.IMIX]struct {
+		packets, bytes int64 // of one round
+		list           string
+	}{
+		spatev1.IMIXSimple: {12, 7*64 + 4*594 + 1518, "list:{sizes:{bytes:60 weight:7} sizes:{bytes:590 weight:4} sizes:{bytes:1514 weight:1}}"},
+		spatev1.IMIXTCP: {10000, 5867*90 + 200*92 + 2366*594 + 1567*1518,
+			"list:{sizes:{bytes:86 weight:5867} sizes:{bytes:88 weight:200} sizes:{bytes:590 weight:2366} sizes:{bytes:1514 weight:1567}}"},
+		spatev1.IMIXIPsec: {10000, 5867*90 + 200*92 + 2366*594 + 1567*1418,
+			"list:{sizes:{bytes:86 weight:5867} sizes:{bytes:88 weight:200} sizes:{bytes:590 weight:2366} sizes:{bytes:1414 weight:1567}}"},
+		spatev1.IMIXTolly: {100, 55*64 + 5*78 + 17*576 + 23*1518, "list:{sizes:{bytes:60 weight:55} sizes:{bytes:74 weight:5} sizes:{bytes:572 weight:17} sizes:{bytes:1514 weight:23}}"},
+	} {
+		rate := spatev1.Rate(fmt.Sprintf("%dpps", c.packets))
+		s := streamOf(rate, 64, func(s *spatev1.StatelessStreamSpec) { s.Packet.Size, s.Packet.IMIX = nil, mix })
+		resolved := mustResolve(t, Input{Profile: profile(entryOf("a", "east", "west", s)), Generator: generator()})
+		if got := strings.ReplaceAll(resolved.Plan(Identity{}).Streams[0].Packet.Sizes.String(), "  ", " "); got != c.list {
+			t.Errorf("%s: got %s, want %s", mix, got, c.list)
+		}
+		if l2, l1 := big.NewRat(8*c.bytes, 1), big.NewRat(8*(c.bytes+20*c.packets), 1); resolved.Load.L2Bits.Cmp(l2) != 0 || resolved.Load.L1Bits.Cmp(l1) != 0 {
+			t.Errorf("%s: %s and %s bits a second, want %s and %s", mix, resolved.Load.L2Bits, resolved.Load.L1Bits, l2, l1)
 		}
 	}
 }

@@ -12,6 +12,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/application"
+	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/stream"
 )
 
 // samples are the objects in config/samples by kind and name.
@@ -85,13 +88,13 @@ func TestSamplesBecomePlans(t *testing.T) {
 			t.Errorf("%s: %v", name, problems)
 		}
 	}
-	for name, stream := range all.streams {
-		if _, problems := CheckStream(&stream.Spec); len(problems) > 0 {
+	for name, sent := range all.streams {
+		if _, problems := stream.Check(&sent.Spec); len(problems) > 0 {
 			t.Errorf("%s: %v", name, problems)
 		}
 	}
 	for name, template := range all.templates {
-		if problems := CheckTemplate(&template.Spec); len(problems) > 0 {
+		if problems := application.Check(&template.Spec); len(problems) > 0 {
 			t.Errorf("%s: %v", name, problems)
 		}
 	}
@@ -143,7 +146,7 @@ func TestSamplesOfRunsExecuteTheirProfiles(t *testing.T) {
 	}
 }
 
-func (s *samples) resolve(profile *spatev1.TrafficProfile) (*Resolved, Problems) {
+func (s *samples) resolve(profile *spatev1.TrafficProfile) (*Resolved, problem.Problems) {
 	in := Input{Profile: profile, Streams: s.streams, Templates: s.templates, Data: s.data}
 	if profile.Spec.Generator == nil {
 		in.Generator = s.generators["lab"]

@@ -10,46 +10,9 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-func TestParseScaledRate(t *testing.T) {
-	for text, want := range map[spatev1.ScaledRate]struct {
-		value   *big.Rat
-		unit    Unit
-		perPort bool
-	}{
-		"":           {big.NewRat(1, 1), Factor, false},
-		"2x":         {big.NewRat(2, 1), Factor, false},
-		"0.5x":       {big.NewRat(1, 2), Factor, false},
-		"1Mpps":      {big.NewRat(1e6, 1), PacketsPerSecond, false},
-		"10GbpsL1":   {big.NewRat(1e10, 1), L1BitsPerSecond, false},
-		"80%":        {big.NewRat(80, 1), LinePercent, false},
-		"1Mpps/port": {big.NewRat(1e6, 1), PacketsPerSecond, true},
-		"10bps/port": {big.NewRat(10, 1), L2BitsPerSecond, true},
-		"0.1%/port":  {big.NewRat(1, 10), LinePercent, true},
-		"2x/port":    {},
-		"0%":         {},
-		"0x":         {},
-		"1Mpps/":     {},
-		"1Mpps/Port": {},
-		"/port":      {},
-		"1Mcps":      {},
-		"5":          {},
-	} {
-		got, err := ParseScaledRate(text)
-		if want.value == nil {
-			if err == nil {
-				t.Errorf("%q is taken for %v", text, got)
-			}
-			continue
-		}
-		if err != nil || got.Unit != want.unit || got.PerPort != want.perPort || got.Value.Cmp(want.value) != 0 {
-			t.Errorf("%q: got %v %v", text, got, err)
-		}
-	}
-}
-
 // twoWays sends 64 bytes from east (1 Gbps) at one rate and from west (10 Gbps) at another.
 func twoWays(east, west spatev1.Rate) *spatev1.TrafficProfile {
-	return profile(entryOf("there", "east", "west", stream(east, 64)), entryOf("back", "west", "east", stream(west, 64)))
+	return profile(entryOf("there", "east", "west", streamOf(east, 64)), entryOf("back", "west", "east", streamOf(west, 64)))
 }
 
 func fastWest(replicas int32) *spatev1.TrafficGenerator {
@@ -75,9 +38,9 @@ func TestATotalIsThatOfAllPortsOrOfEach(t *testing.T) {
 		"a share of all line rates":      {twoWays("1kpps", "10kpps"), "50%", 1, big.NewRat(5500000000, 672*11000), big.NewRat(500000000, 672), big.NewRat(5000000000, 672)},
 		"a share, over two pods":         {twoWays("1kpps", "10kpps"), "50%", 2, big.NewRat(11000000000, 672*11000), big.NewRat(1000000000, 672), big.NewRat(10000000000, 672)},
 		"a share of each line rate":      {twoWays("1kpps", "10kpps"), "80%/port", 1, big.NewRat(800000000, 672*1000), big.NewRat(800000000, 672), big.NewRat(8000000000, 672)},
-		"a share of those that send":     {profile(entryOf("there", "east", "west", stream("1kpps", 64))), "80%", 1, big.NewRat(800000000, 672*1000), big.NewRat(800000000, 672), nil},
+		"a share of those that send":     {profile(entryOf("there", "east", "west", streamOf("1kpps", 64))), "80%", 1, big.NewRat(800000000, 672*1000), big.NewRat(800000000, 672), nil},
 		"of shares of their own":         {twoWays("10%", "10%"), "80%/port", 1, big.NewRat(8, 1), big.NewRat(800000000, 672), big.NewRat(8000000000, 672)},
-		"entries of a port count as one": {profile(entryOf("a", "east", "west", stream("1kpps", 64)), entryOf("b", "east", "west", stream("3kpps", 64)), entryOf("c", "west", "east", stream("4kpps", 64))), "8kpps/port", 1, big.NewRat(2, 1), big.NewRat(8000, 1), big.NewRat(8000, 1)},
+		"entries of a port count as one": {profile(entryOf("a", "east", "west", streamOf("1kpps", 64)), entryOf("b", "east", "west", streamOf("3kpps", 64)), entryOf("c", "west", "east", streamOf("4kpps", 64))), "8kpps/port", 1, big.NewRat(2, 1), big.NewRat(8000, 1), big.NewRat(8000, 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.profile.Spec.Rate = c.rate

@@ -15,6 +15,8 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/application"
+	"spate.dev/operator/internal/plan/data"
 )
 
 const webTemplate = `
@@ -324,7 +326,7 @@ func TestCapturesAreForTheEngineToRead(t *testing.T) {
 	if one := got.Templates[0]; string(one.Capture.GetPcap()) != "hello" || one.Client != nil || one.Server != nil || one.DestinationPort != 0 || one.Protocol != 0 {
 		t.Errorf("got %v", one)
 	}
-	if path := got.Templates[1].Capture.GetPath(); path != VolumesDir+"/captures/a/web.pcap" {
+	if path := got.Templates[1].Capture.GetPath(); path != data.VolumesDir+"/captures/a/web.pcap" {
 		t.Errorf("got %s", path)
 	}
 }
@@ -405,14 +407,14 @@ func TestTemplatesThatCannotBeRun(t *testing.T) {
 		"keepalive without a time": {[]string{"- count: {counter: answered}", "- keepalive: {timeout: 0s}"}, "spec.source.programs.server[4].keepalive.timeout: must be greater than zero"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			problems := CheckTemplate(&templateOf(t, webTemplate, c.changes...).Spec)
+			problems := application.Check(&templateOf(t, webTemplate, c.changes...).Spec)
 			if len(problems) == 0 || !strings.Contains(problems.Message(), c.want) || problems.Reason() != spatev1.ReasonInvalidSpec {
 				t.Errorf("got %s\nwant %s", problems.Message(), c.want)
 			}
 		})
 	}
 	for _, text := range []string{webTemplate, messages, "source: {pcap: {from: {configMapKeyRef: {name: a, key: b}}}}\nconnectionRate: 1cps\n" + poolsOf(webTemplate)} {
-		if problems := CheckTemplate(&templateOf(t, text).Spec); len(problems) > 0 {
+		if problems := application.Check(&templateOf(t, text).Spec); len(problems) > 0 {
 			t.Errorf("a good one: got %v", problems)
 		}
 	}
@@ -505,7 +507,7 @@ func TestTunnelsOfClientsBecomePartOfAPlan(t *testing.T) {
 }
 
 func scaledTo(rate spatev1.ScaledRate) *spatev1.TrafficProfile {
-	p := profile(running("a", "one", "east", "west"), entryOf("b", "east", "west", stream("1kpps", 64)))
+	p := profile(running("a", "one", "east", "west"), entryOf("b", "east", "west", streamOf("1kpps", 64)))
 	p.Spec.Rate = rate
 	return p
 }

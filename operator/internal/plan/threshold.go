@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/application"
+	"spate.dev/operator/internal/plan/stream"
 	"spate.dev/operator/internal/verdict"
 )
 
@@ -22,7 +24,7 @@ func subjectsOf(p *spatev1.TrafficProfile, streams map[string]*spatev1.Stateless
 			subjects.Streams[string(t.Name)] = measuresOf(t, streams)
 			continue
 		}
-		template, name := templateSource(t, templates)
+		template, name := application.Source(t, templates)
 		sides := sidesOf(t, template, name)
 		subjects.Templates[string(t.Name)] = sides
 		if template != nil && template.StatisticsGroup != "" {
@@ -49,23 +51,23 @@ func subjectsOf(p *spatev1.TrafficProfile, streams map[string]*spatev1.Stateless
 // are known.
 func complete(in Input) bool {
 	return !slices.ContainsFunc(in.Profile.Spec.Traffic, func(t spatev1.TrafficEntry) bool {
-		stream, _ := streamSource(&t, in.Streams)
-		template, _ := templateSource(&t, in.Templates)
+		sent, _ := stream.Source(&t, in.Streams)
+		template, _ := application.Source(&t, in.Templates)
 		portless := t.Application != nil && t.TransmitPort == "" && t.ReceivePort == "" // its generator is missing, or does not have two ports
-		return stream == nil && template == nil || portless
+		return sent == nil && template == nil || portless
 	})
 }
 
 // measuresOf returns what is measured on arrival of what an entry sends: everything if that does not exist yet.
 func measuresOf(t *spatev1.TrafficEntry, streams map[string]*spatev1.StatelessStream) verdict.Measures {
-	stream, name := streamSource(t, streams)
+	sent, name := stream.Source(t, streams)
 	switch {
-	case stream == nil && name != "":
+	case sent == nil && name != "":
 		return verdict.Measures{Arrival: true, Order: true, Latency: true}
-	case stream == nil:
+	case sent == nil:
 		return verdict.Measures{}
 	}
-	m := stream.Measure
+	m := sent.Measure
 	return verdict.Measures{Arrival: m.Flow || m.Mark != nil, Order: m.Flow, Latency: m.Latency}
 }
 
@@ -137,7 +139,7 @@ func sorted(names []string) []string {
 
 // thresholds reports expressions that cannot be evaluated. The names in a result are known when every stream and
 // template exists; until then an expression only has to compile.
-func (p *Problems) thresholds(in Input) {
+func (p checker) thresholds(in Input) {
 	profile, subjects, all := in.Profile, subjectsOf(in.Profile, in.Streams, in.Templates), complete(in)
 	for i, t := range profile.Spec.Thresholds {
 		compiled, err := verdict.Compile(t.Expression)
@@ -145,7 +147,7 @@ func (p *Problems) thresholds(in Input) {
 			err = compiled.Check(subjects)
 		}
 		if err != nil {
-			p.add(spatev1.ReasonInvalidSpec, spec.Child("thresholds").Index(i).Child("expression"), "%q: %v", t.Expression, err)
+			p.Add(spatev1.ReasonInvalidSpec, spec.Child("thresholds").Index(i).Child("expression"), "%q: %v", t.Expression, err)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 func TestThresholdsAreJudgedBeforeARun(t *testing.T) {
@@ -16,7 +17,7 @@ func TestThresholdsAreJudgedBeforeARun(t *testing.T) {
 		"result.fail == 0": `spec.thresholds[0].expression: "result.fail == 0": column 7: undefined field 'fail'`,
 		`result.templates["other"].client.failed == 0`: "no such key: other: streams of the profile are a",
 	} {
-		p := profile(entryOf("a", "east", "west", stream("1kpps", 64)), running("b", "http", "east", "west"))
+		p := profile(entryOf("a", "east", "west", streamOf("1kpps", 64)), running("b", "http", "east", "west"))
 		p.Spec.Thresholds = []spatev1.Threshold{{Name: "t", Expression: expression}}
 		_, problems := Resolve(Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"http": templateOf(t, webTemplate)}})
 		if len(problems) != 1 || !strings.Contains(problems[0].Error(), want) {
@@ -44,7 +45,7 @@ func TestThresholdsOnTimesOfUDP(t *testing.T) {
 		template := templateOf(t, webTemplate, "transport: TCP", "transport: "+c.transport, "destinationPort: 80\n", c.latency+"statisticsGroup: g\ndestinationPort: 80\n")
 		template.Name = "http"
 		_, problems := Resolve(Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"http": template}})
-		found := slices.ContainsFunc(problems, func(p Problem) bool {
+		found := slices.ContainsFunc(problems, func(p problem.Problem) bool {
 			return strings.HasPrefix(p.Path, "spec.thresholds[0]") && strings.Contains(p.Message, c.want)
 		})
 		if found != (c.want != "") {

@@ -13,6 +13,10 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
+	"spate.dev/operator/internal/plan/application"
+	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/stateful"
+	"spate.dev/operator/internal/plan/stream"
 )
 
 const (
@@ -54,14 +58,14 @@ func BoundOf(memory int64) Bound {
 }
 
 // Exceeded returns the problem of a field with which a plan has too many bytes.
-func (b Bound) Exceeded(at *field.Path, bytes int64) (problems Problems) {
+func (b Bound) Exceeded(at *field.Path, bytes int64) (problems problem.Problems) {
 	const mebi = 1 << 20
 	if b.Memory > 0 {
-		problems.add(spatev1.ReasonNotAllowed, at, "with it the plan has %d MiB, and the operator, which has %d MiB of memory, makes plans of at most %d MiB; use fewer copies, "+
+		problems.Add(spatev1.ReasonNotAllowed, at, "with it the plan has %d MiB, and the operator, which has %d MiB of memory, makes plans of at most %d MiB; use fewer copies, "+
 			"shorter packets or less data, or give the operator more memory (a plan takes four times its size, beside 128 MiB)", bytes/mebi, b.Memory/mebi, b.Bytes/mebi)
 		return problems
 	}
-	problems.add(spatev1.ReasonInvalidSpec, at, "with it the plan has %d MiB, and engines take at most %d MiB; use fewer copies, shorter packets or less data", bytes/mebi, b.Bytes/mebi)
+	problems.Add(spatev1.ReasonInvalidSpec, at, "with it the plan has %d MiB, and engines take at most %d MiB; use fewer copies, shorter packets or less data", bytes/mebi, b.Bytes/mebi)
 	return problems
 }
 
@@ -74,14 +78,14 @@ func Estimate(profile *spatev1.TrafficProfile, streams map[string]*spatev1.State
 	}
 	total := int64(len(objects)) << 20
 	for _, template := range templates {
-		total += contentsBytes(Expand(&template.Spec).Source.Programs)
+		total += contentsBytes(application.Expand(&template.Spec).Source.Programs)
 	}
 	for i := range profile.Spec.Traffic {
 		entry := &profile.Spec.Traffic[i]
-		if source, _ := streamSource(entry, streams); source != nil {
+		if source, _ := stream.Source(entry, streams); source != nil {
 			total += estimateStream(source)
 		}
-		template, name := templateSource(entry, templates)
+		template, name := application.Source(entry, templates)
 		if template == nil {
 			continue
 		}
@@ -89,7 +93,7 @@ func Estimate(profile *spatev1.TrafficProfile, streams map[string]*spatev1.State
 		if name == "" {
 			total += contentsBytes(template.Source.Programs)
 		} else {
-			template = Expand(template)
+			template = application.Expand(template)
 		}
 		if programs := template.Source.Programs; programs != nil {
 			total += commandBytes * int64(len(programs.Client)+len(programs.Server))
@@ -153,7 +157,7 @@ type weight struct {
 }
 
 // add adds bytes of a field, and reports whether the sum is within the bound.
-func (w *weight) add(bytes int64, at *field.Path, problems *Problems) bool {
+func (w *weight) add(bytes int64, at *field.Path, problems *problem.Problems) bool {
 	w.bytes += min(bytes, math.MaxInt64-w.bytes)
 	if w.bound.Bytes > 0 && w.bytes > w.bound.Bytes {
 		*problems = append(*problems, w.bound.Exceeded(at, w.bytes)...)
@@ -163,21 +167,19 @@ func (w *weight) add(bytes int64, at *field.Path, problems *Problems) bool {
 }
 
 // stream adds an entry's stream, with all its copies.
-func (w *weight) stream(e *entry, problems *Problems) bool {
+func (w *weight) stream(e *entry, problems *problem.Problems) bool {
 	if e.stream == nil {
 		return true
 	}
-	count := e.stream.count()
+	count := e.stream.Count()
 	if w.streams += count; w.streams > mostStreams {
-		problems.add(spatev1.ReasonInvalidSpec, e.at, "with their copies there are %d streams so far; at most %d can run at once", w.streams, mostStreams)
+		problems.Add(spatev1.ReasonInvalidSpec, e.at, "with their copies there are %d streams so far; at most %d can run at once", w.streams, mostStreams)
 		w.exceeded = true
 		return false
 	}
-	each := streamBytes + programBytes(e.stream.program)
-	if e.stream.Packet != nil {
-		each += int64(len(e.stream.Packet.Frame) + proto.Size(e.stream.packet))
-	}
-	if replay := e.stream.transmit.replay; replay != nil {
+	each := streamBytes + programBytes(e.stream.Program)
+	each += e.stream.PacketBytes()
+	if replay := e.stream.Transmit.Replay; replay != nil {
 		each += int64(len(replay.GetPcap())) + int64(replay.GetData().GetBytes())
 	}
 	return w.add(each*int64(count), e.at, problems)
@@ -194,28 +196,28 @@ func programBytes(program *enginev1.FieldProgram) int64 {
 
 // template adds an entry's template: its capture and its programs, and its payloads once for all entries that run the
 // template.
-func (w *weight) template(e *templateEntry, problems *Problems) bool {
-	if e.template == nil {
+func (w *weight) template(e *stateful.Entry, problems *problem.Problems) bool {
+	if e.Template == nil {
 		return true
 	}
-	bytes := streamBytes + int64(proto.Size(e.template.made)) + int64(e.template.made.GetCapture().GetData().GetBytes())
-	for _, side := range []*program{e.template.client, e.template.server} {
+	bytes := streamBytes + int64(proto.Size(e.Template.Made)) + int64(e.Template.Made.GetCapture().GetData().GetBytes())
+	for _, side := range []*application.Program{e.Template.Client, e.Template.Server} {
 		if side != nil {
-			bytes += commandBytes*int64(len(side.program.Instructions)) + int64(proto.Size(side.program))
+			bytes += commandBytes*int64(len(side.Program.Instructions)) + int64(proto.Size(side.Program))
 		}
 	}
-	if !w.weighed[e.key] {
+	if !w.weighed[e.Key] {
 		if w.weighed == nil {
 			w.weighed = map[string]bool{}
 		}
-		w.weighed[e.key] = true
-		for _, side := range []*program{e.template.client, e.template.server} {
+		w.weighed[e.Key] = true
+		for _, side := range []*application.Program{e.Template.Client, e.Template.Server} {
 			if side != nil {
-				bytes += payloadsBytes(side.payloads)
+				bytes += payloadsBytes(side.Payloads)
 			}
 		}
 	}
-	return w.add(bytes, e.at, problems)
+	return w.add(bytes, e.At, problems)
 }
 
 func payloadsBytes(payloads []*enginev1.Payload) (bytes int64) {

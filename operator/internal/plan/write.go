@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/capture"
 )
 
 // Write writes the encoded plan of a run. The same plan is always encoded the same. The bytes of Secrets are omitted
@@ -131,8 +132,8 @@ func ReadOutline(r io.Reader) (*enginev1.Plan, error) {
 // read is kept, so that computing the load reports the cause.
 func thinStream(s *enginev1.Stream) {
 	if source, is := s.GetReplay().GetSource().(*enginev1.Replay_Pcap); is {
-		if read, err := readCapture(source.Pcap); err == nil {
-			s.GetReplay().Source = &enginev1.Replay_Data{Data: &enginev1.DataRef{Capture: read.summary()}}
+		if read, err := capture.Read(source.Pcap); err == nil {
+			s.GetReplay().Source = &enginev1.Replay_Data{Data: &enginev1.DataRef{Capture: read.Summary()}}
 		}
 	}
 	for _, v := range s.GetProgram().GetVariables() {

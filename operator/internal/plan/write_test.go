@@ -16,13 +16,15 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/load"
+	"spate.dev/operator/internal/plan/stream"
 )
 
 // mixedInput has copies, a replay and a template.
 func mixedInput(t *testing.T) Input {
 	data := map[spatev1.DataReference][]byte{{Kind: spatev1.DataConfigMap, Name: "captures", Key: "web"}: recording(t, 3)}
-	copied := stream("1pps", 200, copies(3, spatev1.CopyVariation{Field: "ipv4.source"}))
-	p := profile(entryOf("copied", "east", "west", copied), entryOf("replayed", "east", "", replay()), entryOf("one", "east", "west", stream("1pps", 100)), running("web", "web", "east", "west"))
+	copied := streamOf("1pps", 200, copies(3, spatev1.CopyVariation{Field: "ipv4.source"}))
+	p := profile(entryOf("copied", "east", "west", copied), entryOf("replayed", "east", "", replay()), entryOf("one", "east", "west", streamOf("1pps", 100)), running("web", "web", "east", "west"))
 	return Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"web": templateOf(t, webTemplate)}, Data: data}
 }
 
@@ -112,11 +114,11 @@ func TestAnOutlineIsSmallAndHasTheLoadOfItsPlan(t *testing.T) {
 	if size := proto.Size(outline); size > 2000 {
 		t.Errorf("of %d bytes the outline keeps %d", len(encoded), size)
 	}
-	want, err := LoadOf(whole)
+	want, err := load.Of(whole)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := LoadOf(outline)
+	got, err := load.Of(outline)
 	if err != nil || got.Packets.Cmp(want.Packets) != 0 || got.L2Bits.Cmp(want.L2Bits) != 0 || got.L1Bits.Cmp(want.L1Bits) != 0 {
 		t.Errorf("the outline's load is %v, the plan's %v: %v", got, want, err)
 	}
@@ -137,7 +139,7 @@ func TestACaptureThatCannotBeReadIsToldWithTheLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadOf(outline); err == nil || !strings.Contains(err.Error(), "is neither a pcap nor a pcapng file") {
+	if _, err := load.Of(outline); err == nil || !strings.Contains(err.Error(), "is neither a pcap nor a pcapng file") {
 		t.Errorf("%v", err)
 	}
 }
@@ -180,7 +182,7 @@ func listing(values int) func(*spatev1.StatelessStreamSpec) {
 }
 
 func TestAPlanThatIsTooLargeIsRefusedByField(t *testing.T) {
-	large := stream("0.5pps", 9000, copies(20000, spatev1.CopyVariation{Field: "ipv4.source"}))
+	large := streamOf("0.5pps", 9000, copies(20000, spatev1.CopyVariation{Field: "ipv4.source"}))
 	many := func(entries int) *spatev1.TrafficProfile {
 		var all []spatev1.TrafficEntry
 		for i := range entries {
@@ -190,7 +192,7 @@ func TestAPlanThatIsTooLargeIsRefusedByField(t *testing.T) {
 		return profile(all...)
 	}
 	listed := func(count int32) *spatev1.TrafficProfile {
-		return profile(entryOf("a", "east", "west", stream("0.5pps", 100, copies(count, spatev1.CopyVariation{Field: "ipv4.source"}), listing(maxListed))))
+		return profile(entryOf("a", "east", "west", streamOf("0.5pps", 100, copies(count, spatev1.CopyVariation{Field: "ipv4.source"}), listing(stream.MaxListed))))
 	}
 	web := templateOf(t, webTemplate)
 	long := templateOf(t, webTemplate)
@@ -222,7 +224,7 @@ func TestAPlanThatIsTooLargeIsRefusedByField(t *testing.T) {
 		"more streams than ever": {Input{Profile: many(9)}, Bound{}, "spec.traffic[3]"},
 		"a capture":              {Input{Profile: profile(entryOf("r", "east", "", replay())), Data: pcap}, Bound{Bytes: mebi}, "spec.traffic[0]"},
 		"a payload":              {pairs(web, 1), Bound{Bytes: 200}, "spec.traffic[0]"},
-		"values of each copy":    {Input{Profile: listed(mostCopies)}, BoundOf(1 << 30), "spec.traffic[0]"},
+		"values of each copy":    {Input{Profile: listed(stream.MostCopies)}, BoundOf(1 << 30), "spec.traffic[0]"},
 		"values of some copies":  {in: Input{Profile: listed(100)}, bound: BoundOf(1 << 30)},
 		"commands of each entry": {pairs(long, 512), BoundOf(1 << 30), "spec.traffic[270]"},
 		"commands of some":       {in: pairs(long, 50), bound: BoundOf(1 << 30)},
@@ -239,12 +241,12 @@ func TestAPlanThatIsTooLargeIsRefusedByField(t *testing.T) {
 }
 
 func TestAnEstimateIsNoLessThanThePlan(t *testing.T) {
-	large := stream("0.5pps", 9000, copies(2000, spatev1.CopyVariation{Field: "ipv4.source"}))
+	large := streamOf("0.5pps", 9000, copies(2000, spatev1.CopyVariation{Field: "ipv4.source"}))
 	for name, in := range map[string]Input{
 		"of all kinds":       mixedInput(t),
 		"many copies":        {Profile: profile(entryOf("a", "east", "west", large)), Generator: generator()},
-		"a list in each":     {Profile: profile(entryOf("a", "east", "west", stream("0.5pps", 100, copies(500, spatev1.CopyVariation{Field: "ipv4.source"}), listing(2000)))), Generator: generator()},
-		"a stream by itself": {Profile: profile(entryOf("a", "east", "west", stream("1pps", 100))), Generator: generator()},
+		"a list in each":     {Profile: profile(entryOf("a", "east", "west", streamOf("0.5pps", 100, copies(500, spatev1.CopyVariation{Field: "ipv4.source"}), listing(2000)))), Generator: generator()},
+		"a stream by itself": {Profile: profile(entryOf("a", "east", "west", streamOf("1pps", 100))), Generator: generator()},
 	} {
 		written := &bytes.Buffer{}
 		if err := mustResolve(t, in).Write(written, Identity{RunID: "r", Tag: 1}); err != nil {

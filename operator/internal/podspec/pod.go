@@ -23,7 +23,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/data"
+	"spate.dev/operator/internal/plan/ports"
 )
 
 const (
@@ -148,7 +149,7 @@ func (t Template) mounts() []corev1.VolumeMount {
 		{Name: "tmp", MountPath: "/tmp"},
 	}
 	for i, v := range t.Generator.Spec.Volumes {
-		mounts = append(mounts, corev1.VolumeMount{Name: captures(i), MountPath: path.Join(plan.VolumesDir, string(v.Name)), ReadOnly: !v.Writable})
+		mounts = append(mounts, corev1.VolumeMount{Name: captures(i), MountPath: path.Join(data.VolumesDir, string(v.Name)), ReadOnly: !v.Writable})
 	}
 	if t.punts() {
 		mounts = append(mounts, corev1.VolumeMount{Name: tunVolume, MountPath: tunDevice})
@@ -190,7 +191,7 @@ func (t Template) args(index int) []string {
 		if port.AcceptAnyMAC {
 			device += ",accept=any"
 		}
-		if address, ok := plan.MACOf(port.MAC, index); ok {
+		if address, ok := ports.MACOf(port.MAC, index); ok {
 			device += ",mac=" + address.String()
 		}
 		args = append(args, "--port", fmt.Sprintf("%s=%s", port.Name, device))
@@ -222,7 +223,7 @@ func link(port *spatev1.GeneratorPort, replica int) []string {
 	for _, first := range port.Addresses {
 		address := string(first)
 		if prefix, err := netip.ParsePrefix(address); err == nil { // else the engine refuses it
-			own, _ := plan.AddressOf(prefix, replica) // its existence was checked with the generator
+			own, _ := ports.AddressOf(prefix, replica) // its existence was checked with the generator
 			address = own.String()
 		}
 		args = append(args, "--address", fmt.Sprintf("%s=%s", port.Name, address))

@@ -3,7 +3,7 @@
 //! program sets them. What does not depend on it alone (times, what bytes say, other templates) is not known.
 use super::{Instruction, Program, VARIABLES};
 
-/// Instructions that are gone through, at most, as in the operator (internal/plan/mix.go).
+/// Instructions that are gone through, at most, as in the operator (internal/plan/application/sent.go).
 const MOST_STEPS: u32 = 1_000_000;
 
 /// A place on the way.

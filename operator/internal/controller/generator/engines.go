@@ -15,7 +15,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
-	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/quantity"
 	"spate.dev/operator/internal/podspec"
 )
 
@@ -90,7 +90,7 @@ func portStatus(info *enginev1.GetInfoResponse) []spatev1.GeneratorPortStatus {
 			status.Gateways = append(status.Gateways, spatev1.NeighborStatus{Address: g.Address, MAC: g.Mac, Message: g.Problem})
 		}
 		if p.LineRateBps > 0 {
-			status.LineRate = plan.FormatRate(new(big.Rat).SetInt(new(big.Int).SetUint64(p.LineRateBps)), "bps")
+			status.LineRate = quantity.FormatRate(new(big.Rat).SetInt(new(big.Int).SetUint64(p.LineRateBps)), "bps")
 		}
 		ports = append(ports, status)
 	}

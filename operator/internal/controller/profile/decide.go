@@ -10,7 +10,7 @@ import (
 	"time"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/runs"
 )
 
@@ -79,7 +79,7 @@ func (s *scope) problem() decision {
 // liveRefused reports whether the profile's problem is in a live field or its thresholds: then the active run keeps its current
 // settings.
 func (s *scope) liveRefused() bool {
-	return slices.ContainsFunc(s.problems, func(p plan.Problem) bool {
+	return slices.ContainsFunc(s.problems, func(p problem.Problem) bool {
 		return strings.HasPrefix(p.Path, "spec.rate") || strings.HasPrefix(p.Path, "spec.thresholds") || p.Path == "spec.traffic" ||
 			strings.HasPrefix(p.Path, "spec.traffic[") && (strings.HasSuffix(p.Path, "].stream.rate") || strings.HasSuffix(p.Path, "].application.connectionRate"))
 	})

@@ -29,6 +29,9 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/application"
+	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/stream"
 	"spate.dev/operator/internal/runs"
 	"spate.dev/operator/internal/runs/admission"
 )
@@ -85,7 +88,7 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 		byGenerator: func(p *spatev1.TrafficProfile) []string { return []string{admission.GeneratorKey(p).String()} },
 		byStream: func(p *spatev1.TrafficProfile) (keys []string) {
 			for i := range p.Spec.Traffic {
-				if ref := plan.StreamRef(&p.Spec.Traffic[i]); ref != nil {
+				if ref := stream.Ref(&p.Spec.Traffic[i]); ref != nil {
 					keys = append(keys, p.Namespace+"/"+string(ref.Name))
 				}
 			}
@@ -93,7 +96,7 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 		},
 		byTemplate: func(p *spatev1.TrafficProfile) (keys []string) {
 			for i := range p.Spec.Traffic {
-				if ref := plan.TemplateRef(&p.Spec.Traffic[i]); ref != nil {
+				if ref := application.Ref(&p.Spec.Traffic[i]); ref != nil {
 					keys = append(keys, p.Namespace+"/"+string(ref.Name))
 				}
 			}
@@ -145,7 +148,7 @@ type scope struct {
 	runs     []spatev1.TrafficRun // all runs of the profile, the oldest first
 	digest   string               // of what the profile sends
 	seen     bool                 // the profile was reconciled before
-	problems plan.Problems
+	problems problem.Problems
 	retry    time.Duration // when to resolve the profile again; 0 if it was resolved
 	waits    string        // why it could not be resolved yet; empty if it was
 }

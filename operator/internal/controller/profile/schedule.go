@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/runs"
 )
 
@@ -32,20 +32,20 @@ type scheduled struct {
 }
 
 // timetable parses a schedule and its time zone.
-func timetable(s *spatev1.RunSchedule) (cron.Schedule, *time.Location, *plan.Problem) {
-	problem := func(path, format string, args ...any) *plan.Problem {
-		return &plan.Problem{Reason: spatev1.ReasonInvalidSpec, Path: "spec.schedule." + path, Message: fmt.Sprintf(format, args...)}
+func timetable(s *spatev1.RunSchedule) (cron.Schedule, *time.Location, *problem.Problem) {
+	invalid := func(path, format string, args ...any) *problem.Problem {
+		return &problem.Problem{Reason: spatev1.ReasonInvalidSpec, Path: "spec.schedule." + path, Message: fmt.Sprintf(format, args...)}
 	}
 	zone := time.UTC
 	if s.TimeZone != nil {
 		var err error
 		if zone, err = time.LoadLocation(*s.TimeZone); err != nil || *s.TimeZone == "Local" {
-			return nil, nil, problem("timeZone", "%q must be a time zone of the IANA database, such as Europe/Berlin", *s.TimeZone)
+			return nil, nil, invalid("timeZone", "%q must be a time zone of the IANA database, such as Europe/Berlin", *s.TimeZone)
 		}
 	}
 	times, err := cron.ParseStandard(s.Cron)
 	if err != nil {
-		return nil, nil, problem("cron", "%q must be a schedule in Cron format, such as \"0 2 * * *\": %v", s.Cron, err)
+		return nil, nil, invalid("cron", "%q must be a schedule in Cron format, such as \"0 2 * * *\": %v", s.Cron, err)
 	}
 	return times, zone, nil
 }

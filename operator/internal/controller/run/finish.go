@@ -14,7 +14,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
-	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/quantity"
 	"spate.dev/operator/internal/runs/storage"
 	"spate.dev/operator/internal/verdict"
 )
@@ -132,7 +132,7 @@ func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spate
 		v.Outcome = spatev1.VerdictInvalid
 	}
 	for _, limit := range generatorLimits(run.Status.Resolved.GeneratorTolerance, result) {
-		tolerated, err := plan.Tolerated(limit.tolerance, uint64(max(limit.of, 0)))
+		tolerated, err := quantity.Tolerated(limit.tolerance, uint64(max(limit.of, 0)))
 		if err != nil || limit.count > 0 && uint64(limit.count) > tolerated {
 			v.Outcome = spatev1.VerdictInvalid
 			v.Reasons = append(v.Reasons, spatev1.VerdictReason{

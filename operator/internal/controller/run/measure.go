@@ -18,7 +18,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
-	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/quantity"
 	"spate.dev/operator/internal/runs/storage"
 )
 
@@ -110,7 +110,7 @@ func rate(count uint64, span time.Duration, unit string) string {
 	}
 	value := new(big.Rat)
 	value.SetFloat64(perSecond)
-	return plan.FormatRate(value, unit)
+	return quantity.FormatRate(value, unit)
 }
 
 // resultOf sums the measured phase up over all engines. A packet in flight counts as lost until it is received.

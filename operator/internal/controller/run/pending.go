@@ -20,6 +20,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/metrics"
+	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/runs"
 	"spate.dev/operator/internal/runs/admission"
 	"spate.dev/operator/internal/runs/storage"
@@ -84,7 +85,7 @@ func (s *scope) checkedAs() (key types.UID) {
 
 // unresolved waits if the problem may resolve itself, and ends the run otherwise.
 func (s *scope) unresolved(resolution *admission.Resolution) (time.Duration, error) {
-	problems := resolution.Problems.OfRun(s.run)
+	problems := plan.OfRun(resolution.Problems, s.run)
 	switch reason := problems.Reason(); {
 	case resolution.Retry > 0:
 		return s.wait(reason, problems.Message(), resolution.Retry)

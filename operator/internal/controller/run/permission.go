@@ -19,6 +19,8 @@ import (
 	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/limits"
+	"spate.dev/operator/internal/plan/load"
 	"spate.dev/operator/internal/runs/storage"
 )
 
@@ -76,7 +78,7 @@ func (s *scope) limit(ctx context.Context, c *engine.Client) error {
 	if s.generator == nil {
 		return nil
 	}
-	rate, err := plan.EngineRate(s.generator.Spec.Limits, len(s.pods))
+	rate, err := load.EngineRate(s.generator.Spec.Limits, len(s.pods))
 	if err != nil {
 		return &refusal{spatev1.ReasonInvalidSpec, fmt.Sprintf("spec.limits.maxRate of TrafficGenerator %s, %q: %v", s.generator.Name, s.maxRate(), err)}
 	}
@@ -209,7 +211,7 @@ func (s *scope) granted(ctx context.Context, j *permission) (bool, error) {
 // exceeds returns why the run must end: it exceeds a limit that was narrowed after its admission. known is false while a large plan
 // waits for its turn to be checked. A lost plan ends the run; otherwise deleting one of its chunks would disable the new limits.
 func (s *scope) exceeds(ctx context.Context) (refused ending, known bool, err error) {
-	narrowed := plan.Narrowed(s.generator.Spec.Limits, s.run.Status.Resolved.Generator.Limits)
+	narrowed := limits.Narrowed(s.generator.Spec.Limits, s.run.Status.Resolved.Generator.Limits)
 	if narrowed == nil {
 		return ending{}, true, nil
 	}
@@ -230,7 +232,7 @@ func (s *scope) exceeds(ctx context.Context) (refused ending, known bool, err er
 	if err != nil {
 		return ending{}, false, err
 	}
-	if problems := plan.Permits(p, s.generator.Name, narrowed); len(problems) > 0 {
+	if problems := limits.Permits(p, s.generator.Name, narrowed); len(problems) > 0 {
 		return ending{spatev1.ReasonLimitExceeded, problems.Message()}, true, nil
 	}
 	return ending{}, true, nil

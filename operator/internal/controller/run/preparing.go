@@ -21,6 +21,7 @@ import (
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/origin"
 	"spate.dev/operator/internal/runs"
 	"spate.dev/operator/internal/runs/storage"
 )
@@ -274,12 +275,12 @@ func (s *scope) explain(pod *corev1.Pod, encoded []byte, err error) error {
 }
 
 // origin of the run's plan; that of an empty plan if it cannot be read.
-func (s *scope) origin(encoded []byte) plan.Origin {
+func (s *scope) origin(encoded []byte) origin.Origin {
 	p, err := plan.ReadOutline(bytes.NewReader(encoded))
 	if err != nil {
 		p = nil
 	}
-	return plan.OriginOf(p, s.run.Status.Resolved.Entries)
+	return origin.Of(p, s.run.Status.Resolved.Entries)
 }
 
 // remedy is what a user does about a run that could not be prepared. The profile is seldom at fault, so editing it starts no other run.

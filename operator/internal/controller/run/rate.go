@@ -21,6 +21,8 @@ import (
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/load"
+	"spate.dev/operator/internal/plan/quantity"
 	"spate.dev/operator/internal/runs"
 )
 
@@ -69,7 +71,7 @@ func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsRespo
 	live, err := s.adjust(ctx, want, applied)
 	var factor *enginev1.Ratio
 	if err == nil {
-		if factor, err = plan.Ratio(live.Factor); err != nil {
+		if factor, err = quantity.Ratio(live.Factor); err != nil {
 			err = &refusal{spatev1.ReasonInvalidSpec, "spec.rate: " + err.Error()}
 		}
 	}
@@ -228,7 +230,7 @@ func inForce(stats []*enginev1.WatchStatsResponse, want *enginev1.Ratio) bool {
 // adjust computes the requested settings, or a refusal if limits or the other runs of the generator forbid them. If limits.maxRate was
 // lowered meanwhile, engines throttle the run: then a request for no more than the current rates (`applied`) is allowed.
 func (s *scope) adjust(ctx context.Context, want, applied requested) (plan.Live, error) {
-	planned, err := plan.ParseFactor(s.run.Status.Resolved.RateFactor)
+	planned, err := quantity.ParseFactor(s.run.Status.Resolved.RateFactor)
 	if err != nil {
 		return plan.Live{}, err
 	}
@@ -251,7 +253,7 @@ func (s *scope) adjust(ctx context.Context, want, applied requested) (plan.Live,
 		return plan.Live{}, err
 	}
 	at := field.NewPath("spec", "rate")
-	problems := plan.CheckMaxRate(live.Load.Plus(others), s.generator, at)
+	problems := load.CheckMaxRate(live.Load.Plus(others), s.generator, at)
 	if len(problems) > 0 {
 		have, err := s.loadInForce(ctx, applied)
 		if err != nil {
@@ -261,7 +263,7 @@ func (s *scope) adjust(ctx context.Context, want, applied requested) (plan.Live,
 			problems = nil
 		}
 	}
-	problems = append(problems, plan.CheckLineRates(live.Load.Plus(others), s.generator, at)...)
+	problems = append(problems, load.CheckLineRates(live.Load.Plus(others), s.generator, at)...)
 	if len(problems) > 0 {
 		return plan.Live{}, &refusal{problems.Reason(), "with all runs of the generator: " + problems.Message()}
 	}
@@ -269,7 +271,7 @@ func (s *scope) adjust(ctx context.Context, want, applied requested) (plan.Live,
 }
 
 // loadInForce is the run's load at its current rates: as last applied, else as in its status.
-func (s *scope) loadInForce(ctx context.Context, applied requested) (plan.Load, error) {
+func (s *scope) loadInForce(ctx context.Context, applied requested) (load.Load, error) {
 	have := *s.run
 	if applied.factor != "" {
 		have.Status.RateFactor, have.Status.Entries = applied.factor, applied.changes

@@ -13,7 +13,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/engine/enginev1"
-	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/data"
 )
 
 // recordsDropped is the engine's counter of records that were not taken from a worker in time.
@@ -28,7 +28,7 @@ func recordsOf(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) *s
 			continue
 		}
 		pod := spatev1.PodRecords{
-			Pod: run.Status.Resolved.Generator.Pods[i].Name, File: strings.TrimPrefix(reported.GetPath(), plan.VolumesDir+"/"), Problem: reported.GetProblem(),
+			Pod: run.Status.Resolved.Generator.Pods[i].Name, File: strings.TrimPrefix(reported.GetPath(), data.VolumesDir+"/"), Problem: reported.GetProblem(),
 			RecordCounters: spatev1.RecordCounters{
 				Written: int64(reported.GetWritten()), Omitted: int64(reported.GetOmitted()), Delivered: int64(reported.GetDelivered()), Undelivered: int64(reported.GetUndelivered()),
 			},

@@ -12,7 +12,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
-	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/data"
 	"spate.dev/operator/internal/runs/storage"
 )
 
@@ -30,7 +30,7 @@ func recording(dropped uint64, first, second *enginev1.RecordStats) []*enginev1.
 }
 
 func file(name string, written, omitted uint64, problem string) *enginev1.RecordStats {
-	return &enginev1.RecordStats{Path: plan.VolumesDir + "/results/" + name, Written: written, Omitted: omitted, Problem: problem}
+	return &enginev1.RecordStats{Path: data.VolumesDir + "/results/" + name, Written: written, Omitted: omitted, Problem: problem}
 }
 
 // noFile are the records of an engine that writes no file.

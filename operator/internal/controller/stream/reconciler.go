@@ -24,6 +24,10 @@ import (
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/packet"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/application"
+	"spate.dev/operator/internal/plan/origin"
+	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/stream"
 )
 
 // Reconciler checks streams and templates.
@@ -67,7 +71,7 @@ func (r *Reconciler) stream(ctx context.Context, request ctrl.Request) (ctrl.Res
 	}
 	before := s.DeepCopy()
 	s.Status.ObservedGeneration, s.Status.FrameSize, s.Status.Summary = s.Generation, 0, ""
-	built, problems := plan.CheckStream(&s.Spec)
+	built, problems := stream.Check(&s.Spec)
 	if built != nil {
 		s.Status.FrameSize, s.Status.Summary = summary(built)
 	}
@@ -76,7 +80,7 @@ func (r *Reconciler) stream(ctx context.Context, request ctrl.Request) (ctrl.Res
 }
 
 // summary describes a stream for its status.
-func summary(s *plan.Stream) (size int32, text string) {
+func summary(s *stream.Stream) (size int32, text string) {
 	if s.Packet == nil {
 		return 0, "packets of a capture"
 	}
@@ -103,7 +107,7 @@ func (r *Reconciler) template(ctx context.Context, request ctrl.Request) (ctrl.R
 	defer release()
 	before := t.DeepCopy()
 	t.Status.ObservedGeneration = t.Generation
-	problems, good := plan.CheckTemplate(&t.Spec), "the template can be run"
+	problems, good := application.Check(&t.Spec), "the template can be run"
 	if len(problems) == 0 {
 		var unchecked error
 		if problems, good, unchecked = r.check(ctx, t); unchecked != nil {
@@ -117,7 +121,7 @@ func (r *Reconciler) template(ctx context.Context, request ctrl.Request) (ctrl.R
 }
 
 // check checks a template by the engine's own code, without a profile.
-func (r *Reconciler) check(ctx context.Context, t *spatev1.ASTFTemplate) (problems plan.Problems, good string, unchecked error) {
+func (r *Reconciler) check(ctx context.Context, t *spatev1.ASTFTemplate) (problems problem.Problems, good string, unchecked error) {
 	made, why := plan.Alone(t, nil)
 	if made == nil {
 		return nil, "the template is valid on its own; " + why, nil
@@ -126,14 +130,14 @@ func (r *Reconciler) check(ctx context.Context, t *spatev1.ASTFTemplate) (proble
 	if err != nil {
 		return nil, "", err
 	}
-	origin := plan.OriginOf(made, nil)
+	from := origin.Of(made, nil)
 	for _, violation := range checked.Refused {
-		problems = append(problems, origin.Refused(violation.Field, violation.Description).OfTemplate())
+		problems = append(problems, from.Refused(violation.Field, violation.Description).OfTemplate())
 	}
 	return problems, "the template can be run", nil
 }
 
-func setReady(conditions *[]metav1.Condition, generation int64, problems plan.Problems, good string) {
+func setReady(conditions *[]metav1.Condition, generation int64, problems problem.Problems, good string) {
 	if len(problems) > 0 {
 		kstatus.Stalled(conditions, generation, problems.Reason(), problems.Message())
 		return

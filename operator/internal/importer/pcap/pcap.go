@@ -25,7 +25,7 @@ import (
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/importer/content"
-	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/application"
 )
 
 // Defaults of Options.
@@ -194,7 +194,7 @@ func written(name string, spec spatev1.ASTFTemplateSpec, resolved *enginev1.Plan
 		return nil, errors.Join(w.wrong...)
 	}
 	spec.Source.Programs, spec.DestinationPort = programs, ptr.To(int32(from.DestinationPort))
-	if problems := plan.CheckTemplate(&spec); len(problems) > 0 {
+	if problems := application.Check(&spec); len(problems) > 0 {
 		return nil, fmt.Errorf("the template cannot be run: %w", problems)
 	}
 	return &Imported{ConfigMaps: w.contents.ConfigMaps, Template: &spatev1.ASTFTemplate{

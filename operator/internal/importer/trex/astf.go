@@ -20,7 +20,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/importer/content"
-	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/application"
 )
 
 // DefaultServerPort is the port of stateful profiles' servers where no other is named.
@@ -169,7 +169,7 @@ func (a *astf) template(index int, raw json.RawMessage) {
 	if len(a.problems.errs) > before {
 		return
 	}
-	for _, problem := range plan.CheckTemplate(&t.Spec) {
+	for _, problem := range application.Check(&t.Spec) {
 		a.problems.add(o.path, "as ASTFTemplate %s it cannot be run: %s", t.Name, problem.Error())
 	}
 	a.made.Templates = append(a.made.Templates, t)

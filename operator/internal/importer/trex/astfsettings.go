@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/application"
 )
 
 // TRex's defaults that differ from the engine's and are visible on the wire.
@@ -172,7 +172,7 @@ func (a *astf) tcp(o *object, t *spatev1.TCPTunables) {
 func (a *astf) delays(o *object, t *spatev1.TCPTunables) {
 	if o.has("delay_ack_msec") {
 		wait := o.whole("delay_ack_msec", 20, 50000)
-		if most := uint64(plan.LongestDelayedAck.Milliseconds()); wait > most {
+		if most := uint64(application.LongestDelayedAck.Milliseconds()); wait > most {
 			a.notes.tell("%s: TRex's acknowledgements wait for up to %d ms; here for %d ms, the longest that RFC 9293 allows", o.at("delay_ack_msec"), wait, most)
 			wait = most
 		}

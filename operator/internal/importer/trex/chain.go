@@ -15,7 +15,7 @@ const noStream = "-1"
 
 // link resolves the streams that are named as next.
 func (in *importer) link() {
-	names, ids := map[string]*stream{}, map[string]*stream{}
+	names, ids := map[string]*importedStream{}, map[string]*importedStream{}
 	for _, s := range in.streams {
 		in.problems.stream = s.called
 		if s.name != "" && names[s.name] != nil {
@@ -28,8 +28,8 @@ func (in *importer) link() {
 	}
 	delete(names, "")
 	delete(ids, "")
-	started := map[*stream]bool{}
-	var never []*stream
+	started := map[*importedStream]bool{}
+	var never []*importedStream
 	for _, s := range in.streams {
 		in.problems.stream = s.called
 		next := in.next(s, names, ids)
@@ -65,7 +65,7 @@ func (in *importer) link() {
 }
 
 // next finds the stream that one names as next.
-func (in *importer) next(s *stream, names, ids map[string]*stream) *stream {
+func (in *importer) next(s *importedStream, names, ids map[string]*importedStream) *importedStream {
 	if s.next != "" {
 		if found := names[s.next]; found != nil {
 			return found

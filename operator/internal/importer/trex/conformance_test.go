@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/application"
+	"spate.dev/operator/internal/plan/stream"
 )
 
 // profiles are TRex's own, in the folder named by CONFORMANCE.
@@ -77,12 +79,12 @@ func FuzzImport(f *testing.F) {
 			return
 		}
 		for _, template := range got.Templates {
-			if problems := plan.CheckTemplate(&template.Spec); len(problems) > 0 {
+			if problems := application.Check(&template.Spec); len(problems) > 0 {
 				t.Fatalf("it is taken, and cannot be run: %v", problems)
 			}
 		}
-		for _, stream := range got.Streams {
-			if _, problems := plan.CheckStream(&stream.Spec); len(problems) > 0 {
+		for _, sent := range got.Streams {
+			if _, problems := stream.Check(&sent.Spec); len(problems) > 0 {
 				t.Fatalf("it is taken, and cannot be sent: %v", problems)
 			}
 		}

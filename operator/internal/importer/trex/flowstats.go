@@ -33,7 +33,7 @@ type measured struct {
 
 // flowStats reads the flow statistics of a stream. It marks the packet as TRex would: packets of a group have a number
 // in their IP header.
-func (in *importer) flowStats(s *stream, o *object, frame []byte) (m measured) {
+func (in *importer) flowStats(s *importedStream, o *object, frame []byte) (m measured) {
 	if !o.truth("enabled") {
 		o.done()
 		return m
@@ -77,7 +77,7 @@ func (in *importer) flowStats(s *stream, o *object, frame []byte) (m measured) {
 }
 
 // group returns a packet group's number, in the order in which TRex starts groups. Streams of a group share it.
-func (in *importer) group(id uint64, s *stream) uint32 {
+func (in *importer) group(id uint64, s *importedStream) uint32 {
 	if s.disabled {
 		return 0
 	}
@@ -112,7 +112,7 @@ func mark(frame []byte, ip packet.HeaderAt, mark uint32) {
 }
 
 // measure sets what is measured. TRex computes no checksum over the latency data that it writes into the payload.
-func (in *importer) measure(s *stream, m measured) {
+func (in *importer) measure(s *importedStream, m measured) {
 	if m.counted && !s.disabled {
 		s.mark = m.mark
 	}
@@ -134,7 +134,7 @@ func (in *importer) measure(s *stream, m measured) {
 }
 
 // payloadChecksum leaves the checksum over the payload as it is in the packet, unless the program updates it.
-func (in *importer) payloadChecksum(s *stream, m measured) {
+func (in *importer) payloadChecksum(s *importedStream, m measured) {
 	if len(s.spec.Packet.Checksums) > 0 {
 		return
 	}

@@ -100,7 +100,7 @@ type importer struct {
 	options  Options
 	problems *problems
 	notes    *notes
-	streams  []*stream
+	streams  []*importedStream
 	entries  labels
 	objects  labels
 	// groups are the packet groups whose packets are counted, in TRex's order.

@@ -16,7 +16,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/packet"
-	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/stream"
 )
 
 // Bits of a stream's `flags`.
@@ -30,8 +30,8 @@ const (
 	dummy = 1 << 3
 )
 
-// stream is a TRex stream that is being converted.
-type stream struct {
+// importedStream is a TRex stream that is being converted.
+type importedStream struct {
 	// called is its name in messages.
 	called string
 	path   string
@@ -52,7 +52,7 @@ type stream struct {
 
 // stream converts one.
 func (in *importer) stream(index int, raw json.RawMessage) {
-	s := &stream{called: fmt.Sprintf("stream %d", index+1), path: fmt.Sprintf("$[%d]", index)}
+	s := &importedStream{called: fmt.Sprintf("stream %d", index+1), path: fmt.Sprintf("$[%d]", index)}
 	s.entry.Stream = &spatev1.StreamEntry{}
 	in.streams = append(in.streams, s)
 	in.problems.stream, in.notes.stream = s.called, s.called
@@ -107,7 +107,7 @@ func (in *importer) stream(index int, raw json.RawMessage) {
 }
 
 // call sets the names of a stream's resources.
-func (in *importer) call(s *stream, position int) {
+func (in *importer) call(s *importedStream, position int) {
 	number := strconv.Itoa(position)
 	s.entry.Name = spatev1.EntryName(in.entries.unique(label(s.name, "stream-"+number), position))
 	s.object = in.objects.unique(label(in.name+"-"+label(s.name, number), number), position)
@@ -144,7 +144,7 @@ func duration(ns int64) spatev1.Duration {
 	return spatev1.Duration(strconv.FormatInt(ns, 10) + "ns")
 }
 
-func (s *stream) mode(o *object, in *importer) {
+func (s *importedStream) mode(o *object, in *importer) {
 	rate := rate(o.object("rate"))
 	switch o.choice("type", "continuous", "single_burst", "multi_burst") {
 	case "continuous":
@@ -239,8 +239,8 @@ func (in *importer) random(program *program) {
 }
 
 // check reports whether the stream can be sent.
-func (in *importer) check(s *stream) {
-	_, found := plan.CheckStream(&s.spec)
+func (in *importer) check(s *importedStream) {
+	_, found := stream.Check(&s.spec)
 	for _, problem := range found {
 		in.problems.add(s.path, "as StatelessStream %s it cannot be sent: %s", s.object, problem.Error())
 	}

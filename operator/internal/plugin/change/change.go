@@ -14,7 +14,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/quantity"
 	"spate.dev/operator/internal/plugin/cluster"
 )
 
@@ -110,7 +110,7 @@ func setRate(ctx context.Context, w io.Writer, client kube.Client, run *spatev1.
 			return fmt.Errorf("RATE %s: %w", text, err)
 		}
 	}
-	if _, err := plan.ParseScaledRate(rate); err != nil {
+	if _, err := quantity.ParseScaledRate(rate); err != nil {
 		return fmt.Errorf("RATE %s: %w", text, err)
 	}
 	if err := patchRun(ctx, client, run, func(s *spatev1.TrafficRunSpec) { s.Overrides.Rate = rate }); err != nil {
@@ -129,19 +129,19 @@ func changedRate(run *spatev1.TrafficRun, text string) (spatev1.ScaledRate, erro
 	if resolved == nil || run.Status.RateFactor == "" {
 		return "", fmt.Errorf("run %s has no rate yet: it waits for its generator", run.Name)
 	}
-	factor, err := plan.ParseFactor(run.Status.RateFactor)
+	factor, err := quantity.ParseFactor(run.Status.RateFactor)
 	if err != nil {
 		return "", err
 	}
-	change, err := plan.ParseRate(spatev1.Rate(text[1:]))
+	change, err := quantity.ParseRate(spatev1.Rate(text[1:]))
 	if err != nil {
 		return "", fmt.Errorf("a change must be + or - and a share such as 10%% or a rate such as 1Mpps or 2Gbps: %w", err)
 	}
 	part := new(big.Rat).Quo(change.Value, big.NewRat(100, 1))
-	if change.Unit != plan.LinePercent {
+	if change.Unit != quantity.LinePercent {
 		total := new(big.Rat)
 		for _, e := range resolved.Entries {
-			own, err := plan.ParseRate(e.Rate)
+			own, err := quantity.ParseRate(e.Rate)
 			if err != nil || own.Unit != change.Unit {
 				return "", fmt.Errorf("entry %s has the rate %q, to which it cannot be added; write a share such as +10%%, or a factor such as 2x", e.Name, e.Rate+spatev1.Rate(e.ConnectionRate))
 			}

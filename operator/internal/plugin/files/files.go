@@ -14,7 +14,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/manifest"
 	"spate.dev/operator/internal/offline"
-	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/quantity"
 )
 
 // About is in the help of each command that reads files.
@@ -38,7 +38,7 @@ func (f *Flags) Add(c *cobra.Command) {
 
 // Read returns all objects of the files, and the problems of single objects.
 func (f *Flags) Read(c *cobra.Command, names []string) (offline.Files, []manifest.Problem, error) {
-	if _, err := plan.ParseBitRate(spatev1.BitRate(f.lineRate)); err != nil {
+	if _, err := quantity.ParseBitRate(spatev1.BitRate(f.lineRate)); err != nil {
 		return offline.Files{}, nil, fmt.Errorf("--line-rate %q: %w", f.lineRate, err)
 	}
 	reader := manifest.Reader{Namespace: f.namespace}

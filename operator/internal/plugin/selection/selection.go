@@ -10,7 +10,7 @@ import (
 
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/offline"
-	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/origin"
 	"spate.dev/operator/internal/plugin/files"
 )
 
@@ -35,7 +35,7 @@ type Planned struct {
 	// Plan for all engines together.
 	Plan *enginev1.Plan
 	// Origin gives the fields of the files for the fields of the plan.
-	Origin plan.Origin
+	Origin origin.Origin
 }
 
 // Resolve returns the plan of the selected profile or run.
@@ -61,5 +61,5 @@ func (f *Flags) Resolve(c *cobra.Command, names []string) (*Planned, error) {
 		fmt.Fprintln(c.ErrOrStderr(), "warning:", warning)
 	}
 	made := definition.Plan(resolved)
-	return &Planned{read, definition, made, plan.OriginOf(made, resolved.Entries)}, nil
+	return &Planned{read, definition, made, origin.Of(made, resolved.Entries)}, nil
 }

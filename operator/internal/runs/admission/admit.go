@@ -17,6 +17,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/load"
 	"spate.dev/operator/internal/runs"
 )
 
@@ -47,7 +48,7 @@ func (s *Resolution) Busy(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if problems := plan.CheckLoad(s.Resolved.Load.Plus(others), s.Generator, field.NewPath("spec", "traffic")); len(problems) > 0 {
+	if problems := load.Check(s.Resolved.Load.Plus(others), s.Generator, field.NewPath("spec", "traffic")); len(problems) > 0 {
 		return fmt.Sprintf("together with %s: %s", strings.Join(runs.Names(active), ", "), problems.Message()), nil
 	}
 	for i := range active {

@@ -18,6 +18,8 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/origin"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 // check is the result of checking a definition's plan.
@@ -71,7 +73,7 @@ func (s *Resolution) check(ctx context.Context, inputs string) (ok bool) {
 	if last.failed != "" {
 		_, at := last.due(inputs)
 		s.Resolved, s.Retry = nil, max(time.Until(at), time.Millisecond)
-		s.Problems = append(s.Problems, plan.Problem{
+		s.Problems = append(s.Problems, problem.Problem{
 			Reason: spatev1.ReasonCheckFailed, Path: "spec.traffic",
 			Message: fmt.Sprintf("%s; use fewer or smaller entries, or give the operator more CPU or memory (--plan-check-limit is the time for it); the next check is at %s",
 				last.failed, at.UTC().Format(time.TimeOnly+"Z")),
@@ -81,10 +83,10 @@ func (s *Resolution) check(ctx context.Context, inputs string) (ok bool) {
 	if len(last.refused) == 0 {
 		return true
 	}
-	origin := plan.OriginOf(p, s.Resolved.Entries)
+	from := origin.Of(p, s.Resolved.Entries)
 	s.Resolved = nil
 	for _, violation := range last.refused {
-		s.Problems = append(s.Problems, origin.Refused(violation.Field, violation.Description).Problem(s.definition))
+		s.Problems = append(s.Problems, from.Refused(violation.Field, violation.Description).Problem(s.definition))
 	}
 	return true
 }

@@ -17,6 +17,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 // AnyGenerator is the name under which a definition without a generator is indexed: any generator of its namespace may become its
@@ -39,7 +40,7 @@ func GeneratorKey(definition *spatev1.TrafficProfile) client.ObjectKey {
 }
 
 // GeneratorOf returns a definition's generator; nil if there is none (yet).
-func (r *Resolver) GeneratorOf(ctx context.Context, definition *spatev1.TrafficProfile) (*spatev1.TrafficGenerator, plan.Problems, error) {
+func (r *Resolver) GeneratorOf(ctx context.Context, definition *spatev1.TrafficProfile) (*spatev1.TrafficGenerator, problem.Problems, error) {
 	key := GeneratorKey(definition)
 	if key.Name == AnyGenerator {
 		return r.only(ctx, key.Namespace)
@@ -49,7 +50,7 @@ func (r *Resolver) GeneratorOf(ctx context.Context, definition *spatev1.TrafficP
 		return nil, nil, client.IgnoreNotFound(err)
 	}
 	if definition.Spec.Generator != nil && definition.Spec.GeneratorRef == nil && !metav1.IsControlledBy(g, definition) {
-		return nil, plan.Problems{{
+		return nil, problem.Problems{{
 			Reason: spatev1.ReasonInvalidSpec, Path: "spec.generator",
 			Message: fmt.Sprintf("TrafficGenerator %q exists and is not owned by this profile; rename the profile, or refer to the generator with spec.generatorRef", key.Name),
 		}}, nil
@@ -58,7 +59,7 @@ func (r *Resolver) GeneratorOf(ctx context.Context, definition *spatev1.TrafficP
 }
 
 // only returns the only generator of a namespace that no profile owns.
-func (r *Resolver) only(ctx context.Context, namespace string) (*spatev1.TrafficGenerator, plan.Problems, error) {
+func (r *Resolver) only(ctx context.Context, namespace string) (*spatev1.TrafficGenerator, problem.Problems, error) {
 	var list spatev1.TrafficGeneratorList
 	if err := r.Client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return nil, nil, err
@@ -71,7 +72,7 @@ func (r *Resolver) only(ctx context.Context, namespace string) (*spatev1.Traffic
 	for i := range shared {
 		names = append(names, shared[i].Name)
 	}
-	return nil, plan.Problems{plan.GeneratorRequired(namespace, names)}, nil
+	return nil, problem.Problems{plan.GeneratorRequired(namespace, names)}, nil
 }
 
 // granted reports whether the definition's namespace may use the generator; true if there is none.

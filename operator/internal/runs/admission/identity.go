@@ -18,7 +18,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
-	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/marks"
 	"spate.dev/operator/internal/podspec"
 	"spate.dev/operator/internal/runs"
 )
@@ -67,14 +67,14 @@ func (t *tags) next(ctx context.Context, c client.Reader) (uint16, error) {
 // chooseMarks returns marks for the streams that do not set theirs. No active run on any generator has these marks,
 // because packets may reach ports of others. The search starts at the run's tag, which is new, too, so that a mark is
 // reused late.
-func (s *Resolution) chooseMarks(ctx context.Context, run types.UID, tag uint16) (plan.Marks, error) {
+func (s *Resolution) chooseMarks(ctx context.Context, run types.UID, tag uint16) (marks.Marks, error) {
 	var list spatev1.TrafficRunList
 	if err := s.r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return plan.Marks{}, err
+		return marks.Marks{}, err
 	}
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
-	var taken plan.Marks
+	var taken marks.Marks
 	for _, others := range s.r.chosen { // of runs that are being admitted
 		taken.IPv4Identification = append(taken.IPv4Identification, others.IPv4Identification...)
 		taken.IPv6FlowLabel = append(taken.IPv6FlowLabel, others.IPv6FlowLabel...)
@@ -108,15 +108,15 @@ func (r *Resolver) marksSettled(run types.UID) {
 
 // marksOf returns all marks of a plan, for the run's status.
 func marksOf(p *enginev1.Plan) *spatev1.RunMarks {
-	marks := plan.MarksOf(p)
-	if len(marks.IPv4Identification)+len(marks.IPv6FlowLabel) == 0 {
+	all := marks.Of(p)
+	if len(all.IPv4Identification)+len(all.IPv6FlowLabel) == 0 {
 		return nil
 	}
 	kept := &spatev1.RunMarks{}
-	for _, number := range marks.IPv4Identification {
+	for _, number := range all.IPv4Identification {
 		kept.IPv4Identification = append(kept.IPv4Identification, int32(number))
 	}
-	for _, number := range marks.IPv6FlowLabel {
+	for _, number := range all.IPv6FlowLabel {
 		kept.IPv6FlowLabel = append(kept.IPv6FlowLabel, int32(number))
 	}
 	return kept

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/problem"
 )
 
 // InlineAllowed are features that generators within profiles may have as an exception.
@@ -24,10 +24,10 @@ type InlineAllowed struct {
 }
 
 // Refuse returns the features that a generator of a profile in the namespace may not have.
-func (a InlineAllowed) Refuse(g *spatev1.TrafficGeneratorSpec, namespace string) (problems plan.Problems) {
+func (a InlineAllowed) Refuse(g *spatev1.TrafficGeneratorSpec, namespace string) (problems problem.Problems) {
 	const remedy = "create a TrafficGenerator that has it and refer to it with spec.generatorRef"
 	add := func(at *field.Path, what, flag string) {
-		problems = append(problems, plan.Problem{
+		problems = append(problems, problem.Problem{
 			Reason: spatev1.ReasonNotAllowed, Path: at.String(),
 			Message: fmt.Sprintf("a generator within a profile must not have %s: %s, or run the operator with %s", what, remedy, flag),
 		})

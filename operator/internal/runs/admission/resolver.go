@@ -22,6 +22,10 @@ import (
 	"spate.dev/operator/internal/controller/turn"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/application"
+	"spate.dev/operator/internal/plan/marks"
+	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/stream"
 	"spate.dev/operator/internal/runs/storage"
 )
 
@@ -46,7 +50,7 @@ type Resolver struct {
 	checked  map[types.UID]check       // result of the check of each definition's plan
 	late     map[string]time.Time      // when a plan took long to check, by namespace
 	admitted map[client.ObjectKey]bool // generators to which a run is being admitted
-	chosen   map[types.UID]plan.Marks  // marks of runs that are being admitted
+	chosen   map[types.UID]marks.Marks // marks of runs that are being admitted
 }
 
 const (
@@ -66,7 +70,7 @@ const (
 // Init makes the resolver ready for use.
 func (r *Resolver) Init() *Resolver {
 	r.checked, r.late = map[types.UID]check{}, map[string]time.Time{}
-	r.admitted, r.chosen = map[client.ObjectKey]bool{}, map[types.UID]plan.Marks{}
+	r.admitted, r.chosen = map[client.ObjectKey]bool{}, map[types.UID]marks.Marks{}
 	r.places.Each, r.slow.Each, r.slow.Max = perNamespace, 1, maxSlow
 	return r
 }
@@ -98,7 +102,7 @@ type Resolution struct {
 	Generator *spatev1.TrafficGenerator
 	// Resolved is nil if there are problems.
 	Resolved *plan.Resolved
-	Problems plan.Problems
+	Problems problem.Problems
 	// Retry is the time until a failed check is repeated; 0 if it did not fail.
 	Retry time.Duration
 
@@ -147,7 +151,7 @@ func (s *Resolution) named(ctx context.Context) (plan.Input, error) {
 	in.Generator = s.Generator
 	for i := range s.definition.Spec.Traffic {
 		e := &s.definition.Spec.Traffic[i]
-		if ref := plan.StreamRef(e); ref != nil && in.Streams[string(ref.Name)] == nil {
+		if ref := stream.Ref(e); ref != nil && in.Streams[string(ref.Name)] == nil {
 			stream := &spatev1.StatelessStream{}
 			if found, err := s.get(ctx, ref.Name, stream); err != nil {
 				return in, err
@@ -155,7 +159,7 @@ func (s *Resolution) named(ctx context.Context) (plan.Input, error) {
 				in.Streams[stream.Name] = stream
 			}
 		}
-		if ref := plan.TemplateRef(e); ref != nil && in.Templates[string(ref.Name)] == nil {
+		if ref := application.Ref(e); ref != nil && in.Templates[string(ref.Name)] == nil {
 			template := &spatev1.ASTFTemplate{}
 			if found, err := s.get(ctx, ref.Name, template); err != nil {
 				return in, err
@@ -182,7 +186,7 @@ func (s *Resolution) resolveFrom(ctx context.Context, in plan.Input, check bool)
 		return false, err
 	}
 	if !granted {
-		s.Problems = append(s.Problems, plan.Problem{
+		s.Problems = append(s.Problems, problem.Problem{
 			Reason: spatev1.ReasonReferenceNotAllowed, Path: "spec.generatorRef",
 			Message: fmt.Sprintf("TrafficGenerator %s does not grant its use to namespace %s; add it to the generator's spec.allowedNamespaces",
 				client.ObjectKeyFromObject(s.Generator), s.definition.Namespace),

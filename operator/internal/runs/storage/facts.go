@@ -18,6 +18,8 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/load"
+	"spate.dev/operator/internal/plan/quantity"
 )
 
 // Facts are what is needed of a plan while its run is active; a plan itself may take hundreds of megabytes.
@@ -38,7 +40,7 @@ type Facts struct {
 	// Claims are what no other run of the generator can have at the same time.
 	Claims plan.Claims
 	// Own is the load at a rate factor of 1, from the entries' own rates including live changes.
-	Own plan.Load
+	Own load.Load
 
 	// changes are the live changes that Own includes.
 	changes []spatev1.EntryChange
@@ -96,7 +98,7 @@ func (m *Memory) Outline(ctx context.Context, run *spatev1.TrafficRun, use func(
 
 // factsOf returns the facts of a run's plan, from its outline.
 func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *enginev1.Plan) (*Facts, error) {
-	planned, err := plan.ParseFactor(run.Status.Resolved.RateFactor)
+	planned, err := quantity.ParseFactor(run.Status.Resolved.RateFactor)
 	if err != nil {
 		return nil, &LostError{fmt.Sprintf("status.resolved.rateFactor %q: %v", run.Status.Resolved.RateFactor, err)}
 	}
@@ -184,8 +186,8 @@ func (m *Memory) Forget(uid types.UID) {
 }
 
 // LoadOf returns the total load of runs at their current rates.
-func (m *Memory) LoadOf(ctx context.Context, runs []spatev1.TrafficRun) (plan.Load, error) {
-	total := plan.Load{Packets: new(big.Rat), L2Bits: new(big.Rat), L1Bits: new(big.Rat), Ports: map[string]*plan.PortLoad{}}
+func (m *Memory) LoadOf(ctx context.Context, runs []spatev1.TrafficRun) (load.Load, error) {
+	total := load.Load{Packets: new(big.Rat), L2Bits: new(big.Rat), L1Bits: new(big.Rat), Ports: map[string]*load.PortLoad{}}
 	for i := range runs {
 		facts, err := m.Of(ctx, &runs[i])
 		if err != nil {
@@ -195,7 +197,7 @@ func (m *Memory) LoadOf(ctx context.Context, runs []spatev1.TrafficRun) (plan.Lo
 		if text == "" {
 			text = runs[i].Status.Resolved.RateFactor
 		}
-		factor, err := plan.ParseFactor(text)
+		factor, err := quantity.ParseFactor(text)
 		if err != nil {
 			return total, fmt.Errorf("run %s/%s: rate factor %q: %w", runs[i].Namespace, runs[i].Name, text, err)
 		}

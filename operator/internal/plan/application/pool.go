@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Which addresses do a template's clients and servers have?
+
+package application
+
+import (
+	"math/big"
+	"net"
+	"net/netip"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/limits"
+)
+
+// Pool is a range of addresses that is being planned.
+type Pool struct {
+	At          *field.Path
+	Name        string
+	first, last netip.Addr
+	// offset of each further entry; not valid when absent.
+	offset  netip.Addr
+	Weight  uint32
+	order   enginev1.PoolOrder
+	seed    uint64
+	mac     []byte
+	sources *enginev1.SourcePorts
+	Tunnels *enginev1.Gtpu
+	// multicast is true if all addresses are multicast, and allowed.
+	multicast bool
+}
+
+// pools returns the pools of one side of a template.
+func (p checker) pools(all []spatev1.AddressPool, at *field.Path, servers bool) []Pool {
+	var made []Pool
+	for i := range all {
+		one, at := &all[i], at.Index(i)
+		if servers && (one.StartMAC != "" || one.SourcePorts != nil) {
+			p.Add(spatev1.ReasonInvalidSpec, at, "startMAC and sourcePorts go with clients")
+		}
+		if servers && one.GTPU != nil {
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("gtpu"), "goes with clients")
+		}
+		if good, ok := p.pool(one, at); ok {
+			made = append(made, good)
+		}
+	}
+	return made
+}
+
+func (p checker) pool(a *spatev1.AddressPool, at *field.Path) (Pool, bool) {
+	before := len(*p.Problems)
+	made := Pool{At: at, Name: string(a.Name), Weight: 1}
+	made.first, made.last = p.ends(a, at)
+	switch {
+	case !made.first.IsValid() || !made.last.IsValid():
+	case made.first.Is4() != made.last.Is4():
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("end"), "%s is not of the family of start, which is %s", a.End, a.Start)
+	case made.last.Less(made.first):
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("end"), "%s is less than start, which is %s", a.End, a.Start)
+	case a.AllowMulticast:
+		p.groups(made.first, made.last, at)
+		made.multicast = true
+	default:
+		p.stations(made.first, made.last, at)
+	}
+	if a.AllowMulticast && a.GTPU != nil {
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("allowMulticast"), "does not go with gtpu: clients in tunnels have addresses of hosts")
+	}
+	if a.PortPairOffset != "" {
+		made.offset = p.address(a.PortPairOffset, at.Child("portPairOffset"))
+	}
+	switch a.Order {
+	case "", spatev1.PoolForward:
+		made.order = enginev1.PoolOrder_POOL_ORDER_SEQUENTIAL
+		if a.Seed != nil {
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("seed"), "goes with order: Random")
+		}
+	case spatev1.PoolRandom:
+		made.order = enginev1.PoolOrder_POOL_ORDER_RANDOM
+	default:
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("order"), "%q: must be Forward or Random", a.Order)
+	}
+	made.seed = uint64(ptr.Deref(a.Seed, 0))
+	if a.Weight != nil {
+		p.AtLeastOne(int64(*a.Weight), at.Child("weight"))
+		made.Weight = uint32(*a.Weight)
+	}
+	if a.StartMAC != "" {
+		address, err := net.ParseMAC(string(a.StartMAC))
+		if err != nil || len(address) != 6 || address[0]&1 != 0 {
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("startMAC"), "%q: must be the MAC address of a station, such as 02:00:00:00:00:01", a.StartMAC)
+		}
+		made.mac = address
+	}
+	if s := a.SourcePorts; s != nil {
+		made.sources = p.sourcePorts(s, at.Child("sourcePorts"))
+	}
+	if a.GTPU != nil {
+		made.Tunnels = p.tunnels(a, at)
+	}
+	return made, len(*p.Problems) == before
+}
+
+// nobody is a range of addresses that no host has.
+type nobody struct {
+	prefix netip.Prefix
+	what   string
+}
+
+var nobodys = []nobody{
+	{netip.MustParsePrefix("0.0.0.0/32"), "is that of no station"},
+	{netip.MustParsePrefix("127.0.0.0/8"), "is a loopback address"},
+	{netip.MustParsePrefix("224.0.0.0/4"), "is that of a group"},
+	{netip.MustParsePrefix("255.255.255.255/32"), "is the broadcast address"},
+	{netip.MustParsePrefix("::/128"), "is that of no station"},
+	{netip.MustParsePrefix("::1/128"), "is the loopback address"},
+	{netip.MustParsePrefix("ff00::/8"), "is that of a group"},
+}
+
+// stations reports addresses of a range that no host can have; at is the field with its first and last.
+func (p checker) stations(first, last netip.Addr, at *field.Path) {
+	for _, none := range nobodys {
+		from, to := none.prefix.Addr(), limits.LastOf(none.prefix)
+		if from.Is4() != first.Is4() || last.Less(from) || to.Less(first) {
+			continue
+		}
+		const remedy = "give clients and servers addresses that hosts can have, such as 198.18.0.1, or set allowMulticast for groups"
+		switch {
+		case !first.Less(from):
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("start"), "%s %s: %s", first, none.what, remedy)
+		case !to.Less(last):
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("end"), "%s %s: %s", last, none.what, remedy)
+		default:
+			p.Add(spatev1.ReasonInvalidSpec, at, "%s to %s has %s, which %s: %s", first, last, from, none.what, remedy)
+		}
+		return
+	}
+}
+
+// groups reports a range with addresses that are not multicast.
+func (p checker) groups(first, last netip.Addr, at *field.Path) {
+	for _, end := range []struct {
+		name    string
+		address netip.Addr
+	}{{"start", first}, {"end", last}} {
+		if !end.address.IsMulticast() {
+			p.Add(spatev1.ReasonInvalidSpec, at.Child(end.name), "%s is not multicast, and the pool has allowMulticast: use another pool for addresses of hosts", end.address)
+			return
+		}
+	}
+}
+
+// apartFrom reports a client of a template that has the address of one of its servers.
+func (p checker) apartFrom(clients, servers []Pool) {
+	for _, c := range clients {
+		for _, s := range servers {
+			if c.first.Is4() == s.first.Is4() && !c.last.Less(s.first) && !s.last.Less(c.first) {
+				p.Add(spatev1.ReasonInvalidSpec, c.At, "%s to %s overlaps %s, which is %s to %s: a client would connect to itself; use addresses apart", c.first, c.last, s.At, s.first, s.last)
+			}
+		}
+	}
+}
+
+const (
+	mostTEID = 1<<32 - 1
+	mostGNBs = 1 << 16
+	mostQFI  = 63
+)
+
+// tunnels returns the tunnels of a pool's clients. The engine checks that all tunnels of a plan are compatible.
+func (p checker) tunnels(a *spatev1.AddressPool, pool *field.Path) *enginev1.Gtpu {
+	g, at := a.GTPU, pool.Child("gtpu")
+	if a.StartMAC != "" {
+		p.Add(spatev1.ReasonInvalidSpec, pool.Child("startMAC"), "does not go with gtpu: gNBs have the port's MAC")
+	}
+	if a.PortPairOffset != "" {
+		p.Add(spatev1.ReasonInvalidSpec, pool.Child("portPairOffset"), "does not go with gtpu: write a template with tunnels of its own for the other ports")
+	}
+	local, remote := p.address(g.Local, at.Child("local")), p.address(g.Remote, at.Child("remote"))
+	if local.IsValid() && remote.IsValid() && local.Is4() != remote.Is4() {
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("remote"), "%s is not of the family of local, which is %s", g.Remote, g.Local)
+	}
+	for _, end := range []struct {
+		name    string
+		address netip.Addr
+	}{{"local", local}, {"remote", remote}} {
+		if end.address.IsValid() && slices.ContainsFunc(nobodys, func(n nobody) bool { return n.prefix.Contains(end.address) }) {
+			p.Add(spatev1.ReasonInvalidSpec, at.Child(end.name), "%s is no address that a host can have", end.address)
+		}
+	}
+	made := &enginev1.Gtpu{
+		Local: local.AsSlice(), Remote: remote.AsSlice(), LocalCount: p.Setting(g.LocalCount, 1, mostGNBs, at.Child("localCount")),
+		TeidStep: p.teid(g.TEIDStep, at.Child("teidStep")), DownlinkTeid: p.teid(g.DownlinkTEID, at.Child("downlinkTEID")), Mirror: g.Mirror,
+	}
+	made.Teid = p.teid(&g.TEID, at.Child("teid"))
+	if g.QFI != nil {
+		p.Bounded(int64(*g.QFI), 0, mostQFI, at.Child("qfi"))
+		made.Qfi = proto.Uint32(uint32(*g.QFI))
+	}
+	return made
+}
+
+// teid returns a tunnel endpoint identifier; 0 when absent.
+func (p checker) teid(value *int64, at *field.Path) uint32 {
+	if value == nil {
+		return 0
+	}
+	p.Bounded(*value, 1, mostTEID, at)
+	return uint32(*value)
+}
+
+func (p checker) sourcePorts(s *spatev1.SourcePorts, at *field.Path) *enginev1.SourcePorts {
+	const leastPort, mostPort = 1, 65535
+	p.Bounded(int64(s.Start), 0, mostPort, at.Child("start"))
+	p.Bounded(int64(s.Step), 0, mostPort, at.Child("step"))
+	made := &enginev1.SourcePorts{First: uint32(s.Start), Step: uint32(s.Step)}
+	made.Lowest, made.Highest = p.Setting(s.Min, leastPort, mostPort, at.Child("min")), p.Setting(s.Max, leastPort, mostPort, at.Child("max"))
+	lowest, highest := made.Lowest, made.Highest
+	if lowest == 0 {
+		lowest = 1024
+	}
+	if highest == 0 {
+		highest = mostPort
+	}
+	if highest < lowest {
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("max"), "%d is less than min, which is %d", highest, lowest)
+	}
+	return made
+}
+
+func (p checker) address(text spatev1.IPAddress, at *field.Path) netip.Addr {
+	address, err := netip.ParseAddr(string(text))
+	if err != nil || address.Zone() != "" {
+		p.Add(spatev1.ReasonInvalidSpec, at, "%q: must be an IP address such as 16.0.0.1 or 2001:db8::1", text)
+		return netip.Addr{}
+	}
+	return address.Unmap()
+}
+
+// ends returns the first and the last address of a pool.
+func (p checker) ends(a *spatev1.AddressPool, at *field.Path) (first, last netip.Addr) {
+	first = p.address(a.Start, at.Child("start"))
+	if !p.ExactlyOne(at, "end and count", a.End != "", a.Count != nil) {
+		return first, netip.Addr{}
+	}
+	if a.Count == nil {
+		return first, p.address(a.End, at.Child("end"))
+	}
+	if p.AtLeastOne(*a.Count, at.Child("count")); !first.IsValid() || *a.Count < 1 {
+		return first, netip.Addr{}
+	}
+	number := new(big.Int).SetBytes(first.AsSlice())
+	number.Add(number, big.NewInt(*a.Count-1))
+	if number.BitLen() > first.BitLen() {
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("count"), "there are no %d addresses from %s on", *a.Count, first)
+		return first, netip.Addr{}
+	}
+	last, _ = netip.AddrFromSlice(number.FillBytes(make([]byte, first.BitLen()/8)))
+	return first, last
+}
+
+// Count returns the number of addresses in the pool.
+func (a *Pool) Count() *big.Int {
+	first, last := new(big.Int).SetBytes(a.first.AsSlice()), new(big.Int).SetBytes(a.last.AsSlice())
+	return last.Add(last.Sub(last, first), big.NewInt(1))
+}
+
+// Shifted returns the pool for the plan, with its addresses increased by a multiple of the offset; false if there are no such addresses.
+func (a *Pool) Shifted(times int) (*enginev1.Pool, bool) {
+	made := &enginev1.Pool{
+		Name: a.Name, Order: a.order, Seed: a.seed, FirstMac: a.mac, SourcePorts: a.sources, Gtpu: a.Tunnels, First: a.first.AsSlice(), Last: a.last.AsSlice(),
+		AllowMulticast: a.multicast,
+	}
+	if times == 0 || !a.offset.IsValid() {
+		return made, true
+	}
+	by := new(big.Int).Mul(new(big.Int).SetBytes(a.offset.AsSlice()), big.NewInt(int64(times)))
+	for _, address := range [][]byte{made.First, made.Last} {
+		sum := new(big.Int).Add(new(big.Int).SetBytes(address), by)
+		if sum.BitLen() > 8*len(address) {
+			return nil, false
+		}
+		sum.FillBytes(address)
+	}
+	return made, true
+}

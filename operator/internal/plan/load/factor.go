@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// By which factor does a profile's rate multiply the rates of its entries?
+
+package load
+
+import (
+	"errors"
+	"math/big"
+
+	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/quantity"
+)
+
+// FactorOf converts a profile's rate to a factor of a load, which does not include templates.
+func FactorOf(rate spatev1.ScaledRate, own Load, templates bool, generator *spatev1.TrafficGenerator) (*big.Rat, error) {
+	wanted, err := quantity.ParseScaledRate(rate)
+	switch {
+	case err != nil:
+		return nil, err
+	case wanted.Unit == quantity.Factor:
+		return wanted.Value, nil
+	case templates:
+		return nil, errTemplatesByFactor
+	case own.in(wanted.Unit).Sign() == 0:
+		return nil, errNothingToScale
+	case wanted.PerPort:
+		return own.factorPerPort(wanted.Quantity, generator)
+	case wanted.Unit != quantity.LinePercent:
+		return new(big.Rat).Quo(wanted.Value, own.in(wanted.Unit)), nil
+	}
+	total := new(big.Rat)
+	for _, port := range own.sendingPorts() {
+		line, err := lineRateOf(port, generator)
+		if err != nil {
+			return nil, err
+		}
+		total.Add(total, line)
+	}
+	total.Mul(total, wanted.Value)
+	return total.Quo(total, quantity.Times(own.L1Bits, 100)), nil
+}
+
+var errNothingToScale = errors.New("a total needs an entry that sends packets to scale")
+
+var errTemplatesByFactor = errors.New("the rate of templates cannot be given in packets or bits; use a factor such as 2x")

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// How much traffic do the flows of templates cause on ports, at least?
+
+package load
+
+import (
+	"math/big"
+
+	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/packet"
+	"spate.dev/operator/internal/plan/quantity"
+)
+
+// Lengths of headers: of Ethernet, IP and the transport.
+const (
+	ethernetHeader = 14
+	ipv4Header     = 20
+	ipv6Header     = 40
+	tcpHeader      = 20
+	udpHeader      = 8
+)
+
+// defaultMSS is the engine's maximum segment size if a template sets none.
+const defaultMSS = 1460
+
+// flowAsks returns the minimum load of each side of each template at the plan's rates. Data is known from programs, in
+// as few packets as possible, with SYN and FIN for TCP; without acknowledgements and retransmissions. Of programs that
+// jump, loop or switch, only what every flow sends counts. Templates derived from a capture count as nothing here:
+// engines know their programs.
+func flowAsks(s *enginev1.Stateful) []ask {
+	var asks []ask
+	for _, t := range s.GetTemplates() {
+		if t.GetClientPort() == "" || t.GetFlowsPerSecond().GetDenominator() == 0 {
+			continue // other hosts determine the number of flows
+		}
+		flows := quantity.Rational(t.GetFlowsPerSecond())
+		for _, side := range []struct {
+			port     string
+			program  *enginev1.Program
+			tunables *enginev1.Tunables
+		}{
+			{t.GetClientPort(), t.GetClient(), t.GetClientTunables()}, {t.GetServerPort(), t.GetServer(), t.GetServerTunables()},
+		} {
+			if side.port == "" || side.program == nil {
+				continue
+			}
+			packets, bytes := leastSent(s, t, side.program, side.tunables)
+			l2 := quantity.Times(flows, 8*bytes)
+			asks = append(asks, ask{
+				port: side.port, packets: quantity.Times(flows, packets), l2Bits: l2, l1Bits: new(big.Rat).Add(l2, quantity.Times(flows, 8*mediumBytes*packets)),
+			})
+		}
+	}
+	return asks
+}
+
+// leastSent returns the minimum number of packets that a flow of a side sends, and their bytes with FCS.
+func leastSent(s *enginev1.Stateful, t *enginev1.Template, program *enginev1.Program, tunables *enginev1.Tunables) (packets, bytes int64) {
+	network, mss := int64(ethernetHeader+ipv4Header), int64(defaultMSS)
+	if isV6(s, t) {
+		network = ethernetHeader + ipv6Header
+	}
+	if told := int64(tunables.GetMss()); told > 0 {
+		mss = told
+	}
+	wire := func(frame int64) int64 { return max(frame, packet.MinFrameBytes) + packet.FCSBytes }
+	data := int64(0)
+	for _, instruction := range certain(program) {
+		switch kind := instruction.GetKind().(type) {
+		case *enginev1.Instruction_Send:
+			data += PayloadLength(s, kind.Send.GetPayload())
+		case *enginev1.Instruction_SendMessage:
+			packets++
+			bytes += wire(network + udpHeader + PayloadLength(s, kind.SendMessage.GetPayload()))
+		}
+	}
+	if t.GetProtocol() == enginev1.TransportProtocol_TRANSPORT_PROTOCOL_TCP {
+		segments := (data + mss - 1) / mss
+		packets += segments + 2
+		bytes += data + segments*(network+tcpHeader+packet.FCSBytes) + 2*wire(network+tcpHeader)
+	}
+	return packets, bytes
+}
+
+// certain returns the instructions that every flow executes.
+func certain(program *enginev1.Program) []*enginev1.Instruction {
+	all := program.GetInstructions()
+	for at, instruction := range all {
+		switch kind := instruction.GetKind().(type) {
+		case *enginev1.Instruction_Jump:
+			if int64(kind.Jump.GetTo()) > int64(at) {
+				return all[:at] // the instructions after it may be skipped
+			}
+		case *enginev1.Instruction_SwitchTemplate, *enginev1.Instruction_Close, *enginev1.Instruction_Reset_, *enginev1.Instruction_LeaveOpen:
+			return all[:at]
+		}
+	}
+	return all
+}
+
+func isV6(s *enginev1.Stateful, t *enginev1.Template) bool {
+	for _, weighted := range t.GetServers() {
+		if pool := int(weighted.GetPool()); pool < len(s.GetPools()) {
+			return len(s.GetPools()[pool].GetFirst()) == 16
+		}
+	}
+	return false
+}
+
+// PayloadLength returns a payload's length.
+func PayloadLength(s *enginev1.Stateful, payload uint32) int64 {
+	if int(payload) >= len(s.GetPayloads()) {
+		return 0
+	}
+	switch content := s.GetPayloads()[payload].GetContent().(type) {
+	case *enginev1.Payload_Bytes:
+		return int64(len(content.Bytes))
+	case *enginev1.Payload_Data:
+		return int64(min(content.Data.GetBytes(), 1<<50))
+	case *enginev1.Payload_Size:
+		return int64(min(content.Size, 1<<50)) // more than any port can send
+	}
+	return 0
+}
