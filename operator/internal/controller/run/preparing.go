@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
@@ -338,7 +339,7 @@ func missedStart(instant, called, answered time.Time) error {
 
 // notStarted handles a start that failed on some engine.
 func (s *scope) notStarted(ctx context.Context, err error, anyStarted bool) (time.Duration, error) {
-	if engine.Unreachable(err) && time.Until(s.run.Status.TrafficStartTime.Time) > 0 {
+	if (engine.Unreachable(err) || kstatus.Expected(err)) && time.Until(s.run.Status.TrafficStartTime.Time) > 0 {
 		return 10 * time.Millisecond, nil // retry with the same instant
 	}
 	if !anyStarted && len(s.pods) == 1 && engine.TooLate(err) {

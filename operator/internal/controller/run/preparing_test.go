@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync/atomic"
@@ -14,7 +15,9 @@ import (
 
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -182,6 +185,19 @@ func TestAStartIsSetFurtherAheadAfterOneThatWasMissed(t *testing.T) {
 	} {
 		if got := startLead(c.queried, c.missed); got != c.want {
 			t.Errorf("engines answered in %s, missed by %s: %s ahead, want %s", c.queried, c.missed, got, c.want)
+		}
+	}
+}
+
+// Such as of a certificate that is being renewed.
+func TestAStartIsRepeatedAfterAConflictUntilItsInstant(t *testing.T) {
+	conflict := fmt.Errorf("pod g-0: %w", apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, "spate-ca", errors.New("modified")))
+	for ahead, ends := range map[time.Duration]bool{time.Minute: false, -time.Minute: true} {
+		at := metav1.NewMicroTime(time.Now().Add(ahead))
+		s := &scope{r: &Reconciler{}, run: admitted(), pods: make([]*corev1.Pod, 2)}
+		s.run.Status.TrafficStartTime = &at
+		if again, err := s.notStarted(t.Context(), errors.Join(nil, conflict), false); err != nil || (again == 0) != ends || (s.run.Status.Verdict != nil) != ends {
+			t.Errorf("%s ahead: again in %s, %v, %+v", ahead, again, err, s.run.Status.Verdict)
 		}
 	}
 }
