@@ -42,7 +42,7 @@ const (
 const (
 	// ReasonAvailable: everything the object needs is there.
 	ReasonAvailable = "Available"
-	// ReasonProgressing: work towards the spec is under way.
+	// ReasonProgressing: work towards the spec is in progress.
 	ReasonProgressing = "Progressing"
 	// ReasonSuspended: `spec.suspend` is true.
 	ReasonSuspended = "Suspended"
@@ -82,7 +82,7 @@ const (
 	// ReasonEngineHangs: a worker of an engine has not passed its loop for 10 s, as when a driver's call does not return; its liveness
 	// probe fails, the kubelet ends it within a minute, and its pod is replaced.
 	ReasonEngineHangs = "EngineHangs"
-	// ReasonOrphanedRun: an engine still executes a run that has ended or does not exist any more (it could not be reached to be stopped);
+	// ReasonOrphanedRun: an engine still executes a run that has ended or no longer exists (it could not be reached to be stopped);
 	// it is being stopped, and the generator takes no other run until that is done.
 	ReasonOrphanedRun = "OrphanedRun"
 	// ReasonVersionMismatch: an engine's contract differs from the operator's by more than one minor version.
@@ -110,7 +110,7 @@ const (
 	ReasonWarmingUp = "WarmingUp"
 	// ReasonTransmitting: traffic is sent and measured.
 	ReasonTransmitting = "Transmitting"
-	// ReasonDraining: transmission has ended, packets under way are awaited.
+	// ReasonDraining: transmission has ended, packets in flight are awaited.
 	ReasonDraining = "Draining"
 	// ReasonFinished: the run ended after its duration.
 	ReasonFinished = "Finished"

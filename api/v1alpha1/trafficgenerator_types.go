@@ -145,7 +145,7 @@ type TrafficGeneratorSpec struct {
 	Image string `json:"image,omitempty"`
 
 	// limits keep traffic from doing harm. A profile that is known to go beyond one is refused with reason LimitExceeded. They hold for
-	// runs under way too: a run that sends where it may not any more ends with that reason, and a greatest rate is kept to by its engines.
+	// active runs too: a run that sends where it is no longer allowed ends with that reason, and a greatest rate is kept to by its engines.
 	// +optional
 	Limits *Limits `json:"limits,omitempty"`
 
@@ -434,8 +434,8 @@ type EnginePodSpec struct {
 type Limits struct {
 	// maxRate bounds the sum over all ports and pods of the generator, over all profiles that run at once. A profile with streams and
 	// connections that are known to need more is refused. Each engine keeps to an equal part of maxRate for all that it sends, packets
-	// of applications and reflected ones too, and throttles what is beyond it (`throttled` of the result). When maxRate is lowered, runs
-	// under way go on within it; packets that their streams have not sent at their end are `txDropped`.
+	// of applications and reflected ones too, and throttles what is beyond it (`throttled` of the result). When maxRate is lowered, active runs
+	// go on within it; packets that their streams have not sent at their end are `txDropped`.
 	// +optional
 	MaxRate AbsoluteRate `json:"maxRate,omitempty"`
 

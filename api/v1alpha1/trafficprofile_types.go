@@ -65,12 +65,12 @@ type TrafficDefinition struct {
 	Receive []ReceivePort `json:"receive,omitempty"`
 
 	// rate scales all entries in proportion: by a factor (`2x`), to a total (`1Mpps`, `10Gbps`, or `80%` of the line rate), or to a total
-	// of each port (`10Gbps/port`). Applications are scaled by factors only. A change applies to the run under way.
+	// of each port (`10Gbps/port`). Applications are scaled by factors only. A change applies to the active run.
 	// +optional
 	Rate ScaledRate `json:"rate,omitempty"`
 
 	// paused stops all entries from sending while it is true: applications open no connections, and those that are open go on. The time of
-	// the run goes on. A change applies to the run under way.
+	// the run goes on. A change applies to the active run.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
@@ -338,7 +338,7 @@ type TrafficEntry struct {
 	ReceivePort PortName `json:"receivePort,omitempty"`
 
 	// paused stops the entry from sending while it is true: an application opens no connections, and those that are open go on. A change
-	// applies to the run under way.
+	// applies to the active run.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
@@ -363,7 +363,7 @@ type StreamEntry struct {
 	// +optional
 	Inline *StatelessStreamSpec `json:"inline,omitempty"`
 
-	// rate overrides the stream's own. A change applies to the run under way.
+	// rate overrides the stream's own. A change applies to the active run.
 	// +optional
 	Rate Rate `json:"rate,omitempty"`
 
@@ -392,7 +392,7 @@ type ApplicationEntry struct {
 	// +optional
 	Inline *ASTFTemplateSpec `json:"inline,omitempty"`
 
-	// connectionRate overrides the template's own. A change applies to the run under way.
+	// connectionRate overrides the template's own. A change applies to the active run.
 	// +optional
 	ConnectionRate ConnectionRate `json:"connectionRate,omitempty"`
 
@@ -530,7 +530,7 @@ const (
 	ProfileWarmingUp ProfilePhase = "WarmingUp"
 	// ProfileRunning: traffic is sent and measured.
 	ProfileRunning ProfilePhase = "Running"
-	// ProfileDraining: packets under way are awaited.
+	// ProfileDraining: packets in flight are awaited.
 	ProfileDraining ProfilePhase = "Draining"
 	// ProfileComplete: the run has ended.
 	ProfileComplete ProfilePhase = "Complete"
@@ -565,7 +565,7 @@ type TrafficProfileStatus struct {
 	// +optional
 	Generator string `json:"generator,omitempty"`
 
-	// currentRun is the latest run of the profile, whoever created it: the one under way, or the last one.
+	// currentRun is the latest run of the profile, whoever created it: the active one, or the last one.
 	// +optional
 	CurrentRun *RunReference `json:"currentRun,omitempty"`
 
@@ -625,7 +625,7 @@ type RunTrigger struct {
 	Number int64 `json:"number,omitempty"`
 }
 
-// RunProgress is how a run under way does.
+// RunProgress is how an active run is doing.
 type RunProgress struct {
 	// updateTime is when the counters were read.
 	// +optional
@@ -647,7 +647,7 @@ type RunProgress struct {
 	// +optional
 	ConnectionRate string `json:"connectionRate,omitempty"`
 
-	// lossRatio so far, in the measured phase, packets still under way counted as lost.
+	// lossRatio so far, in the measured phase, packets still in flight counted as lost.
 	// +optional
 	LossRatio string `json:"lossRatio,omitempty"`
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // TrafficRunSpec says what to execute once: a profile, or what is described here. It cannot be changed, but for `paused`,
-// `stop` and `overrides.rate`, which apply to the run under way.
+// `stop` and `overrides.rate`, which apply to the active run.
 //
 // +kubebuilder:validation:ExactlyOneOf=profileRef;profile
 // +kubebuilder:validation:XValidation:rule="has(self.overrides) || !has(oldSelf.overrides) || (!has(oldSelf.overrides.generatorRef) && !has(oldSelf.overrides.duration) && !has(oldSelf.overrides.warmup) && !has(oldSelf.overrides.thresholds))",fieldPath=".overrides",message="cannot be removed: create another run"
@@ -30,7 +30,7 @@ type TrafficRunSpec struct {
 	// +optional
 	Overrides RunOverrides `json:"overrides,omitzero"`
 
-	// paused stops the run from sending while it is true, as `paused` of a profile does. A change applies to the run under way.
+	// paused stops the run from sending while it is true, as `paused` of a profile does. A change applies to the active run.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
@@ -58,7 +58,7 @@ type RunOverrides struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: create another run"
 	GeneratorRef *GeneratorReference `json:"generatorRef,omitempty"`
 
-	// rate of the whole run, as `rate` of a profile. A change applies to the run under way.
+	// rate of the whole run, as `rate` of a profile. A change applies to the active run.
 	// +optional
 	Rate ScaledRate `json:"rate,omitempty"`
 
@@ -121,7 +121,7 @@ type ResolvedRun struct {
 	// +kubebuilder:validation:MaxItems=512
 	Entries []EntrySnapshot `json:"entries,omitempty"`
 
-	// marks the run's packets carry in their headers; no other run that is under way has them.
+	// marks the run's packets carry in their headers; no other run that is active has them.
 	// +optional
 	Marks *RunMarks `json:"marks,omitempty"`
 
@@ -338,7 +338,7 @@ const (
 	RunWarmingUp RunPhase = "WarmingUp"
 	// RunRunning: traffic is sent and measured.
 	RunRunning RunPhase = "Running"
-	// RunDraining: packets under way are awaited.
+	// RunDraining: packets in flight are awaited.
 	RunDraining RunPhase = "Draining"
 	// RunComplete: the run has ended and its verdict is known.
 	RunComplete RunPhase = "Complete"
@@ -402,7 +402,7 @@ type TrafficRunStatus struct {
 	// +optional
 	RateFactor string `json:"rateFactor,omitempty"`
 
-	// progress while the run is under way.
+	// progress while the run is active.
 	// +optional
 	Progress *RunProgress `json:"progress,omitempty"`
 
@@ -412,13 +412,13 @@ type TrafficRunStatus struct {
 	// +kubebuilder:validation:MaxItems=256
 	PortBaseline []PortBaseline `json:"portBaseline,omitempty"`
 
-	// portsDown are the run's ports that had no link at some time while it was under way.
+	// portsDown are the run's ports that had no link at some time while it was active.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	PortsDown []string `json:"portsDown,omitempty"`
 
-	// entries whose rate or pause differs from the snapshot's: what was changed while the run was under way.
+	// entries whose rate or pause differs from the snapshot's: what was changed while the run was active.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -435,7 +435,7 @@ type TrafficRunStatus struct {
 	Verdict *Verdict `json:"verdict,omitempty"`
 }
 
-// EntryChange is what was changed of an entry while its run was under way.
+// EntryChange is what was changed of an entry while its run was active.
 type EntryChange struct {
 	// name of the entry.
 	// +required

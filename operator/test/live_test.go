@@ -280,7 +280,7 @@ func TestPacketsOfARunAreCapturedByWhoMay(t *testing.T) {
 			must(t, err)
 			readers = append(readers, command)
 		}
-		if _, said, err := spate(t, ns, capturer, "capture", "loop", "-p", "loop", "-w", "-"); err == nil || !strings.Contains(said, "8 captures are under way") {
+		if _, said, err := spate(t, ns, capturer, "capture", "loop", "-p", "loop", "-w", "-"); err == nil || !strings.Contains(said, "8 captures are active") {
 			t.Errorf("%v, %s", err, said)
 		}
 		for _, command := range readers {

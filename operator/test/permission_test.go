@@ -2,7 +2,7 @@
 
 package test
 
-// Grants and limits hold while a run is under way, and runs are made by profiles alone.
+// Grants and limits hold while a run is active, and runs are made by profiles alone.
 
 import (
 	"fmt"

@@ -39,7 +39,7 @@ const (
 	// profilesEach generator has: three that are run on change, and two whose runs people create, or every tenth time a schedule.
 	profilesEach = 5
 	scaleSpaces  = 20
-	// scaleLength of each run; it is under way for the drain of half a second, too: in so many seconds.
+	// scaleLength of each run; it is active for the drain of half a second, too: in so many seconds.
 	scaleLength   = 10 * time.Second
 	scaleUnderWay = 11
 	scalePackets  = 1000
@@ -281,7 +281,7 @@ func (s *scale) results() {
 
 // writesOfRuns are the writes of each run.
 type writesOfRuns struct {
-	// whileEach second that it is under way, its counters and nothing else; beside them, of its own, its profile's and its generator's share.
+	// whileEach second that it is active, its counters and nothing else; beside them, of its own, its profile's and its generator's share.
 	whileEach, beside []float64
 }
 
@@ -301,12 +301,12 @@ func (s *scale) writesOfRuns() (w writesOfRuns) {
 func (s *scale) judge(d *drill.Drill, settled, rested snapshot) {
 	w, memory, atRest := s.writesOfRuns(), cluster.operator.peakMemory()<<10, rested.writes()-settled.writes()
 	d.Kept("%d runs with their results; the operator took %.0f MiB at most", len(w.beside), float64(memory)/(1<<20))
-	d.ReportsText(fmt.Sprintf("%.2f writes/s of a run under way, %.0f beside at most, %.0f at rest", slices.Max(w.whileEach), slices.Max(w.beside), atRest))
+	d.ReportsText(fmt.Sprintf("%.2f writes/s of an active run, %.0f beside at most, %.0f at rest", slices.Max(w.whileEach), slices.Max(w.beside), atRest))
 	if memory > maxMemory {
 		s.t.Errorf("the operator took %d MiB; want at most %d", memory>>20, maxMemory>>20)
 	}
 	if most := slices.Max(w.whileEach); most > 1 {
-		s.t.Errorf("%.2f writes a second of a run that is under way; want at most 1", most)
+		s.t.Errorf("%.2f writes a second of a run that is active; want at most 1", most)
 	}
 	if most := slices.Max(w.beside); most > maxWritesBeside {
 		s.t.Errorf("%.1f writes of a run beside those of its counters; want at most %d", most, maxWritesBeside)
@@ -377,7 +377,7 @@ func (s *scale) report(start, ready, ended, settled, rested snapshot) string {
 	w := s.writesOfRuns()
 	table(func(row func(...any)) {
 		row("writes of a run", "mean", "at most", "bound")
-		row("a second while it is under way", fmt.Sprintf("%.2f", mean(w.whileEach)), fmt.Sprintf("%.2f", slices.Max(w.whileEach)), 1)
+		row("a second while it is active", fmt.Sprintf("%.2f", mean(w.whileEach)), fmt.Sprintf("%.2f", slices.Max(w.whileEach)), 1)
 		row("beside that, of the run, its profile and its generator", mean(w.beside), slices.Max(w.beside), maxWritesBeside)
 		row(fmt.Sprintf("at rest, in %s", scaleRest), "", rested.writes()-settled.writes(), 0)
 	})
@@ -571,7 +571,7 @@ type ledger struct {
 // written is an object and its writes.
 type written struct {
 	object client.Object
-	// writes of a run but for its counters, which are those that leave it in the phase in which it is under way.
+	// writes of a run but for its counters, which are those that leave it in the phase in which it is active.
 	writes, counters int
 }
 

@@ -2,7 +2,7 @@
 
 package test
 
-// How often is the API server written to while a run is under way?
+// How often is the API server written to while a run is active?
 
 import (
 	"context"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package definition answers: what does an API server say of an object of Spate, and what does it fill in? The CustomResourceDefinitions say
-// it, and Kubernetes' own code judges by them: no rule is written here.
+// it, and Kubernetes' own code evaluates them: no rule is written here.
 package definition
 
 import (
@@ -35,7 +35,7 @@ import (
 	"spate.dev/crds"
 )
 
-// Definition judges objects of one kind, and fills in defaults.
+// Definition validates objects of one kind, and fills in defaults.
 type Definition struct {
 	fields *structural.Structural
 	values validation.SchemaValidator
@@ -85,7 +85,7 @@ func readDefinition(kind schema.GroupVersionKind) (*Definition, error) {
 	return compile(&crd.Spec.Versions[version])
 }
 
-// compile prepares all that a version of a kind is judged by.
+// compile prepares all that a version of a kind is validated by.
 func compile(version *apiextensionsv1.CustomResourceDefinitionVersion) (*Definition, error) {
 	var internal apiextensions.JSONSchemaProps
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(version.Schema.OpenAPIV3Schema, &internal, nil); err != nil {
@@ -151,7 +151,7 @@ func ofMetadata(err error) Fault { return Fault{"metadata", strings.TrimPrefix(e
 // validate asks all that the strategy of custom resources asks, in its order (registry/customresource/strategy.go, which cannot be had
 // without a server's storage).
 func (d *Definition) validate(object *unstructured.Unstructured) field.ErrorList {
-	if object.GetName() == "" && object.GetGenerateName() != "" { // judged with the name that it could have
+	if object.GetName() == "" && object.GetGenerateName() != "" { // validated with the name that it could have
 		generated := object.DeepCopy()
 		generated.SetName(generatedName(object.GetGenerateName()))
 		object = generated

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// mostJudged is the number of templates of which it is known what is wrong: a profile is resolved more often than it changes.
-	mostJudged = 4096
-	// mostKept is the number of bytes that are kept of each: one with more is judged each time.
-	mostKept = 1 << 10
+	// maxValidated is the number of templates whose faults are cached: a profile is resolved more often than it changes.
+	maxValidated = 4096
+	// maxFaultBytes is the size up to which the faults of a template are cached; a template with more is validated each time.
+	maxFaultBytes = 1 << 10
 )
 
-// judged has the faults of templates by the digest of their specs.
-var judged = lru.New(mostJudged)
+// validated has the faults of templates by the digest of their specs.
+var validated = lru.New(maxValidated)
 
 // Template gives what an API server would refuse of an ASTFTemplate with this spec, in its words. Fields begin with `spec`.
 func Template(spec *spatev1.ASTFTemplateSpec) []Fault {
@@ -33,23 +33,23 @@ func Template(spec *spatev1.ASTFTemplateSpec) []Fault {
 		return []Fault{{"spec", err.Error()}}
 	}
 	key := sha256.Sum256(text)
-	if known, found := judged.Get(key); found {
+	if known, found := validated.Get(key); found {
 		return known.([]Fault)
 	}
 	faults, bytes := template(text), 0
 	for _, f := range faults {
 		bytes += len(f.Field) + len(f.Message)
 	}
-	if bytes <= mostKept {
-		judged.Add(key, faults)
+	if bytes <= maxFaultBytes {
+		validated.Add(key, faults)
 	}
 	return faults
 }
 
-// template judges the spec of one, encoded.
+// template validates the encoded spec of a template.
 func template(encoded []byte) []Fault {
 	kind := spatev1.GroupVersion.WithKind("ASTFTemplate")
-	judge, err := Of(kind)
+	schema, err := Of(kind)
 	if err != nil {
 		return []Fault{{"spec", err.Error()}}
 	}
@@ -61,5 +61,5 @@ func template(encoded []byte) []Fault {
 	object.SetGroupVersionKind(kind)
 	object.SetName("inline")
 	object.SetNamespace("default")
-	return judge.Create(object.Object, nil)
+	return schema.Create(object.Object, nil)
 }

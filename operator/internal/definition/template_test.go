@@ -27,7 +27,7 @@ func TestTemplatesAreJudgedAsAnAPIServerJudgesThem(t *testing.T) {
 		if yaml.UnmarshalStrict([]byte(change.Make(refused.Template)), template) != nil {
 			continue // it does not fit the Go type
 		}
-		for range 2 { // judged, and known
+		for range 2 { // validated, and known
 			faults := Template(&template.Spec)
 			if (len(faults) > 0) != (change.Want != nil) {
 				t.Errorf("%s: got %v, want %q", name, faults, change.Want)
@@ -47,25 +47,25 @@ func TestTemplatesAreJudgedAsAnAPIServerJudgesThem(t *testing.T) {
 
 // The faults of a long content, which a message repeats, are not kept.
 func TestOnlyShortFaultsAreKept(t *testing.T) {
-	judged.Clear()
+	validated.Clear()
 	template := templateOf(t, refused.Template)
-	if Template(&template.Spec); judged.Len() != 1 {
-		t.Errorf("%d are kept, want the good one", judged.Len())
+	if Template(&template.Spec); validated.Len() != 1 {
+		t.Errorf("%d are kept, want the good one", validated.Len())
 	}
 	template.Spec.Source.Programs.Client[1].Send.Content = spatev1.Content{Hex: strings.Repeat("x", 60000)}
-	if faults := Template(&template.Spec); len(faults) == 0 || len(faults[0].Message) < 60000 || judged.Len() != 1 {
-		t.Errorf("%d are kept, of %d faults", judged.Len(), len(faults))
+	if faults := Template(&template.Spec); len(faults) == 0 || len(faults[0].Message) < 60000 || validated.Len() != 1 {
+		t.Errorf("%d are kept, of %d faults", validated.Len(), len(faults))
 	}
 }
 
 func BenchmarkTemplate(b *testing.B) {
 	longest := templateOf(b, refused.Changes[refused.Template]["the longest programs"].Make(refused.Template))
 	Template(&longest.Spec)
-	for name, clear := range map[string]bool{"judged": true, "known": false} {
+	for name, clear := range map[string]bool{"validated": true, "known": false} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				if clear {
-					judged.Clear()
+					validated.Clear()
 				}
 				if faults := Template(&longest.Spec); len(faults) > 0 {
 					b.Fatal(faults)

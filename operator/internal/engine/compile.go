@@ -155,7 +155,7 @@ func warnings(output []byte) (all []Violation) {
 		return nil
 	}
 	for _, warning := range printed.Warnings {
-		if field, description, told := strings.Cut(warning, ": "); told {
+		if field, description, found := strings.Cut(warning, ": "); found {
 			all = append(all, Violation{field, description})
 		}
 	}
@@ -163,10 +163,10 @@ func warnings(output []byte) (all []Violation) {
 }
 
 // violations parses those that an engine printed; if there are none, all of the output is one.
-func violations(output []byte, told string) []Violation {
+func violations(output []byte, message string) []Violation {
 	var printed struct{ Errors []Violation }
 	if json.Unmarshal(output, &printed) == nil && len(printed.Errors) > 0 {
 		return printed.Errors
 	}
-	return []Violation{{Description: strings.TrimSpace(told)}}
+	return []Violation{{Description: strings.TrimSpace(message)}}
 }

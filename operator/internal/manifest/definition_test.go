@@ -13,7 +13,7 @@ func TestObjectsOfKindsThatNoPlanIsMadeOfAreJudged(t *testing.T) {
 	key := strings.Repeat("a5", 32)
 	capture := "apiVersion: spate.dev/v1alpha1\nkind: TrafficCapture\nmetadata: {name: east}\nspec: {generatorRef: {name: lab}, ports: [east], readerKey: " + key + "}\n"
 	set, problems := read(capture)
-	if len(problems) > 0 || len(set.Judged) != 1 || set.Judged[0].Value != "TrafficCapture east" || len(set.Others) > 0 {
+	if len(problems) > 0 || len(set.Validated) != 1 || set.Validated[0].Value != "TrafficCapture east" || len(set.Others) > 0 {
 		t.Errorf("got %+v, %v", set, problems)
 	}
 	if _, problems := read(capture + "x: 1\n"); len(problems) != 1 || problems[0].Error() != "a.yaml, document 1: TrafficCapture east: x: unknown field" {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package manifest reads Spate's objects, and what they refer to, from files of YAML or JSON as they are given to kubectl. Spate's are
-// judged, and have their defaults filled in, as by an API server that has the CustomResourceDefinitions.
+// validated, and have their defaults filled in, as by an API server that has the CustomResourceDefinitions.
 package manifest
 
 import (
@@ -54,8 +54,8 @@ type Set struct {
 	Templates  []Object[*spatev1.ASTFTemplate]
 	ConfigMaps []Object[*corev1.ConfigMap]
 	Secrets    []Object[*corev1.Secret]
-	// Judged are Spate's objects of kinds that no plan is made of, by kind and name.
-	Judged []Object[string]
+	// Validated are Spate's objects of kinds that no plan is made of, by kind and name.
+	Validated []Object[string]
 	// Others are objects of other APIs, which are not looked into, by kind and name.
 	Others []Object[string]
 

@@ -159,11 +159,11 @@ func (r *Reader) object(at Origin, value []byte) {
 	if r.again(at, name, object) {
 		return
 	}
-	faults := judge(kind, object, twice)
+	faults := validate(kind, object, twice)
 	if keep := kinds[kind]; len(faults) == 0 && keep != nil {
 		faults = keep(&r.set, at, object)
 	} else if len(faults) == 0 {
-		r.set.Judged = append(r.set.Judged, Object[string]{at, name})
+		r.set.Validated = append(r.set.Validated, Object[string]{at, name})
 	}
 	for _, f := range faults {
 		r.add(at, name, f.Field, "%s", f.Message)
@@ -187,19 +187,19 @@ func fieldsOf(value []byte) (object *unstructured.Unstructured, twice []definiti
 	return object, ofStrict(found), err
 }
 
-// judge gives the faults of an object, and fills in the defaults of one of Spate.
-func judge(kind schema.GroupVersionKind, object *unstructured.Unstructured, twice []definition.Fault) []definition.Fault {
+// validate gives the faults of an object, and fills in the defaults of one of Spate.
+func validate(kind schema.GroupVersionKind, object *unstructured.Unstructured, twice []definition.Fault) []definition.Fault {
 	if kind.Group != spatev1.GroupVersion.Group {
 		return twice
 	}
-	judge, err := definition.Of(kind)
+	schemaOf, err := definition.Of(kind)
 	switch {
 	case err != nil:
 		return []definition.Fault{{Message: err.Error()}}
-	case judge == nil:
+	case schemaOf == nil:
 		return []definition.Fault{{Message: (&meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}).Error()}}
 	}
-	return judge.Create(object.Object, twice)
+	return schemaOf.Create(object.Object, twice)
 }
 
 // kindOf says what a value is that is no object.

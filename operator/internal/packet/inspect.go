@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Where do the bytes of a frame go? Guard rails judge what is on the wire, however it was described.
+// Where do the bytes of a frame go? Guard rails check what is on the wire, however it was described.
 
 package packet
 
@@ -22,7 +22,7 @@ type Inspection struct {
 	SourcePort, DestinationPort uint16
 	// Transport is true when the innermost IP packet has a TCP or UDP header.
 	Transport bool
-	// Opaque says why the destination cannot be judged; empty if it can.
+	// Opaque says why the destination cannot be determined; empty if it can.
 	Opaque string
 	// PayloadStart and PayloadEnd bound the bytes behind the headers that lie within the innermost IP packet.
 	PayloadStart, PayloadEnd int
@@ -54,7 +54,7 @@ type reader struct {
 	length int
 	end    int
 	next   Kind
-	// opaque says why the destination cannot be judged.
+	// opaque says why the destination cannot be determined.
 	opaque string
 }
 

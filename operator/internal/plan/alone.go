@@ -21,7 +21,7 @@ func Alone(template *spatev1.ASTFTemplate, contents map[spatev1.DataReference][]
 	case source.Pcap != nil && source.Pcap.Volume != nil:
 		return nil, "its capture is on a volume, which only a generator's engines see"
 	case switchesTemplate(source.Programs):
-		return nil, "what it switches to is judged with a profile that runs both"
+		return nil, "what it switches to is validated with a profile that runs both"
 	}
 	const clients, servers, name = "clients", "servers", "template"
 	entry := spatev1.TrafficEntry{Name: name, Application: &spatev1.ApplicationEntry{TemplateRef: &spatev1.LocalReference{Name: spatev1.ObjectName(template.Name)}}}

@@ -190,7 +190,7 @@ func TestAPausedProfilePausesWhatSends(t *testing.T) {
 		names = append(names, change.Name)
 	}
 	if got := strings.Join(names, " "); got != "stream clients" {
-		t.Errorf("a run under way has to pause %s", got)
+		t.Errorf("an active run has to pause %s", got)
 	}
 }
 

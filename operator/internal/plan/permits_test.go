@@ -43,7 +43,7 @@ func TestARunIsJudgedByNarrowerLimitsAlone(t *testing.T) {
 		"a rate":            {func(l *spatev1.Limits) { l.MaxRate = "1kpps" }, nil},
 		"a rate and a port": {func(l *spatev1.Limits) { l.MaxRate, l.AllowedPorts = "1kpps", append(l.AllowedPorts, "9") }, nil},
 		"less around the tunnels": {func(l *spatev1.Limits) { l.AllowedDestinations[2] = "10.0.0.0/30" }, map[string]string{
-			"replay":    "spec.traffic: entry a: where the packets of a capture go was not judged by this limit when the run began; generator lab allows only 16.0.0.0/8, 48.0.0.0/8, 10.0.0.0/30, 198.19.0.0/16 (its spec.limits.allowedDestinations)",
+			"replay":    "spec.traffic: entry a: where the packets of a capture go was not checked against this limit when the run began; generator lab allows only 16.0.0.0/8, 48.0.0.0/8, 10.0.0.0/30, 198.19.0.0/16 (its spec.limits.allowedDestinations)",
 			"reflector": "spec.traffic: port west sends back to where it might when the run began; generator lab allows only 16.0.0.0/8, 48.0.0.0/8, 10.0.0.0/30, 198.19.0.0/16 (its spec.limits.allowedDestinations)",
 		}},
 		"not back to the second gNB": {func(l *spatev1.Limits) {
@@ -56,7 +56,7 @@ func TestARunIsJudgedByNarrowerLimitsAlone(t *testing.T) {
 			"replay": "allowedDestinations", "reflector": "allowedDestinations", "mirrored": "entry a: tunnels lead to 10.0.0.1;",
 		}},
 		"not to the port of tunnels": {func(l *spatev1.Limits) { l.AllowedPorts = []spatev1.PortRange{"80"} }, map[string]string{
-			"replay":    "where the packets of a capture go was not judged by this limit when the run began; generator lab allows only 80 (its spec.limits.allowedPorts)",
+			"replay":    "where the packets of a capture go was not checked against this limit when the run began; generator lab allows only 80 (its spec.limits.allowedPorts)",
 			"reflector": "port west sends back to where it might when the run began; generator lab allows only 80 (its spec.limits.allowedPorts)",
 			"mirrored":  "spec.traffic: entry a: tunnels are of UDP to port 2152; generator lab allows only 80 (its spec.limits.allowedPorts)",
 		}},

@@ -295,7 +295,7 @@ func TestResolveTellsWhatIsWrong(t *testing.T) {
 		"write to nowhere": {one(streamOf("1pps", 64, func(s *spatev1.StatelessStreamSpec) {
 			s.Fields = []spatev1.PacketField{{Name: "x", Range: between("1", "2"), Order: spatev1.OrderRandom, Writes: []spatev1.FieldWrite{{Field: "tcp.sourcePort"}}}}
 		})), generator(), "InvalidSpec", `spec.traffic[0].stream.inline.fields[0].writes[0].field: "tcp.sourcePort": the packet has 0 tcp headers`},
-		"percent of nothing": {profile(entryOf("a", "west", "east", streamOf("50%", 64))), generator(), "GeneratorNotReady", "spec.traffic[0].stream.inline: a rate in percent needs the line rate of port west, which its engines have not told yet"},
+		"percent of nothing": {profile(entryOf("a", "west", "east", streamOf("50%", 64))), generator(), "GeneratorNotReady", "spec.traffic[0].stream.inline: a rate in percent needs the line rate of port west, which its engines have not reported yet"},
 		"percent of null":    {profile(entryOf("a", "void", "", streamOf("50%", 64, unmeasured))), generator(), "InvalidSpec", "set lineRate in the generator's spec.ports"},
 		"oversubscribed": {profile(entryOf("a", "east", "west", streamOf("60%", 64)), entryOf("b", "east", "west", streamOf("500Mbps", 1518))), generator(), "Oversubscribed",
 			"spec.traffic: port east of generator lab would have to carry 1.107Gbps on layer 1, and can carry 1Gbps; lower the rates"},

@@ -41,7 +41,7 @@ type Row struct {
 	Missed string `json:"missed,omitempty"`
 }
 
-// Drill is one fault under way.
+// Drill is one fault that is being drilled.
 type Drill struct {
 	t     *testing.T
 	limit time.Duration

@@ -19,7 +19,7 @@ type ApplicationEntryApplyConfiguration struct {
 	// rules would exceed its budget for the rules of a kind: `kubectl spate validate` and the operator check them. Where one is broken, the
 	// profile is Stalled and a run is not Valid, with reason InvalidSpec.
 	Inline *ASTFTemplateSpecApplyConfiguration `json:"inline,omitempty"`
-	// connectionRate overrides the template's own. A change applies to the run under way.
+	// connectionRate overrides the template's own. A change applies to the active run.
 	ConnectionRate *apiv1alpha1.ConnectionRate `json:"connectionRate,omitempty"`
 	// share of the profile's mix that the clients have instead of a rate of their own: this number divided by the sum of all shares.
 	Share *int32 `json:"share,omitempty"`

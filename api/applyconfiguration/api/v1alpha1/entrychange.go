@@ -11,7 +11,7 @@ import (
 // EntryChangeApplyConfiguration represents a declarative configuration of the EntryChange type for use
 // with apply.
 //
-// EntryChange is what was changed of an entry while its run was under way.
+// EntryChange is what was changed of an entry while its run was active.
 type EntryChangeApplyConfiguration struct {
 	// name of the entry.
 	Name *string `json:"name,omitempty"`

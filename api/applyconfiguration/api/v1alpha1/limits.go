@@ -15,8 +15,8 @@ import (
 type LimitsApplyConfiguration struct {
 	// maxRate bounds the sum over all ports and pods of the generator, over all profiles that run at once. A profile with streams and
 	// connections that are known to need more is refused. Each engine keeps to an equal part of maxRate for all that it sends, packets
-	// of applications and reflected ones too, and throttles what is beyond it (`throttled` of the result). When maxRate is lowered, runs
-	// under way go on within it; packets that their streams have not sent at their end are `txDropped`.
+	// of applications and reflected ones too, and throttles what is beyond it (`throttled` of the result). When maxRate is lowered, active runs
+	// go on within it; packets that their streams have not sent at their end are `txDropped`.
 	MaxRate *apiv1alpha1.AbsoluteRate `json:"maxRate,omitempty"`
 	// allowedDestinations are the prefixes packets may be sent to. When set, packets that are not IP are refused too.
 	AllowedDestinations []apiv1alpha1.CIDR `json:"allowedDestinations,omitempty"`

@@ -23,7 +23,7 @@ type ResolvedRunApplyConfiguration struct {
 	RateFactor *string `json:"rateFactor,omitempty"`
 	// entries as they were resolved, to detect later changes.
 	Entries []EntrySnapshotApplyConfiguration `json:"entries,omitempty"`
-	// marks the run's packets carry in their headers; no other run that is under way has them.
+	// marks the run's packets carry in their headers; no other run that is active has them.
 	Marks *RunMarksApplyConfiguration `json:"marks,omitempty"`
 	// timing of the phases.
 	Timing *RunTimingApplyConfiguration `json:"timing,omitempty"`

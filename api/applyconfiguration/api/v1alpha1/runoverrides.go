@@ -15,7 +15,7 @@ import (
 type RunOverridesApplyConfiguration struct {
 	// generatorRef names the generator to run on.
 	GeneratorRef *GeneratorReferenceApplyConfiguration `json:"generatorRef,omitempty"`
-	// rate of the whole run, as `rate` of a profile. A change applies to the run under way.
+	// rate of the whole run, as `rate` of a profile. A change applies to the active run.
 	Rate *apiv1alpha1.ScaledRate `json:"rate,omitempty"`
 	// duration of the measured phase.
 	Duration *apiv1alpha1.Duration `json:"duration,omitempty"`

@@ -11,7 +11,7 @@ import (
 // RunProgressApplyConfiguration represents a declarative configuration of the RunProgress type for use
 // with apply.
 //
-// RunProgress is how a run under way does.
+// RunProgress is how an active run is doing.
 type RunProgressApplyConfiguration struct {
 	// updateTime is when the counters were read.
 	UpdateTime *v1.Time `json:"updateTime,omitempty"`
@@ -23,7 +23,7 @@ type RunProgressApplyConfiguration struct {
 	RxRate *string `json:"rxRate,omitempty"`
 	// connectionRate is the present rate at which templates' flows are established, such as `1kcps`.
 	ConnectionRate *string `json:"connectionRate,omitempty"`
-	// lossRatio so far, in the measured phase, packets still under way counted as lost.
+	// lossRatio so far, in the measured phase, packets still in flight counted as lost.
 	LossRatio *string `json:"lossRatio,omitempty"`
 }
 

@@ -17,7 +17,7 @@ type StreamEntryApplyConfiguration struct {
 	Ref *LocalReferenceApplyConfiguration `json:"ref,omitempty"`
 	// inline describes the stream here.
 	Inline *StatelessStreamSpecApplyConfiguration `json:"inline,omitempty"`
-	// rate overrides the stream's own. A change applies to the run under way.
+	// rate overrides the stream's own. A change applies to the active run.
 	Rate *apiv1alpha1.Rate `json:"rate,omitempty"`
 	// start is `Auto` for a stream that starts with the run, and `Waiting` for one that the `next` of another entry starts.
 	Start *apiv1alpha1.EntryStart `json:"start,omitempty"`

@@ -23,10 +23,10 @@ type TrafficDefinitionApplyConfiguration struct {
 	// receive names ports that measure foreign traffic (packets of no run) while the run is active.
 	Receive []ReceivePortApplyConfiguration `json:"receive,omitempty"`
 	// rate scales all entries in proportion: by a factor (`2x`), to a total (`1Mpps`, `10Gbps`, or `80%` of the line rate), or to a total
-	// of each port (`10Gbps/port`). Applications are scaled by factors only. A change applies to the run under way.
+	// of each port (`10Gbps/port`). Applications are scaled by factors only. A change applies to the active run.
 	Rate *apiv1alpha1.ScaledRate `json:"rate,omitempty"`
 	// paused stops all entries from sending while it is true: applications open no connections, and those that are open go on. The time of
-	// the run goes on. A change applies to the run under way.
+	// the run goes on. A change applies to the active run.
 	Paused *bool `json:"paused,omitempty"`
 	// mix is the total rate of all applications that have a share. Others have their own rates.
 	Mix *ConnectionMixApplyConfiguration `json:"mix,omitempty"`

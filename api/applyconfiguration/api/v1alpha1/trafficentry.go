@@ -22,7 +22,7 @@ type TrafficEntryApplyConfiguration struct {
 	// they are real ones when only transmitPort is set.
 	ReceivePort *apiv1alpha1.PortName `json:"receivePort,omitempty"`
 	// paused stops the entry from sending while it is true: an application opens no connections, and those that are open go on. A change
-	// applies to the run under way.
+	// applies to the active run.
 	Paused *bool `json:"paused,omitempty"`
 	// stream of packets.
 	Stream *StreamEntryApplyConfiguration `json:"stream,omitempty"`

@@ -38,7 +38,7 @@ type TrafficGeneratorSpecApplyConfiguration struct {
 	// image of the engine, the operator's own default when absent; one of those that the operator allows (its --engine-images).
 	Image *string `json:"image,omitempty"`
 	// limits keep traffic from doing harm. A profile that is known to go beyond one is refused with reason LimitExceeded. They hold for
-	// runs under way too: a run that sends where it may not any more ends with that reason, and a greatest rate is kept to by its engines.
+	// active runs too: a run that sends where it is no longer allowed ends with that reason, and a greatest rate is kept to by its engines.
 	Limits *LimitsApplyConfiguration `json:"limits,omitempty"`
 	// allowedNamespaces says from which namespaces profiles may use the generator.
 	AllowedNamespaces *AllowedNamespacesApplyConfiguration `json:"allowedNamespaces,omitempty"`

@@ -26,7 +26,7 @@ type TrafficProfileStatusApplyConfiguration struct {
 	Reason *string `json:"reason,omitempty"`
 	// generator the profile runs on, `namespace/name`.
 	Generator *string `json:"generator,omitempty"`
-	// currentRun is the latest run of the profile, whoever created it: the one under way, or the last one.
+	// currentRun is the latest run of the profile, whoever created it: the active one, or the last one.
 	CurrentRun *RunReferenceApplyConfiguration `json:"currentRun,omitempty"`
 	// lastTrigger is what the profile started its latest run for.
 	LastTrigger *RunTriggerApplyConfiguration `json:"lastTrigger,omitempty"`

@@ -8,7 +8,7 @@ package v1alpha1
 // with apply.
 //
 // TrafficRunSpec says what to execute once: a profile, or what is described here. It cannot be changed, but for `paused`,
-// `stop` and `overrides.rate`, which apply to the run under way.
+// `stop` and `overrides.rate`, which apply to the active run.
 type TrafficRunSpecApplyConfiguration struct {
 	// profileRef names a TrafficProfile in the run's namespace. The run executes it as it is when the run starts.
 	ProfileRef *LocalReferenceApplyConfiguration `json:"profileRef,omitempty"`
@@ -16,7 +16,7 @@ type TrafficRunSpecApplyConfiguration struct {
 	Profile *TrafficDefinitionApplyConfiguration `json:"profile,omitempty"`
 	// overrides replace fields of the profile for this run.
 	Overrides *RunOverridesApplyConfiguration `json:"overrides,omitempty"`
-	// paused stops the run from sending while it is true, as `paused` of a profile does. A change applies to the run under way.
+	// paused stops the run from sending while it is true, as `paused` of a profile does. A change applies to the active run.
 	Paused *bool `json:"paused,omitempty"`
 	// stop ends the run before its time when it is set to true. A stopped run cannot go on.
 	Stop *bool `json:"stop,omitempty"`

@@ -35,13 +35,13 @@ type TrafficRunStatusApplyConfiguration struct {
 	Paused *bool `json:"paused,omitempty"`
 	// rateFactor in force on the entries' own rates, exact: a whole number or a fraction such as `3/2`.
 	RateFactor *string `json:"rateFactor,omitempty"`
-	// progress while the run is under way.
+	// progress while the run is active.
 	Progress *RunProgressApplyConfiguration `json:"progress,omitempty"`
 	// portBaseline holds what the ports had counted when the run was prepared: that is not this run's.
 	PortBaseline []PortBaselineApplyConfiguration `json:"portBaseline,omitempty"`
-	// portsDown are the run's ports that had no link at some time while it was under way.
+	// portsDown are the run's ports that had no link at some time while it was active.
 	PortsDown []string `json:"portsDown,omitempty"`
-	// entries whose rate or pause differs from the snapshot's: what was changed while the run was under way.
+	// entries whose rate or pause differs from the snapshot's: what was changed while the run was active.
 	Entries []EntryChangeApplyConfiguration `json:"entries,omitempty"`
 	// result measured so far, final when the run is complete. Its streams, templates and groups are there when it is final; of a large
 	// result the first of them (see details).

@@ -184,9 +184,9 @@ func (s *scope) underWay(current *spatev1.TrafficRun) {
 		kstatus.Progressing(&status.Conditions, generation, reason, message)
 		return
 	}
-	kstatus.Ready(&status.Conditions, generation, spatev1.ReasonAvailable, "run "+current.Name+" is under way")
+	kstatus.Ready(&status.Conditions, generation, spatev1.ReasonAvailable, "run "+current.Name+" is active")
 	if resolved := current.Status.Resolved; resolved != nil && resolved.Timing.Duration != "" { // a run without an end is in its desired state
-		kstatus.Set(&status.Conditions, spatev1.ConditionReconciling, metav1.ConditionTrue, generation, spatev1.ReasonProgressing, "run "+current.Name+" is under way")
+		kstatus.Set(&status.Conditions, spatev1.ConditionReconciling, metav1.ConditionTrue, generation, spatev1.ReasonProgressing, "run "+current.Name+" is active")
 	}
 }
 

@@ -49,7 +49,7 @@ type appliedLimit struct {
 	failure string
 }
 
-// forbidden returns why the generator does not allow the run any more: its grant was revoked, or a destination is no longer allowed. A
+// forbidden returns why the generator no longer allows the run: its grant was revoked, or a destination is no longer allowed. A
 // lowered maxRate ends no run: the engines enforce it.
 func (s *scope) forbidden(ctx context.Context) (ending, error) {
 	if s.generator == nil {
@@ -182,7 +182,7 @@ func (s *scope) reportLimit(unsupported []bool, changed bool) {
 	}
 	rate, what := s.maxRate(), "packets beyond it"
 	if rate == "" {
-		rate, what = "unset", "no packets any more"
+		rate, what = "unset", "no more packets"
 	}
 	s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "LimitChanged", "Update", "%s",
 		kstatus.Shortened(fmt.Sprintf("limits.maxRate of TrafficGenerator %s is %s now: %s %s", s.generator.Name, rate, which, what), kstatus.LongestNote))

@@ -213,7 +213,7 @@ func (s *scope) prepare(ctx context.Context, index int, pod *corev1.Pod, c *engi
 	return nil
 }
 
-// orphanedError is the error of an engine that executes a run which no TrafficRun stands for any more; its generator stops it.
+// orphanedError is the error of an engine that executes a run of which there is no TrafficRun; its generator stops it.
 type orphanedError struct{ message string }
 
 func (o *orphanedError) Error() string { return o.message }

@@ -88,11 +88,11 @@ func Import(ctx context.Context, compiler engine.Compiler, name string, pcap []b
 		return nil, err
 	}
 	if len(refused) > 0 {
-		var told []string
+		var messages []string
 		for _, violation := range refused { // all are about the one capture
-			told = append(told, violation.Description)
+			messages = append(messages, violation.Description)
 		}
-		return nil, errors.New(strings.Join(told, "\n"))
+		return nil, errors.New(strings.Join(messages, "\n"))
 	}
 	imported, err := written(name, spec, resolved)
 	if err == nil && !isSix(spec.Pools.Clients) && sessionIsSix(pcap) {

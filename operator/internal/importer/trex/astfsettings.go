@@ -181,7 +181,7 @@ func (a *astf) delays(o *object, t *spatev1.TCPTunables) {
 	if delay := setting(o, "no_delay", 0, 3); delay != nil {
 		t.NoDelay = ptr.To(*delay&1 != 0)
 		if *delay&2 != 0 {
-			a.notes.tell("%s: that segments with PSH are acknowledged at once is not told apart here: set delayedAck of the other side to 0s for that", o.at("no_delay"))
+			a.notes.tell("%s: that segments with PSH are acknowledged at once is not a setting of its own here: set delayedAck of the other side to 0s for that", o.at("no_delay"))
 		}
 	}
 	if counter := setting(o, "no_delay_counter", 0, 65533); counter != nil && *counter != 0 {

@@ -231,7 +231,7 @@ func (c *commands) change(v *spatev1.VariableCommand) *enginev1.VariableValue {
 
 // asked returns the number of a variable that is read.
 func (c *commands) asked(name spatev1.EntryName, at *field.Path) uint32 {
-	if _, told := c.used[string(name)]; !told {
+	if _, found := c.used[string(name)]; !found {
 		c.used[string(name)] = at
 	}
 	return numbered(&c.Program.Program.Variables, string(name))

@@ -20,7 +20,7 @@ import (
 	"spate.dev/operator/internal/plan/stream"
 )
 
-// Guard judges packets by a generator's limits.
+// Guard checks packets by a generator's limits.
 type Guard struct {
 	*problem.Problems
 	limits    *spatev1.Limits
@@ -38,7 +38,7 @@ func New(problems *problem.Problems, limits *spatev1.Limits, generator string, a
 	return &Guard{Problems: problems, limits: limits, generator: generator, at: at}
 }
 
-// Check judges the destinations of a stream's packets by their bytes, however they were described.
+// Check checks the destinations of a stream's packets by their bytes, however they were described.
 func Check(stream *stream.Stream, generator *spatev1.TrafficGenerator, at *field.Path) problem.Problems {
 	var problems problem.Problems
 	limits := generator.Spec.Limits
@@ -84,20 +84,20 @@ func (g *Guard) Refuse(limit, format string, args ...any) {
 	g.Add(spatev1.ReasonLimitExceeded, g.at, "%s; generator %s allows %s (its spec.limits.%s)", why, g.generator, allowed, limit)
 }
 
-// replay judges what is known of a capture.
+// replay checks what is known of a capture.
 func (g *Guard) replay(stream *stream.Stream) {
-	read, judged := stream.Transmit.Capture, "allowedDestinations"
+	read, checked := stream.Transmit.Capture, "allowedDestinations"
 	if len(g.limits.AllowedDestinations) == 0 {
-		judged = "allowedPorts"
+		checked = "allowedPorts"
 	}
 	switch {
 	case read == nil && g.limits.MaxRate != "":
 		g.Refuse("maxRate", "how fast a capture on a volume is sent cannot be determined")
 	case len(g.limits.AllowedDestinations)+len(g.limits.AllowedPorts) == 0:
 	case read == nil:
-		g.Refuse(judged, "where the packets of a capture on a volume go cannot be determined")
+		g.Refuse(checked, "where the packets of a capture on a volume go cannot be determined")
 	case stream.Program != nil:
-		g.Refuse(judged, "where replayed packets go cannot be determined when fields are written into them")
+		g.Refuse(checked, "where replayed packets go cannot be determined when fields are written into them")
 	default:
 		g.secret = stream.Transmit.Replay.GetData() != nil
 		for i, frame := range read.Frames {
@@ -110,7 +110,7 @@ func (g *Guard) replay(stream *stream.Stream) {
 	}
 }
 
-// frame judges one packet with everything that may be written into it. `described` are the headers of its description.
+// frame checks one packet with everything that may be written into it. `described` are the headers of its description.
 func (g *Guard) frame(frame []byte, described []packet.HeaderAt, writes []*enginev1.Write, variables []*enginev1.Variable) {
 	seen := packet.Inspect(frame)
 	headers := slices.Clone(seen.Headers)
@@ -120,9 +120,9 @@ func (g *Guard) frame(frame []byte, described []packet.HeaderAt, writes []*engin
 			headers = append(headers, h)
 		}
 	}
-	judged := "allowedDestinations"
+	checked := "allowedDestinations"
 	if len(g.limits.AllowedDestinations) == 0 {
-		judged = "allowedPorts"
+		checked = "allowedPorts"
 	}
 	if seen.Opaque != "" && len(g.limits.AllowedDestinations) > 0 {
 		g.Refuse("allowedDestinations", "where the packet goes cannot be determined: %s", seen.Opaque)
@@ -134,7 +134,7 @@ func (g *Guard) frame(frame []byte, described []packet.HeaderAt, writes []*engin
 		g.headers, g.where = headers, structural(headers, writes)
 	}
 	if g.where != "" {
-		g.Refuse(judged, "where the packets go cannot be determined when fields are written to %s", g.where)
+		g.Refuse(checked, "where the packets go cannot be determined when fields are written to %s", g.where)
 		return
 	}
 	varied := variation{frame: frame, writes: writes, variables: variables}
@@ -201,7 +201,7 @@ func (g *Guard) ports(v variation, headers []packet.HeaderAt) {
 	}
 }
 
-// harmless are the fields that determine neither a header's kind nor the next header, by name. Destinations are judged
+// harmless are the fields that determine neither a header's kind nor the next header, by name. Destinations are checked
 // separately.
 var harmless = []string{
 	"source", "destination", "priority", "dropEligible", "id", "label", "trafficClass", "ttl", "senderMAC", "senderIP", "targetMAC",
@@ -357,7 +357,7 @@ func joined[T ~string](items []T) string {
 // gtpuPort is the UDP port of GTP-U tunnels (3GPP TS 29.281).
 const gtpuPort = 2152
 
-// ClientPorts judges the port that clients connect to, and the port of the tunnels of their packets.
+// ClientPorts checks the port that clients connect to, and the port of the tunnels of their packets.
 func (g *Guard) ClientPorts(port uint64, tunnelled bool) {
 	switch {
 	case len(g.limits.AllowedPorts) == 0:
@@ -370,7 +370,7 @@ func (g *Guard) ClientPorts(port uint64, tunnelled bool) {
 	}
 }
 
-// Tunnels judges the destinations of tunnels, and of mirrored ones in the other direction; nil means none.
+// Tunnels checks the destinations of tunnels, and of mirrored ones in the other direction; nil means none.
 func (g *Guard) Tunnels(tunnels *enginev1.Gtpu) {
 	if tunnels == nil {
 		return

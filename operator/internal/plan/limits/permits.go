@@ -17,8 +17,8 @@ import (
 	"spate.dev/operator/internal/plan/problem"
 )
 
-// Narrowed returns the limits by which a plan must be judged that was admitted under earlier limits: the lists that
-// exclude something that was allowed, and a maxRate where there was none. It is nil if there is nothing to judge.
+// Narrowed returns the limits by which a plan must be checked that was admitted under earlier limits: the lists that
+// exclude something that was allowed, and a maxRate where there was none. It is nil if there is nothing to check.
 func Narrowed(now, then *spatev1.Limits) *spatev1.Limits {
 	if now == nil {
 		return nil
@@ -57,8 +57,8 @@ func allows[T ~string](now, then []T, holds func(T) bool) bool {
 	return len(then) > 0 && !slices.ContainsFunc(then, left)
 }
 
-// Permits judges a plan by limits that are narrower than those it was admitted under (Narrowed): where its packets go,
-// and what cannot be bounded. It refuses what could only be judged from the profile's description. Rates are judged
+// Permits checks a plan by limits that are narrower than those it was admitted under (Narrowed): where its packets go,
+// and what cannot be bounded. It refuses what could only be checked from the profile's description. Rates are checked
 // together with those of other runs (load.Check).
 func Permits(plan *enginev1.Plan, generator string, narrowed *spatev1.Limits) problem.Problems {
 	var problems problem.Problems
@@ -104,7 +104,7 @@ func (g *Guard) list() string {
 	return ""
 }
 
-// planned judges a stream of a plan.
+// planned checks a stream of a plan.
 func (g *Guard) planned(s *enginev1.Stream) {
 	list := g.list()
 	if replay := s.GetReplay(); replay != nil {
@@ -112,7 +112,7 @@ func (g *Guard) planned(s *enginev1.Stream) {
 		case g.limits.MaxRate != "" && replay.GetPath() != "":
 			g.Refuse("maxRate", "how fast a capture on a volume is sent cannot be determined")
 		case list != "":
-			g.Refuse(list, "where the packets of a capture go was not judged by this limit when the run began")
+			g.Refuse(list, "where the packets of a capture go was not checked against this limit when the run began")
 		}
 		return
 	}
@@ -121,7 +121,7 @@ func (g *Guard) planned(s *enginev1.Stream) {
 	}
 }
 
-// template judges where the packets of a template go; engines limit their number.
+// template checks where the packets of a template go; engines limit their number.
 func (g *Guard) template(t *enginev1.Template, pools []*enginev1.Pool) {
 	tunnelled := func(of *enginev1.WeightedPool) bool { return poolOf(pools, of).GetGtpu() != nil }
 	g.ClientPorts(uint64(t.GetDestinationPort()), t.GetClientPort() != "" && slices.ContainsFunc(t.GetClients(), tunnelled))

@@ -55,11 +55,11 @@ func TestOnlyANarrowerLimitIsJudgedAnew(t *testing.T) {
 					got = append(got, "ports")
 				}
 				if got == nil {
-					t.Error("nothing is narrower, and it is to be judged")
+					t.Error("nothing is narrower, and it is to be checked")
 				}
 			}
 			if limits := strings.Join(got, " "); limits != c.want {
-				t.Errorf("judged by %q, want %q", limits, c.want)
+				t.Errorf("checked by %q, want %q", limits, c.want)
 			}
 		})
 	}

@@ -61,8 +61,8 @@ func leastSent(s *enginev1.Stateful, t *enginev1.Template, program *enginev1.Pro
 	if isV6(s, t) {
 		network = ethernetHeader + ipv6Header
 	}
-	if told := int64(tunables.GetMss()); told > 0 {
-		mss = told
+	if set := int64(tunables.GetMss()); set > 0 {
+		mss = set
 	}
 	wire := func(frame int64) int64 { return max(frame, packet.MinFrameBytes) + packet.FCSBytes }
 	data := int64(0)

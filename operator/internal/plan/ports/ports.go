@@ -95,7 +95,7 @@ func (p Ports) LineRate(name string) *big.Rat {
 func (p Ports) LineRateUnknown(port *spatev1.GeneratorPort) (reason, message string) {
 	if !Internal(port) && int32(len(p.generator.Status.Pods)) < max(p.generator.Spec.Replicas, 1) {
 		return spatev1.ReasonGeneratorNotReady, fmt.Sprintf(
-			"a rate in percent needs the line rate of port %s, which its engines have not told yet (or set lineRate in the generator's spec.ports)", port.Name)
+			"a rate in percent needs the line rate of port %s, which its engines have not reported yet (or set lineRate in the generator's spec.ports)", port.Name)
 	}
 	return spatev1.ReasonInvalidSpec, fmt.Sprintf(
 		"a rate in percent needs the line rate of port %s, which its device does not tell, or not the same on all pods; set lineRate in the generator's spec.ports, or use a rate in packets or bits", port.Name)

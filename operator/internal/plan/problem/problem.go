@@ -98,13 +98,13 @@ func (p *Problems) Invalid(errs field.ErrorList) {
 
 // Within returns the problems of a referenced object, reported at the reference.
 func (p Problems) Within(at *field.Path, kind, name string) Problems {
-	told := make(Problems, len(p))
+	quoted := make(Problems, len(p))
 	for i, problem := range p {
-		told[i] = Problem{
+		quoted[i] = Problem{
 			Reason: problem.Reason, Path: at.String(),
 			Message: fmt.Sprintf("%s %q: %s", kind, name, problem.Error()),
 			Within:  kind + " " + name,
 		}
 	}
-	return told
+	return quoted
 }

@@ -15,11 +15,11 @@ import (
 	"spate.dev/operator/internal/plan/problem"
 )
 
-// mostInlineCommands is the maximum number of commands of all inline templates of a profile, as many as four ASTFTemplates can have: to judge a
+// mostInlineCommands is the maximum number of commands of all inline templates of a profile, as many as four ASTFTemplates can have: to validate a
 // command takes about 0.1 ms.
 const mostInlineCommands = 4 * 2 * spatev1.MaxCommands
 
-// inlineRules judges the inline templates of a profile.
+// inlineRules validates the inline templates of a profile.
 type inlineRules struct {
 	// commands of the templates so far.
 	commands int
@@ -28,7 +28,7 @@ type inlineRules struct {
 // broken returns what an API server would refuse of an inline template, if it were an ASTFTemplate, in its words.
 func (r *inlineRules) broken(inline *spatev1.ASTFTemplateSpec, at *field.Path) (problems problem.Problems) {
 	if inline == nil || inline.Source.Programs == nil {
-		return nil // the API server has judged it
+		return nil // the API server has validated it
 	}
 	programs := inline.Source.Programs
 	if r.commands += len(programs.Client) + len(programs.Server); r.commands > mostInlineCommands {

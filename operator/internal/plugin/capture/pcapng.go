@@ -76,7 +76,7 @@ func (f *packetFile) write(port int, answer *enginev1.CaptureResponse) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at := &f.ports[port]
-	at.missed.Told(answer.Missed)
+	at.missed.Report(answer.Missed)
 	for _, packet := range answer.Packets {
 		if f.left == 0 {
 			break

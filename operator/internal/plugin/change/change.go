@@ -25,8 +25,8 @@ func NewRateCommand() *cobra.Command {
 	var flags cluster.Flags
 	c := &cobra.Command{
 		Use:   "rate RUN RATE",
-		Short: "Change the rate of a run under way",
-		Long: `Changes the rate of a run while it is under way. RATE is a factor on the entries' own rates (2x), a total of all ports (1Mpps, 10Gbps,
+		Short: "Change the rate of an active run",
+		Long: `Changes the rate of a run while it is active. RATE is a factor on the entries' own rates (2x), a total of all ports (1Mpps, 10Gbps,
 80%), a total of each port (1Mpps/port), or a change of what the run sends now (+10%, -1Mpps, +2Gbps). ` + ofRun,
 		Example: `  kubectl spate rate imix 2x
   kubectl spate rate imix-8b18d-1 +10%
@@ -64,7 +64,7 @@ func newSwitchCommand(use, short, long, done string, set func(*spatev1.TrafficRu
 
 // NewPauseCommand returns `pause`.
 func NewPauseCommand() *cobra.Command {
-	return newSwitchCommand("pause", "Pause a run under way", "Stops a run from sending, until it is resumed. Its time goes on.", "is paused",
+	return newSwitchCommand("pause", "Pause an active run", "Stops a run from sending, until it is resumed. Its time goes on.", "is paused",
 		func(s *spatev1.TrafficRunSpec) { s.Paused = true })
 }
 

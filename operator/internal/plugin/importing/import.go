@@ -55,7 +55,7 @@ FILE.json, or - for standard input, is a list of streams, or a stateful profile,
 a profile in Python, stateless or stateful: TRex's own client loads it, for which python3 must have the package lbr-trex-client.
 
 Packets, rates, gaps, chains and field engine programs keep their meaning; so do commands, addresses, rates and settings of
-templates. What cannot is refused, with the stream's, program's or template's number and the JSON path. What differs is told on standard error.`,
+templates. What cannot is refused, with the stream's, program's or template's number and the JSON path. What differs is printed on standard error.`,
 		Example: `  # Look at what becomes of a profile
   kubectl spate import trex imix.json
 

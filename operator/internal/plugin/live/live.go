@@ -219,8 +219,8 @@ type Missed struct {
 // Opened starts another stream.
 func (m *Missed) Opened() { m.stream = 0 }
 
-// Told adds what the stream's total, sum, has grown by.
-func (m *Missed) Told(sum uint64) {
+// Report adds what the stream's total, sum, has grown by.
+func (m *Missed) Report(sum uint64) {
 	m.All += sum - m.stream
 	m.stream = sum
 }

@@ -99,7 +99,7 @@ func (p *recordsPrinter) print(answer *enginev1.WatchRecordsResponse) error {
 	if p.missed.All == 0 && answer.Missed > 0 {
 		fmt.Fprintf(p.tell, "%s: records come faster than they are read: some are missed\n", p.pod)
 	}
-	p.missed.Told(answer.Missed)
+	p.missed.Report(answer.Missed)
 	if _, err := p.to.Write(lines.Bytes()); err != nil {
 		return err
 	}

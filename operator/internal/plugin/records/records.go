@@ -38,7 +38,7 @@ func NewCommand() *cobra.Command {
 with the pod and the columns of docs/reference/records.md. Times are in nanoseconds since the epoch; what is not known is null. It waits for a
 run that has not begun. RUN may be the name of a TrafficProfile: its latest run is meant then, or its first, which is waited for.
 
-The run's profile must have spec.records; {} is enough. A reader that is slower than the run misses records: how many is told at the end on standard error, by pod.
+The run's profile must have spec.records; {} is enough. A reader that is slower than the run misses records: their number is printed at the end on standard error, by pod.
 
 It takes the ClusterRole spate-records-reader in the run's namespace, bound by a RoleBinding; no right to pods.`,
 		Example: `  kubectl spate records web
@@ -146,7 +146,7 @@ func hasEnded(run *spatev1.TrafficRun) error {
 		return fmt.Errorf("run %s has ended, and its records were available only while it was active; run it again, or give its profile %s spec.records.volume, which keeps them",
 			run.Name, cluster.ProfileOf(run))
 	}
-	return fmt.Errorf("run %s has ended, and records are told while it lasts; files with them on the generator's volume: %s; see kubectl spate result %s",
+	return fmt.Errorf("run %s has ended, and records are streamed only while it is active; files with them on the generator's volume: %s; see kubectl spate result %s",
 		run.Name, cmp.Or(strings.Join(files, ", "), "none"), run.Name)
 }
 

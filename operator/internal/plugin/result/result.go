@@ -79,8 +79,8 @@ func showResult(ctx context.Context, w io.Writer, reader kube.Reader, run *spate
 	return errors.Join(show(w, run), incomplete)
 }
 
-// told is a run's result as JSON.
-type told struct {
+// printed is a run's result as JSON.
+type printed struct {
 	Name      string             `json:"name"`
 	Namespace string             `json:"namespace"`
 	Profile   string             `json:"profile"`
@@ -92,7 +92,7 @@ type told struct {
 func writeResultJSON(w io.Writer, run *spatev1.TrafficRun) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
-	return encoder.Encode(told{run.Name, run.Namespace, cluster.ProfileOf(run), run.Status.Phase, run.Status.Verdict, run.Status.Result})
+	return encoder.Encode(printed{run.Name, run.Namespace, cluster.ProfileOf(run), run.Status.Phase, run.Status.Verdict, run.Status.Result})
 }
 
 // writeResult writes a run's verdict and tables of what it has measured.

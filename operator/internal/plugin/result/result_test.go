@@ -118,7 +118,7 @@ func TestResultsForPrograms(t *testing.T) {
 	if err := writeResultJSON(&out, ended()); err != nil {
 		t.Fatal(err)
 	}
-	var read told
+	var read printed
 	if err := json.Unmarshal(out.Bytes(), &read); err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func TestWhatNoEngineLookedAtIsReported(t *testing.T) {
 		t.Errorf("got %q %v", told, err)
 	}
 	alone, _, _ := strings.Cut(strings.Replace(plugintest.Web, "{bytes: 4}}", "{bytes: 4}}, {switchTemplate: {template: other}}", 1), "---")
-	if _, told, err := spate(alone, "validate", "-", "--engine", "/bin/true"); err != nil || told != "standard input, document 1: ASTFTemplate http: not tried by an engine: what it switches to is judged with a profile that runs both\n" {
+	if _, told, err := spate(alone, "validate", "-", "--engine", "/bin/true"); err != nil || told != "standard input, document 1: ASTFTemplate http: not tried by an engine: what it switches to is validated with a profile that runs both\n" {
 		t.Errorf("got %q %v", told, err)
 	}
 	if _, _, err := spate(plugintest.Web, "validate", "-", "--engine", "/nowhere/engine"); err == nil || !strings.Contains(err.Error(), "--engine names the engine's program") {
