@@ -3,6 +3,7 @@
 use std::{
     ffi::{CString, c_char},
     fs,
+    path::Path,
     sync::{Mutex, PoisonError},
     thread,
 };
@@ -43,9 +44,9 @@ struct Settings {
 static UP: Mutex<Option<Settings>> = Mutex::new(None);
 
 impl Eal {
-    /// Brings DPDK up with only the PCI functions among `devices`; its own threads run on `cpus`. Later calls with the
-    /// same memory and PCI functions find it up.
-    pub fn init(memory: Memory, devices: &[Device], cpus: &[usize]) -> Result<Self, Error> {
+    /// Brings DPDK up with only the PCI functions among `devices`; its own threads run on `cpus`, and its memory is of the NUMA
+    /// node of the first of `workers`. Later calls with the same memory and PCI functions find it up.
+    pub fn init(memory: Memory, devices: &[Device], cpus: &[usize], workers: &[usize]) -> Result<Self, Error> {
         let mut pci: Vec<String> = devices.iter().filter_map(Device::pci_address).map(str::to_owned).collect();
         pci.sort();
         let settings = Settings { memory, pci };
@@ -59,7 +60,8 @@ impl Eal {
             check_hugepages(bytes, page)?;
         }
         log::route();
-        let arguments = arguments(&settings, cpus);
+        let lcore = main_lcore(Path::new("/sys/devices/system"), cpus, workers);
+        let arguments = arguments(&settings, cpus, lcore);
         tracing::debug!(?arguments, "bringing DPDK up");
         thread::Builder::new()
             .name("eal".into())
@@ -79,12 +81,36 @@ impl Eal {
     }
 }
 
-fn arguments(settings: &Settings, cpus: &[usize]) -> Vec<String> {
+/// Number of lcore ids that DPDK has (RTE_MAX_LCORE).
+const MAX_LCORE: usize = sys::RTE_MAX_LCORE as usize;
+
+/// Id of the main lcore. DPDK takes it for the number of a CPU and allocates memory from the NUMA node of that CPU, whatever CPUs the lcore
+/// runs on. So it is the number of a CPU of the node of the first worker: one of `cpus` if one is of that node. With another id, memory would
+/// be of another node than the workers, or, where the kubelet has restricted the container to one node (cpuset.mems), not be had.
+/// `system` is /sys/devices/system.
+fn main_lcore(system: &Path, cpus: &[usize], workers: &[usize]) -> usize {
+    let of_node = |node: usize, cpu: usize| system.join(format!("node/node{node}/cpu{cpu}")).exists();
+    let nodes = || numbered(&system.join("node"), "node");
+    let Some(worker) = workers.first() else { return 0 };
+    let Some(node) = nodes().into_iter().find(|&node| of_node(node, *worker)) else { return 0 };
+    let own = cpus.iter().chain(workers).copied().filter(|&cpu| of_node(node, cpu));
+    own.chain(numbered(&system.join(format!("node/node{node}")), "cpu")).find(|&cpu| cpu < MAX_LCORE).unwrap_or(0)
+}
+
+/// Numbers of the entries of a folder that are a prefix and a number, in ascending order.
+fn numbered(folder: &Path, prefix: &str) -> Vec<usize> {
+    let names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let mut numbers: Vec<usize> = names.filter_map(|name| name.to_str()?.strip_prefix(prefix)?.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+fn arguments(settings: &Settings, cpus: &[usize], lcore: usize) -> Vec<String> {
     let list = cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
     let mut arguments = vec![
         "spate-engine".to_owned(),
         // The main lcore floats over the control CPUs; workers register themselves.
-        format!("--lcores=0@({list})"),
+        format!("--lcores={lcore}@({list})"),
         "--no-telemetry".into(),
         "--log-level=*:notice".into(),
     ];
@@ -162,5 +188,43 @@ fn check_hugepages(bytes: u64, page: Option<u64>) -> Result<(), Error> {
         Some(page) if !known => Err(Error::UnknownPageSize(page)),
         _ if free < bytes => Err(Error::MissingHugepages { wanted_mib: bytes >> 20, free_mib: free >> 20 }),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine whose NUMA nodes have these CPUs.
+    fn machine(name: &str, nodes: &[&[usize]]) -> std::path::PathBuf {
+        let system = std::env::temp_dir().join(format!("spate-numa-{name}-{}", std::process::id()));
+        for (node, cpus) in nodes.iter().enumerate() {
+            for cpu in *cpus {
+                fs::create_dir_all(system.join(format!("node/node{node}/cpu{cpu}"))).unwrap();
+            }
+        }
+        system
+    }
+
+    #[test]
+    fn the_main_lcore_is_of_the_numa_node_of_the_first_worker() {
+        let system = machine("two", &[&[0, 1, 2], &[3, 4, 5]]);
+        for (cpus, workers, lcore) in [
+            (&[3][..], &[4, 5][..], 3),
+            (&[0], &[1], 0),
+            // Control is of the other node.
+            (&[0], &[4], 4),
+            (&[3, 1], &[2], 1),
+            // Not of this machine.
+            (&[9], &[9], 0),
+            (&[0], &[], 0),
+        ] {
+            assert_eq!(main_lcore(&system, cpus, workers), lcore, "{cpus:?} {workers:?}");
+        }
+        fs::remove_dir_all(system).unwrap();
+        let large = machine("large", &[&[0], &[100, 200, 201]]);
+        assert_eq!(main_lcore(&large, &[200], &[201]), 100, "DPDK has no lcore 200");
+        fs::remove_dir_all(large).unwrap();
+        assert_eq!(main_lcore(Path::new("/nonexistent"), &[3], &[3]), 0);
     }
 }

@@ -177,7 +177,8 @@ func (t Template) args(index int) []string {
 		device := ""
 		switch {
 		case port.Attachment.Network != nil && t.Attachments.Resources[string(port.Name)] != "":
-			device = "attached:" + string(port.Name) // its PCI address is in the network status
+			// Its PCI address is in a variable of the device plugin or in the network status.
+			device = "attached:" + string(port.Name) + ",resource=" + t.Attachments.Resources[string(port.Name)]
 		case port.Attachment.Network != nil:
 			device = "kernel:" + string(port.Name) // known at once; the network status comes seconds later
 		case port.Attachment.Loopback != nil:

@@ -150,7 +150,7 @@ func TestEachPodHasAMACOfItsOwn(t *testing.T) {
 func TestVirtualFunctionsAreRequestedAndNeedNoNetworkCapabilities(t *testing.T) {
 	resources := map[string]string{"east": "vendor.example/vf", "west": "vendor.example/vf"}
 	c := Template{Generator: generator(), Attachments: Attachments{Resources: resources}}.Pod(0, 0).Spec.Containers[0]
-	if args := strings.Join(c.Args, " "); !strings.Contains(args, "--port east=attached:east") {
+	if args := strings.Join(c.Args, " "); !strings.Contains(args, "--port east=attached:east,resource=vendor.example/vf") {
 		t.Errorf("args %s", args)
 	}
 	if q := c.Resources.Limits["vendor.example/vf"]; q.Value() != 2 {
@@ -175,7 +175,7 @@ func TestBifurcatedDevicesNeedNetworkCapabilities(t *testing.T) {
 			t.Errorf("no %s among %v", capability, c.SecurityContext.Capabilities.Add)
 		}
 	}
-	if args := strings.Join(c.Args, " "); !strings.Contains(args, "--port east=attached:east") {
+	if args := strings.Join(c.Args, " "); !strings.Contains(args, "--port east=attached:east,resource=vendor.example/vf") {
 		t.Errorf("args %s", args)
 	}
 	g.Spec.Ports[0].Attachment.Network.Driver = spatev1.DriverUserspace

@@ -30,8 +30,25 @@ pub struct Asked {
 pub enum AskedDevice {
     /// Known.
     Known(PortDevice),
-    /// An attachment by its interface's name: a PCI device if the network status says so, else the kernel interface.
-    Attached(String),
+    /// An attachment of the pod.
+    Attached(Attachment),
+}
+
+/// An attachment of the pod: a PCI device if the device plugin or the network status names one, else the kernel interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attachment {
+    /// Name of the interface in the pod.
+    pub interface: String,
+    /// Resource of the device plugin that the device is of, such as `example.com/vf`.
+    pub resource: Option<String>,
+}
+
+impl Attachment {
+    /// Name of the environment variable with the PCI addresses that the SR-IOV network device plugin has given the container of a resource.
+    fn variable(resource: &str) -> String {
+        let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+        format!("PCIDEVICE_{}", resource.chars().map(upper).collect::<String>())
+    }
 }
 
 impl FromStr for Asked {
@@ -46,7 +63,7 @@ impl FromStr for Asked {
         }
         let mut parts = device.split(',');
         let device = parts.next().unwrap_or(device);
-        let (mut offloads, mut mac, mut any_mac) = (UseOffloads::Auto, None, false);
+        let (mut offloads, mut mac, mut any_mac, mut resource) = (UseOffloads::Auto, None, false, None);
         for option in parts {
             match option {
                 "offloads=auto" => offloads = UseOffloads::Auto,
@@ -54,12 +71,13 @@ impl FromStr for Asked {
                 "offloads=none" => offloads = UseOffloads::None,
                 "accept=own" => any_mac = false,
                 "accept=any" => any_mac = true,
-                other => match other.strip_prefix("mac=") {
-                    Some(address) => mac = Some(station(address)?),
-                    None => {
+                other => match other.split_once('=') {
+                    Some(("mac", address)) => mac = Some(station(address)?),
+                    Some(("resource", name)) if !name.is_empty() => resource = Some(name.to_owned()),
+                    _ => {
                         return Err(format!(
                             "{other:?} is nothing that a port may have: offloads=auto, offloads=all or offloads=none; mac=ADDRESS; \
-                             accept=own or accept=any"
+                             accept=own or accept=any; resource=NAME"
                         ));
                     }
                 },
@@ -71,9 +89,14 @@ impl FromStr for Asked {
             ("pci", address) if !address.is_empty() => AskedDevice::Known(PortDevice::Pci(address.into())),
             ("kernel", interface) if !interface.is_empty() => AskedDevice::Known(PortDevice::Kernel(interface.into())),
             ("tap", interface) if !interface.is_empty() => AskedDevice::Known(PortDevice::Tap(interface.into())),
-            ("attached", interface) if !interface.is_empty() => AskedDevice::Attached(interface.into()),
+            ("attached", interface) if !interface.is_empty() => {
+                AskedDevice::Attached(Attachment { interface: interface.into(), resource: resource.take() })
+            }
             _ => return Err(usage.into()),
         };
+        if let Some(resource) = resource {
+            return Err(format!("resource={resource} is for NAME=attached:INTERFACE"));
+        }
         Ok(Self { name: name.into(), device, offloads, mac, any_mac })
     }
 }
@@ -149,41 +172,124 @@ struct Pci {
     address: String,
 }
 
-/// What an attachment is. Waits until the file names it: the pod's annotation is written while the pod starts.
-pub fn resolve(device: &AskedDevice, network_status: Option<&Path>) -> anyhow::Result<PortDevice> {
-    let interface = match device {
-        AskedDevice::Known(device) => return Ok(device.clone()),
-        AskedDevice::Attached(interface) => interface,
-    };
-    let Some(file) = network_status else {
-        if Path::new("/sys/class/net").join(interface).exists() {
-            return Ok(PortDevice::Kernel(interface.clone()));
+/// Finds the devices behind the ports of a pod.
+pub struct Resolver<'a> {
+    /// All ports of the engine.
+    pub ports: &'a [Asked],
+    /// File with the pod's network-status annotation.
+    pub network_status: Option<&'a Path>,
+    /// Reads an environment variable.
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
+    /// How long to wait for the file to name an attachment: the annotation is written while the pod starts.
+    pub limit: Duration,
+}
+
+impl<'a> Resolver<'a> {
+    /// One for this process.
+    pub fn new(ports: &'a [Asked], network_status: Option<&'a Path>) -> Self {
+        Self { ports, network_status, variable: &|name| std::env::var(name).ok(), limit: STATUS_LIMIT }
+    }
+
+    /// The device of a port.
+    ///
+    /// # Errors
+    /// If the device plugin and the network status name none, or contradict each other.
+    pub fn resolve(&self, device: &AskedDevice) -> anyhow::Result<PortDevice> {
+        let attachment = match device {
+            AskedDevice::Known(device) => return Ok(device.clone()),
+            AskedDevice::Attached(attachment) => attachment,
+        };
+        let plugin = attachment.resource.as_deref().map(|resource| self.devices(resource)).transpose()?.flatten();
+        match plugin {
+            // Known at once; the network status comes later, and has no entry for a device without a kernel interface if the CNI plugin
+            // reports none (host-device).
+            Some(Devices { addresses, .. }) if addresses.len() == 1 => Ok(PortDevice::Pci(addresses[0].clone())),
+            plugin => self.by_status(attachment, plugin.as_ref()),
         }
-        bail!(
-            "attached:{interface}: there is no such interface, and without --network-status no PCI device is known for it"
-        );
-    };
-    let deadline = Instant::now() + STATUS_LIMIT;
-    loop {
-        let text = std::fs::read_to_string(file).unwrap_or_default();
-        if !text.trim().is_empty() {
-            let all: Vec<Status> =
-                serde_json::from_str(&text).with_context(|| format!("--network-status {}", file.display()))?;
-            if let Some(entry) = all.into_iter().find(|entry| entry.interface == *interface) {
-                return Ok(match entry.device_info.and_then(|info| info.pci) {
-                    Some(pci) => PortDevice::Pci(pci.address),
-                    None => PortDevice::Kernel(interface.clone()),
-                });
-            }
-        }
-        if Instant::now() >= deadline {
+    }
+
+    /// The devices that the device plugin has given the container of a resource; `None` if it has not said.
+    fn devices(&self, resource: &str) -> anyhow::Result<Option<Devices>> {
+        let variable = Attachment::variable(resource);
+        let Some(text) = (self.variable)(&variable) else { return Ok(None) };
+        let addresses: Vec<String> =
+            text.split(',').map(str::trim).filter(|address| !address.is_empty()).map(Into::into).collect();
+        let of =
+            |port: &&Asked| matches!(&port.device, AskedDevice::Attached(a) if a.resource.as_deref() == Some(resource));
+        let ports: Vec<&str> = self.ports.iter().filter(of).map(|port| port.name.as_str()).collect();
+        if addresses.len() != ports.len() {
             bail!(
-                "attached:{interface}: {} does not name it after {STATUS_LIMIT:?}; is the pod's annotation k8s.v1.cni.cncf.io/networks right?",
-                file.display()
+                "ports {} need {} devices of {resource}, and the device plugin has given {} ({variable}={text})",
+                ports.join(", "),
+                ports.len(),
+                addresses.len()
             );
         }
-        // Also where there is an interface already: a bifurcated NIC has one beside its PCI device.
-        std::thread::sleep(Duration::from_millis(100));
+        Ok(Some(Devices { variable, addresses }))
+    }
+
+    /// The device of an attachment by the network status.
+    fn by_status(&self, attachment: &Attachment, plugin: Option<&Devices>) -> anyhow::Result<PortDevice> {
+        let interface = &attachment.interface;
+        let given = plugin.map_or_else(String::new, |devices| {
+            format!("; the device plugin has given {} ({})", devices.addresses.join(", "), devices.variable)
+        });
+        let Some(file) = self.network_status else {
+            if Path::new("/sys/class/net").join(interface).exists() {
+                return Ok(PortDevice::Kernel(interface.clone()));
+            }
+            bail!(
+                "attached:{interface}: there is no such interface, and without --network-status no PCI device is known for it{given}"
+            );
+        };
+        let deadline = Instant::now() + self.limit;
+        loop {
+            let text = std::fs::read_to_string(file).unwrap_or_default();
+            let all: Vec<Status> = if text.trim().is_empty() {
+                Vec::new()
+            } else {
+                serde_json::from_str(&text).with_context(|| format!("--network-status {}", file.display()))?
+            };
+            let named: Vec<String> = all.iter().map(Status::describe).collect();
+            if let Some(entry) = all.into_iter().find(|entry| entry.interface == *interface) {
+                let Some(pci) = entry.device_info.and_then(|info| info.pci) else {
+                    return Ok(PortDevice::Kernel(interface.clone()));
+                };
+                if plugin.is_some_and(|devices| !devices.addresses.contains(&pci.address)) {
+                    bail!("attached:{interface}: the network status names {}{given}", pci.address);
+                }
+                return Ok(PortDevice::Pci(pci.address));
+            }
+            if Instant::now() >= deadline {
+                bail!(
+                    "attached:{interface}: after {:?} the network status does not name it, but {}{given}; is the pod's annotation \
+                     k8s.v1.cni.cncf.io/networks right, and does the CNI plugin report devices that have no kernel interface (sriov does, \
+                     host-device does not)?",
+                    self.limit,
+                    if named.is_empty() { "nothing".to_owned() } else { named.join(", ") },
+                );
+            }
+            // Also where there is an interface already: a bifurcated NIC has one beside its PCI device.
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+/// Devices of one resource.
+struct Devices {
+    /// The environment variable that has them.
+    variable: String,
+    /// Their PCI addresses.
+    addresses: Vec<String>,
+}
+
+impl Status {
+    /// The interface, and its device if it has one.
+    fn describe(&self) -> String {
+        match self.device_info.as_ref().and_then(|info| info.pci.as_ref()) {
+            Some(pci) => format!("{} ({})", self.interface, pci.address),
+            None => self.interface.clone(),
+        }
     }
 }
 
@@ -198,7 +304,11 @@ mod tests {
         assert_eq!(device("n=null"), Ok(AskedDevice::Known(PortDevice::Null)));
         assert_eq!(device("v=pci:0000:01:00.1"), Ok(AskedDevice::Known(PortDevice::Pci("0000:01:00.1".into()))));
         assert_eq!(device("e=kernel:eth1"), Ok(AskedDevice::Known(PortDevice::Kernel("eth1".into()))));
-        assert_eq!(device("e=attached:east"), Ok(AskedDevice::Attached("east".into())));
+        let attached = |resource: Option<&str>| {
+            AskedDevice::Attached(Attachment { interface: "east".into(), resource: resource.map(Into::into) })
+        };
+        assert_eq!(device("e=attached:east"), Ok(attached(None)));
+        assert_eq!(device("e=attached:east,resource=example.com/vf"), Ok(attached(Some("example.com/vf"))));
         assert_eq!(device("t=tap:spate0"), Ok(AskedDevice::Known(PortDevice::Tap("spate0".into()))));
         let asked = |text: &str| text.parse::<Asked>().map(|asked| (asked.device, asked.offloads));
         let pci = || AskedDevice::Known(PortDevice::Pci("01:00.1".into()));
@@ -222,6 +332,8 @@ mod tests {
             "v=pci:01:00.1,mac=2:0:0:0:0:1",
             "v=pci:01:00.1,mac=+2:00:00:00:00:01",
             "v=pci:01:00.1,accept=some",
+            "v=pci:01:00.1,resource=example.com/vf",
+            "e=attached:east,resource=",
             "v=pci:01:00.1,offloads=some",
             "v=pci:01:00.1,none",
             "v=pci:01:00.1,",
@@ -245,22 +357,129 @@ mod tests {
         }
     }
 
+    /// A file with a network status, which is removed.
+    struct File(std::path::PathBuf);
+
+    impl File {
+        fn new(name: &str, status: &str) -> Self {
+            let file = Self(std::env::temp_dir().join(format!("spate-network-status-{name}-{}", std::process::id())));
+            file.replace(status);
+            file
+        }
+
+        /// A volume's files change at once.
+        fn replace(&self, status: &str) {
+            let next = self.0.with_extension("next");
+            std::fs::write(&next, status).expect("a file");
+            std::fs::rename(&next, &self.0).expect("renamed");
+        }
+    }
+
+    impl Drop for File {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    fn asked(texts: &[&str]) -> Vec<Asked> {
+        texts.iter().map(|text| text.parse().expect("a port")).collect()
+    }
+
+    /// The device of the first port, or the error.
+    fn first(ports: &[&str], status: Option<&str>, variable: Option<(&str, &str)>) -> Result<PortDevice, String> {
+        static FILES: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let ports = asked(ports);
+        let number = FILES.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let file = status.map(|status| File::new(&number.to_string(), status));
+        let read = |name: &str| variable.filter(|(known, _)| *known == name).map(|(_, value)| value.to_owned());
+        let resolver = Resolver {
+            ports: &ports,
+            network_status: file.as_ref().map(|file| file.0.as_path()),
+            variable: &read,
+            limit: Duration::from_millis(10),
+        };
+        resolver.resolve(&ports[0].device).map_err(|error| format!("{error:#}"))
+    }
+
+    const STATUS: &str = r#"[{"name": "pods", "interface": "eth0"},
+        {"name": "n/east", "interface": "east", "device-info": {"type": "pci", "pci": {"pci-address": "0000:01:00.1"}}},
+        {"name": "n/west", "interface": "west", "device-info": {"type": "pci", "pci": {"pci-address": "0000:01:00.2"}}}]"#;
+
     #[test]
     fn an_attachment_that_has_an_interface_too_is_what_the_network_status_says() {
-        let file = std::env::temp_dir().join(format!("spate-network-status-{}", std::process::id()));
-        std::fs::write(&file, "").expect("a file");
-        let device = AskedDevice::Attached("lo".into());
-        let read = std::thread::spawn({
-            let file = file.clone();
-            move || resolve(&device, Some(&file))
+        let file = File::new("late", "");
+        let ports = asked(&["e=attached:lo"]);
+        let device = std::thread::scope(|scope| {
+            let read = scope.spawn(|| Resolver::new(&ports, Some(&file.0)).resolve(&ports[0].device));
+            std::thread::sleep(Duration::from_millis(300));
+            file.replace(
+                r#"[{"name": "n/lo", "interface": "lo", "device-info": {"type": "pci", "pci": {"pci-address": "0000:01:00.1"}}}]"#,
+            );
+            read.join().expect("no panic").expect("a device")
         });
-        std::thread::sleep(Duration::from_millis(300));
-        let status = r#"[{"name": "n/lo", "interface": "lo", "device-info": {"type": "pci", "pci": {"pci-address": "0000:01:00.1"}}}]"#;
-        let next = file.with_extension("next"); // a volume's files change at once
-        std::fs::write(&next, status).expect("a file");
-        std::fs::rename(&next, &file).expect("renamed");
-        let device = read.join().expect("no panic").expect("a device");
-        std::fs::remove_file(&file).expect("removed");
         assert_eq!(device, PortDevice::Pci("0000:01:00.1".into()));
+    }
+
+    #[test]
+    fn the_only_device_of_a_resource_needs_no_network_status() {
+        let variable = Some(("PCIDEVICE_EXAMPLE_COM_VF_1", "0000:01:00.1"));
+        let port = "e=attached:east,resource=example.com/vf-1";
+        assert_eq!(first(&[port], None, variable), Ok(PortDevice::Pci("0000:01:00.1".into())));
+        assert_eq!(
+            first(&[port], Some(r#"[{"interface": "eth0"}]"#), variable),
+            Ok(PortDevice::Pci("0000:01:00.1".into()))
+        );
+    }
+
+    #[test]
+    fn devices_of_one_resource_are_told_apart_by_the_network_status() {
+        let ports = ["w=attached:west,resource=example.com/vf", "e=attached:east,resource=example.com/vf"];
+        let variable = Some(("PCIDEVICE_EXAMPLE_COM_VF", "0000:01:00.1,0000:01:00.2"));
+        assert_eq!(first(&ports, Some(STATUS), variable), Ok(PortDevice::Pci("0000:01:00.2".into())));
+        // A device plugin of another kind has no such variable.
+        assert_eq!(first(&ports, Some(STATUS), None), Ok(PortDevice::Pci("0000:01:00.2".into())));
+    }
+
+    #[test]
+    fn a_mismatch_lists_both_sides() {
+        let port = "e=attached:east,resource=example.com/vf";
+        let other = "w=attached:west,resource=example.com/vf";
+        let name = "PCIDEVICE_EXAMPLE_COM_VF";
+        for (ports, status, devices, words) in [
+            (
+                &[port, other][..],
+                Some(STATUS),
+                "0000:01:00.1",
+                &["ports e, w need 2 devices", "has given 1", "=0000:01:00.1"][..],
+            ),
+            (&[port], Some(STATUS), "0000:01:00.1,0000:01:00.2", &["ports e need 1 devices", "has given 2"]),
+            (
+                &[port, other],
+                Some(STATUS),
+                "0000:09:00.1,0000:09:00.2",
+                &["names 0000:01:00.1", "has given 0000:09:00.1, 0000:09:00.2"],
+            ),
+            (
+                &[port, other],
+                Some("[]"),
+                "0000:01:00.1,0000:01:00.2",
+                &["does not name it, but nothing", "has given 0000:01:00.1"],
+            ),
+            (
+                &[port, other],
+                Some(r#"[{"interface": "eth0"}]"#),
+                "0000:01:00.1,0000:01:00.2",
+                &["but eth0;", "host-device does not"],
+            ),
+            (
+                &[port, other],
+                None,
+                "0000:01:00.1,0000:01:00.2",
+                &["no such interface", "has given 0000:01:00.1, 0000:01:00.2"],
+            ),
+        ] {
+            let error = first(ports, status, Some((name, devices))).expect_err("a mismatch");
+            assert!(words.iter().all(|word| error.contains(word)), "{error}: not all of {words:?}");
+        }
     }
 }

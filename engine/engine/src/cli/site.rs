@@ -10,8 +10,8 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, Args)]
 pub struct Site {
-    /// A port: NAME=pci:ADDRESS, NAME=kernel:INTERFACE, NAME=loopback, NAME=null, NAME=attached:INTERFACE (by
-    /// --network-status a PCI device, else the kernel interface), or NAME=tap:INTERFACE (which is made). Behind it may follow
+    /// A port: NAME=pci:ADDRESS, NAME=kernel:INTERFACE, NAME=loopback, NAME=null, NAME=attached:INTERFACE (a PCI device by
+    /// the variable PCIDEVICE_... of the resource in ",resource=NAME" or by --network-status, else the kernel interface), or NAME=tap:INTERFACE (which is made). Behind it may follow
     /// ",offloads=none": the device does nothing of the work on packets (auto: what it offers and is faster; all: checksums of
     /// all that is sent, too). May be repeated.
     #[arg(long = "port", value_name = "NAME=DEVICE", required = true)]
@@ -83,7 +83,8 @@ impl Site {
         }
         let mut ports = Vec::with_capacity(self.ports.len());
         for port in &self.ports {
-            let device = ports::resolve(&port.device, self.network_status.as_deref())
+            let device = ports::Resolver::new(&self.ports, self.network_status.as_deref())
+                .resolve(&port.device)
                 .with_context(|| format!("--port {}", port.name))?;
             let rate = self.line_rates.iter().find(|rate| rate.port == port.name);
             ports.push(PortConfig {

@@ -64,7 +64,7 @@ impl Captures {
             .map_err(|e| Status::internal(format!("compiling the filter failed: {e}")))?
             .map_err(|e| Refusal::field("filter", e.to_string()))?;
         let Ok(permit) = self.0.clone().try_acquire_owned() else {
-            let problem = format!("{MOST_CAPTURES} captures are under way, and no more can be: end one");
+            let problem = format!("{MOST_CAPTURES} captures are active, the maximum: end one");
             return Err(Refusal::Exhausted(problem).into());
         };
         let capture = engine.datapath().capture(port, CaptureSpec { filter, direction, snap_len });

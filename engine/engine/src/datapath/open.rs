@@ -70,7 +70,7 @@ pub(super) fn open(config: Config) -> Result<Opened, OpenError> {
         Memory::Huge { bytes, page } => spate_dpdk::Memory::Huge { bytes, page },
         Memory::Normal { bytes } => spate_dpdk::Memory::Normal { bytes },
     };
-    let eal = Eal::init(memory, &devices, &config.control_cpus)
+    let eal = Eal::init(memory, &devices, &config.control_cpus, &config.worker_cpus)
         .map_err(|e| OpenError::System { context: "packet memory and devices".into(), message: e.to_string() })?;
     let clock = Clock::calibrate();
 
