@@ -540,8 +540,8 @@ type StreamCounters struct {
 	SequenceTooLow int64 `json:"sequenceTooLow,omitempty"`
 }
 
-// Latency is the delay of packets. Duplicates do not count. When several pods received a stream, each percentile is the greatest of
-// theirs, which that of all packets together does not exceed. Times are exact to the nanosecond, percentiles to 3 significant digits.
+// Latency is the delay of packets. Duplicates do not count. When several pods received a stream, percentiles are those of all its packets
+// together: the pods' histograms are merged. Times are exact to the nanosecond, percentiles to 3 significant digits.
 type Latency struct {
 	// count of packets with a measured delay.
 	// +required

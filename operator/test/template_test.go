@@ -67,6 +67,11 @@ func TestTemplatesOfTwoEnginesHaveOneResultAndVerdict(t *testing.T) {
 	if hello.Client.Established != flows.Established || hello.Server.Established != flows.Established || hello.Server.BytesReceived != 5*flows.Established {
 		t.Errorf("client %+v, server %+v", hello.Client.FlowCounters, hello.Server.FlowCounters)
 	}
+	// Percentiles of both engines together, which their histograms have to 1/128.
+	if c := hello.Client.ConnectTime; c == nil || c.Count != flows.Established || c.Min > c.P50 || c.P50 > c.P90 || c.P90 > c.P95 || c.P95 > c.P99 ||
+		c.P99 > c.P999 || c.P999 > c.P9999 || c.P9999 != c.Max {
+		t.Errorf("of %d connections: %+v", flows.Established, c)
+	}
 	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionTrue, spatev1.ReasonThresholdsMet, "established, 0 failed", "2 thresholds hold")
 	if p.Status.Flows == nil || *p.Status.Flows != flows {
 		t.Errorf("the profile has %+v, its run %+v", p.Status.Flows, flows)

@@ -73,6 +73,12 @@ impl<const BITS: u32> LogDistribution<BITS> {
         self.total
     }
 
+    /// Cells that counted something, by index in ascending order, each with its count. The contract's `Distribution` says which durations
+    /// an index stands for.
+    pub fn occupied(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.cells.iter().copied().enumerate().filter(|(_, count)| *count > 0)
+    }
+
     /// The least duration that so many parts per million are no longer than, up to a cell's width above; 0 if nothing was
     /// counted.
     pub fn quantile(&self, parts_per_million: u32) -> u64 {
@@ -177,6 +183,9 @@ mod tests {
             let exact = values[rank - 1];
             let told = read.quantile(ppm);
             prop_assert!(told >= exact && told - exact <= exact / 1000, "{} told as {}", exact, told);
+            let mut cells = vec![0; cells(10)];
+            read.occupied().for_each(|(cell, count)| cells[cell] = count);
+            prop_assert_eq!(LogDistribution { cells, total: read.total() }, read.clone());
             let bounds = [1000u64, 1000, 50_000, 1_000_000, 10_000_000];
             for (bound, count) in bounds.iter().zip(read.at_most(bounds.into_iter())) {
                 let least = values.iter().filter(|v| *v <= bound).count() as u64;

@@ -11,8 +11,8 @@ import (
 // LatencyApplyConfiguration represents a declarative configuration of the Latency type for use
 // with apply.
 //
-// Latency is the delay of packets. Duplicates do not count. When several pods received a stream, each percentile is the greatest of
-// theirs, which that of all packets together does not exceed. Times are exact to the nanosecond, percentiles to 3 significant digits.
+// Latency is the delay of packets. Duplicates do not count. When several pods received a stream, percentiles are those of all its packets
+// together: the pods' histograms are merged. Times are exact to the nanosecond, percentiles to 3 significant digits.
 type LatencyApplyConfiguration struct {
 	// count of packets with a measured delay.
 	Count *int64 `json:"count,omitempty"`

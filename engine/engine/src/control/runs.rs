@@ -57,6 +57,8 @@ pub struct Held {
     groups: Vec<Group>,
     /// From the plan.
     pub receivers: Vec<contract::Receiver>,
+    /// How many run the plan together (`Plan.share`).
+    pub engines: u32,
     /// The plan's, where other engines take part.
     pub clock_bound_ns: Option<u64>,
     now: Mutex<Now>,
@@ -241,6 +243,7 @@ impl Engine {
             templates,
             groups,
             receivers: plan.receivers,
+            engines: share_count,
             clock_bound_ns: (share_count > 1 && plan.clock_bound_ns > 0).then_some(plan.clock_bound_ns),
             scraped: AtomicBool::new(false),
             profile: plan.profile,

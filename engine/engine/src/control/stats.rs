@@ -5,10 +5,11 @@ use super::runs::{Engine, Held};
 use super::{latency, receivers, records};
 use crate::datapath::{self, PhaseCounters};
 use contract::{
-    FlowSteering, NamedCounter, PortStats, ProgramCounter, QueueStats, Side, StreamCounters, StreamStats,
+    FlowSteering, LatencyStats, NamedCounter, PortStats, ProgramCounter, QueueStats, Side, StreamCounters, StreamStats,
     TemplateStats, WatchStatsResponse, WorkerStats,
 };
 use spate_stateful::COUNTERS;
+use spate_stats::Timed;
 
 /// Counters of a run's streams: by group, or every stream by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub enum Grouping {
 /// counters beside it are the final ones.
 pub fn read(engine: &Engine, held: &Held, grouping: Grouping) -> WatchStatsResponse {
     let run = held.info(engine.now_ns());
-    WatchStatsResponse {
+    let mut answer = WatchStatsResponse {
         run: Some(run),
         templates: templates(held),
         streams: match grouping {
@@ -35,11 +36,17 @@ pub fn read(engine: &Engine, held: &Held, grouping: Grouping) -> WatchStatsRespo
         receivers: receivers::stats(held),
         records: records::stats(held),
         read_at_ns: engine.now_ns() as i64,
-    }
+    };
+    latency::limit_cells(&mut answer);
+    answer
 }
 
 /// Counters of the templates of a run, clients before servers.
 pub fn templates(held: &Held) -> Vec<TemplateStats> {
+    let timed = |timed: &Timed| LatencyStats {
+        distribution: (held.engines > 1).then(|| latency::distribution(&timed.distribution)),
+        ..latency::timed(timed)
+    };
     let stats = |(side, times): (datapath::TemplateCounters, datapath::TemplateTimes)| {
         let named = |counts: &[u64]| {
             let some = COUNTERS.iter().zip(counts).filter(|(_, value)| **value > 0);
@@ -53,8 +60,8 @@ pub fn templates(held: &Held) -> Vec<TemplateStats> {
             warmup: named(&side.warmup),
             program_counters: side.programs.into_iter().map(program_counter).collect(),
             open_flows: side.open,
-            connect_time: times.connect.as_ref().map(latency::timed),
-            round_trip: times.round_trip.as_ref().map(latency::timed),
+            connect_time: times.connect.as_ref().map(timed),
+            round_trip: times.round_trip.as_ref().map(timed),
         }
     };
     held.run().template_counters().into_iter().zip(held.run().template_times()).map(stats).collect()

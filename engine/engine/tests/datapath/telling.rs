@@ -3,7 +3,8 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use contract::{
-    Continuous, Measure, Packet, Plan, Rate, Ratio, Receiver, Stream, StreamCounters, Timing, rate, stream::Transmit,
+    Continuous, Measure, Packet, Plan, Rate, Ratio, Receiver, Share, Stream, StreamCounters, Timing, rate,
+    stream::Transmit,
 };
 use prost::Message;
 use spate_engine::{
@@ -111,7 +112,7 @@ fn watch_stats_and_metrics_say_the_same() {
         }
         let latency = stats.measured.as_ref().unwrap().latency.as_ref().unwrap();
         assert_eq!((latency.count, latency.buckets.last().unwrap().count), (packets, packets));
-        assert!(!latency.one_way_unknown && latency.clock_bound_ns == 0);
+        assert!(!latency.one_way_unknown && latency.clock_bound_ns == 0 && latency.distribution.is_none());
         let seconds = |name: &str, ns: u64| assert_eq!(sample(name, &labels), ns as f64 / 1e9, "{name}");
         seconds("spate_stream_latency_seconds_sum", latency.sum_ns);
         seconds("spate_stream_latency_min_seconds", latency.min_ns);
@@ -154,6 +155,19 @@ fn watch_stats_and_metrics_say_the_same() {
     let latency = |i: usize| each[i].measured.as_ref().unwrap().latency.clone().unwrap();
     assert_eq!((latency(0).count, latency(0).quantiles.len()), (15_000, 6));
     assert_eq!((latency(2).count, latency(2).quantiles.len()), (3_000, 0));
+}
+
+#[test]
+fn engines_that_run_a_plan_together_report_the_cells_of_their_histograms() {
+    let _turn = turn();
+    let engine = Engine::new(open(&[("a", PortDevice::Loopback)], 1, PollMode::Busy));
+    let share = Some(Share { index: 1, count: 3 });
+    let held = run(&engine, &Plan { share, ..plan(vec![stream("s".into(), "", 1, 30_000)]) });
+    let stats = stats::read(&engine, &held, Grouping::ByGroup);
+    let latency = stats.streams[0].measured.as_ref().unwrap().latency.as_ref().unwrap();
+    let cells = latency.distribution.as_ref().unwrap();
+    assert_eq!((latency.count, cells.counts.iter().sum()), (3_000, 3_000));
+    assert_eq!((cells.precision_bits, cells.cells.len()), (10, cells.counts.len()));
 }
 
 #[test]

@@ -13,12 +13,44 @@ import (
 	"strings"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/distribution"
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
-// latencyOf sums a stream's delays up over all engines that received it; nil if nothing was measured. A percentile over all of them is
-// at most the greatest of the engines' percentiles, which is reported.
+// latencyOf combines the delays that several engines measured of a stream or template; nil if nothing was measured. Percentiles are those
+// of all delays together, by the engines' distributions. Without them, as from an older engine, each is the greatest of the engines', which
+// that of all together does not exceed.
 func latencyOf(all []*enginev1.LatencyStats) *spatev1.Latency {
+	out := momentsAndJitter(all)
+	if out == nil {
+		return nil
+	}
+	into := percentiles(out)
+	var parts []*enginev1.Distribution
+	for _, l := range all {
+		if l.GetCount() == 0 {
+			continue
+		}
+		parts = append(parts, l.GetDistribution())
+		for _, q := range l.GetQuantiles() {
+			if value := into[q.GetPartsPerMillion()]; value != nil {
+				*value = max(*value, nanoseconds(q.GetNs()))
+			}
+		}
+	}
+	if len(parts) < 2 {
+		return out
+	}
+	if merged, ok := distribution.Merge(parts); ok {
+		for partsPerMillion, value := range into {
+			*value = min(nanoseconds(merged.Quantile(partsPerMillion)), out.Max)
+		}
+	}
+	return out
+}
+
+// momentsAndJitter combines all but the percentiles.
+func momentsAndJitter(all []*enginev1.LatencyStats) *spatev1.Latency {
 	out := &spatev1.Latency{}
 	sum, squares, differences := new(big.Int), new(big.Int), new(big.Int)
 	measured := false
@@ -32,16 +64,11 @@ func latencyOf(all []*enginev1.LatencyStats) *spatev1.Latency {
 		if least := nanoseconds(l.GetMinNs()); out.Count == 0 || least < out.Min {
 			out.Min = least
 		}
-		out.Count += int64(min(l.GetCount(), math.MaxInt64))
+		out.Count += min(int64(min(l.GetCount(), math.MaxInt64)), math.MaxInt64-out.Count)
 		out.Max = max(out.Max, nanoseconds(l.GetMaxNs()))
 		sum.Add(sum, unsigned(l.GetSumNs()))
 		differences.Add(differences, unsigned(l.GetJitterSumNs()))
 		squares.Add(squares, new(big.Int).Add(new(big.Int).Lsh(unsigned(l.GetSumSquaresHigh()), 64), unsigned(l.GetSumSquaresLow())))
-		for _, q := range l.GetQuantiles() {
-			if into := percentile(out, q.GetPartsPerMillion()); into != nil {
-				*into = max(*into, nanoseconds(q.GetNs()))
-			}
-		}
 	}
 	if !measured {
 		return nil
@@ -59,11 +86,14 @@ func latencyOf(all []*enginev1.LatencyStats) *spatev1.Latency {
 	return out
 }
 
-// percentile is the field for a quantile; nil if there is none.
-func percentile(l *spatev1.Latency, partsPerMillion uint32) *spatev1.MeasuredTime {
+// noTimes is for results that have none.
+func noTimes([]*enginev1.LatencyStats) *spatev1.Latency { return nil }
+
+// percentiles are the fields for quantiles, by parts per million.
+func percentiles(l *spatev1.Latency) map[uint32]*spatev1.MeasuredTime {
 	return map[uint32]*spatev1.MeasuredTime{
 		500000: &l.P50, 900000: &l.P90, 950000: &l.P95, 990000: &l.P99, 999000: &l.P999, 999900: &l.P9999,
-	}[partsPerMillion]
+	}
 }
 
 func nanoseconds(value uint64) spatev1.MeasuredTime {
@@ -76,7 +106,11 @@ func square(value *big.Rat) *big.Rat { return new(big.Rat).Mul(value, value) }
 
 func rounded(part, whole *big.Int) spatev1.MeasuredTime {
 	half := new(big.Int).Rsh(whole, 1)
-	return spatev1.MeasuredTime(new(big.Int).Quo(half.Add(half, part), whole).Int64())
+	value := new(big.Int).Quo(half.Add(half, part), whole)
+	if !value.IsInt64() {
+		return math.MaxInt64
+	}
+	return spatev1.MeasuredTime(value.Int64())
 }
 
 // delay of a stream or template, with its display name.

@@ -3,8 +3,13 @@
 package run
 
 import (
+	"encoding/json"
+	"math"
+	"os"
 	"testing"
 	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
@@ -42,6 +47,67 @@ func TestLatencyOfSeveralEngines(t *testing.T) {
 	}
 	if seen := times(got); len(seen) != 14 || seen["p9999"] != 40*time.Nanosecond {
 		t.Errorf("expressions see %v", seen)
+	}
+}
+
+// TestPercentilesOfThreeEnginesAreThoseOfOneThatMeasuredAll compares with the engine's own numbers: the example is written by its code
+// (engine/engine/src/control/latency.rs), which also checks that it is current.
+func TestPercentilesOfThreeEnginesAreThoseOfOneThatMeasuredAll(t *testing.T) {
+	text, err := os.ReadFile("testdata/distributions.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases map[string]struct {
+		Engines  []json.RawMessage
+		Together json.RawMessage
+	}
+	if err := json.Unmarshal(text, &cases); err != nil || len(cases) < 5 {
+		t.Fatal(len(cases), err)
+	}
+	read := func(t *testing.T, message []byte) *enginev1.LatencyStats {
+		stats := &enginev1.LatencyStats{}
+		if err := protojson.Unmarshal(message, stats); err != nil {
+			t.Fatal(err)
+		}
+		return stats
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			var engines, old []*enginev1.LatencyStats
+			for _, message := range c.Engines {
+				engines, old = append(engines, read(t, message)), append(old, read(t, message))
+				old[len(old)-1].Distribution = nil
+			}
+			together := latencyOf([]*enginev1.LatencyStats{read(t, c.Together)})
+			if got := latencyOf(engines); len(engines) != 3 || *got != *together {
+				t.Errorf("of %d engines %+v\nof one       %+v", len(engines), *got, *together)
+			}
+			greatest := latencyOf(old)
+			if greatest.P50 <= together.P50 || greatest.P9999 < together.P9999 {
+				t.Errorf("the greatest of the engines' percentiles are %+v, those of all %+v", greatest, together)
+			}
+			// Another engine that received nothing changes nothing, and neither does one that received all.
+			alone := latencyOf([]*enginev1.LatencyStats{{}, read(t, c.Together), {Distribution: &enginev1.Distribution{PrecisionBits: 1}}})
+			if *alone != *together {
+				t.Errorf("with idle engines %+v\nalone             %+v", *alone, *together)
+			}
+		})
+	}
+}
+
+func TestLatenciesOfABrokenEngineAreBounded(t *testing.T) {
+	broken := &enginev1.LatencyStats{
+		Count: math.MaxUint64, SumNs: math.MaxUint64, MinNs: math.MaxUint64, MaxNs: math.MaxUint64, SumSquaresHigh: math.MaxUint64, JitterSumNs: math.MaxUint64,
+		Quantiles:    []*enginev1.Quantile{{PartsPerMillion: 500000, Ns: math.MaxUint64}, {PartsPerMillion: math.MaxUint32, Ns: 1}},
+		Distribution: &enginev1.Distribution{PrecisionBits: 10, Cells: []uint32{5, math.MaxUint32}, Counts: []uint64{math.MaxUint64, 1}},
+	}
+	right := &enginev1.LatencyStats{Count: 1, SumNs: math.MaxUint64, Distribution: &enginev1.Distribution{PrecisionBits: 10, Cells: []uint32{7}, Counts: []uint64{1}}}
+	got := latencyOf([]*enginev1.LatencyStats{broken, right, broken})
+	if got.Count != math.MaxInt64 || got.Max != math.MaxInt64 || got.P50 != math.MaxInt64 || got.P99 != 0 || got.Mean < 0 {
+		t.Errorf("got %+v", got)
+	}
+	if got := latencyOf([]*enginev1.LatencyStats{right, {Count: 1, SumNs: math.MaxUint64}, right}); got.Mean < 0 {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -86,7 +86,7 @@ func sampleOf(stats []*enginev1.WatchStatsResponse) sample {
 			current.rx += stream.GetWarmup().GetRxPackets() + stream.GetMeasured().GetRxPackets()
 		}
 	}
-	all := templatesBy(stats, (*enginev1.TemplateStats).GetTemplate, whole)
+	all := templatesBy(stats, (*enginev1.TemplateStats).GetTemplate, whole, noTimes)
 	for _, t := range all {
 		for _, side := range []*spatev1.TemplateSide{t.Client, t.Server} {
 			if side != nil {

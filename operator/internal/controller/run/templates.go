@@ -47,13 +47,13 @@ type sideDelays struct{ connect, roundTrip []*enginev1.LatencyStats }
 
 // templates sums the measurements of each side of each template up over all engines.
 func templates(stats []*enginev1.WatchStatsResponse) map[string]spatev1.TemplateResult {
-	return templatesBy(stats, (*enginev1.TemplateStats).GetTemplate, measured)
+	return templatesBy(stats, (*enginev1.TemplateStats).GetTemplate, measured, latencyOf)
 }
 
 // groups sums the templates of each statistics group up; groupOf maps templates to groups.
 func groups(stats []*enginev1.WatchStatsResponse, groupOf map[string]string) map[string]spatev1.GroupResult {
 	var all map[string]spatev1.GroupResult
-	for name, g := range templatesBy(stats, func(t *enginev1.TemplateStats) string { return groupOf[t.GetTemplate()] }, measured) {
+	for name, g := range templatesBy(stats, func(t *enginev1.TemplateStats) string { return groupOf[t.GetTemplate()] }, measured, momentsAndJitter) {
 		if name == "" {
 			continue
 		}
@@ -72,7 +72,7 @@ func groupSide(s *spatev1.TemplateSide) *spatev1.GroupSide {
 	return &spatev1.GroupSide{FlowCounters: s.FlowCounters, Counters: s.Counters, ConnectTime: momentsIn(s.ConnectTime), RoundTrip: momentsIn(s.RoundTrip)}
 }
 
-// momentsIn returns what is exact over several templates; percentiles are not.
+// momentsIn returns the statistics that a group has: all but percentiles.
 func momentsIn(l *spatev1.Latency) *spatev1.Moments {
 	if l == nil || l.Count == 0 {
 		return nil
@@ -101,8 +101,10 @@ func measured(t *enginev1.TemplateStats) values {
 	return all
 }
 
-// templatesBy sums up all templates with the same name.
-func templatesBy(stats []*enginev1.WatchStatsResponse, name func(*enginev1.TemplateStats) string, count func(*enginev1.TemplateStats) values) map[string]spatev1.TemplateResult {
+// templatesBy sums up all templates with the same name: their counters by `count`, their times by `combine`.
+func templatesBy(stats []*enginev1.WatchStatsResponse, name func(*enginev1.TemplateStats) string, count func(*enginev1.TemplateStats) values,
+	combine func([]*enginev1.LatencyStats) *spatev1.Latency,
+) map[string]spatev1.TemplateResult {
 	delays := map[*spatev1.TemplateSide]*sideDelays{}
 	byName := map[string]map[enginev1.Side]*spatev1.TemplateSide{}
 	for _, st := range stats {
@@ -124,7 +126,7 @@ func templatesBy(stats []*enginev1.WatchStatsResponse, name func(*enginev1.Templ
 		}
 	}
 	for side, d := range delays {
-		side.ConnectTime, side.RoundTrip = latencyOf(d.connect), latencyOf(d.roundTrip)
+		side.ConnectTime, side.RoundTrip = combine(d.connect), combine(d.roundTrip)
 	}
 	if len(byName) == 0 {
 		return nil

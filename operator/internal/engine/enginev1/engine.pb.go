@@ -2716,7 +2716,7 @@ type LatencyStats struct {
 	SumNs uint64 `protobuf:"varint,2,opt,name=sum_ns,json=sumNs,proto3" json:"sum_ns,omitempty"`
 	MinNs uint64 `protobuf:"varint,3,opt,name=min_ns,json=minNs,proto3" json:"min_ns,omitempty"`
 	MaxNs uint64 `protobuf:"varint,4,opt,name=max_ns,json=maxNs,proto3" json:"max_ns,omitempty"`
-	// Quantiles of an HDR histogram (3 significant digits): 0.5, 0.9, 0.95, 0.99, 0.999, 0.9999 in parts per million.
+	// Quantiles of an HDR histogram (3 significant digits; 2 of templates' times): 0.5, 0.9, 0.95, 0.99, 0.999, 0.9999 in parts per million.
 	Quantiles []*Quantile `protobuf:"bytes,5,rep,name=quantiles,proto3" json:"quantiles,omitempty"`
 	// Interarrival jitter (RFC 3550 section 6.4.1), mean of |D| and its greatest.
 	JitterNs    uint64 `protobuf:"varint,6,opt,name=jitter_ns,json=jitterNs,proto3" json:"jitter_ns,omitempty"`
@@ -2731,7 +2731,10 @@ type LatencyStats struct {
 	SumSquaresHigh uint64 `protobuf:"varint,12,opt,name=sum_squares_high,json=sumSquaresHigh,proto3" json:"sum_squares_high,omitempty"`
 	SumSquaresLow  uint64 `protobuf:"varint,13,opt,name=sum_squares_low,json=sumSquaresLow,proto3" json:"sum_squares_low,omitempty"`
 	// Packets that came before they left, by clocks that disagree: not in count.
-	Negative      uint64 `protobuf:"varint,14,opt,name=negative,proto3" json:"negative,omitempty"`
+	Negative uint64 `protobuf:"varint,14,opt,name=negative,proto3" json:"negative,omitempty"`
+	// The counts that `quantiles` are computed from, so that those of several engines can be merged. Only where several engines run the plan
+	// (Plan.share.count > 1); absent where `quantiles` is.
+	Distribution  *Distribution `protobuf:"bytes,15,opt,name=distribution,proto3" json:"distribution,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2864,6 +2867,83 @@ func (x *LatencyStats) GetNegative() uint64 {
 	return 0
 }
 
+func (x *LatencyStats) GetDistribution() *Distribution {
+	if x != nil {
+		return x.Distribution
+	}
+	return nil
+}
+
+// Occupied cells of a histogram of durations in nanoseconds. With b = precision_bits, a cell below 2^(b+1) holds the one value that is its
+// index. Above, each power of two is divided into 2^b cells: the cell i has s = floor(i / 2^b) - 1 and holds the values from
+// (i - s * 2^b) * 2^s to (i - s * 2^b + 1) * 2^s - 1. Longer durations than the histogram has cells for count in its last cell.
+//
+// The quantile q of `total` counts is the last value of the cell that has the ceil(q * total)th smallest (at least the first), but at most
+// LatencyStats.max_ns. Merged histograms are the sums of their cells.
+type Distribution struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 10 for streams (cells up to 2^36 ns), 7 for templates (up to 2^47 ns). Less where an answer would have too many cells: each bit less
+	// joins neighboring cells. The cell i of precision b is in the cell i of precision b - 1 if i < 2^b, else in floor(i / 2) + 2^(b - 1).
+	PrecisionBits uint32 `protobuf:"varint,1,opt,name=precision_bits,json=precisionBits,proto3" json:"precision_bits,omitempty"`
+	// In ascending order: the index of the first cell, then of each the difference to the one before.
+	Cells []uint32 `protobuf:"varint,2,rep,packed,name=cells,proto3" json:"cells,omitempty"`
+	// As many: what each counted, never 0.
+	Counts        []uint64 `protobuf:"varint,3,rep,packed,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Distribution) Reset() {
+	*x = Distribution{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Distribution) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Distribution) ProtoMessage() {}
+
+func (x *Distribution) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Distribution.ProtoReflect.Descriptor instead.
+func (*Distribution) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *Distribution) GetPrecisionBits() uint32 {
+	if x != nil {
+		return x.PrecisionBits
+	}
+	return 0
+}
+
+func (x *Distribution) GetCells() []uint32 {
+	if x != nil {
+		return x.Cells
+	}
+	return nil
+}
+
+func (x *Distribution) GetCounts() []uint64 {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
 type Quantile struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	PartsPerMillion uint32                 `protobuf:"varint,1,opt,name=parts_per_million,json=partsPerMillion,proto3" json:"parts_per_million,omitempty"`
@@ -2874,7 +2954,7 @@ type Quantile struct {
 
 func (x *Quantile) Reset() {
 	*x = Quantile{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2886,7 +2966,7 @@ func (x *Quantile) String() string {
 func (*Quantile) ProtoMessage() {}
 
 func (x *Quantile) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2899,7 +2979,7 @@ func (x *Quantile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantile.ProtoReflect.Descriptor instead.
 func (*Quantile) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{33}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Quantile) GetPartsPerMillion() uint32 {
@@ -2926,7 +3006,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2938,7 +3018,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2951,7 +3031,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{34}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Bucket) GetUpperNs() uint64 {
@@ -2988,7 +3068,7 @@ type ReceiverStats struct {
 
 func (x *ReceiverStats) Reset() {
 	*x = ReceiverStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3000,7 +3080,7 @@ func (x *ReceiverStats) String() string {
 func (*ReceiverStats) ProtoMessage() {}
 
 func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3013,7 +3093,7 @@ func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiverStats.ProtoReflect.Descriptor instead.
 func (*ReceiverStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{35}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReceiverStats) GetName() string {
@@ -3083,7 +3163,7 @@ type WorkerReceived struct {
 
 func (x *WorkerReceived) Reset() {
 	*x = WorkerReceived{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3095,7 +3175,7 @@ func (x *WorkerReceived) String() string {
 func (*WorkerReceived) ProtoMessage() {}
 
 func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3108,7 +3188,7 @@ func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReceived.ProtoReflect.Descriptor instead.
 func (*WorkerReceived) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{36}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *WorkerReceived) GetWorker() uint32 {
@@ -3145,7 +3225,7 @@ type Moments struct {
 
 func (x *Moments) Reset() {
 	*x = Moments{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3157,7 +3237,7 @@ func (x *Moments) String() string {
 func (*Moments) ProtoMessage() {}
 
 func (x *Moments) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3170,7 +3250,7 @@ func (x *Moments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moments.ProtoReflect.Descriptor instead.
 func (*Moments) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{37}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Moments) GetCount() uint64 {
@@ -3245,7 +3325,7 @@ type PortStats struct {
 
 func (x *PortStats) Reset() {
 	*x = PortStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3257,7 +3337,7 @@ func (x *PortStats) String() string {
 func (*PortStats) ProtoMessage() {}
 
 func (x *PortStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3270,7 +3350,7 @@ func (x *PortStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortStats.ProtoReflect.Descriptor instead.
 func (*PortStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{38}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PortStats) GetPort() string {
@@ -3403,7 +3483,7 @@ type SetLimitsRequest struct {
 
 func (x *SetLimitsRequest) Reset() {
 	*x = SetLimitsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3415,7 +3495,7 @@ func (x *SetLimitsRequest) String() string {
 func (*SetLimitsRequest) ProtoMessage() {}
 
 func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3428,7 +3508,7 @@ func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimitsRequest.ProtoReflect.Descriptor instead.
 func (*SetLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{39}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SetLimitsRequest) GetMaxRate() *Rate {
@@ -3446,7 +3526,7 @@ type SetLimitsResponse struct {
 
 func (x *SetLimitsResponse) Reset() {
 	*x = SetLimitsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3458,7 +3538,7 @@ func (x *SetLimitsResponse) String() string {
 func (*SetLimitsResponse) ProtoMessage() {}
 
 func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3471,7 +3551,7 @@ func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimitsResponse.ProtoReflect.Descriptor instead.
 func (*SetLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{40}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{41}
 }
 
 type QueueStats struct {
@@ -3485,7 +3565,7 @@ type QueueStats struct {
 
 func (x *QueueStats) Reset() {
 	*x = QueueStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3497,7 +3577,7 @@ func (x *QueueStats) String() string {
 func (*QueueStats) ProtoMessage() {}
 
 func (x *QueueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3510,7 +3590,7 @@ func (x *QueueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStats.ProtoReflect.Descriptor instead.
 func (*QueueStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{41}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *QueueStats) GetQueue() uint32 {
@@ -3553,7 +3633,7 @@ type WorkerStats struct {
 
 func (x *WorkerStats) Reset() {
 	*x = WorkerStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3565,7 +3645,7 @@ func (x *WorkerStats) String() string {
 func (*WorkerStats) ProtoMessage() {}
 
 func (x *WorkerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3578,7 +3658,7 @@ func (x *WorkerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStats.ProtoReflect.Descriptor instead.
 func (*WorkerStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{42}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *WorkerStats) GetWorker() uint32 {
@@ -3654,7 +3734,7 @@ type FlowSteering struct {
 
 func (x *FlowSteering) Reset() {
 	*x = FlowSteering{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3666,7 +3746,7 @@ func (x *FlowSteering) String() string {
 func (*FlowSteering) ProtoMessage() {}
 
 func (x *FlowSteering) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3679,7 +3759,7 @@ func (x *FlowSteering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowSteering.ProtoReflect.Descriptor instead.
 func (*FlowSteering) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{43}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *FlowSteering) GetHome() uint64 {
@@ -3721,7 +3801,7 @@ type ResetReceiversRequest struct {
 
 func (x *ResetReceiversRequest) Reset() {
 	*x = ResetReceiversRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3733,7 +3813,7 @@ func (x *ResetReceiversRequest) String() string {
 func (*ResetReceiversRequest) ProtoMessage() {}
 
 func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3746,7 +3826,7 @@ func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversRequest.ProtoReflect.Descriptor instead.
 func (*ResetReceiversRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ResetReceiversRequest) GetRunId() string {
@@ -3771,7 +3851,7 @@ type ResetReceiversResponse struct {
 
 func (x *ResetReceiversResponse) Reset() {
 	*x = ResetReceiversResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3783,7 +3863,7 @@ func (x *ResetReceiversResponse) String() string {
 func (*ResetReceiversResponse) ProtoMessage() {}
 
 func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3796,7 +3876,7 @@ func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversResponse.ProtoReflect.Descriptor instead.
 func (*ResetReceiversResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{46}
 }
 
 type CaptureRequest struct {
@@ -3815,7 +3895,7 @@ type CaptureRequest struct {
 
 func (x *CaptureRequest) Reset() {
 	*x = CaptureRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3827,7 +3907,7 @@ func (x *CaptureRequest) String() string {
 func (*CaptureRequest) ProtoMessage() {}
 
 func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3840,7 +3920,7 @@ func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureRequest.ProtoReflect.Descriptor instead.
 func (*CaptureRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{46}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *CaptureRequest) GetPort() string {
@@ -3889,7 +3969,7 @@ type CaptureResponse struct {
 
 func (x *CaptureResponse) Reset() {
 	*x = CaptureResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3901,7 +3981,7 @@ func (x *CaptureResponse) String() string {
 func (*CaptureResponse) ProtoMessage() {}
 
 func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3914,7 +3994,7 @@ func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureResponse.ProtoReflect.Descriptor instead.
 func (*CaptureResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{47}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *CaptureResponse) GetPackets() []*CapturedPacket {
@@ -3943,7 +4023,7 @@ type CapturedPacket struct {
 
 func (x *CapturedPacket) Reset() {
 	*x = CapturedPacket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3955,7 +4035,7 @@ func (x *CapturedPacket) String() string {
 func (*CapturedPacket) ProtoMessage() {}
 
 func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3968,7 +4048,7 @@ func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapturedPacket.ProtoReflect.Descriptor instead.
 func (*CapturedPacket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{48}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *CapturedPacket) GetAtNs() int64 {
@@ -4205,7 +4285,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\vmisdirected\x18\v \x01(\x04R\vmisdirected\x127\n" +
 	"\alatency\x18\f \x01(\v2\x1d.spate.engine.v1.LatencyStatsR\alatency\x12*\n" +
 	"\x11sequence_too_high\x18\r \x01(\x04R\x0fsequenceTooHigh\x12(\n" +
-	"\x10sequence_too_low\x18\x0e \x01(\x04R\x0esequenceTooLow\"\xf6\x03\n" +
+	"\x10sequence_too_low\x18\x0e \x01(\x04R\x0esequenceTooLow\"\xb9\x04\n" +
 	"\fLatencyStats\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x04R\x05count\x12\x15\n" +
 	"\x06sum_ns\x18\x02 \x01(\x04R\x05sumNs\x12\x15\n" +
@@ -4221,7 +4301,12 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x0eclock_bound_ns\x18\v \x01(\x04R\fclockBoundNs\x12(\n" +
 	"\x10sum_squares_high\x18\f \x01(\x04R\x0esumSquaresHigh\x12&\n" +
 	"\x0fsum_squares_low\x18\r \x01(\x04R\rsumSquaresLow\x12\x1a\n" +
-	"\bnegative\x18\x0e \x01(\x04R\bnegative\"F\n" +
+	"\bnegative\x18\x0e \x01(\x04R\bnegative\x12A\n" +
+	"\fdistribution\x18\x0f \x01(\v2\x1d.spate.engine.v1.DistributionR\fdistribution\"c\n" +
+	"\fDistribution\x12%\n" +
+	"\x0eprecision_bits\x18\x01 \x01(\rR\rprecisionBits\x12\x14\n" +
+	"\x05cells\x18\x02 \x03(\rR\x05cells\x12\x16\n" +
+	"\x06counts\x18\x03 \x03(\x04R\x06counts\"F\n" +
 	"\bQuantile\x12*\n" +
 	"\x11parts_per_million\x18\x01 \x01(\rR\x0fpartsPerMillion\x12\x0e\n" +
 	"\x02ns\x18\x02 \x01(\x04R\x02ns\"9\n" +
@@ -4371,7 +4456,7 @@ func file_spate_engine_v1_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(PortKind)(0),                  // 0: spate.engine.v1.PortKind
 	(RunState)(0),                  // 1: spate.engine.v1.RunState
@@ -4410,24 +4495,25 @@ var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(*StreamStats)(nil),            // 34: spate.engine.v1.StreamStats
 	(*StreamCounters)(nil),         // 35: spate.engine.v1.StreamCounters
 	(*LatencyStats)(nil),           // 36: spate.engine.v1.LatencyStats
-	(*Quantile)(nil),               // 37: spate.engine.v1.Quantile
-	(*Bucket)(nil),                 // 38: spate.engine.v1.Bucket
-	(*ReceiverStats)(nil),          // 39: spate.engine.v1.ReceiverStats
-	(*WorkerReceived)(nil),         // 40: spate.engine.v1.WorkerReceived
-	(*Moments)(nil),                // 41: spate.engine.v1.Moments
-	(*PortStats)(nil),              // 42: spate.engine.v1.PortStats
-	(*SetLimitsRequest)(nil),       // 43: spate.engine.v1.SetLimitsRequest
-	(*SetLimitsResponse)(nil),      // 44: spate.engine.v1.SetLimitsResponse
-	(*QueueStats)(nil),             // 45: spate.engine.v1.QueueStats
-	(*WorkerStats)(nil),            // 46: spate.engine.v1.WorkerStats
-	(*FlowSteering)(nil),           // 47: spate.engine.v1.FlowSteering
-	(*ResetReceiversRequest)(nil),  // 48: spate.engine.v1.ResetReceiversRequest
-	(*ResetReceiversResponse)(nil), // 49: spate.engine.v1.ResetReceiversResponse
-	(*CaptureRequest)(nil),         // 50: spate.engine.v1.CaptureRequest
-	(*CaptureResponse)(nil),        // 51: spate.engine.v1.CaptureResponse
-	(*CapturedPacket)(nil),         // 52: spate.engine.v1.CapturedPacket
-	(*Ratio)(nil),                  // 53: spate.engine.v1.Ratio
-	(*Rate)(nil),                   // 54: spate.engine.v1.Rate
+	(*Distribution)(nil),           // 37: spate.engine.v1.Distribution
+	(*Quantile)(nil),               // 38: spate.engine.v1.Quantile
+	(*Bucket)(nil),                 // 39: spate.engine.v1.Bucket
+	(*ReceiverStats)(nil),          // 40: spate.engine.v1.ReceiverStats
+	(*WorkerReceived)(nil),         // 41: spate.engine.v1.WorkerReceived
+	(*Moments)(nil),                // 42: spate.engine.v1.Moments
+	(*PortStats)(nil),              // 43: spate.engine.v1.PortStats
+	(*SetLimitsRequest)(nil),       // 44: spate.engine.v1.SetLimitsRequest
+	(*SetLimitsResponse)(nil),      // 45: spate.engine.v1.SetLimitsResponse
+	(*QueueStats)(nil),             // 46: spate.engine.v1.QueueStats
+	(*WorkerStats)(nil),            // 47: spate.engine.v1.WorkerStats
+	(*FlowSteering)(nil),           // 48: spate.engine.v1.FlowSteering
+	(*ResetReceiversRequest)(nil),  // 49: spate.engine.v1.ResetReceiversRequest
+	(*ResetReceiversResponse)(nil), // 50: spate.engine.v1.ResetReceiversResponse
+	(*CaptureRequest)(nil),         // 51: spate.engine.v1.CaptureRequest
+	(*CaptureResponse)(nil),        // 52: spate.engine.v1.CaptureResponse
+	(*CapturedPacket)(nil),         // 53: spate.engine.v1.CapturedPacket
+	(*Ratio)(nil),                  // 54: spate.engine.v1.Ratio
+	(*Rate)(nil),                   // 55: spate.engine.v1.Rate
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	6,  // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
@@ -4435,23 +4521,23 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	0,  // 2: spate.engine.v1.PortInfo.kind:type_name -> spate.engine.v1.PortKind
 	7,  // 3: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
 	1,  // 4: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
-	53, // 5: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
+	54, // 5: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
 	10, // 6: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
 	8,  // 7: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
 	8,  // 8: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
 	14, // 9: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	54, // 10: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	53, // 11: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	53, // 12: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
+	55, // 10: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	54, // 11: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	54, // 12: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
 	8,  // 13: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
 	8,  // 14: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
 	8,  // 15: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
 	8,  // 16: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
 	8,  // 17: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
 	34, // 18: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	42, // 19: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	46, // 20: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	39, // 21: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	43, // 19: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	47, // 20: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	40, // 21: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
 	31, // 22: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
 	27, // 23: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
 	30, // 24: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
@@ -4465,49 +4551,50 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	35, // 32: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
 	35, // 33: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
 	36, // 34: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	37, // 35: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	38, // 36: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	40, // 37: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	41, // 38: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	41, // 39: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	41, // 40: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	45, // 41: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	54, // 42: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
-	47, // 43: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	3,  // 44: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	52, // 45: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	3,  // 46: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	4,  // 47: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	9,  // 48: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	12, // 49: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	15, // 50: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	17, // 51: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	19, // 52: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	21, // 53: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	23, // 54: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	25, // 55: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	50, // 56: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	48, // 57: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	43, // 58: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
-	28, // 59: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	5,  // 60: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	11, // 61: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	13, // 62: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	16, // 63: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	18, // 64: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	20, // 65: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	22, // 66: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	24, // 67: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	26, // 68: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	51, // 69: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	49, // 70: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	44, // 71: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
-	29, // 72: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	60, // [60:73] is the sub-list for method output_type
-	47, // [47:60] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	38, // 35: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	39, // 36: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	37, // 37: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
+	41, // 38: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	42, // 39: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	42, // 40: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	42, // 41: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	46, // 42: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	55, // 43: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
+	48, // 44: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	3,  // 45: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	53, // 46: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	3,  // 47: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	4,  // 48: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	9,  // 49: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	12, // 50: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	15, // 51: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	17, // 52: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	19, // 53: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	21, // 54: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	23, // 55: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	25, // 56: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	51, // 57: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	49, // 58: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	44, // 59: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
+	28, // 60: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	5,  // 61: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	11, // 62: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	13, // 63: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	16, // 64: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	18, // 65: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	20, // 66: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	22, // 67: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	24, // 68: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	26, // 69: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	52, // 70: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	50, // 71: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	45, // 72: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
+	29, // 73: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	61, // [61:74] is the sub-list for method output_type
+	48, // [48:61] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -4533,7 +4620,7 @@ func file_spate_engine_v1_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_engine_proto_rawDesc), len(file_spate_engine_v1_engine_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   49,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
