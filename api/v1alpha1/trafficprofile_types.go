@@ -27,7 +27,8 @@ const (
 type BusyPolicy string
 
 const (
-	// BusyQueue waits.
+	// BusyQueue waits in line: runs are admitted in the order of their creation, and a younger one that would fit does not overtake an
+	// older one that waits for the same generator.
 	BusyQueue BusyPolicy = "Queue"
 	// BusyRefuse ends the run: it is not valid, with reason GeneratorBusy.
 	BusyRefuse BusyPolicy = "Refuse"

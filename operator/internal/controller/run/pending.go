@@ -110,6 +110,13 @@ func (s *scope) admit(ctx context.Context, resolution *admission.Resolution) (ti
 		return s.waitForTurn("another run is being admitted to TrafficGenerator " + g.Name)
 	}
 	defer release()
+	latest := &spatev1.TrafficGenerator{}
+	if err := s.r.Client.Get(ctx, client.ObjectKeyFromObject(g), latest); client.IgnoreNotFound(err) != nil {
+		return 0, err
+	}
+	if latest.UID != g.UID || latest.Generation != g.Generation || admission.NotReady(latest) != "" { // its pods may be replaced now
+		return s.waitForTurn("TrafficGenerator " + g.Name + " has changed")
+	}
 	place, err := runs.PlaceOf(ctx, s.r.Client, client.ObjectKeyFromObject(g), s.run)
 	if err != nil {
 		return 0, err
