@@ -479,7 +479,7 @@ type TrafficGeneratorStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation of the spec this status was computed from.
+	// observedGeneration is the generation of the spec this status was computed from; -1 until the operator has seen the object.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -683,6 +683,7 @@ type TrafficGenerator struct {
 
 	// status is what is there.
 	// +optional
+	// +default={"observedGeneration": -1}
 	Status TrafficGeneratorStatus `json:"status,omitzero"`
 }
 

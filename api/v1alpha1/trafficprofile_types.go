@@ -549,7 +549,7 @@ type TrafficProfileStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation of the spec this status was computed from.
+	// observedGeneration is the generation of the spec this status was computed from; -1 until the operator has seen the object.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -713,6 +713,7 @@ type TrafficProfile struct {
 
 	// status is where it stands.
 	// +optional
+	// +default={"observedGeneration": -1}
 	Status TrafficProfileStatus `json:"status,omitzero"`
 }
 
