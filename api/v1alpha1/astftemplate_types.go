@@ -926,7 +926,7 @@ type ASTFTemplateStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation of the spec this status was computed from.
+	// observedGeneration is the generation of the spec this status was computed from; -1 until the operator has seen the object.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
@@ -956,6 +956,7 @@ type ASTFTemplate struct {
 
 	// status is what was found.
 	// +optional
+	// +default={"observedGeneration": -1}
 	Status ASTFTemplateStatus `json:"status,omitzero"`
 }
 

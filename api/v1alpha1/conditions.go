@@ -60,10 +60,14 @@ const (
 	ReasonOversubscribed = "Oversubscribed"
 	// ReasonGeneratorNotReady: the generator exists and is not ready.
 	ReasonGeneratorNotReady = "GeneratorNotReady"
-	// ReasonGeneratorBusy: the generator executes another run (see `spec.whenBusy`).
+	// ReasonGeneratorBusy: the generator has no room for the run beside those it executes, or older runs wait for it; the message has the
+	// run's place in the line (see `spec.whenBusy`).
 	ReasonGeneratorBusy = "GeneratorBusy"
 	// ReasonPodsPending: engine pods are being created, scheduled or started.
 	ReasonPodsPending = "PodsPending"
+	// ReasonReplicasPending: `spec.replicas` has changed while runs use the generator; it takes effect when they have ended, and no other
+	// run is admitted until then. The message has both numbers and the run.
+	ReasonReplicasPending = "ReplicasPending"
 	// ReasonUnschedulable: no node can take an engine pod; the message is the scheduler's.
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonNetworkNotFound: a port's NetworkAttachmentDefinition does not exist.

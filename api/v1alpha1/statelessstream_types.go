@@ -313,7 +313,7 @@ type StatelessStreamStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation of the spec this status was computed from.
+	// observedGeneration is the generation of the spec this status was computed from; -1 until the operator has seen the object.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -352,6 +352,7 @@ type StatelessStream struct {
 
 	// status is what was found.
 	// +optional
+	// +default={"observedGeneration": -1}
 	Status StatelessStreamStatus `json:"status,omitzero"`
 }
 

@@ -80,6 +80,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.memory) || !has(self.workers) || !isQuantity(self.memory) || quantity(self.memory).compareTo(quantity('256Mi').add(33554432 * self.workers)) >= 0",fieldPath=".memory",message="must be at least 256Mi and 32Mi for each worker; raise it, or leave it out"
 type TrafficGeneratorSpec struct {
 	// replicas is the number of engine pods. A run's traffic is divided over all of them: together they send what one would.
+	// A change, also by the scale subresource, takes effect when no run uses the generator: runs keep the pods they were admitted to, and
+	// until they have ended no other run is admitted (reason ReplicasPending).
 	// +optional
 	// +default=1
 	// +kubebuilder:validation:Minimum=1
@@ -477,7 +479,7 @@ type TrafficGeneratorStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation of the spec this status was computed from.
+	// observedGeneration is the generation of the spec this status was computed from; -1 until the operator has seen the object.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -681,6 +683,7 @@ type TrafficGenerator struct {
 
 	// status is what is there.
 	// +optional
+	// +default={"observedGeneration": -1}
 	Status TrafficGeneratorStatus `json:"status,omitzero"`
 }
 

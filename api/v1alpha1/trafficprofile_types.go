@@ -27,7 +27,8 @@ const (
 type BusyPolicy string
 
 const (
-	// BusyQueue waits.
+	// BusyQueue waits in line: runs are admitted in the order of their creation, and a younger one that would fit does not overtake an
+	// older one that waits for the same generator.
 	BusyQueue BusyPolicy = "Queue"
 	// BusyRefuse ends the run: it is not valid, with reason GeneratorBusy.
 	BusyRefuse BusyPolicy = "Refuse"
@@ -548,7 +549,7 @@ type TrafficProfileStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation of the spec this status was computed from.
+	// observedGeneration is the generation of the spec this status was computed from; -1 until the operator has seen the object.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -712,6 +713,7 @@ type TrafficProfile struct {
 
 	// status is where it stands.
 	// +optional
+	// +default={"observedGeneration": -1}
 	Status TrafficProfileStatus `json:"status,omitzero"`
 }
 

@@ -366,7 +366,7 @@ type TrafficRunStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation of the spec this status was computed from.
+	// observedGeneration is the generation of the spec this status was computed from; -1 until the operator has seen the object.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -881,6 +881,7 @@ type TrafficRun struct {
 
 	// status is what came of it.
 	// +optional
+	// +default={"observedGeneration": -1}
 	Status TrafficRunStatus `json:"status,omitzero"`
 }
 

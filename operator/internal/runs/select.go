@@ -7,7 +7,6 @@ package runs
 // This file answers: which runs does a generator or a profile have, and which of them are active?
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -23,12 +22,22 @@ import (
 const (
 	byGenerator = "generator"
 	byProfile   = "profile"
+	byLine      = "line"
 )
 
 // Index registers the indexes that the selections below need.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	err := indexer.IndexField(ctx, &spatev1.TrafficRun{}, byGenerator, func(o client.Object) []string {
 		return []string{GeneratorOf(o.(*spatev1.TrafficRun))}
+	})
+	if err != nil {
+		return err
+	}
+	err = indexer.IndexField(ctx, &spatev1.TrafficRun{}, byLine, func(o client.Object) []string {
+		if run := o.(*spatev1.TrafficRun); InLine(run) {
+			return []string{GeneratorOf(run)}
+		}
+		return nil
 	})
 	if err != nil {
 		return err
@@ -74,14 +83,6 @@ func ActiveOn(ctx context.Context, c client.Reader, g *spatev1.TrafficGenerator)
 	return slices.DeleteFunc(all, func(r spatev1.TrafficRun) bool { return !Admitted(&r) }), err
 }
 
-// WaitingFor returns the runs that wait for a generator, the oldest first.
-func WaitingFor(ctx context.Context, c client.Reader, g *spatev1.TrafficGenerator) ([]spatev1.TrafficRun, error) {
-	all, err := On(ctx, c, g)
-	all = slices.DeleteFunc(all, func(r spatev1.TrafficRun) bool { return !Active(&r) || r.Status.Resolved != nil })
-	slices.SortFunc(all, byAge)
-	return all, err
-}
-
 // OfProfile returns all runs of a profile, the oldest first: those it started, and those that users created for it.
 func OfProfile(ctx context.Context, c client.Reader, p *spatev1.TrafficProfile) ([]spatev1.TrafficRun, error) {
 	var list spatev1.TrafficRunList
@@ -98,13 +99,6 @@ func isOf(run *spatev1.TrafficRun, p *spatev1.TrafficProfile) bool {
 	}
 	starter := Starter(run)
 	return starter == nil || starter.UID == p.UID
-}
-
-// Older reports whether a run was created before the other.
-func Older(run, other *spatev1.TrafficRun) bool { return byAge(*run, *other) < 0 }
-
-func byAge(a, b spatev1.TrafficRun) int {
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), Number(a.Name)-Number(b.Name), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
 }
 
 // Names returns the runs' names with their namespaces, sorted.

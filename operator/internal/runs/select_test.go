@@ -90,9 +90,8 @@ func TestRunsOnAGeneratorAreThoseItHasAndThoseThatWaitForIt(t *testing.T) {
 		selection func() ([]spatev1.TrafficRun, error)
 		want      []string
 	}{
-		"all":     {func() ([]spatev1.TrafficRun, error) { return runs.On(t.Context(), c, g) }, []string{"active", "ended", "first", "gave-up", "second"}},
-		"active":  {func() ([]spatev1.TrafficRun, error) { return runs.ActiveOn(t.Context(), c, g) }, []string{"active"}},
-		"waiting": {func() ([]spatev1.TrafficRun, error) { return runs.WaitingFor(t.Context(), c, g) }, []string{"first", "second"}},
+		"all":    {func() ([]spatev1.TrafficRun, error) { return runs.On(t.Context(), c, g) }, []string{"active", "ended", "first", "gave-up", "second"}},
+		"active": {func() ([]spatev1.TrafficRun, error) { return runs.ActiveOn(t.Context(), c, g) }, []string{"active"}},
 	} {
 		got, err := s.selection()
 		if what == "all" {

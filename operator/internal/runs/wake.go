@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -36,6 +37,24 @@ func Steps() predicate.Predicate {
 			GeneratorOf(before) != GeneratorOf(after) ||
 			!equality.Semantic.DeepEqual(before.Status.Verdict, after.Status.Verdict) || !sameConditions(before.Status.Conditions, after.Status.Conditions)
 	}}
+}
+
+// Moves passes the changes of what a run in line waits for, such as its place, beside its steps.
+func Moves() predicate.Predicate {
+	return predicate.Or(Steps(), predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*spatev1.TrafficRun), e.ObjectNew.(*spatev1.TrafficRun)
+			return InLine(after) && waitsFor(before) != waitsFor(after)
+		},
+	})
+}
+
+func waitsFor(run *spatev1.TrafficRun) string {
+	if ready := meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionReady); ready != nil {
+		return ready.Message
+	}
+	return ""
 }
 
 // Capable passes the changes of a generator that matter to its users: of its capabilities and its readiness.

@@ -51,6 +51,31 @@ func TestCountersOfARunWakeNobody(t *testing.T) {
 	}
 }
 
+// A profile reports the place of its run.
+func TestTheMovesOfALineWakeTheProfilesOfItsRuns(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after func(*spatev1.TrafficRun)
+		moves         bool
+	}{
+		"another place":          {inLine("n/g", "behind 2 runs"), inLine("n/g", "behind 1 run"), true},
+		"the same place":         {inLine("n/g", "behind 2 runs"), inLine("n/g", "behind 2 runs"), false},
+		"a phase":                {inLine("n/g", "first"), func(r *spatev1.TrafficRun) { r.Status.Phase = spatev1.RunPreparing }, true},
+		"a message of no waiter": {nil, func(r *spatev1.TrafficRun) { r.Status.Progress = &spatev1.RunProgress{TxRate: "1pps"} }, false},
+	} {
+		before, after := run("r", 0), run("r", 0)
+		if c.before != nil {
+			c.before(before)
+		}
+		c.after(after)
+		if moves := runs.Moves().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); moves != c.moves {
+			t.Errorf("%s: %v", name, moves)
+		}
+	}
+	if !runs.Moves().Create(event.CreateEvent{Object: run("r", 0)}) || !runs.Moves().Delete(event.DeleteEvent{Object: run("r", 0)}) {
+		t.Error("a new or a deleted run wakes no profile")
+	}
+}
+
 func TestWhatAGeneratorCanDoWakesThoseWhoUseIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*spatev1.TrafficGenerator)

@@ -15,7 +15,7 @@ import (
 type StatelessStreamStatusApplyConfiguration struct {
 	// conditions are Ready, Reconciling, Stalled.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// observedGeneration is the generation of the spec this status was computed from.
+	// observedGeneration is the generation of the spec this status was computed from; -1 until the operator has seen the object.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// frameSize is the packet's size on the wire in bytes, FCS included; the longest where sizes differ.
 	FrameSize *int32 `json:"frameSize,omitempty"`

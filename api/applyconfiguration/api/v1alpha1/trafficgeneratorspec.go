@@ -14,6 +14,8 @@ import (
 // TrafficGeneratorSpec describes a fleet of equal engine pods.
 type TrafficGeneratorSpecApplyConfiguration struct {
 	// replicas is the number of engine pods. A run's traffic is divided over all of them: together they send what one would.
+	// A change, also by the scale subresource, takes effect when no run uses the generator: runs keep the pods they were admitted to, and
+	// until they have ended no other run is admitted (reason ReplicasPending).
 	Replicas *int32 `json:"replicas,omitempty"`
 	// ports of each engine pod, 1 to 16.
 	Ports []GeneratorPortApplyConfiguration `json:"ports,omitempty"`

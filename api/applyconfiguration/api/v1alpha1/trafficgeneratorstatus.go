@@ -15,7 +15,7 @@ import (
 type TrafficGeneratorStatusApplyConfiguration struct {
 	// conditions are Ready, Reconciling, Stalled, MeasurementReady.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// observedGeneration is the generation of the spec this status was computed from.
+	// observedGeneration is the generation of the spec this status was computed from; -1 until the operator has seen the object.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// replicas is the number of engine pods there are.
 	Replicas *int32 `json:"replicas,omitempty"`

@@ -17,7 +17,7 @@ import (
 type TrafficRunStatusApplyConfiguration struct {
 	// conditions are Ready, Reconciling, Stalled, Running, Complete, Valid, Passed; Recorded where connections are recorded.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// observedGeneration is the generation of the spec this status was computed from.
+	// observedGeneration is the generation of the spec this status was computed from; -1 until the operator has seen the object.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// phase of the run.
 	Phase *apiv1alpha1.RunPhase `json:"phase,omitempty"`

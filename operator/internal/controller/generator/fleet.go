@@ -12,7 +12,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/podspec"
+	"spate.dev/operator/internal/runs"
 )
 
 const (
@@ -44,6 +46,35 @@ type fleet struct {
 	failed *problem
 	// again is when the next attempt is due.
 	again time.Duration
+}
+
+// size returns how many pods a generator has now: while runs use it, as many as they were admitted to. A change of spec.replicas takes
+// effect when none uses it. Until then no other run is admitted, so all of them have the same number.
+func size(g *spatev1.TrafficGenerator, active []spatev1.TrafficRun) int {
+	pods := 0
+	for i := range active {
+		pods = max(pods, len(active[i].Status.Resolved.Generator.Pods))
+	}
+	if pods == 0 {
+		return int(g.Spec.Replicas)
+	}
+	return pods
+}
+
+// resizing describes when a change of spec.replicas takes effect; it is empty if it has.
+func resizing(g *spatev1.TrafficGenerator, active []spatev1.TrafficRun) string {
+	now := size(g, active)
+	if now == int(g.Spec.Replicas) {
+		return ""
+	}
+	until, pods := "run "+runs.Names(active)[0]+" has ended", "1 pod"
+	if len(active) > 1 {
+		until = fmt.Sprintf("the %d runs that use the generator have ended", len(active))
+	}
+	if now > 1 {
+		pods = fmt.Sprintf("%d pods", now)
+	}
+	return fmt.Sprintf("spec.replicas is %d and takes effect when %s: until then the generator has %s, and no other run is admitted", g.Spec.Replicas, until, pods)
 }
 
 // decide returns what to do with the pods of a generator. Pods are replaced only when no run uses it.

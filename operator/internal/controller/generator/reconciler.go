@@ -8,6 +8,7 @@ package generator
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -69,6 +70,8 @@ type Reconciler struct {
 	PullPolicy corev1.PullPolicy
 	// PodMonitors are created if the cluster has the kind.
 	PodMonitors bool
+	// Resolver admits runs to generators, not while pods are deleted.
+	Resolver *admission.Resolver
 
 	// Shares of the workers: for generators whose engines answer, and for those whose engines do not.
 	answering, unreachable turn.Share
@@ -211,9 +214,17 @@ func (r *Reconciler) reconcile(ctx context.Context, g *spatev1.TrafficGenerator,
 	if err != nil {
 		return 0, err
 	}
-	f := decide(g.Name, pods, int(g.Spec.Replicas), digest, len(active) == 0, time.Now())
+	f := decide(g.Name, pods, size(g, active), digest, len(active) == 0, time.Now())
+	maps.DeleteFunc(f.create, func(index, _ int) bool { return index >= int(g.Spec.Replicas) }) // it would be deleted when the runs have ended
 	if missing != nil {
 		f.create, f.remove = nil, nil // do not disturb active runs
+	}
+	if len(f.remove) > 0 {
+		release, free, err := r.reserve(ctx, g, active)
+		if err != nil || !free {
+			return soon, err
+		}
+		defer release()
 	}
 	for _, pod := range f.remove {
 		if err := r.Client.Delete(ctx, pod); client.IgnoreNotFound(err) != nil {
@@ -246,7 +257,7 @@ func (r *Reconciler) reconcile(ctx context.Context, g *spatev1.TrafficGenerator,
 		f.live[index] = pod
 	}
 	problems := r.report(ctx, g, pods, f.live, reports)
-	again := r.settle(ctx, g, f, problems)
+	again := r.settle(ctx, g, f, resizing(g, active), problems)
 	if reports.unscraped {
 		again = min(again, soon)
 	}
@@ -254,6 +265,21 @@ func (r *Reconciler) reconcile(ctx context.Context, g *spatev1.TrafficGenerator,
 		again = max(until, soon)
 	}
 	return again, nil
+}
+
+// reserve keeps runs from being admitted to a generator until release is called. free is false if one is being admitted, or was admitted
+// since the active runs were listed: such a run keeps its pods.
+func (r *Reconciler) reserve(ctx context.Context, g *spatev1.TrafficGenerator, active []spatev1.TrafficRun) (release func(), free bool, err error) {
+	release, free = r.Resolver.Enter(client.ObjectKeyFromObject(g))
+	if !free {
+		return nil, false, nil
+	}
+	now, err := runs.ActiveOn(ctx, r.Client, g)
+	if err != nil || len(now) > 0 && len(active) == 0 {
+		release()
+		return nil, false, err
+	}
+	return release, true, nil
 }
 
 func (r *Reconciler) image(g *spatev1.TrafficGenerator) string {

@@ -107,8 +107,9 @@ func starting(pod *corev1.Pod) bool {
 	return false
 }
 
-// settle sets the conditions by the most severe problem. It returns when to reconcile again.
-func (r *Reconciler) settle(_ context.Context, g *spatev1.TrafficGenerator, f fleet, problems []problem) time.Duration {
+// settle sets the conditions by the most severe problem, and by whether spec.replicas has yet to take effect. It returns when to reconcile
+// again.
+func (r *Reconciler) settle(_ context.Context, g *spatev1.TrafficGenerator, f fleet, resizing string, problems []problem) time.Duration {
 	c := &g.Status.Conditions
 	switch {
 	case f.exhausted != nil:
@@ -130,6 +131,9 @@ func (r *Reconciler) settle(_ context.Context, g *spatev1.TrafficGenerator, f fl
 			kstatus.Progressing(c, g.Generation, f.failed.reason, f.failed.message+"; retrying")
 		}
 		return soon
+	case resizing != "":
+		kstatus.Progressing(c, g.Generation, spatev1.ReasonReplicasPending, resizing)
+		return readyInterval
 	case f.failed != nil && g.Status.ReadyReplicas < g.Spec.Replicas:
 		kstatus.Progressing(c, g.Generation, f.failed.reason, f.failed.message+"; retrying")
 		return max(f.again, 100*time.Millisecond)
@@ -172,7 +176,7 @@ func (r *Reconciler) announce(before, after *spatev1.TrafficGenerator) {
 		return
 	}
 	kind := corev1.EventTypeWarning
-	if is.Reason == spatev1.ReasonAvailable || is.Reason == spatev1.ReasonSuspended {
+	if slices.Contains([]string{spatev1.ReasonAvailable, spatev1.ReasonSuspended, spatev1.ReasonReplicasPending}, is.Reason) {
 		kind = corev1.EventTypeNormal
 	}
 	r.Events.Eventf(after, nil, kind, is.Reason, "Reconcile", "%s", kstatus.Shortened(is.Message, kstatus.LongestNote))

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,15 +52,18 @@ func (s *scope) pending(ctx context.Context) (time.Duration, error) {
 		return s.wait(spatev1.ReasonReferenceNotFound, fmt.Sprintf("spec.profileRef: TrafficProfile %q does not exist in namespace %s", s.run.Spec.ProfileRef.Name, s.run.Namespace), 0)
 	}
 	key := admission.GeneratorKey(s.definition)
-	if s.run.Status.Generator = key.String(); key.Name == admission.AnyGenerator {
-		s.run.Status.Generator = key.Namespace + "/" + admission.AnyGenerator
+	if key.Name != admission.AnyGenerator || !runs.InLine(s.run) { // in line for the only generator, which was found before
+		s.run.Status.Generator = key.String()
+	}
+	if behind, err := s.stillBehind(ctx); err != nil || behind != "" {
+		return s.waitInLine(behind), err
 	}
 	resolution, release, ok, err := s.r.Resolver.Resolve(ctx, admission.Subject{Definition: s.definition, Key: s.checkedAs(), Check: true})
 	switch {
 	case err != nil:
 		return 0, err
 	case !ok:
-		return s.wait(spatev1.ReasonProgressing, "the run "+admission.WaitsForTurn, admission.Pause)
+		return s.waitForTurn("the run " + admission.WaitsForTurn)
 	}
 	defer release()
 	if len(resolution.Problems) > 0 {
@@ -103,25 +107,36 @@ func (s *scope) admit(ctx context.Context, resolution *admission.Resolution) (ti
 	g := resolution.Generator
 	release, ok := s.r.Resolver.Enter(client.ObjectKeyFromObject(g))
 	if !ok {
-		return s.wait(spatev1.ReasonProgressing, "another run is being admitted to TrafficGenerator "+g.Name, admission.Pause)
+		return s.waitForTurn("another run is being admitted to TrafficGenerator " + g.Name)
 	}
 	defer release()
-	busy, err := resolution.Busy(ctx)
+	latest := &spatev1.TrafficGenerator{}
+	if err := s.r.Client.Get(ctx, client.ObjectKeyFromObject(g), latest); client.IgnoreNotFound(err) != nil {
+		return 0, err
+	}
+	if latest.UID != g.UID || latest.Generation != g.Generation || admission.NotReady(latest) != "" { // its pods may be replaced now
+		return s.waitForTurn("TrafficGenerator " + g.Name + " has changed")
+	}
+	place, err := runs.PlaceOf(ctx, s.r.Client, client.ObjectKeyFromObject(g), s.run)
 	if err != nil {
 		return 0, err
 	}
-	if busy == "" {
-		busy, err = s.behind(ctx, g)
-		if err != nil {
+	busy, refuses := "", s.definition.Spec.WhenBusy == spatev1.BusyRefuse
+	if place.Ahead == 0 || refuses {
+		if busy, err = resolution.Busy(ctx); err != nil {
 			return 0, err
 		}
 	}
-	if busy != "" && s.definition.Spec.WhenBusy == spatev1.BusyRefuse {
-		s.invalid(spatev1.ReasonGeneratorBusy, busy+"; spec.whenBusy is Refuse", "")
+	switch {
+	case refuses && (busy != "" || place.Busy):
+		s.invalid(spatev1.ReasonGeneratorBusy, cmp.Or(busy, placed(place, g))+"; spec.whenBusy is Refuse", "")
 		return 0, nil
-	}
-	if busy != "" {
-		return s.wait(spatev1.ReasonGeneratorBusy, busy, kstatus.PollPause(s.run.Status.Conditions))
+	case refuses && place.Ahead > 0: // the generator has just become ready: whether it has room for the older runs is not known yet
+		return s.waitForTurn(placed(place, g))
+	case place.Ahead > 0:
+		return s.waitInLine(placed(place, g)), nil
+	case busy != "":
+		return s.waitInLine(fmt.Sprintf("first in line for TrafficGenerator %s, which has no room yet: %s", g.Name, busy)), nil
 	}
 	resolved, id, settled, err := resolution.Admit(ctx, s.run)
 	if err != nil {
@@ -153,20 +168,43 @@ func (s *scope) admit(ctx context.Context, resolution *admission.Resolution) (ti
 	return time.Millisecond, s.r.Resolver.Seen(ctx, s.run)
 }
 
-// behind returns why an older run that waits for the busy generator comes first: runs are admitted in the order of their creation.
-func (s *scope) behind(ctx context.Context, g *spatev1.TrafficGenerator) (string, error) {
-	waiting, err := runs.WaitingFor(ctx, s.r.Client, g)
-	if err != nil {
+// waitForTurn makes the run wait until the operator has a place for it. A run in line keeps its place, and nothing is written.
+func (s *scope) waitForTurn(message string) (time.Duration, error) {
+	if ready := meta.FindStatusCondition(s.run.Status.Conditions, spatev1.ConditionReady); runs.InLine(s.run) {
+		return s.wait(ready.Reason, ready.Message, admission.Pause)
+	}
+	return s.wait(spatev1.ReasonProgressing, message, admission.Pause)
+}
+
+// waitInLine makes the run wait for the generator's room.
+func (s *scope) waitInLine(message string) time.Duration {
+	s.waiting = waiting{spatev1.ReasonGeneratorBusy, message}
+	return kstatus.PollPause(s.run.Status.Conditions)
+}
+
+// stillBehind returns the place of a run that is in line behind others; empty if it is next, or has no place yet. Its plan is resolved
+// again when it is next: resolving all plans of a line whenever it moves would take too long.
+func (s *scope) stillBehind(ctx context.Context) (string, error) {
+	if !runs.InLine(s.run) || s.run.Generation != s.before.Status.ObservedGeneration || s.run.Status.Generator != s.before.Status.Generator ||
+		s.definition.Spec.WhenBusy == spatev1.BusyRefuse {
+		return "", nil
+	}
+	namespace, name, _ := strings.Cut(s.run.Status.Generator, "/")
+	g := &spatev1.TrafficGenerator{}
+	if err := s.r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, g); err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	if admission.NotReady(g) != "" {
+		return "", nil
+	}
+	place, err := runs.PlaceOf(ctx, s.r.Client, client.ObjectKeyFromObject(g), s.run)
+	if err != nil || place.Ahead == 0 {
 		return "", err
 	}
-	for i := range waiting {
-		if !runs.Older(&waiting[i], s.run) {
-			return "", nil
-		}
-		ready := meta.FindStatusCondition(waiting[i].Status.Conditions, spatev1.ConditionReady)
-		if waiting[i].DeletionTimestamp == nil && ready != nil && ready.Reason == spatev1.ReasonGeneratorBusy {
-			return fmt.Sprintf("run %s/%s was created before this one and waits for TrafficGenerator %s, too", waiting[i].Namespace, waiting[i].Name, g.Name), nil
-		}
-	}
-	return "", nil
+	return placed(place, g), nil
+}
+
+// placed describes a run's place in the line for a generator.
+func placed(place runs.Place, g *spatev1.TrafficGenerator) string {
+	return fmt.Sprintf("in line for TrafficGenerator %s %s", g.Name, place)
 }

@@ -178,6 +178,25 @@ func (l *lab) starts(name string) *spatev1.TrafficRun {
 	return r
 }
 
+// becomesReady makes a generator ready.
+func (l *lab) becomesReady(name string) {
+	l.t.Helper()
+	g := generator(name, true)[0].(*spatev1.TrafficGenerator)
+	have := &spatev1.TrafficGenerator{}
+	must(l.t, l.c.Get(l.t.Context(), client.ObjectKeyFromObject(g), have))
+	have.Status = g.Status
+	must(l.t, l.c.Status().Update(l.t.Context(), have))
+}
+
+// changes a profile.
+func (l *lab) changes(profile string, change func(*spatev1.TrafficProfile)) {
+	l.t.Helper()
+	p := &spatev1.TrafficProfile{}
+	must(l.t, l.c.Get(l.t.Context(), client.ObjectKey{Namespace: "n", Name: profile}, p))
+	change(p)
+	must(l.t, l.c.Update(l.t.Context(), p))
+}
+
 // end of a run that was admitted.
 func (l *lab) end(name string) {
 	l.t.Helper()
@@ -347,16 +366,138 @@ func TestRunsAreAdmittedInTheOrderOfTheirCreation(t *testing.T) {
 		l.run(name+"-run", name)
 	}
 	l.starts("half-run")
-	l.waits("most-run", spatev1.ReasonGeneratorBusy, "together with n/half-run: ", 5*time.Second)
-	l.waits("little-run", spatev1.ReasonGeneratorBusy, "run n/most-run was created before this one and waits for TrafficGenerator g, too", 5*time.Second)
+	l.waits("most-run", spatev1.ReasonGeneratorBusy, "first in line for TrafficGenerator g, which has no room yet: together with n/half-run: ", 5*time.Second)
+	l.waits("little-run", spatev1.ReasonGeneratorBusy, "in line for TrafficGenerator g behind 1 run, next: n/most-run", 5*time.Second)
 	l.run("youngest", "half")
-	l.waits("youngest", spatev1.ReasonGeneratorBusy, "together with n/half-run: ", 5*time.Second)
-	l.waits("little-run", spatev1.ReasonGeneratorBusy, "run n/most-run was created before this one", 5*time.Second)
+	l.waits("youngest", spatev1.ReasonGeneratorBusy, "in line for TrafficGenerator g behind 2 runs, next: n/most-run", 5*time.Second)
+	l.waits("little-run", spatev1.ReasonGeneratorBusy, "behind 1 run, next: n/most-run", 5*time.Second)
 	l.end("half-run")
-	l.waits("youngest", spatev1.ReasonGeneratorBusy, "run n/most-run was created before this one", 5*time.Second)
+	l.waits("youngest", spatev1.ReasonGeneratorBusy, "behind 2 runs, next: n/most-run", 5*time.Second)
 	l.starts("most-run")
+	l.waits("youngest", spatev1.ReasonGeneratorBusy, "behind 1 run, next: n/little-run", 5*time.Second)
 	l.starts("little-run")
-	l.waits("youngest", spatev1.ReasonGeneratorBusy, "together with n/little-run, n/most-run: ", 5*time.Second)
+	l.waits("youngest", spatev1.ReasonGeneratorBusy, "first in line for TrafficGenerator g, which has no room yet: together with n/little-run, n/most-run: ", 5*time.Second)
+}
+
+// They all wait for it to be ready. Whichever is reconciled first then, the oldest is admitted first.
+func TestRunsThatWaitedForAGeneratorToBeReadyAreAdmittedInTheOrderOfTheirCreation(t *testing.T) {
+	l := newLab(t, append(generator("g", false), profileAt("half", "700kpps"), profileAt("most", "900kpps"))...)
+	first, second, third := l.run("first", "half"), l.run("second", "most"), l.run("third", "half")
+	for _, name := range []string{first, second, third} {
+		l.waits(name, spatev1.ReasonGeneratorNotReady, "TrafficGenerator g is not ready", 5*time.Second)
+	}
+	l.becomesReady("g")
+	l.waits(third, spatev1.ReasonGeneratorBusy, "behind 2 runs, next: n/first", 5*time.Second)
+	l.waits(second, spatev1.ReasonGeneratorBusy, "behind 1 run, next: n/first", 5*time.Second)
+	l.starts(first)
+	l.waits(third, spatev1.ReasonGeneratorBusy, "behind 1 run, next: n/second", 5*time.Second)
+	l.waits(second, spatev1.ReasonGeneratorBusy, "first in line", 5*time.Second)
+}
+
+// Nothing but the place of a run that waits is written, and that once.
+func TestAPlaceIsWrittenOnceForEachMove(t *testing.T) {
+	l := newLab(t, append(generator("g", true), profileAt("half", "700kpps"), profileAt("most", "900kpps"))...)
+	l.starts(l.run("active", "half"))
+	l.run("next", "most")
+	l.run("last", "most")
+	l.look("next")
+	place, _ := l.look("last")
+	for range 3 {
+		if again, _ := l.look("last"); again.ResourceVersion != place.ResourceVersion {
+			t.Errorf("written although it has not moved: %s", shown(again.Status.Conditions))
+		}
+	}
+	l.end("active")
+	l.starts("next")
+	moved, _ := l.look("last")
+	if again, _ := l.look("last"); moved.ResourceVersion == place.ResourceVersion || again.ResourceVersion != moved.ResourceVersion {
+		t.Errorf("moved: %s", shown(again.Status.Conditions))
+	}
+}
+
+// A run whose plan waits for a place to be resolved in keeps its place in the line.
+func TestARunInLineKeepsItsPlaceWhileItWaitsForItsTurn(t *testing.T) {
+	l := newLab(t, append(generator("g", true), profileAt("half", "700kpps"), profileAt("most", "900kpps"))...)
+	l.starts(l.run("active", "half"))
+	l.run("next", "most")
+	l.run("last", "most")
+	before, _ := l.look("next")
+	l.look("last")
+	l.end("active")
+	release, ok := l.r.Resolver.Enter(client.ObjectKey{Namespace: "n", Name: "g"})
+	if !ok {
+		t.Fatal("another run is being admitted")
+	}
+	if after, again := l.look("next"); again != admission.Pause || after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("again in %s: %s", again, shown(after.Status.Conditions))
+	}
+	l.waits("last", spatev1.ReasonGeneratorBusy, "behind 1 run, next: n/next", 5*time.Second)
+	release()
+	l.starts("next")
+}
+
+// The oldest run no longer waits for room: the line does not wait for it.
+func TestARunThatWaitsForSomethingElseHoldsUpNobody(t *testing.T) {
+	for name, change := range map[string]func(*lab, *spatev1.TrafficRun){
+		"it is stopped":       func(l *lab, r *spatev1.TrafficRun) { r.Spec.Stop = true; must(l.t, l.c.Update(l.t.Context(), r)) },
+		"it is deleted":       func(l *lab, r *spatev1.TrafficRun) { must(l.t, l.c.Delete(l.t.Context(), r)) },
+		"its profile is gone": func(l *lab, _ *spatev1.TrafficRun) { must(l.t, l.c.Delete(l.t.Context(), profileAt("most", "1kpps"))) },
+		"its profile is wrong": func(l *lab, _ *spatev1.TrafficRun) {
+			l.changes("most", func(p *spatev1.TrafficProfile) { p.Spec.Traffic[0].TransmitPort = "north" })
+		},
+		"a quota refuses it": func(l *lab, _ *spatev1.TrafficRun) {
+			l.refuse = apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("exceeded quota: q"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t, append(generator("g", true), profileAt("half", "700kpps"), profileAt("most", "900kpps"), profileAt("little", "1kpps"))...)
+			l.starts(l.run("active", "half"))
+			l.run("oldest", "most")
+			l.run("young", "little")
+			l.look("oldest")
+			l.waits("young", spatev1.ReasonGeneratorBusy, "behind 1 run, next: n/oldest", 5*time.Second)
+			change(l, l.get("oldest"))
+			l.end("active")
+			if name != "it is stopped" && name != "it is deleted" { // what the others wait for is known when it is reconciled
+				if r, _ := l.look("oldest"); runs.InLine(r) {
+					t.Fatalf("it is in line: %s", shown(r.Status.Conditions))
+				}
+			}
+			l.refuse = nil
+			l.starts("young")
+		})
+	}
+}
+
+func TestALineIsWokenWhenItMayMove(t *testing.T) {
+	l := newLab(t, append(generator("g", true), profileAt("half", "700kpps"), profileAt("most", "900kpps"))...)
+	l.starts(l.run("active", "half"))
+	var line []string
+	for i := range wokenInLine + 3 {
+		line = append(line, l.run(fmt.Sprintf("waits-%d", i), "most"))
+		l.look(line[i])
+	}
+	wakes := func(what string, r *spatev1.TrafficRun, want ...string) {
+		t.Helper()
+		var got []string
+		for _, request := range l.r.freed(t.Context(), r) {
+			got = append(got, request.Name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s wakes %v, want %v", what, got, want)
+		}
+	}
+	first := line[:wokenInLine]
+	active := l.get("active")
+	wakes("an admission", active, first...)
+	active.Status.Phase = spatev1.RunRunning
+	wakes("a run that sends", active)
+	active.Status.Phase = spatev1.RunComplete
+	wakes("an end", active, append([]string{"active"}, first...)...)
+	waiter := l.get(line[0])
+	wakes("a run in line", waiter)
+	kstatus.Progressing(&waiter.Status.Conditions, 1, spatev1.ReasonReferenceNotFound, "")
+	wakes("a run that has left the line", waiter, first...)
 }
 
 // Its profile was created after it.
@@ -378,7 +519,41 @@ func TestARunEndsThatDoesNotWaitForABusyGenerator(t *testing.T) {
 	l.starts(l.run("first", "half"))
 	l.starts(l.run("beside", "little"))
 	l.run("refused", "most")
-	l.ends("refused", spatev1.ReasonGeneratorBusy, "; spec.whenBusy is Refuse")
+	l.ends("refused", spatev1.ReasonGeneratorBusy, "together with n/beside, n/first: ")
+}
+
+// It neither waits in line, nor overtakes those who do.
+func TestARunThatDoesNotWaitForABusyGeneratorDoesNotOvertakeALine(t *testing.T) {
+	refuse := func(p *spatev1.TrafficProfile) { p.Spec.WhenBusy = spatev1.BusyRefuse }
+	l := newLab(t, append(generator("g", true), profileAt("half", "700kpps"), profileAt("most", "900kpps"), profileAt("little", "1kpps", refuse))...)
+	l.starts(l.run("active", "half"))
+	l.run("waits", "most")
+	l.look("waits")
+	l.run("refused", "little")
+	l.ends("refused", spatev1.ReasonGeneratorBusy, "in line for TrafficGenerator g behind 1 run, next: n/waits; spec.whenBusy is Refuse")
+}
+
+// Whether the generator has room for the older run is known when that is reconciled.
+func TestARunThatDoesNotWaitForABusyGeneratorWaitsForItToBeReady(t *testing.T) {
+	refuse := func(p *spatev1.TrafficProfile) { p.Spec.WhenBusy = spatev1.BusyRefuse }
+	for _, c := range []struct {
+		older string
+		ends  bool
+	}{{"900kpps", true}, {"1kpps", false}} {
+		l := newLab(t, append(generator("g", false), profileAt("older", c.older), profileAt("half", "700kpps", refuse))...)
+		l.run("older", "older")
+		l.run("young", "half")
+		l.look("older")
+		l.waits("young", spatev1.ReasonGeneratorNotReady, "TrafficGenerator g is not ready", 5*time.Second)
+		l.becomesReady("g")
+		l.waits("young", spatev1.ReasonGeneratorNotReady, "TrafficGenerator g is not ready", admission.Pause) // as it was
+		l.starts("older")
+		if c.ends {
+			l.ends("young", spatev1.ReasonGeneratorBusy, "together with n/older: ")
+		} else {
+			l.starts("young")
+		}
+	}
 }
 
 func TestARunWaitsWhileAnotherIsBeingAdmitted(t *testing.T) {

@@ -153,17 +153,28 @@ func (r *Reconciler) ofPod(ctx context.Context, object client.Object) []reconcil
 	return requests(all)
 }
 
-// freed returns a run that has ended, to schedule its deletion, and the runs that wait for its generator, oldest first. The waiting
-// runs are also returned when a run has been admitted: those behind it may fit beside it.
+// wokenInLine is the number of runs at the head of a line that are reconciled when it moves. Only the first can be admitted, and wakes
+// the next then; the others report their place. Those behind them report it when they are reconciled by themselves, at most a minute later.
+const wokenInLine = 10
+
+// freed returns the runs that are first in line for a run's generator when that run has ended, was admitted (those behind it may fit
+// beside it) or has left the line, and the run itself if it has ended, to schedule its deletion.
 func (r *Reconciler) freed(ctx context.Context, object client.Object) []reconcile.Request {
-	ended := object.(*spatev1.TrafficRun)
-	if runs.Active(ended) && ended.DeletionTimestamp == nil && ended.Status.Phase != spatev1.RunPreparing {
+	run := object.(*spatev1.TrafficRun)
+	ended := !runs.Active(run) || run.DeletionTimestamp != nil
+	if !ended && (run.Status.Phase != spatev1.RunPending || runs.InLine(run)) && run.Status.Phase != spatev1.RunPreparing {
 		return nil
 	}
-	g := &spatev1.TrafficGenerator{}
-	g.Namespace, g.Name, _ = strings.Cut(runs.GeneratorOf(ended), "/")
-	waiting, _ := runs.WaitingFor(ctx, r.Client, g)
-	return append(requests(waiting), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(ended)})
+	var all []reconcile.Request
+	if ended {
+		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(run)})
+	}
+	namespace, name, _ := strings.Cut(runs.GeneratorOf(run), "/")
+	first, _ := runs.FirstInLine(ctx, r.Client, client.ObjectKey{Namespace: namespace, Name: name}, wokenInLine)
+	for _, key := range first {
+		all = append(all, reconcile.Request{NamespacedName: key})
+	}
+	return all
 }
 
 // unresolved returns the runs of a namespace that wait for an object they refer to.

@@ -79,6 +79,7 @@ func (s *scope) admittedTo(ctx context.Context, ref spatev1.GeneratorSnapshot) e
 		return err
 	}
 	if err == nil {
+		g.Spec.Replicas = int32(len(ref.Pods)) // a change takes effect when no run uses the generator: rates in percent and limits are those of the run's pods
 		s.generator = g
 	}
 	s.pods = make([]*corev1.Pod, len(ref.Pods))

@@ -225,3 +225,13 @@ func TestALargePlanWaitsForItsTurnToBeJudged(t *testing.T) {
 		t.Error("the lane is still taken")
 	}
 }
+
+// Another number of replicas takes effect when no run uses the generator: rates in percent are those of the pods that the run has.
+func TestARunSeesItsGeneratorWithThePodsItWasAdmittedTo(t *testing.T) {
+	l := newLab(t, append(generator("g", true, func(g *spatev1.TrafficGenerator) { g.Spec.Replicas = 3 }), profileAt("p", "1kpps"))...)
+	s := &scope{r: l.r, run: created()}
+	must(t, s.admittedTo(t.Context(), spatev1.GeneratorSnapshot{Namespace: "n", Name: "g", Pods: []spatev1.PodSnapshot{{Name: "g-0", UID: "g-0-uid"}}}))
+	if s.generator.Spec.Replicas != 1 || s.lost != "" {
+		t.Errorf("%d replicas, %s", s.generator.Spec.Replicas, s.lost)
+	}
+}

@@ -106,6 +106,8 @@ func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *engine
 	ref := run.Status.Resolved.Generator
 	if err := m.Reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: string(ref.Name)}, generator); err != nil {
 		generator = nil // needed for rates in percent only, which were resolved before
+	} else {
+		generator.Spec.Replicas = int32(len(ref.Pods)) // spec.replicas may have changed meanwhile
 	}
 	load, err := plan.OwnLoad(p, planned, run.Status.Entries, generator)
 	if err != nil { // a port that no longer reports its line rate
