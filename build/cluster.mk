@@ -32,7 +32,12 @@ PEER_IMAGE := $(SPATE_CACHE)/images/peer-$(shell sha256sum e2e/cluster/peer-imag
 $(PEER_IMAGE):
 	@e2e/cluster/peer-image $@
 
-cluster-images: $(NODE_IMAGE) $(PEER_IMAGE)
+# The image of the device plugin of the emulated machine.
+SRIOV_IMAGE := $(SPATE_CACHE)/images/sriov-device-plugin-$(shell cat e2e/sriov/plugin-image tools/sriov-device-plugin/go.* | sha256sum | cut -c1-12).tar
+$(SRIOV_IMAGE): $(SRIOV_DEVICE_PLUGIN)
+	@e2e/sriov/plugin-image $@ $(SRIOV_DEVICE_PLUGIN)
+
+cluster-images: $(NODE_IMAGE) $(PEER_IMAGE) $(SRIOV_IMAGE)
 
 ##@ Cluster
 .PHONY: kube envtest-assets cluster-images cluster-up cluster-down cluster-status cluster-shell test-cluster-clean

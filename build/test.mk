@@ -17,6 +17,7 @@ cluster_there := cluster-up $(PEER_IMAGE)
 endif
 suites := $(SPATE_CACHE)/e2e/suites.test
 suites_log := $(SPATE_CACHE)/e2e/suites.log
+rbac := $(SPATE_CACHE)/e2e/rbac
 
 # Seconds for which `make test` fuzzes each target; inputs found in longer runs are kept as seeds.
 FUZZ_IN_TEST := 5
@@ -110,12 +111,23 @@ e2e: images kubectl-spate $(cluster_there) ## Run the suites in the real cluster
 	@go test -C e2e -c -o $(suites) ./suites
 	@e2e/install $(operator_image) $(engine_image)
 	@$(if $(EXTERNAL),,e2e/cluster/load $(PEER_IMAGE) >/dev/null)
+	@$(if $(EXTERNAL)$(RUN),,go build -C e2e -o $(rbac) ./rbac)
 	@status=0; $(in_cluster) env SPATE_ROOT=$(CURDIR) $(suites) -test.v -test.parallel 3 -test.timeout 14m -test.run '$(RUN)' 2>&1 | tee $(suites_log) || status=$$?; \
+	  $(if $(EXTERNAL)$(RUN),,$(in_cluster) $(rbac) /var/log/audit.log || status=$$?;) \
 	  [ -n "$${KEEP:-}$(EXTERNAL)" ] || e2e/cluster/down; [ $$status = 0 ] || e2e/failures $(suites_log); exit $$status
 
 .PHONY: external-cluster
 external-cluster: $(HELM)
 	@kubectl version --request-timeout=20s >/dev/null || { echo "EXTERNAL=1: kubectl does not reach the cluster of KUBECONFIG" >&2; exit 1; }
+
+sriov_env = KUBE=$(KUBE) MULTUS=$(MULTUS) NODE_IMAGES="$(NODE_IMAGE) $(SRIOV_IMAGE) $(engine_image)"
+.PHONY: e2e-sriov
+e2e-sriov: deps images kubectl-spate cluster-up $(SRIOV_IMAGE) ## Run VFs under a real kubelet, device plugin and Multus, in an emulated machine as the second node (RUN=regexp, KEEP=1)
+	@go test -C e2e -c -o $(suites) ./suites
+	@e2e/install $(operator_image) $(engine_image)
+	@status=0; { $(sriov_env) e2e/sriov/join && \
+	  $(in_cluster) env SPATE_ROOT=$(CURDIR) SPATE_SRIOV=1 $(suites) -test.v -test.timeout 30m -test.run '^TestSRIOV.*($(RUN))' 2>&1 | tee $(suites_log); } || status=$$?; \
+	  [ -n "$${KEEP:-}" ] || { e2e/sriov/leave; e2e/cluster/down; }; [ $$status = 0 ] || e2e/failures $(suites_log); exit $$status
 
 # The rows that drills write, one JSON object per line, and their table.
 drills := $(SPATE_CACHE)/drills

@@ -42,11 +42,17 @@ make_qemu() {
 
 # emulate SECONDS FOLDER ARGUMENT...: runs QEMU, in which FOLDER is /mnt, and kills it after that time. It needs a mount
 # namespace of its own. FOLDER/console has the output of the first serial line. Each CPU has a thread unless threads=single.
+# QEMU has the device files of the list `devices`.
 emulate() {
-  local patience=$1 folder=$2 qemu status=0
+  local patience=$1 folder=$2 qemu device status=0
   shift 2
   qemu=$(made qemu "$(declare -f debian make_qemu) $qemu_suite" make_qemu)
   mount --rbind "$folder" "$qemu/root/mnt"
+  for device in ${devices:-}; do
+    mkdir -p "$(dirname "$qemu/root$device")"
+    touch "$qemu/root$device"
+    mount --bind "$device" "$qemu/root$device"
+  done
   timeout "$patience" chroot "$qemu/root" qemu-system-x86_64 -nodefaults -no-reboot -display none \
     -accel "tcg,thread=${threads:-multi}" -cpu max -serial file:/mnt/console "$@" 2> "$folder/qemu" || status=$?
   case $status in
