@@ -10,6 +10,8 @@ machine=sriov-node
 tap=machine0
 # TCP port at which QEMU is controlled, in that network namespace.
 monitor=4444
+# TCP port at which the machine gets the host's time.
+time_port=4445
 gateway_ip=10.99.1.1
 machine_ip=10.99.1.2
 machine_pod_cidr=10.244.1.0/24

@@ -74,7 +74,7 @@ spec:
         packet:
           headers:
           - ethernet: {}
-          - ipv4: {source: 198.18.0.2, destination: 198.19.0.2}
+          - ipv4: {source: 198.18.0.2, destination: 198.19.0.1}
           - udp: {sourcePort: 1024, destinationPort: 7}
           imix: Simple
         transmit: {continuous: {rate: 500pps}}
