@@ -66,7 +66,7 @@ func scaledInMidRun(t *testing.T, replicas int32) (ns string) {
 		t.Errorf("%s: %+v, %+v", r.Name, v, r.Status.Result)
 	}
 	hasEnded(t, readyLimit, waiting)
-	if pods := len(waiting.Status.Resolved.Generator.Pods); pods != int(replicas) || waiting.Status.Result.Tx != 400 {
+	if pods := len(waiting.Status.Resolved.Generator.Pods); pods != int(replicas) || waiting.Status.Result.Tx+waiting.Status.Result.TxDropped != 400 {
 		t.Errorf("the next run has %d pods and sent %d", pods, waiting.Status.Result.Tx)
 	}
 	return ns
