@@ -243,7 +243,7 @@ func TestARunIsFollowedWhateverEnginesSayOfTheGreatestRate(t *testing.T) {
 	e.answers(nil)
 	expectEvents(t, "as before", followed(t, s))
 	s.has("")
-	expectEvents(t, "lifted", followed(t, s), "Normal LimitChanged limits.maxRate of TrafficGenerator lab is unset now: its engines throttle no packets any more")
+	expectEvents(t, "lifted", followed(t, s), "Normal LimitChanged limits.maxRate of TrafficGenerator lab is unset now: its engines throttle no more packets")
 	if got := strings.Join(e.limits, " "); got != "2000 3000 3000 0" {
 		t.Errorf("the engine was given %s", got)
 	}
