@@ -418,7 +418,7 @@ type TrafficRunStatus struct {
 	// +kubebuilder:validation:MaxItems=256
 	PortsDown []string `json:"portsDown,omitempty"`
 
-	// entries whose rate or pause differs from the snapshot's: what was changed while the run was active.
+	// entries that were changed while the run was active: their rate or pause differs from the snapshot.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

@@ -34,6 +34,9 @@ debian() {
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' "$2" "$4"
 }
 
+# archive_of FOLDER: an initial file system as a kernel reads it (cpio). Archives may follow each other.
+archive_of() { (cd "$1" && find . | busybox cpio -o -H newc 2>/dev/null); }
+
 make_qemu() {
   say "taking QEMU from Debian $qemu_suite (once; usually 10-60 s)"
   debian extract "$qemu_suite" base-files,qemu-system-x86,seabios "$1/root"

@@ -39,7 +39,7 @@ const (
 	// profilesEach generator has: three that are run on change, and two whose runs people create, or every tenth time a schedule.
 	profilesEach = 5
 	scaleSpaces  = 20
-	// scaleLength of each run; it is active for the drain of half a second, too: in so many seconds.
+	// scaleLength is the duration of each run; with the drain of half a second it is active for scaleUnderWay seconds.
 	scaleLength   = 10 * time.Second
 	scaleUnderWay = 11
 	scalePackets  = 1000

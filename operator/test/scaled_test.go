@@ -41,9 +41,11 @@ func uidsOf(t *testing.T, ns string) []types.UID {
 	return all
 }
 
-// scaledInMidRun runs a profile on two pods, scales the generator while it sends, and returns when the run has ended with all its packets.
-func scaledInMidRun(t *testing.T, replicas int32) (ns string) {
-	ns = ready(t, "  replicas: 2\n")
+// scaledInMidRun runs a profile on two pods and scales the generator while it sends: the run ends with all its packets, and the generator
+// then has its new number of pods, which it reports with the message.
+func scaledInMidRun(t *testing.T, replicas int32, message string) {
+	t.Helper()
+	ns := ready(t, "  replicas: 2\n")
 	mustApply(t, ns, loopbackProfile("steady", lenient+"  rate: 2kpps\n  duration: 20s\n  thresholds: [{name: all, expression: result.rx == 40000}]"))
 	mustApply(t, ns, loopbackProfile("next", lenient+"  runPolicy: Manual\n  rate: 2kpps\n  duration: 200ms"))
 	p, g := profileNamed(ns, "steady"), generatorNamed(ns, "loop")
@@ -69,25 +71,20 @@ func scaledInMidRun(t *testing.T, replicas int32) (ns string) {
 	if pods := len(waiting.Status.Resolved.Generator.Pods); pods != int(replicas) || waiting.Status.Result.Tx+waiting.Status.Result.TxDropped != 400 {
 		t.Errorf("the next run has %d pods and sent %d", pods, waiting.Status.Result.Tx)
 	}
-	return ns
+	expect(t, answerLimit, g, spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable, message)
+	if n := len(uidsOf(t, ns)); n != int(replicas) {
+		t.Errorf("%d pods", n)
+	}
 }
 
 func TestAGeneratorThatIsScaledUpInMidRunGetsItsPodsAfterTheRun(t *testing.T) {
 	t.Parallel()
-	ns := scaledInMidRun(t, 3)
-	expect(t, answerLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable, "3 engines answer")
-	if n := len(uidsOf(t, ns)); n != 3 {
-		t.Errorf("%d pods", n)
-	}
+	scaledInMidRun(t, 3, "3 engines answer")
 }
 
 func TestAGeneratorThatIsScaledDownInMidRunLosesItsPodsAfterTheRun(t *testing.T) {
 	t.Parallel()
-	ns := scaledInMidRun(t, 1)
-	expect(t, answerLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable, "the engine answers")
-	if n := len(uidsOf(t, ns)); n != 1 {
-		t.Errorf("%d pods", n)
-	}
+	scaledInMidRun(t, 1, "the engine answers")
 }
 
 // Nothing is left of a change that was taken back before it took effect.

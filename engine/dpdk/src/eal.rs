@@ -90,9 +90,10 @@ const MAX_LCORE: usize = sys::RTE_MAX_LCORE as usize;
 /// `system` is /sys/devices/system.
 fn main_lcore(system: &Path, cpus: &[usize], workers: &[usize]) -> usize {
     let of_node = |node: usize, cpu: usize| system.join(format!("node/node{node}/cpu{cpu}")).exists();
-    let nodes = || numbered(&system.join("node"), "node");
     let Some(worker) = workers.first() else { return 0 };
-    let Some(node) = nodes().into_iter().find(|&node| of_node(node, *worker)) else { return 0 };
+    let Some(node) = numbered(&system.join("node"), "node").into_iter().find(|&node| of_node(node, *worker)) else {
+        return 0;
+    };
     let own = cpus.iter().chain(workers).copied().filter(|&cpu| of_node(node, cpu));
     own.chain(numbered(&system.join(format!("node/node{node}")), "cpu")).find(|&cpu| cpu < MAX_LCORE).unwrap_or(0)
 }
@@ -195,7 +196,7 @@ fn check_hugepages(bytes: u64, page: Option<u64>) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    /// A machine whose NUMA nodes have these CPUs.
+    /// Creates the folder /sys/devices/system of a machine with these CPUs by NUMA node.
     fn machine(name: &str, nodes: &[&[usize]]) -> std::path::PathBuf {
         let system = std::env::temp_dir().join(format!("spate-numa-{name}-{}", std::process::id()));
         for (node, cpus) in nodes.iter().enumerate() {

@@ -66,7 +66,7 @@ func PlaceOf(ctx context.Context, c client.Reader, generator client.ObjectKey, r
 	return place, err
 }
 
-// FirstInLine returns the keys of the runs that are admitted next to a generator, the oldest first, at most so many.
+// FirstInLine returns the keys of the runs that are admitted next to a generator, the oldest first, at most `most` of them.
 func FirstInLine(ctx context.Context, c client.Reader, generator client.ObjectKey, most int) ([]client.ObjectKey, error) {
 	line, err := lineOf(ctx, c, generator)
 	slices.SortFunc(line, byAge)

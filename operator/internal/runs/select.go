@@ -58,6 +58,12 @@ func GeneratorOf(run *spatev1.TrafficRun) string {
 	return run.Status.Generator
 }
 
+// GeneratorKey returns the key of a run's generator; known is false if the run has none yet.
+func GeneratorKey(run *spatev1.TrafficRun) (key client.ObjectKey, known bool) {
+	key.Namespace, key.Name, known = strings.Cut(GeneratorOf(run), "/")
+	return key, known
+}
+
 // Active reports whether a run has not ended.
 func Active(run *spatev1.TrafficRun) bool { return run.Status.Phase != spatev1.RunComplete }
 

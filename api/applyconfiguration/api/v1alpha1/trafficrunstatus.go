@@ -41,7 +41,7 @@ type TrafficRunStatusApplyConfiguration struct {
 	PortBaseline []PortBaselineApplyConfiguration `json:"portBaseline,omitempty"`
 	// portsDown are the run's ports that had no link at some time while it was active.
 	PortsDown []string `json:"portsDown,omitempty"`
-	// entries whose rate or pause differs from the snapshot's: what was changed while the run was active.
+	// entries that were changed while the run was active: their rate or pause differs from the snapshot.
 	Entries []EntryChangeApplyConfiguration `json:"entries,omitempty"`
 	// result measured so far, final when the run is complete. Its streams, templates and groups are there when it is final; of a large
 	// result the first of them (see details).

@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_of_one_resource_are_told_apart_by_the_network_status() {
+    fn devices_of_one_resource_are_distinguished_by_the_network_status() {
         let ports = ["w=attached:west,resource=example.com/vf", "e=attached:east,resource=example.com/vf"];
         let variable = Some(("PCIDEVICE_EXAMPLE_COM_VF", "0000:01:00.1,0000:01:00.2"));
         assert_eq!(first(&ports, Some(STATUS), variable), Ok(PortDevice::Pci("0000:01:00.2".into())));

@@ -193,7 +193,7 @@ mod tests {
         QUANTILES.map(|ppm| Quantile { parts_per_million: ppm, ns: ns(ppm) }).into()
     }
 
-    /// Durations of up to so many bits; small ones are as frequent as large ones.
+    /// Durations of at most `bits` bits; each number of bits is equally frequent.
     fn durations(bits: u32) -> impl Strategy<Value = Vec<u64>> {
         prop::collection::vec((0..=bits, any::<u64>()).prop_map(|(bits, ns)| ns & ((1 << bits) - 1)), 1..300)
     }

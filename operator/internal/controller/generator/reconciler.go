@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"strings"
 	"sync"
 	"time"
 
@@ -113,11 +112,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 }
 
 func ofRun(_ context.Context, object client.Object) []reconcile.Request {
-	namespace, name, known := strings.Cut(runs.GeneratorOf(object.(*spatev1.TrafficRun)), "/")
-	if !known || name == admission.AnyGenerator {
+	key, known := runs.GeneratorKey(object.(*spatev1.TrafficRun))
+	if !known || key.Name == admission.AnyGenerator {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
+	return []reconcile.Request{{NamespacedName: key}}
 }
 
 // Reconcile reconciles one generator.

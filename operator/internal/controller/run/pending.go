@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -189,9 +188,9 @@ func (s *scope) stillBehind(ctx context.Context) (string, error) {
 		s.definition.Spec.WhenBusy == spatev1.BusyRefuse {
 		return "", nil
 	}
-	namespace, name, _ := strings.Cut(s.run.Status.Generator, "/")
+	key, _ := runs.GeneratorKey(s.run)
 	g := &spatev1.TrafficGenerator{}
-	if err := s.r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, g); err != nil {
+	if err := s.r.Client.Get(ctx, key, g); err != nil {
 		return "", client.IgnoreNotFound(err)
 	}
 	if admission.NotReady(g) != "" {

@@ -415,7 +415,7 @@ func TestAPlaceIsWrittenOnceForEachMove(t *testing.T) {
 	}
 }
 
-// A run whose plan waits for a place to be resolved in keeps its place in the line.
+// A run keeps its place in the line while its plan waits to be resolved.
 func TestARunInLineKeepsItsPlaceWhileItWaitsForItsTurn(t *testing.T) {
 	l := newLab(t, append(generator("g", true), profileAt("half", "700kpps"), profileAt("most", "900kpps"))...)
 	l.starts(l.run("active", "half"))

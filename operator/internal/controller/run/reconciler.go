@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -169,8 +168,8 @@ func (r *Reconciler) freed(ctx context.Context, object client.Object) []reconcil
 	if ended {
 		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(run)})
 	}
-	namespace, name, _ := strings.Cut(runs.GeneratorOf(run), "/")
-	first, _ := runs.FirstInLine(ctx, r.Client, client.ObjectKey{Namespace: namespace, Name: name}, wokenInLine)
+	generator, _ := runs.GeneratorKey(run)
+	first, _ := runs.FirstInLine(ctx, r.Client, generator, wokenInLine)
 	for _, key := range first {
 		all = append(all, reconcile.Request{NamespacedName: key})
 	}
