@@ -135,6 +135,8 @@ struct Info {
     driver: String,
     mac: [u8; 6],
     max_frame_len: usize,
+    /// Receive queues that packets can be shared out to, and transmit queues.
+    max_queues: (usize, usize),
     rx_limits: Limits,
     tx_limits: Limits,
     /// Of `SPATE_CAN_*`.
@@ -209,7 +211,8 @@ impl Port<Configured> {
                 id
             }
         };
-        let (info, most_rx, most_tx) = Info::read(id, device)?;
+        let info = Info::read(id, device)?;
+        let (most_rx, most_tx) = info.max_queues;
         if tx_queues > most_tx {
             return Err(Error::TooFewQueues { device: describe(device), wanted: tx_queues, have: most_tx });
         }
@@ -375,6 +378,11 @@ impl<S> Port<S> {
     /// What its device does of the work on packets.
     pub fn offloads(&self) -> Offloads {
         self.inner.offloads
+    }
+
+    /// Receive queues that its device can share packets out to, and transmit queues that it has.
+    pub fn max_queues(&self) -> (usize, usize) {
+        self.inner.info.max_queues
     }
 }
 
@@ -546,9 +554,8 @@ impl Drop for Inner {
 }
 
 impl Info {
-    /// The facts of a port, and how many queues it can receive on (several only if it shares packets out by their headers)
-    /// and transmit on.
-    fn read(id: u16, device: &Device) -> Result<(Self, usize, usize), Error> {
+    /// The facts of a port. It can receive on several queues only if it shares packets out by their headers.
+    fn read(id: u16, device: &Device) -> Result<Self, Error> {
         let mut raw = std::mem::MaybeUninit::<sys::spate_port_info>::zeroed();
         // SAFETY: the pointer is valid for the call.
         unsafe { call(&format!("asking for {}", describe(device)), || sys::spate_port_info(id, raw.as_mut_ptr()))? };
@@ -567,19 +574,19 @@ impl Info {
             // The driver's is that of the kernel's interface, whose peer this is.
             mac[5] ^= 1;
         }
-        let info = Self {
-            driver,
-            mac,
-            max_frame_len,
-            rx_limits: Limits { min: raw.rx_desc_min, max: raw.rx_desc_max, align: raw.rx_desc_align },
-            tx_limits: Limits { min: raw.tx_desc_min, max: raw.tx_desc_max, align: raw.tx_desc_align },
-            offers: raw.offloads,
-        };
-        let most_rx = match device {
+        let max_rx = match device {
             Device::Pci(_) if raw.rss_key_len > 0 => raw.max_rx_queues,
             _ => 1,
         };
-        Ok((info, usize::from(most_rx), usize::from(raw.max_tx_queues)))
+        Ok(Self {
+            driver,
+            mac,
+            max_frame_len,
+            max_queues: (usize::from(max_rx), usize::from(raw.max_tx_queues)),
+            rx_limits: Limits { min: raw.rx_desc_min, max: raw.rx_desc_max, align: raw.rx_desc_align },
+            tx_limits: Limits { min: raw.tx_desc_min, max: raw.tx_desc_max, align: raw.tx_desc_align },
+            offers: raw.offloads,
+        })
     }
 }
 

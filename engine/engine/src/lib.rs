@@ -2,10 +2,11 @@
 //! The traffic engine.
 //!
 //! [`datapath`] owns ports and workers and sends; [`plan`] turns a plan into what it can send; `control` serves the
-//! contract; `cli` holds the commands.
+//! contract; [`machine`] reads what the engine runs on; `cli` holds the commands.
 pub mod cli;
 pub mod control;
 pub mod cpu;
 pub mod datapath;
+pub mod machine;
 pub mod metrics;
 pub mod plan;

@@ -8,6 +8,7 @@ use crate::control::runs::Engine;
 use crate::control::service::Service;
 use crate::control::tls::Certificates;
 use crate::control::watchdog;
+use crate::machine::{self, Facts};
 use crate::metrics;
 use anyhow::{Context, bail};
 use contract::engine_server::EngineServer;
@@ -68,9 +69,11 @@ impl Serve {
             Some(Address::Unix(path)) => Some(path.clone()),
             None => None,
         };
-        let datapath = self.site.open()?;
+        let (datapath, used) = self.site.open_with_use()?;
+        // Once the ports are open: packet memory has its pages then.
+        let facts = machine::read(&machine::Roots::default(), used);
         let engine = Arc::new(Engine::new(datapath));
-        super::event_loop()?.block_on(self.serve(engine.clone(), certificates, records))?;
+        super::event_loop()?.block_on(self.serve(engine.clone(), &facts, certificates, records))?;
         match Arc::into_inner(engine) {
             Some(engine) => engine.close(),
             None => tracing::debug!("a connection outlives the service; the ports close with the process"),
@@ -81,11 +84,12 @@ impl Serve {
     async fn serve(
         &self,
         engine: Arc<Engine>,
+        facts: &Facts,
         certificates: Option<Arc<Certificates>>,
         records: Option<PathBuf>,
     ) -> anyhow::Result<()> {
         let metrics = TcpListener::bind(self.metrics).await.with_context(|| format!("--metrics {}", self.metrics))?;
-        let service = EngineServer::new(Service::new(engine.clone(), self.site.hugepage_bytes()))
+        let service = EngineServer::new(Service::new(engine.clone(), self.site.hugepage_bytes(), facts))
             .max_decoding_message_size(MOST_REQUEST_BYTES)
             .max_encoding_message_size(MOST_ANSWER_BYTES);
         let observer = ObserverServer::new(Observer::new(engine.clone()));

@@ -3,6 +3,7 @@
 use super::links::Links;
 use super::ports::{self, Asked, LineRate};
 use crate::datapath::{Config, Datapath, Memory, PollMode, PortConfig};
+use crate::machine::Used;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -67,12 +68,23 @@ impl Site {
 
     /// Opens it.
     pub fn open(&self) -> anyhow::Result<Datapath> {
+        Ok(self.open_with_use()?.0)
+    }
+
+    /// Opens it, and returns what it uses of the machine, too.
+    pub fn open_with_use(&self) -> anyhow::Result<(Datapath, Used)> {
         let links = self.links.by_port(self.ports.iter().map(|port| port.name.as_str()))?;
         let config = self.config()?;
+        let used = Used {
+            worker_cpus: config.worker_cpus.clone(),
+            control_cpus: config.control_cpus.clone(),
+            allowed_cpus: allowed_cpus()?, // before this thread is pinned
+            ports: config.ports.iter().map(|port| (port.name.clone(), port.device.clone())).collect(),
+        };
         keep_to(&config.control_cpus)?;
         let mut datapath = Datapath::open(config)?;
         datapath.join(links)?;
-        Ok(datapath)
+        Ok((datapath, used))
     }
 
     fn config(&self) -> anyhow::Result<Config> {
@@ -115,8 +127,7 @@ impl Site {
     }
 
     fn cpu_list(&self) -> anyhow::Result<Vec<usize>> {
-        let allowed = sched_getaffinity(None).context("the CPUs of this process cannot be asked")?;
-        let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
+        let allowed = allowed_cpus()?;
         if self.cpus == "auto" {
             return Ok(allowed);
         }
@@ -126,6 +137,12 @@ impl Site {
             None => Ok(wanted),
         }
     }
+}
+
+/// CPUs that this thread may use.
+fn allowed_cpus() -> anyhow::Result<Vec<usize>> {
+    let allowed = sched_getaffinity(None).context("the CPUs of this process cannot be queried")?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect())
 }
 
 /// This thread and all that it starts run on these CPUs; workers pin themselves to theirs.

@@ -3,12 +3,13 @@
 //!
 //! [`runs`] is the engine as every front end sees it (the service, the metrics, the command `run`), [`stats`] reads the
 //! counters for all of them, [`capture`] copies packets, [`service`] speaks gRPC with the operator, [`observer`] with those
-//! who may only look on, [`listen`] and [`tls`] say who may speak, [`lease`] stops what nobody asks about any more.
+//! who may only look on, [`machine`] reports the machine, [`listen`] and [`tls`] say who may speak, [`lease`] stops what nobody asks about any more.
 pub mod capture;
 pub mod groups;
 pub mod latency;
 pub mod lease;
 pub mod listen;
+pub mod machine;
 pub mod next_hop;
 pub mod observer;
 pub mod receivers;

@@ -3,8 +3,9 @@
 use super::capture::Captures;
 use super::runs::{Engine, Held};
 use super::status::Refusal;
-use super::{receivers, stats};
+use super::{machine, receivers, stats};
 use crate::datapath::{PortDevice, PortInfo};
+use crate::machine::Facts;
 use crate::plan::{MAX_PLAN_BYTES, decode, rate, validate};
 use contract::engine_server;
 use contract::*;
@@ -25,15 +26,16 @@ const LEAST_INTERVAL: Duration = Duration::from_millis(10);
 pub struct Service {
     engine: Arc<Engine>,
     hugepage_bytes: u64,
+    machine: Arc<Machine>,
     captures: Captures,
 }
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + std::marker::Send>>;
 
 impl Service {
-    /// The service over an engine with so many bytes of hugepages.
-    pub fn new(engine: Arc<Engine>, hugepage_bytes: u64) -> Self {
-        Self { engine, hugepage_bytes, captures: Captures::default() }
+    /// The service over an engine with its bytes of hugepages, on a machine.
+    pub fn new(engine: Arc<Engine>, hugepage_bytes: u64, facts: &Facts) -> Self {
+        Self { engine, hugepage_bytes, machine: Arc::new(machine::reported(facts)), captures: Captures::default() }
     }
 
     /// The run of a request, whose lease is renewed. Its caller has authority, or the connection would not stand.
@@ -71,6 +73,7 @@ impl engine_server::Engine for Service {
             hugepage_bytes: self.hugepage_bytes,
             dpdk_version: crate::datapath::Datapath::dpdk_version(),
             problem: self.engine.watchdog().problem().unwrap_or_default(),
+            machine: Some((*self.machine).clone()),
         }))
     }
 
@@ -265,5 +268,7 @@ fn port_info(port: &PortInfo) -> contract::PortInfo {
         addresses: port.addresses.iter().map(ToString::to_string).collect(),
         gateways: port.gateways.iter().map(neighbour).collect(),
         offloads: port.offloads.names().into_iter().map(str::to_owned).collect(),
+        max_rx_queues: port.max_queues.0 as u32,
+        max_tx_queues: port.max_queues.1 as u32,
     }
 }

@@ -259,6 +259,7 @@ impl OpenPort {
             offloads: self.port.offloads(),
             tx_workers: self.tx_workers.clone(),
             rx_workers: self.rx_workers.clone(),
+            max_queues: self.port.max_queues(),
             addresses: Vec::new(),
             gateways: Vec::new(),
         }

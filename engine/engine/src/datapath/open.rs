@@ -115,11 +115,7 @@ pub(super) fn open(config: Config) -> Result<Opened, OpenError> {
 
 fn device(port: &PortConfig) -> Device {
     match &port.device {
-        PortDevice::Pci(address) => {
-            // lspci leaves out domain 0; DPDK and sysfs do not.
-            let full = if address.matches(':').count() == 1 { format!("0000:{address}") } else { address.clone() };
-            Device::Pci(full.to_lowercase())
-        }
+        PortDevice::Pci(address) => Device::Pci(port.device.pci_address().unwrap_or_else(|| address.clone())),
         PortDevice::Kernel(interface) => Device::Kernel(interface.clone()),
         PortDevice::Tap(interface) => Device::Tap(interface.clone()),
         PortDevice::Loopback | PortDevice::Outlet => Device::Loopback,

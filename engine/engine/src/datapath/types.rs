@@ -32,6 +32,15 @@ pub enum PortDevice {
     Outlet,
 }
 
+impl PortDevice {
+    /// Address of a PCI function as sysfs and DPDK have it, with the domain, which lspci omits where it is 0. None of other devices.
+    pub fn pci_address(&self) -> Option<String> {
+        let Self::Pci(address) = self else { return None };
+        let full = if address.matches(':').count() == 1 { format!("0000:{address}") } else { address.clone() };
+        Some(full.to_lowercase())
+    }
+}
+
 /// A port to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortConfig {
@@ -115,6 +124,8 @@ pub struct PortInfo {
     pub tx_workers: Vec<usize>,
     /// The workers that receive from it, by receive queue.
     pub rx_workers: Vec<usize>,
+    /// Receive queues that its device can share packets out to, and transmit queues that it has.
+    pub max_queues: (usize, usize),
     /// Its addresses.
     pub addresses: Vec<Prefix>,
     /// Its gateways and what is known of them.

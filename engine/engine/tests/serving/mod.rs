@@ -68,6 +68,7 @@ impl Drop for Engine {
 }
 
 /// Prepares a plan in one chunk.
+#[allow(dead_code, reason = "not every test runs a plan")]
 pub async fn prepare(client: &mut EngineClient<Channel>, plan: &Plan) {
     let bytes = plan.encode_to_vec();
     let digest = Sha256::digest(&bytes).to_vec().into();

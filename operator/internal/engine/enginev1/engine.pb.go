@@ -309,7 +309,9 @@ type GetInfoResponse struct {
 	HugepageBytes uint64 `protobuf:"varint,10,opt,name=hugepage_bytes,json=hugepageBytes,proto3" json:"hugepage_bytes,omitempty"`
 	DpdkVersion   string `protobuf:"bytes,11,opt,name=dpdk_version,json=dpdkVersion,proto3" json:"dpdk_version,omitempty"`
 	// Why the engine cannot work: workers that hang. Empty: nothing.
-	Problem       string `protobuf:"bytes,12,opt,name=problem,proto3" json:"problem,omitempty"`
+	Problem string `protobuf:"bytes,12,opt,name=problem,proto3" json:"problem,omitempty"`
+	// The machine as it was when the engine started. Absent from engines that do not read it.
+	Machine       *Machine `protobuf:"bytes,13,opt,name=machine,proto3" json:"machine,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -428,6 +430,847 @@ func (x *GetInfoResponse) GetProblem() string {
 	return ""
 }
 
+func (x *GetInfoResponse) GetMachine() *Machine {
+	if x != nil {
+		return x.Machine
+	}
+	return nil
+}
+
+// What an engine read of its machine in sysfs and procfs when it started. A fact that could not be read has the path and the error in
+// `unknown` instead of a value.
+type Machine struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By worker.
+	WorkerCpus []*WorkerCpu `protobuf:"bytes,1,rep,name=worker_cpus,json=workerCpus,proto3" json:"worker_cpus,omitempty"`
+	// CPUs of all other threads of the engine; a worker's may be among them.
+	ControlCpus []uint32 `protobuf:"varint,2,rep,packed,name=control_cpus,json=controlCpus,proto3" json:"control_cpus,omitempty"`
+	// CPUs that the engine may use: those of its container.
+	AllowedCpus []uint32 `protobuf:"varint,3,rep,packed,name=allowed_cpus,json=allowedCpus,proto3" json:"allowed_cpus,omitempty"`
+	// CPUs that the scheduler leaves alone (kernel argument isolcpus).
+	IsolatedCpus *NumbersFact `protobuf:"bytes,4,opt,name=isolated_cpus,json=isolatedCpus,proto3" json:"isolated_cpus,omitempty"`
+	// CPUs without a periodic tick (kernel argument nohz_full).
+	NohzFullCpus *NumbersFact `protobuf:"bytes,5,opt,name=nohz_full_cpus,json=nohzFullCpus,proto3" json:"nohz_full_cpus,omitempty"`
+	// NUMA nodes that are online.
+	NumaNodes *NumbersFact `protobuf:"bytes,6,opt,name=numa_nodes,json=numaNodes,proto3" json:"numa_nodes,omitempty"`
+	// NUMA nodes that the huge pages of packet memory are on; none if it has no huge pages.
+	PacketMemoryNodes *NumbersFact `protobuf:"bytes,7,opt,name=packet_memory_nodes,json=packetMemoryNodes,proto3" json:"packet_memory_nodes,omitempty"`
+	// The kernel's clock source, such as "tsc".
+	ClockSource *TextFact `protobuf:"bytes,8,opt,name=clock_source,json=clockSource,proto3" json:"clock_source,omitempty"`
+	// Bytes that the engine may lock in memory (RLIMIT_MEMLOCK); 18446744073709551615: no limit.
+	MemlockBytes *BytesFact `protobuf:"bytes,9,opt,name=memlock_bytes,json=memlockBytes,proto3" json:"memlock_bytes,omitempty"`
+	// Whether the engine has the capability IPC_LOCK, to which that limit does not apply.
+	IpcLock *BoolFact `protobuf:"bytes,10,opt,name=ipc_lock,json=ipcLock,proto3" json:"ipc_lock,omitempty"`
+	// PCI functions of ports, those behind kernel interfaces included.
+	PciDevices    []*PciDevice `protobuf:"bytes,11,rep,name=pci_devices,json=pciDevices,proto3" json:"pci_devices,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Machine) Reset() {
+	*x = Machine{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Machine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Machine) ProtoMessage() {}
+
+func (x *Machine) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Machine.ProtoReflect.Descriptor instead.
+func (*Machine) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Machine) GetWorkerCpus() []*WorkerCpu {
+	if x != nil {
+		return x.WorkerCpus
+	}
+	return nil
+}
+
+func (x *Machine) GetControlCpus() []uint32 {
+	if x != nil {
+		return x.ControlCpus
+	}
+	return nil
+}
+
+func (x *Machine) GetAllowedCpus() []uint32 {
+	if x != nil {
+		return x.AllowedCpus
+	}
+	return nil
+}
+
+func (x *Machine) GetIsolatedCpus() *NumbersFact {
+	if x != nil {
+		return x.IsolatedCpus
+	}
+	return nil
+}
+
+func (x *Machine) GetNohzFullCpus() *NumbersFact {
+	if x != nil {
+		return x.NohzFullCpus
+	}
+	return nil
+}
+
+func (x *Machine) GetNumaNodes() *NumbersFact {
+	if x != nil {
+		return x.NumaNodes
+	}
+	return nil
+}
+
+func (x *Machine) GetPacketMemoryNodes() *NumbersFact {
+	if x != nil {
+		return x.PacketMemoryNodes
+	}
+	return nil
+}
+
+func (x *Machine) GetClockSource() *TextFact {
+	if x != nil {
+		return x.ClockSource
+	}
+	return nil
+}
+
+func (x *Machine) GetMemlockBytes() *BytesFact {
+	if x != nil {
+		return x.MemlockBytes
+	}
+	return nil
+}
+
+func (x *Machine) GetIpcLock() *BoolFact {
+	if x != nil {
+		return x.IpcLock
+	}
+	return nil
+}
+
+func (x *Machine) GetPciDevices() []*PciDevice {
+	if x != nil {
+		return x.PciDevices
+	}
+	return nil
+}
+
+type WorkerCpu struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Cpu   uint32                 `protobuf:"varint,1,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	// NUMA node of the CPU; one.
+	NumaNode *NumbersFact `protobuf:"bytes,2,opt,name=numa_node,json=numaNode,proto3" json:"numa_node,omitempty"`
+	// CPUs that are threads of the same core, this one left out.
+	Siblings *NumbersFact `protobuf:"bytes,3,opt,name=siblings,proto3" json:"siblings,omitempty"`
+	// Frequency governor, such as "performance"; empty if the kernel does not scale the CPU's frequency.
+	Governor      *TextFact `protobuf:"bytes,4,opt,name=governor,proto3" json:"governor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkerCpu) Reset() {
+	*x = WorkerCpu{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkerCpu) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkerCpu) ProtoMessage() {}
+
+func (x *WorkerCpu) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkerCpu.ProtoReflect.Descriptor instead.
+func (*WorkerCpu) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *WorkerCpu) GetCpu() uint32 {
+	if x != nil {
+		return x.Cpu
+	}
+	return 0
+}
+
+func (x *WorkerCpu) GetNumaNode() *NumbersFact {
+	if x != nil {
+		return x.NumaNode
+	}
+	return nil
+}
+
+func (x *WorkerCpu) GetSiblings() *NumbersFact {
+	if x != nil {
+		return x.Siblings
+	}
+	return nil
+}
+
+func (x *WorkerCpu) GetGovernor() *TextFact {
+	if x != nil {
+		return x.Governor
+	}
+	return nil
+}
+
+type PciDevice struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The port's name.
+	Port string `protobuf:"bytes,1,opt,name=port,proto3" json:"port,omitempty"`
+	// "0000:3b:02.1"
+	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	// NUMA node of the device; none where the kernel knows none.
+	NumaNode *NumbersFact `protobuf:"bytes,3,opt,name=numa_node,json=numaNode,proto3" json:"numa_node,omitempty"`
+	// The kernel's driver, such as "vfio-pci"; empty if it has none.
+	KernelDriver *TextFact `protobuf:"bytes,4,opt,name=kernel_driver,json=kernelDriver,proto3" json:"kernel_driver,omitempty"`
+	// Type of the domain of the IOMMU group, such as "DMA-FQ" or "identity"; "none" if the device is in no group, or in one of
+	// vfio's unsafe mode without an IOMMU.
+	Iommu         *TextFact     `protobuf:"bytes,5,opt,name=iommu,proto3" json:"iommu,omitempty"`
+	Link          *PcieLinkFact `protobuf:"bytes,6,opt,name=link,proto3" json:"link,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PciDevice) Reset() {
+	*x = PciDevice{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PciDevice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PciDevice) ProtoMessage() {}
+
+func (x *PciDevice) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PciDevice.ProtoReflect.Descriptor instead.
+func (*PciDevice) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PciDevice) GetPort() string {
+	if x != nil {
+		return x.Port
+	}
+	return ""
+}
+
+func (x *PciDevice) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *PciDevice) GetNumaNode() *NumbersFact {
+	if x != nil {
+		return x.NumaNode
+	}
+	return nil
+}
+
+func (x *PciDevice) GetKernelDriver() *TextFact {
+	if x != nil {
+		return x.KernelDriver
+	}
+	return nil
+}
+
+func (x *PciDevice) GetIommu() *TextFact {
+	if x != nil {
+		return x.Iommu
+	}
+	return nil
+}
+
+func (x *PciDevice) GetLink() *PcieLinkFact {
+	if x != nil {
+		return x.Link
+	}
+	return nil
+}
+
+// The link between a PCI Express device and the slot.
+type PcieLink struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Function that reports it: of a virtual function, its physical function.
+	Function string `protobuf:"bytes,1,opt,name=function,proto3" json:"function,omitempty"`
+	// Gigatransfers a second of each lane.
+	CurrentGtps float64 `protobuf:"fixed64,2,opt,name=current_gtps,json=currentGtps,proto3" json:"current_gtps,omitempty"`
+	// Lanes.
+	CurrentWidth uint32 `protobuf:"varint,3,opt,name=current_width,json=currentWidth,proto3" json:"current_width,omitempty"`
+	// The same, as the device can do.
+	MaxGtps       float64 `protobuf:"fixed64,4,opt,name=max_gtps,json=maxGtps,proto3" json:"max_gtps,omitempty"`
+	MaxWidth      uint32  `protobuf:"varint,5,opt,name=max_width,json=maxWidth,proto3" json:"max_width,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PcieLink) Reset() {
+	*x = PcieLink{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PcieLink) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PcieLink) ProtoMessage() {}
+
+func (x *PcieLink) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PcieLink.ProtoReflect.Descriptor instead.
+func (*PcieLink) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PcieLink) GetFunction() string {
+	if x != nil {
+		return x.Function
+	}
+	return ""
+}
+
+func (x *PcieLink) GetCurrentGtps() float64 {
+	if x != nil {
+		return x.CurrentGtps
+	}
+	return 0
+}
+
+func (x *PcieLink) GetCurrentWidth() uint32 {
+	if x != nil {
+		return x.CurrentWidth
+	}
+	return 0
+}
+
+func (x *PcieLink) GetMaxGtps() float64 {
+	if x != nil {
+		return x.MaxGtps
+	}
+	return 0
+}
+
+func (x *PcieLink) GetMaxWidth() uint32 {
+	if x != nil {
+		return x.MaxWidth
+	}
+	return 0
+}
+
+type TextFact struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Fact:
+	//
+	//	*TextFact_Value
+	//	*TextFact_Unknown
+	Fact          isTextFact_Fact `protobuf_oneof:"fact"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TextFact) Reset() {
+	*x = TextFact{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TextFact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TextFact) ProtoMessage() {}
+
+func (x *TextFact) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TextFact.ProtoReflect.Descriptor instead.
+func (*TextFact) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *TextFact) GetFact() isTextFact_Fact {
+	if x != nil {
+		return x.Fact
+	}
+	return nil
+}
+
+func (x *TextFact) GetValue() string {
+	if x != nil {
+		if x, ok := x.Fact.(*TextFact_Value); ok {
+			return x.Value
+		}
+	}
+	return ""
+}
+
+func (x *TextFact) GetUnknown() string {
+	if x != nil {
+		if x, ok := x.Fact.(*TextFact_Unknown); ok {
+			return x.Unknown
+		}
+	}
+	return ""
+}
+
+type isTextFact_Fact interface {
+	isTextFact_Fact()
+}
+
+type TextFact_Value struct {
+	Value string `protobuf:"bytes,1,opt,name=value,proto3,oneof"`
+}
+
+type TextFact_Unknown struct {
+	// Path and error.
+	Unknown string `protobuf:"bytes,2,opt,name=unknown,proto3,oneof"`
+}
+
+func (*TextFact_Value) isTextFact_Fact() {}
+
+func (*TextFact_Unknown) isTextFact_Fact() {}
+
+type BytesFact struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Fact:
+	//
+	//	*BytesFact_Value
+	//	*BytesFact_Unknown
+	Fact          isBytesFact_Fact `protobuf_oneof:"fact"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BytesFact) Reset() {
+	*x = BytesFact{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BytesFact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BytesFact) ProtoMessage() {}
+
+func (x *BytesFact) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BytesFact.ProtoReflect.Descriptor instead.
+func (*BytesFact) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *BytesFact) GetFact() isBytesFact_Fact {
+	if x != nil {
+		return x.Fact
+	}
+	return nil
+}
+
+func (x *BytesFact) GetValue() uint64 {
+	if x != nil {
+		if x, ok := x.Fact.(*BytesFact_Value); ok {
+			return x.Value
+		}
+	}
+	return 0
+}
+
+func (x *BytesFact) GetUnknown() string {
+	if x != nil {
+		if x, ok := x.Fact.(*BytesFact_Unknown); ok {
+			return x.Unknown
+		}
+	}
+	return ""
+}
+
+type isBytesFact_Fact interface {
+	isBytesFact_Fact()
+}
+
+type BytesFact_Value struct {
+	Value uint64 `protobuf:"varint,1,opt,name=value,proto3,oneof"`
+}
+
+type BytesFact_Unknown struct {
+	Unknown string `protobuf:"bytes,2,opt,name=unknown,proto3,oneof"`
+}
+
+func (*BytesFact_Value) isBytesFact_Fact() {}
+
+func (*BytesFact_Unknown) isBytesFact_Fact() {}
+
+type BoolFact struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Fact:
+	//
+	//	*BoolFact_Value
+	//	*BoolFact_Unknown
+	Fact          isBoolFact_Fact `protobuf_oneof:"fact"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BoolFact) Reset() {
+	*x = BoolFact{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BoolFact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BoolFact) ProtoMessage() {}
+
+func (x *BoolFact) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BoolFact.ProtoReflect.Descriptor instead.
+func (*BoolFact) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *BoolFact) GetFact() isBoolFact_Fact {
+	if x != nil {
+		return x.Fact
+	}
+	return nil
+}
+
+func (x *BoolFact) GetValue() bool {
+	if x != nil {
+		if x, ok := x.Fact.(*BoolFact_Value); ok {
+			return x.Value
+		}
+	}
+	return false
+}
+
+func (x *BoolFact) GetUnknown() string {
+	if x != nil {
+		if x, ok := x.Fact.(*BoolFact_Unknown); ok {
+			return x.Unknown
+		}
+	}
+	return ""
+}
+
+type isBoolFact_Fact interface {
+	isBoolFact_Fact()
+}
+
+type BoolFact_Value struct {
+	Value bool `protobuf:"varint,1,opt,name=value,proto3,oneof"`
+}
+
+type BoolFact_Unknown struct {
+	Unknown string `protobuf:"bytes,2,opt,name=unknown,proto3,oneof"`
+}
+
+func (*BoolFact_Value) isBoolFact_Fact() {}
+
+func (*BoolFact_Unknown) isBoolFact_Fact() {}
+
+type NumbersFact struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Fact:
+	//
+	//	*NumbersFact_Value
+	//	*NumbersFact_Unknown
+	Fact          isNumbersFact_Fact `protobuf_oneof:"fact"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NumbersFact) Reset() {
+	*x = NumbersFact{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NumbersFact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NumbersFact) ProtoMessage() {}
+
+func (x *NumbersFact) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NumbersFact.ProtoReflect.Descriptor instead.
+func (*NumbersFact) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *NumbersFact) GetFact() isNumbersFact_Fact {
+	if x != nil {
+		return x.Fact
+	}
+	return nil
+}
+
+func (x *NumbersFact) GetValue() *Numbers {
+	if x != nil {
+		if x, ok := x.Fact.(*NumbersFact_Value); ok {
+			return x.Value
+		}
+	}
+	return nil
+}
+
+func (x *NumbersFact) GetUnknown() string {
+	if x != nil {
+		if x, ok := x.Fact.(*NumbersFact_Unknown); ok {
+			return x.Unknown
+		}
+	}
+	return ""
+}
+
+type isNumbersFact_Fact interface {
+	isNumbersFact_Fact()
+}
+
+type NumbersFact_Value struct {
+	Value *Numbers `protobuf:"bytes,1,opt,name=value,proto3,oneof"`
+}
+
+type NumbersFact_Unknown struct {
+	Unknown string `protobuf:"bytes,2,opt,name=unknown,proto3,oneof"`
+}
+
+func (*NumbersFact_Value) isNumbersFact_Fact() {}
+
+func (*NumbersFact_Unknown) isNumbersFact_Fact() {}
+
+type Numbers struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Numbers       []uint32               `protobuf:"varint,1,rep,packed,name=numbers,proto3" json:"numbers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Numbers) Reset() {
+	*x = Numbers{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Numbers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Numbers) ProtoMessage() {}
+
+func (x *Numbers) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Numbers.ProtoReflect.Descriptor instead.
+func (*Numbers) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Numbers) GetNumbers() []uint32 {
+	if x != nil {
+		return x.Numbers
+	}
+	return nil
+}
+
+type PcieLinkFact struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Fact:
+	//
+	//	*PcieLinkFact_Value
+	//	*PcieLinkFact_Unknown
+	Fact          isPcieLinkFact_Fact `protobuf_oneof:"fact"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PcieLinkFact) Reset() {
+	*x = PcieLinkFact{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PcieLinkFact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PcieLinkFact) ProtoMessage() {}
+
+func (x *PcieLinkFact) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PcieLinkFact.ProtoReflect.Descriptor instead.
+func (*PcieLinkFact) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *PcieLinkFact) GetFact() isPcieLinkFact_Fact {
+	if x != nil {
+		return x.Fact
+	}
+	return nil
+}
+
+func (x *PcieLinkFact) GetValue() *PcieLink {
+	if x != nil {
+		if x, ok := x.Fact.(*PcieLinkFact_Value); ok {
+			return x.Value
+		}
+	}
+	return nil
+}
+
+func (x *PcieLinkFact) GetUnknown() string {
+	if x != nil {
+		if x, ok := x.Fact.(*PcieLinkFact_Unknown); ok {
+			return x.Unknown
+		}
+	}
+	return ""
+}
+
+type isPcieLinkFact_Fact interface {
+	isPcieLinkFact_Fact()
+}
+
+type PcieLinkFact_Value struct {
+	Value *PcieLink `protobuf:"bytes,1,opt,name=value,proto3,oneof"`
+}
+
+type PcieLinkFact_Unknown struct {
+	Unknown string `protobuf:"bytes,2,opt,name=unknown,proto3,oneof"`
+}
+
+func (*PcieLinkFact_Value) isPcieLinkFact_Fact() {}
+
+func (*PcieLinkFact_Unknown) isPcieLinkFact_Fact() {}
+
 type PortInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -449,14 +1292,17 @@ type PortInfo struct {
 	// Gateways and what is known of them.
 	Gateways []*Neighbour `protobuf:"bytes,13,rep,name=gateways,proto3" json:"gateways,omitempty"`
 	// What its device does of the work on packets, and is used: "tx-checksum", "tcp-segmentation", "rx-checksum".
-	Offloads      []string `protobuf:"bytes,14,rep,name=offloads,proto3" json:"offloads,omitempty"`
+	Offloads []string `protobuf:"bytes,14,rep,name=offloads,proto3" json:"offloads,omitempty"`
+	// Receive queues that its device can share packets out to, and its transmit queues.
+	MaxRxQueues   uint32 `protobuf:"varint,15,opt,name=max_rx_queues,json=maxRxQueues,proto3" json:"max_rx_queues,omitempty"`
+	MaxTxQueues   uint32 `protobuf:"varint,16,opt,name=max_tx_queues,json=maxTxQueues,proto3" json:"max_tx_queues,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PortInfo) Reset() {
 	*x = PortInfo{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[2]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -468,7 +1314,7 @@ func (x *PortInfo) String() string {
 func (*PortInfo) ProtoMessage() {}
 
 func (x *PortInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[2]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -481,7 +1327,7 @@ func (x *PortInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortInfo.ProtoReflect.Descriptor instead.
 func (*PortInfo) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{2}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PortInfo) GetName() string {
@@ -575,6 +1421,20 @@ func (x *PortInfo) GetOffloads() []string {
 	return nil
 }
 
+func (x *PortInfo) GetMaxRxQueues() uint32 {
+	if x != nil {
+		return x.MaxRxQueues
+	}
+	return 0
+}
+
+func (x *PortInfo) GetMaxTxQueues() uint32 {
+	if x != nil {
+		return x.MaxTxQueues
+	}
+	return 0
+}
+
 // An address on a port's link (ARP, RFC 826; neighbour discovery, RFC 4861).
 type Neighbour struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -589,7 +1449,7 @@ type Neighbour struct {
 
 func (x *Neighbour) Reset() {
 	*x = Neighbour{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[3]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -601,7 +1461,7 @@ func (x *Neighbour) String() string {
 func (*Neighbour) ProtoMessage() {}
 
 func (x *Neighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[3]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -614,7 +1474,7 @@ func (x *Neighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Neighbour.ProtoReflect.Descriptor instead.
 func (*Neighbour) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{3}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Neighbour) GetAddress() string {
@@ -664,7 +1524,7 @@ type RunInfo struct {
 
 func (x *RunInfo) Reset() {
 	*x = RunInfo{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[4]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -676,7 +1536,7 @@ func (x *RunInfo) String() string {
 func (*RunInfo) ProtoMessage() {}
 
 func (x *RunInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[4]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -689,7 +1549,7 @@ func (x *RunInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunInfo.ProtoReflect.Descriptor instead.
 func (*RunInfo) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{4}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RunInfo) GetRunId() string {
@@ -768,7 +1628,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[5]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -780,7 +1640,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[5]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -793,7 +1653,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{5}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PrepareRequest) GetPart() isPrepareRequest_Part {
@@ -851,7 +1711,7 @@ type PrepareHeader struct {
 
 func (x *PrepareHeader) Reset() {
 	*x = PrepareHeader{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[6]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +1723,7 @@ func (x *PrepareHeader) String() string {
 func (*PrepareHeader) ProtoMessage() {}
 
 func (x *PrepareHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[6]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +1736,7 @@ func (x *PrepareHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareHeader.ProtoReflect.Descriptor instead.
 func (*PrepareHeader) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{6}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PrepareHeader) GetRunId() string {
@@ -911,7 +1771,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[7]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -923,7 +1783,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[7]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -936,7 +1796,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{7}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PrepareResponse) GetRun() *RunInfo {
@@ -963,7 +1823,7 @@ type StartRequest struct {
 
 func (x *StartRequest) Reset() {
 	*x = StartRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[8]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -975,7 +1835,7 @@ func (x *StartRequest) String() string {
 func (*StartRequest) ProtoMessage() {}
 
 func (x *StartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[8]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -988,7 +1848,7 @@ func (x *StartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRequest.ProtoReflect.Descriptor instead.
 func (*StartRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{8}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StartRequest) GetRunId() string {
@@ -1014,7 +1874,7 @@ type StartResponse struct {
 
 func (x *StartResponse) Reset() {
 	*x = StartResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1026,7 +1886,7 @@ func (x *StartResponse) String() string {
 func (*StartResponse) ProtoMessage() {}
 
 func (x *StartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1039,7 +1899,7 @@ func (x *StartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartResponse.ProtoReflect.Descriptor instead.
 func (*StartResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{9}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StartResponse) GetRun() *RunInfo {
@@ -1062,7 +1922,7 @@ type Selector struct {
 
 func (x *Selector) Reset() {
 	*x = Selector{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1074,7 +1934,7 @@ func (x *Selector) String() string {
 func (*Selector) ProtoMessage() {}
 
 func (x *Selector) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1087,7 +1947,7 @@ func (x *Selector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Selector.ProtoReflect.Descriptor instead.
 func (*Selector) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{10}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Selector) GetStreams() []string {
@@ -1131,7 +1991,7 @@ type UpdateRequest struct {
 
 func (x *UpdateRequest) Reset() {
 	*x = UpdateRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +2003,7 @@ func (x *UpdateRequest) String() string {
 func (*UpdateRequest) ProtoMessage() {}
 
 func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +2016,7 @@ func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRequest.ProtoReflect.Descriptor instead.
 func (*UpdateRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{11}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UpdateRequest) GetRunId() string {
@@ -1281,7 +2141,7 @@ type UpdateResponse struct {
 
 func (x *UpdateResponse) Reset() {
 	*x = UpdateResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +2153,7 @@ func (x *UpdateResponse) String() string {
 func (*UpdateResponse) ProtoMessage() {}
 
 func (x *UpdateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +2166,7 @@ func (x *UpdateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateResponse.ProtoReflect.Descriptor instead.
 func (*UpdateResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{12}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *UpdateResponse) GetRun() *RunInfo {
@@ -1333,7 +2193,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1345,7 +2205,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1358,7 +2218,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{13}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PauseRequest) GetRunId() string {
@@ -1384,7 +2244,7 @@ type PauseResponse struct {
 
 func (x *PauseResponse) Reset() {
 	*x = PauseResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1396,7 +2256,7 @@ func (x *PauseResponse) String() string {
 func (*PauseResponse) ProtoMessage() {}
 
 func (x *PauseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1409,7 +2269,7 @@ func (x *PauseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseResponse.ProtoReflect.Descriptor instead.
 func (*PauseResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{14}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PauseResponse) GetRun() *RunInfo {
@@ -1429,7 +2289,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1441,7 +2301,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1454,7 +2314,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{15}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ResumeRequest) GetRunId() string {
@@ -1480,7 +2340,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1492,7 +2352,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1505,7 +2365,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{16}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ResumeResponse) GetRun() *RunInfo {
@@ -1526,7 +2386,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1538,7 +2398,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1551,7 +2411,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{17}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StopRequest) GetRunId() string {
@@ -1577,7 +2437,7 @@ type StopResponse struct {
 
 func (x *StopResponse) Reset() {
 	*x = StopResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1589,7 +2449,7 @@ func (x *StopResponse) String() string {
 func (*StopResponse) ProtoMessage() {}
 
 func (x *StopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1602,7 +2462,7 @@ func (x *StopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
 func (*StopResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{18}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StopResponse) GetRun() *RunInfo {
@@ -1621,7 +2481,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +2493,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +2506,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{19}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RemoveRequest) GetRunId() string {
@@ -1664,7 +2524,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1676,7 +2536,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1689,7 +2549,7 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{20}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{30}
 }
 
 type WatchStatsRequest struct {
@@ -1705,7 +2565,7 @@ type WatchStatsRequest struct {
 
 func (x *WatchStatsRequest) Reset() {
 	*x = WatchStatsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1717,7 +2577,7 @@ func (x *WatchStatsRequest) String() string {
 func (*WatchStatsRequest) ProtoMessage() {}
 
 func (x *WatchStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1730,7 +2590,7 @@ func (x *WatchStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatsRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{21}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *WatchStatsRequest) GetRunId() string {
@@ -1773,7 +2633,7 @@ type WatchStatsResponse struct {
 
 func (x *WatchStatsResponse) Reset() {
 	*x = WatchStatsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1785,7 +2645,7 @@ func (x *WatchStatsResponse) String() string {
 func (*WatchStatsResponse) ProtoMessage() {}
 
 func (x *WatchStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1798,7 +2658,7 @@ func (x *WatchStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatsResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{22}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WatchStatsResponse) GetRun() *RunInfo {
@@ -1878,7 +2738,7 @@ type RecordStats struct {
 
 func (x *RecordStats) Reset() {
 	*x = RecordStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1890,7 +2750,7 @@ func (x *RecordStats) String() string {
 func (*RecordStats) ProtoMessage() {}
 
 func (x *RecordStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1903,7 +2763,7 @@ func (x *RecordStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordStats.ProtoReflect.Descriptor instead.
 func (*RecordStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RecordStats) GetPath() string {
@@ -1958,7 +2818,7 @@ type WatchRecordsRequest struct {
 
 func (x *WatchRecordsRequest) Reset() {
 	*x = WatchRecordsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2830,7 @@ func (x *WatchRecordsRequest) String() string {
 func (*WatchRecordsRequest) ProtoMessage() {}
 
 func (x *WatchRecordsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2843,7 @@ func (x *WatchRecordsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecordsRequest.ProtoReflect.Descriptor instead.
 func (*WatchRecordsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{24}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *WatchRecordsRequest) GetRunId() string {
@@ -2008,7 +2868,7 @@ type WatchRecordsResponse struct {
 
 func (x *WatchRecordsResponse) Reset() {
 	*x = WatchRecordsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2020,7 +2880,7 @@ func (x *WatchRecordsResponse) String() string {
 func (*WatchRecordsResponse) ProtoMessage() {}
 
 func (x *WatchRecordsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2033,7 +2893,7 @@ func (x *WatchRecordsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecordsResponse.ProtoReflect.Descriptor instead.
 func (*WatchRecordsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{25}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WatchRecordsResponse) GetRecords() []*ConnectionRecord {
@@ -2096,7 +2956,7 @@ type ConnectionRecord struct {
 
 func (x *ConnectionRecord) Reset() {
 	*x = ConnectionRecord{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2108,7 +2968,7 @@ func (x *ConnectionRecord) String() string {
 func (*ConnectionRecord) ProtoMessage() {}
 
 func (x *ConnectionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2121,7 +2981,7 @@ func (x *ConnectionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectionRecord.ProtoReflect.Descriptor instead.
 func (*ConnectionRecord) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{26}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ConnectionRecord) GetTemplate() string {
@@ -2283,7 +3143,7 @@ type TemplateStats struct {
 
 func (x *TemplateStats) Reset() {
 	*x = TemplateStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +3155,7 @@ func (x *TemplateStats) String() string {
 func (*TemplateStats) ProtoMessage() {}
 
 func (x *TemplateStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +3168,7 @@ func (x *TemplateStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateStats.ProtoReflect.Descriptor instead.
 func (*TemplateStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{27}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *TemplateStats) GetTemplate() string {
@@ -2384,7 +3244,7 @@ type NamedCounter struct {
 
 func (x *NamedCounter) Reset() {
 	*x = NamedCounter{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2396,7 +3256,7 @@ func (x *NamedCounter) String() string {
 func (*NamedCounter) ProtoMessage() {}
 
 func (x *NamedCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2409,7 +3269,7 @@ func (x *NamedCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedCounter.ProtoReflect.Descriptor instead.
 func (*NamedCounter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{28}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *NamedCounter) GetName() string {
@@ -2439,7 +3299,7 @@ type ProgramCounter struct {
 
 func (x *ProgramCounter) Reset() {
 	*x = ProgramCounter{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2451,7 +3311,7 @@ func (x *ProgramCounter) String() string {
 func (*ProgramCounter) ProtoMessage() {}
 
 func (x *ProgramCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2464,7 +3324,7 @@ func (x *ProgramCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgramCounter.ProtoReflect.Descriptor instead.
 func (*ProgramCounter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{29}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ProgramCounter) GetName() string {
@@ -2500,7 +3360,7 @@ type StreamStats struct {
 
 func (x *StreamStats) Reset() {
 	*x = StreamStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2512,7 +3372,7 @@ func (x *StreamStats) String() string {
 func (*StreamStats) ProtoMessage() {}
 
 func (x *StreamStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2525,7 +3385,7 @@ func (x *StreamStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStats.ProtoReflect.Descriptor instead.
 func (*StreamStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{30}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *StreamStats) GetName() string {
@@ -2581,7 +3441,7 @@ type StreamCounters struct {
 
 func (x *StreamCounters) Reset() {
 	*x = StreamCounters{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2593,7 +3453,7 @@ func (x *StreamCounters) String() string {
 func (*StreamCounters) ProtoMessage() {}
 
 func (x *StreamCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2606,7 +3466,7 @@ func (x *StreamCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamCounters.ProtoReflect.Descriptor instead.
 func (*StreamCounters) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{31}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *StreamCounters) GetTxPackets() uint64 {
@@ -2741,7 +3601,7 @@ type LatencyStats struct {
 
 func (x *LatencyStats) Reset() {
 	*x = LatencyStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2753,7 +3613,7 @@ func (x *LatencyStats) String() string {
 func (*LatencyStats) ProtoMessage() {}
 
 func (x *LatencyStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2766,7 +3626,7 @@ func (x *LatencyStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyStats.ProtoReflect.Descriptor instead.
 func (*LatencyStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{32}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *LatencyStats) GetCount() uint64 {
@@ -2895,7 +3755,7 @@ type Distribution struct {
 
 func (x *Distribution) Reset() {
 	*x = Distribution{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2907,7 +3767,7 @@ func (x *Distribution) String() string {
 func (*Distribution) ProtoMessage() {}
 
 func (x *Distribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2920,7 +3780,7 @@ func (x *Distribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distribution.ProtoReflect.Descriptor instead.
 func (*Distribution) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{33}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Distribution) GetPrecisionBits() uint32 {
@@ -2954,7 +3814,7 @@ type Quantile struct {
 
 func (x *Quantile) Reset() {
 	*x = Quantile{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2966,7 +3826,7 @@ func (x *Quantile) String() string {
 func (*Quantile) ProtoMessage() {}
 
 func (x *Quantile) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2979,7 +3839,7 @@ func (x *Quantile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantile.ProtoReflect.Descriptor instead.
 func (*Quantile) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{34}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Quantile) GetPartsPerMillion() uint32 {
@@ -3006,7 +3866,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3018,7 +3878,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3031,7 +3891,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{35}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Bucket) GetUpperNs() uint64 {
@@ -3068,7 +3928,7 @@ type ReceiverStats struct {
 
 func (x *ReceiverStats) Reset() {
 	*x = ReceiverStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3080,7 +3940,7 @@ func (x *ReceiverStats) String() string {
 func (*ReceiverStats) ProtoMessage() {}
 
 func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3093,7 +3953,7 @@ func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiverStats.ProtoReflect.Descriptor instead.
 func (*ReceiverStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{36}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ReceiverStats) GetName() string {
@@ -3163,7 +4023,7 @@ type WorkerReceived struct {
 
 func (x *WorkerReceived) Reset() {
 	*x = WorkerReceived{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3175,7 +4035,7 @@ func (x *WorkerReceived) String() string {
 func (*WorkerReceived) ProtoMessage() {}
 
 func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3188,7 +4048,7 @@ func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReceived.ProtoReflect.Descriptor instead.
 func (*WorkerReceived) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{37}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *WorkerReceived) GetWorker() uint32 {
@@ -3225,7 +4085,7 @@ type Moments struct {
 
 func (x *Moments) Reset() {
 	*x = Moments{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3237,7 +4097,7 @@ func (x *Moments) String() string {
 func (*Moments) ProtoMessage() {}
 
 func (x *Moments) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3250,7 +4110,7 @@ func (x *Moments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moments.ProtoReflect.Descriptor instead.
 func (*Moments) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{38}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Moments) GetCount() uint64 {
@@ -3325,7 +4185,7 @@ type PortStats struct {
 
 func (x *PortStats) Reset() {
 	*x = PortStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3337,7 +4197,7 @@ func (x *PortStats) String() string {
 func (*PortStats) ProtoMessage() {}
 
 func (x *PortStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3350,7 +4210,7 @@ func (x *PortStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortStats.ProtoReflect.Descriptor instead.
 func (*PortStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{39}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PortStats) GetPort() string {
@@ -3483,7 +4343,7 @@ type SetLimitsRequest struct {
 
 func (x *SetLimitsRequest) Reset() {
 	*x = SetLimitsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3495,7 +4355,7 @@ func (x *SetLimitsRequest) String() string {
 func (*SetLimitsRequest) ProtoMessage() {}
 
 func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3508,7 +4368,7 @@ func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimitsRequest.ProtoReflect.Descriptor instead.
 func (*SetLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{40}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SetLimitsRequest) GetMaxRate() *Rate {
@@ -3526,7 +4386,7 @@ type SetLimitsResponse struct {
 
 func (x *SetLimitsResponse) Reset() {
 	*x = SetLimitsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3538,7 +4398,7 @@ func (x *SetLimitsResponse) String() string {
 func (*SetLimitsResponse) ProtoMessage() {}
 
 func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3551,7 +4411,7 @@ func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimitsResponse.ProtoReflect.Descriptor instead.
 func (*SetLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{41}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{51}
 }
 
 type QueueStats struct {
@@ -3565,7 +4425,7 @@ type QueueStats struct {
 
 func (x *QueueStats) Reset() {
 	*x = QueueStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3577,7 +4437,7 @@ func (x *QueueStats) String() string {
 func (*QueueStats) ProtoMessage() {}
 
 func (x *QueueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3590,7 +4450,7 @@ func (x *QueueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStats.ProtoReflect.Descriptor instead.
 func (*QueueStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{42}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *QueueStats) GetQueue() uint32 {
@@ -3633,7 +4493,7 @@ type WorkerStats struct {
 
 func (x *WorkerStats) Reset() {
 	*x = WorkerStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3645,7 +4505,7 @@ func (x *WorkerStats) String() string {
 func (*WorkerStats) ProtoMessage() {}
 
 func (x *WorkerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3658,7 +4518,7 @@ func (x *WorkerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStats.ProtoReflect.Descriptor instead.
 func (*WorkerStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{43}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *WorkerStats) GetWorker() uint32 {
@@ -3734,7 +4594,7 @@ type FlowSteering struct {
 
 func (x *FlowSteering) Reset() {
 	*x = FlowSteering{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3746,7 +4606,7 @@ func (x *FlowSteering) String() string {
 func (*FlowSteering) ProtoMessage() {}
 
 func (x *FlowSteering) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3759,7 +4619,7 @@ func (x *FlowSteering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowSteering.ProtoReflect.Descriptor instead.
 func (*FlowSteering) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *FlowSteering) GetHome() uint64 {
@@ -3801,7 +4661,7 @@ type ResetReceiversRequest struct {
 
 func (x *ResetReceiversRequest) Reset() {
 	*x = ResetReceiversRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3813,7 +4673,7 @@ func (x *ResetReceiversRequest) String() string {
 func (*ResetReceiversRequest) ProtoMessage() {}
 
 func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3826,7 +4686,7 @@ func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversRequest.ProtoReflect.Descriptor instead.
 func (*ResetReceiversRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ResetReceiversRequest) GetRunId() string {
@@ -3851,7 +4711,7 @@ type ResetReceiversResponse struct {
 
 func (x *ResetReceiversResponse) Reset() {
 	*x = ResetReceiversResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3863,7 +4723,7 @@ func (x *ResetReceiversResponse) String() string {
 func (*ResetReceiversResponse) ProtoMessage() {}
 
 func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3876,7 +4736,7 @@ func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversResponse.ProtoReflect.Descriptor instead.
 func (*ResetReceiversResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{46}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{56}
 }
 
 type CaptureRequest struct {
@@ -3895,7 +4755,7 @@ type CaptureRequest struct {
 
 func (x *CaptureRequest) Reset() {
 	*x = CaptureRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3907,7 +4767,7 @@ func (x *CaptureRequest) String() string {
 func (*CaptureRequest) ProtoMessage() {}
 
 func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3920,7 +4780,7 @@ func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureRequest.ProtoReflect.Descriptor instead.
 func (*CaptureRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{47}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *CaptureRequest) GetPort() string {
@@ -3969,7 +4829,7 @@ type CaptureResponse struct {
 
 func (x *CaptureResponse) Reset() {
 	*x = CaptureResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3981,7 +4841,7 @@ func (x *CaptureResponse) String() string {
 func (*CaptureResponse) ProtoMessage() {}
 
 func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3994,7 +4854,7 @@ func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureResponse.ProtoReflect.Descriptor instead.
 func (*CaptureResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{48}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CaptureResponse) GetPackets() []*CapturedPacket {
@@ -4023,7 +4883,7 @@ type CapturedPacket struct {
 
 func (x *CapturedPacket) Reset() {
 	*x = CapturedPacket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4035,7 +4895,7 @@ func (x *CapturedPacket) String() string {
 func (*CapturedPacket) ProtoMessage() {}
 
 func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4048,7 +4908,7 @@ func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapturedPacket.ProtoReflect.Descriptor instead.
 func (*CapturedPacket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{49}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CapturedPacket) GetAtNs() int64 {
@@ -4084,7 +4944,7 @@ var File_spate_engine_v1_engine_proto protoreflect.FileDescriptor
 const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\n" +
 	"\x1cspate/engine/v1/engine.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\"\x10\n" +
-	"\x0eGetInfoRequest\"\xb9\x03\n" +
+	"\x0eGetInfoRequest\"\xed\x03\n" +
 	"\x0fGetInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12%\n" +
 	"\x0econtract_minor\x18\x02 \x01(\rR\rcontractMinor\x12/\n" +
@@ -4099,7 +4959,64 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x0ehugepage_bytes\x18\n" +
 	" \x01(\x04R\rhugepageBytes\x12!\n" +
 	"\fdpdk_version\x18\v \x01(\tR\vdpdkVersion\x12\x18\n" +
-	"\aproblem\x18\f \x01(\tR\aproblem\"\x9f\x03\n" +
+	"\aproblem\x18\f \x01(\tR\aproblem\x122\n" +
+	"\amachine\x18\r \x01(\v2\x18.spate.engine.v1.MachineR\amachine\"\x90\x05\n" +
+	"\aMachine\x12;\n" +
+	"\vworker_cpus\x18\x01 \x03(\v2\x1a.spate.engine.v1.WorkerCpuR\n" +
+	"workerCpus\x12!\n" +
+	"\fcontrol_cpus\x18\x02 \x03(\rR\vcontrolCpus\x12!\n" +
+	"\fallowed_cpus\x18\x03 \x03(\rR\vallowedCpus\x12A\n" +
+	"\risolated_cpus\x18\x04 \x01(\v2\x1c.spate.engine.v1.NumbersFactR\fisolatedCpus\x12B\n" +
+	"\x0enohz_full_cpus\x18\x05 \x01(\v2\x1c.spate.engine.v1.NumbersFactR\fnohzFullCpus\x12;\n" +
+	"\n" +
+	"numa_nodes\x18\x06 \x01(\v2\x1c.spate.engine.v1.NumbersFactR\tnumaNodes\x12L\n" +
+	"\x13packet_memory_nodes\x18\a \x01(\v2\x1c.spate.engine.v1.NumbersFactR\x11packetMemoryNodes\x12<\n" +
+	"\fclock_source\x18\b \x01(\v2\x19.spate.engine.v1.TextFactR\vclockSource\x12?\n" +
+	"\rmemlock_bytes\x18\t \x01(\v2\x1a.spate.engine.v1.BytesFactR\fmemlockBytes\x124\n" +
+	"\bipc_lock\x18\n" +
+	" \x01(\v2\x19.spate.engine.v1.BoolFactR\aipcLock\x12;\n" +
+	"\vpci_devices\x18\v \x03(\v2\x1a.spate.engine.v1.PciDeviceR\n" +
+	"pciDevices\"\xc9\x01\n" +
+	"\tWorkerCpu\x12\x10\n" +
+	"\x03cpu\x18\x01 \x01(\rR\x03cpu\x129\n" +
+	"\tnuma_node\x18\x02 \x01(\v2\x1c.spate.engine.v1.NumbersFactR\bnumaNode\x128\n" +
+	"\bsiblings\x18\x03 \x01(\v2\x1c.spate.engine.v1.NumbersFactR\bsiblings\x125\n" +
+	"\bgovernor\x18\x04 \x01(\v2\x19.spate.engine.v1.TextFactR\bgovernor\"\x98\x02\n" +
+	"\tPciDevice\x12\x12\n" +
+	"\x04port\x18\x01 \x01(\tR\x04port\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x129\n" +
+	"\tnuma_node\x18\x03 \x01(\v2\x1c.spate.engine.v1.NumbersFactR\bnumaNode\x12>\n" +
+	"\rkernel_driver\x18\x04 \x01(\v2\x19.spate.engine.v1.TextFactR\fkernelDriver\x12/\n" +
+	"\x05iommu\x18\x05 \x01(\v2\x19.spate.engine.v1.TextFactR\x05iommu\x121\n" +
+	"\x04link\x18\x06 \x01(\v2\x1d.spate.engine.v1.PcieLinkFactR\x04link\"\xa6\x01\n" +
+	"\bPcieLink\x12\x1a\n" +
+	"\bfunction\x18\x01 \x01(\tR\bfunction\x12!\n" +
+	"\fcurrent_gtps\x18\x02 \x01(\x01R\vcurrentGtps\x12#\n" +
+	"\rcurrent_width\x18\x03 \x01(\rR\fcurrentWidth\x12\x19\n" +
+	"\bmax_gtps\x18\x04 \x01(\x01R\amaxGtps\x12\x1b\n" +
+	"\tmax_width\x18\x05 \x01(\rR\bmaxWidth\"F\n" +
+	"\bTextFact\x12\x16\n" +
+	"\x05value\x18\x01 \x01(\tH\x00R\x05value\x12\x1a\n" +
+	"\aunknown\x18\x02 \x01(\tH\x00R\aunknownB\x06\n" +
+	"\x04fact\"G\n" +
+	"\tBytesFact\x12\x16\n" +
+	"\x05value\x18\x01 \x01(\x04H\x00R\x05value\x12\x1a\n" +
+	"\aunknown\x18\x02 \x01(\tH\x00R\aunknownB\x06\n" +
+	"\x04fact\"F\n" +
+	"\bBoolFact\x12\x16\n" +
+	"\x05value\x18\x01 \x01(\bH\x00R\x05value\x12\x1a\n" +
+	"\aunknown\x18\x02 \x01(\tH\x00R\aunknownB\x06\n" +
+	"\x04fact\"c\n" +
+	"\vNumbersFact\x120\n" +
+	"\x05value\x18\x01 \x01(\v2\x18.spate.engine.v1.NumbersH\x00R\x05value\x12\x1a\n" +
+	"\aunknown\x18\x02 \x01(\tH\x00R\aunknownB\x06\n" +
+	"\x04fact\"#\n" +
+	"\aNumbers\x12\x18\n" +
+	"\anumbers\x18\x01 \x03(\rR\anumbers\"e\n" +
+	"\fPcieLinkFact\x121\n" +
+	"\x05value\x18\x01 \x01(\v2\x19.spate.engine.v1.PcieLinkH\x00R\x05value\x12\x1a\n" +
+	"\aunknown\x18\x02 \x01(\tH\x00R\aunknownB\x06\n" +
+	"\x04fact\"\xe7\x03\n" +
 	"\bPortInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x19.spate.engine.v1.PortKindR\x04kind\x12\x16\n" +
@@ -4115,7 +5032,9 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"rx_workers\x18\v \x03(\rR\trxWorkers\x12\x1c\n" +
 	"\taddresses\x18\f \x03(\tR\taddresses\x126\n" +
 	"\bgateways\x18\r \x03(\v2\x1a.spate.engine.v1.NeighbourR\bgateways\x12\x1a\n" +
-	"\boffloads\x18\x0e \x03(\tR\boffloadsJ\x04\b\n" +
+	"\boffloads\x18\x0e \x03(\tR\boffloads\x12\"\n" +
+	"\rmax_rx_queues\x18\x0f \x01(\rR\vmaxRxQueues\x12\"\n" +
+	"\rmax_tx_queues\x18\x10 \x01(\rR\vmaxTxQueuesJ\x04\b\n" +
 	"\x10\vR\trx_worker\"Q\n" +
 	"\tNeighbour\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x10\n" +
@@ -4456,7 +5375,7 @@ func file_spate_engine_v1_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(PortKind)(0),                  // 0: spate.engine.v1.PortKind
 	(RunState)(0),                  // 1: spate.engine.v1.RunState
@@ -4464,137 +5383,166 @@ var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(Direction)(0),                 // 3: spate.engine.v1.Direction
 	(*GetInfoRequest)(nil),         // 4: spate.engine.v1.GetInfoRequest
 	(*GetInfoResponse)(nil),        // 5: spate.engine.v1.GetInfoResponse
-	(*PortInfo)(nil),               // 6: spate.engine.v1.PortInfo
-	(*Neighbour)(nil),              // 7: spate.engine.v1.Neighbour
-	(*RunInfo)(nil),                // 8: spate.engine.v1.RunInfo
-	(*PrepareRequest)(nil),         // 9: spate.engine.v1.PrepareRequest
-	(*PrepareHeader)(nil),          // 10: spate.engine.v1.PrepareHeader
-	(*PrepareResponse)(nil),        // 11: spate.engine.v1.PrepareResponse
-	(*StartRequest)(nil),           // 12: spate.engine.v1.StartRequest
-	(*StartResponse)(nil),          // 13: spate.engine.v1.StartResponse
-	(*Selector)(nil),               // 14: spate.engine.v1.Selector
-	(*UpdateRequest)(nil),          // 15: spate.engine.v1.UpdateRequest
-	(*UpdateResponse)(nil),         // 16: spate.engine.v1.UpdateResponse
-	(*PauseRequest)(nil),           // 17: spate.engine.v1.PauseRequest
-	(*PauseResponse)(nil),          // 18: spate.engine.v1.PauseResponse
-	(*ResumeRequest)(nil),          // 19: spate.engine.v1.ResumeRequest
-	(*ResumeResponse)(nil),         // 20: spate.engine.v1.ResumeResponse
-	(*StopRequest)(nil),            // 21: spate.engine.v1.StopRequest
-	(*StopResponse)(nil),           // 22: spate.engine.v1.StopResponse
-	(*RemoveRequest)(nil),          // 23: spate.engine.v1.RemoveRequest
-	(*RemoveResponse)(nil),         // 24: spate.engine.v1.RemoveResponse
-	(*WatchStatsRequest)(nil),      // 25: spate.engine.v1.WatchStatsRequest
-	(*WatchStatsResponse)(nil),     // 26: spate.engine.v1.WatchStatsResponse
-	(*RecordStats)(nil),            // 27: spate.engine.v1.RecordStats
-	(*WatchRecordsRequest)(nil),    // 28: spate.engine.v1.WatchRecordsRequest
-	(*WatchRecordsResponse)(nil),   // 29: spate.engine.v1.WatchRecordsResponse
-	(*ConnectionRecord)(nil),       // 30: spate.engine.v1.ConnectionRecord
-	(*TemplateStats)(nil),          // 31: spate.engine.v1.TemplateStats
-	(*NamedCounter)(nil),           // 32: spate.engine.v1.NamedCounter
-	(*ProgramCounter)(nil),         // 33: spate.engine.v1.ProgramCounter
-	(*StreamStats)(nil),            // 34: spate.engine.v1.StreamStats
-	(*StreamCounters)(nil),         // 35: spate.engine.v1.StreamCounters
-	(*LatencyStats)(nil),           // 36: spate.engine.v1.LatencyStats
-	(*Distribution)(nil),           // 37: spate.engine.v1.Distribution
-	(*Quantile)(nil),               // 38: spate.engine.v1.Quantile
-	(*Bucket)(nil),                 // 39: spate.engine.v1.Bucket
-	(*ReceiverStats)(nil),          // 40: spate.engine.v1.ReceiverStats
-	(*WorkerReceived)(nil),         // 41: spate.engine.v1.WorkerReceived
-	(*Moments)(nil),                // 42: spate.engine.v1.Moments
-	(*PortStats)(nil),              // 43: spate.engine.v1.PortStats
-	(*SetLimitsRequest)(nil),       // 44: spate.engine.v1.SetLimitsRequest
-	(*SetLimitsResponse)(nil),      // 45: spate.engine.v1.SetLimitsResponse
-	(*QueueStats)(nil),             // 46: spate.engine.v1.QueueStats
-	(*WorkerStats)(nil),            // 47: spate.engine.v1.WorkerStats
-	(*FlowSteering)(nil),           // 48: spate.engine.v1.FlowSteering
-	(*ResetReceiversRequest)(nil),  // 49: spate.engine.v1.ResetReceiversRequest
-	(*ResetReceiversResponse)(nil), // 50: spate.engine.v1.ResetReceiversResponse
-	(*CaptureRequest)(nil),         // 51: spate.engine.v1.CaptureRequest
-	(*CaptureResponse)(nil),        // 52: spate.engine.v1.CaptureResponse
-	(*CapturedPacket)(nil),         // 53: spate.engine.v1.CapturedPacket
-	(*Ratio)(nil),                  // 54: spate.engine.v1.Ratio
-	(*Rate)(nil),                   // 55: spate.engine.v1.Rate
+	(*Machine)(nil),                // 6: spate.engine.v1.Machine
+	(*WorkerCpu)(nil),              // 7: spate.engine.v1.WorkerCpu
+	(*PciDevice)(nil),              // 8: spate.engine.v1.PciDevice
+	(*PcieLink)(nil),               // 9: spate.engine.v1.PcieLink
+	(*TextFact)(nil),               // 10: spate.engine.v1.TextFact
+	(*BytesFact)(nil),              // 11: spate.engine.v1.BytesFact
+	(*BoolFact)(nil),               // 12: spate.engine.v1.BoolFact
+	(*NumbersFact)(nil),            // 13: spate.engine.v1.NumbersFact
+	(*Numbers)(nil),                // 14: spate.engine.v1.Numbers
+	(*PcieLinkFact)(nil),           // 15: spate.engine.v1.PcieLinkFact
+	(*PortInfo)(nil),               // 16: spate.engine.v1.PortInfo
+	(*Neighbour)(nil),              // 17: spate.engine.v1.Neighbour
+	(*RunInfo)(nil),                // 18: spate.engine.v1.RunInfo
+	(*PrepareRequest)(nil),         // 19: spate.engine.v1.PrepareRequest
+	(*PrepareHeader)(nil),          // 20: spate.engine.v1.PrepareHeader
+	(*PrepareResponse)(nil),        // 21: spate.engine.v1.PrepareResponse
+	(*StartRequest)(nil),           // 22: spate.engine.v1.StartRequest
+	(*StartResponse)(nil),          // 23: spate.engine.v1.StartResponse
+	(*Selector)(nil),               // 24: spate.engine.v1.Selector
+	(*UpdateRequest)(nil),          // 25: spate.engine.v1.UpdateRequest
+	(*UpdateResponse)(nil),         // 26: spate.engine.v1.UpdateResponse
+	(*PauseRequest)(nil),           // 27: spate.engine.v1.PauseRequest
+	(*PauseResponse)(nil),          // 28: spate.engine.v1.PauseResponse
+	(*ResumeRequest)(nil),          // 29: spate.engine.v1.ResumeRequest
+	(*ResumeResponse)(nil),         // 30: spate.engine.v1.ResumeResponse
+	(*StopRequest)(nil),            // 31: spate.engine.v1.StopRequest
+	(*StopResponse)(nil),           // 32: spate.engine.v1.StopResponse
+	(*RemoveRequest)(nil),          // 33: spate.engine.v1.RemoveRequest
+	(*RemoveResponse)(nil),         // 34: spate.engine.v1.RemoveResponse
+	(*WatchStatsRequest)(nil),      // 35: spate.engine.v1.WatchStatsRequest
+	(*WatchStatsResponse)(nil),     // 36: spate.engine.v1.WatchStatsResponse
+	(*RecordStats)(nil),            // 37: spate.engine.v1.RecordStats
+	(*WatchRecordsRequest)(nil),    // 38: spate.engine.v1.WatchRecordsRequest
+	(*WatchRecordsResponse)(nil),   // 39: spate.engine.v1.WatchRecordsResponse
+	(*ConnectionRecord)(nil),       // 40: spate.engine.v1.ConnectionRecord
+	(*TemplateStats)(nil),          // 41: spate.engine.v1.TemplateStats
+	(*NamedCounter)(nil),           // 42: spate.engine.v1.NamedCounter
+	(*ProgramCounter)(nil),         // 43: spate.engine.v1.ProgramCounter
+	(*StreamStats)(nil),            // 44: spate.engine.v1.StreamStats
+	(*StreamCounters)(nil),         // 45: spate.engine.v1.StreamCounters
+	(*LatencyStats)(nil),           // 46: spate.engine.v1.LatencyStats
+	(*Distribution)(nil),           // 47: spate.engine.v1.Distribution
+	(*Quantile)(nil),               // 48: spate.engine.v1.Quantile
+	(*Bucket)(nil),                 // 49: spate.engine.v1.Bucket
+	(*ReceiverStats)(nil),          // 50: spate.engine.v1.ReceiverStats
+	(*WorkerReceived)(nil),         // 51: spate.engine.v1.WorkerReceived
+	(*Moments)(nil),                // 52: spate.engine.v1.Moments
+	(*PortStats)(nil),              // 53: spate.engine.v1.PortStats
+	(*SetLimitsRequest)(nil),       // 54: spate.engine.v1.SetLimitsRequest
+	(*SetLimitsResponse)(nil),      // 55: spate.engine.v1.SetLimitsResponse
+	(*QueueStats)(nil),             // 56: spate.engine.v1.QueueStats
+	(*WorkerStats)(nil),            // 57: spate.engine.v1.WorkerStats
+	(*FlowSteering)(nil),           // 58: spate.engine.v1.FlowSteering
+	(*ResetReceiversRequest)(nil),  // 59: spate.engine.v1.ResetReceiversRequest
+	(*ResetReceiversResponse)(nil), // 60: spate.engine.v1.ResetReceiversResponse
+	(*CaptureRequest)(nil),         // 61: spate.engine.v1.CaptureRequest
+	(*CaptureResponse)(nil),        // 62: spate.engine.v1.CaptureResponse
+	(*CapturedPacket)(nil),         // 63: spate.engine.v1.CapturedPacket
+	(*Ratio)(nil),                  // 64: spate.engine.v1.Ratio
+	(*Rate)(nil),                   // 65: spate.engine.v1.Rate
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
-	6,  // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
-	8,  // 1: spate.engine.v1.GetInfoResponse.runs:type_name -> spate.engine.v1.RunInfo
-	0,  // 2: spate.engine.v1.PortInfo.kind:type_name -> spate.engine.v1.PortKind
-	7,  // 3: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
-	1,  // 4: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
-	54, // 5: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
-	10, // 6: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
-	8,  // 7: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
-	8,  // 8: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
-	14, // 9: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	55, // 10: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	54, // 11: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	54, // 12: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
-	8,  // 13: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
-	8,  // 14: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
-	8,  // 15: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
-	8,  // 16: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
-	8,  // 17: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
-	34, // 18: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	43, // 19: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	47, // 20: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	40, // 21: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
-	31, // 22: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
-	27, // 23: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
-	30, // 24: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
-	2,  // 25: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
-	2,  // 26: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
-	32, // 27: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
-	32, // 28: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
-	33, // 29: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
-	36, // 30: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
-	36, // 31: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
-	35, // 32: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
-	35, // 33: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	36, // 34: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	38, // 35: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	39, // 36: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	37, // 37: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
-	41, // 38: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	42, // 39: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	42, // 40: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	42, // 41: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	46, // 42: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	55, // 43: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
-	48, // 44: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	3,  // 45: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	53, // 46: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	3,  // 47: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	4,  // 48: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	9,  // 49: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	12, // 50: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	15, // 51: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	17, // 52: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	19, // 53: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	21, // 54: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	23, // 55: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	25, // 56: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	51, // 57: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	49, // 58: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	44, // 59: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
-	28, // 60: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	5,  // 61: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	11, // 62: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	13, // 63: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	16, // 64: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	18, // 65: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	20, // 66: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	22, // 67: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	24, // 68: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	26, // 69: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	52, // 70: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	50, // 71: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	45, // 72: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
-	29, // 73: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	61, // [61:74] is the sub-list for method output_type
-	48, // [48:61] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	16, // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
+	18, // 1: spate.engine.v1.GetInfoResponse.runs:type_name -> spate.engine.v1.RunInfo
+	6,  // 2: spate.engine.v1.GetInfoResponse.machine:type_name -> spate.engine.v1.Machine
+	7,  // 3: spate.engine.v1.Machine.worker_cpus:type_name -> spate.engine.v1.WorkerCpu
+	13, // 4: spate.engine.v1.Machine.isolated_cpus:type_name -> spate.engine.v1.NumbersFact
+	13, // 5: spate.engine.v1.Machine.nohz_full_cpus:type_name -> spate.engine.v1.NumbersFact
+	13, // 6: spate.engine.v1.Machine.numa_nodes:type_name -> spate.engine.v1.NumbersFact
+	13, // 7: spate.engine.v1.Machine.packet_memory_nodes:type_name -> spate.engine.v1.NumbersFact
+	10, // 8: spate.engine.v1.Machine.clock_source:type_name -> spate.engine.v1.TextFact
+	11, // 9: spate.engine.v1.Machine.memlock_bytes:type_name -> spate.engine.v1.BytesFact
+	12, // 10: spate.engine.v1.Machine.ipc_lock:type_name -> spate.engine.v1.BoolFact
+	8,  // 11: spate.engine.v1.Machine.pci_devices:type_name -> spate.engine.v1.PciDevice
+	13, // 12: spate.engine.v1.WorkerCpu.numa_node:type_name -> spate.engine.v1.NumbersFact
+	13, // 13: spate.engine.v1.WorkerCpu.siblings:type_name -> spate.engine.v1.NumbersFact
+	10, // 14: spate.engine.v1.WorkerCpu.governor:type_name -> spate.engine.v1.TextFact
+	13, // 15: spate.engine.v1.PciDevice.numa_node:type_name -> spate.engine.v1.NumbersFact
+	10, // 16: spate.engine.v1.PciDevice.kernel_driver:type_name -> spate.engine.v1.TextFact
+	10, // 17: spate.engine.v1.PciDevice.iommu:type_name -> spate.engine.v1.TextFact
+	15, // 18: spate.engine.v1.PciDevice.link:type_name -> spate.engine.v1.PcieLinkFact
+	14, // 19: spate.engine.v1.NumbersFact.value:type_name -> spate.engine.v1.Numbers
+	9,  // 20: spate.engine.v1.PcieLinkFact.value:type_name -> spate.engine.v1.PcieLink
+	0,  // 21: spate.engine.v1.PortInfo.kind:type_name -> spate.engine.v1.PortKind
+	17, // 22: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
+	1,  // 23: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
+	64, // 24: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
+	20, // 25: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
+	18, // 26: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
+	18, // 27: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
+	24, // 28: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
+	65, // 29: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	64, // 30: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	64, // 31: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
+	18, // 32: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
+	18, // 33: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
+	18, // 34: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
+	18, // 35: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
+	18, // 36: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
+	44, // 37: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
+	53, // 38: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	57, // 39: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	50, // 40: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	41, // 41: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
+	37, // 42: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
+	40, // 43: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
+	2,  // 44: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
+	2,  // 45: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
+	42, // 46: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
+	42, // 47: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
+	43, // 48: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
+	46, // 49: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
+	46, // 50: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
+	45, // 51: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
+	45, // 52: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
+	46, // 53: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	48, // 54: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	49, // 55: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	47, // 56: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
+	51, // 57: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	52, // 58: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	52, // 59: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	52, // 60: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	56, // 61: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	65, // 62: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
+	58, // 63: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	3,  // 64: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	63, // 65: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	3,  // 66: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	4,  // 67: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	19, // 68: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	22, // 69: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	25, // 70: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	27, // 71: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	29, // 72: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	31, // 73: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	33, // 74: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	35, // 75: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	61, // 76: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	59, // 77: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	54, // 78: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
+	38, // 79: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	5,  // 80: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	21, // 81: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	23, // 82: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	26, // 83: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	28, // 84: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	30, // 85: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	32, // 86: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	34, // 87: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	36, // 88: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	62, // 89: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	60, // 90: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	55, // 91: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
+	39, // 92: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	80, // [80:93] is the sub-list for method output_type
+	67, // [67:80] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -4603,11 +5551,31 @@ func file_spate_engine_v1_engine_proto_init() {
 		return
 	}
 	file_spate_engine_v1_rate_proto_init()
-	file_spate_engine_v1_engine_proto_msgTypes[5].OneofWrappers = []any{
+	file_spate_engine_v1_engine_proto_msgTypes[6].OneofWrappers = []any{
+		(*TextFact_Value)(nil),
+		(*TextFact_Unknown)(nil),
+	}
+	file_spate_engine_v1_engine_proto_msgTypes[7].OneofWrappers = []any{
+		(*BytesFact_Value)(nil),
+		(*BytesFact_Unknown)(nil),
+	}
+	file_spate_engine_v1_engine_proto_msgTypes[8].OneofWrappers = []any{
+		(*BoolFact_Value)(nil),
+		(*BoolFact_Unknown)(nil),
+	}
+	file_spate_engine_v1_engine_proto_msgTypes[9].OneofWrappers = []any{
+		(*NumbersFact_Value)(nil),
+		(*NumbersFact_Unknown)(nil),
+	}
+	file_spate_engine_v1_engine_proto_msgTypes[11].OneofWrappers = []any{
+		(*PcieLinkFact_Value)(nil),
+		(*PcieLinkFact_Unknown)(nil),
+	}
+	file_spate_engine_v1_engine_proto_msgTypes[15].OneofWrappers = []any{
 		(*PrepareRequest_Header)(nil),
 		(*PrepareRequest_Chunk)(nil),
 	}
-	file_spate_engine_v1_engine_proto_msgTypes[11].OneofWrappers = []any{
+	file_spate_engine_v1_engine_proto_msgTypes[21].OneofWrappers = []any{
 		(*UpdateRequest_Rate)(nil),
 		(*UpdateRequest_RateFactor)(nil),
 		(*UpdateRequest_Paused)(nil),
@@ -4620,7 +5588,7 @@ func file_spate_engine_v1_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_engine_proto_rawDesc), len(file_spate_engine_v1_engine_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   50,
+			NumMessages:   60,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
