@@ -210,6 +210,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PPPHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PPPoEHeader"):
 		return &apiv1alpha1.PPPoEHeaderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PreflightCheck"):
+		return &apiv1alpha1.PreflightCheckApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ProfileSnapshot"):
 		return &apiv1alpha1.ProfileSnapshotApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Programs"):

@@ -33,6 +33,9 @@ const (
 	// ConditionMeasurementReady is True on a generator that does not limit its own measurements: it has exclusive CPUs, huge pages and devices
 	// of its own. The message says what is missing.
 	ConditionMeasurementReady = "MeasurementReady"
+	// ConditionMachineReady is True on a generator if the preflight of its pods' machines found nothing (NUMA nodes, isolation and
+	// frequency of CPUs, clock, devices and their links). The message has the first findings with their remedies. It has no part in Ready.
+	ConditionMachineReady = "MachineReady"
 	// ConditionStale is True on a profile when a stream or template it uses has changed since the current run was
 	// resolved; the change takes effect with the next run.
 	ConditionStale = "Stale"
@@ -176,14 +179,19 @@ const (
 	ReasonRecordsNotWritten = "RecordsNotWritten"
 )
 
-// Reasons of MeasurementReady.
+// Reasons of MeasurementReady and MachineReady.
 const (
 	// ReasonExclusiveResources: nothing is shared that a measurement depends on.
 	ReasonExclusiveResources = "ExclusiveResources"
 	// ReasonSharedResources: the generator shares what a measurement depends on, so losses and delays may be its own; the message lists it.
 	ReasonSharedResources = "SharedResources"
-	// ReasonNoEngines: no engine has reported its ports.
+	// ReasonNoEngines: no engine has reported its ports and its machine.
 	ReasonNoEngines = "NoEngines"
+	// ReasonPreflightPassed: no check of the preflight found anything; the message has what could not be checked.
+	ReasonPreflightPassed = "PreflightPassed"
+	// ReasonPreflightFindings: a check of the preflight found something; the message has the first findings and their remedies, and
+	// `status.pods[].preflight` has all.
+	ReasonPreflightFindings = "PreflightFindings"
 )
 
 // Reasons of Stale.

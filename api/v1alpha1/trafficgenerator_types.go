@@ -473,7 +473,7 @@ type AllowedNamespaces struct {
 
 // TrafficGeneratorStatus is what is known of the engine pods.
 type TrafficGeneratorStatus struct {
-	// conditions are Ready, Reconciling, Stalled, MeasurementReady.
+	// conditions are Ready, Reconciling, Stalled, MeasurementReady, MachineReady.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -553,6 +553,61 @@ type GeneratorPodStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	Ports []GeneratorPortStatus `json:"ports,omitempty"`
+
+	// preflight is the checks of the machine that the engine runs on, at most 256: findings, then what is unknown, then what is as it
+	// should be. Absent until the engine has answered. Facts of the machine are those of the engine's start; a port's link, MTU and
+	// line rate are current.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	Preflight []PreflightCheck `json:"preflight,omitempty"`
+}
+
+// PreflightState is the outcome of a check of the machine.
+//
+// +kubebuilder:validation:Enum=Ok;Unknown;Warning;Error
+type PreflightState string
+
+const (
+	// PreflightOk means that the check found nothing.
+	PreflightOk PreflightState = "Ok"
+	// PreflightUnknown means that a fact could not be read; what was observed says which.
+	PreflightUnknown PreflightState = "Unknown"
+	// PreflightWarning means that the machine may limit or disturb a measurement.
+	PreflightWarning PreflightState = "Warning"
+	// PreflightError means that the engine cannot work.
+	PreflightError PreflightState = "Error"
+)
+
+// PreflightCheck is a check of the machine that an engine runs on.
+type PreflightCheck struct {
+	// check is what is looked for, such as `DeviceOnOtherNUMANode`.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Check string `json:"check"`
+
+	// subject is what is checked: the name of a port, `CPU 2` or `CPUs 2-5`, `packet memory`, `engine` or `node`.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Subject string `json:"subject"`
+
+	// state is Ok, Unknown (a fact could not be read), Warning (the machine may limit or disturb a measurement) or Error (the engine
+	// cannot work).
+	// +required
+	State PreflightState `json:"state"`
+
+	// observed is what was found, for people.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Observed string `json:"observed"`
+
+	// remedy is what to do about a finding, for people; absent where the state is Ok or Unknown.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Remedy string `json:"remedy,omitempty"`
 }
 
 // PortOffloads says whether a port's device does a part of the work on packets.
@@ -665,6 +720,7 @@ type NeighborStatus struct {
 // +kubebuilder:printcolumn:name="Want",type=integer,JSONPath=`.spec.replicas`,description="Desired pods"
 // +kubebuilder:printcolumn:name="Measurement",type=string,JSONPath=`.status.conditions[?(@.type=="MeasurementReady")].status`,description="Whether measurements are free of the generator's own limits"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Machine",type=string,JSONPath=`.status.conditions[?(@.type=="MachineReady")].status`,priority=1,description="Whether the preflight of the pods' machines found nothing"
 // +kubebuilder:printcolumn:name="Runs",type=string,JSONPath=`.status.runs`,priority=1
 // +kubebuilder:printcolumn:name="Engine",type=string,JSONPath=`.status.engineVersion`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1

@@ -31,6 +31,10 @@ type GeneratorPodStatusApplyConfiguration struct {
 	DPDKVersion *string `json:"dpdkVersion,omitempty"`
 	// ports as the engine sees them.
 	Ports []GeneratorPortStatusApplyConfiguration `json:"ports,omitempty"`
+	// preflight is the checks of the machine that the engine runs on, at most 256: findings, then what is unknown, then what is as it
+	// should be. Absent until the engine has answered. Facts of the machine are those of the engine's start; a port's link, MTU and
+	// line rate are current.
+	Preflight []PreflightCheckApplyConfiguration `json:"preflight,omitempty"`
 }
 
 // GeneratorPodStatusApplyConfiguration constructs a declarative configuration of the GeneratorPodStatus type for use with
@@ -112,6 +116,19 @@ func (b *GeneratorPodStatusApplyConfiguration) WithPorts(values ...*GeneratorPor
 			panic("nil value passed to WithPorts")
 		}
 		b.Ports = append(b.Ports, *values[i])
+	}
+	return b
+}
+
+// WithPreflight adds the given value to the Preflight field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Preflight field.
+func (b *GeneratorPodStatusApplyConfiguration) WithPreflight(values ...*PreflightCheckApplyConfiguration) *GeneratorPodStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithPreflight")
+		}
+		b.Preflight = append(b.Preflight, *values[i])
 	}
 	return b
 }

@@ -171,7 +171,10 @@ func (r *Reconciler) reconcile(ctx context.Context, g *spatev1.TrafficGenerator,
 	g.Status.ObservedGeneration = g.Generation
 	g.Status.Selector = labels.SelectorFromSet(podspec.Labels(g)).String()
 	var attached *podspec.Attachments // nil while they are unknown
-	defer func() { measurementReady(g, attached) }()
+	defer func() {
+		measurementReady(g, attached)
+		machineReady(g)
+	}()
 	g.Status.Runs = runs.Names(active)
 	reports, err := r.queryEngines(ctx, g, pods) // first: orphaned runs are stopped even if the generator has other problems
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/podspec"
+	"spate.dev/operator/internal/preflight"
 )
 
 // patience is how long a scheduled pod may take to start before its events are read.
@@ -37,6 +38,7 @@ func (r *Reconciler) report(ctx context.Context, g *spatev1.TrafficGenerator, al
 		found := r.problem(ctx, pod, reports.answers)
 		if a := reports.answers[pod.Name]; a.info != nil {
 			status.TimeSource, status.DPDKVersion, status.Ports = a.info.TimeSource, a.info.DpdkVersion, portStatus(a.info)
+			status.Preflight = preflight.Check(&g.Spec, a.info)
 			versions[a.info.Version] = true
 			g.Status.EngineVersion = a.info.Version
 		}
@@ -167,6 +169,12 @@ func measurementReady(g *spatev1.TrafficGenerator, attached *podspec.Attachments
 	default:
 		set(metav1.ConditionTrue, spatev1.ReasonExclusiveResources, "the engines use their CPUs, packet memory and ports exclusively")
 	}
+}
+
+// machineReady sets the MachineReady condition. It has no part in Ready.
+func machineReady(g *spatev1.TrafficGenerator) {
+	value, reason, message := preflight.Summary(g)
+	kstatus.Set(&g.Status.Conditions, spatev1.ConditionMachineReady, value, g.Generation, reason, message)
 }
 
 // announce emits an event when Ready changes its reason.
