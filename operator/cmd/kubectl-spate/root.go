@@ -9,6 +9,7 @@ import (
 
 	"spate.dev/operator/internal/plugin/capture"
 	"spate.dev/operator/internal/plugin/change"
+	"spate.dev/operator/internal/plugin/doctor"
 	"spate.dev/operator/internal/plugin/importing"
 	"spate.dev/operator/internal/plugin/plan"
 	"spate.dev/operator/internal/plugin/records"
@@ -26,9 +27,10 @@ func newRootCommand() *cobra.Command {
 
 What is done with files needs no cluster: check manifests, see the plan that engines would get, write the packets that
 they would send to a capture, bring profiles over from TRex. What runs in a cluster came to is shown as tables; records of their
-connections are printed, and packets of ports captured, while they run.`,
+connections are printed, and packets of ports captured, while they run. The machines that generators run on are checked.`,
 		Example: `  kubectl spate validate smoke.yaml udp-64.yaml
   kubectl spate simulate smoke.yaml udp-64.yaml --pcap smoke.pcap --limit 1000
+  kubectl spate doctor lab
   kubectl spate result smoke
   kubectl spate rate smoke +10%
   kubectl spate records web
@@ -38,6 +40,6 @@ connections are printed, and packets of ports captured, while they run.`,
 		SilenceErrors: true,
 	}
 	root.AddCommand(validate.NewCommand(), plan.NewCommand(), simulate.NewCommand(), importing.NewCommand(), result.NewCommand(), change.NewRateCommand(), change.NewPauseCommand(), change.NewResumeCommand(), change.NewStopCommand(),
-		records.NewCommand(), capture.NewCommand(), pluginversion.NewCommand(version))
+		records.NewCommand(), capture.NewCommand(), doctor.NewCommand(), pluginversion.NewCommand(version))
 	return root
 }
