@@ -6,6 +6,7 @@ package test
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -147,7 +148,7 @@ func TestAPodThatANodeRefusesIsTriedThreeTimesOnly(t *testing.T) {
 			s.Phase, s.Reason, s.Message = corev1.PodFailed, "TopologyAffinityError", "Resources cannot be allocated with Topology locality"
 		}))
 		if attempt < 2 {
-			expect(t, answerLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonAdmissionFailed, "TopologyAffinityError")
+			expect(t, answerLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonAdmissionFailed, "TopologyAffinityError", "spec.workers")
 		}
 	}
 	g := generatorNamed(ns, "loop")
@@ -187,6 +188,34 @@ func TestAnEngineThatDoesNotAnswerIsReported(t *testing.T) {
 		must(t, cluster.kube.Delete(t.Context(), g))
 		until(t, 20*time.Second, "the generator is gone", func() (bool, string) { return get(g) != nil, fmt.Sprint(g.Status.Conditions) })
 	})
+}
+
+// Of a real engine, on the machine of the test.
+func TestTheMachineOfAnEngineIsReported(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	mustApply(t, ns, loopbackGenerator)
+	g := generatorNamed(ns, "loop")
+	expect(t, startLimit, g, spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable)
+	source, err := os.ReadFile("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+	must(t, err)
+	clock := "clock source " + strings.TrimSpace(string(source))
+	checks, findings := g.Status.Pods[0].Preflight, 0
+	for _, c := range checks {
+		if c.Remedy != "" {
+			findings++
+		}
+	}
+	if !slices.ContainsFunc(checks, func(c spatev1.PreflightCheck) bool {
+		return c.Check == "ClockSourceNotTSC" && strings.HasPrefix(c.Observed, clock)
+	}) {
+		t.Errorf("want %q in %+v", clock, checks)
+	}
+	status, reason := metav1.ConditionTrue, spatev1.ReasonPreflightPassed
+	if findings > 0 {
+		status, reason = metav1.ConditionFalse, spatev1.ReasonPreflightFindings
+	}
+	expect(t, answerLimit, g, spatev1.ConditionMachineReady, status, reason)
 }
 
 func TestASuspendedGeneratorFreesItsPods(t *testing.T) {
