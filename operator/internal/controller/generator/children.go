@@ -41,6 +41,10 @@ func (r *Reconciler) children(ctx context.Context, g *spatev1.TrafficGenerator) 
 		if taken != nil || err != nil {
 			return time.Time{}, taken, err
 		}
+	} else if err == nil && relabel(have, secret.Labels) {
+		if err := r.Client.Update(ctx, have); err != nil {
+			return time.Time{}, nil, err
+		}
 	}
 	renew, err := r.Certificates.EnsureServer(ctx, secret, pki.ServerName(g.Namespace, g.Name))
 	if apierrors.IsAlreadyExists(err) {
@@ -74,15 +78,32 @@ func (r *Reconciler) networkPolicy(ctx context.Context, g *spatev1.TrafficGenera
 	if err == nil && !metav1.IsControlledBy(have, g) {
 		return r.taken(ctx, g, want)
 	}
-	if err != nil || equality.Semantic.DeepEqual(have.Spec, want.Spec) {
+	if relabeled := relabel(have, want.GetLabels()); err != nil || !relabeled && equality.Semantic.DeepEqual(have.Spec, want.Spec) {
 		return nil, err
 	}
 	have.Spec = want.Spec
 	return nil, r.Client.Update(ctx, have)
 }
 
+// relabel gives an object labels that it should have, and keeps its others. It reports whether one was missing or had another value.
+func relabel(have client.Object, want map[string]string) (changed bool) {
+	all := maps.Clone(have.GetLabels())
+	if all == nil {
+		all = map[string]string{}
+	}
+	for name, value := range want {
+		if has, ok := all[name]; !ok || has != value {
+			all[name], changed = value, true
+		}
+	}
+	if changed {
+		have.SetLabels(all)
+	}
+	return changed
+}
+
 // podMonitor creates or updates the PodMonitor if the cluster has the kind. The kind may be installed and removed at any time, so the
-// object is not cached but read once for each generation.
+// object is not cached but read for each generation, and at intervals.
 func (r *Reconciler) podMonitor(ctx context.Context, g *spatev1.TrafficGenerator) (*problem, error) {
 	if !r.PodMonitors || r.monitored(g) {
 		return nil, nil
@@ -105,9 +126,11 @@ func (r *Reconciler) podMonitor(ctx context.Context, g *spatev1.TrafficGenerator
 		err = client.IgnoreAlreadyExists(r.Client.Create(ctx, want))
 	case err == nil && !metav1.IsControlledBy(have, g):
 		return r.taken(ctx, g, want)
-	case err == nil && !equality.Semantic.DeepEqual(have.Object["spec"], want.Object["spec"]):
-		have.Object["spec"] = want.Object["spec"]
-		err = r.Client.Update(ctx, have)
+	case err == nil:
+		if relabeled := relabel(have, want.GetLabels()); relabeled || !equality.Semantic.DeepEqual(have.Object["spec"], want.Object["spec"]) {
+			have.Object["spec"] = want.Object["spec"]
+			err = r.Client.Update(ctx, have)
+		}
 	}
 	if err == nil {
 		r.setMonitored(g)

@@ -50,6 +50,8 @@ const (
 	soon = time.Second
 	// readyInterval is the interval at which the engines of a ready generator are queried for the state of their ports.
 	readyInterval = 10 * time.Second
+	// monitorInterval is the interval at which PodMonitors are read, which are not watched.
+	monitorInterval = time.Minute
 	// refusedPause is the time between attempts to create a pod that the API server refuses.
 	refusedPause = 5 * time.Second
 )
@@ -76,9 +78,15 @@ type Reconciler struct {
 	answering, unreachable turn.Share
 
 	mu       sync.Mutex
-	monitors map[types.UID]int64
+	monitors map[types.UID]monitored
 	// unscraped has, by generator, since when ended runs without a TrafficRun wait for a scrape.
 	unscraped map[types.UID]map[string]time.Time
+}
+
+// monitored is when a generator's PodMonitor was last found or made as the generator's generation requires.
+type monitored struct {
+	generation int64
+	at         time.Time
 }
 
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficgenerators,verbs=get;list;watch;update;patch
@@ -94,7 +102,7 @@ type Reconciler struct {
 
 // SetupWithManager registers the reconciler and its watches.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.monitors, r.unscraped = map[types.UID]int64{}, map[types.UID]map[string]time.Time{}
+	r.monitors, r.unscraped = map[types.UID]monitored{}, map[types.UID]map[string]time.Time{}
 	changed := builder.WithPredicates(predicate.ResourceVersionChangedPredicate{}) // by users or the kubelet; not by a new list of the cache
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&spatev1.TrafficGenerator{}, builder.WithPredicates(runs.SpecChanged())).
@@ -324,13 +332,14 @@ func (r *Reconciler) free(ctx context.Context, g *spatev1.TrafficGenerator, pods
 func (r *Reconciler) monitored(g *spatev1.TrafficGenerator) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.monitors[g.UID] == g.Generation
+	last := r.monitors[g.UID]
+	return last.generation == g.Generation && time.Since(last.at) < monitorInterval
 }
 
 func (r *Reconciler) setMonitored(g *spatev1.TrafficGenerator) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.monitors[g.UID] = g.Generation
+	r.monitors[g.UID] = monitored{g.Generation, time.Now()}
 }
 
 // sandboxFailure reads the events of a pod: only they report that its networks cannot be attached.

@@ -15,17 +15,19 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
+	"spate.dev/operator/internal/podspec"
 )
 
 // taken reports which object has the name of one that the generator needs; nil if it is the generator's own, which the cache does not
-// have yet, or if it no longer exists. It reads past the cache, which has only objects that the operator created.
+// have yet, or if it no longer exists. It reads past the cache, which has only objects with the operator's labels. An object of the
+// generator that has lost its labels gets them again; a pod is replaced.
 func (r *Reconciler) taken(ctx context.Context, g *spatev1.TrafficGenerator, wanted client.Object) (*problem, error) {
 	have := wanted.DeepCopyObject().(client.Object)
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(wanted), have); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
 	if metav1.IsControlledBy(have, g) {
-		return nil, nil
+		return r.restore(ctx, g, have)
 	}
 	kinds, _, err := r.Client.Scheme().ObjectKinds(wanted)
 	if err != nil {
@@ -40,6 +42,24 @@ func (r *Reconciler) taken(ctx context.Context, g *spatev1.TrafficGenerator, wan
 		return &problem{spatev1.ReasonPodsPending, fmt.Sprintf("waits for the deletion of %s of an earlier TrafficGenerator with this name", what)}, nil
 	}
 	return &problem{spatev1.ReasonNameTaken, fmt.Sprintf("%s exists and belongs to %s %s: the generator needs that name; rename the generator, or the %s", what, owner.Kind, owner.Name, owner.Kind)}, nil
+}
+
+// restore gives an object of the generator the labels again by which the operator finds it. A pod without them is no longer known to be an
+// engine, and the operator may not change pods: it is deleted.
+func (r *Reconciler) restore(ctx context.Context, g *spatev1.TrafficGenerator, have client.Object) (*problem, error) {
+	if !relabel(have, podspec.Labels(g)) {
+		return nil, nil
+	}
+	pod, is := have.(*corev1.Pod)
+	if !is {
+		return nil, r.Client.Update(ctx, have)
+	}
+	if pod.DeletionTimestamp == nil {
+		if err := r.Client.Delete(ctx, pod); client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+	}
+	return &problem{spatev1.ReasonPodsPending, fmt.Sprintf("pod %s has lost its labels, and is replaced", pod.Name)}, nil
 }
 
 // nameTaken reports a taken name and does nothing else. Deletions of the other object are not watched.
