@@ -5,6 +5,7 @@ package test
 // This file answers: does an API server take what is shipped for kustomize, applied as the README says, and let it go again?
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
@@ -96,5 +99,33 @@ func TestWhatIsShippedForKustomizeIsApplied(t *testing.T) {
 				t.Errorf("%s is left", name)
 			}
 		}
+	}
+}
+
+// A server-side apply adds the health checks to the keys that the ConfigMap has.
+func TestHealthChecksAreAddedToTheConfigurationOfArgo(t *testing.T) {
+	t.Parallel()
+	const namespace = "argocd"
+	must(t, cluster.kube.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+	t.Cleanup(func() {
+		_ = cluster.kube.Delete(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	})
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "argocd-cm", Labels: map[string]string{"app.kubernetes.io/name": "argocd-cm"}}, Data: map[string]string{"url": "https://argocd.example"}}
+	must(t, cluster.kube.Create(t.Context(), config))
+	for range 2 {
+		kubectl(t, cluster.env, "apply", "--server-side", "--field-manager", "spate", "-k", "../../config/argocd", "--output=name")
+	}
+	must(t, get(config))
+	scripts, err := filepath.Glob(filepath.Join(customizations, "*/health.lua"))
+	must(t, err)
+	for _, script := range scripts {
+		text, err := os.ReadFile(script)
+		must(t, err)
+		if kind := filepath.Base(filepath.Dir(script)); config.Data["resource.customizations.health.spate.dev_"+kind] != string(text) {
+			t.Errorf("%s is not in the ConfigMap", kind)
+		}
+	}
+	if len(config.Data) != len(scripts)+1 || config.Data["url"] == "" || config.Labels["app.kubernetes.io/name"] == "" || config.Labels["app.kubernetes.io/part-of"] != "argocd" {
+		t.Errorf("%d keys, labels %v", len(config.Data), config.Labels)
 	}
 }

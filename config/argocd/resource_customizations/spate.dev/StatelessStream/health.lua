@@ -1,0 +1,28 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- Can the object be built into packets? Healthy if it can, Degraded if it must be changed first.
+local status = obj.status or {}
+if status.observedGeneration ~= obj.metadata.generation then
+  return {status = "Progressing", message = "the operator has not seen this generation yet"}
+end
+
+local conditions = {}
+for _, condition in ipairs(status.conditions or {}) do
+  conditions[condition.type] = condition
+end
+
+local function is(kind)
+  return conditions[kind] ~= nil and conditions[kind].status == "True"
+end
+
+local ready = conditions.Ready or {}
+local message = ready.reason or "no condition Ready"
+if (ready.message or "") ~= "" then
+  message = message .. ": " .. ready.message
+end
+
+if is("Stalled") then
+  return {status = "Degraded", message = message}
+elseif is("Ready") and not is("Reconciling") then
+  return {status = "Healthy", message = message}
+end
+return {status = "Progressing", message = message}
