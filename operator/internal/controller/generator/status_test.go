@@ -32,7 +32,7 @@ func TestTheMachinesOfPodsAreReportedAndDoNotMakeAGeneratorUnready(t *testing.T)
 	report := func(first, second answer) *metav1.Condition {
 		reports := engineReports{answers: map[string]answer{"lab-0": first, "lab-1": second}}
 		problems := r.report(t.Context(), g, pods, pods, reports)
-		r.settle(t.Context(), g, fleet{}, problems)
+		r.settle(t.Context(), g, fleet{}, "", problems)
 		machineReady(g)
 		return meta.FindStatusCondition(g.Status.Conditions, spatev1.ConditionMachineReady)
 	}
