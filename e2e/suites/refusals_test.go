@@ -196,7 +196,7 @@ func TestAGeneratorServesOtherNamespacesOnlyByGrant(t *testing.T) {
 	visitor := profileNamed(guest, "guest")
 	expect(t, condition(t, answerLimit, visitor, spate.ConditionReady, metav1.ConditionFalse), spate.ReasonReferenceNotAllowed, owner)
 
-	mustApply(t, owner, loopbackGenerator+"  allowedNamespaces: {from: All}\n")
+	mustApply(t, owner, loopbackGenerator+"  allowedNamespaces: {from: Selector, selector: {matchLabels: {kubernetes.io/metadata.name: "+guest+"}}}\n")
 	complete(t, 45*time.Second, visitor)
 }
 

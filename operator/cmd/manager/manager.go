@@ -43,6 +43,7 @@ import (
 )
 
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=spate-system,resources=leases,verbs=get;create;update
+// +kubebuilder:rbac:groups="",namespace=spate-system,resources=events,verbs=create
 
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()

@@ -89,12 +89,12 @@ type monitored struct {
 	at         time.Time
 }
 
-// +kubebuilder:rbac:groups=spate.dev,resources=trafficgenerators,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups=spate.dev,resources=trafficgenerators/status,verbs=update;patch
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficgenerators,verbs=list;watch;update
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficgenerators/status,verbs=patch
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficgenerators/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update
-// +kubebuilder:rbac:groups="",resources=events,verbs=list;create;patch
+// +kubebuilder:rbac:groups="",resources=events,verbs=list
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;update
 // +kubebuilder:rbac:groups=monitoring.coreos.com,resources=podmonitors,verbs=get;create;update

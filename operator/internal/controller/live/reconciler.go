@@ -45,7 +45,7 @@ type Reconciler struct {
 }
 
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficcaptures;trafficrecordsreaders,verbs=get;list;watch;delete
-// +kubebuilder:rbac:groups=spate.dev,resources=trafficcaptures/status;trafficrecordsreaders/status,verbs=update;patch
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficcaptures/status;trafficrecordsreaders/status,verbs=patch
 
 // SetupWithManager registers a reconciler for each of the two kinds.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {

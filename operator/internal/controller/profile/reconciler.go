@@ -53,11 +53,11 @@ type Reconciler struct {
 	started map[types.UID]started // the latest run of each profile, which the cache may not have yet
 }
 
-// +kubebuilder:rbac:groups=spate.dev,resources=trafficprofiles,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups=spate.dev,resources=trafficprofiles/status,verbs=update;patch
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficprofiles,verbs=list;watch;update
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficprofiles/status,verbs=patch
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficprofiles/finalizers,verbs=update
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficgenerators,verbs=create
-// +kubebuilder:rbac:groups=spate.dev,resources=statelessstreams;astftemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=spate.dev,resources=statelessstreams;astftemplates,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
 // SetupWithManager registers the reconciler and its watches.

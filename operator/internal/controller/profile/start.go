@@ -74,7 +74,7 @@ func (s *scope) stop(ctx context.Context, run *spatev1.TrafficRun) error {
 	}
 	stopped := run.DeepCopy()
 	stopped.Spec.Stop = true
-	return client.IgnoreNotFound(s.r.Client.Patch(ctx, stopped, client.MergeFrom(run)))
+	return client.IgnoreNotFound(s.r.Client.Update(ctx, stopped))
 }
 
 // isForeign reports whether there is a run of this name that the profile did not start. A run that is not in the cache yet is its own.

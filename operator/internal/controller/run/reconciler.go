@@ -62,8 +62,8 @@ type Reconciler struct {
 	preparing  turn.Places
 }
 
-// +kubebuilder:rbac:groups=spate.dev,resources=trafficruns,verbs=get;list;watch;create;update;patch;delete
-// +kubebuilder:rbac:groups=spate.dev,resources=trafficruns/status,verbs=update;patch
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficruns,verbs=get;list;watch;create;update;delete
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficruns/status,verbs=patch
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficruns/finalizers,verbs=update
 
 // SetupWithManager registers the reconciler and its watches.

@@ -39,7 +39,7 @@ type Reconciler struct {
 	places turn.Places
 }
 
-// +kubebuilder:rbac:groups=spate.dev,resources=statelessstreams/status;astftemplates/status,verbs=update;patch
+// +kubebuilder:rbac:groups=spate.dev,resources=statelessstreams/status;astftemplates/status,verbs=patch
 
 // SetupWithManager registers a reconciler for each of the two kinds.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {

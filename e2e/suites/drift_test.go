@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Is what a generator owns as specified again after somebody changed it? The cases are those of operator/test (gitops_test.go) that take
+// rights which the operator needs for nothing else: e2e/rbac compares its rights with its requests.
+
+package suites
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	spate "spate.dev/api/v1alpha1"
+)
+
+func TestDriftOfWhatAGeneratorOwnsIsCorrected(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	mustApply(t, ns, loopbackGenerator)
+	g := generatorNamed(ns, "loop")
+	condition(t, 45*time.Second, g, spate.ConditionReady, metav1.ConditionTrue)
+	owned := func(list client.ObjectList, into func() client.Object) client.Object {
+		t.Helper()
+		if err := kube.List(t.Context(), list, client.InNamespace(ns), client.MatchingLabels{"spate.dev/generator": "loop"}); err != nil {
+			t.Fatal(err)
+		}
+		return into()
+	}
+	var policies networkingv1.NetworkPolicyList
+	policy := owned(&policies, func() client.Object { return &policies.Items[0] })
+	var secrets corev1.SecretList
+	secret := owned(&secrets, func() client.Object { return &secrets.Items[0] })
+	var pods corev1.PodList
+	pod := owned(&pods, func() client.Object { return &pods.Items[0] })
+	monitors := unstructured.UnstructuredList{}
+	monitors.SetGroupVersionKind(schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: "PodMonitorList"})
+	monitor := owned(&monitors, func() client.Object { return &monitors.Items[0] })
+	for _, c := range []struct {
+		name, patch string
+		object      client.Object
+		replaced    bool
+		limit       time.Duration
+	}{
+		{"a NetworkPolicy without its labels", `{"metadata":{"labels":null}}`, policy, false, answerLimit},
+		{"an edited NetworkPolicy", `{"spec":{"ingress":[{}]}}`, policy, false, answerLimit},
+		{"a Secret without its labels", `{"metadata":{"labels":null}}`, secret, false, answerLimit},
+		{"a Secret with another certificate", `{"data":{"tls.crt":"AAAA"}}`, secret, false, answerLimit},
+		{"an edited PodMonitor", `{"spec":{"podMetricsEndpoints":[]}}`, monitor, false, 90 * time.Second},
+		{"a pod without its labels", `{"metadata":{"labels":null}}`, pod, true, 60 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := c.object
+			if err := get(t.Context(), before); err != nil {
+				t.Fatal(err)
+			}
+			now := before.DeepCopyObject().(client.Object)
+			changed := before.DeepCopyObject().(client.Object)
+			if err := kube.Patch(t.Context(), changed, client.RawPatch(types.MergePatchType, []byte(c.patch))); err != nil {
+				t.Fatal(err)
+			}
+			until(t, c.limit, "it is as it was", func(ctx context.Context) (bool, string) {
+				err := get(ctx, now)
+				same := now.GetUID() == before.GetUID() && now.GetResourceVersion() != changed.GetResourceVersion()
+				return err == nil && (c.replaced && now.GetUID() != before.GetUID() || !c.replaced && same) && len(now.GetLabels()) > 0, fmt.Sprint(err, now.GetLabels())
+			})
+		})
+	}
+	condition(t, 60*time.Second, g, spate.ConditionReady, metav1.ConditionTrue)
+}

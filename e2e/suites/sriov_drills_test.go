@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Drills on virtual functions: the link goes down, a function is taken away, the device plugin is restarted, a pod that no NUMA node has
+// room for, and what `kubectl spate doctor` prints of a machine with faults.
+
+package suites
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	spate "spate.dev/api/v1alpha1"
+	"spate.dev/operator/test/drill"
+)
+
+// monitor is where QEMU of the emulated machine is controlled (e2e/sriov/settings.sh).
+const monitor = "127.0.0.1:4444"
+
+// setLink sets the link of a NIC of the emulated machine up or down, by the QEMU Machine Protocol.
+func setLink(t *testing.T, nic string, up bool) {
+	t.Helper()
+	c, err := net.DialTimeout("tcp", monitor, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	answers := bufio.NewScanner(c)
+	for _, command := range []string{`{"execute": "qmp_capabilities"}`, fmt.Sprintf(`{"execute": "set_link", "arguments": {"name": %q, "up": %t}}`, nic, up)} {
+		if _, err := fmt.Fprintln(c, command); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			if !answers.Scan() {
+				t.Fatalf("QEMU closed the connection: %v", answers.Err())
+			}
+			var answer struct {
+				Return json.RawMessage `json:"return"`
+				Error  json.RawMessage `json:"error"`
+			}
+			if err := json.Unmarshal(answers.Bytes(), &answer); err != nil {
+				t.Fatal(err)
+			}
+			if answer.Error != nil {
+				t.Fatalf("%s: %s", command, answer.Error)
+			}
+			if answer.Return != nil {
+				break
+			}
+		}
+	}
+}
+
+// vfReady creates the generator with two virtual functions and waits until it is ready.
+func vfReady(t *testing.T) (ns string, g *spate.TrafficGenerator) {
+	t.Helper()
+	needsVFs(t)
+	ns = namespace(t)
+	mustApply(t, ns, virtualFunctions)
+	g = generatorNamed(ns, "vf")
+	condition(t, 5*time.Minute, g, spate.ConditionReady, metav1.ConditionTrue)
+	return ns, g
+}
+
+// vfUnderWay starts a run of 500 packets a second from one virtual function to the other, and waits until packets are counted.
+func vfUnderWay(t *testing.T, ns, duration string) (*spate.TrafficProfile, *spate.TrafficRun) {
+	t.Helper()
+	packets, _, _ := strings.Cut(virtualTraffic, "---")
+	mustApply(t, ns, strings.Replace(packets, "duration: 10s", "duration: "+duration, 1))
+	p := profileNamed(ns, "packets")
+	phase(t, time.Minute, p, spate.ProfileRunning)
+	run := currentRun(t, p)
+	until(t, 30*time.Second, "packets are counted", func(ctx context.Context) (bool, string) {
+		err := get(ctx, run)
+		return err == nil && run.Status.Result != nil && run.Status.Result.Tx > 0, fmt.Sprint(err)
+	})
+	return p, run
+}
+
+// readyReason waits until a generator is not ready for a reason.
+func readyReason(t *testing.T, limit time.Duration, g *spate.TrafficGenerator, reason string, words ...string) metav1.Condition {
+	t.Helper()
+	var c metav1.Condition
+	until(t, limit, "reason "+reason, func(context.Context) (bool, string) {
+		c = condition(t, limit, g, spate.ConditionReady, metav1.ConditionFalse)
+		return c.Reason == reason, c.Reason + ": " + c.Message
+	})
+	expect(t, c, reason, words...)
+	return c
+}
+
+// onNode runs a script in a shell on the emulated machine.
+func onNode(t *testing.T, ns, shell, script string) string {
+	t.Helper()
+	out, err := inPod(t.Context(), ns, shell, "nsenter", "-t", "1", "-m", "-n", "sh", "-c", script)
+	if err != nil {
+		t.Fatalf("%s: %v: %s", script, err, out)
+	}
+	return out
+}
+
+func TestSRIOVDrillLinkDown(t *testing.T) {
+	ns, g := vfReady(t)
+	d := drill.New(t, "link of a virtual function down for 5 s in mid-run", 4*time.Minute)
+	p, run := vfUnderWay(t, ns, "25s")
+	t.Cleanup(func() { setLink(t, "east", true) })
+	d.Strike()
+	setLink(t, "east", false)
+	c := readyReason(t, 30*time.Second, g, spate.ReasonPortDown, "port east", "has no link")
+	d.Detected(20 * time.Second)
+	d.Reports("TrafficGenerator", &c)
+	time.Sleep(5 * time.Second)
+	setLink(t, "east", true)
+	condition(t, 30*time.Second, g, spate.ConditionReady, metav1.ConditionTrue)
+	run = complete(t, 2*time.Minute, p)
+	valid := condition(t, 10*time.Second, p, spate.ConditionPassed, metav1.ConditionFalse)
+	d.Reports("TrafficProfile", &valid)
+	said := fmt.Sprintf("%+v", run.Status.Verdict)
+	if !strings.Contains(said, spate.ReasonPortDown) || !strings.Contains(said, "east") {
+		t.Errorf("the verdict does not name the port that had no link: %s", said)
+	}
+	if r := run.Status.Result; r.Rx == 0 || r.Lost == 0 {
+		t.Errorf("%+v: want packets that arrived, and lost ones", r)
+	}
+	d.Kept("the result: %d packets sent, %d received", run.Status.Result.Tx, run.Status.Result.Rx)
+	mustApply(t, ns, strings.Replace(strings.SplitN(virtualTraffic, "---", 2)[0], "  duration: 10s", "  duration: 5s\n  runID: again", 1))
+	if run := complete(t, 2*time.Minute, p); run.Status.Verdict.Outcome != spate.VerdictPassed {
+		t.Errorf("the next run: %+v", run.Status.Verdict)
+	}
+	d.Kept("the generator: the next run passed")
+}
+
+func TestSRIOVDrillDevicePluginRestarted(t *testing.T) {
+	ns, g := vfReady(t)
+	d := drill.New(t, "device plugin restarted in mid-run", 5*time.Minute)
+	p, _ := vfUnderWay(t, ns, "40s")
+	plugins := &corev1.PodList{}
+	find := func(ctx context.Context) error {
+		return kube.List(ctx, plugins, client.InNamespace("kube-system"), client.MatchingLabels{"name": "sriov-device-plugin"})
+	}
+	if err := find(t.Context()); err != nil || len(plugins.Items) != 1 {
+		t.Fatalf("%d pods of the device plugin, %v", len(plugins.Items), err)
+	}
+	before := plugins.Items[0]
+	d.Strike()
+	if err := kube.Delete(t.Context(), &before, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, 90*time.Second, "another pod of the device plugin is ready", func(ctx context.Context) (bool, string) {
+		err := find(ctx)
+		return err == nil && len(plugins.Items) == 1 && plugins.Items[0].UID != before.UID && podReady(&plugins.Items[0]), fmt.Sprint(err, len(plugins.Items))
+	})
+	run := complete(t, 2*time.Minute, p)
+	condition(t, 10*time.Second, p, spate.ConditionPassed, metav1.ConditionTrue)
+	exact(t, run, "imix", 20000)
+	d.Kept("the whole result: %d of %d packets sent and received", run.Status.Result.Rx, run.Status.Result.Tx)
+	// The new plugin's functions are those of the old one: a new pod gets them.
+	first := g.Status.Pods[0].Name
+	if err := kube.Delete(t.Context(), podNamed(ns, first)); err != nil {
+		t.Fatal(err)
+	}
+	condition(t, 30*time.Second, g, spate.ConditionReady, metav1.ConditionFalse)
+	condition(t, 3*time.Minute, g, spate.ConditionReady, metav1.ConditionTrue)
+	d.Kept("the functions: a new pod got them from the new plugin")
+}
+
+func TestSRIOVDrillAPodThatNoNUMANodeHasRoomFor(t *testing.T) {
+	needsVFs(t)
+	ns := namespace(t)
+	d := drill.New(t, "a pod needs 4 CPUs beside its virtual functions; their NUMA node has 3", 3*time.Minute)
+	d.Strike()
+	mustApply(t, ns, strings.Replace(virtualFunctions, "workers: 1", "workers: 3", 1))
+	c := readyReason(t, 90*time.Second, generatorNamed(ns, "vf"), spate.ReasonAdmissionFailed, "TopologyAffinityError", "controlCPU: Shared")
+	d.Detected(90 * time.Second)
+	d.Reports("TrafficGenerator", &c)
+}
+
+// doctor runs `kubectl spate doctor` and returns what it prints.
+func doctor(t *testing.T, ns, generator string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), filepath.Join(root, "build/out/kubectl-spate"), "doctor", generator, "-n", ns).CombinedOutput()
+	t.Logf("kubectl spate doctor %s: %v\n%s", generator, err, out)
+	return string(out)
+}
+
+// The machine's faults: its clock source is not the CPU's counter, a link is down, a kernel interface has a small MTU and no line rate, and a
+// virtual function has fewer queues than the generator has workers.
+func TestSRIOVDoctorFindsFaults(t *testing.T) {
+	needsVFs(t)
+	ns := namespace(t)
+	faulty := strings.Replace(virtualFunctions, "workers: 1", "workers: 2\n  controlCPU: Shared", 1) + `
+  - {name: bridged, attachment: {network: {name: small}}}
+---
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: small}
+spec: {config: '{"cniVersion": "1.0.0", "name": "small", "type": "bridge", "bridge": "small0", "mtu": 1400}'}
+`
+	mustApply(t, ns, faulty)
+	g := generatorNamed(ns, "vf")
+	condition(t, 5*time.Minute, g, spate.ConditionReady, metav1.ConditionTrue)
+	t.Cleanup(func() { setLink(t, "west", true) })
+	setLink(t, "west", false)
+	readyReason(t, 30*time.Second, g, spate.ReasonPortDown, "port west", "has no link")
+	said := doctor(t, ns, "vf")
+	for check, subject := range map[string]string{
+		"LinkDown": "west", "MTUBelow1500": "bridged", "LineRateUnknown": "bridged", "QueuesFewerThanWorkers": "east", "ClockSourceNotTSC": "node",
+	} {
+		if !strings.Contains(said, check) {
+			t.Errorf("no check %s", check)
+			continue
+		}
+		found := false
+		for _, line := range strings.Split(said, "\n") {
+			fields := strings.Fields(line)
+			found = found || len(fields) > 3 && fields[0] == check && fields[1] == subject && (fields[2] == "Warning" || fields[2] == "Error")
+		}
+		if !found {
+			t.Errorf("%s of %s is not found", check, subject)
+		}
+	}
+}
+
+func TestSRIOVDrillFunctionTakenAway(t *testing.T) {
+	ns, g := vfReady(t)
+	shell := nodeShell(t, ns)
+	d := drill.New(t, "virtual functions taken away from a NIC in mid-run (sriov_numvfs: 0)", 5*time.Minute)
+	p, _ := vfUnderWay(t, ns, "60s")
+	t.Cleanup(func() { onNode(t, ns, shell, "echo 1") })
+	d.Strike()
+	go func() {
+		_, _ = inPod(context.Background(), ns, shell, "nsenter", "-t", "1", "-m", "-n", "sh", "-c", "echo 0 > /sys/class/net/east0/device/sriov_numvfs")
+	}()
+	run := complete(t, 3*time.Minute, p)
+	t.Logf("%+v", run.Status.Verdict)
+	_ = get(t.Context(), g)
+	t.Logf("%+v", g.Status.Conditions)
+}
