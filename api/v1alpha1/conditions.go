@@ -96,6 +96,9 @@ const (
 	ReasonVersionMismatch = "VersionMismatch"
 	// ReasonPortDown: a port has no link.
 	ReasonPortDown = "PortDown"
+	// ReasonDeviceRequested: a node requests the device of a port back, and waits until the pod ends: its driver is unbound, or the virtual
+	// functions of a NIC are removed. No run is admitted; active ones continue.
+	ReasonDeviceRequested = "DeviceRequested"
 	// ReasonCheckFailed: whether engines would take a plan could not be found out, such as in time; the message says why, and when it is
 	// tried again. Nothing runs until then.
 	ReasonCheckFailed = "CheckFailed"

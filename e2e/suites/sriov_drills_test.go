@@ -13,11 +13,13 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -146,22 +148,8 @@ func TestSRIOVDrillDevicePluginRestarted(t *testing.T) {
 	ns, g := vfReady(t)
 	d := drill.New(t, "device plugin restarted in mid-run", 5*time.Minute)
 	p, _ := vfUnderWay(t, ns, "40s")
-	plugins := &corev1.PodList{}
-	find := func(ctx context.Context) error {
-		return kube.List(ctx, plugins, client.InNamespace("kube-system"), client.MatchingLabels{"name": "sriov-device-plugin"})
-	}
-	if err := find(t.Context()); err != nil || len(plugins.Items) != 1 {
-		t.Fatalf("%d pods of the device plugin, %v", len(plugins.Items), err)
-	}
-	before := plugins.Items[0]
 	d.Strike()
-	if err := kube.Delete(t.Context(), &before, client.GracePeriodSeconds(0)); err != nil {
-		t.Fatal(err)
-	}
-	until(t, 90*time.Second, "another pod of the device plugin is ready", func(ctx context.Context) (bool, string) {
-		err := find(ctx)
-		return err == nil && len(plugins.Items) == 1 && plugins.Items[0].UID != before.UID && podReady(&plugins.Items[0]), fmt.Sprint(err, len(plugins.Items))
-	})
+	restartDevicePlugin(t)
 	run := complete(t, 2*time.Minute, p)
 	condition(t, 10*time.Second, p, spate.ConditionPassed, metav1.ConditionTrue)
 	exact(t, run, "imix", 20000)
@@ -182,7 +170,7 @@ func TestSRIOVDrillAPodThatNoNUMANodeHasRoomFor(t *testing.T) {
 	d := drill.New(t, "a pod needs 4 CPUs beside its virtual functions; their NUMA node has 3", 3*time.Minute)
 	d.Strike()
 	mustApply(t, ns, strings.Replace(virtualFunctions, "workers: 1", "workers: 3", 1))
-	c := readyReason(t, 90*time.Second, generatorNamed(ns, "vf"), spate.ReasonAdmissionFailed, "TopologyAffinityError", "controlCPU: Shared")
+	c := readyReason(t, 90*time.Second, generatorNamed(ns, "vf"), spate.ReasonAdmissionFailed, "TopologyAffinityError", "set spec.controlCPU to Shared")
 	d.Detected(90 * time.Second)
 	d.Reports("TrafficGenerator", &c)
 }
@@ -195,8 +183,8 @@ func doctor(t *testing.T, ns, generator string) string {
 	return string(out)
 }
 
-// The machine's faults: its clock source is not the CPU's counter, a link is down, a kernel interface has a small MTU and no line rate, and a
-// virtual function has fewer queues than the generator has workers.
+// The faults: a link is down, a kernel interface has a small MTU, a virtual function has fewer queues than the generator has workers, the
+// node's clock source is not the CPU's counter (kernel argument clocksource), and its CPUs are not isolated.
 func TestSRIOVDoctorFindsFaults(t *testing.T) {
 	needsVFs(t)
 	ns := namespace(t)
@@ -216,35 +204,84 @@ spec: {config: '{"cniVersion": "1.0.0", "name": "small", "type": "bridge", "brid
 	readyReason(t, 30*time.Second, g, spate.ReasonPortDown, "port west", "has no link")
 	said := doctor(t, ns, "vf")
 	for check, subject := range map[string]string{
-		"LinkDown": "west", "MTUBelow1500": "bridged", "LineRateUnknown": "bridged", "QueuesFewerThanWorkers": "east", "ClockSourceNotTSC": "node",
+		"LinkDown": "west", "MTUBelow1500": "bridged", "QueuesFewerThanWorkers": "east", "ClockSourceNotTSC": "node",
+		"CPUNotIsolated": "CPUs",
 	} {
-		if !strings.Contains(said, check) {
-			t.Errorf("no check %s", check)
-			continue
+		finding := func(line string) bool {
+			after, is := strings.CutPrefix(line, check)
+			return is && strings.HasPrefix(strings.TrimSpace(after), subject) && (strings.Contains(after, "  Warning  ") || strings.Contains(after, "  Error  "))
 		}
-		found := false
-		for _, line := range strings.Split(said, "\n") {
-			fields := strings.Fields(line)
-			found = found || len(fields) > 3 && fields[0] == check && fields[1] == subject && (fields[2] == "Warning" || fields[2] == "Error")
-		}
-		if !found {
-			t.Errorf("%s of %s is not found", check, subject)
+		if !slices.ContainsFunc(strings.Split(said, "\n"), finding) {
+			t.Errorf("%s of %s is no finding", check, subject)
 		}
 	}
 }
 
+// functionsOfEast removes the virtual functions of a NIC, or creates one as the machine's own script does (e2e/sriov/guest/node).
+const (
+	removeEast = "echo 0 > /sys/class/net/east0/device/sriov_numvfs"
+	createEast = `cd /sys/class/net/east0/device && echo 1 > sriov_numvfs && ip link set east0 vf 0 mac 02:00:00:00:04:01 spoofchk off trust on &&
+f=$(basename $(readlink virtfn0)) && echo vfio-pci > /sys/bus/pci/devices/$f/driver_override && echo $f > /sys/bus/pci/drivers_probe`
+)
+
 func TestSRIOVDrillFunctionTakenAway(t *testing.T) {
 	ns, g := vfReady(t)
 	shell := nodeShell(t, ns)
-	d := drill.New(t, "virtual functions taken away from a NIC in mid-run (sriov_numvfs: 0)", 5*time.Minute)
-	p, _ := vfUnderWay(t, ns, "60s")
-	t.Cleanup(func() { onNode(t, ns, shell, "echo 1") })
+	d := drill.New(t, "virtual functions of a NIC are removed in mid-run (sriov_numvfs: 0)", 8*time.Minute)
+	p, _ := vfUnderWay(t, ns, "40s")
 	d.Strike()
+	removed := make(chan error, 1)
 	go func() {
-		_, _ = inPod(context.Background(), ns, shell, "nsenter", "-t", "1", "-m", "-n", "sh", "-c", "echo 0 > /sys/class/net/east0/device/sriov_numvfs")
+		// It returns when the engine has ended.
+		out, err := inPod(context.Background(), ns, shell, "nsenter", "-t", "1", "-m", "-n", "sh", "-c", removeEast)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", out, err)
+		}
+		removed <- err
 	}()
+	c := readyReason(t, 30*time.Second, g, spate.ReasonDeviceRequested, "port east", "0000:41:10.0", "spec.suspend")
+	d.Detected(20 * time.Second)
+	d.Reports("TrafficGenerator", &c)
 	run := complete(t, 3*time.Minute, p)
-	t.Logf("%+v", run.Status.Verdict)
-	_ = get(t.Context(), g)
-	t.Logf("%+v", g.Status.Conditions)
+	exact(t, run, "imix", 20000)
+	d.Kept("the run: %d of %d packets sent and received; the node waits", run.Status.Result.Rx, run.Status.Result.Tx)
+	if err := kube.Delete(t.Context(), podNamed(ns, g.Status.Pods[0].Name)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-removed; err != nil {
+		t.Error(err)
+	}
+	d.Kept("the node: it has its function back when the pod has ended")
+	until(t, time.Minute, "why there is no new pod is reported", func(ctx context.Context) (bool, string) {
+		err := get(ctx, g)
+		ready := meta.FindStatusCondition(g.Status.Conditions, spate.ConditionReady)
+		return err == nil && ready != nil && ready.Reason != spate.ReasonDeviceRequested && ready.Reason != spate.ReasonPodsPending, fmt.Sprint(err, ready)
+	})
+	ready := meta.FindStatusCondition(g.Status.Conditions, spate.ConditionReady)
+	t.Logf("%+v", ready)
+	d.Reports("TrafficGenerator", ready)
+	onNode(t, ns, shell, createEast)
+	restartDevicePlugin(t)
+	condition(t, 3*time.Minute, g, spate.ConditionReady, metav1.ConditionTrue)
+	d.Kept("the generator: it is ready again with the function that was created anew")
+}
+
+// restartDevicePlugin deletes the pod of the device plugin, and waits until another is ready.
+func restartDevicePlugin(t *testing.T) {
+	t.Helper()
+	plugins := &corev1.PodList{}
+	find := func(ctx context.Context) error {
+		return kube.List(ctx, plugins, client.InNamespace("kube-system"), client.MatchingLabels{"name": "sriov-device-plugin"})
+	}
+	if err := find(t.Context()); err != nil || len(plugins.Items) != 1 {
+		t.Fatalf("%d pods of the device plugin, %v", len(plugins.Items), err)
+	}
+	before := plugins.Items[0]
+	if err := kube.Delete(t.Context(), &before, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, 90*time.Second, "another pod of the device plugin is ready", func(ctx context.Context) (bool, string) {
+		err := find(ctx)
+		return err == nil && len(plugins.Items) == 1 && plugins.Items[0].UID != before.UID && podReady(&plugins.Items[0]), fmt.Sprint(err, len(plugins.Items))
+	})
 }

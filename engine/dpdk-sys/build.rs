@@ -98,6 +98,7 @@ fn main() {
     for function in [
         "rte_eal_init",
         "rte_eal_hotplug_add",
+        "rte_dev_event_callback_register",
         "rte_eth_dev_get_port_by_name",
         "rte_eth_dev_start",
         "rte_eth_promiscuous_enable",

@@ -60,8 +60,8 @@ impl Eal {
             check_hugepages(bytes, page)?;
         }
         log::route();
-        let lcore = main_lcore(Path::new("/sys/devices/system"), cpus, workers);
-        let arguments = arguments(&settings, cpus, lcore);
+        let home = home(Path::new("/sys/devices/system"), cpus, workers);
+        let arguments = arguments(&settings, cpus, home);
         tracing::debug!(?arguments, "bringing DPDK up");
         thread::Builder::new()
             .name("eal".into())
@@ -84,18 +84,29 @@ impl Eal {
 /// Number of lcore ids that DPDK has (RTE_MAX_LCORE).
 const MAX_LCORE: usize = sys::RTE_MAX_LCORE as usize;
 
-/// Id of the main lcore. DPDK takes it for the number of a CPU and allocates memory from the NUMA node of that CPU, whatever CPUs the lcore
-/// runs on. So it is the number of a CPU of the node of the first worker: one of `cpus` if one is of that node. With another id, memory would
-/// be of another node than the workers, or, where the kubelet has restricted the container to one node (cpuset.mems), not be had.
-/// `system` is /sys/devices/system.
-fn main_lcore(system: &Path, cpus: &[usize], workers: &[usize]) -> usize {
+/// Where DPDK has its main lcore and takes memory from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Home {
+    /// Id of the main lcore. DPDK takes it for the number of a CPU and allocates memory from the NUMA node of that CPU, whatever CPUs the
+    /// lcore runs on.
+    lcore: usize,
+    /// That NUMA node.
+    node: usize,
+}
+
+/// Is on the NUMA node of the first worker: the id is one of `cpus` if one is of that node. With another id, memory would be of another node
+/// than the workers, or, where the kubelet has restricted the container to one node (cpuset.mems), not be had. `system` is
+/// /sys/devices/system.
+fn home(system: &Path, cpus: &[usize], workers: &[usize]) -> Home {
     let of_node = |node: usize, cpu: usize| system.join(format!("node/node{node}/cpu{cpu}")).exists();
-    let Some(worker) = workers.first() else { return 0 };
-    let Some(node) = numbered(&system.join("node"), "node").into_iter().find(|&node| of_node(node, *worker)) else {
-        return 0;
-    };
-    let own = cpus.iter().chain(workers).copied().filter(|&cpu| of_node(node, cpu));
-    own.chain(numbered(&system.join(format!("node/node{node}")), "cpu")).find(|&cpu| cpu < MAX_LCORE).unwrap_or(0)
+    let nodes = numbered(&system.join("node"), "node");
+    let found = workers.first().and_then(|&worker| {
+        let node = nodes.into_iter().find(|&node| of_node(node, worker))?;
+        let own = cpus.iter().chain(workers).copied().filter(|&cpu| of_node(node, cpu));
+        let mut ids = own.chain(numbered(&system.join(format!("node/node{node}")), "cpu"));
+        Some(Home { lcore: ids.find(|&cpu| cpu < MAX_LCORE)?, node })
+    });
+    found.unwrap_or(Home { lcore: 0, node: 0 })
 }
 
 /// Numbers of the entries of a folder that are a prefix and a number, in ascending order.
@@ -106,27 +117,34 @@ fn numbered(folder: &Path, prefix: &str) -> Vec<usize> {
     numbers
 }
 
-fn arguments(settings: &Settings, cpus: &[usize], lcore: usize) -> Vec<String> {
+fn arguments(settings: &Settings, cpus: &[usize], home: Home) -> Vec<String> {
     let list = cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
     let mut arguments = vec![
         "spate-engine".to_owned(),
         // The main lcore floats over the control CPUs; workers register themselves.
-        format!("--lcores={lcore}@({list})"),
+        format!("--lcores={}@({list})", home.lcore),
         "--no-telemetry".into(),
         "--log-level=*:notice".into(),
     ];
-    let bytes = match settings.memory {
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    match settings.memory {
         Memory::Huge { bytes, .. } => {
-            arguments.push("--in-memory".into());
-            bytes
+            // By NUMA node: with `-m`, threads that are no lcores would try each node from 0 on, and libnuma would complain of each that
+            // the container must not use.
+            let by_node = "0,".repeat(home.node);
+            arguments.extend(["--in-memory".into(), format!("--socket-mem={by_node}{}", mib(bytes))]);
         }
+        // Which implies memory without a name, and may not be said to be.
         Memory::Normal { bytes } => {
-            // Which implies memory without a name, and may not be said to be.
-            arguments.extend(["--no-huge".into(), "--no-shconf".into(), "--iova-mode=va".into()]);
-            bytes
+            arguments.extend([
+                "--no-huge".into(),
+                "--no-shconf".into(),
+                "--iova-mode=va".into(),
+                "-m".into(),
+                mib(bytes).to_string(),
+            ]);
         }
-    };
-    arguments.extend(["-m".into(), bytes.div_ceil(1 << 20).to_string()]);
+    }
     if settings.pci.is_empty() {
         arguments.push("--no-pci".into());
     }
@@ -208,24 +226,30 @@ mod tests {
     }
 
     #[test]
-    fn the_main_lcore_is_of_the_numa_node_of_the_first_worker() {
+    fn the_main_lcore_and_the_memory_are_of_the_numa_node_of_the_first_worker() {
         let system = machine("two", &[&[0, 1, 2], &[3, 4, 5]]);
-        for (cpus, workers, lcore) in [
-            (&[3][..], &[4, 5][..], 3),
-            (&[0], &[1], 0),
+        for (cpus, workers, lcore, node) in [
+            (&[3][..], &[4, 5][..], 3, 1),
+            (&[0], &[1], 0, 0),
             // Control is of the other node.
-            (&[0], &[4], 4),
-            (&[3, 1], &[2], 1),
+            (&[0], &[4], 4, 1),
+            (&[3, 1], &[2], 1, 0),
             // Not of this machine.
-            (&[9], &[9], 0),
-            (&[0], &[], 0),
+            (&[9], &[9], 0, 0),
+            (&[0], &[], 0, 0),
         ] {
-            assert_eq!(main_lcore(&system, cpus, workers), lcore, "{cpus:?} {workers:?}");
+            assert_eq!(home(&system, cpus, workers), Home { lcore, node }, "{cpus:?} {workers:?}");
         }
+        let settings = Settings { memory: Memory::Huge { bytes: 128 << 20, page: None }, pci: vec![] };
+        let said = arguments(&settings, &[3], home(&system, &[3], &[4]));
+        assert!(
+            said.contains(&"--lcores=3@(3)".to_owned()) && said.contains(&"--socket-mem=0,128".to_owned()),
+            "{said:?}"
+        );
         fs::remove_dir_all(system).unwrap();
         let large = machine("large", &[&[0], &[100, 200, 201]]);
-        assert_eq!(main_lcore(&large, &[200], &[201]), 100, "DPDK has no lcore 200");
+        assert_eq!(home(&large, &[200], &[201]), Home { lcore: 100, node: 1 }, "DPDK has no lcore 200");
         fs::remove_dir_all(large).unwrap();
-        assert_eq!(main_lcore(Path::new("/nonexistent"), &[3], &[3]), 0);
+        assert_eq!(home(Path::new("/nonexistent"), &[3], &[3]), Home { lcore: 0, node: 0 });
     }
 }

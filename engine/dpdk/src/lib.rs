@@ -15,6 +15,7 @@ mod loopback;
 mod mempool;
 mod port;
 mod prebuilt;
+mod removal;
 mod resting;
 mod steering;
 mod tap;

@@ -13,7 +13,7 @@ use spate_dpdk_sys as sys;
 
 use crate::{
     BURST, Burst, Device, Disturbance, Eal, Error, Mempool, PacketSocket, Spread, kernel, log::Mark,
-    loopback::Loopback, resting, steering,
+    loopback::Loopback, removal, resting, steering,
 };
 
 /// Bytes of each of the two rings of a kernel port at most.
@@ -154,7 +154,7 @@ impl Port<Configured> {
     /// Probes a device that is to have `tx_queues` transmit queues and up to `rx_queues` receive queues: as many as it can
     /// share packets out to.
     pub fn open(
-        _: &Eal,
+        eal: &Eal,
         device: &Device,
         rx_queues: usize,
         tx_queues: usize,
@@ -165,11 +165,15 @@ impl Port<Configured> {
         let mut loopback = None;
         let mut socket = None;
         let id = match device {
-            Device::Pci(address) => port_by_name(address).ok_or_else(|| Error::Failed {
-                what: format!("probing PCI device {address}"),
-                reason: "no driver of DPDK took it".into(),
-                log: mark.lines(),
-            })?,
+            Device::Pci(address) => {
+                let id = port_by_name(address).ok_or_else(|| Error::Failed {
+                    what: format!("probing PCI device {address}"),
+                    reason: "no driver of DPDK took it".into(),
+                    log: mark.lines(),
+                })?;
+                removal::watch(eal, address)?;
+                id
+            }
             Device::Null => probe("net_null", "no-rx=1")?,
             Device::Tap(name) => probe("net_tap", &format!("iface={name}"))?,
             Device::Kernel(interface) => {
@@ -401,6 +405,12 @@ impl Port<Started> {
             _ if code != 0 => Link { up: false, line_rate_bps: None },
             _ => Link { up, line_rate_bps: (speed > 0).then(|| u64::from(speed) * 1_000_000) },
         }
+    }
+
+    /// Whether the kernel requests the device back, and waits until the process ends: its driver is unbound, or its virtual functions are
+    /// removed. Until then the device works.
+    pub fn removal_requested(&self) -> bool {
+        self.inner.device.pci_address().is_some_and(removal::requested)
     }
 
     /// Whether packets come to the receive queues that [`spate_wire::spread`] computes, as its device was found set up at the

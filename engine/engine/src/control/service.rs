@@ -261,6 +261,7 @@ fn port_info(port: &PortInfo) -> contract::PortInfo {
         driver: port.driver.clone(),
         mac: port.mac.map(|byte| format!("{byte:02x}")).join(":"),
         link_up: port.link_up,
+        removal_requested: port.removal_requested,
         line_rate_bps: port.line_rate_bps.unwrap_or(0),
         mtu: port.mtu,
         tx_workers: port.tx_workers.iter().map(|&w| w as u32).collect(),

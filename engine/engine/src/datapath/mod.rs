@@ -253,6 +253,7 @@ impl OpenPort {
             driver: self.port.driver().to_owned(),
             mac: self.port.mac(),
             link_up: link.up,
+            removal_requested: self.port.removal_requested(),
             line_rate_bps: self.config.line_rate_bps.or(link.line_rate_bps),
             // Without the Ethernet header.
             mtu: self.port.max_frame_len().saturating_sub(14) as u32,

@@ -114,6 +114,8 @@ pub struct PortInfo {
     pub mac: [u8; 6],
     /// Link state now.
     pub link_up: bool,
+    /// Whether the kernel requests its device back.
+    pub removal_requested: bool,
     /// As configured, or what the device says; none if unknown.
     pub line_rate_bps: Option<u64>,
     /// Greatest payload of a frame in bytes.

@@ -65,6 +65,11 @@ func engineProblem(pod *corev1.Pod, a answer) *problem {
 		return &problem{spatev1.ReasonEngineHangs, fmt.Sprintf("pod %s: %s; the kubelet ends the engine, then its pod is replaced", pod.Name, a.info.Problem)}
 	}
 	for _, port := range a.info.Ports {
+		if port.RemovalRequested {
+			return &problem{spatev1.ReasonDeviceRequested, fmt.Sprintf(
+				"pod %s: node %s requests the device of port %s (%s) back, and waits until the pod ends: delete the pod, or set spec.suspend; if it was not meant, the node's virtual functions have to be created again",
+				pod.Name, pod.Spec.NodeName, port.Name, port.Device)}
+		}
 		if !port.LinkUp {
 			return &problem{spatev1.ReasonPortDown, fmt.Sprintf("pod %s: port %s (%s) has no link", pod.Name, port.Name, port.Device)}
 		}

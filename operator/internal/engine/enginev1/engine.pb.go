@@ -1294,10 +1294,12 @@ type PortInfo struct {
 	// What its device does of the work on packets, and is used: "tx-checksum", "tcp-segmentation", "rx-checksum".
 	Offloads []string `protobuf:"bytes,14,rep,name=offloads,proto3" json:"offloads,omitempty"`
 	// Receive queues that its device can share packets out to, and its transmit queues.
-	MaxRxQueues   uint32 `protobuf:"varint,15,opt,name=max_rx_queues,json=maxRxQueues,proto3" json:"max_rx_queues,omitempty"`
-	MaxTxQueues   uint32 `protobuf:"varint,16,opt,name=max_tx_queues,json=maxTxQueues,proto3" json:"max_tx_queues,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	MaxRxQueues uint32 `protobuf:"varint,15,opt,name=max_rx_queues,json=maxRxQueues,proto3" json:"max_rx_queues,omitempty"`
+	MaxTxQueues uint32 `protobuf:"varint,16,opt,name=max_tx_queues,json=maxTxQueues,proto3" json:"max_tx_queues,omitempty"`
+	// The kernel requests the device back (its driver is unbound, or virtual functions are removed) and waits until the engine ends.
+	RemovalRequested bool `protobuf:"varint,17,opt,name=removal_requested,json=removalRequested,proto3" json:"removal_requested,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *PortInfo) Reset() {
@@ -1433,6 +1435,13 @@ func (x *PortInfo) GetMaxTxQueues() uint32 {
 		return x.MaxTxQueues
 	}
 	return 0
+}
+
+func (x *PortInfo) GetRemovalRequested() bool {
+	if x != nil {
+		return x.RemovalRequested
+	}
+	return false
 }
 
 // An address on a port's link (ARP, RFC 826; neighbour discovery, RFC 4861).
@@ -5016,7 +5025,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\fPcieLinkFact\x121\n" +
 	"\x05value\x18\x01 \x01(\v2\x19.spate.engine.v1.PcieLinkH\x00R\x05value\x12\x1a\n" +
 	"\aunknown\x18\x02 \x01(\tH\x00R\aunknownB\x06\n" +
-	"\x04fact\"\xe7\x03\n" +
+	"\x04fact\"\x94\x04\n" +
 	"\bPortInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x19.spate.engine.v1.PortKindR\x04kind\x12\x16\n" +
@@ -5034,7 +5043,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\bgateways\x18\r \x03(\v2\x1a.spate.engine.v1.NeighbourR\bgateways\x12\x1a\n" +
 	"\boffloads\x18\x0e \x03(\tR\boffloads\x12\"\n" +
 	"\rmax_rx_queues\x18\x0f \x01(\rR\vmaxRxQueues\x12\"\n" +
-	"\rmax_tx_queues\x18\x10 \x01(\rR\vmaxTxQueuesJ\x04\b\n" +
+	"\rmax_tx_queues\x18\x10 \x01(\rR\vmaxTxQueues\x12+\n" +
+	"\x11removal_requested\x18\x11 \x01(\bR\x10removalRequestedJ\x04\b\n" +
 	"\x10\vR\trx_worker\"Q\n" +
 	"\tNeighbour\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x10\n" +
