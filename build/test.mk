@@ -49,6 +49,10 @@ test: deps ## Run all that CI runs: lint, unit tests, envtest, short fuzzing, in
 	$(call phase,bench-instructions test-cluster-clean,--jobs 2 --output-sync=line)
 	$(call phase,e2e test-nic,--jobs 2 --output-sync=line)
 
+.PHONY: test-all
+test-all: test ## Run `make test`, then VFs under a real kubelet (CI does where an hour is enough for both)
+	$(call phase,e2e-sriov)
+
 # Tests that mostly wait; some of them measure time.
 test-timed:
 	$(call phase,engine-test)
@@ -122,7 +126,7 @@ external-cluster: $(HELM)
 
 sriov_env = KUBE=$(KUBE) MULTUS=$(MULTUS) NODE_IMAGES="$(NODE_IMAGE) $(SRIOV_IMAGE) $(engine_image)"
 .PHONY: e2e-sriov
-e2e-sriov: deps images kubectl-spate cluster-up $(SRIOV_IMAGE) ## Run VFs under a real kubelet, device plugin and Multus, in an emulated machine as the second node (RUN=regexp, KEEP=1)
+e2e-sriov: deps images kubectl-spate cluster-up $(SRIOV_IMAGE) ## Run VFs under a real kubelet, device plugin and Multus, in an emulated machine as the second node, 6 min (RUN=regexp, KEEP=1)
 	@go test -C e2e -c -o $(suites) ./suites
 	@e2e/install $(operator_image) $(engine_image)
 	@status=0; { $(sriov_env) e2e/sriov/join && \
@@ -141,6 +145,12 @@ drills: envtest-assets engine-debug ## Inject each fault and print what was dete
 drills-cluster: ## Inject the faults that take a real kubelet or Helm, and add their rows to those of `make drills`, 4 min (RUN, KEEP, EXTERNAL, LOAD: as e2e)
 	@mkdir -p $(drills)
 	@status=0; DRILLS=all DRILLS_RESULTS=$(drills)/rows.jsonl $(MAKE) --no-print-directory e2e RUN='^TestDrill.*($(RUN))' || status=1; \
+	  go run -C operator ./test/drill/table $(drills)/rows.jsonl | tee $(drills)/table.md || status=1; exit $$status
+
+.PHONY: drills-sriov
+drills-sriov: ## Inject the faults of virtual functions and their node, and add their rows to those of `make drills`, 11 min (RUN, KEEP: as e2e-sriov)
+	@mkdir -p $(drills)
+	@status=0; DRILLS=all DRILLS_RESULTS=$(drills)/rows.jsonl $(MAKE) --no-print-directory e2e-sriov RUN='Drill.*($(RUN))' || status=1; \
 	  go run -C operator ./test/drill/table $(drills)/rows.jsonl | tee $(drills)/table.md || status=1; exit $$status
 
 peers: deps ## Run our TCP against the kernel's, nginx and wrk through a seeded bad network, 8 min (PEERS_CONNECTIONS, PEERS_ROUNDS, PEERS_SEED)

@@ -145,6 +145,7 @@ func TestSRIOVDrillLinkDown(t *testing.T) {
 }
 
 func TestSRIOVDrillDevicePluginRestarted(t *testing.T) {
+	drill.Long(t)
 	ns, g := vfReady(t)
 	d := drill.New(t, "device plugin restarted in mid-run", 5*time.Minute)
 	p, _ := vfUnderWay(t, ns, "40s")
@@ -225,6 +226,7 @@ f=$(basename $(readlink virtfn0)) && echo vfio-pci > /sys/bus/pci/devices/$f/dri
 )
 
 func TestSRIOVDrillFunctionTakenAway(t *testing.T) {
+	drill.Long(t)
 	ns, g := vfReady(t)
 	shell := nodeShell(t, ns)
 	d := drill.New(t, "virtual functions of a NIC are removed in mid-run (sriov_numvfs: 0)", 8*time.Minute)
