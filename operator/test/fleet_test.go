@@ -6,6 +6,7 @@ package test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -22,6 +22,8 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/runs/storage"
 )
@@ -55,16 +57,22 @@ spec:
 `, name, fleetPackets, flow)
 }
 
-// Both streams on one worker of one engine, and on two workers of each of three: the operator's own plan of a run of three pods, with the
-// part that each pod gets. Packets without a trailer are compared byte for byte. Of those with one, the sending worker, its sequence
-// number, the time and the trailer's check differ by design, and so does UDP's checksum, which must be right.
+// What three pods with two workers each send in a run is what one engine with one worker sends of the run's plan, packet for packet: captured
+// by the pods' engines where they hand packets to the device, on a loopback port, which has a queue for each worker; and by the kernel at
+// the other end of a link of each of three engines that have the parts of the plan that the operator gives three pods, where each sends
+// from one worker, since a kernel interface has one queue.
+//
+// Packets without a trailer are compared byte for byte. Of those with one, the sending worker, its sequence number, the time and the
+// trailer's check differ by design, and so does UDP's checksum, which must be right.
 func TestThreeEnginesWithTwoWorkersSendThePacketsOfOne(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("NO ROOT: links need it")
 	}
 	ns := ready(t, "  replicas: 3\n  workers: 2\n")
-	mustApply(t, ns, fleetStream("bare", false)+"---"+fleetStream("counted", true)+`---
+	mustApply(t, ns, fleetStream("bare", false)+"---"+fleetStream("counted", true))
+	captured := captureSent(t, ns)
+	mustApply(t, ns, `
 apiVersion: spate.dev/v1alpha1
 kind: TrafficProfile
 metadata: {name: fleet}
@@ -79,32 +87,71 @@ spec:
 	if pods := r.Status.Resolved.Generator.Pods; len(pods) != 3 || r.Status.Result.Tx != 2*fleetPackets || r.Status.Result.Streams["counted"].Rx != fleetPackets {
 		t.Fatalf("%d pods, %+v", len(pods), r.Status.Result)
 	}
-	engines := []*fleetEngine{
-		{plan: shareOf(t, r, 0, 1), workers: 1},
-		{plan: shareOf(t, r, 0, 3), workers: 2}, {plan: shareOf(t, r, 1, 3), workers: 2}, {plan: shareOf(t, r, 2, 3), workers: 2},
+	pods := captured()
+	one := []*linkedEngine{{plan: shareOf(t, r, 0, 1)}}
+	three := []*linkedEngine{{plan: shareOf(t, r, 0, 3)}, {plan: shareOf(t, r, 1, 3)}, {plan: shareOf(t, r, 2, 3)}}
+	must(t, inOwnNetwork(func() error { return sendOnLinks(slices.Concat(one, three)) }))
+
+	alone := sentBy(t, "one engine", 1, one[0].frames)
+	if len(alone) != 2*fleetPackets {
+		t.Fatalf("one engine sent %d packets, want %d: %s", len(alone), 2*fleetPackets, one[0].log.String())
 	}
-	must(t, inOwnNetwork(func() error { return sendOnLinks(engines) }))
-	alone, fleet := engines[0].frames, slices.Concat(engines[1].frames, engines[2].frames, engines[3].frames)
-	for i, e := range engines {
-		if len(e.frames) == 0 {
-			t.Fatalf("engine %d sent nothing: %s", i, e.log.String())
-		}
+	if distinct := len(slices.Compact(slices.Clone(alone))); distinct < len(alone)-10 {
+		t.Errorf("of %d packets %d differ: the comparison shows little", len(alone), distinct)
 	}
-	for workers, frames := range map[int][][]byte{1: alone, 6: fleet} {
-		sequencesAreWhole(t, frames, workers)
-	}
-	want, got := comparable(t, alone), comparable(t, fleet)
-	if len(want) != 2*fleetPackets {
-		t.Fatalf("one engine sent %d packets, want %d: %s", len(want), 2*fleetPackets, engines[0].log.String())
-	}
+	samePackets(t, alone, "three engines, on links", sentBy(t, "three engines, on links", 3, three[0].frames, three[1].frames, three[2].frames))
+	samePackets(t, alone, "three pods with two workers", sentBy(t, "three pods with two workers", 6, pods...))
+}
+
+// samePackets fails unless both have the same packets.
+func samePackets(t *testing.T, want []string, who string, got []string) {
+	t.Helper()
 	for i := range max(len(want), len(got)) {
 		if i >= len(want) || i >= len(got) || want[i] != got[i] {
-			t.Fatalf("packet %d of %d (three engines: %d) differs:\n%s, of one engine\n%s, of three", i, len(want), len(got),
+			t.Errorf("%s: packet %d of %d, of %d of one engine, differs:\n%s, of one engine\n%s", who, i, len(got), len(want),
 				append(want, "none")[min(i, len(want))], append(got, "none")[min(i, len(got))])
+			return
 		}
 	}
-	if distinct := len(slices.Compact(slices.Clone(want))); distinct < len(want)-10 {
-		t.Errorf("of %d packets %d differ: the comparison shows little", len(want), distinct)
+}
+
+// captureSent captures what the engines of all pods send; the function that it returns ends that and returns the frames by pod.
+func captureSent(t *testing.T, ns string) (end func() [][][]byte) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	var readers sync.WaitGroup
+	pods := enginePods(t, ns)
+	frames, missed := make([][][]byte, len(pods)), make([]uint64, len(pods))
+	for i := range pods {
+		live, err := engine.OpenLive(ctx, operatorStore(), pastTheLink(&pods[i]))
+		must(t, err)
+		t.Cleanup(live.Close)
+		packets, err := live.Capture(ctx, &enginev1.CaptureRequest{Port: "loop", Direction: enginev1.Direction_DIRECTION_TX})
+		must(t, err)
+		_, err = packets.Header() // from now on it captures
+		must(t, err)
+		readers.Go(func() {
+			for {
+				answer, err := packets.Recv()
+				if err != nil {
+					return
+				}
+				missed[i] = answer.Missed
+				for _, packet := range answer.Packets {
+					frames[i] = append(frames[i], packet.Data)
+				}
+			}
+		})
+	}
+	return func() [][][]byte {
+		time.Sleep(200 * time.Millisecond) // for what the readers have not taken yet
+		cancel()
+		readers.Wait()
+		if slices.Max(missed) > 0 {
+			t.Fatalf("captures missed %d packets", missed)
+		}
+		return frames
 	}
 }
 
@@ -122,23 +169,26 @@ func shareOf(t *testing.T, r *spatev1.TrafficRun, index, count uint32) []byte {
 	return text
 }
 
-// fleetEngine is an engine on a link of its own.
-type fleetEngine struct {
-	plan    []byte
-	workers int
-
+// linkedEngine is an engine with two workers on a link of its own.
+type linkedEngine struct {
+	plan   []byte
 	log    bytes.Buffer
 	frames [][]byte // that arrived at the other end of the link
 }
 
-// inOwnNetwork calls run on a thread with a network namespace of its own. It, with its links, is gone when the thread and all processes that it
-// started have ended.
+// inOwnNetwork calls run on a thread with a network namespace of its own, and with a mount of sysfs that shows it. It, with its links, is gone
+// when the thread and all processes that it started have ended.
 func inOwnNetwork(run func() error) error {
 	result := make(chan error)
 	go func() {
 		runtime.LockOSThread() // for good: the thread ends with this goroutine
-		if err := syscall.Unshare(syscall.CLONE_NEWNET); err != nil {
-			result <- fmt.Errorf("unshare the network: %w", err)
+		if err := syscall.Unshare(syscall.CLONE_NEWNET | syscall.CLONE_NEWNS); err != nil {
+			result <- fmt.Errorf("unshare the network and mounts: %w", err)
+			return
+		}
+		private := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
+		if err := errors.Join(private, syscall.Mount("sysfs", "/sys", "sysfs", 0, "")); err != nil {
+			result <- fmt.Errorf("mount sysfs: %w", err)
 			return
 		}
 		result <- run()
@@ -147,7 +197,7 @@ func inOwnNetwork(run func() error) error {
 }
 
 // sendOnLinks runs the engines at once, each on one end of a veth link, and captures the other end.
-func sendOnLinks(engines []*fleetEngine) error {
+func sendOnLinks(engines []*linkedEngine) error {
 	var captures sync.WaitGroup
 	var handles []*pcapgo.EthernetHandle
 	defer func() {
@@ -174,7 +224,7 @@ func sendOnLinks(engines []*fleetEngine) error {
 	}
 	commands := make([]*exec.Cmd, len(engines))
 	for i, e := range engines {
-		commands[i] = exec.Command(engineBinary(), "run", "--plan", "-", "--port", fmt.Sprintf("loop=kernel:near%d", i), "--workers", strconv.Itoa(e.workers),
+		commands[i] = exec.Command(engineBinary(), "run", "--plan", "-", "--port", fmt.Sprintf("loop=kernel:near%d", i), "--workers", "2",
 			"--memory", "64M", "--hugepages", "none", "--poll-mode", "adaptive")
 		commands[i].Stdin, commands[i].Stdout, commands[i].Stderr = bytes.NewReader(e.plan), &e.log, &e.log
 		if err := commands[i].Start(); err != nil {
@@ -193,7 +243,7 @@ func sendOnLinks(engines []*fleetEngine) error {
 }
 
 // capture keeps the streams' frames until the handle is closed.
-func (e *fleetEngine) capture(handle *pcapgo.EthernetHandle) {
+func (e *linkedEngine) capture(handle *pcapgo.EthernetHandle) {
 	for {
 		frame, _, err := handle.ReadPacketData()
 		if err != nil {
@@ -224,50 +274,40 @@ func trailerOf(frame []byte) []byte {
 	return trailer
 }
 
-// sequencesAreWhole fails unless so many workers have sent, each a whole sequence of packets.
-func sequencesAreWhole(t *testing.T, frames [][]byte, workers int) {
+// sentBy returns what several engines sent as sorted text, without what differs from worker to worker by design. It fails unless each engine
+// has sent something, and so many workers in all have sent, each a whole sequence of packets.
+func sentBy(t *testing.T, who string, workers int, engines ...[][]byte) (all []string) {
 	t.Helper()
 	numbers := map[byte][]uint32{}
-	for _, frame := range frames {
-		if trailer := trailerOf(frame); trailer != nil {
-			numbers[trailer[senderAt]] = append(numbers[trailer[senderAt]], binary.BigEndian.Uint32(trailer[sequenceAt:]))
+	for i, frames := range engines {
+		if len(frames) == 0 {
+			t.Errorf("%s: engine %d sent nothing", who, i)
+		}
+		for _, frame := range frames {
+			if len(frame) != 128-4 || checksumOf(frame) != 0xffff { // without FCS
+				t.Fatalf("%s: a packet has another length or a wrong UDP checksum: %x", who, frame)
+			}
+			if trailer := trailerOf(frame); trailer != nil {
+				numbers[trailer[senderAt]] = append(numbers[trailer[senderAt]], binary.BigEndian.Uint32(trailer[sequenceAt:]))
+				trailer[senderAt] = 0
+				trailer[checkAt] &= 0x80 // the phase
+				clear(trailer[sequenceAt:])
+				clear(frame[udpChecksumAt : udpChecksumAt+2])
+			}
+			all = append(all, fmt.Sprintf("%x", frame))
 		}
 	}
 	if len(numbers) != workers {
-		t.Errorf("%d workers have sent, want %d", len(numbers), workers)
+		t.Errorf("%s: %d workers have sent, want %d", who, len(numbers), workers)
 	}
 	for worker, sequence := range numbers {
 		slices.Sort(sequence)
 		for i, number := range sequence {
-			if number != uint32(i) {
-				t.Errorf("worker %d of %d: packet %d is missing or was sent twice", worker, workers, i)
+			if number != uint32(i) || len(sequence) != fleetPackets/workers {
+				t.Errorf("%s: of worker %d, packet %d of %d, which is to be %d, has number %d", who, worker, i, len(sequence), fleetPackets/workers, number)
 				break
 			}
 		}
-		if len(sequence) != fleetPackets/workers {
-			t.Errorf("worker %d of %d sent %d packets, want %d", worker, workers, len(sequence), fleetPackets/workers)
-		}
-	}
-}
-
-// comparable returns frames as sorted text, without what differs from worker to worker by design.
-func comparable(t *testing.T, frames [][]byte) []string {
-	t.Helper()
-	var all []string
-	for _, frame := range frames {
-		if len(frame) != 128-4 { // without FCS
-			t.Fatalf("a packet of %d bytes: %x", len(frame), frame)
-		}
-		if sum := checksumOf(frame); sum != 0xffff {
-			t.Fatalf("UDP's checksum is wrong: %x", frame)
-		}
-		if trailer := trailerOf(frame); trailer != nil {
-			trailer[senderAt] = 0
-			trailer[checkAt] &= 0x80 // the phase
-			clear(trailer[sequenceAt:])
-			clear(frame[udpChecksumAt : udpChecksumAt+2])
-		}
-		all = append(all, fmt.Sprintf("%x", frame))
 	}
 	slices.Sort(all)
 	return all
