@@ -147,7 +147,9 @@ func TestFilesOfLostPodsAreNotComplete(t *testing.T) {
 }
 
 func TestAPodIsLostAfterAMinuteOfSilenceOrWithoutItsRun(t *testing.T) {
-	silent := func(pod string) error { return fmt.Errorf("pod %s: %w", pod, &engine.Error{Code: codes.Unavailable, Message: "no route"}) }
+	silent := func(pod string) error {
+		return fmt.Errorf("pod %s: %w", pod, &engine.Error{Code: codes.Unavailable, Message: "no route"})
+	}
 	s := losing(spatev1.PodLossContinue)
 	// One does not answer: the run waits, and nothing is lost yet.
 	if _, err := s.unanswered(t.Context(), []error{nil, silent("g-1"), nil}); err != nil || s.unreachable != "pod g-1: no route" || s.run.Status.LostPods != nil {
