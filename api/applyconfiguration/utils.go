@@ -154,6 +154,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.LocalReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("LoopCommand"):
 		return &apiv1alpha1.LoopCommandApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("LostPod"):
+		return &apiv1alpha1.LostPodApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Mark"):
 		return &apiv1alpha1.MarkApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Measure"):
@@ -196,6 +198,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PayloadSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PcapSource"):
 		return &apiv1alpha1.PcapSourceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodCounters"):
+		return &apiv1alpha1.PodCountersApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodRecords"):
 		return &apiv1alpha1.PodRecordsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodSnapshot"):

@@ -149,7 +149,11 @@ const (
 	// ReasonDrainTimedOut: invalid, since an engine's workers had not read all packets 5 s after `spec.drain`: more arrive than they can
 	// take, or a worker hangs. The run was closed then; the message has the workers.
 	ReasonDrainTimedOut = "DrainTimedOut"
-	// ReasonPodLost: invalid, since an engine pod was lost during the run.
+	// ReasonThresholdUnmeasured: invalid, since a threshold reads what cannot be known: a pod was lost that may have sent or received some of
+	// it. No threshold on what is known was missed.
+	ReasonThresholdUnmeasured = "ThresholdUnmeasured"
+	// ReasonPodLost: invalid, since an engine pod was lost during the run. With `whenPodLost: Continue` it is a further reason of a verdict
+	// on what the other pods did.
 	ReasonPodLost = "PodLost"
 	// ReasonPrepareFailed: invalid, since an engine refused the plan; the message is the engine's.
 	ReasonPrepareFailed = "PrepareFailed"

@@ -34,6 +34,18 @@ const (
 	BusyRefuse BusyPolicy = "Refuse"
 )
 
+// PodLossPolicy says what happens to a run that loses an engine pod while it sends.
+//
+// +kubebuilder:validation:Enum=Abort;Continue
+type PodLossPolicy string
+
+const (
+	// PodLossAbort ends the run: it is not valid, with reason PodLost.
+	PodLossAbort PodLossPolicy = "Abort"
+	// PodLossContinue goes on with the other pods, each with its own share of the traffic.
+	PodLossContinue PodLossPolicy = "Continue"
+)
+
 // TrafficDefinition is what a run sends and measures, and what its result must be.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.traffic) && size(self.traffic) > 0) || (has(self.reflect) && size(self.reflect) > 0) || (has(self.receive) && size(self.receive) > 0)",message="there is nothing to do: set traffic, reflect or receive"
@@ -145,6 +157,14 @@ type TrafficDefinition struct {
 	// +optional
 	// +default="Queue"
 	WhenBusy BusyPolicy `json:"whenBusy,omitempty"`
+
+	// whenPodLost says what to do when a pod of the generator is lost while the run sends: its engine ends, is deleted, or does not answer
+	// for a minute. `Abort` ends the run. `Continue` goes on with the other pods: the result is theirs, the run's status.lostPods says what
+	// is missing, and a threshold on packets received or lost is not met, since the lost pod may have sent or received some of them. A run
+	// that has lost all its pods ends. It holds for runs that are admitted after a change.
+	// +optional
+	// +default="Abort"
+	WhenPodLost PodLossPolicy `json:"whenPodLost,omitempty"`
 }
 
 // RunPolicy says when a profile starts a run by itself.

@@ -139,6 +139,10 @@ type ResolvedRun struct {
 	// generatorTolerance says how much of its own the generator may add.
 	// +required
 	GeneratorTolerance GeneratorTolerance `json:"generatorTolerance"`
+
+	// whenPodLost says what to do when a pod is lost; Abort when absent.
+	// +optional
+	WhenPodLost PodLossPolicy `json:"whenPodLost,omitempty"`
 }
 
 // EntrySnapshot is an entry of the profile as it was.
@@ -418,6 +422,14 @@ type TrafficRunStatus struct {
 	// +kubebuilder:validation:MaxItems=256
 	PortsDown []string `json:"portsDown,omitempty"`
 
+	// lostPods are pods that were lost while the run was active, and that it has gone on without (`whenPodLost`). The result is that of the
+	// other pods.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	LostPods []LostPod `json:"lostPods,omitempty"`
+
 	// entries that were changed while the run was active: their rate or pause differs from the snapshot.
 	// +optional
 	// +listType=map
@@ -452,6 +464,61 @@ type EntryChange struct {
 	// paused is true while the entry is paused.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
+}
+
+// LostPod is an engine pod that a run has lost.
+type LostPod struct {
+	// name of the pod.
+	// +required
+	Name string `json:"name"`
+
+	// lostTime is when the operator found that it was lost.
+	// +required
+	LostTime metav1.Time `json:"lostTime"`
+
+	// message says how it was lost.
+	// +required
+	Message string `json:"message"`
+
+	// lastCounters are the last that were read of its engine, and no part of the run's result. Later ones are unknown. Absent if this
+	// operator had read none.
+	// +optional
+	LastCounters *PodCounters `json:"lastCounters,omitempty"`
+}
+
+// PodCounters are what an engine had counted of a run's measured phase.
+type PodCounters struct {
+	// readTime is when the engine read them.
+	// +required
+	ReadTime metav1.MicroTime `json:"readTime"`
+
+	// tx packets were sent by streams.
+	// +required
+	Tx int64 `json:"tx"`
+
+	// txBytes were sent by streams, FCS included.
+	// +required
+	TxBytes int64 `json:"txBytes"`
+
+	// rx packets of streams were received, duplicates included.
+	// +required
+	Rx int64 `json:"rx"`
+
+	// rxBytes of streams were received, FCS included.
+	// +required
+	RxBytes int64 `json:"rxBytes"`
+
+	// flowsAttempted of templates.
+	// +optional
+	FlowsAttempted int64 `json:"flowsAttempted,omitempty"`
+
+	// flowsEstablished of templates.
+	// +optional
+	FlowsEstablished int64 `json:"flowsEstablished,omitempty"`
+
+	// flowsFailed of templates.
+	// +optional
+	FlowsFailed int64 `json:"flowsFailed,omitempty"`
 }
 
 // PortBaseline is what a port of an engine had counted before a run.
@@ -503,7 +570,8 @@ type StreamCounters struct {
 	// +required
 	RxBytes int64 `json:"rxBytes"`
 
-	// lost packets were sent by a stream that measures flow and never received.
+	// lost packets were sent by a stream that measures flow and never received. Where a pod was lost, it is what the other pods have sent
+	// less what they have received, which is no measure of loss and may be negative.
 	// +required
 	Lost int64 `json:"lost"`
 
@@ -604,7 +672,7 @@ type Latency struct {
 	OneWayUnknown bool `json:"oneWayUnknown,omitempty"`
 }
 
-// RunResult is what was measured over all streams, templates and engines after the warm-up.
+// RunResult is what was measured over all streams, templates and engines after the warm-up. Engines in status.lostPods are left out.
 type RunResult struct {
 	StreamCounters `json:",inline"`
 

@@ -101,14 +101,23 @@ func runPhase(t *testing.T, p *spatev1.TrafficProfile, want spatev1.RunPhase) *s
 // asOperator calls a pod's engine with the operator's certificate and past the link that a drill may have cut.
 func asOperator(t *testing.T, pod *corev1.Pod) *engine.Client {
 	t.Helper()
-	store := &pki.Store{Client: cluster.kube, Namespace: operatorNamespace, Policy: pki.DefaultPolicy(), Clock: clock.RealClock{}}
-	pool := engine.NewPool(store)
+	pool := engine.NewPool(operatorStore())
 	t.Cleanup(pool.Close)
-	target := podspec.EngineOf(pod)
-	target.Address = cluster.kubelet.process(pod.UID).own
-	c, err := pool.Client(t.Context(), target)
+	c, err := pool.Client(t.Context(), pastTheLink(pod))
 	must(t, err)
 	return c
+}
+
+// operatorStore has the operator's certificates.
+func operatorStore() *pki.Store {
+	return &pki.Store{Client: cluster.kube, Namespace: operatorNamespace, Policy: pki.DefaultPolicy(), Clock: clock.RealClock{}}
+}
+
+// pastTheLink is a pod's engine where no drill cuts calls off.
+func pastTheLink(pod *corev1.Pod) engine.Target {
+	target := podspec.EngineOf(pod)
+	target.Address = cluster.kubelet.process(pod.UID).own
+	return target
 }
 
 // heldBy gives what an engine knows of a run; nil if it holds none of that id.

@@ -25,9 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/runs"
-	"spate.dev/operator/internal/runs/storage"
 )
 
 const (
@@ -159,17 +157,9 @@ spec:
 // The trailer behind them names who sent it.
 func packetsToSend(t *testing.T, r *spatev1.TrafficRun, index, count uint32) []string {
 	t.Helper()
-	encoded, err := storage.Load(t.Context(), cluster.kube, r)
-	must(t, err)
-	share, err := plan.ForEngine(r.Status.Resolved.RunID, "", index, count)
-	must(t, err)
-	own, err := plan.Decode(append(encoded, share...))
-	must(t, err)
-	text, err := plan.Text(own)
-	must(t, err)
 	path := filepath.Join(t.TempDir(), "packets.pcap")
 	simulate := exec.Command(engineBinary(), "simulate", "--plan", "-", "--pcap", path)
-	simulate.Stdin = bytes.NewReader(text)
+	simulate.Stdin = bytes.NewReader(shareOf(t, r, index, count))
 	if out, err := simulate.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -35,7 +35,7 @@ func withoutLive(spec *spatev1.TrafficProfileSpec) *spatev1.TrafficProfileSpec {
 	rest.Thresholds, rest.GeneratorTolerance = nil, spatev1.GeneratorTolerance{}
 	// When it is run, and how other runs and old runs are treated.
 	rest.RunPolicy, rest.Schedule = "", nil
-	rest.Suspend, rest.SuspendPolicy, rest.WhenBusy = false, "", ""
+	rest.Suspend, rest.SuspendPolicy, rest.WhenBusy, rest.WhenPodLost = false, "", "", ""
 	rest.RunHistoryLimit, rest.TTLSecondsAfterFinished = nil, nil
 	// An object of its own, whose pods are replaced when no run uses them.
 	rest.Generator = nil

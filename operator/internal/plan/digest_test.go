@@ -48,7 +48,7 @@ func TestEveryFieldOfAProfileStartsANewRunUnlessItIsListed(t *testing.T) {
 		// Used to judge the latest run.
 		"Thresholds": false, "GeneratorTolerance": false,
 		// When it is run, and how other runs and old runs are treated.
-		"RunPolicy": false, "Schedule": false, "Suspend": false, "SuspendPolicy": false, "WhenBusy": false, "RunHistoryLimit": false, "TTLSecondsAfterFinished": false,
+		"RunPolicy": false, "Schedule": false, "Suspend": false, "SuspendPolicy": false, "WhenBusy": false, "WhenPodLost": false, "RunHistoryLimit": false, "TTLSecondsAfterFinished": false,
 		// An object of its own.
 		"Generator": false,
 	}

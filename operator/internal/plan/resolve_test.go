@@ -414,6 +414,7 @@ func TestWhatStartsANewRun(t *testing.T) {
 		"suspend":     {func(s *spatev1.TrafficProfileSpec) { s.Suspend = true }, false},
 		"history":     {func(s *spatev1.TrafficProfileSpec) { s.RunHistoryLimit = ptr.To[int32](1) }, false},
 		"whenBusy":    {func(s *spatev1.TrafficProfileSpec) { s.WhenBusy = "Refuse" }, false},
+		"whenPodLost": {func(s *spatev1.TrafficProfileSpec) { s.WhenPodLost = "Continue" }, false},
 		"a policy":    {func(s *spatev1.TrafficProfileSpec) { s.RunPolicy = spatev1.RunManual }, false},
 		"a schedule":  {func(s *spatev1.TrafficProfileSpec) { s.Schedule = &spatev1.RunSchedule{Cron: "@daily"} }, false},
 		"a whole run": {func(s *spatev1.TrafficProfileSpec) { s.Paused = true }, false},

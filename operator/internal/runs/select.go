@@ -71,6 +71,11 @@ func Active(run *spatev1.TrafficRun) bool { return run.Status.Phase != spatev1.R
 // line rate.
 func Admitted(run *spatev1.TrafficRun) bool { return Active(run) && run.Status.Resolved != nil }
 
+// HasLost reports whether a run goes on without a pod that it was admitted to.
+func HasLost(run *spatev1.TrafficRun, pod string) bool {
+	return slices.ContainsFunc(run.Status.LostPods, func(l spatev1.LostPod) bool { return l.Name == pod })
+}
+
 // Ended reports whether an engine does nothing more for a run in this state.
 func Ended(state enginev1.RunState) bool {
 	return state == enginev1.RunState_RUN_STATE_COMPLETE || state == enginev1.RunState_RUN_STATE_STOPPED

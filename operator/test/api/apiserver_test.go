@@ -154,7 +154,7 @@ spec:
 	var typed spatev1.TrafficProfile
 	read(t, profile, &typed)
 	spec := typed.Spec
-	if spec.Warmup != "0s" || spec.Drain != "500ms" || spec.SuspendPolicy != "Keep" || spec.WhenBusy != "Queue" || spec.RunPolicy != spatev1.RunOnChange ||
+	if spec.Warmup != "0s" || spec.Drain != "500ms" || spec.SuspendPolicy != "Keep" || spec.WhenBusy != "Queue" || spec.WhenPodLost != spatev1.PodLossAbort || spec.RunPolicy != spatev1.RunOnChange ||
 		*spec.RunHistoryLimit != 5 || spec.GeneratorTolerance != (spatev1.GeneratorTolerance{Late: "0.1%", TxDropped: "0", RxMissed: "0"}) {
 		t.Errorf("profile: %+v", spec)
 	}

@@ -103,6 +103,8 @@ var Changes = map[string]map[string]Change{
 		"a bare number":               {"warmup: 1s", `warmup: "5"`, []string{"spec.warmup", "must be a duration"}},
 		"a wrong run id":              {"runID: first", "runID: -x-", []string{"spec.runID", "must be letters"}},
 		"a wrong policy":              {"whenBusy: Queue", "whenBusy: Wait", []string{"spec.whenBusy", `supported values: "Queue", "Refuse"`}},
+		"a policy for lost pods":      {"whenBusy: Queue", "whenPodLost: Continue", nil},
+		"a wrong policy for them":     {"whenBusy: Queue", "whenPodLost: Ignore", []string{"spec.whenPodLost", `supported values: "Abort", "Continue"`}},
 		"a wrong tolerance":           {"late: 1%", "late: 101%", []string{"spec.generatorTolerance.late", "such as 100, or a share such as 0.1%"}},
 		"freeing what is not its own": {"whenBusy: Queue\n", "suspendPolicy: Free\n", nil}, // taken: the generator is inline
 		"a misspelt field":            {"transmitPort: east\n    stream:\n      ref", "transmitport: east\n    stream:\n      ref", []string{`unknown field "spec.traffic[1].transmitport"`}},

@@ -4,6 +4,10 @@
 
 package v1alpha1
 
+import (
+	apiv1alpha1 "spate.dev/api/v1alpha1"
+)
+
 // ResolvedRunApplyConfiguration represents a declarative configuration of the ResolvedRun type for use
 // with apply.
 //
@@ -31,6 +35,8 @@ type ResolvedRunApplyConfiguration struct {
 	Thresholds []ThresholdApplyConfiguration `json:"thresholds,omitempty"`
 	// generatorTolerance says how much of its own the generator may add.
 	GeneratorTolerance *GeneratorToleranceApplyConfiguration `json:"generatorTolerance,omitempty"`
+	// whenPodLost says what to do when a pod is lost; Abort when absent.
+	WhenPodLost *apiv1alpha1.PodLossPolicy `json:"whenPodLost,omitempty"`
 }
 
 // ResolvedRunApplyConfiguration constructs a declarative configuration of the ResolvedRun type for use with
@@ -134,5 +140,13 @@ func (b *ResolvedRunApplyConfiguration) WithThresholds(values ...*ThresholdApply
 // If called multiple times, the GeneratorTolerance field is set to the value of the last call.
 func (b *ResolvedRunApplyConfiguration) WithGeneratorTolerance(value *GeneratorToleranceApplyConfiguration) *ResolvedRunApplyConfiguration {
 	b.GeneratorTolerance = value
+	return b
+}
+
+// WithWhenPodLost sets the WhenPodLost field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WhenPodLost field is set to the value of the last call.
+func (b *ResolvedRunApplyConfiguration) WithWhenPodLost(value apiv1alpha1.PodLossPolicy) *ResolvedRunApplyConfiguration {
+	b.WhenPodLost = &value
 	return b
 }

@@ -17,7 +17,8 @@ type StreamCountersApplyConfiguration struct {
 	Rx *int64 `json:"rx,omitempty"`
 	// rxBytes were received, FCS included.
 	RxBytes *int64 `json:"rxBytes,omitempty"`
-	// lost packets were sent by a stream that measures flow and never received.
+	// lost packets were sent by a stream that measures flow and never received. Where a pod was lost, it is what the other pods have sent
+	// less what they have received, which is no measure of loss and may be negative.
 	Lost *int64 `json:"lost,omitempty"`
 	// lossRatio is lost packets to packets sent by streams that measure flow, as a decimal number such as `0.0125`.
 	LossRatio *string `json:"lossRatio,omitempty"`

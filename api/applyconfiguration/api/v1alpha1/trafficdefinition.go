@@ -61,6 +61,11 @@ type TrafficDefinitionApplyConfiguration struct {
 	GeneratorTolerance *GeneratorToleranceApplyConfiguration `json:"generatorTolerance,omitempty"`
 	// whenBusy says what to do while the generator cannot take the run.
 	WhenBusy *apiv1alpha1.BusyPolicy `json:"whenBusy,omitempty"`
+	// whenPodLost says what to do when a pod of the generator is lost while the run sends: its engine ends, is deleted, or does not answer
+	// for a minute. `Abort` ends the run. `Continue` goes on with the other pods: the result is theirs, the run's status.lostPods says what
+	// is missing, and a threshold on packets received or lost is not met, since the lost pod may have sent or received some of them. A run
+	// that has lost all its pods ends. It holds for runs that are admitted after a change.
+	WhenPodLost *apiv1alpha1.PodLossPolicy `json:"whenPodLost,omitempty"`
 }
 
 // TrafficDefinitionApplyConfiguration constructs a declarative configuration of the TrafficDefinition type for use with
@@ -238,5 +243,13 @@ func (b *TrafficDefinitionApplyConfiguration) WithGeneratorTolerance(value *Gene
 // If called multiple times, the WhenBusy field is set to the value of the last call.
 func (b *TrafficDefinitionApplyConfiguration) WithWhenBusy(value apiv1alpha1.BusyPolicy) *TrafficDefinitionApplyConfiguration {
 	b.WhenBusy = &value
+	return b
+}
+
+// WithWhenPodLost sets the WhenPodLost field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WhenPodLost field is set to the value of the last call.
+func (b *TrafficDefinitionApplyConfiguration) WithWhenPodLost(value apiv1alpha1.PodLossPolicy) *TrafficDefinitionApplyConfiguration {
+	b.WhenPodLost = &value
 	return b
 }

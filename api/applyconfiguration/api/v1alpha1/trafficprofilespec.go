@@ -212,6 +212,14 @@ func (b *TrafficProfileSpecApplyConfiguration) WithWhenBusy(value apiv1alpha1.Bu
 	return b
 }
 
+// WithWhenPodLost sets the WhenPodLost field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WhenPodLost field is set to the value of the last call.
+func (b *TrafficProfileSpecApplyConfiguration) WithWhenPodLost(value apiv1alpha1.PodLossPolicy) *TrafficProfileSpecApplyConfiguration {
+	b.TrafficDefinitionApplyConfiguration.WhenPodLost = &value
+	return b
+}
+
 // WithGenerator sets the Generator field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Generator field is set to the value of the last call.

@@ -41,6 +41,9 @@ type TrafficRunStatusApplyConfiguration struct {
 	PortBaseline []PortBaselineApplyConfiguration `json:"portBaseline,omitempty"`
 	// portsDown are the run's ports that had no link at some time while it was active.
 	PortsDown []string `json:"portsDown,omitempty"`
+	// lostPods are pods that were lost while the run was active, and that it has gone on without (`whenPodLost`). The result is that of the
+	// other pods.
+	LostPods []LostPodApplyConfiguration `json:"lostPods,omitempty"`
 	// entries that were changed while the run was active: their rate or pause differs from the snapshot.
 	Entries []EntryChangeApplyConfiguration `json:"entries,omitempty"`
 	// result measured so far, final when the run is complete. Its streams, templates and groups are there when it is final; of a large
@@ -168,6 +171,19 @@ func (b *TrafficRunStatusApplyConfiguration) WithPortBaseline(values ...*PortBas
 func (b *TrafficRunStatusApplyConfiguration) WithPortsDown(values ...string) *TrafficRunStatusApplyConfiguration {
 	for i := range values {
 		b.PortsDown = append(b.PortsDown, values[i])
+	}
+	return b
+}
+
+// WithLostPods adds the given value to the LostPods field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the LostPods field.
+func (b *TrafficRunStatusApplyConfiguration) WithLostPods(values ...*LostPodApplyConfiguration) *TrafficRunStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithLostPods")
+		}
+		b.LostPods = append(b.LostPods, *values[i])
 	}
 	return b
 }

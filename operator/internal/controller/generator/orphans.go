@@ -23,20 +23,23 @@ import (
 // unscrapedLimit is how long the counters of a run that has ended, and whose TrafficRun no longer exists, wait for a last scrape.
 const unscrapedLimit = 30 * time.Second
 
-// orphan is a run on an engine whose TrafficRun has ended or no longer exists: the engine was unreachable when the run was to be
-// stopped.
+// orphan is a run on an engine whose TrafficRun has ended, no longer exists or goes on without the engine's pod: the engine was unreachable
+// when the run was to be stopped.
 type orphan struct {
 	pod   *corev1.Pod
 	state enginev1.RunState
 	id    string
-	// gone is true if the TrafficRun no longer exists.
-	gone bool
+	// gone is true if the TrafficRun no longer exists, lost if it has lost the pod.
+	gone, lost bool
 }
 
 func (o orphan) message() string {
 	why := "has ended"
-	if o.gone {
+	switch {
+	case o.gone:
 		why = "no longer exists"
+	case o.lost:
+		why = "goes on without this pod, which did not answer"
 	}
 	return fmt.Sprintf("pod %s: the engine still executes run %s, whose TrafficRun %s", o.pod.Name, o.id, why)
 }
@@ -65,7 +68,7 @@ func (r *Reconciler) queryEngines(ctx context.Context, g *spatev1.TrafficGenerat
 // before any engine receives it.
 func (r *Reconciler) orphans(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, answers map[string]answer) ([]orphan, error) {
 	var found []orphan
-	var known map[string]bool // by ID: whether they have ended
+	var known map[string]*spatev1.TrafficRun // by ID
 	for _, pod := range pods {
 		for _, run := range answers[pod.Name].info.GetRuns() {
 			if known == nil {
@@ -74,9 +77,10 @@ func (r *Reconciler) orphans(ctx context.Context, g *spatev1.TrafficGenerator, p
 					return nil, err
 				}
 			}
-			ended, has := known[run.RunId]
-			if !has || ended && !runs.Ended(run.State) {
-				found = append(found, orphan{pod, run.State, run.RunId, !has})
+			of, has := known[run.RunId]
+			lost := has && runs.HasLost(of, pod.Name)
+			if !has || (lost || !runs.Active(of)) && !runs.Ended(run.State) {
+				found = append(found, orphan{pod, run.State, run.RunId, !has, lost})
 			}
 		}
 	}
@@ -92,16 +96,16 @@ func (r *Reconciler) orphans(ctx context.Context, g *spatev1.TrafficGenerator, p
 	return slices.DeleteFunc(found, func(o orphan) bool { return o.gone && there[o.id] }), nil
 }
 
-// runsOn returns whether the runs of a generator have ended, by ID.
-func (r *Reconciler) runsOn(ctx context.Context, g *spatev1.TrafficGenerator) (map[string]bool, error) {
+// runsOn returns the runs of a generator that have been admitted, by ID.
+func (r *Reconciler) runsOn(ctx context.Context, g *spatev1.TrafficGenerator) (map[string]*spatev1.TrafficRun, error) {
 	all, err := runs.On(ctx, r.Client, g)
-	ended := map[string]bool{}
+	byID := map[string]*spatev1.TrafficRun{}
 	for i := range all {
 		if resolved := all[i].Status.Resolved; resolved != nil {
-			ended[resolved.RunID] = !runs.Active(&all[i])
+			byID[resolved.RunID] = &all[i]
 		}
 	}
-	return ended, err
+	return byID, err
 }
 
 // exists reports whether the API server has a run of that ID now, in any namespace: one that is not in the cache may have been started

@@ -74,3 +74,27 @@ func TestRunsThatTheCacheHasNotAreLookedUpByName(t *testing.T) {
 		t.Errorf("%+v, %v, asked for %q", found, err, live.asked)
 	}
 }
+
+// The pod did not answer, so that its run has gone on without it; now it answers again.
+func TestARunIsStoppedOnAPodThatItHasLost(t *testing.T) {
+	run := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "r", UID: "11111111-a"}}
+	run.Status.Resolved = &spatev1.ResolvedRun{RunID: runs.ID(run), Generator: spatev1.GeneratorSnapshot{Namespace: "n", Name: "lab"}}
+	run.Status.Phase, run.Status.LostPods = spatev1.RunRunning, []spatev1.LostPod{{Name: "lab-1"}}
+	r := &Reconciler{Client: runstest.Builder(t).WithObjects(run).WithStatusSubresource().Build(), Live: &server{has: run}}
+	g := &spatev1.TrafficGenerator{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "lab"}}
+	pods := []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "lab-0"}}, {ObjectMeta: metav1.ObjectMeta{Name: "lab-1"}}}
+	for state, want := range map[enginev1.RunState][]string{
+		enginev1.RunState_RUN_STATE_RUNNING:  {"pod lab-1: the engine still executes run r-11111111, whose TrafficRun goes on without this pod, which did not answer"},
+		enginev1.RunState_RUN_STATE_COMPLETE: nil, // its counters may be read
+	} {
+		held := answer{info: &enginev1.GetInfoResponse{Runs: []*enginev1.RunInfo{{RunId: runs.ID(run), State: state}}}}
+		found, err := r.orphans(t.Context(), g, pods, map[string]answer{"lab-0": held, "lab-1": held})
+		var got []string
+		for _, o := range found {
+			got = append(got, o.message())
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v, want %q", state, got, err, want)
+		}
+	}
+}

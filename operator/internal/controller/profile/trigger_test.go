@@ -203,6 +203,7 @@ func TestWhichEditsStartARun(t *testing.T) {
 		"history":            {func(s *spatev1.TrafficProfileSpec) { s.RunHistoryLimit = &history }, false},
 		"time to live":       {func(s *spatev1.TrafficProfileSpec) { s.TTLSecondsAfterFinished = &history }, false},
 		"whenBusy":           {func(s *spatev1.TrafficProfileSpec) { s.WhenBusy = spatev1.BusyRefuse }, false},
+		"whenPodLost":        {func(s *spatev1.TrafficProfileSpec) { s.WhenPodLost = spatev1.PodLossContinue }, false},
 		"its generator":      {func(s *spatev1.TrafficProfileSpec) { s.Generator = &spatev1.TrafficGeneratorSpec{Workers: 2} }, false},
 		"duration":           {func(s *spatev1.TrafficProfileSpec) { s.Duration = "2s" }, true},
 		"another stream":     {func(s *spatev1.TrafficProfileSpec) { s.Traffic[0].Stream.Ref.Name = "b" }, true},

@@ -29,7 +29,7 @@ var runningReason = map[spatev1.RunPhase]struct {
 }
 
 // invalidAtTheEnd are reasons for which a run is invalid that was not ended early.
-var invalidAtTheEnd = []string{spatev1.ReasonGeneratorLimited, spatev1.ReasonCountersContradict, spatev1.ReasonDrainTimedOut}
+var invalidAtTheEnd = []string{spatev1.ReasonGeneratorLimited, spatev1.ReasonCountersContradict, spatev1.ReasonDrainTimedOut, spatev1.ReasonThresholdUnmeasured}
 
 // conditions derives the conditions from the phase and the verdict.
 func (s *scope) conditions() {
@@ -58,7 +58,7 @@ func (s *scope) conditions() {
 		case status.Phase == spatev1.RunPending || status.Phase == spatev1.RunPreparing:
 			kstatus.Progressing(&status.Conditions, generation, running.reason, "")
 		default:
-			set(spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable, "the engines execute the run")
+			set(spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable, executedBy(s.run))
 			if status.Resolved.Timing.Duration == "" { // a run without an end is in its desired state
 				meta.RemoveStatusCondition(&status.Conditions, spatev1.ConditionReconciling)
 			} else {
@@ -86,7 +86,7 @@ func (s *scope) conditions() {
 		if status.Verdict.Outcome == spatev1.VerdictPassed {
 			passed = metav1.ConditionTrue
 		}
-		set(spatev1.ConditionValid, metav1.ConditionTrue, spatev1.ReasonMeasurementValid, "the counters agree, and the generator was not the limit")
+		set(spatev1.ConditionValid, metav1.ConditionTrue, spatev1.ReasonMeasurementValid, validFor(s.run))
 		set(spatev1.ConditionPassed, passed, why, numbers)
 	}
 	kstatus.Ready(&status.Conditions, generation, reason, "the run has ended")

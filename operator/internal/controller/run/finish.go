@@ -31,7 +31,7 @@ func (s *scope) finish(ctx context.Context, stats []*enginev1.WatchStatsResponse
 		return err
 	}
 	s.final = true
-	for i, st := range stats {
+	for i, st := range present(stats) {
 		early := st.Run.State == enginev1.RunState_RUN_STATE_STOPPED || s.duration() == 0
 		if early && st.Run.EndReason != "" && why == "" {
 			why = fmt.Sprintf("pod %s: %s", s.run.Status.Resolved.Generator.Pods[i].Name, st.Run.EndReason)
@@ -142,30 +142,45 @@ func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spate
 			})
 		}
 	}
-	evaluated := thresholds(run.Status.Resolved.Thresholds, forThresholds(result))
+	lost := run.Status.LostPods
+	evaluated := thresholds(run.Status.Resolved.Thresholds, forThresholds(result), podNames(lost))
+	var unmeasured []spatev1.VerdictReason
 	for i, t := range evaluated {
 		v.Thresholds = append(v.Thresholds, t.ThresholdResult)
 		if t.Met {
 			continue
 		}
-		if v.Outcome == spatev1.VerdictPassed {
-			v.Outcome = spatev1.VerdictFailed
-		}
 		message := fmt.Sprintf("threshold %s: %s", t.Name, t.Message)
 		if text := run.Status.Resolved.Thresholds[i].Message; text != "" {
 			message = text + " (" + message + ")"
 		}
-		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: t.reason, Message: message})
+		reason := spatev1.VerdictReason{Reason: t.reason, Message: message}
+		if t.reason == spatev1.ReasonThresholdUnmeasured {
+			unmeasured = append(unmeasured, reason)
+			continue
+		}
+		if v.Outcome == spatev1.VerdictPassed {
+			v.Outcome = spatev1.VerdictFailed
+		}
+		v.Reasons = append(v.Reasons, reason)
 	}
+	if v.Outcome == spatev1.VerdictPassed && len(unmeasured) > 0 {
+		v.Outcome = spatev1.VerdictInvalid
+	}
+	v.Reasons = append(v.Reasons, unmeasured...)
 	if v.Outcome == spatev1.VerdictPassed {
-		message := fmt.Sprintf("%s; %d thresholds hold", summary(result), len(evaluated))
+		numbers := summary(result, len(lost) > 0)
+		message := fmt.Sprintf("%s; %d thresholds hold", numbers, len(evaluated))
 		switch len(evaluated) {
 		case 0:
-			message = summary(result) + "; there are no thresholds"
+			message = numbers + "; there are no thresholds"
 		case 1:
-			message = summary(result) + "; the threshold holds"
+			message = numbers + "; the threshold holds"
 		}
 		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: spatev1.ReasonThresholdsMet, Message: message})
+	}
+	if len(lost) > 0 {
+		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: spatev1.ReasonPodLost, Message: withoutPods(run, v.Thresholds)})
 	}
 	if result.Throttled > 0 {
 		v.Reasons = append(v.Reasons, spatev1.VerdictReason{
@@ -208,9 +223,12 @@ func generatorLimits(tolerance spatev1.GeneratorTolerance, result spatev1.RunRes
 	return limits
 }
 
-// summary of a result in one line.
-func summary(result spatev1.RunResult) string {
-	packets := fmt.Sprintf("%d packets sent, %d received, %d lost", result.Tx, result.Rx, result.Lost)
+// summary of a result in one line. When a pod was lost, how many packets were lost is not known.
+func summary(result spatev1.RunResult, podLost bool) string {
+	packets := fmt.Sprintf("%d packets sent, %d received", result.Tx, result.Rx)
+	if !podLost {
+		packets += fmt.Sprintf(", %d lost", result.Lost)
+	}
 	flows := result.Flows
 	if flows == nil {
 		return packets
@@ -230,13 +248,18 @@ type judgedThreshold struct {
 	reason string
 }
 
-func thresholds(wanted []spatev1.Threshold, result verdict.Result) []judgedThreshold {
+// thresholds evaluates all of them. Those that read what cannot be known without the lost pods are not met.
+func thresholds(wanted []spatev1.Threshold, result verdict.Result, lost []string) []judgedThreshold {
 	var all []judgedThreshold
 	for _, t := range wanted {
 		j := judgedThreshold{ThresholdResult: spatev1.ThresholdResult{Name: string(t.Name)}, reason: spatev1.ReasonThresholdMissed}
 		compiled, err := verdict.Compile(t.Expression)
 		if err != nil { // the profile's check rejects these
 			j.Message, j.reason = fmt.Sprintf("%s: %v", t.Expression, err), spatev1.ReasonThresholdError
+		} else if unknown := compiled.Unknown(); len(lost) > 0 && len(unknown) > 0 {
+			j.Message = fmt.Sprintf("%s cannot be judged: %s not known, since pods were lost that may have sent or received some of these packets: %s",
+				t.Expression, strings.Join(unknown, ", "), strings.Join(lost, ", "))
+			j.reason = spatev1.ReasonThresholdUnmeasured
 		} else {
 			outcome := compiled.Evaluate(result)
 			j.Met, j.Message = outcome.Passed, outcome.Message

@@ -64,7 +64,7 @@ func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *storage.Fac
 // withoutLink adds the run's ports that have no link now to status.portsDown, and emits an event once for each.
 func (s *scope) withoutLink(stats []*enginev1.WatchStatsResponse, facts *storage.Facts) {
 	down := s.run.Status.PortsDown
-	for i, st := range stats {
+	for i, st := range present(stats) {
 		for _, p := range st.Ports {
 			name := fmt.Sprintf("port %s of pod %s", p.Port, s.run.Status.Resolved.Generator.Pods[i].Name)
 			if !p.LinkUp && facts.Ports[p.Port] && !slices.Contains(down, name) {
@@ -79,7 +79,7 @@ func (s *scope) withoutLink(stats []*enginev1.WatchStatsResponse, facts *storage
 // sampleOf reads what current rates are computed from.
 func sampleOf(stats []*enginev1.WatchStatsResponse) sample {
 	current := sample{at: time.Now()}
-	for _, st := range stats {
+	for _, st := range present(stats) {
 		current.at = time.Unix(0, st.ReadAtNs) // when the engine read them, not when they were received
 		for _, stream := range st.Streams {
 			current.tx += stream.GetWarmup().GetTxPackets() + stream.GetMeasured().GetTxPackets()
@@ -113,7 +113,7 @@ func rate(count uint64, span time.Duration, unit string) string {
 	return quantity.FormatRate(value, unit)
 }
 
-// resultOf sums the measured phase up over all engines. A packet in flight counts as lost until it is received.
+// resultOf sums the measured phase up over all engines whose pods are not lost. A packet in flight counts as lost until it is received.
 func resultOf(stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *spatev1.TrafficRun) spatev1.RunResult {
 	var (
 		order  []string
@@ -121,7 +121,7 @@ func resultOf(stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *s
 		delays = map[string][]*enginev1.LatencyStats{}
 		result spatev1.RunResult
 	)
-	for _, st := range stats {
+	for _, st := range present(stats) {
 		for _, stream := range st.Streams {
 			if l := stream.GetMeasured().GetLatency(); l != nil {
 				delays[stream.Name] = append(delays[stream.Name], l)
@@ -161,7 +161,7 @@ func resultOf(stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *s
 	result.Flows = flowsOf(result.Templates)
 	result.WorstLatency = worstLatency(delaysOf(&result))
 	result.Receivers = receivers(stats, run)
-	result.Records = recordsOf(stats, run)
+	result.Records = withLostPods(recordsOf(stats, run), run)
 	return result
 }
 
@@ -196,7 +196,7 @@ func total(sum, c *spatev1.StreamCounters) {
 
 // ofPorts adds what the run's ports counted since the run was prepared.
 func ofPorts(result *spatev1.RunResult, stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *spatev1.TrafficRun) {
-	for i, st := range stats {
+	for i, st := range present(stats) {
 		for _, p := range st.Ports {
 			if facts.Ports[p.Port] {
 				result.RxMissed += int64(p.RxMissed)

@@ -67,9 +67,8 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 		s.endUnstarted()
 		return 0, nil
 	}
-	if s.lost != "" {
-		s.stop(ctx, s.lost)
-		s.invalid(spatev1.ReasonPodLost, s.lost, "")
+	if len(s.lost) > 0 { // with any policy: nothing was sent yet
+		s.endLost(ctx, messages(s.lost))
 		return 0, nil
 	}
 	facts, err := s.r.Memory.Of(ctx, s.run)

@@ -213,7 +213,7 @@ func (s *scope) send(ctx context.Context, factor *enginev1.Ratio, live plan.Live
 }
 
 func inForce(stats []*enginev1.WatchStatsResponse, want *enginev1.Ratio) bool {
-	for _, st := range stats {
+	for _, st := range present(stats) {
 		have := st.GetRun().GetRateFactor()
 		// A missing factor is the initial one, 1.
 		n, d := max(have.GetNumerator(), 0), have.GetDenominator()

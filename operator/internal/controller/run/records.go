@@ -5,6 +5,7 @@ package run
 // This file answers: what happened to the records of connections, and how is it reported?
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -49,6 +50,17 @@ func recordsOf(stats []*enginev1.WatchStatsResponse, run *spatev1.TrafficRun) *s
 	return all
 }
 
+// withLostPods adds the pods that are lost, whose files are not complete, if files are written.
+func withLostPods(all *spatev1.RecordsResult, run *spatev1.TrafficRun) *spatev1.RecordsResult {
+	if all == nil || all.Pods[0].File == "" { // the same for all pods
+		return all
+	}
+	for _, l := range run.Status.LostPods {
+		all.Pods = append(all.Pods, spatev1.PodRecords{Pod: l.Name, Problem: "the pod was lost: " + l.Message})
+	}
+	return all
+}
+
 // lostRecords lists the lost records by pod; the reason is empty if there are none.
 func lostRecords(all *spatev1.RecordsResult) (reason, message string) {
 	if all == nil {
@@ -59,7 +71,7 @@ func lostRecords(all *spatev1.RecordsResult) (reason, message string) {
 		switch {
 		case pod.Problem != "":
 			reason = spatev1.ReasonRecordsNotWritten
-			lost = append(lost, fmt.Sprintf("pod %s: %s is not complete: %s", pod.Pod, pod.File, pod.Problem))
+			lost = append(lost, fmt.Sprintf("pod %s: %s is not complete: %s", pod.Pod, cmp.Or(pod.File, "its file"), pod.Problem))
 		case pod.Dropped > 0:
 			if reason == "" {
 				reason = spatev1.ReasonRecordsDropped

@@ -29,7 +29,7 @@ type scope struct {
 	definition *spatev1.TrafficProfile   // what the run executes by its spec and its profile's, as they are now; nil if the profile no longer exists
 	generator  *spatev1.TrafficGenerator // that the run was admitted to; nil if it no longer exists
 	pods       []*corev1.Pod             // that the run was admitted to; nil if lost
-	lost       string                    // why a pod is lost; empty if none is
+	lost       []loss                    // of those, the ones that are not in the run's status yet
 
 	waiting     waiting // why the run has not been admitted; empty if it has
 	end         ending  // why the run must end early; empty if it need not
@@ -84,20 +84,24 @@ func (s *scope) admittedTo(ctx context.Context, ref spatev1.GeneratorSnapshot) e
 	}
 	s.pods = make([]*corev1.Pod, len(ref.Pods))
 	for i, snapshot := range ref.Pods {
+		if runs.HasLost(s.run, snapshot.Name) {
+			continue
+		}
 		pod := &corev1.Pod{}
 		err := s.r.Client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: snapshot.Name}, pod)
 		switch {
 		case client.IgnoreNotFound(err) != nil:
 			return err
 		case err != nil || pod.UID != snapshot.UID:
-			s.lost = fmt.Sprintf("pod %s no longer exists", snapshot.Name)
+			s.lost = append(s.lost, loss{i, fmt.Sprintf("pod %s no longer exists", snapshot.Name)})
 		case pod.DeletionTimestamp != nil:
-			s.lost = fmt.Sprintf("pod %s is being deleted", snapshot.Name)
+			s.lost = append(s.lost, loss{i, fmt.Sprintf("pod %s is being deleted", snapshot.Name)})
 		case pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded:
-			s.lost = fmt.Sprintf("pod %s has ended", snapshot.Name)
+			message := fmt.Sprintf("pod %s has ended", snapshot.Name)
 			if how, _ := podspec.EndOf(pod); how != "" {
-				s.lost += " with " + how
+				message += " with " + how
 			}
+			s.lost = append(s.lost, loss{i, message})
 		default:
 			s.pods[i] = pod
 		}

@@ -43,6 +43,10 @@ type findings struct {
 	requested    *requested // nil until a rate is applied
 	permission   permission
 	appliedLimit appliedLimit
+	// read are the counters that each pod's engine was last seen with, by the pod's index, if the run goes on without lost pods.
+	read map[int]*spatev1.PodCounters
+	// silent is since when each pod's engine has not answered.
+	silent map[int]time.Time
 }
 
 func newSupervisor(follow func(context.Context, types.NamespacedName, *findings) (time.Duration, bool, error)) *supervisor {

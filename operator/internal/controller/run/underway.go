@@ -8,11 +8,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -21,15 +19,10 @@ import (
 	"spate.dev/operator/internal/runs/storage"
 )
 
-// lostAfter is the time without an answer after which an engine's pod counts as lost.
-const lostAfter = time.Minute
-
 // underWay reads all counters, applies changes, and updates the result. Phases are the engines': they advance by their own clocks, even
 // while no operator runs.
 func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
-	if s.lost != "" {
-		s.stop(ctx, s.lost)
-		s.invalid(spatev1.ReasonPodLost, s.lost, "")
+	if s.lose(ctx, s.lost) {
 		return 0, nil
 	}
 	facts, err := s.r.Memory.Of(ctx, s.run)
@@ -52,8 +45,14 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 		}
 		return err
 	})
-	if err := errors.Join(errs...); err != nil {
-		return s.unanswered(ctx, err)
+	if errors.Join(errs...) != nil {
+		return s.unanswered(ctx, errs)
+	}
+	s.answered(stats)
+	alone := s.endedAlone(stats)
+	if s.end.message == "" && s.continues() && s.othersGoOn(stats, alone) {
+		s.lose(ctx, alone)
+		return time.Millisecond, nil
 	}
 	s.measure(stats, facts)
 	phase, ended := phaseOf(stats)
@@ -63,8 +62,8 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 	if s.run.Status.Phase = phase; phase == spatev1.RunWarmingUp {
 		s.run.Status.Phase = s.firstPhase()
 	}
-	if at := slices.IndexFunc(stats, func(st *enginev1.WatchStatsResponse) bool { return st.GetRun().GetEndReason() != "" }); at >= 0 && s.end.message == "" {
-		s.stop(ctx, fmt.Sprintf("pod %s: %s", s.pods[at].Name, stats[at].Run.EndReason)) // its lease has expired: the others would continue without it
+	if len(alone) > 0 && s.end.message == "" {
+		s.stop(ctx, messages(alone)) // the others would continue without it
 		return s.next(), nil
 	}
 	if s.end.message == "" && s.definition != nil {
@@ -83,7 +82,7 @@ func phaseOf(stats []*enginev1.WatchStatsResponse) (phase spatev1.RunPhase, ende
 		enginev1.RunState_RUN_STATE_COMPLETE: 3, enginev1.RunState_RUN_STATE_STOPPED: 3,
 	}
 	least := 3
-	for _, st := range stats {
+	for _, st := range present(stats) {
 		least = min(least, rank[st.GetRun().GetState()])
 	}
 	return []spatev1.RunPhase{spatev1.RunWarmingUp, spatev1.RunRunning, spatev1.RunDraining, spatev1.RunComplete}[least], least == 3
@@ -95,27 +94,6 @@ func (s *scope) firstPhase() spatev1.RunPhase {
 		return spatev1.RunWarmingUp
 	}
 	return spatev1.RunRunning
-}
-
-// unanswered handles engines that do not answer, or that do not have the run.
-func (s *scope) unanswered(ctx context.Context, err error) (time.Duration, error) {
-	var e *engine.Error
-	if errors.As(err, &e) && engine.UnknownRun(err) {
-		s.stop(ctx, "an engine has lost the run")
-		s.invalid(spatev1.ReasonPodLost, "the engine was restarted and no longer has the run: "+err.Error(), "")
-		return 0, nil
-	}
-	if !engine.Unreachable(err) {
-		return tick, err
-	}
-	ready := meta.FindStatusCondition(s.run.Status.Conditions, spatev1.ConditionReady)
-	if ready != nil && ready.Reason == spatev1.ReasonEngineUnreachable && time.Since(ready.LastTransitionTime.Time) > lostAfter {
-		s.stop(ctx, "an engine of the run does not answer")
-		s.invalid(spatev1.ReasonPodLost, fmt.Sprintf("an engine has not answered for %s: %v", lostAfter, err), "")
-		return 0, nil
-	}
-	s.unreachable = err.Error()
-	return tick, nil
 }
 
 // next is the time until the next iteration: a tick, or the end of the phase if that is sooner.

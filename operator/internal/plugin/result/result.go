@@ -86,13 +86,14 @@ type printed struct {
 	Profile   string             `json:"profile"`
 	Phase     spatev1.RunPhase   `json:"phase"`
 	Verdict   *spatev1.Verdict   `json:"verdict,omitempty"`
+	LostPods  []spatev1.LostPod  `json:"lostPods,omitempty"`
 	Result    *spatev1.RunResult `json:"result,omitempty"`
 }
 
 func writeResultJSON(w io.Writer, run *spatev1.TrafficRun) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
-	return encoder.Encode(printed{run.Name, run.Namespace, cluster.ProfileOf(run), run.Status.Phase, run.Status.Verdict, run.Status.Result})
+	return encoder.Encode(printed{run.Name, run.Namespace, cluster.ProfileOf(run), run.Status.Phase, run.Status.Verdict, run.Status.LostPods, run.Status.Result})
 }
 
 // writeResult writes a run's verdict and tables of what it has measured.
@@ -118,12 +119,13 @@ func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
 		tables.Flush() // an error is reported by the last call
 	}
 	table("THRESHOLD,MET,VALUES", thresholdRows(run.Status.Verdict))
+	table("LOST POD (NOT IN WHAT FOLLOWS),AT,LAST SEEN TX,RX,FLOWS,HOW", lostRows(run.Status.LostPods))
 	result := run.Status.Result
 	if result == nil {
 		fmt.Fprintln(tables, "\nNothing was measured yet.")
 		return tables.Flush()
 	}
-	table("STREAM,TX,RX,LOST,LOSS RATIO,DUPLICATES,OUT OF ORDER,LATE,TX DROPPED,P50,P99,MAX", streamRows(result))
+	table("STREAM,TX,RX,LOST,LOSS RATIO,DUPLICATES,OUT OF ORDER,LATE,TX DROPPED,P50,P99,MAX", streamRows(result, run.Status.LostPods))
 	table("TEMPLATE,"+sideColumns, templateRows(result))
 	table("GROUP,"+sideColumns, groupRows(result))
 	table("COUNTER OF,SIDE,NAME,COUNT", counterRows(result))
@@ -134,6 +136,17 @@ func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
 	table("RECORDS OF POD,FILE,WRITTEN,OMITTED,DROPPED,PROBLEM", fileRows(result))
 	table("LIVE RECORDS OF POD,DELIVERED,UNDELIVERED,DROPPED", liveRows(result))
 	return tables.Flush()
+}
+
+func lostRows(lost []spatev1.LostPod) (rows [][]string) {
+	for _, l := range lost {
+		tx, rx, flows := "-", "-", "-"
+		if c := l.LastCounters; c != nil {
+			tx, rx, flows = number(c.Tx), number(c.Rx), number(c.FlowsEstablished)
+		}
+		rows = append(rows, []string{l.Name, l.LostTime.UTC().Format(time.RFC3339), tx, rx, flows, l.Message})
+	}
+	return rows
 }
 
 func thresholdRows(v *spatev1.Verdict) (rows [][]string) {
@@ -150,9 +163,14 @@ func thresholdRows(v *spatev1.Verdict) (rows [][]string) {
 	return rows
 }
 
-func streamRows(r *spatev1.RunResult) (rows [][]string) {
+// streamRows has no loss when pods were lost, which may have sent or received some of the packets.
+func streamRows(r *spatev1.RunResult, lostPods []spatev1.LostPod) (rows [][]string) {
 	row := func(name string, c *spatev1.StreamCounters, l *spatev1.Latency) {
-		rows = append(rows, slices.Concat([]string{name, number(c.Tx), number(c.Rx), number(c.Lost), c.LossRatio, number(c.Duplicates), number(c.OutOfOrder), number(c.Late), number(c.TxDropped)}, times(l)))
+		lost, ratio := number(c.Lost), c.LossRatio
+		if len(lostPods) > 0 {
+			lost, ratio = "unknown", "unknown"
+		}
+		rows = append(rows, slices.Concat([]string{name, number(c.Tx), number(c.Rx), lost, ratio, number(c.Duplicates), number(c.OutOfOrder), number(c.Late), number(c.TxDropped)}, times(l)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Streams)) {
 		stream := r.Streams[name]

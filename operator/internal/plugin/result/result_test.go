@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -100,6 +101,22 @@ lab-1                0          0            2
 	out.Reset()
 	if err := writeResult(&out, live); err != nil || out.String() != want {
 		t.Errorf("got %v\n%s\nwant\n%s", err, out.String(), want)
+	}
+	out.Reset()
+	without := ended()
+	without.Status.LostPods = []spatev1.LostPod{
+		{Name: "lab-1", LostTime: metav1.Unix(1000, 0), Message: "pod lab-1 is being deleted", LastCounters: &spatev1.PodCounters{Tx: 70, Rx: 60, FlowsEstablished: 5}},
+		{Name: "lab-2", LostTime: metav1.Unix(1001, 0), Message: "pod lab-2 no longer exists"},
+	}
+	lost := `LOST POD (NOT IN WHAT FOLLOWS)  AT                    LAST SEEN TX  RX  FLOWS  HOW
+lab-1                           1970-01-01T00:16:40Z  70            60  5      pod lab-1 is being deleted
+lab-2                           1970-01-01T00:16:41Z  -             -   -      pod lab-2 no longer exists
+
+STREAM  TX    RX    LOST     LOSS RATIO  DUPLICATES  OUT OF ORDER  LATE  TX DROPPED  P50    P99  MAX
+probe   4000  3999  unknown  unknown     0           0             0     0           900ns  5µs  70µs
+`
+	if err := writeResult(&out, without); err != nil || !strings.Contains(out.String(), lost) {
+		t.Errorf("got %v\n%s\nwant\n%s", err, out.String(), lost)
 	}
 	out.Reset()
 	own := ended()

@@ -87,7 +87,7 @@ func (s *Resolution) Admit(ctx context.Context, run *spatev1.TrafficRun) (resolv
 		},
 		RunID: id.RunID, Tag: int32(tag), RateFactor: s.Resolved.Factor.RatString(), Entries: s.Resolved.Entries, Marks: marksOf(s.Resolved.Outline(id)),
 		Timing:     spatev1.RunTiming{Warmup: definition.Spec.Warmup, Duration: definition.Spec.Duration, Drain: definition.Spec.Drain},
-		Thresholds: definition.Spec.Thresholds, GeneratorTolerance: definition.Spec.GeneratorTolerance,
+		Thresholds: definition.Spec.Thresholds, GeneratorTolerance: definition.Spec.GeneratorTolerance, WhenPodLost: definition.Spec.WhenPodLost,
 	}
 	if run.Spec.ProfileRef != nil {
 		resolved.Profile.UID, resolved.Profile.Generation = definition.UID, definition.Generation
