@@ -31,8 +31,8 @@ spec:
   cpuPolicy: Shared
   packetMemory: {size: 64Mi, backing: Standard}
   ports:
-  - {name: east, lineRate: 1Gbps, attachment: {resourceClaim: {resourceClaimTemplateName: links}}}
-  - {name: west, lineRate: 1Gbps, attachment: {resourceClaim: {resourceClaimTemplateName: links, request: link}}}
+  - {name: east, addresses: [198.18.0.1/15], lineRate: 1Gbps, attachment: {resourceClaim: {resourceClaimTemplateName: links}}}
+  - {name: west, addresses: [198.19.0.1/15], lineRate: 1Gbps, attachment: {resourceClaim: {resourceClaimTemplateName: links, request: link}}}
 `
 
 // template asks for links; how is the rest of the request.
@@ -129,7 +129,7 @@ func TestDevicesOfAResourceClaimBecomeThePortsOfARealEngine(t *testing.T) {
 
 	// The driver has not reported anything yet.
 	expect(t, startLimit, g, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonDeviceMismatch,
-		"pod lab-0: port ", claim.Name, "of pool test-node (driver "+linkDriver+")", "networkData.interfaceName", "resource.kubernetes.io/pciBusID", "has the attributes model")
+		"pod lab-0: port east: ResourceClaim "+claim.Name+" has link-1 of pool test-node (driver "+linkDriver+")", "networkData.interfaceName", "resource.kubernetes.io/pciBusID", "has the attributes model")
 	expect(t, answerLimit, g, spatev1.ConditionMeasurementReady, metav1.ConditionFalse, spatev1.ReasonSharedResources, "port east: no engine has opened the device")
 
 	attached(t, claim, map[string]string{"link-0": far, "link-1": near})

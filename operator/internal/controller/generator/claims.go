@@ -253,6 +253,7 @@ func (r *Reconciler) devicesOf(ctx context.Context, spec *spatev1.TrafficGenerat
 			switch {
 			case err != nil:
 				return err
+			case problem != "" && found.problem != "": // the first port's is reported
 			case problem != "":
 				found.problem = fmt.Sprintf("port %s: ResourceClaim %s has %s, %s", name, object.Name, list(results[i:i+1]), problem)
 			default:
