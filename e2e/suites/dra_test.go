@@ -26,11 +26,7 @@ const claimingPair = `
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
 metadata: {name: pair}
-spec:
-  spec:
-    devices:
-      requests:
-      - {name: link, exactly: {deviceClassName: links.e2e.spate.dev, count: 2}}
+spec: {spec: {devices: {requests: [{name: link, exactly: {deviceClassName: links.e2e.spate.dev, count: 2}}]}}}
 ---
 apiVersion: spate.dev/v1alpha1
 kind: TrafficGenerator

@@ -33,8 +33,8 @@ pub enum AskedDevice {
     Known(PortDevice),
     /// An attachment of the pod.
     Attached(Attachment),
-    /// A device of the pod's resource claims.
-    Claimed,
+    /// A device of the pod's resource claims, that of the port of this name.
+    Claimed(String),
 }
 
 /// An attachment of the pod: a PCI device if the device plugin or the network status names one, else the kernel interface.
@@ -89,7 +89,7 @@ impl FromStr for Asked {
         let device = match device.split_once(':').unwrap_or((device, "")) {
             ("loopback", "") => AskedDevice::Known(PortDevice::Loopback),
             ("null", "") => AskedDevice::Known(PortDevice::Null),
-            ("claimed", "") => AskedDevice::Claimed,
+            ("claimed", "") => AskedDevice::Claimed(name.into()),
             ("pci", address) if !address.is_empty() => AskedDevice::Known(PortDevice::Pci(address.into())),
             ("kernel", interface) if !interface.is_empty() => AskedDevice::Known(PortDevice::Kernel(interface.into())),
             ("tap", interface) if !interface.is_empty() => AskedDevice::Known(PortDevice::Tap(interface.into())),
@@ -201,10 +201,10 @@ impl<'a> Resolver<'a> {
     ///
     /// # Errors
     /// If the device plugin and the network status name none, or contradict each other, or if a resource claim gives none.
-    pub fn resolve(&self, port: &Asked) -> anyhow::Result<PortDevice> {
-        let attachment = match &port.device {
+    pub fn resolve(&self, device: &AskedDevice) -> anyhow::Result<PortDevice> {
+        let attachment = match device {
             AskedDevice::Known(device) => return Ok(device.clone()),
-            AskedDevice::Claimed => return self.claims.device(&port.name),
+            AskedDevice::Claimed(port) => return self.claims.device(port),
             AskedDevice::Attached(attachment) => attachment,
         };
         let plugin = attachment.resource.as_deref().map(|resource| self.devices(resource)).transpose()?.flatten();
@@ -317,7 +317,7 @@ mod tests {
         };
         assert_eq!(device("e=attached:east"), Ok(attached(None)));
         assert_eq!(device("e=attached:east,resource=example.com/vf"), Ok(attached(Some("example.com/vf"))));
-        assert_eq!(device("e=claimed"), Ok(AskedDevice::Claimed));
+        assert_eq!(device("e=claimed"), Ok(AskedDevice::Claimed("e".into())));
         assert_eq!(device("t=tap:spate0"), Ok(AskedDevice::Known(PortDevice::Tap("spate0".into()))));
         let asked = |text: &str| text.parse::<Asked>().map(|asked| (asked.device, asked.offloads));
         let pci = || AskedDevice::Known(PortDevice::Pci("01:00.1".into()));
@@ -408,7 +408,7 @@ mod tests {
             variable: &read,
             limit: Duration::from_millis(10),
         };
-        resolver.resolve(&ports[0]).map_err(|error| format!("{error:#}"))
+        resolver.resolve(&ports[0].device).map_err(|error| format!("{error:#}"))
     }
 
     const STATUS: &str = r#"[{"name": "pods", "interface": "eth0"},
@@ -420,7 +420,7 @@ mod tests {
         let file = File::new("late", "");
         let ports = asked(&["e=attached:lo"]);
         let device = std::thread::scope(|scope| {
-            let read = scope.spawn(|| Resolver::new(&ports, Some(&file.0), None).resolve(&ports[0]));
+            let read = scope.spawn(|| Resolver::new(&ports, Some(&file.0), None).resolve(&ports[0].device));
             std::thread::sleep(Duration::from_millis(300));
             file.replace(
                 r#"[{"name": "n/lo", "interface": "lo", "device-info": {"type": "pci", "pci": {"pci-address": "0000:01:00.1"}}}]"#,

@@ -101,7 +101,7 @@ impl Site {
         for port in &self.ports {
             let device =
                 ports::Resolver::new(&self.ports, self.network_status.as_deref(), self.claimed_devices.as_deref())
-                    .resolve(port)
+                    .resolve(&port.device)
                     .with_context(|| format!("--port {}", port.name))?;
             let rate = self.line_rates.iter().find(|rate| rate.port == port.name);
             ports.push(PortConfig {
