@@ -18,6 +18,7 @@ endif
 suites := $(SPATE_CACHE)/e2e/suites.test
 suites_log := $(SPATE_CACHE)/e2e/suites.log
 rbac := $(SPATE_CACHE)/e2e/rbac
+dra_links := $(SPATE_CACHE)/e2e/dra-links
 
 # Seconds for which `make test` fuzzes each target; inputs found in longer runs are kept as seeds.
 FUZZ_IN_TEST := 5
@@ -116,6 +117,7 @@ e2e: images kubectl-spate $(cluster_there) ## Run the suites in the real cluster
 	@e2e/install $(operator_image) $(engine_image)
 	@$(if $(EXTERNAL),,e2e/cluster/load $(PEER_IMAGE) >/dev/null)
 	@$(if $(RIGHTS),go build -C e2e -o $(rbac) ./rbac)
+	@$(if $(EXTERNAL),,go test -C e2e -count=1 ./dra && go build -C e2e -o $(dra_links) ./dra)
 	@status=0; $(in_cluster) env SPATE_ROOT=$(CURDIR) $(suites) -test.v -test.parallel 3 -test.timeout 14m -test.run '$(RUN)' 2>&1 | tee $(suites_log) || status=$$?; \
 	  $(if $(RIGHTS),$(in_cluster) $(rbac) /var/log/audit.log || status=$$?;) \
 	  [ -n "$${KEEP:-}$(EXTERNAL)" ] || e2e/cluster/down; [ $$status = 0 ] || e2e/failures $(suites_log); exit $$status

@@ -246,6 +246,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ReplayTransmitApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResolvedRun"):
 		return &apiv1alpha1.ResolvedRunApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ResourceClaimAttachment"):
+		return &apiv1alpha1.ResourceClaimAttachmentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResultDetails"):
 		return &apiv1alpha1.ResultDetailsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResultSummary"):

@@ -75,9 +75,13 @@ const (
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonNetworkNotFound: a port's NetworkAttachmentDefinition does not exist.
 	ReasonNetworkNotFound = "NetworkNotFound"
+	// ReasonClaimTemplateNotFound: a port's ResourceClaimTemplate does not exist.
+	ReasonClaimTemplateNotFound = "ClaimTemplateNotFound"
+	// ReasonDeviceMismatch: what ports need of a ResourceClaim and what it has differ; the message has both and the remedy.
+	ReasonDeviceMismatch = "DeviceMismatch"
 	// ReasonImagePullFailed: the engine's image cannot be pulled; the message is the kubelet's.
 	ReasonImagePullFailed = "ImagePullFailed"
-	// ReasonAttachmentFailed: a pod's networks cannot be attached; the message is the network plugin's.
+	// ReasonAttachmentFailed: a pod's networks or claimed devices cannot be attached; the message is the network plugin's or the driver's.
 	ReasonAttachmentFailed = "AttachmentFailed"
 	// ReasonPodFailed: an engine pod failed; the message says how often and why.
 	ReasonPodFailed = "PodFailed"

@@ -288,12 +288,17 @@ type SecretVolume struct {
 
 // PortAttachment is exactly one of its fields.
 //
-// +kubebuilder:validation:ExactlyOneOf=network;loopback;discard
+// +kubebuilder:validation:ExactlyOneOf=network;resourceClaim;loopback;discard
 type PortAttachment struct {
 	// network attaches the port to a Multus network: an SR-IOV virtual function if the NetworkAttachmentDefinition
 	// carries `k8s.v1.cni.cncf.io/resourceName`, else a kernel interface.
 	// +optional
 	Network *NetworkAttachment `json:"network,omitempty"`
+
+	// resourceClaim attaches the port to a device that a driver of Dynamic Resource Allocation gives the pod: a PCI device that is bound to
+	// vfio-pci, else a kernel interface.
+	// +optional
+	ResourceClaim *ResourceClaimAttachment `json:"resourceClaim,omitempty"`
 
 	// loopback receives what it sends, inside the engine.
 	// +optional

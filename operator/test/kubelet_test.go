@@ -278,7 +278,7 @@ func (k *kubelet) run(ctx context.Context, pod *corev1.Pod) error {
 	})
 }
 
-// mount writes the pod's Secret to files.
+// mount writes the pod's Secret and information to files.
 func (k *kubelet) mount(ctx context.Context, pod *corev1.Pod, dir string) error {
 	name := ""
 	for _, v := range pod.Spec.Volumes {
@@ -300,6 +300,22 @@ func (k *kubelet) mount(ctx context.Context, pod *corev1.Pod, dir string) error 
 			continue
 		}
 		errs = append(errs, os.WriteFile(path+".new", data, 0o600), os.Rename(path+".new", path))
+	}
+	return errors.Join(errors.Join(errs...), inform(pod, filepath.Dir(dir)))
+}
+
+// inform writes what a pod is told of itself to files: annotations by the downward API.
+func inform(pod *corev1.Pod, dir string) error {
+	var errs []error
+	for _, v := range pod.Spec.Volumes {
+		if v.DownwardAPI == nil {
+			continue
+		}
+		for _, item := range v.DownwardAPI.Items {
+			_, quoted, _ := strings.Cut(item.FieldRef.FieldPath, "metadata.annotations['")
+			path := filepath.Join(dir, item.Path)
+			errs = append(errs, os.WriteFile(path+".new", []byte(pod.Annotations[strings.TrimSuffix(quoted, "']")]), 0o600), os.Rename(path+".new", path))
+		}
 	}
 	return errors.Join(errs...)
 }

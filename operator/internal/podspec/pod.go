@@ -101,6 +101,7 @@ func (t Template) Pod(index, attempt int) *corev1.Pod {
 			Volumes:    t.volumes(),
 		},
 	}
+	addClaims(&pod.Spec, &g.Spec)
 	if p := g.Spec.PodTemplate; p != nil {
 		own := p.Spec.DeepCopy()
 		pod.Spec.ImagePullSecrets, pod.Spec.PriorityClassName, pod.Spec.RuntimeClassName = own.ImagePullSecrets, own.PriorityClassName, own.RuntimeClassName
@@ -181,6 +182,8 @@ func (t Template) args(index int) []string {
 			device = "attached:" + string(port.Name) + ",resource=" + t.Attachments.Resources[string(port.Name)]
 		case port.Attachment.Network != nil:
 			device = "kernel:" + string(port.Name) // known at once; the network status comes seconds later
+		case port.Attachment.ResourceClaim != nil:
+			device = "claimed" // which one is in the file of the devices annotation
 		case port.Attachment.Loopback != nil:
 			device = "loopback"
 		case port.Attachment.Discard != nil:
@@ -329,7 +332,7 @@ func (t Template) securityContext() *corev1.SecurityContext {
 		// capability.
 		add = append(add, "SYS_NICE")
 	}
-	if t.kernelBacked() || t.punts() || t.bifurcated() {
+	if t.kernelBacked() || t.claimsDevices() || t.punts() || t.bifurcated() {
 		// NET_RAW and NET_ADMIN are for packet sockets, creating and configuring interfaces, promiscuous mode, and raw
 		// queues and flow rules through a kernel driver.
 		add = append(add, "NET_RAW", "NET_ADMIN")
@@ -470,5 +473,5 @@ func Shared(spec *spatev1.TrafficGeneratorSpec, attachments *Attachments, pods [
 			reasons = append(reasons, fmt.Sprintf("port %s: the network status of pod %s names no PCI device for %s, so its packets pass through the kernel", name, pods[pod].Name, resource))
 		}
 	}
-	return reasons
+	return append(reasons, sharedClaims(spec, pods)...)
 }

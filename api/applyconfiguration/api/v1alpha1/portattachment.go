@@ -16,6 +16,9 @@ type PortAttachmentApplyConfiguration struct {
 	// network attaches the port to a Multus network: an SR-IOV virtual function if the NetworkAttachmentDefinition
 	// carries `k8s.v1.cni.cncf.io/resourceName`, else a kernel interface.
 	Network *NetworkAttachmentApplyConfiguration `json:"network,omitempty"`
+	// resourceClaim attaches the port to a device that a driver of Dynamic Resource Allocation gives the pod: a PCI device that is bound to
+	// vfio-pci, else a kernel interface.
+	ResourceClaim *ResourceClaimAttachmentApplyConfiguration `json:"resourceClaim,omitempty"`
 	// loopback receives what it sends, inside the engine.
 	Loopback *apiv1alpha1.LoopbackAttachment `json:"loopback,omitempty"`
 	// discard drops what it sends and receives nothing.
@@ -33,6 +36,14 @@ func PortAttachment() *PortAttachmentApplyConfiguration {
 // If called multiple times, the Network field is set to the value of the last call.
 func (b *PortAttachmentApplyConfiguration) WithNetwork(value *NetworkAttachmentApplyConfiguration) *PortAttachmentApplyConfiguration {
 	b.Network = value
+	return b
+}
+
+// WithResourceClaim sets the ResourceClaim field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ResourceClaim field is set to the value of the last call.
+func (b *PortAttachmentApplyConfiguration) WithResourceClaim(value *ResourceClaimAttachmentApplyConfiguration) *PortAttachmentApplyConfiguration {
+	b.ResourceClaim = value
 	return b
 }
 

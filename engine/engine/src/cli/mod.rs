@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command line: `spate-engine serve|run|receive|simulate|compile|capture|records`.
 mod capture;
+mod claimed;
 mod compile;
 mod connect;
 mod emulating;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How ports are named on the command line: `NAME=DEVICE`, and what `attached:` means in a pod.
+//! How ports are named on the command line: `NAME=DEVICE`, and what `attached:` and `claimed` mean in a pod.
+use super::claimed::Claims;
 use crate::datapath::{PortDevice, UseOffloads};
 use anyhow::{Context, bail};
 use serde::Deserialize;
@@ -32,6 +33,8 @@ pub enum AskedDevice {
     Known(PortDevice),
     /// An attachment of the pod.
     Attached(Attachment),
+    /// A device of the pod's resource claims, that of the port of this name.
+    Claimed(String),
 }
 
 /// An attachment of the pod: a PCI device if the device plugin or the network status names one, else the kernel interface.
@@ -55,8 +58,8 @@ impl FromStr for Asked {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let usage = "must be NAME=pci:ADDRESS, NAME=kernel:INTERFACE, NAME=attached:INTERFACE, NAME=tap:INTERFACE, NAME=loopback or \
-             NAME=null";
+        let usage = "must be NAME=pci:ADDRESS, NAME=kernel:INTERFACE, NAME=attached:INTERFACE, NAME=claimed, NAME=tap:INTERFACE, \
+             NAME=loopback or NAME=null";
         let Some((name, device)) = text.split_once('=') else { return Err(usage.into()) };
         if name.is_empty() {
             return Err(format!("the name is empty; {usage}"));
@@ -86,6 +89,7 @@ impl FromStr for Asked {
         let device = match device.split_once(':').unwrap_or((device, "")) {
             ("loopback", "") => AskedDevice::Known(PortDevice::Loopback),
             ("null", "") => AskedDevice::Known(PortDevice::Null),
+            ("claimed", "") => AskedDevice::Claimed(name.into()),
             ("pci", address) if !address.is_empty() => AskedDevice::Known(PortDevice::Pci(address.into())),
             ("kernel", interface) if !interface.is_empty() => AskedDevice::Known(PortDevice::Kernel(interface.into())),
             ("tap", interface) if !interface.is_empty() => AskedDevice::Known(PortDevice::Tap(interface.into())),
@@ -178,6 +182,8 @@ pub struct Resolver<'a> {
     pub ports: &'a [Asked],
     /// File with the pod's network-status annotation.
     pub network_status: Option<&'a Path>,
+    /// Devices of the pod's resource claims.
+    pub claims: Claims<'a>,
     /// Reads an environment variable.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// How long to wait for the file to name an attachment: the annotation is written while the pod starts.
@@ -186,17 +192,19 @@ pub struct Resolver<'a> {
 
 impl<'a> Resolver<'a> {
     /// One for this process.
-    pub fn new(ports: &'a [Asked], network_status: Option<&'a Path>) -> Self {
-        Self { ports, network_status, variable: &|name| std::env::var(name).ok(), limit: STATUS_LIMIT }
+    pub fn new(ports: &'a [Asked], network_status: Option<&'a Path>, claimed_devices: Option<&'a Path>) -> Self {
+        let claims = Claims::new(claimed_devices);
+        Self { ports, network_status, claims, variable: &|name| std::env::var(name).ok(), limit: STATUS_LIMIT }
     }
 
     /// The device of a port.
     ///
     /// # Errors
-    /// If the device plugin and the network status name none, or contradict each other.
+    /// If the device plugin and the network status name none, or contradict each other, or if a resource claim gives none.
     pub fn resolve(&self, device: &AskedDevice) -> anyhow::Result<PortDevice> {
         let attachment = match device {
             AskedDevice::Known(device) => return Ok(device.clone()),
+            AskedDevice::Claimed(port) => return self.claims.device(port),
             AskedDevice::Attached(attachment) => attachment,
         };
         let plugin = attachment.resource.as_deref().map(|resource| self.devices(resource)).transpose()?.flatten();
@@ -309,6 +317,7 @@ mod tests {
         };
         assert_eq!(device("e=attached:east"), Ok(attached(None)));
         assert_eq!(device("e=attached:east,resource=example.com/vf"), Ok(attached(Some("example.com/vf"))));
+        assert_eq!(device("e=claimed"), Ok(AskedDevice::Claimed("e".into())));
         assert_eq!(device("t=tap:spate0"), Ok(AskedDevice::Known(PortDevice::Tap("spate0".into()))));
         let asked = |text: &str| text.parse::<Asked>().map(|asked| (asked.device, asked.offloads));
         let pci = || AskedDevice::Known(PortDevice::Pci("01:00.1".into()));
@@ -341,7 +350,7 @@ mod tests {
         ] {
             assert!(device(wrong).is_err(), "{wrong}");
         }
-        for wrong in ["", "loopback", "=null", "e=kernel:", "e=pci", "e=loopback:x", "e=other:x"] {
+        for wrong in ["", "loopback", "=null", "e=kernel:", "e=pci", "e=loopback:x", "e=other:x", "e=claimed:x"] {
             assert!(device(wrong).is_err(), "{wrong}");
         }
     }
@@ -395,6 +404,7 @@ mod tests {
         let resolver = Resolver {
             ports: &ports,
             network_status: file.as_ref().map(|file| file.0.as_path()),
+            claims: Claims::new(None),
             variable: &read,
             limit: Duration::from_millis(10),
         };
@@ -410,7 +420,7 @@ mod tests {
         let file = File::new("late", "");
         let ports = asked(&["e=attached:lo"]);
         let device = std::thread::scope(|scope| {
-            let read = scope.spawn(|| Resolver::new(&ports, Some(&file.0)).resolve(&ports[0].device));
+            let read = scope.spawn(|| Resolver::new(&ports, Some(&file.0), None).resolve(&ports[0].device));
             std::thread::sleep(Duration::from_millis(300));
             file.replace(
                 r#"[{"name": "n/lo", "interface": "lo", "device-info": {"type": "pci", "pci": {"pci-address": "0000:01:00.1"}}}]"#,

@@ -12,7 +12,8 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Args)]
 pub struct Site {
     /// A port: NAME=pci:ADDRESS, NAME=kernel:INTERFACE, NAME=loopback, NAME=null, NAME=attached:INTERFACE (a PCI device by
-    /// the variable PCIDEVICE_... of the resource in ",resource=NAME" or by --network-status, else the kernel interface), or NAME=tap:INTERFACE (which is made). Behind it may follow
+    /// the variable PCIDEVICE_... of the resource in ",resource=NAME" or by --network-status, else the kernel interface),
+    /// NAME=claimed (a device of a resource claim, by --claimed-devices), or NAME=tap:INTERFACE (which is made). Behind it may follow
     /// ",offloads=none": the device does nothing of the work on packets (auto: what it offers and is faster; all: checksums of
     /// all that is sent, too). May be repeated.
     #[arg(long = "port", value_name = "NAME=DEVICE", required = true)]
@@ -25,6 +26,9 @@ pub struct Site {
     /// The pod's network-status annotation as a file (Kubernetes downward API).
     #[arg(long, value_name = "FILE")]
     network_status: Option<PathBuf>,
+    /// The devices of the pod's resource claims as a file (Kubernetes downward API), in which the operator reports them.
+    #[arg(long, value_name = "FILE")]
+    claimed_devices: Option<PathBuf>,
     /// Threads that send and receive, each on a CPU of its own as far as there are.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=255))]
     workers: u16,
@@ -95,9 +99,10 @@ impl Site {
         }
         let mut ports = Vec::with_capacity(self.ports.len());
         for port in &self.ports {
-            let device = ports::Resolver::new(&self.ports, self.network_status.as_deref())
-                .resolve(&port.device)
-                .with_context(|| format!("--port {}", port.name))?;
+            let device =
+                ports::Resolver::new(&self.ports, self.network_status.as_deref(), self.claimed_devices.as_deref())
+                    .resolve(&port.device)
+                    .with_context(|| format!("--port {}", port.name))?;
             let rate = self.line_rates.iter().find(|rate| rate.port == port.name);
             ports.push(PortConfig {
                 name: port.name.clone(),

@@ -51,6 +51,8 @@ type engineReports struct {
 	orphaned []problem
 	// unscraped is true if ended runs wait for the last scrape of their counters.
 	unscraped bool
+	// devices are the problems with the devices of resource claims, by pod.
+	devices map[string]*problem
 }
 
 // queryEngines queries the engines of all pods, and stops orphaned runs on them.
@@ -61,7 +63,7 @@ func (r *Reconciler) queryEngines(ctx context.Context, g *spatev1.TrafficGenerat
 		return engineReports{}, err
 	}
 	orphaned, unscraped := r.dismiss(ctx, g, orphans, answers)
-	return engineReports{answers, orphaned, unscraped}, nil
+	return engineReports{answers: answers, orphaned: orphaned, unscraped: unscraped}, nil
 }
 
 // orphans finds the orphaned runs in the engines' answers. TrafficRuns are listed after the engines have answered: the cache has a run

@@ -213,6 +213,9 @@ func (r *Reconciler) reconcile(ctx context.Context, g *spatev1.TrafficGenerator,
 	}
 	if missing == nil {
 		attached = &networks
+		if missing, err = r.claimTemplates(ctx, g); err != nil {
+			return 0, err
+		}
 	}
 	if missing != nil && len(active) == 0 {
 		r.report(ctx, g, pods, make([]*corev1.Pod, g.Spec.Replicas), reports)
@@ -265,6 +268,9 @@ func (r *Reconciler) reconcile(ctx context.Context, g *spatev1.TrafficGenerator,
 		}
 		r.Events.Eventf(g, pod, corev1.EventTypeNormal, "PodCreated", "Create", "created pod %s", pod.Name)
 		f.live[index] = pod
+	}
+	if reports.devices, err = r.reportDevices(ctx, g, f.live, reports.answers); err != nil {
+		return 0, err
 	}
 	problems := r.report(ctx, g, pods, f.live, reports)
 	again := r.settle(ctx, g, f, resizing(g, active), problems)
@@ -342,16 +348,22 @@ func (r *Reconciler) setMonitored(g *spatev1.TrafficGenerator) {
 	r.monitors[g.UID] = monitored{g.Generation, time.Now()}
 }
 
-// sandboxFailure reads the events of a pod: only they report that its networks cannot be attached.
+// sandboxFailure reads the events of a pod: only they report that its networks or claimed devices cannot be attached.
 func (r *Reconciler) sandboxFailure(ctx context.Context, pod *corev1.Pod) *problem {
-	var list corev1.EventList
-	selector := fields.Set{"involvedObject.uid": string(pod.UID), "reason": "FailedCreatePodSandBox"}
-	if err := r.Live.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingFieldsSelector{Selector: selector.AsSelector()}); err != nil {
-		return nil
+	reasons := []string{"FailedCreatePodSandBox"}
+	if len(pod.Spec.ResourceClaims) > 0 {
+		reasons = append(reasons, "FailedPrepareDynamicResources")
 	}
-	if len(list.Items) == 0 {
-		return nil
+	for _, reason := range reasons {
+		var list corev1.EventList
+		selector := fields.Set{"involvedObject.uid": string(pod.UID), "reason": reason}
+		if err := r.Live.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingFieldsSelector{Selector: selector.AsSelector()}); err != nil {
+			return nil
+		}
+		if len(list.Items) > 0 {
+			last := list.Items[len(list.Items)-1]
+			return &problem{spatev1.ReasonAttachmentFailed, fmt.Sprintf("pod %s: %s", pod.Name, last.Message)}
+		}
 	}
-	last := list.Items[len(list.Items)-1]
-	return &problem{spatev1.ReasonAttachmentFailed, fmt.Sprintf("pod %s: %s", pod.Name, last.Message)}
+	return nil
 }

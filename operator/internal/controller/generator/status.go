@@ -36,6 +36,9 @@ func (r *Reconciler) report(ctx context.Context, g *spatev1.TrafficGenerator, al
 		}
 		status := spatev1.GeneratorPodStatus{Name: pod.Name, Node: pod.Spec.NodeName, IP: pod.Status.PodIP, Phase: pod.Status.Phase}
 		found := r.problem(ctx, pod, reports.answers)
+		if device := reports.devices[pod.Name]; found != nil && device != nil {
+			found = device
+		}
 		if a := reports.answers[pod.Name]; a.info != nil {
 			status.TimeSource, status.DPDKVersion, status.Ports = a.info.TimeSource, a.info.DpdkVersion, portStatus(a.info)
 			status.Preflight = preflight.Check(&g.Spec, a.info)

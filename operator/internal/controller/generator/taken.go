@@ -45,7 +45,7 @@ func (r *Reconciler) taken(ctx context.Context, g *spatev1.TrafficGenerator, wan
 }
 
 // restore gives an object of the generator the labels again by which the operator finds it. A pod without them is no longer known to be an
-// engine, and the operator may not change pods: it is deleted.
+// engine: it is deleted.
 func (r *Reconciler) restore(ctx context.Context, g *spatev1.TrafficGenerator, have client.Object) (*problem, error) {
 	if !relabel(have, podspec.Labels(g)) {
 		return nil, nil
