@@ -196,6 +196,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PayloadSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PcapSource"):
 		return &apiv1alpha1.PcapSourceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodClock"):
+		return &apiv1alpha1.PodClockApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodRecords"):
 		return &apiv1alpha1.PodRecordsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodSnapshot"):

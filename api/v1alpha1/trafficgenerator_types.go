@@ -543,6 +543,11 @@ type GeneratorPodStatus struct {
 	// +optional
 	TimeSource string `json:"timeSource,omitempty"`
 
+	// clock is how the wall clock of the pod's node stands to the operator's. Absent while it is not known, as from engines of older
+	// releases.
+	// +optional
+	Clock *PodClock `json:"clock,omitempty"`
+
 	// dpdkVersion the engine was built on.
 	// +optional
 	DPDKVersion string `json:"dpdkVersion,omitempty"`
@@ -561,6 +566,18 @@ type GeneratorPodStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	Preflight []PreflightCheck `json:"preflight,omitempty"`
+}
+
+// PodClock is how a wall clock stands to the operator's, as exchanges of time stamps with the engine prove. Runs start at one instant and
+// one-way delays are corrected whatever the offset is.
+type PodClock struct {
+	// offset of the clock: by so much it is ahead of the operator's, behind if negative. Rounded, and changed only when it is no longer true.
+	// +required
+	Offset MeasuredTime `json:"offset"`
+
+	// bound is the maximum error of offset, whatever the network does: `offset: -2.0003s, bound: 500us`.
+	// +required
+	Bound MeasuredTime `json:"bound"`
 }
 
 // PreflightState is the outcome of a check of the machine.

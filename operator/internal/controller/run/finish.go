@@ -142,7 +142,7 @@ func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spate
 			})
 		}
 	}
-	evaluated := thresholds(run.Status.Resolved.Thresholds, forThresholds(result))
+	evaluated := thresholds(run.Status.Resolved.Thresholds, result)
 	for i, t := range evaluated {
 		v.Thresholds = append(v.Thresholds, t.ThresholdResult)
 		if t.Met {
@@ -230,8 +230,9 @@ type judgedThreshold struct {
 	reason string
 }
 
-func thresholds(wanted []spatev1.Threshold, result verdict.Result) []judgedThreshold {
+func thresholds(wanted []spatev1.Threshold, whole spatev1.RunResult) []judgedThreshold {
 	var all []judgedThreshold
+	result := forThresholds(whole)
 	for _, t := range wanted {
 		j := judgedThreshold{ThresholdResult: spatev1.ThresholdResult{Name: string(t.Name)}, reason: spatev1.ReasonThresholdMissed}
 		compiled, err := verdict.Compile(t.Expression)
@@ -242,6 +243,9 @@ func thresholds(wanted []spatev1.Threshold, result verdict.Result) []judgedThres
 			j.Met, j.Message = outcome.Passed, outcome.Message
 			if outcome.Failed {
 				j.reason = spatev1.ReasonThresholdError
+			}
+			if bound := boundOf(whole, compiled); bound > 0 {
+				j.Message += fmt.Sprintf(" (delays between pods are exact to %s, by which their clocks may differ)", humanReadable(bound))
 			}
 		}
 		all = append(all, j)
