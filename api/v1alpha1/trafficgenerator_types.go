@@ -163,6 +163,12 @@ type TrafficGeneratorSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') || duration(self) >= duration('30s')",message="must be at least 30s: after a crash another operator takes over within 15 to 20 s"
 	Lease Duration `json:"lease,omitempty"`
 
+	// clockBound states by how much the wall clocks of the pods' nodes differ at most, where PTP keeps them together, such as `1us`; up to
+	// 1s. Runs of several pods then start, and measure delays between pods, by these clocks; a run whose clocks the operator finds to
+	// differ by more does not start. When absent, runs use clocks that the operator measures itself, without any such requirement.
+	// +optional
+	ClockBound Duration `json:"clockBound,omitempty"`
+
 	// suspend frees the pods with their devices, CPUs and hugepages while it is true.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`

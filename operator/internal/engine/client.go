@@ -77,6 +77,14 @@ func (c *Client) Start(ctx context.Context, runID string, atMonotonic int64, ref
 	return r.GetRun(), explain(err)
 }
 
+// StartByWall starts a prepared run at an instant of the engine's wall clock, by which its time stamps are.
+func (c *Client) StartByWall(ctx context.Context, runID string, atWall int64) (*enginev1.RunInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	r, err := c.rpc.Start(ctx, &enginev1.StartRequest{RunId: runID, AtNs: atWall})
+	return r.GetRun(), explain(err)
+}
+
 // SetReference corrects what the time stamps of a run are by.
 func (c *Client) SetReference(ctx context.Context, runID string, reference *enginev1.ReferenceClock) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

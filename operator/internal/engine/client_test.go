@@ -38,6 +38,10 @@ type scripted struct {
 	answered  int
 }
 
+func (s *scripted) GetInfo(context.Context, *enginev1.GetInfoRequest) (*enginev1.GetInfoResponse, error) {
+	return &enginev1.GetInfoResponse{}, nil
+}
+
 func (s *scripted) ExchangeTimes(context.Context, *enginev1.ExchangeTimesRequest) (*enginev1.ExchangeTimesResponse, error) {
 	stamp := func() int64 { return Now() + s.ahead }
 	if s.answered++; s.answered > 10 {

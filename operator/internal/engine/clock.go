@@ -41,6 +41,9 @@ func (c Clock) Monotonic(instant int64) int64 { return instant + c.At(instant).M
 // Reference is an instant of the engine's clock by the operator's.
 func (c Clock) Reference(monotonic int64) int64 { return monotonic - c.Middle() }
 
+// WallAt is an instant of the operator's clock by the engine's wall clock.
+func (c Clock) WallAt(instant int64) int64 { return c.Monotonic(instant) + c.wall }
+
 // Wall is how the engine's wall clock stands to the operator's.
 func (c Clock) Wall() clock.Offset {
 	apart := c.wall - wallOffset()

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/clock"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/verdict"
@@ -32,23 +33,27 @@ const (
 
 // clockOf measures the clock of an engine before a start.
 func clockOf(ctx context.Context, pod *corev1.Pod, c *engine.Client, info *enginev1.GetInfoResponse) (engine.Clock, error) {
-	clock, err := c.Clock(ctx, exchangesToStart)
+	measured, err := c.Clock(ctx, exchangesToStart)
 	switch {
 	case engine.Unimplemented(err):
-		return clock, &refusal{spatev1.ReasonPrepareFailed, fmt.Sprintf(
+		return measured, &refusal{spatev1.ReasonPrepareFailed, fmt.Sprintf(
 			"pod %s: engine %s is too old to compare clocks; use an engine image of the operator's release (spec.image of the generator)", pod.Name, info.Version)}
 	case err != nil:
-		return clock, fmt.Errorf("pod %s: %w", pod.Name, err)
-	case clock.Bound() > maxStartBound:
-		return clock, fmt.Errorf("pod %s: its clock is known to %s only, which must be %s at most: calls of the engine take too long", pod.Name, clock.Bound().Round(time.Millisecond), maxStartBound)
+		return measured, fmt.Errorf("pod %s: %w", pod.Name, err)
+	case measured.Bound() > maxStartBound:
+		return measured, fmt.Errorf("pod %s: its clock is known to %s only, which must be %s at most: calls of the engine take too long", pod.Name, measured.Bound().Round(time.Millisecond), maxStartBound)
 	}
-	return clock, nil
+	return measured, nil
 }
 
 // startAll starts the engines that have not started, at an instant of the operator's clock. The first engine's clock is what the time stamps
-// of all are by, so that it starts first: its start is their common instant 0.
-func (s *scope) startAll(ctx context.Context, holds []engineState, instant int64) error {
+// of all are by, so that it starts first: its start is their common instant 0. If their wall clocks are known to agree, all start at one
+// instant of these.
+func (s *scope) startAll(ctx context.Context, holds []engineState, instant int64, byWall bool) error {
 	id := s.run.Status.Resolved.RunID
+	if byWall && len(holds) > 1 {
+		return s.startByWall(ctx, holds, instant)
+	}
 	start := func(i int, c *engine.Client, reference *enginev1.ReferenceClock) error {
 		if holds[i].info.StartedAtNs != 0 {
 			return nil
@@ -78,6 +83,52 @@ func (s *scope) startAll(ctx context.Context, holds []engineState, instant int64
 	}
 	return errors.Join(only(false)...)
 }
+
+func (s *scope) startByWall(ctx context.Context, holds []engineState, instant int64) error {
+	at := holds[0].clock.WallAt(instant)
+	for _, h := range holds {
+		if h.info.StartedAtNs != 0 {
+			at = h.info.StartedAtNs
+		}
+	}
+	return errors.Join(s.each(ctx, func(i int, _ *corev1.Pod, c *engine.Client) error {
+		if holds[i].info.StartedAtNs != 0 {
+			return nil
+		}
+		_, err := c.StartByWall(ctx, s.run.Status.Resolved.RunID, at)
+		return err
+	})...)
+}
+
+// clocksContradict returns a refusal if the wall clocks of two engines differ by more than the generator states. nil if none do, or if
+// it states nothing.
+func (s *scope) clocksContradict(holds []engineState, stated time.Duration) *refusal {
+	if stated == 0 {
+		return nil
+	}
+	var least, greatest clock.Offset
+	var behind, ahead int
+	for i, h := range holds {
+		if wall := h.clock.Wall(); i == 0 {
+			least, greatest = wall, wall
+		} else {
+			if wall.Greatest < least.Greatest {
+				least, behind = wall, i
+			}
+			if wall.Least > greatest.Least {
+				greatest, ahead = wall, i
+			}
+		}
+	}
+	apart := time.Duration(greatest.Least - least.Greatest)
+	if apart <= stated {
+		return nil
+	}
+	return &refusal{spatev1.ReasonStartFailed, fmt.Sprintf("the wall clock of pod %s is at least %s ahead of that of pod %s, and spec.clockBound of TrafficGenerator %s is %s: synchronize the nodes' clocks (PTP), or leave spec.clockBound out to have clocks compared by the operator",
+		s.podName(ahead), apart.Round(time.Microsecond), s.podName(behind), s.run.Status.Resolved.Generator.Name, stated)}
+}
+
+func (s *scope) podName(i int) string { return s.run.Status.Resolved.Generator.Pods[i].Name }
 
 // ownReference is the reference clock of a run by the first engine's own clock, which starts the run at an instant of it. Whoever leads the
 // operator finds the same: the status has the run's start, and the engine reports when that was by its clock.
@@ -121,7 +172,7 @@ func measuresLatency(st *enginev1.WatchStatsResponse) bool {
 }
 
 // clockBound is the greatest difference that the clocks of two engines of a run may have had: the sum of the two greatest errors against
-// the reference.
+// the reference, or what the generator states, which engines repeat.
 func clockBound(stats []*enginev1.WatchStatsResponse) spatev1.MeasuredTime {
 	var all []uint64
 	for _, st := range stats {
@@ -131,7 +182,13 @@ func clockBound(stats []*enginev1.WatchStatsResponse) spatev1.MeasuredTime {
 	if len(all) < 2 {
 		return 0
 	}
-	return nanoseconds(all[len(all)-1] + all[len(all)-2])
+	bound := all[len(all)-1] + all[len(all)-2]
+	for _, st := range stats {
+		for _, stream := range st.GetStreams() {
+			bound = max(bound, stream.GetMeasured().GetLatency().GetClockBoundNs())
+		}
+	}
+	return nanoseconds(bound)
 }
 
 // oneWay decides whether a stream's delays between pods are reported: if the clocks' bound is small against them, or if a threshold reads

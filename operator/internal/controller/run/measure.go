@@ -145,11 +145,10 @@ func resultOf(stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *s
 	}
 	flowTx := int64(0)
 	expected := map[string]int64{} // by the stream under which received packets are counted
-	result.ClockBound = clockBound(stats)
-	if len(between) == 0 {
-		result.ClockBound = 0
+	var read readers
+	if len(between) > 0 {
+		result.ClockBound, read = clockBound(stats), readersOf(run.Status.Resolved.Thresholds)
 	}
-	read := readersOf(run.Status.Resolved.Thresholds)
 	for _, name := range order {
 		if facts.Flow[name] {
 			expected[cmp.Or(facts.CountedAs[name], name)] += byName[name].Tx

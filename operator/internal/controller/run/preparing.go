@@ -85,6 +85,9 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 	if slices.ContainsFunc(holds, func(h engineState) bool { return h.info == nil }) {
 		return s.distribute(ctx, holds, facts)
 	}
+	if no := s.clocksContradict(holds, facts.ClockBound); no != nil {
+		return s.refused(ctx, []error{no})
+	}
 	instant, anyStarted := s.instant(holds)
 	if instant == 0 {
 		if s.run.Status.TrafficStartTime != nil && s.run.Status.PrepareTime != nil && time.Since(s.run.Status.PrepareTime.Time) > prepareLimit {
@@ -99,7 +102,7 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 		s.run.Status.TrafficStartTime = &at
 		return time.Millisecond, nil
 	}
-	if err := s.startAll(ctx, holds, instant); err != nil {
+	if err := s.startAll(ctx, holds, instant, facts.ClockBound > 0); err != nil {
 		return s.notStarted(ctx, err, anyStarted)
 	}
 	if wait := time.Duration(instant - engine.Now()); wait > 0 {

@@ -55,7 +55,9 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 	if err := errors.Join(errs...); err != nil {
 		return s.unanswered(ctx, err)
 	}
-	s.followClocks(ctx, stats)
+	if facts.ClockBound == 0 {
+		s.followClocks(ctx, stats)
+	}
 	s.measure(stats, facts)
 	phase, ended := phaseOf(stats)
 	if ended {
