@@ -198,6 +198,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PayloadSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PcapSource"):
 		return &apiv1alpha1.PcapSourceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodClock"):
+		return &apiv1alpha1.PodClockApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodCounters"):
 		return &apiv1alpha1.PodCountersApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodRecords"):

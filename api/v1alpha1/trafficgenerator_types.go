@@ -163,6 +163,12 @@ type TrafficGeneratorSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') || duration(self) >= duration('30s')",message="must be at least 30s: after a crash another operator takes over within 15 to 20 s"
 	Lease Duration `json:"lease,omitempty"`
 
+	// clockBound states by how much the wall clocks of the pods' nodes differ at most, where PTP keeps them together, such as `1us`; up to
+	// 1s. Runs of several pods then start, and measure delays between pods, by these clocks; a run whose clocks the operator finds to
+	// differ by more does not start. When absent, runs use clocks that the operator measures itself, without any such requirement.
+	// +optional
+	ClockBound Duration `json:"clockBound,omitempty"`
+
 	// suspend frees the pods with their devices, CPUs and hugepages while it is true.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
@@ -548,6 +554,11 @@ type GeneratorPodStatus struct {
 	// +optional
 	TimeSource string `json:"timeSource,omitempty"`
 
+	// clock is how the wall clock of the pod's node stands to the operator's. Absent while it is not known, as from engines of older
+	// releases.
+	// +optional
+	Clock *PodClock `json:"clock,omitempty"`
+
 	// dpdkVersion the engine was built on.
 	// +optional
 	DPDKVersion string `json:"dpdkVersion,omitempty"`
@@ -566,6 +577,18 @@ type GeneratorPodStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	Preflight []PreflightCheck `json:"preflight,omitempty"`
+}
+
+// PodClock is how a wall clock stands to the operator's, as exchanges of time stamps with the engine prove. Runs start at one instant and
+// one-way delays are corrected whatever the offset is.
+type PodClock struct {
+	// offset of the clock: by so much it is ahead of the operator's, behind if negative. Rounded, and changed only when it is no longer true.
+	// +required
+	Offset MeasuredTime `json:"offset"`
+
+	// bound is the maximum error of offset, whatever the network does: `offset: -2.0003s, bound: 500us`.
+	// +required
+	Bound MeasuredTime `json:"bound"`
 }
 
 // PreflightState is the outcome of a check of the machine.

@@ -667,9 +667,20 @@ type Latency struct {
 	// +required
 	JitterMax MeasuredTime `json:"jitterMax"`
 
-	// oneWayUnknown is true when sender and receiver do not share a clock, as two pods do not. Then only jitter is reported.
+	// clockBound is the maximum error of delays of packets from one pod to another, by which the pods' clocks may differ. Absent when all
+	// packets were received by the pod that sent them.
+	// +optional
+	ClockBound MeasuredTime `json:"clockBound,omitempty"`
+
+	// oneWayUnknown is true when packets went from one pod to another and the pods' clocks are not known well enough: clockBound exceeds a
+	// tenth of the median delay, and no threshold reads the stream's latency. Then only jitter is reported.
 	// +optional
 	OneWayUnknown bool `json:"oneWayUnknown,omitempty"`
+
+	// message says why delays are not reported.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Message string `json:"message,omitempty"`
 }
 
 // RunResult is what was measured over all streams, templates and engines after the warm-up. Engines in status.lostPods are left out.
@@ -731,6 +742,11 @@ type RunResult struct {
 	// records of connections, where the profile requests them.
 	// +optional
 	Records *RecordsResult `json:"records,omitempty"`
+
+	// clockBound is the greatest difference that the clocks of the run's pods may have had, after correction, while the run was active.
+	// Absent when no delay between pods was measured.
+	// +optional
+	ClockBound MeasuredTime `json:"clockBound,omitempty"`
 
 	// worstLatency sums up the stream or template with the greatest 99th percentile, such as `voice: p50 12us, p99 31.5us, max 1.2ms`.
 	// +optional

@@ -76,6 +76,7 @@ type kubelet struct {
 	idle      map[string]bool
 	unscraped map[string]bool
 	unmounted map[string]bool
+	adapted   map[string]func(index int, args []string) []string
 	scraped   time.Time
 	wg        sync.WaitGroup
 }
@@ -94,7 +95,7 @@ type process struct {
 }
 
 func startKubelet(ctx context.Context, kube client.WithWatch, dir string) (*kubelet, error) {
-	k := &kubelet{kube: kube, dir: dir, processes: map[types.UID]*process{}, idle: map[string]bool{}, unscraped: map[string]bool{}, unmounted: map[string]bool{}, last: 10}
+	k := &kubelet{kube: kube, dir: dir, processes: map[types.UID]*process{}, idle: map[string]bool{}, unscraped: map[string]bool{}, unmounted: map[string]bool{}, adapted: map[string]func(int, []string) []string{}, last: 10}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -243,7 +244,7 @@ func (k *kubelet) run(ctx context.Context, pod *corev1.Pod) error {
 	k.last++
 	host := fmt.Sprintf("%d.%d", k.last/250, 1+k.last%250)
 	p.ip, p.own = fmt.Sprintf("127.%d.%s", 1+2*part, host), fmt.Sprintf("127.%d.%s:7470", 2+2*part, host)
-	args := pod.Spec.Containers[0].Args
+	args := k.argumentsOf(pod)
 	replaced := make([]string, len(args))
 	for i, a := range args {
 		a = strings.ReplaceAll(a, "0.0.0.0:7470", p.own)

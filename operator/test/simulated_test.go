@@ -210,7 +210,7 @@ func (r *simulatedRun) state(now int64) enginev1.RunState {
 func (r *simulatedRun) info(now int64) *enginev1.RunInfo {
 	state := r.state(now) // which may stop it
 	return &enginev1.RunInfo{
-		RunId: r.plan.RunId, Run: cmp.Or(r.plan.Run, r.plan.RunId), State: state, PlanDigest: r.digest, StartedAtNs: r.start, EndReason: r.stopped, RateFactor: r.factor,
+		RunId: r.plan.RunId, Run: cmp.Or(r.plan.Run, r.plan.RunId), State: state, PlanDigest: r.digest, StartedAtNs: r.start, StartedAtMonotonicNs: r.start, EndReason: r.stopped, RateFactor: r.factor,
 	}
 }
 
@@ -301,6 +301,11 @@ func (e *simulated) GetInfo(context.Context, *enginev1.GetInfoRequest) (*enginev
 	return info, nil
 }
 
+// ExchangeTimes: the monotonic clock is the wall clock.
+func (e *simulated) ExchangeTimes(context.Context, *enginev1.ExchangeTimesRequest) (*enginev1.ExchangeTimesResponse, error) {
+	return &enginev1.ExchangeTimesResponse{ReceiveNs: e.now(), TransmitNs: e.now(), ClockId: 1, TolerancePpb: 1_000_000}, nil
+}
+
 func (e *simulated) Prepare(parts grpc.ClientStreamingServer[enginev1.PrepareRequest, enginev1.PrepareResponse]) error {
 	first, err := parts.Recv()
 	if err != nil {
@@ -336,13 +341,14 @@ func (e *simulated) Prepare(parts grpc.ClientStreamingServer[enginev1.PrepareReq
 
 func (e *simulated) Start(_ context.Context, request *enginev1.StartRequest) (*enginev1.StartResponse, error) {
 	info, err := e.named(request.RunId, func(r *simulatedRun, now int64) error {
+		at := max(request.AtNs, request.AtMonotonicNs)
 		switch state := r.state(now); {
-		case r.start == request.AtNs:
+		case r.start == at:
 			return nil
-		case state != enginev1.RunState_RUN_STATE_PREPARED || request.AtNs <= now:
-			return status.Errorf(codes.FailedPrecondition, "the run is %s, and the start lies %s ahead", state, time.Duration(request.AtNs-now))
+		case state != enginev1.RunState_RUN_STATE_PREPARED || at <= now:
+			return status.Errorf(codes.FailedPrecondition, "the run is %s, and the start lies %s ahead", state, time.Duration(at-now))
 		}
-		r.begin(request.AtNs)
+		r.begin(at)
 		return nil
 	})
 	return &enginev1.StartResponse{Run: info}, err

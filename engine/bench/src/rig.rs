@@ -11,7 +11,7 @@ use contract::Plan;
 use prost::Message;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use spate_engine::control::runs::{Engine, Held};
-use spate_engine::datapath::{Config, Datapath, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
+use spate_engine::datapath::{ClockError, Config, Datapath, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
 use spate_engine::plan::decode::Format;
 
 use crate::flow_cases::LONG_DRAIN_NS;
@@ -72,6 +72,7 @@ impl Rig {
             control_cpus: vec![cpus.control_cpu],
             memory,
             poll,
+            clock_error: ClockError::default(),
         })?;
         Ok(Self { engine: Engine::new(datapath), tid: thread_id("worker-0")? })
     }

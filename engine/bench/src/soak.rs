@@ -13,7 +13,7 @@ use contract::{
 };
 use prost::Message;
 use spate_engine::control::runs::{Engine, Held};
-use spate_engine::datapath::{Config, Datapath, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
+use spate_engine::datapath::{ClockError, Config, Datapath, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
 use spate_engine::plan::decode::Format;
 use spate_stateful::random::Numbers;
 use spate_wire::Trailer;
@@ -169,6 +169,7 @@ fn open(pages: Pages, losses: Losses) -> anyhow::Result<Engine> {
             Pages::Normal => Memory::Normal { bytes: 2 * MEMORY },
         },
         poll: PollMode::Adaptive,
+        clock_error: ClockError::default(),
     })?;
     let count = Mutex::new(0u64);
     datapath.disturb(

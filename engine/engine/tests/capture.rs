@@ -51,7 +51,10 @@ async fn start(client: &mut EngineClient<Channel>) {
     };
     prepare(client, &plan).await;
     let now = client.get_info(GetInfoRequest {}).await.unwrap().into_inner().now_ns;
-    client.start(StartRequest { run_id: "r".into(), at_ns: now + 50_000_000 }).await.unwrap();
+    client
+        .start(StartRequest { run_id: "r".into(), at_ns: now + 50_000_000, ..StartRequest::default() })
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

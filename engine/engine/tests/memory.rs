@@ -2,7 +2,7 @@
 //! What an idle engine's data path costs in memory, beside its hugepages. A process of its own: DPDK comes up once.
 use std::fs;
 
-use spate_engine::datapath::{Config, Datapath, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
+use spate_engine::datapath::{ClockError, Config, Datapath, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
 
 const HUGEPAGES: u64 = 128 << 20;
 const PAGE: u64 = 2 << 20;
@@ -67,6 +67,7 @@ fn an_idle_engine_takes_less_than_150_mib_beside_its_hugepages() {
         control_cpus: vec![0],
         memory: Memory::Huge { bytes: HUGEPAGES, page: None },
         poll: PollMode::Auto,
+        clock_error: ClockError::default(),
     })
     .unwrap();
     let resident = resident();

@@ -126,7 +126,7 @@ fn beside(mut plan: Plan, run_id: &str) -> Plan {
 /// Starts run `r` and waits until it runs; since when, in ns since the epoch.
 async fn start(client: &mut EngineClient<Channel>) -> i64 {
     let at_ns = client.get_info(GetInfoRequest {}).await.unwrap().into_inner().now_ns + 50_000_000;
-    client.start(StartRequest { run_id: "r".into(), at_ns }).await.unwrap();
+    client.start(StartRequest { run_id: "r".into(), at_ns, ..StartRequest::default() }).await.unwrap();
     while counted(client).await.run.unwrap().state() == RunState::Armed {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -214,7 +214,7 @@ async fn the_socket_of_records_is_its_owners_and_controls_nothing() {
     let refused: [(&str, Status); 11] = [
         ("GetInfo", not_here.get_info(GetInfoRequest {}).await.unwrap_err()),
         ("Prepare", not_here.prepare(tokio_stream::empty()).await.unwrap_err()),
-        ("Start", not_here.start(StartRequest { run_id: run_id(), at_ns: 0 }).await.unwrap_err()),
+        ("Start", not_here.start(StartRequest { run_id: run_id(), ..StartRequest::default() }).await.unwrap_err()),
         ("Update", not_here.update(UpdateRequest { run_id: run_id(), ..Default::default() }).await.unwrap_err()),
         ("Pause", not_here.pause(PauseRequest { run_id: run_id(), at_ns: 0 }).await.unwrap_err()),
         ("Resume", not_here.resume(ResumeRequest { run_id: run_id(), at_ns: 0 }).await.unwrap_err()),

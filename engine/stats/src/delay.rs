@@ -39,6 +39,7 @@ pub struct DelaySlot {
     max_ns: Counter,
     negative: Counter,
     unknown: Counter,
+    between_engines: Counter,
     /// RFC 3550's J in sixteenths of a nanosecond.
     jitter_16: Counter,
     differences: Counter,
@@ -62,6 +63,7 @@ impl Default for DelaySlot {
             max_ns: new(),
             negative: new(),
             unknown: new(),
+            between_engines: new(),
             jitter_16: new(),
             differences: new(),
             difference_sum_ns: new(),
@@ -101,6 +103,12 @@ impl DelaySlot {
     #[inline]
     pub fn unknown(&self) {
         self.unknown.add(1);
+    }
+
+    /// A packet whose delay is given next came from another engine.
+    #[inline]
+    pub fn between_engines(&self) {
+        self.between_engines.add(1);
     }
 
     /// Once in hours.
@@ -157,6 +165,8 @@ pub struct Delays {
     pub negative: u64,
     /// Packets from clocks of which nothing is known: not in `count`.
     pub unknown: u64,
+    /// Of those in `count` and `negative`, packets of other engines.
+    pub between_engines: u64,
     /// Interarrival jitter (RFC 3550 section 6.4.1); the mean of that of all slots, by their packets.
     pub jitter_ns: u64,
     /// How often a delay was compared with the one before.
@@ -180,6 +190,7 @@ impl Delays {
             sum.max_ns = sum.max_ns.max(slot.max_ns.get());
             sum.negative += slot.negative.get();
             sum.unknown += slot.unknown.get();
+            sum.between_engines += slot.between_engines.get();
             let differences = slot.differences.get();
             jitter += u128::from(slot.jitter_16.get()) * u128::from(differences);
             sum.differences += differences;

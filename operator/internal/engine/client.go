@@ -29,7 +29,8 @@ const (
 
 // Client calls one engine. Its errors are of the type Error.
 type Client struct {
-	rpc enginev1.EngineClient
+	rpc   enginev1.EngineClient
+	clock *tracker
 }
 
 // Info returns what the engine is and which runs it has.
@@ -38,18 +39,6 @@ func (c *Client) Info(ctx context.Context) (*enginev1.GetInfoResponse, error) {
 	defer cancel()
 	info, err := c.rpc.GetInfo(ctx, &enginev1.GetInfoRequest{})
 	return info, explain(err)
-}
-
-// Clock returns how far the engine's clock is ahead of this machine's, and the error of that estimate: half the
-// duration of the call.
-func (c *Client) Clock(ctx context.Context) (ahead, margin time.Duration, info *enginev1.GetInfoResponse, err error) {
-	before := time.Now()
-	info, err = c.Info(ctx)
-	if err != nil {
-		return 0, 0, nil, err
-	}
-	margin = time.Since(before) / 2
-	return time.Unix(0, info.NowNs).Sub(before.Add(margin)), margin, info, nil
 }
 
 // Prepare sends a plan: its encoded bytes, in consecutive parts.
@@ -79,12 +68,29 @@ func (c *Client) Prepare(ctx context.Context, runID string, parts ...[]byte) (*e
 	return response, explain(err)
 }
 
-// Start starts a prepared run at the given time.
-func (c *Client) Start(ctx context.Context, runID string, at time.Time) (*enginev1.RunInfo, error) {
+// Start starts a prepared run at an instant of the engine's monotonic clock. The reference is what its time stamps are by; nil if no other
+// engine takes part.
+func (c *Client) Start(ctx context.Context, runID string, atMonotonic int64, reference *enginev1.ReferenceClock) (*enginev1.RunInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	r, err := c.rpc.Start(ctx, &enginev1.StartRequest{RunId: runID, AtNs: at.UnixNano()})
+	r, err := c.rpc.Start(ctx, &enginev1.StartRequest{RunId: runID, AtMonotonicNs: atMonotonic, Reference: reference})
 	return r.GetRun(), explain(err)
+}
+
+// StartByWall starts a prepared run at an instant of the engine's wall clock, by which its time stamps are.
+func (c *Client) StartByWall(ctx context.Context, runID string, atWall int64) (*enginev1.RunInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	r, err := c.rpc.Start(ctx, &enginev1.StartRequest{RunId: runID, AtNs: atWall})
+	return r.GetRun(), explain(err)
+}
+
+// SetReference corrects what the time stamps of a run are by.
+func (c *Client) SetReference(ctx context.Context, runID string, reference *enginev1.ReferenceClock) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := c.rpc.SetReference(ctx, &enginev1.SetReferenceRequest{RunId: runID, Reference: reference})
+	return explain(err)
 }
 
 // SetRateFactor sets the rates of all streams and templates to a factor of the plan's, at the given time (zero: now).
@@ -115,8 +121,9 @@ func (c *Client) SetPaused(ctx context.Context, runID string, which *enginev1.Se
 func (c *Client) update(ctx context.Context, request *enginev1.UpdateRequest, at time.Time) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if !at.IsZero() {
-		request.AtNs = at.UnixNano()
+	var err error
+	if request.AtNs, err = c.wallAt(ctx, at); err != nil {
+		return time.Time{}, err
 	}
 	r, err := c.rpc.Update(ctx, request)
 	return time.Unix(0, r.GetEffectiveAtNs()), explain(err)

@@ -53,6 +53,7 @@ type entry struct {
 	conn    *grpc.ClientConn
 	version [sha256.Size]byte
 	used    time.Time
+	clock   *tracker
 }
 
 // NewPool returns a pool whose connections use the source's credentials.
@@ -75,18 +76,20 @@ func (p *Pool) Client(ctx context.Context, target Target) (*Client, error) {
 	p.closeIdle()
 	e := p.conns[target]
 	if e == nil || e.version != version {
+		known := &tracker{}
 		if e != nil {
 			_ = e.conn.Close() // a new trust bundle; active calls fail and are repeated
+			known = e.clock
 		}
 		conn, err := dial(target, creds)
 		if err != nil {
 			return nil, err
 		}
-		e = &entry{conn: conn, version: version}
+		e = &entry{conn: conn, version: version, clock: known}
 		p.conns[target] = e
 	}
 	e.used = time.Now()
-	return &Client{rpc: enginev1.NewEngineClient(e.conn)}, nil
+	return &Client{rpc: enginev1.NewEngineClient(e.conn), clock: e.clock}, nil
 }
 
 // Close closes all connections.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -19,6 +20,9 @@ import (
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
 )
+
+// maxClockBound is the maximum of spec.clockBound: clocks that differ by more are not kept together.
+const maxClockBound = time.Second
 
 // CheckGenerator reports what is wrong with a TrafficGenerator's spec.
 func CheckGenerator(spec *spatev1.TrafficGeneratorSpec) problem.Problems {
@@ -36,6 +40,9 @@ func checkGenerator(spec *spatev1.TrafficGeneratorSpec, at *field.Path) problem.
 	}
 	if _, err := load.EngineRate(spec.Limits, max(1, int(spec.Replicas))); err != nil {
 		problems.Add(spatev1.ReasonInvalidSpec, at.Child("limits", "maxRate"), "%q: %v", spec.Limits.MaxRate, err)
+	}
+	if bound, err := spec.ClockBound.Parse(); spec.ClockBound != "" && (err != nil || bound <= 0 || bound > maxClockBound) {
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child("clockBound"), "%q must be a duration of more than 0s and at most %s, such as 1us", spec.ClockBound, maxClockBound)
 	}
 	check.punts(spec, at.Child("ports"))
 	check.portMACs(spec, at.Child("ports"))

@@ -69,6 +69,8 @@ type Resolved struct {
 
 	timing *enginev1.Timing
 	lease  time.Duration
+	// clockBound is by how much the wall clocks of the engines differ at most; 0 if that is not stated.
+	clockBound time.Duration
 	// lateAfter is the delay from which a packet counts as late; 0 leaves it to the engine.
 	lateAfter  time.Duration
 	entries    []entry
@@ -109,6 +111,9 @@ func Resolve(in Input) (*Resolved, problem.Problems) {
 	resolved.timing, resolved.lease = timing(in.Profile, generator, &problems)
 	if generator != nil && generator.Spec.CPUPolicy == spatev1.CPUShared {
 		resolved.lateAfter = sharedLateAfter
+	}
+	if generator != nil && generator.Spec.ClockBound != "" {
+		resolved.clockBound, _ = generator.Spec.ClockBound.Parse() // CheckGenerator reports what is wrong with it
 	}
 	size := weight{bound: in.Bound}
 	entries := make([]entry, 0, len(in.Profile.Spec.Traffic))

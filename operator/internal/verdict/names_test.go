@@ -30,9 +30,9 @@ var (
 		"flows.counters.*", "flows.connectTime", "flows.roundTrip",
 	}
 	// For people to read, and references to the rest of a result.
-	reported = []string{"worstLatency", "details", "receivers.*.workers", "records.pods", "streams.*.latency.oneWayUnknown"}
-	// A Latency has them; times of flows have no jitter.
-	withoutJitter = []string{"jitter", "jitterMean", "jitterMax", "oneWayUnknown"}
+	reported = []string{"worstLatency", "details", "receivers.*.workers", "records.pods", "clockBound", "streams.*.latency.clockBound", "streams.*.latency.oneWayUnknown", "streams.*.latency.message"}
+	// A Latency has them; times of flows have no jitter, and are of one pod's clock.
+	withoutJitter = []string{"jitter", "jitterMean", "jitterMax", "clockBound", "oneWayUnknown", "message"}
 )
 
 func TestExpressionsAndStatusHaveTheSameNames(t *testing.T) {

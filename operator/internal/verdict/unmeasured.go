@@ -96,6 +96,20 @@ func (s Subjects) untimed(field, side string, of ast.NavigableExpr) error {
 	return fmt.Errorf("%s is not measured of the %s of %s: %s", field, side, owner, remedy)
 }
 
+// ReadsLatency reports whether the expression reads the latency of a stream: by its name, or of any.
+func (t *Threshold) ReadsLatency(stream string) bool {
+	for _, e := range ast.MatchDescendants(ast.NavigateAST(t.compiled.NativeRep()), ast.KindMatcher(ast.SelectKind)) {
+		of := e.Children()[0]
+		if e.AsSelect().FieldName() != "latency" || typeOf(of) != "verdict.Stream" {
+			continue
+		}
+		if name, named := keyOf(of); !named || name == stream {
+			return true
+		}
+	}
+	return false
+}
+
 // keyOf returns the name in result.streams["name"] and result.streams.name.
 func keyOf(e ast.Expr) (name string, named bool) {
 	switch e.Kind() {

@@ -27,6 +27,9 @@ type GeneratorPodStatusApplyConfiguration struct {
 	Message *string `json:"message,omitempty"`
 	// timeSource is how the engine keeps time.
 	TimeSource *string `json:"timeSource,omitempty"`
+	// clock is how the wall clock of the pod's node stands to the operator's. Absent while it is not known, as from engines of older
+	// releases.
+	Clock *PodClockApplyConfiguration `json:"clock,omitempty"`
 	// dpdkVersion the engine was built on.
 	DPDKVersion *string `json:"dpdkVersion,omitempty"`
 	// ports as the engine sees them.
@@ -96,6 +99,14 @@ func (b *GeneratorPodStatusApplyConfiguration) WithMessage(value string) *Genera
 // If called multiple times, the TimeSource field is set to the value of the last call.
 func (b *GeneratorPodStatusApplyConfiguration) WithTimeSource(value string) *GeneratorPodStatusApplyConfiguration {
 	b.TimeSource = &value
+	return b
+}
+
+// WithClock sets the Clock field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Clock field is set to the value of the last call.
+func (b *GeneratorPodStatusApplyConfiguration) WithClock(value *PodClockApplyConfiguration) *GeneratorPodStatusApplyConfiguration {
+	b.Clock = value
 	return b
 }
 

@@ -42,8 +42,14 @@ type LatencyApplyConfiguration struct {
 	JitterMean *apiv1alpha1.MeasuredTime `json:"jitterMean,omitempty"`
 	// jitterMax is the greatest difference of the delays of successive packets.
 	JitterMax *apiv1alpha1.MeasuredTime `json:"jitterMax,omitempty"`
-	// oneWayUnknown is true when sender and receiver do not share a clock, as two pods do not. Then only jitter is reported.
+	// clockBound is the maximum error of delays of packets from one pod to another, by which the pods' clocks may differ. Absent when all
+	// packets were received by the pod that sent them.
+	ClockBound *apiv1alpha1.MeasuredTime `json:"clockBound,omitempty"`
+	// oneWayUnknown is true when packets went from one pod to another and the pods' clocks are not known well enough: clockBound exceeds a
+	// tenth of the median delay, and no threshold reads the stream's latency. Then only jitter is reported.
 	OneWayUnknown *bool `json:"oneWayUnknown,omitempty"`
+	// message says why delays are not reported.
+	Message *string `json:"message,omitempty"`
 }
 
 // LatencyApplyConfiguration constructs a declarative configuration of the Latency type for use with
@@ -164,10 +170,26 @@ func (b *LatencyApplyConfiguration) WithJitterMax(value apiv1alpha1.MeasuredTime
 	return b
 }
 
+// WithClockBound sets the ClockBound field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ClockBound field is set to the value of the last call.
+func (b *LatencyApplyConfiguration) WithClockBound(value apiv1alpha1.MeasuredTime) *LatencyApplyConfiguration {
+	b.ClockBound = &value
+	return b
+}
+
 // WithOneWayUnknown sets the OneWayUnknown field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the OneWayUnknown field is set to the value of the last call.
 func (b *LatencyApplyConfiguration) WithOneWayUnknown(value bool) *LatencyApplyConfiguration {
 	b.OneWayUnknown = &value
+	return b
+}
+
+// WithMessage sets the Message field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Message field is set to the value of the last call.
+func (b *LatencyApplyConfiguration) WithMessage(value string) *LatencyApplyConfiguration {
+	b.Message = &value
 	return b
 }

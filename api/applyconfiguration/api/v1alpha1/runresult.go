@@ -42,6 +42,9 @@ type RunResultApplyConfiguration struct {
 	Groups map[string]GroupResultApplyConfiguration `json:"groups,omitempty"`
 	// records of connections, where the profile requests them.
 	Records *RecordsResultApplyConfiguration `json:"records,omitempty"`
+	// clockBound is the greatest difference that the clocks of the run's pods may have had, after correction, while the run was active.
+	// Absent when no delay between pods was measured.
+	ClockBound *apiv1alpha1.MeasuredTime `json:"clockBound,omitempty"`
 	// worstLatency sums up the stream or template with the greatest 99th percentile, such as `voice: p50 12us, p99 31.5us, max 1.2ms`.
 	WorstLatency *string `json:"worstLatency,omitempty"`
 	// details say where the whole result is, when it is final and larger than 256 KiB as JSON: then streams, templates, groups and the
@@ -277,6 +280,14 @@ func (b *RunResultApplyConfiguration) WithGroups(entries map[string]GroupResultA
 // If called multiple times, the Records field is set to the value of the last call.
 func (b *RunResultApplyConfiguration) WithRecords(value *RecordsResultApplyConfiguration) *RunResultApplyConfiguration {
 	b.Records = value
+	return b
+}
+
+// WithClockBound sets the ClockBound field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ClockBound field is set to the value of the last call.
+func (b *RunResultApplyConfiguration) WithClockBound(value apiv1alpha1.MeasuredTime) *RunResultApplyConfiguration {
+	b.ClockBound = &value
 	return b
 }
 

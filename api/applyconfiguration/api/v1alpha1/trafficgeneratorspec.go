@@ -48,6 +48,10 @@ type TrafficGeneratorSpecApplyConfiguration struct {
 	// without a duration has a lease of 5m, and one with a duration has none: it ends by itself. Reachable engines stop what was left
 	// to its lease as soon as the operator sees it.
 	Lease *apiv1alpha1.Duration `json:"lease,omitempty"`
+	// clockBound states by how much the wall clocks of the pods' nodes differ at most, where PTP keeps them together, such as `1us`; up to
+	// 1s. Runs of several pods then start, and measure delays between pods, by these clocks; a run whose clocks the operator finds to
+	// differ by more does not start. When absent, runs use clocks that the operator measures itself, without any such requirement.
+	ClockBound *apiv1alpha1.Duration `json:"clockBound,omitempty"`
 	// suspend frees the pods with their devices, CPUs and hugepages while it is true.
 	Suspend *bool `json:"suspend,omitempty"`
 }
@@ -177,6 +181,14 @@ func (b *TrafficGeneratorSpecApplyConfiguration) WithAllowedNamespaces(value *Al
 // If called multiple times, the Lease field is set to the value of the last call.
 func (b *TrafficGeneratorSpecApplyConfiguration) WithLease(value apiv1alpha1.Duration) *TrafficGeneratorSpecApplyConfiguration {
 	b.Lease = &value
+	return b
+}
+
+// WithClockBound sets the ClockBound field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ClockBound field is set to the value of the last call.
+func (b *TrafficGeneratorSpecApplyConfiguration) WithClockBound(value apiv1alpha1.Duration) *TrafficGeneratorSpecApplyConfiguration {
+	b.ClockBound = &value
 	return b
 }
 

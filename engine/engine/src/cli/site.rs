@@ -2,12 +2,15 @@
 //! The options that say what an engine is made of: ports, CPUs, memory.
 use super::links::Links;
 use super::ports::{self, Asked, LineRate};
-use crate::datapath::{Config, Datapath, Memory, PollMode, PortConfig};
+use crate::datapath::{ClockError, Config, Datapath, Memory, PollMode, PortConfig};
 use crate::machine::Used;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::path::PathBuf;
+
+/// An hour.
+const MOST_CLOCK_ERROR_NS: i64 = 3_600_000_000_000;
 
 #[derive(Clone, Debug, Args)]
 pub struct Site {
@@ -45,6 +48,10 @@ pub struct Site {
     /// What idle workers do: auto sleeps where a port is kernel-backed or CPUs are shared, busy never, adaptive always.
     #[arg(long, value_enum, default_value = "auto")]
     poll_mode: Poll,
+    /// For tests of clocks: the engine's clocks are wrong by OFFSET nanoseconds when CLOCK_MONOTONIC has SINCE nanoseconds, and go PPM
+    /// millionths too fast.
+    #[arg(long, value_name = "OFFSET,PPM,SINCE", hide = true, allow_hyphen_values = true, value_parser = clock_error)]
+    clock_error: Option<ClockError>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -128,7 +135,11 @@ impl Site {
             Poll::Busy => PollMode::Busy,
             Poll::Adaptive => PollMode::Adaptive,
         };
-        Ok(Config { ports, worker_cpus, control_cpus, memory, poll })
+        let clock_error = self.clock_error.unwrap_or_default();
+        if self.clock_error.is_some() {
+            tracing::warn!(?clock_error, "the clocks of this engine are wrong, as --clock-error asks: for tests only");
+        }
+        Ok(Config { ports, worker_cpus, control_cpus, memory, poll, clock_error })
     }
 
     fn cpu_list(&self) -> anyhow::Result<Vec<usize>> {
@@ -184,6 +195,22 @@ fn parse_cpus(list: &str) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
+fn clock_error(text: &str) -> Result<ClockError, String> {
+    let read = || {
+        let (offset, rest) = text.split_once(',')?;
+        let (ppm, since) = rest.split_once(',')?;
+        let error = ClockError {
+            offset_ns: offset.parse().ok()?,
+            ppm: ppm.parse().ok().filter(|ppm: &f64| ppm.abs() <= 1000.0)?,
+            since_ns: since.parse().ok()?,
+        };
+        (error.offset_ns.abs() <= MOST_CLOCK_ERROR_NS).then_some(error)
+    };
+    read().ok_or_else(|| {
+        "must be OFFSET,PPM,SINCE: nanoseconds up to an hour, at most 1000 either way, nanoseconds of CLOCK_MONOTONIC".into()
+    })
+}
+
 fn memory_size(text: &str) -> Result<u64, String> {
     let usage = "must be whole MiB or GiB, such as 128M or 1G";
     let (number, shift) = match text.strip_suffix('G') {
@@ -215,6 +242,11 @@ mod tests {
         assert_eq!([parse_cpus("4-2"), parse_cpus("x"), parse_cpus(""), parse_cpus("99999")], [None, None, None, None]);
         assert_eq!(memory_size("128M"), Ok(128 << 20));
         assert_eq!(memory_size("1G"), Ok(1 << 30));
+        let error = ClockError { offset_ns: -2_000_000_000, ppm: -50.0, since_ns: 7 };
+        assert_eq!(clock_error("-2000000000,-50,7"), Ok(error));
+        for wrong in ["", "1", "1,2", "x,1,1", "1,nan,1", "1,1e9,1", "4000000000000,1,1", "1,1,-1"] {
+            assert!(clock_error(wrong).is_err(), "{wrong}");
+        }
         for wrong in ["128", "M", "1M", "-1G", "99999999999G", "1.5G"] {
             assert!(memory_size(wrong).is_err(), "{wrong}");
         }

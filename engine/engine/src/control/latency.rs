@@ -23,7 +23,7 @@ pub fn stats(held: &Held, group: &Group) -> Option<LatencyStats> {
         jitter_ns: delays.jitter_ns,
         jitter_sum_ns: delays.difference_sum_ns,
         jitter_max_ns: delays.difference_max_ns,
-        clock_bound_ns: held.clock_bound_ns.unwrap_or(0),
+        clock_bound_ns: held.clock_bound_ns().unwrap_or(0),
         ..LatencyStats::default()
     };
     if delays.unknown > 0 {
@@ -37,6 +37,7 @@ pub fn stats(held: &Held, group: &Group) -> Option<LatencyStats> {
     stats.sum_squares_high = (delays.sum_squares >> 64) as u64;
     stats.sum_squares_low = delays.sum_squares as u64;
     stats.negative = delays.negative;
+    stats.from_other_engines = delays.between_engines.min(delays.count);
     if let Some(histogram) = group.histogram {
         let read = held.run().distribution(histogram);
         stats.distribution = (held.engines > 1).then(|| distribution(&read));

@@ -60,7 +60,7 @@ pub struct Held {
     /// How many run the plan together (`Plan.share`).
     pub engines: u32,
     /// The plan's, where other engines take part.
-    pub clock_bound_ns: Option<u64>,
+    clock_bound_ns: Option<u64>,
     now: Mutex<Now>,
     scraped: AtomicBool,
 }
@@ -173,6 +173,11 @@ impl Engine {
     /// Wall-clock nanoseconds since the epoch, as workers keep them.
     pub fn now_ns(&self) -> u64 {
         self.clock.now_wall_ns()
+    }
+
+    /// The clock that workers keep.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// How time is kept.
@@ -320,6 +325,14 @@ impl Engine {
         held.run.start(at_ns).map_err(|e| refused_start(&e))?;
         now.started_at_asked = Some(at_ns);
         Ok(())
+    }
+
+    /// Starts a run at an instant of the engine's monotonic clock. The same instant again changes nothing.
+    pub fn start_at_mono(&self, held: &Held, at_mono_ns: u64) -> Result<(), Refusal> {
+        if held.run.started_at_mono_ns() == Some(at_mono_ns) {
+            return Ok(());
+        }
+        held.run.start_at_mono(at_mono_ns).map_err(|e| refused_start(&e))
     }
 
     /// Changes streams of a run at an instant (0: now); returns the instant it takes effect.
@@ -566,6 +579,11 @@ impl Held {
         &self.streams
     }
 
+    /// To what bound time stamps of the engines agree; none if that is not known, or nobody else takes part.
+    pub fn clock_bound_ns(&self) -> Option<u64> {
+        self.clock_bound_ns.or_else(|| self.run.reference_bound_ns())
+    }
+
     /// What its streams are counted under, in the order of their first streams.
     pub fn groups(&self) -> &[Group] {
         &self.groups
@@ -589,6 +607,8 @@ impl Held {
             state: state.into(),
             plan_digest: Bytes::copy_from_slice(&self.plan_digest),
             started_at_ns: self.run.started_at().unwrap_or(0) as i64,
+            started_at_monotonic_ns: self.run.started_at_mono_ns().unwrap_or(0) as i64,
+            reference_bound_ns: self.run.reference_bound_ns().unwrap_or(0),
             end_reason: self.run.end_reason().unwrap_or_default(),
             rate_factor: Some(self.factor(now_ns)),
             contradictions: self.run.contradictions(),
@@ -689,7 +709,7 @@ pub fn contract_state(state: RunState) -> contract::RunState {
 
 fn refused_start(error: &RunError) -> Refusal {
     let remedy = match error {
-        RunError::Passed { .. } => "; choose an instant further ahead and compare the clocks (GetInfo.now_ns)",
+        RunError::Passed { .. } => "; choose an instant further ahead and compare the clocks (ExchangeTimes)",
         _ => "",
     };
     Refusal::State(format!("{error}{remedy}"))
@@ -711,7 +731,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::datapath::{Config, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
+    use crate::datapath::{ClockError, Config, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
     use std::thread;
 
     pub(crate) const ONE_TEMPLATE: &str = r#"{"runId": "r", "runTag": 1, "timing": {"durationNs": 1000000000}, "stateful": {
@@ -745,6 +765,7 @@ pub(crate) mod tests {
             control_cpus: vec![0],
             memory: Memory::Normal { bytes: 192 << 20 },
             poll: PollMode::Adaptive,
+            clock_error: ClockError::default(),
         });
         Engine::new(datapath.unwrap())
     }

@@ -4,7 +4,7 @@ use super::capture::Captures;
 use super::runs::{Engine, Held};
 use super::status::Refusal;
 use super::{machine, receivers, stats};
-use crate::datapath::{PortDevice, PortInfo};
+use crate::datapath::{PortDevice, PortInfo, ReferenceClock};
 use crate::machine::Facts;
 use crate::plan::{MAX_PLAN_BYTES, decode, rate, validate};
 use contract::engine_server;
@@ -56,6 +56,23 @@ fn instant(at_ns: i64) -> Result<u64, Status> {
         .map_err(|_| Refusal::field("at_ns", format!("{at_ns}; must be nanoseconds since the epoch")).into())
 }
 
+/// An instant of the monotonic clock.
+fn instant_of(field: &str, at_ns: i64) -> Result<u64, Refusal> {
+    u64::try_from(at_ns).map_err(|_| {
+        Refusal::field(field, format!("{at_ns}; must be nanoseconds by the engine's monotonic clock (ExchangeTimes)"))
+    })
+}
+
+fn set_reference(held: &Held, reference: &contract::ReferenceClock) -> Result<(), Refusal> {
+    let to = ReferenceClock {
+        offset_ns: reference.offset_ns,
+        bound_ns: reference.bound_ns,
+        measured_at_ns: instant_of("reference.measured_at_ns", reference.measured_at_ns)?,
+        drift_ppb: reference.drift_ppb,
+    };
+    held.run().set_reference(to).map_err(|error| Refusal::State(error.to_string()))
+}
+
 #[tonic::async_trait]
 impl engine_server::Engine for Service {
     async fn get_info(&self, _: Request<GetInfoRequest>) -> Result<Response<GetInfoResponse>, Status> {
@@ -94,9 +111,23 @@ impl engine_server::Engine for Service {
     async fn start(&self, request: Request<StartRequest>) -> Result<Response<StartResponse>, Status> {
         let request = request.into_inner();
         let held = self.held(&request.run_id)?;
-        self.engine.start(&held, instant(request.at_ns)?)?;
-        tracing::info!(run = request.run_id, at_ns = request.at_ns, "run starts");
-        Ok(Response::new(StartResponse { run: self.info(&held) }))
+        let at_mono_ns = instant_of("at_monotonic_ns", request.at_monotonic_ns)?;
+        if (request.at_ns == 0) == (at_mono_ns == 0) {
+            return Err(
+                Refusal::field("at_monotonic_ns", "exactly one of at_ns and at_monotonic_ns must be set").into()
+            );
+        }
+        if let Some(reference) = &request.reference {
+            set_reference(&held, reference)?;
+        }
+        if at_mono_ns > 0 {
+            self.engine.start_at_mono(&held, at_mono_ns)?;
+        } else {
+            self.engine.start(&held, instant(request.at_ns)?)?;
+        }
+        let run = self.info(&held);
+        tracing::info!(run = request.run_id, at_ns = run.as_ref().map_or(0, |run| run.started_at_ns), "run starts");
+        Ok(Response::new(StartResponse { run }))
     }
 
     async fn update(&self, request: Request<UpdateRequest>) -> Result<Response<UpdateResponse>, Status> {
@@ -185,6 +216,34 @@ impl engine_server::Engine for Service {
             .map_err(|e| Status::internal(format!("setting the limits failed: {e}")))?;
         tracing::info!(?limit, "limits set");
         Ok(Response::new(SetLimitsResponse {}))
+    }
+
+    async fn exchange_times(
+        &self,
+        _: Request<ExchangeTimesRequest>,
+    ) -> Result<Response<ExchangeTimesResponse>, Status> {
+        let clock = self.engine.clock();
+        let receive_ns = clock.mono_ns() as i64;
+        Ok(Response::new(ExchangeTimesResponse {
+            receive_ns,
+            wall_offset_ns: clock.wall_offset_ns(),
+            clock_id: clock.id(),
+            tolerance_ppb: clock.tolerance_ppb(),
+            transmit_ns: clock.mono_ns() as i64,
+        }))
+    }
+
+    async fn set_reference(
+        &self,
+        request: Request<SetReferenceRequest>,
+    ) -> Result<Response<SetReferenceResponse>, Status> {
+        let request = request.into_inner();
+        let held = self.held(&request.run_id)?;
+        let reference = request
+            .reference
+            .ok_or_else(|| Refusal::field("reference", "is missing; set how it stands to this engine's clock"))?;
+        set_reference(&held, &reference)?;
+        Ok(Response::new(SetReferenceResponse {}))
     }
 
     type CaptureStream = Answers<CaptureResponse>;

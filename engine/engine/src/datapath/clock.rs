@@ -3,7 +3,7 @@
 use std::sync::{
     Arc,
     atomic::{
-        AtomicI64, AtomicU64,
+        AtomicBool, AtomicI64, AtomicU64,
         Ordering::{Acquire, Relaxed, Release},
     },
 };
@@ -24,12 +24,104 @@ pub struct Clock {
 #[derive(Debug)]
 struct Inner {
     counter: Option<Counter>,
-    /// Wall-clock nanoseconds minus monotonic ones; follows what adjusts the wall clock.
-    wall_offset: AtomicI64,
-    /// What it was before, and the monotonic instant from which on it was not.
+    /// The wall clock; follows what adjusts the system's.
+    wall: Arc<Timescale>,
+    error: ClockError,
+    source: String,
+    id: u64,
+}
+
+/// How far a clock is off the system's, for tests of clocks: by `offset_ns` when the system's monotonic clock has `since_ns`, and by
+/// `ppm` microseconds more each second from then on.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ClockError {
+    /// Of the wall clock and the monotonic one.
+    pub offset_ns: i64,
+    /// Of their rate.
+    pub ppm: f64,
+    /// Instant of the system's monotonic clock.
+    pub since_ns: u64,
+}
+
+impl ClockError {
+    /// A wrong clock when the system's monotonic clock has some time.
+    fn of(&self, system_ns: u64) -> u64 {
+        let gained = self.ppm * 1e-6 * system_ns.wrapping_sub(self.since_ns).cast_signed() as f64;
+        system_ns.saturating_add_signed(self.offset_ns + gained as i64)
+    }
+
+    /// By how much it is ahead when it has some time.
+    fn at(&self, wrong_ns: u64) -> i64 {
+        let rate = self.ppm * 1e-6;
+        let since = wrong_ns.wrapping_sub(self.since_ns).cast_signed();
+        ((self.offset_ns as f64 + rate * since as f64) / (1.0 + rate)) as i64
+    }
+}
+
+/// A scale of time at some distance from the monotonic clock. Time stamps are instants of one. It has one writer.
+#[derive(Debug, Default)]
+pub(super) struct Timescale {
+    /// It minus the monotonic clock.
+    offset: AtomicI64,
+    /// What that was before, and the monotonic instant from which on it was not.
     previous_offset: AtomicI64,
     changed_at: AtomicU64,
-    source: String,
+    /// Other engines are known to keep it.
+    common: AtomicBool,
+}
+
+impl Timescale {
+    /// One that only its owner sets.
+    pub(super) fn new(offset: i64) -> Self {
+        Self { offset: AtomicI64::new(offset), ..Self::default() }
+    }
+
+    /// It at a monotonic instant.
+    #[inline]
+    pub(super) fn of(&self, mono_ns: u64) -> u64 {
+        mono_ns.wrapping_add_signed(self.offset.load(Relaxed))
+    }
+
+    /// Whether other engines are known to keep it.
+    #[inline]
+    pub(super) fn is_common(&self) -> bool {
+        self.common.load(Relaxed)
+    }
+
+    /// Sets it at a monotonic instant to what other engines keep.
+    pub(super) fn set_common(&self, offset: i64, mono_ns: u64) {
+        self.set(offset, mono_ns);
+        self.common.store(true, Relaxed);
+    }
+
+    /// From a time stamp in a trailer, of an engine that keeps it more or less, to a monotonic instant: within 39 hours either way.
+    #[inline]
+    pub(super) fn since_stamp(&self, stamp: u64, mono_ns: u64) -> i64 {
+        signed(self.of(mono_ns).wrapping_sub(stamp))
+    }
+
+    /// From a time stamp of this very engine to a monotonic instant: exact although it may have been set in between.
+    #[inline]
+    pub(super) fn since_own_stamp(&self, stamp: u64, mono_ns: u64) -> i64 {
+        let offset = self.offset.load(Acquire);
+        let since = signed(mono_ns.wrapping_add_signed(offset).wrapping_sub(stamp));
+        let changed_at = self.changed_at.load(Relaxed).cast_signed();
+        // Negative: before the clock began, as an hour ago is on a machine that was started half an hour ago.
+        let stamped_at = |since: i64| mono_ns.cast_signed() - since;
+        if since >= 0 && stamped_at(since) >= changed_at {
+            return since;
+        }
+        // Stamped before it was last set, if it makes sense by what was true then.
+        let previous = self.previous_offset.load(Relaxed);
+        let before = signed(mono_ns.wrapping_add_signed(previous).wrapping_sub(stamp));
+        if before >= 0 && stamped_at(before) < changed_at { before } else { since }
+    }
+
+    fn set(&self, offset: i64, mono_ns: u64) {
+        self.previous_offset.store(self.offset.load(Relaxed), Relaxed);
+        self.changed_at.store(mono_ns, Relaxed);
+        self.offset.store(offset, Release);
+    }
 }
 
 /// How the wall clock stood to the monotonic one at some time.
@@ -55,6 +147,11 @@ impl Wall {
         u64::try_from(mono.max(0)).unwrap_or(u64::MAX)
     }
 
+    /// Nanoseconds of the wall clock minus monotonic ones.
+    pub(super) fn offset(self) -> i64 {
+        self.offset
+    }
+
     /// An earlier one, unless the wall clock was adjusted since then.
     pub(super) fn unless_adjusted_since(self, earlier: Self) -> Self {
         if self.offset.abs_diff(earlier.offset) < Self::ADJUSTMENT_NS { earlier } else { self }
@@ -71,30 +168,47 @@ struct Counter {
 }
 
 impl Clock {
+    /// Frequency tolerance of the time stamp counter's crystal, in parts per billion: IEEE 802.3 and common practice allow 50 ppm; the rest
+    /// is the error of measuring its frequency.
+    const COUNTER_TOLERANCE_PPB: u32 = 60_000;
+    /// The same of the system's monotonic clock, which the kernel slews by up to 500 ppm (adjtimex(2)).
+    const SYSTEM_TOLERANCE_PPB: u32 = 560_000;
+
     /// Measures the time stamp counter; where it is not invariant, the system's monotonic clock is used.
-    pub(super) fn calibrate() -> Self {
+    pub(super) fn calibrate(error: ClockError) -> Self {
         let counter = tsc_is_invariant().then(|| {
             let start = sample();
             std::thread::sleep(std::time::Duration::from_nanos(CALIBRATION_NS));
             let end = sample();
             let scale = (u128::from(end.1 - start.1) << 32) / u128::from(end.0 - start.0);
-            Counter { start, scale: scale as u64 }
+            Counter::new(start, scale as u64, &error)
         });
         let source = match &counter {
             Some(counter) => format!("tsc {:.2} GHz (invariant)", (1u64 << 32) as f64 / counter.scale as f64),
             None => "clock_gettime (the time stamp counter is not invariant)".to_owned(),
         };
-        let this = Self {
-            inner: Arc::new(Inner {
-                counter,
-                wall_offset: AtomicI64::new(0),
-                previous_offset: AtomicI64::new(0),
-                changed_at: AtomicU64::new(0),
-                source,
-            }),
-        };
+        let wall = Arc::new(Timescale::default());
+        let this = Self { inner: Arc::new(Inner { counter, wall, error, source, id: system_ns(ClockId::Realtime) }) };
         this.follow_wall();
         this
+    }
+
+    /// Another number than that of a clock that was calibrated at another time.
+    pub fn id(&self) -> u64 {
+        self.inner.id
+    }
+
+    /// Frequency tolerance of the monotonic clock, in parts per billion.
+    pub fn tolerance_ppb(&self) -> u32 {
+        match self.inner.counter {
+            Some(_) => Self::COUNTER_TOLERANCE_PPB,
+            None => Self::SYSTEM_TOLERANCE_PPB,
+        }
+    }
+
+    /// Nanoseconds of the wall clock minus monotonic ones.
+    pub fn wall_offset_ns(&self) -> i64 {
+        self.wall().offset()
     }
 
     /// Nanoseconds since the epoch.
@@ -110,51 +224,32 @@ impl Clock {
 
     /// Nanoseconds that never jump nor go back, from an arbitrary start.
     #[inline]
-    pub(super) fn mono_ns(&self) -> u64 {
+    pub fn mono_ns(&self) -> u64 {
         match &self.inner.counter {
             Some(counter) => {
                 let ticks = tsc().saturating_sub(counter.start.0);
                 counter.start.1 + ((u128::from(ticks) * u128::from(counter.scale)) >> 32) as u64
             }
-            None => system_ns(ClockId::Monotonic),
+            None => self.inner.error.of(system_ns(ClockId::Monotonic)),
         }
     }
 
     /// The wall-clock time of a monotonic instant.
     #[inline]
     pub(super) fn wall_of(&self, mono_ns: u64) -> u64 {
-        self.wall().of(mono_ns)
+        self.inner.wall.of(mono_ns)
     }
 
     /// How the wall clock stands now.
     #[inline]
     pub(super) fn wall(&self) -> Wall {
-        Wall { offset: self.inner.wall_offset.load(Relaxed) }
+        Wall { offset: self.inner.wall.offset.load(Relaxed) }
     }
 
-    /// From a time stamp in a trailer, by a wall clock that need not be this one, to a monotonic instant: within 39 hours
-    /// either way.
+    /// The wall clock as a scale of time stamps.
     #[inline]
-    pub(super) fn since_stamp(&self, stamp: u64, mono_ns: u64) -> i64 {
-        signed(self.wall_of(mono_ns).wrapping_sub(stamp))
-    }
-
-    /// From a time stamp of this very clock to a monotonic instant: exact although the wall clock may have been adjusted
-    /// in between.
-    #[inline]
-    pub(super) fn since_own_stamp(&self, stamp: u64, mono_ns: u64) -> i64 {
-        let offset = self.inner.wall_offset.load(Acquire);
-        let since = signed(mono_ns.wrapping_add_signed(offset).wrapping_sub(stamp));
-        let changed_at = self.inner.changed_at.load(Relaxed).cast_signed();
-        // Negative: before the clock began, as an hour ago is on a machine that was started half an hour ago.
-        let stamped_at = |since: i64| mono_ns.cast_signed() - since;
-        if since >= 0 && stamped_at(since) >= changed_at {
-            return since;
-        }
-        // Stamped before the last adjustment, if it makes sense by what was true then.
-        let previous = self.inner.previous_offset.load(Relaxed);
-        let before = signed(mono_ns.wrapping_add_signed(previous).wrapping_sub(stamp));
-        if before >= 0 && stamped_at(before) < changed_at { before } else { since }
+    pub(super) fn wall_timescale(&self) -> &Arc<Timescale> {
+        &self.inner.wall
     }
 
     /// Takes over adjustments of the wall clock. Called about once a second.
@@ -164,18 +259,25 @@ impl Clock {
                 let before = self.mono_ns();
                 let wall = system_ns(ClockId::Realtime);
                 let after = self.mono_ns();
-                (after - before, wall.wrapping_sub(before + (after - before) / 2).cast_signed())
+                let middle = before + (after - before) / 2;
+                let wall = wall.wrapping_add_signed(self.inner.error.at(middle));
+                (after - before, wall.wrapping_sub(middle).cast_signed())
             })
             .min_by_key(|(width, _)| *width);
         if let Some((_, offset)) = best {
-            self.set_offset(offset);
+            self.set_wall(offset);
         }
     }
 
-    fn set_offset(&self, offset: i64) {
-        self.inner.previous_offset.store(self.inner.wall_offset.load(Relaxed), Relaxed);
-        self.inner.changed_at.store(self.mono_ns(), Relaxed);
-        self.inner.wall_offset.store(offset, Release);
+    fn set_wall(&self, offset: i64) {
+        self.inner.wall.set(offset, self.mono_ns());
+    }
+}
+
+impl Counter {
+    fn new(start: (u64, u64), scale: u64, error: &ClockError) -> Self {
+        let wrong = scale as f64 * error.ppm * 1e-6;
+        Self { start: (start.0, error.of(start.1)), scale: scale.saturating_add_signed(wrong as i64) }
     }
 }
 
@@ -215,7 +317,7 @@ mod tests {
 
     #[test]
     fn keeps_the_systems_time() {
-        let clock = Clock::calibrate();
+        let clock = Clock::calibrate(ClockError::default());
         let start = (clock.mono_ns(), system_ns(ClockId::Monotonic));
         std::thread::sleep(std::time::Duration::from_millis(300));
         let end = (clock.mono_ns(), system_ns(ClockId::Monotonic));
@@ -244,27 +346,46 @@ mod tests {
     #[test]
     fn keeps_time_on_a_machine_that_was_just_started() {
         let counter = Counter { start: (tsc(), 0), scale: 1 << 32 };
-        let (wall_offset, previous_offset) = Default::default();
-        let (changed_at, source) = Default::default();
-        let inner = Inner { counter: Some(counter), wall_offset, previous_offset, changed_at, source };
+        let (wall, error) = Default::default();
+        let inner = Inner { counter: Some(counter), wall, error, source: String::new(), id: 0 };
         let clock = Clock { inner: Arc::new(inner) };
         clock.follow_wall();
         a_wall_clock_that_is_set_does_not_touch_what_was_measured_by_it(&clock);
     }
 
+    #[test]
+    fn an_error_for_tests_is_as_large_as_it_says() {
+        let since_ns = system_ns(ClockId::Monotonic) - 100_000_000_000;
+        for (offset_ns, ppm) in [(2_000_000_000, 50.0), (-2_000_000_000, -50.0), (0, 0.0)] {
+            let error = ClockError { offset_ns, ppm, since_ns };
+            assert_eq!(error.at(error.of(since_ns)), offset_ns);
+            let clock = Clock::calibrate(error);
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            // 100 s later.
+            let expected = offset_ns + (ppm * 100_000.0) as i64;
+            let wrong = clock.mono_ns();
+            let off = wrong.wrapping_sub(system_ns(ClockId::Monotonic)).cast_signed();
+            assert!(off.abs_diff(expected) < 2_000_000, "{off} {expected}");
+            let off = clock.now_wall_ns().wrapping_sub(system_ns(ClockId::Realtime)).cast_signed();
+            assert!(off.abs_diff(expected) < 5_000_000, "{off} {expected}");
+            assert!(error.at(wrong).abs_diff(off) < 5_000_000, "{off}");
+        }
+    }
+
     fn a_wall_clock_that_is_set_does_not_touch_what_was_measured_by_it(clock: &Clock) {
+        let wall = clock.wall_timescale();
         for step in [-3_600_000_000_000i64, -7, 0, 5_000, 3_600_000_000_000] {
             let sent = clock.mono_ns();
             let stamp = clock.wall_of(sent) % TIMESTAMP_MODULUS;
             std::thread::sleep(std::time::Duration::from_micros(20));
-            clock.set_offset(clock.inner.wall_offset.load(Relaxed) + step);
+            clock.set_wall(clock.wall_offset_ns() + step);
             std::thread::sleep(std::time::Duration::from_micros(20));
             let now = clock.mono_ns();
-            assert_eq!(clock.since_own_stamp(stamp, now), (now - sent).cast_signed(), "{step}");
+            assert_eq!(wall.since_own_stamp(stamp, now), (now - sent).cast_signed(), "{step}");
             let after = clock.mono_ns();
             let stamp = clock.wall_of(after) % TIMESTAMP_MODULUS;
-            assert_eq!(clock.since_own_stamp(stamp, after + 99), 99, "{step}");
-            assert_eq!(clock.since_stamp(stamp, after - 99), -99);
+            assert_eq!(wall.since_own_stamp(stamp, after + 99), 99, "{step}");
+            assert_eq!(wall.since_stamp(stamp, after - 99), -99);
         }
         clock.follow_wall();
     }

@@ -12,6 +12,7 @@ mod prepare;
 mod readings;
 mod receive_plan;
 mod records;
+mod reference;
 mod replay;
 mod run;
 mod run_clock;
@@ -25,7 +26,7 @@ mod workers;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use capture::{Capture, CaptureSpec, Captured};
-pub use clock::Clock;
+pub use clock::{Clock, ClockError};
 pub use command::Direction;
 pub use limit::{LimitUnit, MaxRate};
 pub use open::WORKER_THREAD;

@@ -72,7 +72,7 @@ pub(super) fn open(config: Config) -> Result<Opened, OpenError> {
     };
     let eal = Eal::init(memory, &devices, &config.control_cpus, &config.worker_cpus)
         .map_err(|e| OpenError::System { context: "packet memory and devices".into(), message: e.to_string() })?;
-    let clock = Clock::calibrate();
+    let clock = Clock::calibrate(config.clock_error);
 
     let mut parts = Threads::new(&config)?;
     let mut ports = Vec::new();

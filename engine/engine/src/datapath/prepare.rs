@@ -9,7 +9,9 @@ use spate_wire::Trailer;
 use super::{
     Clock, PortDevice, PrepareError, ReplaySpec, RunSpec,
     open::{OpenPort, SHORT_ROOM},
-    receive_plan, replay,
+    receive_plan,
+    reference::Stamps,
+    replay,
     run::{self, Run},
     run_clock::RunClock,
     stateful,
@@ -51,7 +53,9 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
     let workers = context.workers.count();
     let senders = validate(&context, &spec)?;
     let end_ns = spec.timing.duration_ns.map_or(u64::MAX, |duration| spec.timing.warmup_ns + duration);
-    let receive = receive_plan::receive(&context, &spec, senders, context.present)?;
+    let stamps = Stamps::new(spec.share.1, spec.measure.clock_bound_ns.is_some(), context.clock);
+    let timescale = stamps.timescale(context.clock);
+    let receive = receive_plan::receive(&context, &spec, senders, &timescale)?;
     let shares = receive.shares;
     let by_port = streams_by_port(context.ports.len(), &spec);
     let control_streams = control_streams(&spec, &by_port)?;
@@ -65,6 +69,7 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
             warmup_ns: spec.timing.warmup_ns,
             end_ns,
             stopped: false,
+            timescale: Arc::clone(&timescale),
             sender: (spec.share.0 as usize * workers + worker) as u8,
             ports: Vec::new(),
             receive,
@@ -127,6 +132,7 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
         timing: spec.timing,
         end_ns,
         clock: context.clock.clone(),
+        stamps,
         workers: Arc::clone(context.workers),
         shares,
         streams: control_streams,

@@ -7,6 +7,7 @@ use spate_wire::{reflect::Rules, spread};
 
 use super::{
     PortDevice, PrepareError, Reflector, RunSpec, StreamSpec,
+    clock::Timescale,
     open::OpenPort,
     prepare::Context,
     run::{Receiver, Run},
@@ -40,15 +41,15 @@ pub(super) struct Control {
     pub(super) marks: Vec<(usize, spate_wire::Mark)>,
 }
 
-/// Each worker's receiving part. `present` are the runs that are not removed.
+/// Each worker's receiving part; the run's time stamps are by `timescale`.
 pub(super) fn receive(
     context: &Context<'_>,
     spec: &RunSpec,
     senders: usize,
-    present: &[Arc<Run>],
+    timescale: &Arc<Timescale>,
 ) -> Result<Receive, PrepareError> {
     let workers = context.workers.count();
-    refuse_conflicts(context, spec, present)?;
+    refuse_conflicts(context, spec, context.present)?;
     let rules = |reflector: &Reflector| {
         let own = (!reflector.any_mac).then(|| context.ports[reflector.port].port.mac());
         (reflector.port, Rules { swap: reflector.swap, own, allowed: reflector.allowed.clone() })
@@ -131,6 +132,7 @@ pub(super) fn receive(
         owners: Arc::clone(&owners),
         senders,
         here: first_here..first_here + workers,
+        timescale: Arc::clone(timescale),
         clocks_agree: spec.measure.clock_bound_ns.is_some(),
         trackers: windows.iter().map(|window| Tracker::new(*window)).collect(),
         queues: vec![Queue::default(); if any_wide { windows.len() * workers } else { 0 }].into(),

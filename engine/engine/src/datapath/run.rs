@@ -10,11 +10,13 @@ use spate_stats::StreamCounters;
 use spate_wire::Mark;
 
 use super::{
-    Change, Clock, FlowChange, RecordsState, RunError, RunState, Steering, TemplateCounters, TemplateTimes, Timing,
+    Change, Clock, FlowChange, RecordsState, ReferenceClock, RunError, RunState, Steering, TemplateCounters,
+    TemplateTimes, Timing,
     clock::Wall,
     command::{Command, FlowRate, RateChange, TempoChange},
     receive_plan,
     records::{Records, Watch},
+    reference::Stamps,
     run_clock::{RunClock, Turn},
     shared::{Flag, RunShare},
     slow::Holding,
@@ -71,6 +73,9 @@ pub(super) struct Control {
     /// How the wall clock stood when its start was set.
     wall: Option<Wall>,
     pub(super) started_at_wall_ns: Option<u64>,
+    started_at_mono_ns: Option<u64>,
+    /// What its time stamps are by.
+    stamps: Stamps,
     /// End of transmission on the run's clock.
     end_ns: u64,
     stop_reason: Option<String>,
@@ -129,6 +134,7 @@ pub(super) struct Parts {
     pub(super) timing: Timing,
     pub(super) end_ns: u64,
     pub(super) clock: Clock,
+    pub(super) stamps: Stamps,
     pub(super) workers: Arc<Workers>,
     pub(super) shares: Vec<Arc<RunShare>>,
     pub(super) streams: Vec<Stream>,
@@ -144,6 +150,8 @@ impl Run {
             clock: RunClock::new(),
             wall: None,
             started_at_wall_ns: None,
+            started_at_mono_ns: None,
+            stamps: parts.stamps,
             end_ns: parts.end_ns,
             stop_reason: None,
             ended_at_mono_ns: None,
@@ -185,13 +193,22 @@ impl Run {
 
     /// Starts transmission at a wall-clock instant (nanoseconds since the epoch) that has not passed.
     pub fn start(&self, at_wall_ns: u64) -> Result<(), RunError> {
+        let wall = self.clock.wall();
+        self.start_by(wall, wall.mono_of(at_wall_ns), at_wall_ns)
+    }
+
+    /// Starts transmission at an instant of the monotonic clock that has not passed.
+    pub fn start_at_mono(&self, at_mono_ns: u64) -> Result<(), RunError> {
+        let wall = self.clock.wall();
+        self.start_by(wall, at_mono_ns, wall.of(at_mono_ns))
+    }
+
+    fn start_by(&self, wall: Wall, at: u64, at_wall_ns: u64) -> Result<(), RunError> {
         let mut control = self.control();
         let state = self.state_of(&control);
         if state != RunState::Prepared {
             return Err(RunError::State { state, problem: "only a prepared run can be started" });
         }
-        let wall = self.clock.wall();
-        let at = wall.mono_of(at_wall_ns);
         let now = self.clock.mono_ns();
         if at < now {
             return Err(RunError::Passed { at_wall_ns, late_ns: now - at });
@@ -199,6 +216,7 @@ impl Run {
         control.clock.start(at);
         control.wall = Some(wall);
         control.started_at_wall_ns = Some(at_wall_ns);
+        control.started_at_mono_ns = Some(at);
         self.workers.tell_all(|| Command::Start(self.slot, at));
         Ok(())
     }
@@ -311,6 +329,31 @@ impl Run {
     /// Wall-clock instant of the start; none before `start`.
     pub fn started_at(&self) -> Option<u64> {
         self.control().started_at_wall_ns
+    }
+
+    /// Monotonic instant of the start; none before `start`.
+    pub fn started_at_mono_ns(&self) -> Option<u64> {
+        self.control().started_at_mono_ns
+    }
+
+    /// Sets the clock that all engines of the run have in common: what its time stamps are by from now on.
+    pub fn set_reference(&self, to: ReferenceClock) -> Result<(), RunError> {
+        let mut control = self.control();
+        let now = self.clock.mono_ns();
+        if control.closed_at_mono_ns.is_some() {
+            return Ok(()); // nothing is measured any more
+        }
+        match &mut control.stamps {
+            Stamps::Reference(reference) => reference.set(to, now),
+            Stamps::Wall => return Err(RunError::NoReference),
+        }
+        Ok(())
+    }
+
+    /// Greatest error that this clock may have had here so far; none if it was not set.
+    pub fn reference_bound_ns(&self) -> Option<u64> {
+        let control = self.control();
+        control.stamps.bound_ns(control.closed_at_mono_ns.unwrap_or_else(|| self.clock.mono_ns()))
     }
 
     /// What ended it early, if something did.

@@ -13,7 +13,7 @@ use spate_wire::{
     reflect::{Allowed, Swap},
 };
 
-use super::slow::Holding;
+use super::{clock::ClockError, slow::Holding};
 
 /// What a port is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,6 +99,8 @@ pub struct Config {
     pub memory: Memory,
     /// Idle behaviour of workers.
     pub poll: PollMode,
+    /// For tests of clocks: how wrong this one is.
+    pub clock_error: ClockError,
 }
 
 /// An open port.
@@ -217,8 +219,21 @@ pub struct Measure {
     pub reflectors: Vec<Reflector>,
     /// Ports (by index) whose foreign traffic is measured.
     pub receivers: Vec<usize>,
-    /// The clocks of other engines are known to agree with this one to this bound.
+    /// The wall clocks of other engines are known to agree with this one's to this bound.
     pub clock_bound_ns: Option<u64>,
+}
+
+/// The clock that all engines of a run have in common, as one of them is to keep it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReferenceClock {
+    /// It minus the engine's monotonic clock.
+    pub offset_ns: i64,
+    /// Greatest error of `offset_ns` at `measured_at_ns`.
+    pub bound_ns: u64,
+    /// By the engine's monotonic clock.
+    pub measured_at_ns: u64,
+    /// By how much the error may grow, in nanoseconds a second.
+    pub drift_ppb: u32,
 }
 
 /// A port that sends back what it receives while the run sends.
@@ -524,6 +539,9 @@ pub enum RunError {
         /// How long ago that was.
         late_ns: u64,
     },
+    /// Time stamps of the run are by the wall clock.
+    #[error("time stamps of the run are by the wall clock: it is of one engine, or its plan has a clock_bound_ns")]
+    NoReference,
     /// No such stream.
     #[error("streams[{0}] does not exist")]
     UnknownStream(usize),

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use spate_engine::datapath::{
-    Allowed, Blueprint, Datapath, LimitUnit, MaxRate, Measure, PollMode, PortCounters, PortDevice, Reflector, RunState,
-    StreamReceive, StreamSpec, Swap, Template, Transmit,
+    Allowed, Blueprint, ClockError, Datapath, LimitUnit, MaxRate, Measure, PollMode, PortCounters, PortDevice,
+    ReferenceClock, Reflector, RunState, StreamReceive, StreamSpec, Swap, Template, Transmit,
 };
 
 use crate::{
     kernel::run_inside,
-    setup::{MS, assert_all_received, open, pps, spec, start, stream, wait_for},
+    setup::{MS, assert_all_received, open, open_wrong, pps, spec, start, stream, wait_for},
 };
 
 fn two_ports() -> Datapath {
@@ -263,6 +263,75 @@ fn inside_reflect_loop() {
         assert_eq!((sent_back(&datapath, 0, &before), sent_back(&datapath, 1, &before)), (east, west));
         facing.remove();
         sender.remove();
+    }
+}
+
+#[test]
+fn delays_between_engines_are_by_the_reference_clock_of_the_run() {
+    run_inside("foreign::inside_reference", "1500");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_reference() {
+    const SECOND: u64 = 1000 * MS;
+    let right = open_wrong(&[("port", PortDevice::Null)], ClockError::default());
+    let since_ns = right.clock().mono_ns();
+    right.close();
+    let errors = [(2_000_000_000, 50.0), (-2_000_000_000, -50.0)];
+    let engines: Vec<_> = ["sp0", "sp1"]
+        .into_iter()
+        .zip(errors)
+        .map(|(port, (offset_ns, ppm))| {
+            open_wrong(&[("port", PortDevice::Kernel(port.into()))], ClockError { offset_ns, ppm, since_ns })
+        })
+        .collect();
+    let clocks: Vec<_> = engines.iter().map(Datapath::clock).collect();
+    // By how much the second's clock is behind the first's, and the error of that: the best of some readings.
+    let behind = || {
+        let reading = || {
+            let (before, second, after) = (clocks[0].mono_ns(), clocks[1].mono_ns(), clocks[0].mono_ns());
+            (after - before, before + (after - before) / 2, second)
+        };
+        let (width, first, second) = (0..20).map(|_| reading()).min_by_key(|(width, ..)| *width).unwrap();
+        (first.wrapping_sub(second).cast_signed(), width / 2 + 1, second)
+    };
+    let runs: Vec<_> = (0..2)
+        .map(|index| {
+            let timed = StreamReceive { histogram: Some(0), ..StreamReceive::default() };
+            let streams = vec![StreamSpec { receive: timed, ..stream(1, 0, Some(0), 60, pps(2000)) }];
+            let mut part = spec(1, 0, Some(SECOND), streams);
+            part.share = (index, 2);
+            engines[index as usize].prepare(part).unwrap()
+        })
+        .collect();
+    let (first, at) = (ReferenceClock { offset_ns: 7, ..ReferenceClock::default() }, clocks[0].mono_ns() + 50 * MS);
+    runs[0].set_reference(first).unwrap();
+    runs[0].start_at_mono(at).unwrap();
+    let follow = || {
+        let (behind, bound_ns, measured_at_ns) = behind();
+        let second = ReferenceClock { offset_ns: 7 + behind, bound_ns, measured_at_ns, drift_ppb: 120_000 };
+        runs[1].set_reference(second).unwrap();
+        behind
+    };
+    runs[1].start_at_mono(at.checked_add_signed(-follow()).unwrap()).unwrap();
+    for _ in 0..10 {
+        std::thread::sleep(Duration::from_millis(100));
+        follow();
+    }
+    assert_eq!(runs[0].reference_bound_ns(), Some(0));
+    let bound = runs[1].reference_bound_ns().unwrap();
+    assert!((12_000..1_000_000).contains(&bound), "{bound}");
+    let starts: Vec<_> = runs.iter().map(|run| run.started_at().unwrap()).collect();
+    assert!(starts[0].abs_diff(starts[1] + 4 * SECOND) < 10 * MS, "by their own wall clocks: {starts:?}");
+    for run in &runs {
+        wait_for(run, RunState::Complete, 5);
+        let delays = run.delays(&[0]).unwrap();
+        println!("bound {bound} ns, {delays:?}");
+        assert_eq!((delays.count + delays.negative, delays.between_engines, delays.unknown), (1000, 1000, 0));
+        // Less than 4 s and a drift of 0.1 ms: what a busy machine takes.
+        assert!(delays.negative < 100 && delays.sum_ns / delays.count < 20 * MS, "{delays:?}");
+        run.remove();
     }
 }
 

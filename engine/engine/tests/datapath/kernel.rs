@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use spate_engine::datapath::{
-    Config, Datapath, Memory, OpenError, PollMode, PortConfig, PortDevice, RunState, UseOffloads,
+    ClockError, Config, Datapath, Memory, OpenError, PollMode, PortConfig, PortDevice, RunState, UseOffloads,
 };
 
 use crate::setup::{MS, assert_all_received, open, pps, spec, start, stream, turn, wait_for};
@@ -168,6 +168,7 @@ fn inside_not_there() {
         control_cpus: vec![0],
         memory: Memory::Normal { bytes: 192 << 20 },
         poll: PollMode::Auto,
+        clock_error: ClockError::default(),
     };
     let error = Datapath::open(config.clone()).map(|_| ()).unwrap_err();
     assert_eq!(error.to_string(), "port east: no interface nonesuch in this network namespace (ip link lists them)");

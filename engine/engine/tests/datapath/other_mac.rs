@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Frames for another station: counted, neither given to flows nor answered, unless a port accepts any MAC. Packets of streams are
 //! measured whatever MAC they are for.
-use spate_engine::datapath::{Config, Datapath, Memory, PollMode, PortConfig, PortDevice, RunState, UseOffloads};
+use spate_engine::datapath::{
+    ClockError, Config, Datapath, Memory, PollMode, PortConfig, PortDevice, RunState, UseOffloads,
+};
 use spate_stateful::{Count, Protocol};
 
 use crate::{
@@ -22,6 +24,7 @@ fn loopback(any_mac: bool) -> Datapath {
         control_cpus: vec![1],
         memory: Memory::Normal { bytes: 192 << 20 },
         poll: PollMode::Busy,
+        clock_error: ClockError::default(),
     })
     .unwrap()
 }

@@ -2,7 +2,9 @@
 //! Ports that are given a MAC address: what they send from, hear, answer for and say of themselves.
 use std::fs;
 
-use spate_engine::datapath::{Config, Datapath, Memory, PollMode, PortConfig, PortDevice, RunState, UseOffloads};
+use spate_engine::datapath::{
+    ClockError, Config, Datapath, Memory, PollMode, PortConfig, PortDevice, RunState, UseOffloads,
+};
 use spate_stateful::Protocol;
 
 use crate::{
@@ -23,6 +25,7 @@ fn open(device: PortDevice) -> Datapath {
         control_cpus: vec![1],
         memory: Memory::Normal { bytes: 192 << 20 },
         poll: PollMode::Auto,
+        clock_error: ClockError::default(),
     })
     .unwrap()
 }

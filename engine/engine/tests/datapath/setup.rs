@@ -8,8 +8,8 @@ use std::{
 };
 
 use spate_engine::datapath::{
-    Blueprint, Config, Datapath, Measure, Memory, PhaseCounters, PollMode, PortConfig, PortDevice, Rate, Run, RunSpec,
-    RunState, StreamReceive, StreamSpec, StreamTiming, Template, Timing, UseOffloads,
+    Blueprint, ClockError, Config, Datapath, Measure, Memory, PhaseCounters, PollMode, PortConfig, PortDevice, Rate,
+    Run, RunSpec, RunState, StreamReceive, StreamSpec, StreamTiming, Template, Timing, UseOffloads,
 };
 
 pub const MS: u64 = 1_000_000;
@@ -27,9 +27,18 @@ pub fn open(ports: &[(&str, PortDevice)], workers: usize, poll: PollMode) -> Dat
 
 /// The same, with what devices do of the work on packets.
 pub fn open_with(ports: &[(&str, PortDevice)], workers: usize, poll: PollMode, offloads: UseOffloads) -> Datapath {
+    Datapath::open(config(ports, workers, poll, offloads)).unwrap()
+}
+
+/// With one worker, whose clock is wrong.
+pub fn open_wrong(ports: &[(&str, PortDevice)], clock_error: ClockError) -> Datapath {
+    Datapath::open(Config { clock_error, ..config(ports, 1, PollMode::Auto, UseOffloads::Auto) }).unwrap()
+}
+
+fn config(ports: &[(&str, PortDevice)], workers: usize, poll: PollMode, offloads: UseOffloads) -> Config {
     let cpus = thread::available_parallelism().unwrap().get();
     assert!(workers <= cpus, "{workers} workers need as many CPUs");
-    Datapath::open(Config {
+    Config {
         ports: ports
             .iter()
             .map(|(name, device)| PortConfig {
@@ -45,8 +54,8 @@ pub fn open_with(ports: &[(&str, PortDevice)], workers: usize, poll: PollMode, o
         control_cpus: vec![cpus - 1],
         memory: Memory::Normal { bytes: 192 << 20 },
         poll,
-    })
-    .unwrap()
+        clock_error: ClockError::default(),
+    }
 }
 
 pub fn pps(packets: u64) -> Rate {

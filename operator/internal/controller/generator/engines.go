@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"math/big"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/clock"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan/quantity"
@@ -23,7 +25,12 @@ import (
 type answer struct {
 	info *enginev1.GetInfoResponse
 	err  error
+	// clock is how the engine's wall clock stands to the operator's; nil if that is not known.
+	clock *clock.Offset
 }
+
+// exchanges of time stamps with an engine at each query.
+const exchanges = 4
 
 // query calls the engines of all started pods concurrently. Other pods, and those that are being deleted, have no answer.
 func (r *Reconciler) query(ctx context.Context, pods []*corev1.Pod) map[string]answer {
@@ -41,6 +48,12 @@ func (r *Reconciler) query(ctx context.Context, pods []*corev1.Pod) map[string]a
 			c, err := r.Engines.Client(ctx, podspec.EngineOf(pod))
 			if a.err = err; err == nil {
 				a.info, a.err = c.Info(ctx)
+			}
+			if a.err == nil {
+				if measured, err := c.Clock(ctx, exchanges); err == nil {
+					wall := measured.Wall()
+					a.clock = &wall
+				}
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -82,6 +95,21 @@ var portKinds = map[enginev1.PortKind]spatev1.PortKind{
 	enginev1.PortKind_PORT_KIND_KERNEL:   spatev1.PortKernel,
 	enginev1.PortKind_PORT_KIND_LOOPBACK: spatev1.PortLoopback,
 	enginev1.PortKind_PORT_KIND_NULL:     spatev1.PortDiscard,
+}
+
+// clockStatus returns what is reported of a clock: what was reported of the same pod before, while that is true.
+func clockStatus(before []spatev1.GeneratorPodStatus, pod string, now *clock.Offset) *spatev1.PodClock {
+	if now == nil {
+		return nil
+	}
+	var told *clock.Told
+	for _, status := range before {
+		if status.Name == pod && status.Clock != nil {
+			told = &clock.Told{Offset: time.Duration(status.Clock.Offset), Bound: time.Duration(status.Clock.Bound)}
+		}
+	}
+	next := clock.Tell(told, *now)
+	return &spatev1.PodClock{Offset: spatev1.MeasuredTime(next.Offset), Bound: spatev1.MeasuredTime(next.Bound)}
 }
 
 func portStatus(info *enginev1.GetInfoResponse) []spatev1.GeneratorPortStatus {

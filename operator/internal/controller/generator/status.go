@@ -28,6 +28,7 @@ const patience = 3 * time.Second
 // report updates the status of each pod, and returns the problems: orphaned runs that are being stopped, and those of live pods.
 func (r *Reconciler) report(ctx context.Context, g *spatev1.TrafficGenerator, all, live []*corev1.Pod, reports engineReports) []problem {
 	problems := slices.Clone(reports.orphaned)
+	before := g.Status.Pods
 	g.Status.Replicas, g.Status.ReadyReplicas, g.Status.Pods, g.Status.EngineVersion = 0, 0, nil, ""
 	versions := map[string]bool{}
 	for _, pod := range live {
@@ -41,6 +42,7 @@ func (r *Reconciler) report(ctx context.Context, g *spatev1.TrafficGenerator, al
 		}
 		if a := reports.answers[pod.Name]; a.info != nil {
 			status.TimeSource, status.DPDKVersion, status.Ports = a.info.TimeSource, a.info.DpdkVersion, portStatus(a.info)
+			status.Clock = clockStatus(before, pod.Name, reports.answers[pod.Name].clock)
 			status.Preflight = preflight.Check(&g.Spec, a.info)
 			versions[a.info.Version] = true
 			g.Status.EngineVersion = a.info.Version

@@ -143,7 +143,7 @@ func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spate
 		}
 	}
 	lost := run.Status.LostPods
-	evaluated := thresholds(run.Status.Resolved.Thresholds, forThresholds(result), podNames(lost))
+	evaluated := thresholds(run.Status.Resolved.Thresholds, result, podNames(lost))
 	var unmeasured []spatev1.VerdictReason
 	for i, t := range evaluated {
 		v.Thresholds = append(v.Thresholds, t.ThresholdResult)
@@ -249,8 +249,9 @@ type judgedThreshold struct {
 }
 
 // thresholds evaluates all of them. Those that read what cannot be known without the lost pods are not met.
-func thresholds(wanted []spatev1.Threshold, result verdict.Result, lost []string) []judgedThreshold {
+func thresholds(wanted []spatev1.Threshold, whole spatev1.RunResult, lost []string) []judgedThreshold {
 	var all []judgedThreshold
+	result := forThresholds(whole)
 	for _, t := range wanted {
 		j := judgedThreshold{ThresholdResult: spatev1.ThresholdResult{Name: string(t.Name)}, reason: spatev1.ReasonThresholdMissed}
 		compiled, err := verdict.Compile(t.Expression)
@@ -265,6 +266,9 @@ func thresholds(wanted []spatev1.Threshold, result verdict.Result, lost []string
 			j.Met, j.Message = outcome.Passed, outcome.Message
 			if outcome.Failed {
 				j.reason = spatev1.ReasonThresholdError
+			}
+			if bound := boundOf(whole, compiled); bound > 0 {
+				j.Message += fmt.Sprintf(" (delays between pods are exact to %s, by which their clocks may differ)", humanReadable(bound))
 			}
 		}
 		all = append(all, j)

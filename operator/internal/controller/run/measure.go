@@ -119,12 +119,17 @@ func resultOf(stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *s
 		order  []string
 		byName = map[string]*spatev1.StreamCounters{}
 		delays = map[string][]*enginev1.LatencyStats{}
-		result spatev1.RunResult
+		// between is how many packets went from one pod to another, by stream.
+		between = map[string]uint64{}
+		result  spatev1.RunResult
 	)
 	for _, st := range present(stats) {
 		for _, stream := range st.Streams {
 			if l := stream.GetMeasured().GetLatency(); l != nil {
 				delays[stream.Name] = append(delays[stream.Name], l)
+				if n := l.FromOtherEngines; n > 0 {
+					between[stream.Name] += n
+				}
 			}
 			c := byName[stream.Name]
 			if c == nil {
@@ -140,6 +145,10 @@ func resultOf(stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *s
 	}
 	flowTx := int64(0)
 	expected := map[string]int64{} // by the stream under which received packets are counted
+	var read readers
+	if len(between) > 0 {
+		result.ClockBound, read = clockBound(stats), readersOf(run.Status.Resolved.Thresholds)
+	}
 	for _, name := range order {
 		if facts.Flow[name] {
 			expected[cmp.Or(facts.CountedAs[name], name)] += byName[name].Tx
@@ -153,7 +162,7 @@ func resultOf(stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *s
 		}
 		c.LossRatio = ratio(c.Lost, expected[name])
 		total(&result.StreamCounters, c)
-		result.Streams[name] = spatev1.StreamResult{StreamCounters: *c, Latency: latencyOf(delays[name])}
+		result.Streams[name] = spatev1.StreamResult{StreamCounters: *c, Latency: oneWay(latencyOf(delays[name]), between[name], result.ClockBound, read.read(name))}
 	}
 	result.LossRatio = ratio(result.Lost, flowTx)
 	ofPorts(&result, stats, facts, run)

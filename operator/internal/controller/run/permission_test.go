@@ -53,6 +53,11 @@ func (e *fakeEngine) GetInfo(context.Context, *enginev1.GetInfoRequest) (*engine
 	return &enginev1.GetInfoResponse{Version: "0.9.1", NowNs: time.Now().UnixNano(), Runs: e.holds}, nil
 }
 
+func (*fakeEngine) ExchangeTimes(context.Context, *enginev1.ExchangeTimesRequest) (*enginev1.ExchangeTimesResponse, error) {
+	now := engine.Now()
+	return &enginev1.ExchangeTimesResponse{ReceiveNs: now, TransmitNs: now, ClockId: 1, TolerancePpb: 60_000}, nil
+}
+
 func (e *fakeEngine) SetLimits(_ context.Context, request *enginev1.SetLimitsRequest) (*enginev1.SetLimitsResponse, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -36,9 +36,6 @@ const (
 	maxExtraMargin = 5 * time.Second
 	// minStartLead is the minimum time before the start in which engines can still be armed.
 	minStartLead = startMargin / 10
-	// clockTolerance is the maximum difference between an engine's clock and the operator's. Beyond it, the start could be past or far
-	// ahead on that engine. Between engines, a difference only shifts their packets; no counter is affected.
-	clockTolerance = 200 * time.Millisecond
 	// prepareLimit bounds the time to reach and prepare all engines.
 	prepareLimit = 2 * time.Minute
 )
@@ -55,6 +52,7 @@ type engineState struct {
 	// info of the run; nil if the engine does not have it.
 	info  *enginev1.RunInfo
 	ports []*enginev1.PortStats
+	clock engine.Clock
 	// others are the runs that it has instead.
 	others []*enginev1.RunInfo
 }
@@ -86,8 +84,11 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 	if slices.ContainsFunc(holds, func(h engineState) bool { return h.info == nil }) {
 		return s.distribute(ctx, holds, facts)
 	}
+	if no := s.clocksContradict(holds, facts.ClockBound); no != nil {
+		return s.refused(ctx, []error{no})
+	}
 	instant, anyStarted := s.instant(holds)
-	if instant.IsZero() {
+	if instant == 0 {
 		if s.run.Status.TrafficStartTime != nil && s.run.Status.PrepareTime != nil && time.Since(s.run.Status.PrepareTime.Time) > prepareLimit {
 			return s.refused(ctx, []error{missedStart(s.run.Status.TrafficStartTime.Time, began, time.Now())})
 		}
@@ -100,22 +101,10 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 		s.run.Status.TrafficStartTime = &at
 		return time.Millisecond, nil
 	}
-	errs = s.each(ctx, func(i int, _ *corev1.Pod, c *engine.Client) error {
-		if holds[i].info.StartedAtNs != 0 {
-			return nil
-		}
-		info, err := c.Start(ctx, s.run.Status.Resolved.RunID, instant)
-		if err == nil {
-			holds[i].info = info
-		}
-		return err
-	})
-	if err := errors.Join(errs...); err != nil {
+	if err := s.startAll(ctx, holds, instant, facts.ClockBound > 0); err != nil {
 		return s.notStarted(ctx, err, anyStarted)
 	}
-	at := metav1.NewMicroTime(instant)
-	s.run.Status.TrafficStartTime = &at
-	if wait := time.Until(instant); wait > 0 {
+	if wait := time.Duration(instant - engine.Now()); wait > 0 {
 		return wait, nil // nothing is sent yet
 	}
 	s.run.Status.Phase = s.firstPhase()
@@ -124,15 +113,16 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 
 // inspect returns whether an engine has the run, and if not, an error if it cannot take it.
 func (s *scope) inspect(ctx context.Context, pod *corev1.Pod, c *engine.Client) (engineState, error) {
-	ahead, margin, info, err := c.Clock(ctx)
+	info, err := c.Info(ctx)
 	if err != nil {
 		return engineState{}, fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
 	if !engine.Compatible(info) {
 		return engineState{}, &refusal{spatev1.ReasonPrepareFailed, fmt.Sprintf("pod %s: engine %s has contract version 1.%d, the operator 1.%d; use an engine image of the operator's release (spec.image of the generator)", pod.Name, info.Version, info.ContractMinor, engine.ContractMinor)}
 	}
-	if off := ahead.Abs() - margin; off > clockTolerance {
-		return engineState{}, &refusal{spatev1.ReasonStartFailed, fmt.Sprintf("pod %s: the clock of its node differs from the operator's by %s, more than %s; synchronise the clocks", pod.Name, ahead.Round(time.Millisecond), clockTolerance)}
+	clock, err := clockOf(ctx, pod, c, info)
+	if err != nil {
+		return engineState{}, err
 	}
 	for _, known := range info.Runs {
 		if known.RunId == s.run.Status.Resolved.RunID {
@@ -140,7 +130,7 @@ func (s *scope) inspect(ctx context.Context, pod *corev1.Pod, c *engine.Client) 
 			if err != nil {
 				return engineState{}, fmt.Errorf("pod %s: %w", pod.Name, err)
 			}
-			return engineState{info: stats.Run, ports: stats.Ports}, nil
+			return engineState{info: stats.Run, ports: stats.Ports, clock: clock}, nil
 		}
 	}
 	return engineState{others: info.Runs}, s.free(ctx, pod, info.Runs)
@@ -314,17 +304,23 @@ func (s *scope) refused(ctx context.Context, errs []error) (time.Duration, error
 	return tick, nil
 }
 
-// instant is when the run starts: as reported by an engine that has started, else as set in the status; zero if it is not set.
-func (s *scope) instant(holds []engineState) (at time.Time, anyStarted bool) {
+// instant is when the run starts, by the operator's clock: as reported by an engine that has started, which has it by its own clock, else as
+// set in the status; 0 if it is not set.
+func (s *scope) instant(holds []engineState) (instant int64, anyStarted bool) {
 	for _, h := range holds {
 		if h.info.GetStartedAtNs() != 0 {
-			return time.Unix(0, h.info.StartedAtNs), true
+			instant := h.clock.Reference(h.info.StartedAtMonotonicNs)
+			if s.run.Status.TrafficStartTime == nil {
+				at := metav1.NewMicroTime(time.Now().Add(time.Duration(instant - engine.Now())))
+				s.run.Status.TrafficStartTime = &at
+			}
+			return instant, true
 		}
 	}
 	if s.run.Status.TrafficStartTime != nil && time.Until(s.run.Status.TrafficStartTime.Time) > minStartLead {
-		return s.run.Status.TrafficStartTime.Time, false
+		return engine.Instant(s.run.Status.TrafficStartTime.Time), false
 	}
-	return time.Time{}, false
+	return 0, false
 }
 
 // missedStart explains why the instant passed before the engines could be armed, from when they were called and when they had answered.

@@ -54,6 +54,9 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 		s.lose(ctx, alone)
 		return time.Millisecond, nil
 	}
+	if facts.ClockBound == 0 {
+		s.followClocks(ctx, stats)
+	}
 	s.measure(stats, facts)
 	phase, ended := phaseOf(stats)
 	if ended {

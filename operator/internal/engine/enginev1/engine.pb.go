@@ -300,7 +300,7 @@ type GetInfoResponse struct {
 	// Plan features this engine can do, such as "transmit.continuous" and "measure.flow".
 	Features []string   `protobuf:"bytes,5,rep,name=features,proto3" json:"features,omitempty"`
 	Runs     []*RunInfo `protobuf:"bytes,6,rep,name=runs,proto3" json:"runs,omitempty"`
-	// Nanoseconds since the epoch at the engine, to judge the clocks before a common start.
+	// Nanoseconds since the epoch at the engine. See ExchangeTimes for how its clock stands to another.
 	NowNs int64 `protobuf:"varint,7,opt,name=now_ns,json=nowNs,proto3" json:"now_ns,omitempty"`
 	// True when every ended run's final counters have been scraped.
 	FinalCountersScraped bool `protobuf:"varint,8,opt,name=final_counters_scraped,json=finalCountersScraped,proto3" json:"final_counters_scraped,omitempty"`
@@ -1526,9 +1526,13 @@ type RunInfo struct {
 	// workers. Packets may be missing in the counters then.
 	DrainTimedOut string `protobuf:"bytes,8,opt,name=drain_timed_out,json=drainTimedOut,proto3" json:"drain_timed_out,omitempty"`
 	// Name of the run for people: the plan's `run`; run_id where that is empty.
-	Run           string `protobuf:"bytes,9,opt,name=run,proto3" json:"run,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Run string `protobuf:"bytes,9,opt,name=run,proto3" json:"run,omitempty"`
+	// Instant of the start by the engine's monotonic clock; 0 before Start.
+	StartedAtMonotonicNs int64 `protobuf:"varint,10,opt,name=started_at_monotonic_ns,json=startedAtMonotonicNs,proto3" json:"started_at_monotonic_ns,omitempty"`
+	// Greatest error that the run's reference clock may have had on this engine since the start; 0 without a reference.
+	ReferenceBoundNs uint64 `protobuf:"varint,11,opt,name=reference_bound_ns,json=referenceBoundNs,proto3" json:"reference_bound_ns,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *RunInfo) Reset() {
@@ -1624,6 +1628,299 @@ func (x *RunInfo) GetRun() string {
 	return ""
 }
 
+func (x *RunInfo) GetStartedAtMonotonicNs() int64 {
+	if x != nil {
+		return x.StartedAtMonotonicNs
+	}
+	return 0
+}
+
+func (x *RunInfo) GetReferenceBoundNs() uint64 {
+	if x != nil {
+		return x.ReferenceBoundNs
+	}
+	return 0
+}
+
+type ExchangeTimesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeTimesRequest) Reset() {
+	*x = ExchangeTimesRequest{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeTimesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeTimesRequest) ProtoMessage() {}
+
+func (x *ExchangeTimesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeTimesRequest.ProtoReflect.Descriptor instead.
+func (*ExchangeTimesRequest) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{15}
+}
+
+// The engine's monotonic clock counts nanoseconds from an arbitrary start, and is never set.
+type ExchangeTimesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Receive timestamp (T2), by the monotonic clock.
+	ReceiveNs int64 `protobuf:"varint,1,opt,name=receive_ns,json=receiveNs,proto3" json:"receive_ns,omitempty"`
+	// Transmit timestamp (T3), by the monotonic clock.
+	TransmitNs int64 `protobuf:"varint,2,opt,name=transmit_ns,json=transmitNs,proto3" json:"transmit_ns,omitempty"`
+	// The wall clock minus the monotonic clock. It changes when the wall clock is set or slewed.
+	WallOffsetNs int64 `protobuf:"varint,3,opt,name=wall_offset_ns,json=wallOffsetNs,proto3" json:"wall_offset_ns,omitempty"`
+	// Another number if the monotonic clock has started anew.
+	ClockId uint64 `protobuf:"varint,4,opt,name=clock_id,json=clockId,proto3" json:"clock_id,omitempty"`
+	// Frequency tolerance of the monotonic clock: at most so many nanoseconds a second too fast or too slow.
+	TolerancePpb  uint32 `protobuf:"varint,5,opt,name=tolerance_ppb,json=tolerancePpb,proto3" json:"tolerance_ppb,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExchangeTimesResponse) Reset() {
+	*x = ExchangeTimesResponse{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExchangeTimesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExchangeTimesResponse) ProtoMessage() {}
+
+func (x *ExchangeTimesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExchangeTimesResponse.ProtoReflect.Descriptor instead.
+func (*ExchangeTimesResponse) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ExchangeTimesResponse) GetReceiveNs() int64 {
+	if x != nil {
+		return x.ReceiveNs
+	}
+	return 0
+}
+
+func (x *ExchangeTimesResponse) GetTransmitNs() int64 {
+	if x != nil {
+		return x.TransmitNs
+	}
+	return 0
+}
+
+func (x *ExchangeTimesResponse) GetWallOffsetNs() int64 {
+	if x != nil {
+		return x.WallOffsetNs
+	}
+	return 0
+}
+
+func (x *ExchangeTimesResponse) GetClockId() uint64 {
+	if x != nil {
+		return x.ClockId
+	}
+	return 0
+}
+
+func (x *ExchangeTimesResponse) GetTolerancePpb() uint32 {
+	if x != nil {
+		return x.TolerancePpb
+	}
+	return 0
+}
+
+// The clock that is common to all engines of a run, as one of them is to keep it.
+type ReferenceClock struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// It minus the engine's monotonic clock.
+	OffsetNs int64 `protobuf:"varint,1,opt,name=offset_ns,json=offsetNs,proto3" json:"offset_ns,omitempty"`
+	// Greatest error of offset_ns at measured_at_ns.
+	BoundNs uint64 `protobuf:"varint,2,opt,name=bound_ns,json=boundNs,proto3" json:"bound_ns,omitempty"`
+	// By the engine's monotonic clock.
+	MeasuredAtNs int64 `protobuf:"varint,3,opt,name=measured_at_ns,json=measuredAtNs,proto3" json:"measured_at_ns,omitempty"`
+	// The error may grow by so many nanoseconds a second since then.
+	DriftPpb      uint32 `protobuf:"varint,4,opt,name=drift_ppb,json=driftPpb,proto3" json:"drift_ppb,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReferenceClock) Reset() {
+	*x = ReferenceClock{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReferenceClock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReferenceClock) ProtoMessage() {}
+
+func (x *ReferenceClock) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReferenceClock.ProtoReflect.Descriptor instead.
+func (*ReferenceClock) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ReferenceClock) GetOffsetNs() int64 {
+	if x != nil {
+		return x.OffsetNs
+	}
+	return 0
+}
+
+func (x *ReferenceClock) GetBoundNs() uint64 {
+	if x != nil {
+		return x.BoundNs
+	}
+	return 0
+}
+
+func (x *ReferenceClock) GetMeasuredAtNs() int64 {
+	if x != nil {
+		return x.MeasuredAtNs
+	}
+	return 0
+}
+
+func (x *ReferenceClock) GetDriftPpb() uint32 {
+	if x != nil {
+		return x.DriftPpb
+	}
+	return 0
+}
+
+type SetReferenceRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	Reference     *ReferenceClock        `protobuf:"bytes,2,opt,name=reference,proto3" json:"reference,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetReferenceRequest) Reset() {
+	*x = SetReferenceRequest{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetReferenceRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetReferenceRequest) ProtoMessage() {}
+
+func (x *SetReferenceRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetReferenceRequest.ProtoReflect.Descriptor instead.
+func (*SetReferenceRequest) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *SetReferenceRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *SetReferenceRequest) GetReference() *ReferenceClock {
+	if x != nil {
+		return x.Reference
+	}
+	return nil
+}
+
+type SetReferenceResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetReferenceResponse) Reset() {
+	*x = SetReferenceResponse{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetReferenceResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetReferenceResponse) ProtoMessage() {}
+
+func (x *SetReferenceResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetReferenceResponse.ProtoReflect.Descriptor instead.
+func (*SetReferenceResponse) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{19}
+}
+
 type PrepareRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Part:
@@ -1637,7 +1934,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +1946,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +1959,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{15}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PrepareRequest) GetPart() isPrepareRequest_Part {
@@ -1720,7 +2017,7 @@ type PrepareHeader struct {
 
 func (x *PrepareHeader) Reset() {
 	*x = PrepareHeader{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1732,7 +2029,7 @@ func (x *PrepareHeader) String() string {
 func (*PrepareHeader) ProtoMessage() {}
 
 func (x *PrepareHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1745,7 +2042,7 @@ func (x *PrepareHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareHeader.ProtoReflect.Descriptor instead.
 func (*PrepareHeader) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{16}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PrepareHeader) GetRunId() string {
@@ -1780,7 +2077,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1792,7 +2089,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1805,7 +2102,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{17}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PrepareResponse) GetRun() *RunInfo {
@@ -1823,16 +2120,20 @@ func (x *PrepareResponse) GetWarnings() []string {
 }
 
 type StartRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	AtNs          int64                  `protobuf:"varint,2,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	AtNs  int64                  `protobuf:"varint,2,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
+	// In place of at_ns: the instant by the engine's monotonic clock.
+	AtMonotonicNs int64 `protobuf:"varint,3,opt,name=at_monotonic_ns,json=atMonotonicNs,proto3" json:"at_monotonic_ns,omitempty"`
+	// Where several engines run the plan: what time stamps of the run are by. Absent: not known, only jitter is told between engines.
+	Reference     *ReferenceClock `protobuf:"bytes,4,opt,name=reference,proto3" json:"reference,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StartRequest) Reset() {
 	*x = StartRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1844,7 +2145,7 @@ func (x *StartRequest) String() string {
 func (*StartRequest) ProtoMessage() {}
 
 func (x *StartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1857,7 +2158,7 @@ func (x *StartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRequest.ProtoReflect.Descriptor instead.
 func (*StartRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{18}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StartRequest) GetRunId() string {
@@ -1874,6 +2175,20 @@ func (x *StartRequest) GetAtNs() int64 {
 	return 0
 }
 
+func (x *StartRequest) GetAtMonotonicNs() int64 {
+	if x != nil {
+		return x.AtMonotonicNs
+	}
+	return 0
+}
+
+func (x *StartRequest) GetReference() *ReferenceClock {
+	if x != nil {
+		return x.Reference
+	}
+	return nil
+}
+
 type StartResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           *RunInfo               `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -1883,7 +2198,7 @@ type StartResponse struct {
 
 func (x *StartResponse) Reset() {
 	*x = StartResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1895,7 +2210,7 @@ func (x *StartResponse) String() string {
 func (*StartResponse) ProtoMessage() {}
 
 func (x *StartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1908,7 +2223,7 @@ func (x *StartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartResponse.ProtoReflect.Descriptor instead.
 func (*StartResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{19}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StartResponse) GetRun() *RunInfo {
@@ -1931,7 +2246,7 @@ type Selector struct {
 
 func (x *Selector) Reset() {
 	*x = Selector{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1943,7 +2258,7 @@ func (x *Selector) String() string {
 func (*Selector) ProtoMessage() {}
 
 func (x *Selector) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1956,7 +2271,7 @@ func (x *Selector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Selector.ProtoReflect.Descriptor instead.
 func (*Selector) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{20}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Selector) GetStreams() []string {
@@ -2000,7 +2315,7 @@ type UpdateRequest struct {
 
 func (x *UpdateRequest) Reset() {
 	*x = UpdateRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2012,7 +2327,7 @@ func (x *UpdateRequest) String() string {
 func (*UpdateRequest) ProtoMessage() {}
 
 func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2025,7 +2340,7 @@ func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRequest.ProtoReflect.Descriptor instead.
 func (*UpdateRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{21}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *UpdateRequest) GetRunId() string {
@@ -2150,7 +2465,7 @@ type UpdateResponse struct {
 
 func (x *UpdateResponse) Reset() {
 	*x = UpdateResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2162,7 +2477,7 @@ func (x *UpdateResponse) String() string {
 func (*UpdateResponse) ProtoMessage() {}
 
 func (x *UpdateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2175,7 +2490,7 @@ func (x *UpdateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateResponse.ProtoReflect.Descriptor instead.
 func (*UpdateResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{22}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *UpdateResponse) GetRun() *RunInfo {
@@ -2202,7 +2517,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2214,7 +2529,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2227,7 +2542,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PauseRequest) GetRunId() string {
@@ -2253,7 +2568,7 @@ type PauseResponse struct {
 
 func (x *PauseResponse) Reset() {
 	*x = PauseResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2265,7 +2580,7 @@ func (x *PauseResponse) String() string {
 func (*PauseResponse) ProtoMessage() {}
 
 func (x *PauseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2278,7 +2593,7 @@ func (x *PauseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseResponse.ProtoReflect.Descriptor instead.
 func (*PauseResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{24}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PauseResponse) GetRun() *RunInfo {
@@ -2298,7 +2613,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2310,7 +2625,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2323,7 +2638,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{25}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ResumeRequest) GetRunId() string {
@@ -2349,7 +2664,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2361,7 +2676,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2374,7 +2689,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{26}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ResumeResponse) GetRun() *RunInfo {
@@ -2395,7 +2710,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2407,7 +2722,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2420,7 +2735,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{27}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *StopRequest) GetRunId() string {
@@ -2446,7 +2761,7 @@ type StopResponse struct {
 
 func (x *StopResponse) Reset() {
 	*x = StopResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2458,7 +2773,7 @@ func (x *StopResponse) String() string {
 func (*StopResponse) ProtoMessage() {}
 
 func (x *StopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2471,7 +2786,7 @@ func (x *StopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
 func (*StopResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{28}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *StopResponse) GetRun() *RunInfo {
@@ -2490,7 +2805,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2502,7 +2817,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2515,7 +2830,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{29}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RemoveRequest) GetRunId() string {
@@ -2533,7 +2848,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2545,7 +2860,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2558,7 +2873,7 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{30}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{35}
 }
 
 type WatchStatsRequest struct {
@@ -2574,7 +2889,7 @@ type WatchStatsRequest struct {
 
 func (x *WatchStatsRequest) Reset() {
 	*x = WatchStatsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2586,7 +2901,7 @@ func (x *WatchStatsRequest) String() string {
 func (*WatchStatsRequest) ProtoMessage() {}
 
 func (x *WatchStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2599,7 +2914,7 @@ func (x *WatchStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatsRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{31}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *WatchStatsRequest) GetRunId() string {
@@ -2642,7 +2957,7 @@ type WatchStatsResponse struct {
 
 func (x *WatchStatsResponse) Reset() {
 	*x = WatchStatsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2654,7 +2969,7 @@ func (x *WatchStatsResponse) String() string {
 func (*WatchStatsResponse) ProtoMessage() {}
 
 func (x *WatchStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2667,7 +2982,7 @@ func (x *WatchStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatsResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{32}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *WatchStatsResponse) GetRun() *RunInfo {
@@ -2747,7 +3062,7 @@ type RecordStats struct {
 
 func (x *RecordStats) Reset() {
 	*x = RecordStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2759,7 +3074,7 @@ func (x *RecordStats) String() string {
 func (*RecordStats) ProtoMessage() {}
 
 func (x *RecordStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2772,7 +3087,7 @@ func (x *RecordStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordStats.ProtoReflect.Descriptor instead.
 func (*RecordStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{33}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RecordStats) GetPath() string {
@@ -2827,7 +3142,7 @@ type WatchRecordsRequest struct {
 
 func (x *WatchRecordsRequest) Reset() {
 	*x = WatchRecordsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2839,7 +3154,7 @@ func (x *WatchRecordsRequest) String() string {
 func (*WatchRecordsRequest) ProtoMessage() {}
 
 func (x *WatchRecordsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2852,7 +3167,7 @@ func (x *WatchRecordsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecordsRequest.ProtoReflect.Descriptor instead.
 func (*WatchRecordsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{34}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *WatchRecordsRequest) GetRunId() string {
@@ -2877,7 +3192,7 @@ type WatchRecordsResponse struct {
 
 func (x *WatchRecordsResponse) Reset() {
 	*x = WatchRecordsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2889,7 +3204,7 @@ func (x *WatchRecordsResponse) String() string {
 func (*WatchRecordsResponse) ProtoMessage() {}
 
 func (x *WatchRecordsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2902,7 +3217,7 @@ func (x *WatchRecordsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecordsResponse.ProtoReflect.Descriptor instead.
 func (*WatchRecordsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{35}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *WatchRecordsResponse) GetRecords() []*ConnectionRecord {
@@ -2965,7 +3280,7 @@ type ConnectionRecord struct {
 
 func (x *ConnectionRecord) Reset() {
 	*x = ConnectionRecord{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2977,7 +3292,7 @@ func (x *ConnectionRecord) String() string {
 func (*ConnectionRecord) ProtoMessage() {}
 
 func (x *ConnectionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2990,7 +3305,7 @@ func (x *ConnectionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectionRecord.ProtoReflect.Descriptor instead.
 func (*ConnectionRecord) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{36}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ConnectionRecord) GetTemplate() string {
@@ -3152,7 +3467,7 @@ type TemplateStats struct {
 
 func (x *TemplateStats) Reset() {
 	*x = TemplateStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3164,7 +3479,7 @@ func (x *TemplateStats) String() string {
 func (*TemplateStats) ProtoMessage() {}
 
 func (x *TemplateStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3177,7 +3492,7 @@ func (x *TemplateStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateStats.ProtoReflect.Descriptor instead.
 func (*TemplateStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{37}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *TemplateStats) GetTemplate() string {
@@ -3253,7 +3568,7 @@ type NamedCounter struct {
 
 func (x *NamedCounter) Reset() {
 	*x = NamedCounter{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3265,7 +3580,7 @@ func (x *NamedCounter) String() string {
 func (*NamedCounter) ProtoMessage() {}
 
 func (x *NamedCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3278,7 +3593,7 @@ func (x *NamedCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedCounter.ProtoReflect.Descriptor instead.
 func (*NamedCounter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{38}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *NamedCounter) GetName() string {
@@ -3308,7 +3623,7 @@ type ProgramCounter struct {
 
 func (x *ProgramCounter) Reset() {
 	*x = ProgramCounter{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3320,7 +3635,7 @@ func (x *ProgramCounter) String() string {
 func (*ProgramCounter) ProtoMessage() {}
 
 func (x *ProgramCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3333,7 +3648,7 @@ func (x *ProgramCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgramCounter.ProtoReflect.Descriptor instead.
 func (*ProgramCounter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{39}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ProgramCounter) GetName() string {
@@ -3369,7 +3684,7 @@ type StreamStats struct {
 
 func (x *StreamStats) Reset() {
 	*x = StreamStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3381,7 +3696,7 @@ func (x *StreamStats) String() string {
 func (*StreamStats) ProtoMessage() {}
 
 func (x *StreamStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3394,7 +3709,7 @@ func (x *StreamStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStats.ProtoReflect.Descriptor instead.
 func (*StreamStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{40}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *StreamStats) GetName() string {
@@ -3450,7 +3765,7 @@ type StreamCounters struct {
 
 func (x *StreamCounters) Reset() {
 	*x = StreamCounters{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3462,7 +3777,7 @@ func (x *StreamCounters) String() string {
 func (*StreamCounters) ProtoMessage() {}
 
 func (x *StreamCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3475,7 +3790,7 @@ func (x *StreamCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamCounters.ProtoReflect.Descriptor instead.
 func (*StreamCounters) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{41}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *StreamCounters) GetTxPackets() uint64 {
@@ -3593,9 +3908,10 @@ type LatencyStats struct {
 	JitterMaxNs uint64 `protobuf:"varint,8,opt,name=jitter_max_ns,json=jitterMaxNs,proto3" json:"jitter_max_ns,omitempty"`
 	// Cumulative counts by upper bound, for histograms of metrics.
 	Buckets []*Bucket `protobuf:"bytes,9,rep,name=buckets,proto3" json:"buckets,omitempty"`
-	// Sender and receiver do not share a clock: all but jitter is 0 unless the plan told a bound, which is here.
-	OneWayUnknown bool   `protobuf:"varint,10,opt,name=one_way_unknown,json=oneWayUnknown,proto3" json:"one_way_unknown,omitempty"`
-	ClockBoundNs  uint64 `protobuf:"varint,11,opt,name=clock_bound_ns,json=clockBoundNs,proto3" json:"clock_bound_ns,omitempty"`
+	// Sender and receiver do not share a clock: all but jitter is 0.
+	OneWayUnknown bool `protobuf:"varint,10,opt,name=one_way_unknown,json=oneWayUnknown,proto3" json:"one_way_unknown,omitempty"`
+	// Bound of the engines' clocks: the plan's, or RunInfo.reference_bound_ns of this engine.
+	ClockBoundNs uint64 `protobuf:"varint,11,opt,name=clock_bound_ns,json=clockBoundNs,proto3" json:"clock_bound_ns,omitempty"`
 	// Sum of squares for the variance, in ns^2, as two halves.
 	SumSquaresHigh uint64 `protobuf:"varint,12,opt,name=sum_squares_high,json=sumSquaresHigh,proto3" json:"sum_squares_high,omitempty"`
 	SumSquaresLow  uint64 `protobuf:"varint,13,opt,name=sum_squares_low,json=sumSquaresLow,proto3" json:"sum_squares_low,omitempty"`
@@ -3603,14 +3919,16 @@ type LatencyStats struct {
 	Negative uint64 `protobuf:"varint,14,opt,name=negative,proto3" json:"negative,omitempty"`
 	// The counts that `quantiles` are computed from, so that those of several engines can be merged. Only where several engines run the plan
 	// (Plan.share.count > 1); absent where `quantiles` is.
-	Distribution  *Distribution `protobuf:"bytes,15,opt,name=distribution,proto3" json:"distribution,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Distribution *Distribution `protobuf:"bytes,15,opt,name=distribution,proto3" json:"distribution,omitempty"`
+	// Of `count`, packets that another engine sent: the error of clocks is in their delay.
+	FromOtherEngines uint64 `protobuf:"varint,16,opt,name=from_other_engines,json=fromOtherEngines,proto3" json:"from_other_engines,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *LatencyStats) Reset() {
 	*x = LatencyStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3622,7 +3940,7 @@ func (x *LatencyStats) String() string {
 func (*LatencyStats) ProtoMessage() {}
 
 func (x *LatencyStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3635,7 +3953,7 @@ func (x *LatencyStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyStats.ProtoReflect.Descriptor instead.
 func (*LatencyStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{42}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *LatencyStats) GetCount() uint64 {
@@ -3743,6 +4061,13 @@ func (x *LatencyStats) GetDistribution() *Distribution {
 	return nil
 }
 
+func (x *LatencyStats) GetFromOtherEngines() uint64 {
+	if x != nil {
+		return x.FromOtherEngines
+	}
+	return 0
+}
+
 // Occupied cells of a histogram of durations in nanoseconds. With b = precision_bits, a cell below 2^(b+1) holds the one value that is its
 // index. Above, each power of two is divided into 2^b cells: the cell i has s = floor(i / 2^b) - 1 and holds the values from
 // (i - s * 2^b) * 2^s to (i - s * 2^b + 1) * 2^s - 1. Longer durations than the histogram has cells for count in its last cell.
@@ -3764,7 +4089,7 @@ type Distribution struct {
 
 func (x *Distribution) Reset() {
 	*x = Distribution{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3776,7 +4101,7 @@ func (x *Distribution) String() string {
 func (*Distribution) ProtoMessage() {}
 
 func (x *Distribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3789,7 +4114,7 @@ func (x *Distribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distribution.ProtoReflect.Descriptor instead.
 func (*Distribution) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{43}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Distribution) GetPrecisionBits() uint32 {
@@ -3823,7 +4148,7 @@ type Quantile struct {
 
 func (x *Quantile) Reset() {
 	*x = Quantile{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3835,7 +4160,7 @@ func (x *Quantile) String() string {
 func (*Quantile) ProtoMessage() {}
 
 func (x *Quantile) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3848,7 +4173,7 @@ func (x *Quantile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantile.ProtoReflect.Descriptor instead.
 func (*Quantile) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Quantile) GetPartsPerMillion() uint32 {
@@ -3875,7 +4200,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3887,7 +4212,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3900,7 +4225,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Bucket) GetUpperNs() uint64 {
@@ -3937,7 +4262,7 @@ type ReceiverStats struct {
 
 func (x *ReceiverStats) Reset() {
 	*x = ReceiverStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3949,7 +4274,7 @@ func (x *ReceiverStats) String() string {
 func (*ReceiverStats) ProtoMessage() {}
 
 func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3962,7 +4287,7 @@ func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiverStats.ProtoReflect.Descriptor instead.
 func (*ReceiverStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{46}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ReceiverStats) GetName() string {
@@ -4032,7 +4357,7 @@ type WorkerReceived struct {
 
 func (x *WorkerReceived) Reset() {
 	*x = WorkerReceived{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4044,7 +4369,7 @@ func (x *WorkerReceived) String() string {
 func (*WorkerReceived) ProtoMessage() {}
 
 func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4057,7 +4382,7 @@ func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReceived.ProtoReflect.Descriptor instead.
 func (*WorkerReceived) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{47}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *WorkerReceived) GetWorker() uint32 {
@@ -4094,7 +4419,7 @@ type Moments struct {
 
 func (x *Moments) Reset() {
 	*x = Moments{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4106,7 +4431,7 @@ func (x *Moments) String() string {
 func (*Moments) ProtoMessage() {}
 
 func (x *Moments) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4119,7 +4444,7 @@ func (x *Moments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moments.ProtoReflect.Descriptor instead.
 func (*Moments) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{48}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Moments) GetCount() uint64 {
@@ -4194,7 +4519,7 @@ type PortStats struct {
 
 func (x *PortStats) Reset() {
 	*x = PortStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4206,7 +4531,7 @@ func (x *PortStats) String() string {
 func (*PortStats) ProtoMessage() {}
 
 func (x *PortStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4219,7 +4544,7 @@ func (x *PortStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortStats.ProtoReflect.Descriptor instead.
 func (*PortStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{49}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PortStats) GetPort() string {
@@ -4352,7 +4677,7 @@ type SetLimitsRequest struct {
 
 func (x *SetLimitsRequest) Reset() {
 	*x = SetLimitsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4364,7 +4689,7 @@ func (x *SetLimitsRequest) String() string {
 func (*SetLimitsRequest) ProtoMessage() {}
 
 func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4377,7 +4702,7 @@ func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimitsRequest.ProtoReflect.Descriptor instead.
 func (*SetLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{50}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *SetLimitsRequest) GetMaxRate() *Rate {
@@ -4395,7 +4720,7 @@ type SetLimitsResponse struct {
 
 func (x *SetLimitsResponse) Reset() {
 	*x = SetLimitsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4407,7 +4732,7 @@ func (x *SetLimitsResponse) String() string {
 func (*SetLimitsResponse) ProtoMessage() {}
 
 func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4420,7 +4745,7 @@ func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimitsResponse.ProtoReflect.Descriptor instead.
 func (*SetLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{51}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{56}
 }
 
 type QueueStats struct {
@@ -4434,7 +4759,7 @@ type QueueStats struct {
 
 func (x *QueueStats) Reset() {
 	*x = QueueStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4446,7 +4771,7 @@ func (x *QueueStats) String() string {
 func (*QueueStats) ProtoMessage() {}
 
 func (x *QueueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4459,7 +4784,7 @@ func (x *QueueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStats.ProtoReflect.Descriptor instead.
 func (*QueueStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{52}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *QueueStats) GetQueue() uint32 {
@@ -4502,7 +4827,7 @@ type WorkerStats struct {
 
 func (x *WorkerStats) Reset() {
 	*x = WorkerStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4514,7 +4839,7 @@ func (x *WorkerStats) String() string {
 func (*WorkerStats) ProtoMessage() {}
 
 func (x *WorkerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4527,7 +4852,7 @@ func (x *WorkerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStats.ProtoReflect.Descriptor instead.
 func (*WorkerStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{53}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *WorkerStats) GetWorker() uint32 {
@@ -4603,7 +4928,7 @@ type FlowSteering struct {
 
 func (x *FlowSteering) Reset() {
 	*x = FlowSteering{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4615,7 +4940,7 @@ func (x *FlowSteering) String() string {
 func (*FlowSteering) ProtoMessage() {}
 
 func (x *FlowSteering) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4628,7 +4953,7 @@ func (x *FlowSteering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowSteering.ProtoReflect.Descriptor instead.
 func (*FlowSteering) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{54}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *FlowSteering) GetHome() uint64 {
@@ -4670,7 +4995,7 @@ type ResetReceiversRequest struct {
 
 func (x *ResetReceiversRequest) Reset() {
 	*x = ResetReceiversRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4682,7 +5007,7 @@ func (x *ResetReceiversRequest) String() string {
 func (*ResetReceiversRequest) ProtoMessage() {}
 
 func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4695,7 +5020,7 @@ func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversRequest.ProtoReflect.Descriptor instead.
 func (*ResetReceiversRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{55}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ResetReceiversRequest) GetRunId() string {
@@ -4720,7 +5045,7 @@ type ResetReceiversResponse struct {
 
 func (x *ResetReceiversResponse) Reset() {
 	*x = ResetReceiversResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4732,7 +5057,7 @@ func (x *ResetReceiversResponse) String() string {
 func (*ResetReceiversResponse) ProtoMessage() {}
 
 func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4745,7 +5070,7 @@ func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversResponse.ProtoReflect.Descriptor instead.
 func (*ResetReceiversResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{56}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{61}
 }
 
 type CaptureRequest struct {
@@ -4764,7 +5089,7 @@ type CaptureRequest struct {
 
 func (x *CaptureRequest) Reset() {
 	*x = CaptureRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4776,7 +5101,7 @@ func (x *CaptureRequest) String() string {
 func (*CaptureRequest) ProtoMessage() {}
 
 func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4789,7 +5114,7 @@ func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureRequest.ProtoReflect.Descriptor instead.
 func (*CaptureRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{57}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CaptureRequest) GetPort() string {
@@ -4838,7 +5163,7 @@ type CaptureResponse struct {
 
 func (x *CaptureResponse) Reset() {
 	*x = CaptureResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4850,7 +5175,7 @@ func (x *CaptureResponse) String() string {
 func (*CaptureResponse) ProtoMessage() {}
 
 func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4863,7 +5188,7 @@ func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureResponse.ProtoReflect.Descriptor instead.
 func (*CaptureResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{58}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CaptureResponse) GetPackets() []*CapturedPacket {
@@ -4892,7 +5217,7 @@ type CapturedPacket struct {
 
 func (x *CapturedPacket) Reset() {
 	*x = CapturedPacket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4904,7 +5229,7 @@ func (x *CapturedPacket) String() string {
 func (*CapturedPacket) ProtoMessage() {}
 
 func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4917,7 +5242,7 @@ func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapturedPacket.ProtoReflect.Descriptor instead.
 func (*CapturedPacket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{59}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *CapturedPacket) GetAtNs() int64 {
@@ -5049,7 +5374,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\tNeighbour\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x10\n" +
 	"\x03mac\x18\x02 \x01(\tR\x03mac\x12\x18\n" +
-	"\aproblem\x18\x03 \x01(\tR\aproblem\"\xd0\x02\n" +
+	"\aproblem\x18\x03 \x01(\tR\aproblem\"\xb5\x03\n" +
 	"\aRunInfo\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12/\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x19.spate.engine.v1.RunStateR\x05state\x12\x1f\n" +
@@ -5062,7 +5387,28 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"rateFactor\x12&\n" +
 	"\x0econtradictions\x18\a \x03(\tR\x0econtradictions\x12&\n" +
 	"\x0fdrain_timed_out\x18\b \x01(\tR\rdrainTimedOut\x12\x10\n" +
-	"\x03run\x18\t \x01(\tR\x03run\"j\n" +
+	"\x03run\x18\t \x01(\tR\x03run\x125\n" +
+	"\x17started_at_monotonic_ns\x18\n" +
+	" \x01(\x03R\x14startedAtMonotonicNs\x12,\n" +
+	"\x12reference_bound_ns\x18\v \x01(\x04R\x10referenceBoundNs\"\x16\n" +
+	"\x14ExchangeTimesRequest\"\xbd\x01\n" +
+	"\x15ExchangeTimesResponse\x12\x1d\n" +
+	"\n" +
+	"receive_ns\x18\x01 \x01(\x03R\treceiveNs\x12\x1f\n" +
+	"\vtransmit_ns\x18\x02 \x01(\x03R\n" +
+	"transmitNs\x12$\n" +
+	"\x0ewall_offset_ns\x18\x03 \x01(\x03R\fwallOffsetNs\x12\x19\n" +
+	"\bclock_id\x18\x04 \x01(\x04R\aclockId\x12#\n" +
+	"\rtolerance_ppb\x18\x05 \x01(\rR\ftolerancePpb\"\x8b\x01\n" +
+	"\x0eReferenceClock\x12\x1b\n" +
+	"\toffset_ns\x18\x01 \x01(\x03R\boffsetNs\x12\x19\n" +
+	"\bbound_ns\x18\x02 \x01(\x04R\aboundNs\x12$\n" +
+	"\x0emeasured_at_ns\x18\x03 \x01(\x03R\fmeasuredAtNs\x12\x1b\n" +
+	"\tdrift_ppb\x18\x04 \x01(\rR\bdriftPpb\"k\n" +
+	"\x13SetReferenceRequest\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12=\n" +
+	"\treference\x18\x02 \x01(\v2\x1f.spate.engine.v1.ReferenceClockR\treference\"\x16\n" +
+	"\x14SetReferenceResponse\"j\n" +
 	"\x0ePrepareRequest\x128\n" +
 	"\x06header\x18\x01 \x01(\v2\x1e.spate.engine.v1.PrepareHeaderH\x00R\x06header\x12\x16\n" +
 	"\x05chunk\x18\x02 \x01(\fH\x00R\x05chunkB\x06\n" +
@@ -5074,10 +5420,12 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x06digest\x18\x03 \x01(\fR\x06digest\"Y\n" +
 	"\x0fPrepareResponse\x12*\n" +
 	"\x03run\x18\x01 \x01(\v2\x18.spate.engine.v1.RunInfoR\x03run\x12\x1a\n" +
-	"\bwarnings\x18\x02 \x03(\tR\bwarnings\":\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\xa1\x01\n" +
 	"\fStartRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x13\n" +
-	"\x05at_ns\x18\x02 \x01(\x03R\x04atNs\";\n" +
+	"\x05at_ns\x18\x02 \x01(\x03R\x04atNs\x12&\n" +
+	"\x0fat_monotonic_ns\x18\x03 \x01(\x03R\ratMonotonicNs\x12=\n" +
+	"\treference\x18\x04 \x01(\v2\x1f.spate.engine.v1.ReferenceClockR\treference\";\n" +
 	"\rStartResponse\x12*\n" +
 	"\x03run\x18\x01 \x01(\v2\x18.spate.engine.v1.RunInfoR\x03run\"X\n" +
 	"\bSelector\x12\x18\n" +
@@ -5214,7 +5562,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\vmisdirected\x18\v \x01(\x04R\vmisdirected\x127\n" +
 	"\alatency\x18\f \x01(\v2\x1d.spate.engine.v1.LatencyStatsR\alatency\x12*\n" +
 	"\x11sequence_too_high\x18\r \x01(\x04R\x0fsequenceTooHigh\x12(\n" +
-	"\x10sequence_too_low\x18\x0e \x01(\x04R\x0esequenceTooLow\"\xb9\x04\n" +
+	"\x10sequence_too_low\x18\x0e \x01(\x04R\x0esequenceTooLow\"\xe7\x04\n" +
 	"\fLatencyStats\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x04R\x05count\x12\x15\n" +
 	"\x06sum_ns\x18\x02 \x01(\x04R\x05sumNs\x12\x15\n" +
@@ -5231,7 +5579,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x10sum_squares_high\x18\f \x01(\x04R\x0esumSquaresHigh\x12&\n" +
 	"\x0fsum_squares_low\x18\r \x01(\x04R\rsumSquaresLow\x12\x1a\n" +
 	"\bnegative\x18\x0e \x01(\x04R\bnegative\x12A\n" +
-	"\fdistribution\x18\x0f \x01(\v2\x1d.spate.engine.v1.DistributionR\fdistribution\"c\n" +
+	"\fdistribution\x18\x0f \x01(\v2\x1d.spate.engine.v1.DistributionR\fdistribution\x12,\n" +
+	"\x12from_other_engines\x18\x10 \x01(\x04R\x10fromOtherEngines\"c\n" +
 	"\fDistribution\x12%\n" +
 	"\x0eprecision_bits\x18\x01 \x01(\rR\rprecisionBits\x12\x14\n" +
 	"\x05cells\x18\x02 \x03(\rR\x05cells\x12\x16\n" +
@@ -5354,7 +5703,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\tDirection\x12\x19\n" +
 	"\x15DIRECTION_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fDIRECTION_RX\x10\x01\x12\x10\n" +
-	"\fDIRECTION_TX\x10\x022\xbc\a\n" +
+	"\fDIRECTION_TX\x10\x022\xf9\b\n" +
 	"\x06Engine\x12L\n" +
 	"\aGetInfo\x12\x1f.spate.engine.v1.GetInfoRequest\x1a .spate.engine.v1.GetInfoResponse\x12N\n" +
 	"\aPrepare\x12\x1f.spate.engine.v1.PrepareRequest\x1a .spate.engine.v1.PrepareResponse(\x01\x12F\n" +
@@ -5368,7 +5717,9 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"WatchStats\x12\".spate.engine.v1.WatchStatsRequest\x1a#.spate.engine.v1.WatchStatsResponse0\x01\x12N\n" +
 	"\aCapture\x12\x1f.spate.engine.v1.CaptureRequest\x1a .spate.engine.v1.CaptureResponse0\x01\x12a\n" +
 	"\x0eResetReceivers\x12&.spate.engine.v1.ResetReceiversRequest\x1a'.spate.engine.v1.ResetReceiversResponse\x12R\n" +
-	"\tSetLimits\x12!.spate.engine.v1.SetLimitsRequest\x1a\".spate.engine.v1.SetLimitsResponse2i\n" +
+	"\tSetLimits\x12!.spate.engine.v1.SetLimitsRequest\x1a\".spate.engine.v1.SetLimitsResponse\x12^\n" +
+	"\rExchangeTimes\x12%.spate.engine.v1.ExchangeTimesRequest\x1a&.spate.engine.v1.ExchangeTimesResponse\x12[\n" +
+	"\fSetReference\x12$.spate.engine.v1.SetReferenceRequest\x1a%.spate.engine.v1.SetReferenceResponse2i\n" +
 	"\bObserver\x12]\n" +
 	"\fWatchRecords\x12$.spate.engine.v1.WatchRecordsRequest\x1a%.spate.engine.v1.WatchRecordsResponse0\x01B6Z4spate.dev/operator/internal/engine/enginev1;enginev1b\x06proto3"
 
@@ -5385,7 +5736,7 @@ func file_spate_engine_v1_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
 var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(PortKind)(0),                  // 0: spate.engine.v1.PortKind
 	(RunState)(0),                  // 1: spate.engine.v1.RunState
@@ -5406,53 +5757,58 @@ var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(*PortInfo)(nil),               // 16: spate.engine.v1.PortInfo
 	(*Neighbour)(nil),              // 17: spate.engine.v1.Neighbour
 	(*RunInfo)(nil),                // 18: spate.engine.v1.RunInfo
-	(*PrepareRequest)(nil),         // 19: spate.engine.v1.PrepareRequest
-	(*PrepareHeader)(nil),          // 20: spate.engine.v1.PrepareHeader
-	(*PrepareResponse)(nil),        // 21: spate.engine.v1.PrepareResponse
-	(*StartRequest)(nil),           // 22: spate.engine.v1.StartRequest
-	(*StartResponse)(nil),          // 23: spate.engine.v1.StartResponse
-	(*Selector)(nil),               // 24: spate.engine.v1.Selector
-	(*UpdateRequest)(nil),          // 25: spate.engine.v1.UpdateRequest
-	(*UpdateResponse)(nil),         // 26: spate.engine.v1.UpdateResponse
-	(*PauseRequest)(nil),           // 27: spate.engine.v1.PauseRequest
-	(*PauseResponse)(nil),          // 28: spate.engine.v1.PauseResponse
-	(*ResumeRequest)(nil),          // 29: spate.engine.v1.ResumeRequest
-	(*ResumeResponse)(nil),         // 30: spate.engine.v1.ResumeResponse
-	(*StopRequest)(nil),            // 31: spate.engine.v1.StopRequest
-	(*StopResponse)(nil),           // 32: spate.engine.v1.StopResponse
-	(*RemoveRequest)(nil),          // 33: spate.engine.v1.RemoveRequest
-	(*RemoveResponse)(nil),         // 34: spate.engine.v1.RemoveResponse
-	(*WatchStatsRequest)(nil),      // 35: spate.engine.v1.WatchStatsRequest
-	(*WatchStatsResponse)(nil),     // 36: spate.engine.v1.WatchStatsResponse
-	(*RecordStats)(nil),            // 37: spate.engine.v1.RecordStats
-	(*WatchRecordsRequest)(nil),    // 38: spate.engine.v1.WatchRecordsRequest
-	(*WatchRecordsResponse)(nil),   // 39: spate.engine.v1.WatchRecordsResponse
-	(*ConnectionRecord)(nil),       // 40: spate.engine.v1.ConnectionRecord
-	(*TemplateStats)(nil),          // 41: spate.engine.v1.TemplateStats
-	(*NamedCounter)(nil),           // 42: spate.engine.v1.NamedCounter
-	(*ProgramCounter)(nil),         // 43: spate.engine.v1.ProgramCounter
-	(*StreamStats)(nil),            // 44: spate.engine.v1.StreamStats
-	(*StreamCounters)(nil),         // 45: spate.engine.v1.StreamCounters
-	(*LatencyStats)(nil),           // 46: spate.engine.v1.LatencyStats
-	(*Distribution)(nil),           // 47: spate.engine.v1.Distribution
-	(*Quantile)(nil),               // 48: spate.engine.v1.Quantile
-	(*Bucket)(nil),                 // 49: spate.engine.v1.Bucket
-	(*ReceiverStats)(nil),          // 50: spate.engine.v1.ReceiverStats
-	(*WorkerReceived)(nil),         // 51: spate.engine.v1.WorkerReceived
-	(*Moments)(nil),                // 52: spate.engine.v1.Moments
-	(*PortStats)(nil),              // 53: spate.engine.v1.PortStats
-	(*SetLimitsRequest)(nil),       // 54: spate.engine.v1.SetLimitsRequest
-	(*SetLimitsResponse)(nil),      // 55: spate.engine.v1.SetLimitsResponse
-	(*QueueStats)(nil),             // 56: spate.engine.v1.QueueStats
-	(*WorkerStats)(nil),            // 57: spate.engine.v1.WorkerStats
-	(*FlowSteering)(nil),           // 58: spate.engine.v1.FlowSteering
-	(*ResetReceiversRequest)(nil),  // 59: spate.engine.v1.ResetReceiversRequest
-	(*ResetReceiversResponse)(nil), // 60: spate.engine.v1.ResetReceiversResponse
-	(*CaptureRequest)(nil),         // 61: spate.engine.v1.CaptureRequest
-	(*CaptureResponse)(nil),        // 62: spate.engine.v1.CaptureResponse
-	(*CapturedPacket)(nil),         // 63: spate.engine.v1.CapturedPacket
-	(*Ratio)(nil),                  // 64: spate.engine.v1.Ratio
-	(*Rate)(nil),                   // 65: spate.engine.v1.Rate
+	(*ExchangeTimesRequest)(nil),   // 19: spate.engine.v1.ExchangeTimesRequest
+	(*ExchangeTimesResponse)(nil),  // 20: spate.engine.v1.ExchangeTimesResponse
+	(*ReferenceClock)(nil),         // 21: spate.engine.v1.ReferenceClock
+	(*SetReferenceRequest)(nil),    // 22: spate.engine.v1.SetReferenceRequest
+	(*SetReferenceResponse)(nil),   // 23: spate.engine.v1.SetReferenceResponse
+	(*PrepareRequest)(nil),         // 24: spate.engine.v1.PrepareRequest
+	(*PrepareHeader)(nil),          // 25: spate.engine.v1.PrepareHeader
+	(*PrepareResponse)(nil),        // 26: spate.engine.v1.PrepareResponse
+	(*StartRequest)(nil),           // 27: spate.engine.v1.StartRequest
+	(*StartResponse)(nil),          // 28: spate.engine.v1.StartResponse
+	(*Selector)(nil),               // 29: spate.engine.v1.Selector
+	(*UpdateRequest)(nil),          // 30: spate.engine.v1.UpdateRequest
+	(*UpdateResponse)(nil),         // 31: spate.engine.v1.UpdateResponse
+	(*PauseRequest)(nil),           // 32: spate.engine.v1.PauseRequest
+	(*PauseResponse)(nil),          // 33: spate.engine.v1.PauseResponse
+	(*ResumeRequest)(nil),          // 34: spate.engine.v1.ResumeRequest
+	(*ResumeResponse)(nil),         // 35: spate.engine.v1.ResumeResponse
+	(*StopRequest)(nil),            // 36: spate.engine.v1.StopRequest
+	(*StopResponse)(nil),           // 37: spate.engine.v1.StopResponse
+	(*RemoveRequest)(nil),          // 38: spate.engine.v1.RemoveRequest
+	(*RemoveResponse)(nil),         // 39: spate.engine.v1.RemoveResponse
+	(*WatchStatsRequest)(nil),      // 40: spate.engine.v1.WatchStatsRequest
+	(*WatchStatsResponse)(nil),     // 41: spate.engine.v1.WatchStatsResponse
+	(*RecordStats)(nil),            // 42: spate.engine.v1.RecordStats
+	(*WatchRecordsRequest)(nil),    // 43: spate.engine.v1.WatchRecordsRequest
+	(*WatchRecordsResponse)(nil),   // 44: spate.engine.v1.WatchRecordsResponse
+	(*ConnectionRecord)(nil),       // 45: spate.engine.v1.ConnectionRecord
+	(*TemplateStats)(nil),          // 46: spate.engine.v1.TemplateStats
+	(*NamedCounter)(nil),           // 47: spate.engine.v1.NamedCounter
+	(*ProgramCounter)(nil),         // 48: spate.engine.v1.ProgramCounter
+	(*StreamStats)(nil),            // 49: spate.engine.v1.StreamStats
+	(*StreamCounters)(nil),         // 50: spate.engine.v1.StreamCounters
+	(*LatencyStats)(nil),           // 51: spate.engine.v1.LatencyStats
+	(*Distribution)(nil),           // 52: spate.engine.v1.Distribution
+	(*Quantile)(nil),               // 53: spate.engine.v1.Quantile
+	(*Bucket)(nil),                 // 54: spate.engine.v1.Bucket
+	(*ReceiverStats)(nil),          // 55: spate.engine.v1.ReceiverStats
+	(*WorkerReceived)(nil),         // 56: spate.engine.v1.WorkerReceived
+	(*Moments)(nil),                // 57: spate.engine.v1.Moments
+	(*PortStats)(nil),              // 58: spate.engine.v1.PortStats
+	(*SetLimitsRequest)(nil),       // 59: spate.engine.v1.SetLimitsRequest
+	(*SetLimitsResponse)(nil),      // 60: spate.engine.v1.SetLimitsResponse
+	(*QueueStats)(nil),             // 61: spate.engine.v1.QueueStats
+	(*WorkerStats)(nil),            // 62: spate.engine.v1.WorkerStats
+	(*FlowSteering)(nil),           // 63: spate.engine.v1.FlowSteering
+	(*ResetReceiversRequest)(nil),  // 64: spate.engine.v1.ResetReceiversRequest
+	(*ResetReceiversResponse)(nil), // 65: spate.engine.v1.ResetReceiversResponse
+	(*CaptureRequest)(nil),         // 66: spate.engine.v1.CaptureRequest
+	(*CaptureResponse)(nil),        // 67: spate.engine.v1.CaptureResponse
+	(*CapturedPacket)(nil),         // 68: spate.engine.v1.CapturedPacket
+	(*Ratio)(nil),                  // 69: spate.engine.v1.Ratio
+	(*Rate)(nil),                   // 70: spate.engine.v1.Rate
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	16, // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
@@ -5479,80 +5835,86 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	0,  // 21: spate.engine.v1.PortInfo.kind:type_name -> spate.engine.v1.PortKind
 	17, // 22: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
 	1,  // 23: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
-	64, // 24: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
-	20, // 25: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
-	18, // 26: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
-	18, // 27: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
-	24, // 28: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	65, // 29: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	64, // 30: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	64, // 31: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
-	18, // 32: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
-	18, // 33: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
-	18, // 34: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
-	18, // 35: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
-	18, // 36: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
-	44, // 37: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	53, // 38: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	57, // 39: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	50, // 40: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
-	41, // 41: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
-	37, // 42: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
-	40, // 43: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
-	2,  // 44: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
-	2,  // 45: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
-	42, // 46: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
-	42, // 47: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
-	43, // 48: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
-	46, // 49: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
-	46, // 50: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
-	45, // 51: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
-	45, // 52: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	46, // 53: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	48, // 54: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	49, // 55: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	47, // 56: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
-	51, // 57: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	52, // 58: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	52, // 59: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	52, // 60: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	56, // 61: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	65, // 62: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
-	58, // 63: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	3,  // 64: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	63, // 65: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	3,  // 66: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	4,  // 67: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	19, // 68: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	22, // 69: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	25, // 70: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	27, // 71: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	29, // 72: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	31, // 73: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	33, // 74: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	35, // 75: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	61, // 76: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	59, // 77: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	54, // 78: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
-	38, // 79: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	5,  // 80: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	21, // 81: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	23, // 82: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	26, // 83: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	28, // 84: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	30, // 85: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	32, // 86: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	34, // 87: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	36, // 88: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	62, // 89: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	60, // 90: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	55, // 91: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
-	39, // 92: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	80, // [80:93] is the sub-list for method output_type
-	67, // [67:80] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	69, // 24: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
+	21, // 25: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	25, // 26: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
+	18, // 27: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
+	21, // 28: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	18, // 29: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
+	29, // 30: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
+	70, // 31: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	69, // 32: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	69, // 33: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
+	18, // 34: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
+	18, // 35: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
+	18, // 36: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
+	18, // 37: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
+	18, // 38: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
+	49, // 39: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
+	58, // 40: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	62, // 41: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	55, // 42: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	46, // 43: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
+	42, // 44: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
+	45, // 45: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
+	2,  // 46: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
+	2,  // 47: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
+	47, // 48: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
+	47, // 49: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
+	48, // 50: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
+	51, // 51: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
+	51, // 52: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
+	50, // 53: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
+	50, // 54: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
+	51, // 55: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	53, // 56: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	54, // 57: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	52, // 58: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
+	56, // 59: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	57, // 60: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	57, // 61: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	57, // 62: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	61, // 63: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	70, // 64: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
+	63, // 65: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	3,  // 66: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	68, // 67: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	3,  // 68: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	4,  // 69: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	24, // 70: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	27, // 71: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	30, // 72: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	32, // 73: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	34, // 74: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	36, // 75: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	38, // 76: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	40, // 77: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	66, // 78: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	64, // 79: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	59, // 80: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
+	19, // 81: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
+	22, // 82: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
+	43, // 83: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	5,  // 84: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	26, // 85: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	28, // 86: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	31, // 87: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	33, // 88: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	35, // 89: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	37, // 90: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	39, // 91: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	41, // 92: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	67, // 93: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	65, // 94: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	60, // 95: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
+	20, // 96: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
+	23, // 97: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
+	44, // 98: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	84, // [84:99] is the sub-list for method output_type
+	69, // [69:84] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -5581,11 +5943,11 @@ func file_spate_engine_v1_engine_proto_init() {
 		(*PcieLinkFact_Value)(nil),
 		(*PcieLinkFact_Unknown)(nil),
 	}
-	file_spate_engine_v1_engine_proto_msgTypes[15].OneofWrappers = []any{
+	file_spate_engine_v1_engine_proto_msgTypes[20].OneofWrappers = []any{
 		(*PrepareRequest_Header)(nil),
 		(*PrepareRequest_Chunk)(nil),
 	}
-	file_spate_engine_v1_engine_proto_msgTypes[21].OneofWrappers = []any{
+	file_spate_engine_v1_engine_proto_msgTypes[26].OneofWrappers = []any{
 		(*UpdateRequest_Rate)(nil),
 		(*UpdateRequest_RateFactor)(nil),
 		(*UpdateRequest_Paused)(nil),
@@ -5598,7 +5960,7 @@ func file_spate_engine_v1_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_engine_proto_rawDesc), len(file_spate_engine_v1_engine_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   60,
+			NumMessages:   65,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -37,6 +37,8 @@ const (
 	Engine_Capture_FullMethodName        = "/spate.engine.v1.Engine/Capture"
 	Engine_ResetReceivers_FullMethodName = "/spate.engine.v1.Engine/ResetReceivers"
 	Engine_SetLimits_FullMethodName      = "/spate.engine.v1.Engine/SetLimits"
+	Engine_ExchangeTimes_FullMethodName  = "/spate.engine.v1.Engine/ExchangeTimes"
+	Engine_SetReference_FullMethodName   = "/spate.engine.v1.Engine/SetReference"
 )
 
 // EngineClient is the client API for Engine service.
@@ -48,7 +50,7 @@ type EngineClient interface {
 	// Receives a plan in chunks, validates all of it, allocates and arms it. Nothing is sent yet.
 	// INVALID_ARGUMENT with field paths; ALREADY_EXISTS if the run id is known with another plan.
 	Prepare(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PrepareRequest, PrepareResponse], error)
-	// Starts a prepared run at one instant, the same for all engines of a run.
+	// Starts a prepared run at one instant, the same for all engines of a run (each is told it by its own clock).
 	// FAILED_PRECONDITION if the instant has passed or the run is not prepared.
 	Start(ctx context.Context, in *StartRequest, opts ...grpc.CallOption) (*StartResponse, error)
 	// Changes running streams at one instant on all workers; sequences and phases are kept.
@@ -68,6 +70,12 @@ type EngineClient interface {
 	ResetReceivers(ctx context.Context, in *ResetReceiversRequest, opts ...grpc.CallOption) (*ResetReceiversResponse, error)
 	// Bounds what the engine sends, for all runs, those under way too.
 	SetLimits(ctx context.Context, in *SetLimitsRequest, opts ...grpc.CallOption) (*SetLimitsResponse, error)
+	// Time stamps of this very call by the engine's clock, from which the caller computes how that clock stands to its own (RFC 5905
+	// section 8; docs/clocks.md).
+	ExchangeTimes(ctx context.Context, in *ExchangeTimesRequest, opts ...grpc.CallOption) (*ExchangeTimesResponse, error)
+	// Corrects the clock that time stamps of a run are by. FAILED_PRECONDITION if the run is of one engine, or its plan has a
+	// clock_bound_ns.
+	SetReference(ctx context.Context, in *SetReferenceRequest, opts ...grpc.CallOption) (*SetReferenceResponse, error)
 }
 
 type engineClient struct {
@@ -219,6 +227,26 @@ func (c *engineClient) SetLimits(ctx context.Context, in *SetLimitsRequest, opts
 	return out, nil
 }
 
+func (c *engineClient) ExchangeTimes(ctx context.Context, in *ExchangeTimesRequest, opts ...grpc.CallOption) (*ExchangeTimesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExchangeTimesResponse)
+	err := c.cc.Invoke(ctx, Engine_ExchangeTimes_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *engineClient) SetReference(ctx context.Context, in *SetReferenceRequest, opts ...grpc.CallOption) (*SetReferenceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetReferenceResponse)
+	err := c.cc.Invoke(ctx, Engine_SetReference_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // EngineServer is the server API for Engine service.
 // All implementations must embed UnimplementedEngineServer
 // for forward compatibility.
@@ -228,7 +256,7 @@ type EngineServer interface {
 	// Receives a plan in chunks, validates all of it, allocates and arms it. Nothing is sent yet.
 	// INVALID_ARGUMENT with field paths; ALREADY_EXISTS if the run id is known with another plan.
 	Prepare(grpc.ClientStreamingServer[PrepareRequest, PrepareResponse]) error
-	// Starts a prepared run at one instant, the same for all engines of a run.
+	// Starts a prepared run at one instant, the same for all engines of a run (each is told it by its own clock).
 	// FAILED_PRECONDITION if the instant has passed or the run is not prepared.
 	Start(context.Context, *StartRequest) (*StartResponse, error)
 	// Changes running streams at one instant on all workers; sequences and phases are kept.
@@ -248,6 +276,12 @@ type EngineServer interface {
 	ResetReceivers(context.Context, *ResetReceiversRequest) (*ResetReceiversResponse, error)
 	// Bounds what the engine sends, for all runs, those under way too.
 	SetLimits(context.Context, *SetLimitsRequest) (*SetLimitsResponse, error)
+	// Time stamps of this very call by the engine's clock, from which the caller computes how that clock stands to its own (RFC 5905
+	// section 8; docs/clocks.md).
+	ExchangeTimes(context.Context, *ExchangeTimesRequest) (*ExchangeTimesResponse, error)
+	// Corrects the clock that time stamps of a run are by. FAILED_PRECONDITION if the run is of one engine, or its plan has a
+	// clock_bound_ns.
+	SetReference(context.Context, *SetReferenceRequest) (*SetReferenceResponse, error)
 	mustEmbedUnimplementedEngineServer()
 }
 
@@ -293,6 +327,12 @@ func (UnimplementedEngineServer) ResetReceivers(context.Context, *ResetReceivers
 }
 func (UnimplementedEngineServer) SetLimits(context.Context, *SetLimitsRequest) (*SetLimitsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetLimits not implemented")
+}
+func (UnimplementedEngineServer) ExchangeTimes(context.Context, *ExchangeTimesRequest) (*ExchangeTimesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExchangeTimes not implemented")
+}
+func (UnimplementedEngineServer) SetReference(context.Context, *SetReferenceRequest) (*SetReferenceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetReference not implemented")
 }
 func (UnimplementedEngineServer) mustEmbedUnimplementedEngineServer() {}
 func (UnimplementedEngineServer) testEmbeddedByValue()                {}
@@ -506,6 +546,42 @@ func _Engine_SetLimits_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Engine_ExchangeTimes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExchangeTimesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EngineServer).ExchangeTimes(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Engine_ExchangeTimes_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EngineServer).ExchangeTimes(ctx, req.(*ExchangeTimesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Engine_SetReference_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetReferenceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EngineServer).SetReference(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Engine_SetReference_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EngineServer).SetReference(ctx, req.(*SetReferenceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Engine_ServiceDesc is the grpc.ServiceDesc for Engine service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -548,6 +624,14 @@ var Engine_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetLimits",
 			Handler:    _Engine_SetLimits_Handler,
+		},
+		{
+			MethodName: "ExchangeTimes",
+			Handler:    _Engine_ExchangeTimes_Handler,
+		},
+		{
+			MethodName: "SetReference",
+			Handler:    _Engine_SetReference_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

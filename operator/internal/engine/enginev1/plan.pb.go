@@ -207,8 +207,8 @@ type Plan struct {
 	Reflectors []*Reflector `protobuf:"bytes,10,rep,name=reflectors,proto3" json:"reflectors,omitempty"`
 	// Ports whose foreign traffic is measured while the run lasts.
 	Receivers []*Receiver `protobuf:"bytes,11,rep,name=receivers,proto3" json:"receivers,omitempty"`
-	// The clocks of all engines of the run are known to agree to this bound, so that one-way latency between two of them
-	// means something; 0 means not known: only jitter is told between engines.
+	// The wall clocks of all engines of the run are known to agree to this bound, as by PTP; time stamps are by them. 0: time stamps of
+	// a run of several engines are by the reference clock that Start has (StartRequest.reference).
 	ClockBoundNs uint64 `protobuf:"varint,12,opt,name=clock_bound_ns,json=clockBoundNs,proto3" json:"clock_bound_ns,omitempty"`
 	// Emulated applications, beside the streams.
 	Stateful *Stateful `protobuf:"bytes,13,opt,name=stateful,proto3" json:"stateful,omitempty"`

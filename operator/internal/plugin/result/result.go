@@ -126,6 +126,7 @@ func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
 		return tables.Flush()
 	}
 	table("STREAM,TX,RX,LOST,LOSS RATIO,DUPLICATES,OUT OF ORDER,LATE,TX DROPPED,P50,P99,MAX", streamRows(result, run.Status.LostPods))
+	table("DELAYS BETWEEN PODS OF,CLOCK BOUND,REPORTED", clockRows(result))
 	table("TEMPLATE,"+sideColumns, templateRows(result))
 	table("GROUP,"+sideColumns, groupRows(result))
 	table("COUNTER OF,SIDE,NAME,COUNT", counterRows(result))
@@ -178,6 +179,21 @@ func streamRows(r *spatev1.RunResult, lostPods []spatev1.LostPod) (rows [][]stri
 	}
 	if len(rows) != 1 && (r.Tx > 0 || len(rows) > 0) {
 		row("all", &r.StreamCounters, nil)
+	}
+	return rows
+}
+
+// clockRows returns the streams whose packets went from one pod to another, and why their delays are not reported.
+func clockRows(r *spatev1.RunResult) (rows [][]string) {
+	for _, name := range slices.Sorted(maps.Keys(r.Streams)) {
+		l := r.Streams[name].Latency
+		switch {
+		case l == nil || l.ClockBound == 0 && !l.OneWayUnknown:
+		case l.OneWayUnknown:
+			rows = append(rows, []string{name, span(l.ClockBound), "no: " + l.Message})
+		default:
+			rows = append(rows, []string{name, span(l.ClockBound), "yes"})
+		}
 	}
 	return rows
 }

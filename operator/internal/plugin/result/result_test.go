@@ -130,6 +130,25 @@ probe   4000  3999  unknown  unknown     0           0             0     0      
 	}
 }
 
+func TestWhetherDelaysBetweenPodsAreReportedIsShown(t *testing.T) {
+	run := ended()
+	run.Status.Result.Streams = map[string]spatev1.StreamResult{
+		"far":  {Latency: &spatev1.Latency{Count: 1, P50: 900_000, ClockBound: 50_000}},
+		"near": {Latency: &spatev1.Latency{OneWayUnknown: true, ClockBound: 250_000, Message: "the clocks of the pods may differ by 250us"}},
+		"own":  {Latency: &spatev1.Latency{Count: 1, P50: 900}},
+	}
+	var out bytes.Buffer
+	want := `
+DELAYS BETWEEN PODS OF  CLOCK BOUND  REPORTED
+far                     50µs         yes
+near                    250µs        no: the clocks of the pods may differ by 250us
+
+`
+	if err := writeResult(&out, run); err != nil || !strings.Contains(out.String(), want) {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
 func TestResultsForPrograms(t *testing.T) {
 	var out bytes.Buffer
 	if err := writeResultJSON(&out, ended()); err != nil {

@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,6 +36,8 @@ type Facts struct {
 	Ports map[string]bool
 	// Records is the folder in engines with files of connection records; empty without records.
 	Records string
+	// ClockBound is by how much the wall clocks of the engines differ at most, as the generator states; 0 if it does not.
+	ClockBound time.Duration
 	// SecretBytes is the number of bytes of Secrets that engines receive beside the plan.
 	SecretBytes int64
 	// Claims are what no other run of the generator can have at the same time.
@@ -123,6 +126,7 @@ func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *engine
 			facts.Ports[s.RxPort] = true
 		}
 	}
+	facts.ClockBound = time.Duration(p.ClockBoundNs)
 	facts.Records = p.GetStateful().GetRecords().GetPath()
 	for _, t := range p.GetStateful().GetTemplates() {
 		if t.Group != "" {

@@ -134,7 +134,7 @@ fn delay(clock: &Clock, headers: Option<&Headers>, packet: &Packet<'_>) -> Optio
     let pktgen = headers.and_then(|headers| pktgen::sent_at_ns(packet.frame, headers));
     let delay = match (pktgen, packet.trailer) {
         (Some(sent), _) => clock.wall_of(packet.at_ns).wrapping_sub(sent).cast_signed(),
-        (None, Some(trailer)) => clock.since_stamp(trailer.timestamp, packet.at_ns),
+        (None, Some(trailer)) => clock.wall_timescale().since_stamp(trailer.timestamp, packet.at_ns),
         (None, None) => return None,
     };
     (0..=LONGEST_DELAY_NS).contains(&delay).then(|| delay.cast_unsigned())

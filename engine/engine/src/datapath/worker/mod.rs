@@ -26,7 +26,7 @@ pub(super) use replay::{Replay, ReplayParts, ReplayTape, TapeEnd, speed_of};
 pub(super) use transmit::{Copies, PortRun, SendStream};
 
 use super::{
-    clock::Clock,
+    clock::{Clock, Timescale},
     command::{Command, RUNS, Trash},
     run_clock::RunClock,
     shared::{QueueShare, RunShare, WorkerShare},
@@ -43,6 +43,8 @@ pub(super) struct WorkerRun {
     pub(super) end_ns: u64,
     /// Stopped: what is owed is given up after one more burst.
     pub(super) stopped: bool,
+    /// What its time stamps are by.
+    pub(super) timescale: Arc<Timescale>,
     /// This worker's number in trailers.
     pub(super) sender: u8,
     /// By transmit port of the worker that the run uses.

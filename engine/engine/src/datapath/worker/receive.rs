@@ -23,7 +23,11 @@ use super::{
     foreign::{self, RunForeign},
     transmit::TxPort,
 };
-use crate::datapath::{clock::Clock, command::RUNS, shared::QueueShare};
+use crate::datapath::{
+    clock::{Clock, Timescale},
+    command::RUNS,
+    shared::QueueShare,
+};
 
 /// In `RunReceive::by_id`: no such stream.
 const NO_STREAM: u32 = u32::MAX;
@@ -42,7 +46,9 @@ pub(in crate::datapath) struct RunReceive {
     pub(in crate::datapath) senders: usize,
     /// Those of this engine, whose clock is this one's.
     pub(in crate::datapath) here: Range<usize>,
-    /// The clocks of the other engines are known to agree.
+    /// What the run's time stamps are by.
+    pub(in crate::datapath) timescale: Arc<Timescale>,
+    /// The wall clocks of the other engines are known to agree with this one's, which time stamps are by.
     pub(in crate::datapath) clocks_agree: bool,
     /// Of the sequences this worker owns.
     pub(in crate::datapath) trackers: Box<[Tracker]>,
@@ -262,7 +268,7 @@ impl Receiver {
                     && let Some(stream) = run.receive.stream(&packet.trailer)
                 {
                     let tracker = run.receive.owner(stream, packet.trailer.sender).tracker;
-                    count(run, clock, *from, packet, stream, tracker as usize);
+                    count(run, *from, packet, stream, tracker as usize);
                 }
             }
             // Only now does the other see that they are counted.
@@ -326,7 +332,7 @@ impl Receiver {
                     let taken = trailer.is_some_and(|trailer| {
                         let slot = self.slots[usize::from(trailer.run_tag)];
                         let packet = Handed { slot, port: port.port as u16, bytes: len as u32, at_ns, trailer };
-                        take(self.worker, &mut self.handing, runs, clock, &packet, reflection.is_some())
+                        take(self.worker, &mut self.handing, runs, &packet, reflection.is_some())
                     });
                     if taken {
                         continue;
@@ -401,7 +407,6 @@ fn take(
     worker: usize,
     handing: &mut [Option<Producer<Handed>>],
     runs: &mut [Option<Box<WorkerRun>>],
-    clock: &Clock,
     packet: &Handed,
     reflecting: bool,
 ) -> bool {
@@ -412,7 +417,7 @@ fn take(
     }
     let owner = run.receive.owner(stream, packet.trailer.sender);
     if usize::from(owner.worker) == worker {
-        count(run, clock, worker, packet, stream, owner.tracker as usize);
+        count(run, worker, packet, stream, owner.tracker as usize);
         return true;
     }
     handing[usize::from(owner.worker)].as_mut().is_some_and(|ring| ring.push(*packet).is_ok())
@@ -420,7 +425,7 @@ fn take(
 
 /// Counts a packet of a sequence that this worker owns and worker `from` received.
 #[inline(always)]
-fn count(run: &mut WorkerRun, clock: &Clock, from: usize, packet: &Handed, stream: usize, tracker: usize) {
+fn count(run: &mut WorkerRun, from: usize, packet: &Handed, stream: usize, tracker: usize) {
     let receive = &mut run.receive;
     let trailer = &packet.trailer;
     let facts = &receive.streams[stream];
@@ -439,16 +444,19 @@ fn count(run: &mut WorkerRun, clock: &Clock, from: usize, packet: &Handed, strea
         let slot = &run.share.delays[place.slot as usize];
         let here = receive.here.contains(&usize::from(trailer.sender));
         let delay_ns = if here {
-            clock.since_own_stamp(trailer.timestamp, packet.at_ns)
+            receive.timescale.since_own_stamp(trailer.timestamp, packet.at_ns)
         } else {
-            clock.since_stamp(trailer.timestamp, packet.at_ns)
+            receive.timescale.since_stamp(trailer.timestamp, packet.at_ns)
         };
         if let Some(difference) = receive.transits[tracker].difference(delay_ns) {
             slot.difference(difference);
         }
-        if !here && !receive.clocks_agree {
+        if !here && !receive.knows_delays() {
             slot.unknown();
         } else {
+            if !here {
+                slot.between_engines();
+            }
             slot.delay(delay_ns);
             if let (Ok(ns), Some(histogram)) =
                 (u64::try_from(delay_ns), &run.share.histograms[place.histogram as usize])
@@ -460,6 +468,12 @@ fn count(run: &mut WorkerRun, clock: &Clock, from: usize, packet: &Handed, strea
 }
 
 impl RunReceive {
+    /// Whether time stamps of other engines are by a clock that agrees with this one's.
+    #[inline]
+    fn knows_delays(&self) -> bool {
+        self.clocks_agree || self.timescale.is_common()
+    }
+
     /// Index of the stream that a trailer names, if there is one and a worker of that number sends it.
     #[inline]
     fn stream(&self, trailer: &Trailer) -> Option<usize> {

@@ -10,7 +10,7 @@ use spate_wire::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
 
 use super::{WorkerRun, attach::Taps};
 use crate::datapath::{
-    clock::Clock,
+    clock::{Clock, Timescale},
     command::TempoChange,
     frames::FrameReader,
     limit::Limit,
@@ -167,12 +167,20 @@ struct Scope<'a> {
     warmup_ns: u64,
     end_ns: u64,
     share: &'a RunShare,
+    timescale: &'a Timescale,
 }
 
 /// The scope of a run, without borrowing all of it.
 macro_rules! scope {
     ($run:expr) => {
-        Scope { tag: $run.tag, sender: $run.sender, warmup_ns: $run.warmup_ns, end_ns: $run.end_ns, share: &$run.share }
+        Scope {
+            tag: $run.tag,
+            sender: $run.sender,
+            warmup_ns: $run.warmup_ns,
+            end_ns: $run.end_ns,
+            share: &$run.share,
+            timescale: &$run.timescale,
+        }
     };
 }
 impl WorkerRun {
@@ -300,7 +308,7 @@ impl Replay {
             return;
         }
         self.taken = 0;
-        let timestamp = clock.now_wall_ns() % TIMESTAMP_MODULUS;
+        let timestamp = scope.timescale.of(clock.mono_ns()) % TIMESTAMP_MODULUS;
         let before_ns = (at + 1).min(scope.end_ns);
         while self.burst.len() < BURST && self.look(scope.share, |due| due >= scope.warmup_ns) {
             let (Some(due_ns), Some(len)) = (self.due_before(at, before_ns), self.len) else { break };

@@ -338,7 +338,7 @@ impl TxPort {
     /// Writes the packets. False if there is no memory for them now.
     #[inline]
     fn build(&mut self, run: &mut WorkerRun, clock: &Clock) -> bool {
-        let timestamp = clock.now_wall_ns() % TIMESTAMP_MODULUS;
+        let timestamp = run.timescale.of(clock.mono_ns()) % TIMESTAMP_MODULUS;
         let part = &mut run.ports[self.part];
         let pool = part.long_packets.as_ref().unwrap_or(&self.pool);
         let each = !part.prebuilt.is_empty();

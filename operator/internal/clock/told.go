@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clock
+
+// This file answers: how is an offset reported, so that what is reported is true and seldom changes?
+
+import "time"
+
+// Told is an offset for people: a clock is ahead of the reference by Offset, with an error of at most Bound.
+type Told struct {
+	Offset, Bound time.Duration
+}
+
+// slack is how much coarser than measured an offset is reported, so that a drifting clock or a slower exchange seldom changes the report.
+const slack = 4
+
+// Tell returns what to report of an offset: what was reported before, while that is true and not much coarser than what is known now.
+func Tell(before *Told, now Offset) Told {
+	if before != nil && before.holds(now) && before.Bound <= 4*slack*max(now.Bound(), time.Microsecond) {
+		return *before
+	}
+	bound := roundUp(slack * max(now.Bound(), time.Microsecond))
+	step := int64(bound) / 10
+	return Told{Offset: time.Duration(now.Middle() / step * step), Bound: bound}
+}
+
+func (t Told) holds(now Offset) bool {
+	told := Offset{Least: int64(t.Offset - t.Bound), Greatest: int64(t.Offset + t.Bound)}
+	return told.Contains(now)
+}
+
+// roundUp to 1, 2 or 5 times a power of ten.
+func roundUp(d time.Duration) time.Duration {
+	for unit := time.Duration(10); ; unit *= 10 {
+		for _, rounded := range []time.Duration{unit, 2 * unit, 5 * unit} {
+			if d <= rounded {
+				return rounded
+			}
+		}
+	}
+}
