@@ -7,8 +7,6 @@ package test
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,24 +40,6 @@ kind: ResourceClaimTemplate
 metadata: {name: links}
 spec: {spec: {devices: {requests: [{name: link, exactly: {deviceClassName: links, ` + how + `}}]}}}
 `
-}
-
-// veth makes two links that are wired to each other, and removes them.
-func veth(t *testing.T) (near, far string) {
-	t.Helper()
-	near, far = fmt.Sprintf("dra%d-%da", os.Getpid()%100000, part), fmt.Sprintf("dra%d-%db", os.Getpid()%100000, part)
-	if out, err := exec.Command("ip", "link", "add", near, "type", "veth", "peer", "name", far).CombinedOutput(); err != nil {
-		t.Skipf("NO LINK: run as root, where the test can make a veth pair: %v: %s", err, out)
-	}
-	t.Cleanup(func() { _ = exec.Command("ip", "link", "delete", near).Run() })
-	for _, name := range []string{near, far} {
-		for _, args := range [][]string{{"sysctl", "-qw", "net.ipv6.conf." + name + ".disable_ipv6=1"}, {"ip", "link", "set", name, "up"}} {
-			if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-				t.Fatalf("%v: %v: %s", args, err, out)
-			}
-		}
-	}
-	return near, far
 }
 
 // claimed plays the controller that makes a pod's claim by its template, and the scheduler that gives it devices.

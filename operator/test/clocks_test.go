@@ -8,8 +8,6 @@ package test
 import (
 	"fmt"
 	"math"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -145,28 +143,12 @@ func TestARunDoesNotStartByWallClocksThatDifferByMoreThanStated(t *testing.T) {
 	}
 }
 
-// veth connects two kernel interfaces for a test.
-func veth(t *testing.T) [2]string {
-	t.Helper()
-	names := [2]string{fmt.Sprintf("spc%da", os.Getpid()), fmt.Sprintf("spc%db", os.Getpid())}
-	if out, err := exec.Command("ip", "link", "add", names[0], "type", "veth", "peer", names[1]).CombinedOutput(); err != nil {
-		t.Skipf("NO VETH: the delay between two engines is not tested: %v: %s", err, out)
-	}
-	t.Cleanup(func() { _ = exec.Command("ip", "link", "delete", names[0]).Run() })
-	for _, name := range names {
-		if out, err := exec.Command("ip", "link", "set", name, "up").CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-	}
-	return names
-}
-
 // Packets go from each engine to the other. Their true delay is not known, but it is positive and far from the 4 s that the clocks differ by;
 // and that of each direction is wrong by the error of the clocks in the other sense.
 func TestDelaysBetweenPodsWhoseClocksDifferAreTrueToTheBound(t *testing.T) {
-	ends := veth(t)
+	near, far := veth(t)
 	clocks := wrongClocks(t)[:2]
-	ns := withClocks(t, clocks, "kernel:"+ends[0], "kernel:"+ends[1])
+	ns := withClocks(t, clocks, "kernel:"+near, "kernel:"+far)
 	mustApply(t, ns, strings.Replace(loopbackStream, "measure: {flow: true}", "measure: {flow: true, latency: true}", 1))
 	const spec = lenient + "  rate: 200pps\n  duration: 8s\n  drain: 1s\n"
 	mustApply(t, ns, loopbackProfile("read", spec+`  thresholds: [{name: soon, expression: 'result.streams["small"].latency.p50 < duration("100ms")'}]`))
