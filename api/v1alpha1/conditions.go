@@ -81,7 +81,8 @@ const (
 	ReasonDeviceMismatch = "DeviceMismatch"
 	// ReasonImagePullFailed: the engine's image cannot be pulled; the message is the kubelet's.
 	ReasonImagePullFailed = "ImagePullFailed"
-	// ReasonAttachmentFailed: a pod's networks or claimed devices cannot be attached; the message is the network plugin's or the driver's.
+	// ReasonAttachmentFailed: a pod's networks or claimed devices cannot be attached, or cannot be detached from a pod that is being
+	// deleted; the message is the network plugin's or the driver's.
 	ReasonAttachmentFailed = "AttachmentFailed"
 	// ReasonPodFailed: an engine pod failed; the message says how often and why.
 	ReasonPodFailed = "PodFailed"

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -254,14 +253,9 @@ func TestSRIOVDrillFunctionTakenAway(t *testing.T) {
 		t.Error(err)
 	}
 	d.Kept("the node: it has its function back when the pod has ended")
-	until(t, time.Minute, "why there is no new pod is reported", func(ctx context.Context) (bool, string) {
-		err := get(ctx, g)
-		ready := meta.FindStatusCondition(g.Status.Conditions, spate.ConditionReady)
-		return err == nil && ready != nil && ready.Reason != spate.ReasonDeviceRequested && ready.Reason != spate.ReasonPodsPending, fmt.Sprint(err, ready)
-	})
-	ready := meta.FindStatusCondition(g.Status.Conditions, spate.ConditionReady)
-	t.Logf("%+v", ready)
-	d.Reports("TrafficGenerator", ready)
+	// The plugin that attached the function cannot detach one that is no longer there, so the pod does not end.
+	c = readyReason(t, 90*time.Second, g, spate.ReasonAttachmentFailed, "cannot be deleted", "0000:41:10.0", "no such file or directory")
+	d.Reports("TrafficGenerator", &c)
 	onNode(t, ns, shell, createEast)
 	restartDevicePlugin(t)
 	condition(t, 3*time.Minute, g, spate.ConditionReady, metav1.ConditionTrue)

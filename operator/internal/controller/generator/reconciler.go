@@ -348,22 +348,43 @@ func (r *Reconciler) setMonitored(g *spatev1.TrafficGenerator) {
 	r.monitors[g.UID] = monitored{g.Generation, time.Now()}
 }
 
-// sandboxFailure reads the events of a pod: only they report that its networks or claimed devices cannot be attached.
+// sandboxFailure returns why a pod's networks or claimed devices cannot be attached; nil if nothing is known.
 func (r *Reconciler) sandboxFailure(ctx context.Context, pod *corev1.Pod) *problem {
 	reasons := []string{"FailedCreatePodSandBox"}
 	if len(pod.Spec.ResourceClaims) > 0 {
 		reasons = append(reasons, "FailedPrepareDynamicResources")
 	}
+	if message := r.lastEvent(ctx, pod, reasons...); message != "" {
+		return &problem{spatev1.ReasonAttachmentFailed, fmt.Sprintf("pod %s: %s", pod.Name, message)}
+	}
+	return nil
+}
+
+// detachFailure returns why a pod that is being deleted has not ended in time, such as since a plugin cannot detach its networks; nil if
+// nothing is known.
+func (r *Reconciler) detachFailure(ctx context.Context, pod *corev1.Pod) *problem {
+	// The grace period is within the timestamp.
+	if pod.DeletionTimestamp == nil || time.Since(pod.DeletionTimestamp.Time) < patience {
+		return nil
+	}
+	if message := r.lastEvent(ctx, pod, "FailedKillPod"); message != "" {
+		return &problem{spatev1.ReasonAttachmentFailed, fmt.Sprintf("pod %s cannot be deleted: %s", pod.Name, message)}
+	}
+	return nil
+}
+
+// lastEvent returns the message of a pod's last event with one of the reasons: what the kubelet reports in events only. Empty if there is
+// none.
+func (r *Reconciler) lastEvent(ctx context.Context, pod *corev1.Pod, reasons ...string) string {
 	for _, reason := range reasons {
 		var list corev1.EventList
 		selector := fields.Set{"involvedObject.uid": string(pod.UID), "reason": reason}
 		if err := r.Live.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingFieldsSelector{Selector: selector.AsSelector()}); err != nil {
-			return nil
+			return ""
 		}
 		if len(list.Items) > 0 {
-			last := list.Items[len(list.Items)-1]
-			return &problem{spatev1.ReasonAttachmentFailed, fmt.Sprintf("pod %s: %s", pod.Name, last.Message)}
+			return list.Items[len(list.Items)-1].Message
 		}
 	}
-	return nil
+	return ""
 }

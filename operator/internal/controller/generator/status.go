@@ -66,6 +66,12 @@ func (r *Reconciler) report(ctx context.Context, g *spatev1.TrafficGenerator, al
 			switch {
 			case pod.DeletionTimestamp != nil:
 				status.Message = "is being deleted"
+				if stuck := r.detachFailure(ctx, pod); stuck != nil {
+					status.Message = stuck.message
+					if podspec.Index(pod) < int(g.Spec.Replicas) { // its successor waits for it
+						problems = append(problems, *stuck)
+					}
+				}
 			case ended(pod):
 				status.Message = failure(pod).message
 			default:
