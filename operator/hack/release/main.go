@@ -88,7 +88,11 @@ func (r *Release) describe(folder string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	crates, err := crates(metadata, "spate-engine", r.Version)
+	lock, err := os.ReadFile(filepath.Join(r.Source, "engine/Cargo.lock"))
+	if err != nil {
+		return err
+	}
+	crates, err := crates(metadata, lock, "spate-engine", r.Version)
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.CargoMetadata, err)
 	}

@@ -48,8 +48,27 @@ func modules(program io.ReaderAt, version string) ([]Component, error) {
 	return parts, nil
 }
 
-// crates returns the crates that are linked into a package of the workspace, of the output of cargo metadata.
-func crates(metadata []byte, root, version string) ([]Component, error) {
+// checksums returns the SHA-256 of each crate in a Cargo.lock, by name and version.
+func checksums(lock []byte) map[string]string {
+	found := map[string]string{}
+	fields := map[string]string{}
+	for line := range strings.Lines(string(lock)) {
+		line = strings.TrimSpace(line)
+		if line == "[[package]]" {
+			clear(fields)
+		}
+		if name, value, ok := strings.Cut(line, " = "); ok {
+			fields[name] = strings.Trim(value, `"`)
+		}
+		if fields["checksum"] != "" {
+			found[fields["name"]+"@"+fields["version"]] = fields["checksum"]
+		}
+	}
+	return found
+}
+
+// crates returns the crates that are linked into a package of the workspace: of the output of cargo metadata, with the digests of Cargo.lock.
+func crates(metadata, lock []byte, root, version string) ([]Component, error) {
 	var workspace struct {
 		Packages []struct {
 			ID, Name, Version string
@@ -79,7 +98,7 @@ func crates(metadata []byte, root, version string) ([]Component, error) {
 			}
 		}
 	}
-	byID := map[string]Component{}
+	byID, sums := map[string]Component{}, checksums(lock)
 	var next []string
 	for _, p := range workspace.Packages {
 		if slices.ContainsFunc(p.Targets, func(target struct{ Kind []string }) bool { return slices.Contains(target.Kind, "proc-macro") }) {
@@ -89,7 +108,15 @@ func crates(metadata []byte, root, version string) ([]Component, error) {
 		if p.Source == nil {
 			of = version // of this repository
 		}
-		byID[p.ID] = library(p.Name, of, "pkg:cargo/"+p.Name+"@"+of)
+		crate := library(p.Name, of, "pkg:cargo/"+p.Name+"@"+of)
+		if p.Source != nil {
+			sum := sums[p.Name+"@"+p.Version]
+			if sum == "" {
+				return nil, fmt.Errorf("Cargo.lock has no checksum of %s %s", p.Name, p.Version)
+			}
+			crate.Hashes = []Hash{{Algorithm: "SHA-256", Content: sum}}
+		}
+		byID[p.ID] = crate
 		if p.Name == root {
 			next = append(next, p.ID)
 		}

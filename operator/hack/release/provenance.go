@@ -89,6 +89,9 @@ func (r *Release) provenance(subjects []Resource, materials []Component, now tim
 		if material.dirHash != "" {
 			resource.Digest = map[string]string{"dirHash": material.dirHash}
 		}
+		for _, hash := range material.Hashes {
+			resource.Digest = map[string]string{"sha256": hash.Content}
+		}
 		dependencies = append(dependencies, resource)
 	}
 	internal := map[string]string{}

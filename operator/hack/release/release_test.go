@@ -34,6 +34,52 @@ const metadata = `{
  {"id": "m", "deps": [{"pkg": "s", "dep_kinds": [{"kind": null}]}]},
  {"id": "r", "deps": []}, {"id": "t", "deps": []}, {"id": "s", "deps": []}, {"id": "p", "deps": []}, {"id": "b", "deps": []}]}}`
 
+// lock has the crates of metadata that are not of the workspace.
+const lock = `
+[[package]]
+name = "spate-engine"
+version = "0.0.0"
+dependencies = [
+ "rustls",
+]
+
+[[package]]
+name = "rustls"
+version = "0.23.46"
+source = "registry"
+checksum = "ab"
+
+[[package]]
+name = "tokio"
+version = "1.50.0"
+source = "registry"
+checksum = "cd"
+
+[[package]]
+name = "clap_derive"
+version = "4.6.0"
+source = "registry"
+checksum = "ef"
+
+[[package]]
+name = "syn"
+version = "2.0.0"
+source = "registry"
+checksum = "01"
+
+[[package]]
+name = "proptest"
+version = "1.12.0"
+source = "registry"
+checksum = "02"
+
+[[package]]
+name = "bindgen"
+version = "0.72.0"
+source = "registry"
+checksum = "03"
+`
+
 func names(parts []Component) string {
 	var all []string
 	for _, part := range parts {
@@ -44,15 +90,23 @@ func names(parts []Component) string {
 }
 
 func TestCratesAreThoseThatAreLinked(t *testing.T) {
-	found, err := crates([]byte(metadata), "spate-engine", "1.2.3")
+	found, err := crates([]byte(metadata), []byte(lock), "spate-engine", "1.2.3")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := names(found); got != "rustls 0.23.46, spate-engine 1.2.3, spate-wire 1.2.3, tokio 1.50.0" {
 		t.Error(got)
 	}
-	if _, err := crates([]byte(metadata), "no-such", "1.2.3"); err == nil {
+	for _, crate := range found {
+		if crate.Name == "rustls" && (len(crate.Hashes) != 1 || crate.Hashes[0].Content != "ab") {
+			t.Errorf("rustls has the digests %v", crate.Hashes)
+		}
+	}
+	if _, err := crates([]byte(metadata), []byte(lock), "no-such", "1.2.3"); err == nil {
 		t.Error("a package that is not there was found")
+	}
+	if _, err := crates([]byte(metadata), nil, "spate-engine", "1.2.3"); err == nil || !strings.Contains(err.Error(), "no checksum of rustls") {
+		t.Errorf("%v, want a crate without a checksum to be refused", err)
 	}
 }
 
@@ -134,8 +188,13 @@ func described(t *testing.T) string {
 	archive(t, filepath.Join(folder, "engine.oci.tar"), engine)
 	must(t, os.WriteFile(filepath.Join(folder, "spate-crds.yaml"), []byte("kind: x\n"), 0o600))
 	must(t, os.WriteFile(filepath.Join(aside, "metadata.json"), []byte(metadata), 0o600))
+	source := filepath.Join(aside, "source")
+	for _, name := range locks {
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(source, name)), 0o700))
+		must(t, os.WriteFile(filepath.Join(source, name), []byte(lock), 0o600))
+	}
 	r := Release{
-		Version: "1.2.3", Source: "../../..", Commit: strings.Repeat("a", 40), CargoMetadata: filepath.Join(aside, "metadata.json"),
+		Version: "1.2.3", Source: source, Commit: strings.Repeat("a", 40), CargoMetadata: filepath.Join(aside, "metadata.json"),
 		Started: time.Unix(1, 0), Tools: []Tool{{"go", "1.26"}},
 	}
 	must(t, r.describe(folder, time.Unix(60, 0)))
@@ -158,6 +217,9 @@ func TestADescribedReleaseIsVerified(t *testing.T) {
 	}
 	uris := map[string]bool{}
 	for _, d := range definition.ResolvedDependencies {
+		if d.Name == "rustls" && d.Digest["sha256"] != "ab" {
+			t.Errorf("rustls has the digest %v", d.Digest)
+		}
 		uris[d.URI+d.Name] = true
 	}
 	for _, want := range []string{"pkg:cargo/rustls@0.23.46rustls", "operator/go.sum", "engine/Cargo.lock", "pkg:deb/debian/dpdk@1-1?arch=sourcedpdk"} {

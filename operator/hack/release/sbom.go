@@ -19,7 +19,7 @@ type Component struct {
 	Name    string `json:"name"`
 	Version string `json:"version,omitempty"`
 	PURL    string `json:"purl,omitempty"`
-	// Hashes of crates, of which crates.io has one of each.
+	// Hashes are the digests of crates, as crates.io and Cargo.lock have them.
 	Hashes []Hash `json:"hashes,omitempty"`
 	// dirHash is a Go module's, as go.sum has it: CycloneDX has no name for that.
 	dirHash string
