@@ -35,12 +35,20 @@ RUN apt-get update \
  && apt-get clean && rm -rf /var/lib/apt/lists/* /var/log/apt /var/log/dpkg.log /var/cache/debconf
 COPY --from=engine-build /out/spate-engine /usr/local/bin/
 
+COPY engine/image/collect /usr/local/sbin/
+RUN collect /out /usr/local/bin/spate-engine
+
+# What runs, and no more: no shell, no package manager, nothing that gains rights (build/image-check).
 # Runs as root within its capabilities: a port needs NET_RAW or the VF's device node. The pod drops all else.
-FROM dpdk AS engine
+FROM scratch AS engine
+COPY --from=dpdk /out /
+ENV PATH=/usr/local/bin
 ENTRYPOINT ["/usr/local/bin/spate-engine"]
 
 # The operator's image carries the engine too: `spate-engine compile` judges plans without sending a packet.
-FROM dpdk AS operator
+FROM scratch AS operator
+COPY --from=dpdk /out /
 COPY --from=operator-build /out/spate-operator /usr/local/bin/
+ENV PATH=/usr/local/bin
 USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/spate-operator"]

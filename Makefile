@@ -16,6 +16,7 @@ include build/test.mk
 include build/bench.mk
 include build/fuzz.mk
 include build/conformance.mk
+include build/release.mk
 
 .PHONY: help
 help: ## List the targets

@@ -65,6 +65,7 @@ operator-test: envtest-assets engine-debug ## Test the operator: unit tests and 
 # -count=1, because Go does not notice a changed engine and would use cached results.
 operator-test-packages:
 	@cd operator && TREX_PYTHON=$(TREX_PYTHON) CONFORMANCE=$(conformance_there) go test -count=1 $$(go list ./... | grep -v /test$$)
+	@go test -C e2e -count=1 ./policies
 
 # Tests against the real API server wait more than they compute: two processes share them.
 operator_test_parts := operator-test-part-1 operator-test-part-2

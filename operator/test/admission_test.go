@@ -263,7 +263,7 @@ func TestANameThatIsTakenIsReported(t *testing.T) {
 			return podspec.PodMonitor(generatorNamed(ns, "loop"))
 		}
 		g := generatorNamed(ns, "loop")
-		return &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: podspec.NetworkPolicy(g, operatorNamespace).Name}}
+		return &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: podspec.PolicyName(g.Name)}}
 	}
 	type taken struct {
 		foreign   client.Object

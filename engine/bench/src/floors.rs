@@ -12,7 +12,7 @@ pub enum Bound {
 /// A promise and what was measured; none if there is no such figure.
 #[derive(Clone, Debug)]
 pub struct Floor {
-    pub name: &'static str,
+    pub name: String,
     pub bound: Bound,
     pub measured: Option<f64>,
     /// It is known to be missed, which then only warns.
@@ -38,8 +38,8 @@ pub enum Floors {
 }
 
 impl Floor {
-    pub fn new(name: &'static str, bound: Bound, measured: Option<f64>) -> Self {
-        Self { name, bound, measured, known: None }
+    pub fn new(name: impl Into<String>, bound: Bound, measured: Option<f64>) -> Self {
+        Self { name: name.into(), bound, measured, known: None }
     }
 
     fn is_kept(&self) -> bool {

@@ -2,6 +2,7 @@
 //! `spate-bench`: how fast, how exact and how steady is the engine? docs/performance.md tells the method; the make targets
 //! `bench`, `bench-instructions`, `bench-pacing` and `soak` call it.
 mod cases;
+mod crowd;
 mod floors;
 mod flow_cases;
 mod flow_soak;
@@ -11,10 +12,13 @@ mod measure;
 mod pacing;
 mod pages;
 mod rig;
+mod scaling;
 mod series;
 mod soak;
 mod stateful;
 mod stateless;
+mod steady;
+mod steps;
 mod testpmd;
 mod verify;
 mod web;
@@ -45,6 +49,9 @@ enum Command {
     Instructions(instructions::Instructions),
     Measure(measure::Measure),
     Pacing(pacing::Pacing),
+    Crowd(crowd::Crowd),
+    Scaling(scaling::Scaling),
+    Steady(steady::Steady),
     Verify(verify::Verify),
 }
 
@@ -58,6 +65,9 @@ fn main() -> ExitCode {
         Command::Instructions(instructions) => instructions.execute(),
         Command::Measure(measure) => measure.execute(),
         Command::Pacing(pacing) => pacing.execute(),
+        Command::Crowd(crowd) => crowd.execute(),
+        Command::Scaling(scaling) => scaling.execute(),
+        Command::Steady(steady) => steady.execute(),
         Command::Verify(verify) => verify.execute(),
     };
     match result {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use spate_engine::datapath::{PollMode, PortDevice};
 
 use crate::cases::{self, Case};
-use crate::rig::{Cpus, FLAT_OUT, Pages, Rig};
+use crate::rig::{Cpus, FLAT_OUT, Pages, Rig, Setup, Workers};
 
 /// Before the measurement begins: caches are warm, everything that is due is late.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -28,7 +28,7 @@ impl Device {
         }
     }
 
-    fn port(self) -> PortDevice {
+    pub fn port(self) -> PortDevice {
         match self {
             Self::Null => PortDevice::Null,
             Self::Loopback => PortDevice::Loopback,
@@ -54,6 +54,9 @@ pub struct Measure {
     /// Instead of a time: so many packets, with a worker that sleeps when it has nothing to do.
     #[arg(long)]
     pub packets: Option<u64>,
+    /// A worker on each CPU there is instead of one.
+    #[arg(long)]
+    pub every_cpu: bool,
 }
 
 /// What came of it.
@@ -61,7 +64,7 @@ pub struct Measure {
 pub struct Measured {
     /// Sent; on a loopback received too.
     pub packets: u64,
-    /// CPU time of the worker's thread.
+    /// CPU time of the workers' threads.
     pub cpu_ns: u64,
 }
 
@@ -69,7 +72,18 @@ impl Measure {
     pub fn execute(self) -> anyhow::Result<()> {
         let case = cases::find(&self.case).with_context(|| format!("--case {}: there is no such case", self.case))?;
         let poll = if self.packets.is_some() { PollMode::Adaptive } else { PollMode::Busy };
-        let rig = Rig::open(self.port.port(), self.pages, self.cpus, poll)?;
+        let workers = match self.every_cpu {
+            true => Workers::On((0..std::thread::available_parallelism()?.get()).collect()),
+            false => Workers::On(vec![self.cpus.worker_cpu]),
+        };
+        let rig = Rig::open_with(Setup {
+            device: self.port.port(),
+            ports: 1,
+            workers,
+            pages: self.pages,
+            control_cpu: self.cpus.control_cpu,
+            poll,
+        })?;
         let measured = match self.packets {
             Some(packets) => self.count(&rig, case, packets)?,
             None => self.time(&rig, case)?,

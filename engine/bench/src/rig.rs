@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The engine under measurement: one worker on one CPU, control on another, and what the worker's thread has used.
+//! The engine under measurement: its workers, most often one on one CPU, control on another, and what the workers' threads have used.
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,7 +11,9 @@ use contract::Plan;
 use prost::Message;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use spate_engine::control::runs::{Engine, Held};
-use spate_engine::datapath::{ClockError, Config, Datapath, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
+use spate_engine::datapath::{
+    ClockError, Config, Datapath, Memory, PollMode, PortConfig, PortDevice, UseOffloads, WORKER_THREAD,
+};
 use spate_engine::plan::decode::Format;
 
 use crate::flow_cases::LONG_DRAIN_NS;
@@ -43,41 +45,80 @@ pub struct Cpus {
     pub control_cpu: usize,
 }
 
-/// An engine with one port.
+/// The workers of a measurement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Workers {
+    /// One on each of these CPUs, which it has for itself.
+    On(Vec<usize>),
+    /// So many, that share all CPUs with all else.
+    Together(usize),
+}
+
+/// What a measurement needs of an engine.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub device: PortDevice,
+    /// Ports of this kind, 1 or more.
+    pub ports: usize,
+    pub workers: Workers,
+    pub pages: Pages,
+    pub control_cpu: usize,
+    pub poll: PollMode,
+}
+
+/// An engine.
 pub struct Rig {
-    engine: Engine,
-    /// The worker's thread.
-    tid: i32,
+    engine: Arc<Engine>,
+    /// The workers' threads.
+    tids: Vec<i32>,
 }
 
 impl Rig {
-    /// Opens it.
+    /// Opens one with one port and one worker.
     pub fn open(device: PortDevice, pages: Pages, cpus: Cpus, poll: PollMode) -> anyhow::Result<Self> {
-        // As the engine: what a measurement does beside the worker is not to take its CPU.
-        pin(cpus.control_cpu)?;
-        let memory = match pages {
-            Pages::Huge => Memory::Huge { bytes: MEMORY, page: None },
-            Pages::Normal => Memory::Normal { bytes: MEMORY },
-        };
-        let datapath = Datapath::open(Config {
-            ports: vec![PortConfig {
-                name: PORT.into(),
-                device,
-                line_rate_bps: None,
-                offloads: UseOffloads::Auto,
-                mac: None,
-                any_mac: false,
-            }],
-            worker_cpus: vec![cpus.worker_cpu],
-            control_cpus: vec![cpus.control_cpu],
-            memory,
-            poll,
-            clock_error: ClockError::default(),
-        })?;
-        Ok(Self { engine: Engine::new(datapath), tid: thread_id("worker-0")? })
+        let workers = Workers::On(vec![cpus.worker_cpu]);
+        Self::open_with(Setup { device, ports: 1, workers, pages, control_cpu: cpus.control_cpu, poll })
     }
 
-    pub fn engine(&self) -> &Engine {
+    /// Opens one.
+    pub fn open_with(setup: Setup) -> anyhow::Result<Self> {
+        let count = setup.workers.count();
+        let bytes = MEMORY + setup.more_bytes();
+        let port = |index| PortConfig {
+            name: port_name(index),
+            device: setup.device.clone(),
+            line_rate_bps: None,
+            offloads: UseOffloads::Auto,
+            mac: None,
+            any_mac: false,
+        };
+        let config = Config {
+            ports: (0..setup.ports).map(port).collect(),
+            worker_cpus: match &setup.workers {
+                Workers::On(cpus) => cpus.clone(),
+                Workers::Together(count) => (0..*count).collect(),
+            },
+            control_cpus: vec![setup.control_cpu],
+            memory: match setup.pages {
+                Pages::Huge => Memory::Huge { bytes, page: None },
+                Pages::Normal => Memory::Normal { bytes },
+            },
+            poll: setup.poll,
+            clock_error: ClockError::default(),
+        };
+        let datapath = match setup.workers {
+            Workers::On(_) => {
+                // As the engine: what a measurement does beside the workers is not to take their CPUs.
+                pin(setup.control_cpu)?;
+                Datapath::open(config)?
+            }
+            Workers::Together(_) => Datapath::open_without_own_cpus(config)?,
+        };
+        let tids = (0..count).map(|index| thread_id(&format!("{WORKER_THREAD}{index}"))).collect::<Result<_, _>>()?;
+        Ok(Self { engine: Arc::new(Engine::new(datapath)), tids })
+    }
+
+    pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 
@@ -102,28 +143,68 @@ impl Rig {
         Ok(())
     }
 
-    /// Packets the worker has sent and received since it was opened.
+    /// Packets the workers have sent and received since they were opened.
     pub fn packets(&self) -> (u64, u64) {
-        let counters = self.engine.datapath().worker_counters()[0];
-        (counters.tx_packets, counters.rx_packets)
+        let counters = self.engine.datapath().worker_counters();
+        counters
+            .iter()
+            .fold((0, 0), |(sent, received), worker| (sent + worker.tx_packets, received + worker.rx_packets))
     }
 
-    /// Has the worker and the calling thread run before whatever else the machine does, as far as niceness goes.
+    /// Packets of the worker that has sent fewest.
+    pub fn fewest_sent(&self) -> u64 {
+        self.engine.datapath().worker_counters().iter().map(|worker| worker.tx_packets).min().unwrap_or(0)
+    }
+
+    /// Has the workers and the calling thread run before whatever else the machine does, as far as niceness goes.
     pub fn prefer(&self) -> anyhow::Result<()> {
-        prefer(self.tid)?;
+        self.tids.iter().try_for_each(|tid| prefer(*tid))?;
         prefer(0)
     }
 
-    /// CPU time the worker's thread has used, in nanoseconds.
+    /// CPU time the workers' threads have used, in nanoseconds.
     pub fn cpu_ns(&self) -> u64 {
         // The clock of a thread, as pthread_getcpuclockid makes it of one (CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED).
-        let clock = (!self.tid << 3) | 6;
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the pointer is valid for the call.
-        let code = unsafe { libc::clock_gettime(clock, &raw mut time) };
-        assert_eq!(code, 0, "the worker's thread has a clock as long as the rig is open");
-        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+        self.tids.iter().map(|tid| clock_ns((!tid << 3) | 6)).sum()
     }
+}
+
+impl Setup {
+    /// Packet memory that workers take beyond `MEMORY`.
+    fn more_bytes(&self) -> u64 {
+        let count = self.workers.count() as u64;
+        match self.device {
+            PortDevice::Null => count.saturating_sub(16) * (8 << 20),
+            _ => (count - 1) * (64 << 20),
+        }
+    }
+}
+
+impl Workers {
+    pub fn count(&self) -> usize {
+        match self {
+            Self::On(cpus) => cpus.len(),
+            Self::Together(count) => *count,
+        }
+    }
+}
+
+/// The name of a port in plans.
+pub fn port_name(index: usize) -> String {
+    if index == 0 { PORT.into() } else { format!("{PORT}{index}") }
+}
+
+/// CPU time the calling thread has used, in nanoseconds.
+pub fn own_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is valid for the call.
+    let code = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    assert_eq!(code, 0, "a thread has a clock as long as it lives");
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// The same for one thread; 0 is the calling one.

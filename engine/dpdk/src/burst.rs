@@ -367,7 +367,7 @@ impl Burst {
         // SAFETY: `held` are valid mbufs of ours; those taken become the driver's. The queue is started and not shared.
         let taken = unsafe {
             match queue.loopback() {
-                Some(loopback) => loopback.send(held),
+                Some(loopback) => loopback.send(queue.index(), held),
                 None if queue.is_null() && !self.home.is_null() => {
                     // All of one pool, and nobody else's: home they go, without a look at any.
                     sys::spate_put_bulk(self.home, held.as_mut_ptr(), held.len() as u32);

@@ -37,6 +37,8 @@ pub(crate) struct Loopback {
     disturbance: OnceLock<Box<Disturbance>>,
     /// In place of the hash of addresses and ports.
     spread: OnceLock<Box<Spread>>,
+    /// What is sent on a queue is received on that of the same number.
+    paired: AtomicBool,
 }
 
 impl fmt::Debug for Loopback {
@@ -63,7 +65,8 @@ impl Loopback {
     /// Rings for up to so many receive queues.
     pub(crate) fn new(queues: usize) -> Result<Self, Error> {
         let rings = (0..queues.clamp(1, MOST_QUEUES)).map(|_| Ring::new()).collect::<Result<_, _>>()?;
-        Ok(Self { rings, busy: AtomicBool::new(false), disturbance: OnceLock::new(), spread: OnceLock::new() })
+        let [busy, paired] = [false; 2].map(AtomicBool::new);
+        Ok(Self { rings, busy, disturbance: OnceLock::new(), spread: OnceLock::new(), paired })
     }
 
     pub(crate) fn queues(&self) -> usize {
@@ -94,15 +97,23 @@ impl Loopback {
         self.spread.set(spread).is_ok()
     }
 
-    /// Offers packets in order. Returns how many were taken from the front.
+    pub(crate) fn pair_queues(&self) {
+        self.paired.store(true, Relaxed);
+    }
+
+    /// Offers packets in order, on a transmit queue. Returns how many were taken from the front.
     ///
     /// # Safety
     /// They are valid mbufs of the caller's; those taken are no longer.
     #[inline]
-    pub(crate) unsafe fn send(&self, packets: &mut [burst::Mbuf]) -> usize {
+    pub(crate) unsafe fn send(&self, queue: u16, packets: &mut [burst::Mbuf]) -> usize {
         match (self.disturbance.get(), self.rings.as_slice()) {
             // SAFETY: as the caller says.
             (None, [ring]) => unsafe { ring.add(packets) },
+            (None, rings) if self.paired.load(Relaxed) => {
+                // SAFETY: as the caller says.
+                unsafe { rings[usize::from(queue) % rings.len()].add(packets) }
+            }
             // SAFETY: as the caller says.
             _ => unsafe { self.share_out(packets) },
         }

@@ -431,6 +431,12 @@ impl Port<Started> {
         self.inner.loopback.as_ref().is_some_and(|loopback| loopback.spread(spread))
     }
 
+    /// From now on, what is sent on a queue of a loopback is received on that of the same number, whatever its packets are, as on a device
+    /// that each worker has for itself: to measure what receiving costs. False for other devices.
+    pub fn pair_queues(&self) -> bool {
+        self.inner.loopback.as_ref().map(Loopback::pair_queues).is_some()
+    }
+
     /// What was lost since it was opened.
     pub fn stats(&self) -> PortStats {
         let mut raw =

@@ -103,7 +103,7 @@ func addControllers(mgr ctrl.Manager, o *options) error {
 	c := mgr.GetClient()
 	certificates := &pki.Store{
 		Client: c, Namespace: o.namespace, Policy: o.certificates, Clock: clock.RealClock{},
-		Labels: map[string]string{podspec.LabelName: "spate-operator", podspec.LabelManagedBy: podspec.ManagedBy},
+		Labels: map[string]string{podspec.LabelName: podspec.OperatorName, podspec.LabelManagedBy: podspec.ManagedBy},
 	}
 	recorder := mgr.GetEventRecorder("spate-operator")
 	certificates.Restored = func(secret *corev1.Secret) {
@@ -120,6 +120,10 @@ func addControllers(mgr ctrl.Manager, o *options) error {
 	if err != nil {
 		return err
 	}
+	access, err := o.access()
+	if err != nil {
+		return err
+	}
 	available, err := o.memory()
 	if err != nil {
 		return err
@@ -132,7 +136,7 @@ func addControllers(mgr ctrl.Manager, o *options) error {
 	for name, controller := range map[string]interface{ SetupWithManager(ctrl.Manager) error }{
 		"generator": &generator.Reconciler{
 			Client: c, Live: mgr.GetAPIReader(), Events: recorder, Engines: engines, Certificates: certificates,
-			OperatorNamespace: o.namespace, Images: images, PullPolicy: corev1.PullPolicy(o.pullPolicy), PodMonitors: o.podMonitors, Resolver: resolver,
+			Access: access, Images: images, PullPolicy: corev1.PullPolicy(o.pullPolicy), PodMonitors: o.podMonitors, Resolver: resolver,
 		},
 		"profile": &profile.Reconciler{Client: c, Events: recorder, Clock: clock.RealClock{}, Resolver: resolver, Inline: o.inline},
 		"run":     &runcontroller.Reconciler{Client: c, Events: recorder, Engines: engines, Memory: memory, Resolver: resolver, Large: large},

@@ -9,17 +9,20 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	uberzap "go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"spate.dev/operator/internal/controller/generator"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/pki"
+	"spate.dev/operator/internal/podspec"
 	"spate.dev/operator/internal/runs/admission"
 )
 
@@ -34,6 +37,7 @@ type options struct {
 	engineBinary   string
 	checkLimit     time.Duration
 	podMonitors    bool
+	metricsOf      string
 	leaderElection bool
 	metricsAddress string
 	healthAddress  string
@@ -63,6 +67,8 @@ func parse(args []string) (*options, error) {
 	f.DurationVar(&o.checkLimit, "plan-check-limit", engine.DefaultLimit,
 		"time limit for checking a plan; a profile whose plan takes longer is not run, reports that in its conditions, and is checked again")
 	f.BoolVar(&o.podMonitors, "pod-monitors", true, "create a PodMonitor for each generator if the cluster has the kind")
+	f.StringVar(&o.metricsOf, "metrics-namespaces", "",
+		"comma-separated list of namespaces whose pods may read the metrics of engine pods, in the NetworkPolicy of each generator; empty: all may")
 	f.BoolVar(&o.leaderElection, "leader-elect", true, "reconcile only while holding the lease, so that replicas may stand by")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080",
 		"address of the operator's own metrics, in plain HTTP without authentication (they contain no names of users' objects); 0: not served")
@@ -95,7 +101,25 @@ func (o *options) engineImages() (generator.Images, error) {
 	return generator.ParseImages(o.engineImage, o.images)
 }
 
+// access says who may connect to engine pods.
+func (o *options) access() (podspec.Access, error) {
+	a := podspec.Access{OperatorNamespace: o.namespace}
+	if o.metricsOf == "" {
+		return a, nil
+	}
+	for _, name := range strings.Split(o.metricsOf, ",") {
+		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+			return a, fmt.Errorf("--metrics-namespaces: %q is not a name of a namespace: %s", name, strings.Join(problems, "; "))
+		}
+		a.MetricsNamespaces = append(a.MetricsNamespaces, name)
+	}
+	return a, nil
+}
+
 func (o *options) validate() error {
+	if _, err := o.access(); err != nil {
+		return err
+	}
 	if _, err := o.engineImages(); err != nil {
 		return fmt.Errorf("--engine-images: %w", err)
 	}

@@ -20,9 +20,30 @@ func selector(g *spatev1.TrafficGenerator) map[string]string {
 	return map[string]string{LabelName: EngineName, LabelGenerator: g.Name}
 }
 
-// NetworkPolicy lets only the operator's namespace call an engine; metrics are open to every scraper. It applies to the
-// pods' primary interface only, not to traffic ports.
-func NetworkPolicy(g *spatev1.TrafficGenerator, operatorNamespace string) *networkingv1.NetworkPolicy {
+// OperatorName is the label LabelName of the operator's pods.
+const OperatorName = "spate-operator"
+
+// Access says which pods may connect to engine pods.
+type Access struct {
+	// OperatorNamespace is the namespace of the operator's pods, which call engines.
+	OperatorNamespace string
+	// MetricsNamespaces are the namespaces whose pods may read metrics; all when empty.
+	MetricsNamespaces []string
+}
+
+// metrics returns the peers that may read metrics; none means every peer.
+func (a Access) metrics() []networkingv1.NetworkPolicyPeer {
+	if len(a.MetricsNamespaces) == 0 {
+		return nil
+	}
+	return []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: a.MetricsNamespaces},
+	}}}}
+}
+
+// NetworkPolicy lets only the operator's pods call an engine, and those that Access names read its metrics. It applies to the pods'
+// primary interface only, not to traffic ports.
+func NetworkPolicy(g *spatev1.TrafficGenerator, access Access) *networkingv1.NetworkPolicy {
 	port := func(n int) []networkingv1.NetworkPolicyPort {
 		return []networkingv1.NetworkPolicyPort{{Protocol: ptr.To(corev1.ProtocolTCP), Port: ptr.To(intstr.FromInt(n))}}
 	}
@@ -33,12 +54,13 @@ func NetworkPolicy(g *spatev1.TrafficGenerator, operatorNamespace string) *netwo
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
 			Ingress: []networkingv1.NetworkPolicyIngressRule{
 				{
-					From: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{
-						MatchLabels: map[string]string{corev1.LabelMetadataName: operatorNamespace},
-					}}},
+					From: []networkingv1.NetworkPolicyPeer{{
+						NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: access.OperatorNamespace}},
+						PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{LabelName: OperatorName}},
+					}},
 					Ports: port(grpcPort),
 				},
-				{Ports: port(metricsPort)},
+				{From: access.metrics(), Ports: port(metricsPort)},
 			},
 		},
 	}

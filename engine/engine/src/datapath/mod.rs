@@ -52,7 +52,7 @@ pub use types::*;
 use command::{Command, RUNS};
 use limit::Budget;
 use monitor::Monitor;
-use open::{OpenPort, Opened};
+use open::{OpenPort, Opened, Placement};
 use prepare::LongPackets;
 use slow::SlowPath;
 
@@ -72,7 +72,17 @@ impl Datapath {
     ///
     /// DPDK comes up once in a process: later calls must ask for the same memory and PCI devices.
     pub fn open(config: Config) -> Result<Self, OpenError> {
-        let opened = open::open(config)?;
+        Self::open_at(config, Placement::OwnCpus)
+    }
+
+    /// The same with workers that have no CPUs of their own: they run where the calling thread may, and `worker_cpus` only numbers
+    /// them. To count what more workers than CPUs do, not to measure time.
+    pub fn open_without_own_cpus(config: Config) -> Result<Self, OpenError> {
+        Self::open_at(config, Placement::Together)
+    }
+
+    fn open_at(config: Config, placement: Placement) -> Result<Self, OpenError> {
+        let opened = open::open(config, placement)?;
         let monitor = Monitor::start(opened.clock.clone(), Arc::clone(&opened.lines))
             .map_err(|e| OpenError::System { context: "monitor".into(), message: e.to_string() })?;
         let long_packets = Mutex::new(opened.workers.iter().map(|_| None).collect());
@@ -199,6 +209,15 @@ impl Datapath {
         assert!(self.opened.ports[port].port.spread(spread), "port {port} cannot spread its packets");
     }
 
+    /// From now on, what a worker sends on a loopback port (by index) arrives at that worker: to measure what receiving costs, without the
+    /// rings that workers share.
+    ///
+    /// # Panics
+    /// If the port is no loopback.
+    pub fn pair_queues(&self, port: usize) {
+        assert!(self.opened.ports[port].port.pair_queues(), "port {port} has no queues to pair");
+    }
+
     /// The receive queues of an outlet port (by index), to be read by the calling thread, which is a thread of DPDK's as long
     /// as the guard lives. None are left if they are taken, and other ports have none.
     pub fn outlet(&self, port: usize) -> Result<(Vec<RxQueue>, RegisteredThread), OpenError> {
@@ -225,6 +244,12 @@ impl Datapath {
             sleeps: worker.share.sleeps.get(),
         };
         self.opened.workers.iter().map(counters).collect()
+    }
+
+    /// Where in this process's memory each worker counts the packets it has sent: it stores there once in each pass of its loop, by which
+    /// whoever follows its instructions tells one pass from the next.
+    pub fn worker_counters_at(&self) -> Vec<usize> {
+        self.opened.workers.iter().map(|worker| std::ptr::from_ref(&worker.share.tx_packets).addr()).collect()
     }
 
     /// Stops every run, then the workers, then the ports. Dropping does the same.

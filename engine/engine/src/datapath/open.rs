@@ -26,8 +26,6 @@ pub(super) const SHORT_ROOM: usize = 2048;
 pub(super) const DESCRIPTORS: u16 = 1024;
 /// Free packets of a pool that a thread keeps for itself, at most.
 const IN_CACHE: u32 = 384;
-/// Packets between workers, for sequences that another keeps: what is received in the millisecond in which it may sleep.
-const HANDED: usize = 2048;
 
 /// A port with what is known of it and who counts on it.
 pub(super) struct OpenPort {
@@ -60,7 +58,16 @@ pub(super) struct Opened {
     pub(super) lines: Arc<Workers>,
 }
 
-pub(super) fn open(config: Config) -> Result<Opened, OpenError> {
+/// Where workers run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Placement {
+    /// Each on the CPU that the configuration has for it.
+    OwnCpus,
+    /// All where the thread may run that opens them.
+    Together,
+}
+
+pub(super) fn open(config: Config, placement: Placement) -> Result<Opened, OpenError> {
     let map = map_ports(&config)?;
     let devices: Vec<Device> = config.ports.iter().map(device).collect();
     for (port, device) in config.ports.iter().zip(&devices) {
@@ -109,7 +116,7 @@ pub(super) fn open(config: Config) -> Result<Opened, OpenError> {
         }
         ports.push(parts.assign(index, port, opened, tx_workers, rx_workers));
     }
-    let (workers, lines) = parts.start(&config, &eal, &clock)?;
+    let (workers, lines) = parts.start(&config, placement, &eal, &clock)?;
     Ok(Opened { eal, clock, ports, workers, lines })
 }
 
@@ -238,31 +245,23 @@ impl Threads {
         OpenPort { config: config.clone(), port, tx_workers, rx_workers, tx, rx, outlet: Mutex::new(outlet) }
     }
 
-    fn start(self, config: &Config, eal: &Eal, clock: &Clock) -> Result<(Vec<OpenWorker>, Arc<Workers>), OpenError> {
+    fn start(
+        self,
+        config: &Config,
+        placement: Placement,
+        eal: &Eal,
+        clock: &Clock,
+    ) -> Result<(Vec<OpenWorker>, Arc<Workers>), OpenError> {
         let count = self.queues.len();
         let failed = |index: usize, message: String| OpenError::System { context: format!("worker {index}"), message };
-        // Handed packets: from each worker to each other.
-        let mut handing: Vec<Vec<Option<_>>> = (0..count).map(|_| Vec::new()).collect();
-        let mut handed: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();
-        for (from, row) in handing.iter_mut().enumerate() {
-            for (to, column) in handed.iter_mut().enumerate() {
-                if from == to {
-                    row.push(None);
-                    continue;
-                }
-                let (producer, consumer) = RingBuffer::new(HANDED);
-                row.push(Some(producer));
-                column.push(consumer);
-            }
-        }
         let mut workers = Vec::new();
         let mut lines = Vec::new();
-        for (index, ((queues, handing), handed)) in self.queues.into_iter().zip(handing).zip(handed).enumerate() {
+        for (index, (queues, handing)) in self.queues.into_iter().zip(worker::between_workers(count)).enumerate() {
             let cpu = config.worker_cpus[index];
             let (commands, their_commands) = RingBuffer::new(QUEUE);
             let (their_trash, trash) = RingBuffer::new(2 * QUEUE);
             let waker = Waker::new().map_err(|e| failed(index, e.to_string()))?;
-            let shared_cpu = self.shared.contains(&cpu);
+            let shared_cpu = placement == Placement::Together || self.shared.contains(&cpu);
             let adaptive = match config.poll {
                 PollMode::Auto => queues.kernel || shared_cpu,
                 PollMode::Busy => false,
@@ -288,11 +287,11 @@ impl Threads {
                 tx: queues.tx,
                 rx: queues.rx,
                 handing,
-                handed,
                 share: Arc::clone(&share),
                 idle: Idle::new(adaptive, shared_cpu, waker.clone()),
             };
-            let thread = spawn(index, cpu, *eal, parts).map_err(|message| failed(index, message))?;
+            let own_cpu = (placement == Placement::OwnCpus).then_some(cpu);
+            let thread = spawn(index, own_cpu, *eal, parts).map_err(|message| failed(index, message))?;
             workers.push(OpenWorker { cpu, share, thread });
             lines.push((commands, trash, waker));
         }
@@ -300,21 +299,26 @@ impl Threads {
     }
 }
 
+/// Keeps the calling thread to a CPU.
+fn pin(cpu: usize) -> Result<(), String> {
+    let mut set = CpuSet::new();
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(format!("there is no CPU {cpu}"));
+    }
+    set.set(cpu);
+    sched_setaffinity(None, &set)
+        .map_err(|e| format!("it cannot be pinned to CPU {cpu}: {e} (is that CPU in this container's set?)"))
+}
+
 /// What the names of workers' threads begin with; their number follows.
 pub const WORKER_THREAD: &str = "worker-";
 
-/// Starts a worker's thread, pinned and known to DPDK.
-fn spawn(index: usize, cpu: usize, eal: Eal, parts: worker::Parts) -> Result<JoinHandle<()>, String> {
+/// Starts a worker's thread, known to DPDK and pinned to a CPU if it has one of its own.
+fn spawn(index: usize, own_cpu: Option<usize>, eal: Eal, parts: worker::Parts) -> Result<JoinHandle<()>, String> {
     let (ready, wait) = mpsc::sync_channel(1);
     let run = move || {
         let prepare = || {
-            let mut set = CpuSet::new();
-            if cpu >= CpuSet::MAX_CPU {
-                return Err(format!("there is no CPU {cpu}"));
-            }
-            set.set(cpu);
-            sched_setaffinity(None, &set)
-                .map_err(|e| format!("it cannot be pinned to CPU {cpu}: {e} (is that CPU in this container's set?)"))?;
+            own_cpu.map_or(Ok(()), pin)?;
             // The kernel may delay sleepers by 50 us to bundle wake-ups; not these.
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
             RegisteredThread::new(&eal).map_err(|e| e.to_string())

@@ -63,7 +63,7 @@ func (r *Reconciler) children(ctx context.Context, g *spatev1.TrafficGenerator) 
 }
 
 func (r *Reconciler) networkPolicy(ctx context.Context, g *spatev1.TrafficGenerator) (*problem, error) {
-	want := podspec.NetworkPolicy(g, r.OperatorNamespace)
+	want := podspec.NetworkPolicy(g, r.Access)
 	if err := controllerutil.SetControllerReference(g, want, r.Client.Scheme()); err != nil {
 		return nil, err
 	}

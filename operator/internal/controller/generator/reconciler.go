@@ -64,8 +64,8 @@ type Reconciler struct {
 	Events       events.EventRecorder
 	Engines      *engine.Pool
 	Certificates *pki.Store
-	// OperatorNamespace is where calls to engines come from.
-	OperatorNamespace string
+	// Access says who may connect to engine pods.
+	Access podspec.Access
 	// Images that engine pods may run.
 	Images     Images
 	PullPolicy corev1.PullPolicy

@@ -16,6 +16,7 @@ use spate_stateful::{
 use spate_stats::Counter;
 use spate_wire::spread;
 
+use super::bell::{Bell, Workers};
 use crate::datapath::frames::{self, FrameReader, FrameWriter};
 
 /// Room for frames from each worker to each other, at least,
@@ -47,7 +48,10 @@ pub(in crate::datapath) struct Handoff {
     receivers: Vec<Vec<usize>>,
     /// By worker.
     to: Vec<Option<FrameWriter>>,
-    from: Vec<FrameReader>,
+    from: Vec<Option<FrameReader>>,
+    bells: Arc<[Bell]>,
+    /// Who has given frames that are not taken yet.
+    waiting: Workers,
     frame: Vec<u8>,
     /// Bytes of a burst.
     burst_bytes: usize,
@@ -65,13 +69,16 @@ pub(in crate::datapath) fn between(
 ) -> Vec<Option<Handoff>> {
     let burst_bytes = BURST * longest.max(USUAL);
     let several = taking_part.iter().filter(|takes| **takes).count() > 1;
+    let bells: Arc<[Bell]> = taking_part.iter().map(|_| Bell::default()).collect();
     let mut all: Vec<_> = (taking_part.iter().enumerate())
         .map(|(worker, takes)| {
             (*takes && several).then(|| Handoff {
                 worker,
                 receivers: receivers.to_vec(),
                 to: taking_part.iter().map(|_| None).collect(),
-                from: Vec::new(),
+                from: taking_part.iter().map(|_| None).collect(),
+                bells: Arc::clone(&bells),
+                waiting: Workers::default(),
                 frame: Vec::with_capacity(LONGEST),
                 burst_bytes,
                 tight: false,
@@ -87,7 +94,7 @@ pub(in crate::datapath) fn between(
                     handoff.to[to] = Some(writer);
                 }
                 if let Some(handoff) = &mut all[to] {
-                    handoff.from.push(reader);
+                    handoff.from[from] = Some(reader);
                 }
             }
         }
@@ -108,6 +115,7 @@ impl Handoff {
         let Some(ring) = &mut self.to[home] else { return false };
         let given = frame.len() <= LONGEST && ring.push(at_ns, port, frame);
         self.tight |= !ring.has_room(self.burst_bytes);
+        self.bells[home].ring(self.worker);
         if given { &self.share.sent } else { &self.share.lost }.add(1);
         true
     }
@@ -145,11 +153,15 @@ impl Handoff {
     /// The next frame that another worker gave: the port on which it arrived, and its bytes.
     #[inline]
     pub(super) fn take(&mut self) -> Option<(usize, &[u8])> {
-        for ring in &mut self.from {
-            if let Some(header) = ring.pop(&mut self.frame) {
+        if self.waiting.is_empty() {
+            self.waiting = self.bells[self.worker].take();
+        }
+        while let Some(from) = self.waiting.first() {
+            if let Some(header) = self.from[from].as_mut().and_then(|ring| ring.pop(&mut self.frame)) {
                 self.share.taken.add(1);
                 return Some((header.original_len as usize, &self.frame));
             }
+            self.waiting.remove(from);
         }
         None
     }
@@ -169,6 +181,7 @@ mod tests {
             let frame = vec![7; longest];
             let ring = give.to[2].as_mut().expect("a ring");
             assert!((0..BURST).all(|_| ring.push(1, 3, &frame)), "{longest}");
+            give.bells[2].ring(0);
             let mut take = ways[2].take().expect("a way");
             for _ in 0..BURST {
                 assert_eq!(take.take(), Some((3, frame.as_slice())));

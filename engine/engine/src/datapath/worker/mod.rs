@@ -3,8 +3,10 @@
 //!
 //! Its loop: read the clock, obey control, receive, transmit what is due, see what has ended, rest if it may.
 mod attach;
+mod bell;
 mod emulate;
 mod foreign;
+mod handing;
 mod handoff;
 mod idle;
 mod receive;
@@ -19,9 +21,10 @@ use spate_dpdk::{Mempool, RxQueue, TxQueue};
 pub(super) use attach::{Aside, Attachment, Inject, Tap};
 pub(super) use emulate::{Emulated, Pools};
 pub(super) use foreign::{Marks, RunForeign, RunReceiver};
+pub(super) use handing::{Handing, between_workers};
 pub(super) use handoff::{HandoffShare, between};
 pub(super) use idle::{Idle, Waker};
-pub(super) use receive::{DelayPlace, Handed, Owner, RunReceive, StreamReceive};
+pub(super) use receive::{DelayPlace, Owner, RunReceive, StreamReceive};
 pub(super) use replay::{Replay, ReplayParts, ReplayTape, TapeEnd, speed_of};
 pub(super) use transmit::{Copies, PortRun, SendStream};
 
@@ -73,10 +76,7 @@ pub(super) struct Parts {
     /// (port, its queue, its counters)
     pub(super) tx: Vec<(usize, TxQueue, Arc<QueueShare>)>,
     pub(super) rx: Vec<ReceiveQueue>,
-    /// To each other worker, by its index.
-    pub(super) handing: Vec<Option<Producer<Handed>>>,
-    /// From each other worker.
-    pub(super) handed: Vec<Consumer<Handed>>,
+    pub(super) handing: Handing,
     pub(super) share: Arc<WorkerShare>,
     pub(super) idle: Idle,
 }
@@ -126,7 +126,6 @@ impl Worker {
                 parts.index,
                 parts.rx.into_iter().map(|(port, queue, share, mac)| RxPort::new(port, queue, share, mac)).collect(),
                 parts.handing,
-                parts.handed,
             ),
             share: parts.share,
             idle: parts.idle,

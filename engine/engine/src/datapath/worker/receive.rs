@@ -10,7 +10,6 @@
 //! looked at that queue before, never early.
 use std::{ops::Range, sync::Arc};
 
-use rtrb::{Consumer, Producer};
 use spate_dpdk::{BURST, Burst, PacketSocket, RxQueue};
 use spate_stateful::Hints;
 use spate_stats::{Arrival, Queue, Tracker, Transit};
@@ -21,6 +20,7 @@ use super::{
     attach::{Attachment, Received, Taps},
     emulate::{Arrived, Demux, Emulated},
     foreign::{self, RunForeign},
+    handing::Handing,
     transmit::TxPort,
 };
 use crate::datapath::{
@@ -97,6 +97,19 @@ pub(in crate::datapath) struct Handed {
     trailer: Trailer,
 }
 
+#[cfg(test)]
+impl Handed {
+    /// One that arrived at an instant, and is no packet of any run.
+    pub(super) fn at(at_ns: u64) -> Self {
+        let trailer = Trailer { run_tag: 0, stream: 0, sender: 0, measured: false, sequence: 0, timestamp: 0 };
+        Self { slot: 0, port: 0, bytes: 0, at_ns, trailer }
+    }
+
+    pub(super) fn at_ns(&self) -> u64 {
+        self.at_ns
+    }
+}
+
 /// A port as one of its receiving workers sees it.
 pub(super) struct RxPort {
     port: usize,
@@ -169,25 +182,15 @@ pub(super) struct Receiver {
     slots: Box<[u8]>,
     /// Runs in `slots`: without any, no packet can carry a trailer of one.
     measured: usize,
-    handing: Vec<Option<Producer<Handed>>>,
-    /// With the worker it comes from.
-    handed: Vec<(usize, Consumer<Handed>)>,
+    handing: Handing,
     /// The last pass found nothing, and all that was handed over is counted.
     drained: bool,
 }
 
 impl Receiver {
-    /// `handed` has the rings from all other workers, in their order.
-    pub(super) fn new(
-        worker: usize,
-        ports: Vec<RxPort>,
-        handing: Vec<Option<Producer<Handed>>>,
-        handed: Vec<Consumer<Handed>>,
-    ) -> Self {
+    pub(super) fn new(worker: usize, ports: Vec<RxPort>, handing: Handing) -> Self {
         let slots = vec![NO_RUN; 1 << 16].into();
-        let others = (0..handing.len()).filter(|other| *other != worker);
-        let handed = others.zip(handed).collect();
-        Self { worker, ports, burst: Burst::new(), slots, measured: 0, handing, handed, drained: false }
+        Self { worker, ports, burst: Burst::new(), slots, measured: 0, handing, drained: false }
     }
 
     /// Counts packets for the run in a slot.
@@ -219,7 +222,7 @@ impl Receiver {
 
     /// Whether all that had arrived before the last pass has been read and counted, here or where it belongs.
     pub(super) fn drained(&self) -> bool {
-        self.drained && self.handing.iter().flatten().all(|ring| ring.slots() == ring.buffer().capacity())
+        self.drained && self.handing.is_taken()
     }
 
     /// Ports that packets can arrive on.
@@ -229,7 +232,7 @@ impl Receiver {
 
     /// Other workers may hand packets over.
     pub(super) fn has_peers(&self) -> bool {
-        !self.handed.is_empty()
+        self.handing.has_peers()
     }
 
     /// What to wait on for packets, for ports that have something.
@@ -253,30 +256,18 @@ impl Receiver {
     /// Reads up to a burst from every port, and what other workers handed over. Returns the packets read.
     #[inline(never)]
     pub(super) fn receive(&mut self, clock: &Clock, runs: &mut [Option<Box<WorkerRun>>], tx: &mut [TxPort]) -> usize {
-        let mut handed = 0;
-        for (from, ring) in &mut self.handed {
-            let waiting = ring.slots();
-            if waiting == 0 {
-                continue;
+        let mut handed = self.handing.take(|from, packet| {
+            if let Some(run) = runs.get_mut(usize::from(packet.slot)).and_then(Option::as_mut)
+                && run.tag == packet.trailer.run_tag
+                && let Some(stream) = run.receive.stream(&packet.trailer)
+            {
+                let tracker = run.receive.owner(stream, packet.trailer.sender).tracker;
+                count(run, from, packet, stream, tracker as usize);
             }
-            handed += waiting;
-            let Ok(packets) = ring.read_chunk(waiting) else { continue };
-            let (first, second) = packets.as_slices();
-            for packet in first.iter().chain(second) {
-                if let Some(run) = runs.get_mut(usize::from(packet.slot)).and_then(Option::as_mut)
-                    && run.tag == packet.trailer.run_tag
-                    && let Some(stream) = run.receive.stream(&packet.trailer)
-                {
-                    let tracker = run.receive.owner(stream, packet.trailer.sender).tracker;
-                    count(run, *from, packet, stream, tracker as usize);
-                }
-            }
-            // Only now does the other see that they are counted.
-            packets.commit_all();
-        }
+        });
         let mut received = 0;
         for port in &mut self.ports {
-            if self.handing.iter().flatten().any(|ring| ring.slots() < BURST) || !may_receive(&port.emulating, runs) {
+            if !self.handing.has_room() || !may_receive(&port.emulating, runs) {
                 port.share.handing_full.add(1);
                 handed += 1;
                 continue;
@@ -359,6 +350,7 @@ impl Receiver {
                     tx.send_back(&mut self.burst, at_ns);
                 }
             }
+            self.handing.tell();
             self.burst.clear();
             port.count(packets, bytes);
         }
@@ -405,7 +397,7 @@ fn emulate(emulating: &[usize], runs: &mut [Option<Box<WorkerRun>>], arrived: &A
 #[inline]
 fn take(
     worker: usize,
-    handing: &mut [Option<Producer<Handed>>],
+    handing: &mut Handing,
     runs: &mut [Option<Box<WorkerRun>>],
     packet: &Handed,
     reflecting: bool,
@@ -420,7 +412,7 @@ fn take(
         count(run, worker, packet, stream, owner.tracker as usize);
         return true;
     }
-    handing[usize::from(owner.worker)].as_mut().is_some_and(|ring| ring.push(*packet).is_ok())
+    handing.give(usize::from(owner.worker), *packet)
 }
 
 /// Counts a packet of a sequence that this worker owns and worker `from` received.

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who has handed something over? A worker looks at one word for that, not at a ring from each other worker: so what a pass costs
+//! does not grow with their number.
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// Bits of a word.
+const BITS: usize = 64;
+/// Words for 256 workers.
+const WORDS: usize = 4;
+
+/// Numbers of workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Workers([u64; WORDS]);
+
+impl Workers {
+    #[inline]
+    pub(super) fn insert(&mut self, worker: usize) {
+        self.0[worker / BITS] |= 1 << (worker % BITS);
+    }
+
+    #[inline]
+    pub(super) fn remove(&mut self, worker: usize) {
+        self.0[worker / BITS] &= !(1 << (worker % BITS));
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0 == [0; WORDS]
+    }
+
+    /// The lowest.
+    #[inline]
+    pub(super) fn first(&self) -> Option<usize> {
+        let word = self.0.iter().position(|word| *word != 0)?;
+        Some(word * BITS + self.0[word].trailing_zeros() as usize)
+    }
+
+    /// Takes out the lowest.
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<usize> {
+        let first = self.first()?;
+        self.remove(first);
+        Some(first)
+    }
+}
+
+/// The bell of one worker, on a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(in crate::datapath) struct Bell([AtomicU64; WORDS]);
+
+impl Bell {
+    /// Says that a worker has handed something over. What it did before is seen by who takes that.
+    #[inline]
+    pub(super) fn ring(&self, from: usize) {
+        self.0[from / BITS].fetch_or(1 << (from % BITS), Release);
+    }
+
+    /// Who has, since it was last asked.
+    #[inline]
+    pub(super) fn take(&self) -> Workers {
+        let mut all = Workers::default();
+        for (word, taken) in self.0.iter().zip(&mut all.0) {
+            // Most often nobody has: a line that is only read stays where it is.
+            if word.load(Relaxed) != 0 {
+                *taken = word.swap(0, Acquire);
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_rang_is_told_once() {
+        let bell = Bell::default();
+        assert!(bell.take().is_empty());
+        for worker in [255, 0, 63, 64, 0] {
+            bell.ring(worker);
+        }
+        let mut all = bell.take();
+        assert!(bell.take().is_empty());
+        assert_eq!(all.first(), Some(0));
+        all.remove(64);
+        assert_eq!(std::iter::from_fn(|| all.pop()).collect::<Vec<_>>(), [0, 63, 255]);
+    }
+
+    #[test]
+    fn what_was_handed_over_is_seen_by_who_hears_the_bell() {
+        const ROUNDS: u64 = 200_000;
+        let (bell, handed) = (Bell::default(), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=ROUNDS {
+                    handed.store(round, Relaxed);
+                    bell.ring(70);
+                }
+            });
+            let mut seen = 0;
+            while seen < ROUNDS {
+                if !bell.take().is_empty() {
+                    // Of any two times that it rang in between, the later one is seen, now or at the next look.
+                    let now = handed.load(Relaxed);
+                    assert!(now > seen || now == ROUNDS || now == seen, "{now} after {seen}");
+                    seen = now;
+                }
+            }
+            assert!(bell.take().is_empty() || handed.load(Relaxed) == ROUNDS);
+        });
+    }
+}
