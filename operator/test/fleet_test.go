@@ -14,17 +14,20 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/gopacket/gopacket/pcapgo"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/podspec"
 	"spate.dev/operator/internal/runs/storage"
 )
 
@@ -326,4 +329,45 @@ func checksumOf(frame []byte) uint32 {
 		sum = sum&0xffff + sum>>16
 	}
 	return sum
+}
+
+// A pod's share is that of its index, not of its name: loop-10 comes before loop-2 in the order of names. Workers are numbered over all
+// engines by their shares, and each packet has its worker's number.
+func TestSharesOfTwelvePodsAreThoseOfTheirIndexes(t *testing.T) {
+	t.Parallel()
+	needsEngine(t)
+	ns := namespace(t)
+	g := generatorNamed(ns, "loop")
+	mustApply(t, ns, strings.Replace(loopbackGenerator, "64Mi", "32Mi", 1)+"  replicas: 12\n---"+fleetStream("counted", true)+"---"+fleetStream("bare", false))
+	expect(t, 2*readyLimit, g, spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable)
+	for i, pod := range g.Status.Pods {
+		if pod.Name != fmt.Sprint("loop-", i) {
+			t.Errorf("pod %d of the status is %s", i, pod.Name)
+		}
+	}
+	captured := captureSent(t, ns)
+	mustApply(t, ns, `
+apiVersion: spate.dev/v1alpha1
+kind: TrafficProfile
+metadata: {name: twelve}
+spec:
+  generatorRef: {name: loop}
+  traffic:
+  - {name: bare, stream: {ref: {name: bare}}, transmitPort: loop}
+  - {name: counted, stream: {ref: {name: counted}}, transmitPort: loop, receivePort: loop}
+  duration: 2s
+`+lenient)
+	complete(t, runLimit, profileNamed(ns, "twelve"))
+	frames := captured()
+	for i, pod := range enginePods(t, ns) { // by their names
+		senders := map[byte]int{}
+		for _, frame := range frames[i] {
+			if trailer := trailerOf(frame); trailer != nil {
+				senders[trailer[senderAt]]++
+			}
+		}
+		if want := podspec.Index(&pod); len(senders) != 1 || senders[byte(want)] != fleetPackets/12 {
+			t.Errorf("pod %s has sent packets of workers %v, want %d of %d", pod.Name, senders, fleetPackets/12, want)
+		}
+	}
 }
