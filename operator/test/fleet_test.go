@@ -8,13 +8,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -297,7 +297,7 @@ func sentBy(t *testing.T, who string, workers int, engines ...[][]byte) (all []s
 				clear(trailer[sequenceAt:])
 				clear(frame[udpChecksumAt : udpChecksumAt+2])
 			}
-			all = append(all, fmt.Sprintf("%x", frame))
+			all = append(all, hex.EncodeToString(frame))
 		}
 	}
 	if len(numbers) != workers {
@@ -331,43 +331,28 @@ func checksumOf(frame []byte) uint32 {
 	return sum
 }
 
-// A pod's share is that of its index, not of its name: loop-10 comes before loop-2 in the order of names. Workers are numbered over all
-// engines by their shares, and each packet has its worker's number.
+// A pod's share is that of its index, not of its name: loop-10 comes before loop-2 in the order of names.
 func TestSharesOfTwelvePodsAreThoseOfTheirIndexes(t *testing.T) {
 	t.Parallel()
-	needsEngine(t)
+	node := startSimulatedNode(t)
 	ns := namespace(t)
+	node.take(ns)
 	g := generatorNamed(ns, "loop")
-	mustApply(t, ns, strings.Replace(loopbackGenerator, "64Mi", "32Mi", 1)+"  replicas: 12\n---"+fleetStream("counted", true)+"---"+fleetStream("bare", false))
+	mustApply(t, ns, loopbackGenerator+"  replicas: 12\n---"+loopbackStream)
 	expect(t, 2*readyLimit, g, spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable)
 	for i, pod := range g.Status.Pods {
 		if pod.Name != fmt.Sprint("loop-", i) {
 			t.Errorf("pod %d of the status is %s", i, pod.Name)
 		}
 	}
-	captured := captureSent(t, ns)
-	mustApply(t, ns, `
-apiVersion: spate.dev/v1alpha1
-kind: TrafficProfile
-metadata: {name: twelve}
-spec:
-  generatorRef: {name: loop}
-  traffic:
-  - {name: bare, stream: {ref: {name: bare}}, transmitPort: loop}
-  - {name: counted, stream: {ref: {name: counted}}, transmitPort: loop, receivePort: loop}
-  duration: 2s
-`+lenient)
-	complete(t, runLimit, profileNamed(ns, "twelve"))
-	frames := captured()
-	for i, pod := range enginePods(t, ns) { // by their names
-		senders := map[byte]int{}
-		for _, frame := range frames[i] {
-			if trailer := trailerOf(frame); trailer != nil {
-				senders[trailer[senderAt]]++
-			}
+	mustApply(t, ns, loopbackProfile("twelve", tolerant+"  duration: 1s"))
+	r := complete(t, runLimit, profileNamed(ns, "twelve"))
+	for _, pod := range enginePods(t, ns) {
+		if share := node.shareOf(pod.UID, r.Status.Resolved.RunID); share.GetCount() != 12 || int(share.GetIndex()) != podspec.Index(&pod) {
+			t.Errorf("pod %s has the share %v", pod.Name, share)
 		}
-		if want := podspec.Index(&pod); len(senders) != 1 || senders[byte(want)] != fleetPackets/12 {
-			t.Errorf("pod %s has sent packets of workers %v, want %d of %d", pod.Name, senders, fleetPackets/12, want)
-		}
+	}
+	if res := r.Status.Result; res.Tx != 1000 || res.Rx != 1000 {
+		t.Errorf("the shares are not the whole of 1000 packets: %+v", res)
 	}
 }
