@@ -93,11 +93,11 @@ func TestDrillAllEnginesKilledAndTheRunWouldGoOn(t *testing.T) {
 	d := newDrill(t, "both engines killed one after the other, `whenPodLost: Continue`", 3*time.Minute)
 	ns, p, pods := continuing(t, "alone", 2, "  duration: 60s\n")
 	cluster.kubelet.crash(pods[0].UID)
-	loses(t, 5*time.Second, p, pods[0].Name)
+	loses(t, 20*time.Second, p, pods[0].Name)
 	d.Strike()
 	cluster.kubelet.crash(pods[1].UID)
 	r := invalid(t, d, runLimit, p, spatev1.ReasonPodLost, "all 2 pods are lost", pods[1].Name)
-	d.Detected(5 * time.Second)
+	d.Detected(10 * time.Second) // beside other tests
 	if len(r.Status.LostPods) != 2 {
 		t.Errorf("%+v", r.Status.LostPods)
 	}

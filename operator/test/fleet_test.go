@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -20,11 +21,13 @@ import (
 	"time"
 
 	"github.com/gopacket/gopacket/pcapgo"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/podspec"
 	"spate.dev/operator/internal/runs/storage"
 )
 
@@ -294,7 +297,7 @@ func sentBy(t *testing.T, who string, workers int, engines ...[][]byte) (all []s
 				clear(trailer[sequenceAt:])
 				clear(frame[udpChecksumAt : udpChecksumAt+2])
 			}
-			all = append(all, fmt.Sprintf("%x", frame))
+			all = append(all, hex.EncodeToString(frame))
 		}
 	}
 	if len(numbers) != workers {
@@ -326,4 +329,30 @@ func checksumOf(frame []byte) uint32 {
 		sum = sum&0xffff + sum>>16
 	}
 	return sum
+}
+
+// A pod's share is that of its index, not of its name: loop-10 comes before loop-2 in the order of names.
+func TestSharesOfTwelvePodsAreThoseOfTheirIndexes(t *testing.T) {
+	t.Parallel()
+	node := startSimulatedNode(t)
+	ns := namespace(t)
+	node.take(ns)
+	g := generatorNamed(ns, "loop")
+	mustApply(t, ns, loopbackGenerator+"  replicas: 12\n---"+loopbackStream)
+	expect(t, 2*readyLimit, g, spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable)
+	for i, pod := range g.Status.Pods {
+		if pod.Name != fmt.Sprint("loop-", i) {
+			t.Errorf("pod %d of the status is %s", i, pod.Name)
+		}
+	}
+	mustApply(t, ns, loopbackProfile("twelve", tolerant+"  duration: 1s"))
+	r := complete(t, runLimit, profileNamed(ns, "twelve"))
+	for _, pod := range enginePods(t, ns) {
+		if share := node.shareOf(pod.UID, r.Status.Resolved.RunID); share.GetCount() != 12 || int(share.GetIndex()) != podspec.Index(&pod) {
+			t.Errorf("pod %s has the share %v", pod.Name, share)
+		}
+	}
+	if res := r.Status.Result; res.Tx != 1000 || res.Rx != 1000 {
+		t.Errorf("the shares are not the whole of 1000 packets: %+v", res)
+	}
 }

@@ -115,11 +115,8 @@ func refusedField(field, why string) error {
 
 // newSimulatedRun prepares a plan.
 func newSimulatedRun(plan *enginev1.Plan, digest []byte) (*simulatedRun, error) {
-	switch {
-	case plan.Stateful != nil, len(plan.Reflectors)+len(plan.Receivers) > 0:
+	if plan.Stateful != nil || len(plan.Reflectors)+len(plan.Receivers) > 0 {
 		return nil, refusedField("streams", "the simulated engine has streams only")
-	case plan.GetShare().GetCount() > 1:
-		return nil, refusedField("share", "the simulated engine runs plans alone")
 	}
 	r := &simulatedRun{plan: plan, digest: digest, factor: &enginev1.Ratio{Numerator: 1, Denominator: 1}, end: math.MaxInt64}
 	for i, s := range plan.Streams {
@@ -240,12 +237,18 @@ func (s *simulatedStream) counters(packets uint64) *enginev1.StreamCounters {
 	return &enginev1.StreamCounters{TxPackets: packets, TxBytes: size, RxPackets: packets, RxBytes: size}
 }
 
+// own is how many of the first packets of a stream are the engine's: its share are those whose numbers are its index modulo the engines'.
+func (r *simulatedRun) own(packets uint64) uint64 {
+	index, engines := uint64(r.plan.GetShare().GetIndex()), uint64(max(r.plan.GetShare().GetCount(), 1))
+	return (packets + engines - 1 - index) / engines
+}
+
 // stats of the run at an instant. Copies are counted under the name of their group.
 func (r *simulatedRun) stats(now int64) *enginev1.WatchStatsResponse {
 	answer := &enginev1.WatchStatsResponse{Run: r.info(now), ReadAtNs: now}
 	groups := map[string]*enginev1.StreamStats{}
 	for _, s := range r.streams {
-		all, warmup := s.sent(min(now, r.end)), s.sent(min(now, r.end, r.measured))
+		all, warmup := r.own(s.sent(min(now, r.end))), r.own(s.sent(min(now, r.end, r.measured)))
 		one := &enginev1.StreamStats{Name: cmp.Or(s.Group, s.Name), Warmup: s.counters(warmup), Measured: s.counters(all - warmup)}
 		group := groups[one.Name]
 		if group == nil {
@@ -470,13 +473,14 @@ type simulatedNode struct {
 	mu         sync.Mutex
 	namespaces map[string]bool
 	engines    map[types.UID]*grpc.Server
+	simulated  map[types.UID]*simulated
 	last       int
 }
 
 // startSimulatedNode runs until the test ends and the pods of its namespaces are gone, which are to be deleted before.
 func startSimulatedNode(t *testing.T) *simulatedNode {
 	t.Helper()
-	n := &simulatedNode{namespaces: map[string]bool{}, engines: map[types.UID]*grpc.Server{}}
+	n := &simulatedNode{namespaces: map[string]bool{}, engines: map[types.UID]*grpc.Server{}, simulated: map[types.UID]*simulated{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var loop sync.WaitGroup
 	loop.Go(func() {
@@ -501,6 +505,16 @@ func startSimulatedNode(t *testing.T) *simulatedNode {
 		}
 	})
 	return n
+}
+
+// shareOf is the share of a run that a pod's engine was given.
+func (n *simulatedNode) shareOf(pod types.UID, run string) *enginev1.Share {
+	n.mu.Lock()
+	e := n.simulated[pod]
+	n.mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.runs[run].plan.GetShare()
 }
 
 // take a namespace over from the kubelet.
@@ -542,6 +556,7 @@ func (n *simulatedNode) sync(ctx context.Context) {
 		if !there[uid] {
 			server.Stop()
 			delete(n.engines, uid)
+			delete(n.simulated, uid)
 		}
 	}
 }
@@ -565,7 +580,8 @@ func (n *simulatedNode) run(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)))
-	enginev1.RegisterEngineServer(server, &simulated{ports: simulatedPorts(pod.Spec.Containers[0].Args), runs: map[string]*simulatedRun{}})
+	n.simulated[pod.UID] = &simulated{ports: simulatedPorts(pod.Spec.Containers[0].Args), runs: map[string]*simulatedRun{}}
+	enginev1.RegisterEngineServer(server, n.simulated[pod.UID])
 	go func() { _ = server.Serve(listener) }()
 	n.engines[pod.UID] = server
 	return setPod(ctx, cluster.kube, client.ObjectKeyFromObject(pod), func(s *corev1.PodStatus) {

@@ -114,8 +114,10 @@ func (s *scope) answered(stats []*enginev1.WatchStatsResponse) {
 	if !s.continues() {
 		return
 	}
-	s.found.read = make(map[int]*spatev1.PodCounters, len(stats))
-	for i, st := range present(stats) {
+	if s.found.read == nil {
+		s.found.read = make(map[int]*spatev1.PodCounters, len(stats))
+	}
+	for i, st := range present(stats) { // those of lost pods are kept: the loss may not have been written yet
 		s.found.read[i] = podCounters(st)
 	}
 }

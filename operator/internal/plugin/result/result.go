@@ -169,7 +169,7 @@ func streamRows(r *spatev1.RunResult, lostPods []spatev1.LostPod) (rows [][]stri
 	row := func(name string, c *spatev1.StreamCounters, l *spatev1.Latency) {
 		lost, ratio := number(c.Lost), c.LossRatio
 		if len(lostPods) > 0 {
-			lost, ratio = "unknown", "unknown"
+			lost, ratio = "unknown", "-"
 		}
 		rows = append(rows, slices.Concat([]string{name, number(c.Tx), number(c.Rx), lost, ratio, number(c.Duplicates), number(c.OutOfOrder), number(c.Late), number(c.TxDropped)}, times(l)))
 	}

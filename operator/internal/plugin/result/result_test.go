@@ -113,7 +113,7 @@ lab-1                           1970-01-01T00:16:40Z  70            60  5      p
 lab-2                           1970-01-01T00:16:41Z  -             -   -      pod lab-2 no longer exists
 
 STREAM  TX    RX    LOST     LOSS RATIO  DUPLICATES  OUT OF ORDER  LATE  TX DROPPED  P50    P99  MAX
-probe   4000  3999  unknown  unknown     0           0             0     0           900ns  5µs  70µs
+probe   4000  3999  unknown  -           0           0             0     0           900ns  5µs  70µs
 `
 	if err := writeResult(&out, without); err != nil || !strings.Contains(out.String(), lost) {
 		t.Errorf("got %v\n%s\nwant\n%s", err, out.String(), lost)
