@@ -37,6 +37,9 @@ const (
 	// reportPatience is how long an engine may run before it is reported that nothing is known of a device: drivers report after they have
 	// handed it over.
 	reportPatience = 5 * time.Second
+	// reportLimit is how long an engine may run before its devices are no longer read: it has opened its ports by then, or it has ended
+	// (it waits 90 s).
+	reportLimit = 2 * time.Minute
 )
 
 // claimTemplates checks that the templates of resource claims exist and ask for one device for each port.
@@ -136,7 +139,7 @@ func (r *Reconciler) reportDevices(ctx context.Context, g *spatev1.TrafficGenera
 	problems := map[string]*problem{}
 	claims := podspec.Claims(&g.Spec)
 	for _, pod := range live {
-		if len(claims) == 0 || pod == nil || pod.Spec.NodeName == "" || ended(pod) || answers[pod.Name].info != nil {
+		if len(claims) == 0 || pod == nil || pod.Spec.NodeName == "" || ended(pod) || answers[pod.Name].info != nil || runningFor(pod) > reportLimit {
 			continue // an engine that answers has opened its ports
 		}
 		found, err := r.devices(ctx, g, pod, claims)
