@@ -48,6 +48,9 @@ func (o Offset) Contains(other Offset) bool {
 	return o.Least <= other.Least && other.Greatest <= o.Greatest
 }
 
+// mostDrifted is what drifted is at most: 36 years.
+const mostDrifted = 1 << 60
+
 // drifted is the greatest change of an offset in a time, rounded up.
 func drifted(ns, driftPPB int64) int64 {
 	const billion = 1_000_000_000
@@ -56,17 +59,17 @@ func drifted(ns, driftPPB int64) int64 {
 	}
 	high, low := bits.Mul64(uint64(ns), uint64(driftPPB))
 	if high >= billion {
-		return 1 << 61
+		return mostDrifted
 	}
 	whole, rest := bits.Div64(high, low, billion)
 	if rest > 0 {
 		whole++
 	}
-	return int64(min(whole, 1<<61))
+	return int64(min(whole, mostDrifted))
 }
 
-// limit of time stamps: differences of two, and sums of differences, do not overflow. 36 years.
-const limit = 1 << 60
+// limit of time stamps, 73 years: differences of two, widened, do not overflow.
+const limit = 1 << 61
 
 // Offset returns what the exchange alone proves at its Destination. The request arrived after it had left, so that the clock was ahead by at
 // most Receive - Origin; the response too, so that it was ahead by at least Transmit - Destination. Neither depends on how the round trip was

@@ -11,15 +11,20 @@ type Told struct {
 	Offset, Bound time.Duration
 }
 
-// slack is how much coarser than measured an offset is reported, so that a drifting clock or a slower exchange seldom changes the report.
-const slack = 4
+const (
+	// slack is how much coarser than measured an offset is reported, so that a drifting clock or a slower exchange seldom changes the report.
+	slack = 4
+	// finest is the smallest measured bound that makes a difference to what is reported.
+	finest = 100 * time.Microsecond
+)
 
 // Tell returns what to report of an offset: what was reported before, while that is true and not much coarser than what is known now.
 func Tell(before *Told, now Offset) Told {
-	if before != nil && before.holds(now) && before.Bound <= 4*slack*max(now.Bound(), time.Microsecond) {
+	measured := max(now.Bound(), finest)
+	if before != nil && before.holds(now) && before.Bound <= 4*slack*measured {
 		return *before
 	}
-	bound := roundUp(slack * max(now.Bound(), time.Microsecond))
+	bound := roundUp(slack * measured)
 	step := int64(bound) / 10
 	return Told{Offset: time.Duration(now.Middle() / step * step), Bound: bound}
 }

@@ -54,7 +54,7 @@ impl ClockError {
     fn at(&self, wrong_ns: u64) -> i64 {
         let rate = self.ppm * 1e-6;
         let since = wrong_ns.wrapping_sub(self.since_ns).cast_signed();
-        ((self.offset_ns as f64 + rate * since as f64) / (1.0 + rate)) as i64
+        ((self.offset_ns as f64 + rate * since as f64) / (1.0 + rate)).round() as i64
     }
 }
 

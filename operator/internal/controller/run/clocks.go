@@ -150,7 +150,7 @@ func (s *scope) reference(first, other engine.Clock, startedAt int64) *enginev1.
 
 // followClocks corrects the clock of a run's time stamps on all engines but the first, if delays are measured between them.
 func (s *scope) followClocks(ctx context.Context, stats []*enginev1.WatchStatsResponse) {
-	if len(s.pods) == 1 || s.run.Status.TrafficStartTime == nil || !slices.ContainsFunc(stats, measuresLatency) {
+	if len(s.pods) == 1 || s.pods[0] == nil || s.run.Status.TrafficStartTime == nil || !slices.ContainsFunc(stats, measuresLatency) {
 		return
 	}
 	clocks := make([]engine.Clock, len(s.pods))
@@ -158,7 +158,7 @@ func (s *scope) followClocks(ctx context.Context, stats []*enginev1.WatchStatsRe
 		clocks[i], err = c.Clock(ctx, exchangesUnderWay)
 		return err
 	})
-	// An engine that cannot be reached goes on by its own clock, and reports by how much that may be off; the next tick tells who it is.
+	// Without the first engine, the others go on as they are. An engine that cannot be reached goes on by its own clock, and reports by how much that may be off; the next tick tells who it is.
 	s.each(ctx, func(i int, _ *corev1.Pod, c *engine.Client) error {
 		if i == 0 || errors.Join(measured[0], measured[i]) != nil {
 			return nil
@@ -171,24 +171,24 @@ func measuresLatency(st *enginev1.WatchStatsResponse) bool {
 	return slices.ContainsFunc(st.GetStreams(), func(stream *enginev1.StreamStats) bool { return stream.GetMeasured().GetLatency() != nil })
 }
 
-// clockBound is the greatest difference that the clocks of two engines of a run may have had: the sum of the two greatest errors against
-// the reference, or what the generator states, which engines repeat.
-func clockBound(stats []*enginev1.WatchStatsResponse) spatev1.MeasuredTime {
+// clockBound is the greatest difference that the clocks of two engines of a run may have had: what the generator states, else the sum of the
+// two greatest errors against the reference; 0 if that is not known, as when a pod was lost with its engine's clock.
+func clockBound(stats []*enginev1.WatchStatsResponse, stated time.Duration) spatev1.MeasuredTime {
+	if stated > 0 {
+		return spatev1.MeasuredTime(stated)
+	}
 	var all []uint64
 	for _, st := range stats {
+		if st == nil {
+			return 0
+		}
 		all = append(all, st.GetRun().GetReferenceBoundNs())
 	}
 	slices.Sort(all)
 	if len(all) < 2 {
 		return 0
 	}
-	bound := all[len(all)-1] + all[len(all)-2]
-	for _, st := range stats {
-		for _, stream := range st.GetStreams() {
-			bound = max(bound, stream.GetMeasured().GetLatency().GetClockBoundNs())
-		}
-	}
-	return nanoseconds(bound)
+	return nanoseconds(all[len(all)-1] + all[len(all)-2])
 }
 
 // oneWay decides whether a stream's delays between pods are reported: if the clocks' bound is small against them, or if a threshold reads
@@ -198,18 +198,22 @@ func oneWay(l *spatev1.Latency, between uint64, bound spatev1.MeasuredTime, read
 	case l == nil:
 	case l.OneWayUnknown:
 		l.Message = "the engines' clocks were not compared before the start"
+	case between > 0 && bound == 0:
+		return onlyJitter(l, 0, "a pod of the run was lost, and with it by how much its clock may have differed")
 	case between > 0:
 		l.ClockBound = bound
 		if bound*boundShare <= l.P50 || read {
 			return l
 		}
-		return &spatev1.Latency{
-			Jitter: l.Jitter, JitterMean: l.JitterMean, JitterMax: l.JitterMax, ClockBound: bound, OneWayUnknown: true,
-			Message: fmt.Sprintf("the clocks of the pods may differ by %s, more than a tenth of the median delay, %s; the bound is about half the round trip of the operator's calls: see docs/clocks.md, or use the stream's latency in a threshold to have it reported with this bound",
-				humanReadable(bound), humanReadable(l.P50)),
-		}
+		return onlyJitter(l, bound, fmt.Sprintf("the clocks of the pods may differ by %s, more than a tenth of the median delay, %s; the bound is about half the round trip of the operator's calls: see docs/clocks.md, or use the stream's latency in a threshold to have it reported with this bound",
+			humanReadable(bound), humanReadable(l.P50)))
 	}
 	return l
+}
+
+// onlyJitter leaves delays out, and says why.
+func onlyJitter(l *spatev1.Latency, bound spatev1.MeasuredTime, why string) *spatev1.Latency {
+	return &spatev1.Latency{Jitter: l.Jitter, JitterMean: l.JitterMean, JitterMax: l.JitterMax, ClockBound: bound, OneWayUnknown: true, Message: why}
 }
 
 // readers are the thresholds of a run, to find out which of them read a stream's latency.

@@ -103,6 +103,24 @@ func TestDelaysBetweenPodsAreReportedIfTheClocksAreKnownWellEnough(t *testing.T)
 	}
 }
 
+// The packets of a lost pod were stamped by a clock of which nothing more is known.
+func TestDelaysAreNotReportedWithoutTheBoundOfALostPodsClock(t *testing.T) {
+	latency := &enginev1.LatencyStats{Count: 10, MinNs: 1, MaxNs: 9, JitterMaxNs: 9, FromOtherEngines: 4, Quantiles: []*enginev1.Quantile{{PartsPerMillion: 500_000, Ns: 1e9}}}
+	stats := []*enginev1.WatchStatsResponse{
+		{Run: &enginev1.RunInfo{}, Streams: []*enginev1.StreamStats{{Name: "a", Measured: &enginev1.StreamCounters{Latency: latency}}}}, nil,
+	}
+	run := &spatev1.TrafficRun{}
+	run.Status.Resolved = &spatev1.ResolvedRun{Generator: spatev1.GeneratorSnapshot{Pods: make([]spatev1.PodSnapshot, 2)}}
+	lost := resultOf(stats, &storage.Facts{}, run)
+	if l := lost.Streams["a"].Latency; lost.ClockBound != 0 || !l.OneWayUnknown || l.Count != 0 || l.JitterMax != 9 || !strings.HasPrefix(l.Message, "a pod of the run was lost") {
+		t.Errorf("%+v", l)
+	}
+	stated := resultOf(stats, &storage.Facts{ClockBound: time.Microsecond}, run)
+	if l := stated.Streams["a"].Latency; stated.ClockBound != 1000 || l.Count != 10 || l.ClockBound != 1000 {
+		t.Errorf("%+v", l)
+	}
+}
+
 func TestWallClocksThatDifferByMoreThanStatedAreRefused(t *testing.T) {
 	s := &scope{run: &spatev1.TrafficRun{}}
 	s.run.Status.Resolved = &spatev1.ResolvedRun{Generator: spatev1.GeneratorSnapshot{Name: "lab", Pods: []spatev1.PodSnapshot{{Name: "lab-0"}, {Name: "lab-1"}, {Name: "lab-2"}}}}
