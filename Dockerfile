@@ -31,7 +31,7 @@ FROM ${DEBIAN} AS dpdk
 RUN apt-get update \
  && apt-get install -y --no-install-recommends \
       '^libpcap0.8(t64)?$' '^librte-eal[0-9]+$' '^librte-(bus-(pci|vdev|auxiliary|vmbus)|mempool-ring|common-mlx5)-?[0-9]+$' \
-      '^librte-net-(af-packet|memif|null|ring|virtio|iavf|e1000|igc|ixgbe|i40e|ice|vmxnet3|ena|bnxt|mlx5)-?[0-9]+$' \
+      '^librte-net-(af-packet|bond|memif|null|ring|virtio|iavf|e1000|igc|ixgbe|i40e|ice|vmxnet3|ena|bnxt|mlx5)-?[0-9]+$' \
  && apt-get clean && rm -rf /var/lib/apt/lists/* /var/log/apt /var/log/dpkg.log /var/cache/debconf
 COPY --from=engine-build /out/spate-engine /usr/local/bin/
 

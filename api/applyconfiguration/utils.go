@@ -34,6 +34,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ASTFTemplateSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ASTFTemplateStatus"):
 		return &apiv1alpha1.ASTFTemplateStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BondAttachment"):
+		return &apiv1alpha1.BondAttachmentApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BondMember"):
+		return &apiv1alpha1.BondMemberApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BondMemberStatus"):
+		return &apiv1alpha1.BondMemberStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BurstTransmit"):
 		return &apiv1alpha1.BurstTransmitApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CaptureSource"):
@@ -142,6 +148,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.JumpCommandApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("KeepaliveCommand"):
 		return &apiv1alpha1.KeepaliveCommandApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("KernelAttachment"):
+		return &apiv1alpha1.KernelAttachmentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Latency"):
 		return &apiv1alpha1.LatencyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Limits"):
@@ -160,6 +168,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MarkApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Measure"):
 		return &apiv1alpha1.MeasureApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MemifAttachment"):
+		return &apiv1alpha1.MemifAttachmentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Moments"):
 		return &apiv1alpha1.MomentsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MPLSHeader"):
@@ -172,8 +182,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.NeighborSolicitationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NeighborStatus"):
 		return &apiv1alpha1.NeighborStatusApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("NetworkAttachment"):
-		return &apiv1alpha1.NetworkAttachmentApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NetworkReference"):
+		return &apiv1alpha1.NetworkReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NextEntry"):
 		return &apiv1alpha1.NextEntryApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Packet"):
@@ -296,6 +306,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SnapshotApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SourcePorts"):
 		return &apiv1alpha1.SourcePortsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SRIOVAttachment"):
+		return &apiv1alpha1.SRIOVAttachmentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("StatelessStream"):
 		return &apiv1alpha1.StatelessStreamApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("StatelessStreamSpec"):

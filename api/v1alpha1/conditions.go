@@ -75,6 +75,9 @@ const (
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonNetworkNotFound: a port's NetworkAttachmentDefinition does not exist.
 	ReasonNetworkNotFound = "NetworkNotFound"
+	// ReasonNetworkMismatch: a port's NetworkAttachmentDefinition is of another kind than its attachment: an sriov attachment needs one that
+	// names the resource of a device plugin, a kernel attachment one that names none.
+	ReasonNetworkMismatch = "NetworkMismatch"
 	// ReasonClaimTemplateNotFound: a port's ResourceClaimTemplate does not exist.
 	ReasonClaimTemplateNotFound = "ClaimTemplateNotFound"
 	// ReasonDeviceMismatch: what ports need of a ResourceClaim and what it has differ; the message has both and the remedy.

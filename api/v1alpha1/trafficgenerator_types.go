@@ -294,12 +294,25 @@ type SecretVolume struct {
 
 // PortAttachment is exactly one of its fields.
 //
-// +kubebuilder:validation:ExactlyOneOf=network;resourceClaim;loopback;discard
+// +kubebuilder:validation:ExactlyOneOf=sriov;kernel;bond;memif;resourceClaim;loopback;discard
 type PortAttachment struct {
-	// network attaches the port to a Multus network: an SR-IOV virtual function if the NetworkAttachmentDefinition
-	// carries `k8s.v1.cni.cncf.io/resourceName`, else a kernel interface.
+	// sriov attaches the port to a PCI device of a Multus network, such as an SR-IOV virtual function. The NetworkAttachmentDefinition
+	// names the device plugin's resource (`k8s.v1.cni.cncf.io/resourceName`).
 	// +optional
-	Network *NetworkAttachment `json:"network,omitempty"`
+	SRIOV *SRIOVAttachment `json:"sriov,omitempty"`
+
+	// kernel attaches the port to the kernel interface of a Multus network, through packet sockets (AF_PACKET): not for measurement. The
+	// NetworkAttachmentDefinition names no resource of a device plugin.
+	// +optional
+	Kernel *KernelAttachment `json:"kernel,omitempty"`
+
+	// bond attaches the port to several links that are one by LACP (IEEE 802.1AX).
+	// +optional
+	Bond *BondAttachment `json:"bond,omitempty"`
+
+	// memif attaches the port to another process by shared memory (memif), such as VPP in another pod of the same node.
+	// +optional
+	Memif *MemifAttachment `json:"memif,omitempty"`
 
 	// resourceClaim attaches the port to a device that a driver of Dynamic Resource Allocation gives the pod: a PCI device that is bound to
 	// vfio-pci, else a kernel interface.
@@ -315,11 +328,11 @@ type PortAttachment struct {
 	Discard *DiscardAttachment `json:"discard,omitempty"`
 }
 
-// NetworkAttachment names a Multus NetworkAttachmentDefinition.
-type NetworkAttachment struct {
-	// name of the NetworkAttachmentDefinition.
+// NetworkReference names a Multus network.
+type NetworkReference struct {
+	// network is the name of the NetworkAttachmentDefinition.
 	// +required
-	Name ObjectName `json:"name"`
+	Network ObjectName `json:"network"`
 
 	// namespace of the NetworkAttachmentDefinition, the generator's own when absent. A generator within a profile has none of another
 	// namespace, unless the operator allows that.
@@ -327,12 +340,94 @@ type NetworkAttachment struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
+}
 
-	// driver of the device behind a network with a device plugin's resource. `Userspace` devices belong to the engine alone (vfio-pci).
-	// `Bifurcated` ones stay with their kernel driver too, such as mlx5: the pod is then given the capabilities NET_RAW and NET_ADMIN.
+// SRIOVAttachment is a PCI device, such as an SR-IOV virtual function.
+type SRIOVAttachment struct {
+	NetworkReference `json:",inline"`
+
+	// driver of the device. `Userspace` devices belong to the engine alone (vfio-pci). `Bifurcated` ones stay with their kernel driver
+	// too, such as mlx5: the pod is then given the capabilities NET_RAW and NET_ADMIN.
 	// +optional
 	// +default="Userspace"
 	Driver NetworkDriver `json:"driver,omitempty"`
+}
+
+// KernelAttachment is an interface of the kernel. The pod is given the capabilities NET_RAW and NET_ADMIN.
+type KernelAttachment struct {
+	NetworkReference `json:",inline"`
+}
+
+// BondAttachment is several links that are one by LACP (IEEE 802.1AX): this end is active and asks for slow LACPDUs. Packets go to a link
+// by their IP addresses and ports, those that are not IP by their MAC addresses. One worker uses the port. All members have the MAC address
+// of the port, which is that of the first member when `mac` is absent: virtual functions must be trusted. Their MTU is at most 1500.
+type BondAttachment struct {
+	// members of the bond.
+	// +required
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=2
+	// +kubebuilder:validation:MaxItems=8
+	Members []BondMember `json:"members,omitempty"`
+}
+
+// BondMember is a link of a bond: exactly one of sriov and kernel.
+//
+// +kubebuilder:validation:ExactlyOneOf=sriov;kernel
+type BondMember struct {
+	// name of the interface in the pod, which no port and no other member of the generator has, and which is neither `eth0` nor `lo`.
+	// +required
+	Name PortName `json:"name"`
+
+	// sriov is a PCI device of a Multus network.
+	// +optional
+	SRIOV *SRIOVAttachment `json:"sriov,omitempty"`
+
+	// kernel is the kernel interface of a Multus network. DPDK before 25.11 does not see that it lost its link: until LACP times out, 90
+	// seconds later, packets for it are lost.
+	// +optional
+	Kernel *KernelAttachment `json:"kernel,omitempty"`
+}
+
+// MemifRole says who makes the socket of a shared memory interface.
+//
+// +kubebuilder:validation:Enum=Server;Client
+type MemifRole string
+
+const (
+	// MemifServer makes the socket, and waits for its peer.
+	MemifServer MemifRole = "Server"
+	// MemifClient connects to the socket, again when it was disconnected.
+	MemifClient MemifRole = "Client"
+)
+
+// MemifAttachment is shared memory with another process. The engine and its peer can read and write each other's memory: whoever can open
+// the socket must be trusted like the engine.
+type MemifAttachment struct {
+	// volume of the generator (`volumes`) that the socket is on: a persistentVolumeClaim of one node, which the peer's pod mounts, too. For
+	// a Server it must be `writable`.
+	// +required
+	Volume EntryName `json:"volume"`
+
+	// socket is the path of the socket on the volume, such as `vpp/east.sock`.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$')",message="must be a relative path of letters, digits, '_', '.' and '-', such as vpp/east.sock"
+	Socket string `json:"socket"`
+
+	// id of the interface on the socket, the same at both ends.
+	// +optional
+	// +default=0
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	ID int32 `json:"id,omitempty"`
+
+	// role is `Server`, which makes the socket and waits for the peer, or `Client`, which connects to the peer's, and again when it was
+	// disconnected. A client that finds no server within a minute fails.
+	// +optional
+	// +default="Server"
+	Role MemifRole `json:"role,omitempty"`
 }
 
 // NetworkDriver says who drives a network device.
@@ -654,7 +749,7 @@ const (
 
 // PortKind is what an engine found behind a port.
 //
-// +kubebuilder:validation:Enum=PCI;Kernel;Loopback;Discard
+// +kubebuilder:validation:Enum=PCI;Kernel;Bond;Memif;Loopback;Discard
 type PortKind string
 
 const (
@@ -662,6 +757,10 @@ const (
 	PortPCI PortKind = "PCI"
 	// PortKernel is a kernel network interface.
 	PortKernel PortKind = "Kernel"
+	// PortBond is several devices that are one link by LACP.
+	PortBond PortKind = "Bond"
+	// PortMemif is shared memory with another process.
+	PortMemif PortKind = "Memif"
 	// PortLoopback receives what it sends.
 	PortLoopback PortKind = "Loopback"
 	// PortDiscard drops what it sends.
@@ -678,7 +777,7 @@ type GeneratorPortStatus struct {
 	// +optional
 	Kind PortKind `json:"kind,omitempty"`
 
-	// device is the PCI address or the interface's name.
+	// device is the PCI address or the interface's name, those of a bond's members, or the socket of a memif.
 	// +optional
 	Device string `json:"device,omitempty"`
 
@@ -708,6 +807,19 @@ type GeneratorPortStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	Offloads []string `json:"offloads,omitempty"`
 
+	// refused is what the device refused at the engine's start, as a virtual function does that its physical function does not trust: `mac`
+	// (another address than its own), `promiscuous` (receiving packets for other addresses).
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4
+	Refused []string `json:"refused,omitempty"`
+
+	// bond is the state of a bond's members. The port has a link while at least one of them is in use.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	Bond []BondMemberStatus `json:"bond,omitempty"`
+
 	// addresses of the port.
 	// +optional
 	// +listType=atomic
@@ -719,6 +831,49 @@ type GeneratorPortStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Gateways []NeighborStatus `json:"gateways,omitempty"`
+}
+
+// BondMemberStatus is a member of a bond as LACP sees it. States are the names of the variables that are true (IEEE 802.1AX, 6.4.2.3).
+type BondMemberStatus struct {
+	// device is the PCI address or the interface's name.
+	// +required
+	Device string `json:"device"`
+
+	// linkUp is true while the member has a link.
+	// +required
+	LinkUp bool `json:"linkUp"`
+
+	// inUse is true while packets are received from the member and sent on it.
+	// +required
+	InUse bool `json:"inUse"`
+
+	// actorState is the state of this end, such as `Activity`, `Aggregation`, `Synchronization`, `Collecting`, `Distributing`.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	ActorState []string `json:"actorState,omitempty"`
+
+	// partnerState is the state of the other end.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	PartnerState []string `json:"partnerState,omitempty"`
+
+	// partnerSystem is the MAC address of the system at the other end; zeros while none has answered.
+	// +optional
+	PartnerSystem string `json:"partnerSystem,omitempty"`
+
+	// partnerKey is the key of the other end's aggregation.
+	// +optional
+	PartnerKey int32 `json:"partnerKey,omitempty"`
+
+	// partnerPort is the number of the port at the other end.
+	// +optional
+	PartnerPort int32 `json:"partnerPort,omitempty"`
+
+	// aggregator is the device of the member whose aggregator it uses: members that are one link have the same.
+	// +optional
+	Aggregator string `json:"aggregator,omitempty"`
 }
 
 // NeighborStatus is a next hop as the engine sees it.

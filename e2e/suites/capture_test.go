@@ -38,8 +38,8 @@ spec:
   cpuPolicy: Shared
   packetMemory: {backing: Standard, size: 64Mi}
   ports:
-  - {name: east, attachment: {network: {name: span}}}
-  - {name: west, attachment: {network: {name: span}}}
+  - {name: east, attachment: {kernel: {network: span}}}
+  - {name: west, attachment: {kernel: {network: span}}}
 ---
 apiVersion: spate.dev/v1alpha1
 kind: StatelessStream

@@ -302,8 +302,8 @@ spec:
   cpuPolicy: Shared
   packetMemory: {backing: Standard, size: 64Mi}
   ports:
-  - {name: east, mac: "02:00:00:00:ea:57", attachment: {network: {name: facing}}}
-  - {name: west, mac: "02:00:00:00:3e:57", attachment: {network: {name: facing}}}
+  - {name: east, mac: "02:00:00:00:ea:57", attachment: {kernel: {network: facing}}}
+  - {name: west, mac: "02:00:00:00:3e:57", attachment: {kernel: {network: facing}}}
 ---
 apiVersion: spate.dev/v1alpha1
 kind: TrafficProfile

@@ -105,9 +105,9 @@ func TestTooFewHugepagesAreReportedWithinSeconds(t *testing.T) {
 func TestAWrongNetworkNameIsReported(t *testing.T) {
 	needsRig(t, theMultus)
 	ns := namespace(t)
-	mustApply(t, ns, strings.Replace(loopbackGenerator, "{loopback: {}}", "{network: {name: no-such-net}}", 1))
+	mustApply(t, ns, strings.Replace(loopbackGenerator, "{loopback: {}}", "{kernel: {network: no-such-net}}", 1))
 	g := generatorNamed(ns, "loop")
-	expect(t, condition(t, answerLimit, g, spate.ConditionReady, metav1.ConditionFalse), spate.ReasonNetworkNotFound, "spec.ports[0].attachment.network", "no-such-net")
+	expect(t, condition(t, answerLimit, g, spate.ConditionReady, metav1.ConditionFalse), spate.ReasonNetworkNotFound, "spec.ports[0].attachment.kernel", "no-such-net")
 	pods, err := enginePods(t.Context(), ns, "loop")
 	if err != nil || len(pods) != 0 {
 		t.Errorf("%d pods were made for a network that does not exist, %v", len(pods), err)

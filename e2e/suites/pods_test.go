@@ -41,8 +41,8 @@ spec:
   packetMemory: {backing: Standard, size: 64Mi}
   volumes: [{name: results, persistentVolumeClaim: {claimName: records}, writable: true}]
   ports:
-  - {name: east, attachment: {network: {name: span}}, addresses: [10.211.0.1/16]}
-  - {name: west, attachment: {network: {name: span}}, addresses: [10.211.1.1/16]}
+  - {name: east, attachment: {kernel: {network: span}}, addresses: [10.211.0.1/16]}
+  - {name: west, attachment: {kernel: {network: span}}, addresses: [10.211.1.1/16]}
 ---
 apiVersion: spate.dev/v1alpha1
 kind: ASTFTemplate

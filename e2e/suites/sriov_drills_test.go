@@ -189,7 +189,7 @@ func TestSRIOVDoctorFindsFaults(t *testing.T) {
 	needsVFs(t)
 	ns := namespace(t)
 	faulty := strings.Replace(virtualFunctions, "workers: 1", "workers: 2\n  controlCPU: Shared", 1) + `
-  - {name: bridged, attachment: {network: {name: small}}}
+  - {name: bridged, attachment: {kernel: {network: small}}}
 ---
 apiVersion: k8s.cni.cncf.io/v1
 kind: NetworkAttachmentDefinition

@@ -54,8 +54,8 @@ spec:
     spec:
       tolerations: [{key: spate.dev/emulated, operator: Exists}]
   ports:
-  - {name: east, attachment: {network: {name: east}}, addresses: [198.18.0.1/15], lineRate: 1Gbps}
-  - {name: west, attachment: {network: {name: west}}, addresses: [198.19.0.1/15], lineRate: 1Gbps}
+  - {name: east, attachment: {sriov: {network: east}}, addresses: [198.18.0.1/15], lineRate: 1Gbps}
+  - {name: west, attachment: {sriov: {network: west}}, addresses: [198.19.0.1/15], lineRate: 1Gbps}
 `
 
 const virtualTraffic = `

@@ -16,6 +16,7 @@ const DRIVERS: &[&str] = &[
     "net_ring",
     "net_af_packet",
     "net_tap",
+    "net_bond",
     "net_memif",
     "net_virtio",
     "common_iavf",
@@ -131,7 +132,7 @@ fn main() {
     match env::var("SPATE_DPDK_LINK").as_deref() {
         Ok("static") => link_statically(&dpdk),
         Ok("shared") | Err(_) => {
-            for name in ["ethdev", "mbuf", "mempool", "ring", "eal", "net_ring"] {
+            for name in ["ethdev", "mbuf", "mempool", "ring", "eal", "net_ring", "net_bond"] {
                 println!("cargo:rustc-link-lib=dylib=rte_{name}");
             }
         }

@@ -89,7 +89,7 @@ spate_port_info(uint16_t port, struct spate_port_info *info)
 
 int
 spate_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, const uint8_t *key, uint8_t key_len,
-		     uint32_t offloads)
+		     uint32_t offloads, uint32_t mtu)
 {
 	struct rte_eth_conf conf;
 	struct rte_eth_dev_info dev;
@@ -97,6 +97,7 @@ spate_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, cons
 	int rc;
 
 	memset(&conf, 0, sizeof(conf));
+	conf.rxmode.mtu = mtu;
 	rc = rte_eth_dev_info_get(port, &dev);
 	if (rc != 0)
 		return rc;
@@ -119,6 +120,62 @@ spate_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, cons
 	if ((offloads & SPATE_CAN_RX_CHECKSUM) != 0)
 		conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_CHECKSUM;
 	return rte_eth_dev_configure(port, rx_queues, tx_queues, &conf);
+}
+
+/* DPDK 23.11 has another word for members. */
+#if RTE_VERSION < RTE_VERSION_NUM(23, 11, 0, 0)
+#define rte_eth_bond_member_add rte_eth_bond_slave_add
+#define rte_eth_bond_8023ad_member_info rte_eth_bond_8023ad_slave_info
+#endif
+
+int
+spate_bond_create(const char *name, uint16_t *port)
+{
+	int rc = rte_eth_bond_create(name, BONDING_MODE_8023AD, 0);
+
+	if (rc < 0)
+		return rc;
+	*port = rc;
+	return rte_eth_bond_xmit_policy_set(*port, BALANCE_XMIT_POLICY_LAYER34);
+}
+
+int
+spate_bond_add(uint16_t bond, uint16_t member)
+{
+	return rte_eth_bond_member_add(bond, member);
+}
+
+int
+spate_bond_lacp(uint16_t bond, uint16_t member, struct spate_lacp *lacp)
+{
+	struct rte_eth_bond_8023ad_member_info info;
+	int rc = rte_eth_bond_8023ad_member_info(bond, member, &info);
+
+	if (rc != 0)
+		return rc;
+	lacp->actor_state = info.actor_state;
+	lacp->partner_state = info.partner_state;
+	memcpy(lacp->partner_system, info.partner.system.addr_bytes, sizeof(lacp->partner_system));
+	lacp->partner_key = rte_be_to_cpu_16(info.partner.key);
+	lacp->partner_port = rte_be_to_cpu_16(info.partner.port_number);
+	lacp->aggregator = info.agg_port_id;
+	return 0;
+}
+
+void
+spate_bond_tend(uint16_t bond, uint16_t queue)
+{
+	struct rte_mbuf *none;
+
+	(void)rte_eth_tx_burst(bond, queue, &none, 0);
+}
+
+int
+spate_port_restart(uint16_t port)
+{
+	int rc = rte_eth_dev_stop(port);
+
+	return rc != 0 ? rc : rte_eth_dev_start(port);
 }
 
 static uint32_t

@@ -7,6 +7,8 @@
 #include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <rte_eth_bond.h>
+#include <rte_eth_bond_8023ad.h>
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
 #include <rte_lcore.h>
@@ -81,9 +83,31 @@ struct spate_port_info {
 /* These return 0 or a negative errno. */
 int spate_port_info(uint16_t port, struct spate_port_info *info);
 /* Several receive queues share packets out by addresses and ports, with this key: its first bytes where the device takes
- * fewer, and 0 behind it where it takes more. The device does of the work on packets what `offloads` says, of what it can. */
+ * fewer, and 0 behind it where it takes more. The device does of the work on packets what `offloads` says, of what it can.
+ * `mtu` is 0 for the driver's own. */
 int spate_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, const uint8_t *key, uint8_t key_len,
-			 uint32_t offloads);
+			 uint32_t offloads, uint32_t mtu);
+
+/* A bond by LACP (IEEE 802.1AX), which distributes by addresses and ports. It has no members yet. */
+int spate_bond_create(const char *name, uint16_t *port);
+/* Adds a port that is neither configured nor started. */
+int spate_bond_add(uint16_t bond, uint16_t member);
+/* What LACP knows of a member. States are bits of IEEE 802.1AX, 6.4.2.3 (LACP_Activity is the lowest). */
+struct spate_lacp {
+	uint8_t actor_state;
+	uint8_t partner_state;
+	uint8_t partner_system[6];
+	uint16_t partner_key;
+	uint16_t partner_port;
+	/* The member whose aggregator it uses. */
+	uint16_t aggregator;
+};
+/* -EINVAL if the member has no link. */
+int spate_bond_lacp(uint16_t bond, uint16_t member, struct spate_lacp *lacp);
+/* Sends what LACP has to say, which a bond does only when it is asked to send. To be called from the thread that sends. */
+void spate_bond_tend(uint16_t bond, uint16_t queue);
+/* Stops and starts a port, from the thread that alone uses its queues. */
+int spate_port_restart(uint16_t port);
 
 /* How a started port shares packets out, as read back from its device. */
 enum spate_hashes {

@@ -196,8 +196,10 @@ func TestInlineGeneratorsAreForWhoMayCreateGenerators(t *testing.T) {
 	answered(t, "an inline generator, by who may create one", creates(t, allowed, ns, inline))
 	secret := loopbackInline + "\n    volumes: [{name: v, secret: {secretName: login}}]"
 	answered(t, "a Secret's volume", creates(t, allowed, ns, inlineProfile("volume", secret, ofSmall)), "must not name a Secret")
-	foreign := strings.Replace(loopbackInline, "loopback: {}", "network: {name: east, namespace: infra}", 1)
+	foreign := strings.Replace(loopbackInline, "loopback: {}", "kernel: {network: east, namespace: infra}", 1)
 	answered(t, "another namespace's network", creates(t, allowed, ns, inlineProfile("foreign", foreign, ofSmall)), "another namespace's network")
+	device := strings.Replace(foreign, "kernel:", "sriov:", 1)
+	answered(t, "another namespace's network of devices", creates(t, allowed, ns, inlineProfile("device", device, ofSmall)), "another namespace's network")
 	own := strings.Replace(foreign, "infra", ns, 1)
 	answered(t, "a network by the namespace's own name", creates(t, allowed, ns, inlineProfile("own", own, ofSmall)))
 
@@ -225,13 +227,13 @@ func withoutPolicies(t *testing.T, names ...string) {
 func TestTheOperatorItselfRefusesWhatInlineGeneratorsMustNotHave(t *testing.T) {
 	withoutPolicies(t, "spate-inline-secret-volumes", "spate-inline-foreign-networks")
 	ns := bareNamespace(t)
-	both := strings.Replace(loopbackInline, "loopback: {}", "network: {name: east, namespace: infra}", 1) + "\n    volumes: [{name: v, secret: {secretName: login}}]"
+	both := strings.Replace(loopbackInline, "loopback: {}", "kernel: {network: east, namespace: infra}", 1) + "\n    volumes: [{name: v, secret: {secretName: login}}]"
 	until(t, answerLimit, "the policies are gone", func() (bool, string) {
 		err := creates(t, cluster.kube, ns, inlineProfile("both", both, ofSmall))
 		return err == nil, fmt.Sprint(err)
 	})
 	expect(t, answerLimit, profileNamed(ns, "both"), spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonNotAllowed,
-		"spec.generator.volumes[0].secret", "--inline-secret-volumes", "spec.generator.ports[0].attachment.network.namespace", "--inline-foreign-networks")
+		"spec.generator.volumes[0].secret", "--inline-secret-volumes", "spec.generator.ports[0].attachment.kernel.namespace", "--inline-foreign-networks")
 	if err := get(generatorNamed(ns, "both")); !apierrors.IsNotFound(err) {
 		t.Errorf("the generator: %v", err)
 	}

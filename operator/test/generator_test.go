@@ -69,11 +69,21 @@ func TestAGeneratorBecomesAPodACertificateAPolicyAndAMonitor(t *testing.T) {
 
 func TestAMissingNetworkIsNamedBeforeAPodIsMade(t *testing.T) {
 	ns := bareNamespace(t)
-	mustApply(t, ns, strings.Replace(loopbackGenerator, "{loopback: {}}", "{network: {name: no-such-net}}", 1))
+	mustApply(t, ns, strings.Replace(loopbackGenerator, "{loopback: {}}", "{sriov: {network: no-such-net}}", 1))
 	g := generatorNamed(ns, "loop")
-	expect(t, startLimit, g, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonNetworkNotFound, "spec.ports[0].attachment.network", "no-such-net")
+	expect(t, startLimit, g, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonNetworkNotFound, "spec.ports[0].attachment.sriov", "no-such-net")
 	if pods := enginePods(t, ns); len(pods) != 0 {
 		t.Errorf("%d pods were made", len(pods))
+	}
+	mustApply(t, ns, `
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: no-such-net}
+spec: {config: '{}'}
+`)
+	expect(t, startLimit, g, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonNetworkMismatch, "spec.ports[0].attachment.sriov", "has no annotation k8s.v1.cni.cncf.io/resourceName")
+	if pods := enginePods(t, ns); len(pods) != 0 {
+		t.Errorf("%d pods were made without a device", len(pods))
 	}
 	mustApply(t, ns, `
 apiVersion: k8s.cni.cncf.io/v1
@@ -90,15 +100,31 @@ spec: {config: '{}'}
 	}
 }
 
+func TestAKernelPortTakesNoDeviceOfANetwork(t *testing.T) {
+	ns := bareNamespace(t)
+	mustApply(t, ns, `
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: vf, annotations: {k8s.v1.cni.cncf.io/resourceName: vendor.example/vf}}
+spec: {config: '{}'}
+---`+strings.Replace(loopbackGenerator, "{loopback: {}}", "{kernel: {network: vf}}", 1))
+	g := generatorNamed(ns, "loop")
+	expect(t, startLimit, g, spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonNetworkMismatch,
+		"spec.ports[0].attachment.kernel", "gives the pod a device of vendor.example/vf", "attach the port by sriov instead")
+	if pods := enginePods(t, ns); len(pods) != 0 {
+		t.Errorf("%d pods were made", len(pods))
+	}
+}
+
 func TestABifurcatedDeviceGivesThePodNetworkCapabilities(t *testing.T) {
 	ns := bareNamespace(t)
-	network := strings.Replace(loopbackGenerator, "{loopback: {}}", "{network: {name: mlx}}", 1)
+	network := strings.Replace(loopbackGenerator, "{loopback: {}}", "{sriov: {network: mlx}}", 1)
 	mustApply(t, ns, `
 apiVersion: k8s.cni.cncf.io/v1
 kind: NetworkAttachmentDefinition
 metadata: {name: mlx, annotations: {k8s.v1.cni.cncf.io/resourceName: vendor.example/vf}}
 spec: {config: '{}'}
----`+strings.Replace(network, "name: loop}", "name: own}", 1)+"---"+strings.Replace(network, "name: mlx", "name: mlx, driver: Bifurcated", 1))
+---`+strings.Replace(network, "name: loop}", "name: own}", 1)+"---"+strings.Replace(network, "network: mlx", "network: mlx, driver: Bifurcated", 1))
 	for name, want := range map[string]bool{"own-0": false, "loop-0": true} {
 		added := podNamed(t, ns, name).Spec.Containers[0].SecurityContext.Capabilities.Add
 		for _, capability := range []corev1.Capability{"NET_RAW", "NET_ADMIN"} {
@@ -107,8 +133,8 @@ spec: {config: '{}'}
 			}
 		}
 	}
-	err := apply(t.Context(), ns, strings.Replace(network, "name: mlx", "name: mlx, driver: Split", 1))
-	if err == nil || !strings.Contains(err.Error(), "spec.ports[0].attachment.network.driver") {
+	err := apply(t.Context(), ns, strings.Replace(network, "network: mlx", "network: mlx, driver: Split", 1))
+	if err == nil || !strings.Contains(err.Error(), "spec.ports[0].attachment.sriov.driver") {
 		t.Errorf("another word: %v", err)
 	}
 }

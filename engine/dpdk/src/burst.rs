@@ -364,6 +364,13 @@ impl Burst {
     #[inline]
     pub fn send_first(&mut self, queue: &mut TxQueue, count: usize) -> usize {
         let held = &mut self.packets[self.head..self.tail][..count];
+        let (port, index) = (queue.port(), queue.index());
+        if let Some(waiting) = queue.waiting() {
+            // SAFETY: as below.
+            let taken = unsafe { waiting.send(port, index, held) };
+            self.head += taken;
+            return taken;
+        }
         // SAFETY: `held` are valid mbufs of ours; those taken become the driver's. The queue is started and not shared.
         let taken = unsafe {
             match queue.loopback() {
@@ -373,7 +380,7 @@ impl Burst {
                     sys::spate_put_bulk(self.home, held.as_mut_ptr(), held.len() as u32);
                     held.len()
                 }
-                None => sys::spate_tx_burst(queue.port(), queue.index(), held.as_mut_ptr(), held.len() as u16).into(),
+                None => sys::spate_tx_burst(port, index, held.as_mut_ptr(), held.len() as u16).into(),
             }
         };
         self.head += taken;

@@ -2,7 +2,7 @@
 //! What a port can be made of, and what must be so before DPDK may try.
 use std::{fs, path::Path};
 
-use crate::{Error, kernel};
+use crate::{Error, Memif, kernel};
 
 /// Kernel drivers whose PCI functions DPDK can use.
 const USABLE_DRIVERS: &[&str] = &["vfio-pci", "uio_pci_generic", "igb_uio", "mlx5_core"];
@@ -20,14 +20,19 @@ pub enum Device {
     Loopback,
     /// Takes packets and gives none.
     Null,
+    /// PCI functions and kernel interfaces that are one link by LACP (IEEE 802.1AX).
+    Bond(Vec<Device>),
+    /// Shared memory with another process.
+    Memif(Memif),
 }
 
 impl Device {
-    /// The address of a PCI function.
-    pub(crate) fn pci_address(&self) -> Option<&str> {
+    /// The addresses of its PCI functions.
+    pub(crate) fn pci_addresses(&self) -> Vec<&str> {
         match self {
-            Self::Pci(address) => Some(address),
-            _ => None,
+            Self::Pci(address) => vec![address],
+            Self::Bond(members) => members.iter().flat_map(Self::pci_addresses).collect(),
+            _ => Vec::new(),
         }
     }
 
@@ -38,6 +43,8 @@ impl Device {
             Self::Kernel(interface) => kernel::check(interface),
             Self::Tap(name) => check_tap(name),
             Self::Loopback | Self::Null => Ok(()),
+            Self::Bond(members) => crate::bond::check(members),
+            Self::Memif(memif) => memif.check(),
         }
     }
 }

@@ -47,7 +47,7 @@ impl Eal {
     /// Brings DPDK up with only the PCI functions among `devices`; its own threads run on `cpus`, and its memory is of the NUMA
     /// node of the first of `workers`. Later calls with the same memory and PCI functions find it up.
     pub fn init(memory: Memory, devices: &[Device], cpus: &[usize], workers: &[usize]) -> Result<Self, Error> {
-        let mut pci: Vec<String> = devices.iter().filter_map(Device::pci_address).map(str::to_owned).collect();
+        let mut pci: Vec<String> = devices.iter().flat_map(Device::pci_addresses).map(str::to_owned).collect();
         pci.sort();
         let settings = Settings { memory, pci };
         let mut up = UP.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,6 +3,7 @@
 //!
 //! A port goes through types: [`Port<Configured>`] has no queues yet, [`Port<Started>`] comes with its
 //! [`RxQueue`]s and [`TxQueue`]s, each of which belongs to one thread at a time.
+mod bond;
 mod burst;
 mod device;
 mod eal;
@@ -12,6 +13,7 @@ mod kernel;
 mod large_pages;
 mod log;
 mod loopback;
+mod memif;
 mod mempool;
 mod port;
 mod prebuilt;
@@ -21,6 +23,7 @@ mod steering;
 mod tap;
 mod thread;
 
+pub use bond::{BondMember, Lacp, LacpState};
 pub use burst::{BURST, Burst, Offered, Unfinished};
 pub use device::Device;
 pub use eal::{Eal, Memory};
@@ -29,10 +32,11 @@ pub use filter::{FilterError, compile};
 pub use kernel::PacketSocket;
 pub use large_pages::LargePages;
 pub use loopback::{Disturbance, Spread};
+pub use memif::Memif;
 pub use mempool::Mempool;
 pub use port::{
-    Configured, Cut, GroupFilter, Link, Offloads, Port, PortStats, QueueSizes, RxQueue, Started, StartedPort, TxQueue,
-    UseOffloads,
+    Configured, Cut, GroupFilter, Link, Offloads, Port, PortStats, QueueSizes, Refusal, RxQueue, Started, StartedPort,
+    TxQueue, UseOffloads,
 };
 pub use prebuilt::Prebuilt;
 pub use tap::{Tap, TapError};

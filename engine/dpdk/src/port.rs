@@ -7,13 +7,18 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use spate_dpdk_sys as sys;
 
 use crate::{
-    BURST, Burst, Device, Disturbance, Eal, Error, Mempool, PacketSocket, Spread, kernel, log::Mark,
-    loopback::Loopback, removal, resting, steering,
+    BURST, BondMember, Burst, Device, Disturbance, Eal, Error, Mempool, PacketSocket, Spread,
+    bond::{Bond, Waiting},
+    kernel,
+    log::Mark,
+    loopback::Loopback,
+    removal, resting, steering,
 };
 
 /// Bytes of each of the two rings of a kernel port at most.
@@ -26,6 +31,11 @@ const KERNEL_FRAME_MOST: usize = 32 << 10;
 const KERNEL_FRAME_OVERHEAD: usize = 96;
 /// Longest frame on devices that have no MTU of their own: 9234 with FCS.
 const JUMBO_FRAME: usize = 9230;
+
+/// How long a client of shared memory waits for its server: pods of one test start together.
+const SERVER_LIMIT: Duration = Duration::from_secs(60);
+/// How often it tries the same socket again.
+const TRY_AGAIN: Duration = Duration::from_secs(10);
 
 /// Longest frame that is given to a device to be cut into segments: what one descriptor of any NIC holds (those of Intel's 10G
 /// and 40G families have 14 bits for a buffer's length).
@@ -61,6 +71,25 @@ pub struct Link {
     pub up: bool,
     /// Bits a second, if known.
     pub line_rate_bps: Option<u64>,
+}
+
+/// What a device refuses, as virtual functions do that their physical function does not trust.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Another MAC address than its own.
+    Mac,
+    /// Promiscuous mode.
+    Promiscuous,
+}
+
+impl Refusal {
+    /// Its name, as people read it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mac => "mac",
+            Self::Promiscuous => "promiscuous",
+        }
+    }
 }
 
 /// Whether a port's device does what it can of the work on packets.
@@ -120,12 +149,17 @@ struct Inner {
     tx_queues: u16,
     offloads: Offloads,
     kernel: Option<PacketSocket>,
+    bond: Option<Bond>,
+    /// Keeps others from the socket of a shared memory interface.
+    _reserved: Option<std::fs::File>,
     /// Freed after the port on it.
     loopback: Option<Loopback>,
     /// The device's own address, where the port was given another.
     device_mac: Option<[u8; 6]>,
     /// Where received packets go; kept until the device is closed.
     rx_pool: std::sync::OnceLock<Mempool>,
+    /// Once it is started: what its device refused.
+    refused: std::sync::OnceLock<Vec<Refusal>>,
     /// Once it is started: why packets do not come to the queues that are computed, if they do not.
     steering: std::sync::OnceLock<Result<(), String>>,
 }
@@ -161,52 +195,27 @@ impl Port<Configured> {
         offloads: UseOffloads,
     ) -> Result<Self, Error> {
         device.check()?;
-        let mark = Mark::now();
         let mut loopback = None;
         let mut socket = None;
+        let mut bond = None;
+        let mut reserved = None;
         let id = match device {
-            Device::Pci(address) => {
-                let id = port_by_name(address).ok_or_else(|| Error::Failed {
-                    what: format!("probing PCI device {address}"),
-                    reason: "no driver of DPDK took it".into(),
-                    log: mark.lines(),
-                })?;
-                removal::watch(eal, address)?;
-                id
-            }
+            Device::Pci(address) => open_pci(eal, address)?,
             Device::Null => probe("net_null", "no-rx=1")?,
             Device::Tap(name) => probe("net_tap", &format!("iface={name}"))?,
             Device::Kernel(interface) => {
-                let index =
-                    kernel::interface_index(interface).map_err(|_| Error::InterfaceNotFound(interface.clone()))?;
-                if kernel_frame_size(interface) > KERNEL_FRAME_MOST {
-                    let mtu = kernel::mtu(interface).unwrap_or_default();
-                    let most = KERNEL_FRAME_MOST - KERNEL_FRAME_OVERHEAD - 18;
-                    return Err(Error::Failed {
-                        what: format!("opening interface {interface}"),
-                        reason: format!(
-                            "its MTU is {mtu}, and its packets could not be received whole: make it {most} or less (ip link set \
-                             {interface} mtu 9000)"
-                        ),
-                        log: mark.lines(),
-                    });
-                }
-                let before = kernel::packet_sockets(index);
-                let id = probe("net_af_packet", &af_packet_arguments(interface)).map_err(|e| match e {
-                    Error::Failed { log, .. } if log.iter().any(|line| line.contains("mmap failed")) => {
-                        Error::NoPermission {
-                            what: "locking the interface's packet ring in memory",
-                            remedy: "give the container IPC_LOCK, or raise the limit (ulimit -l)",
-                        }
-                    }
-                    e => e,
-                })?;
-                socket = Some(PacketSocket::adopt(interface, &before).map_err(|e| Error::Failed {
-                    what: format!("watching the packet socket of {interface}"),
-                    reason: e.to_string(),
-                    log: vec![],
-                })?);
+                let (id, adopted) = open_kernel(interface)?;
+                socket = Some(adopted);
                 id
+            }
+            Device::Bond(members) => {
+                let (id, made) = Bond::open(eal, members)?;
+                bond = Some(made);
+                id
+            }
+            Device::Memif(memif) => {
+                reserved = memif.reserve()?;
+                probe("net_memif", &memif.arguments())?
             }
             Device::Loopback => {
                 let made = Loopback::new(rx_queues)?;
@@ -215,7 +224,10 @@ impl Port<Configured> {
                 id
             }
         };
-        let info = Info::read(id, device)?;
+        let mut info = Info::read(id, device)?;
+        if let Some(bond) = &bond {
+            info.max_frame_len = bond.mtu() + 14;
+        }
         let (most_rx, most_tx) = info.max_queues;
         if tx_queues > most_tx {
             return Err(Error::TooFewQueues { device: describe(device), wanted: tx_queues, have: most_tx });
@@ -234,9 +246,12 @@ impl Port<Configured> {
             rx_queues: rx_queues as u16,
             tx_queues: tx_queues as u16,
             kernel: socket,
+            bond,
+            _reserved: reserved,
             loopback,
             device_mac: None,
             rx_pool: std::sync::OnceLock::new(),
+            refused: std::sync::OnceLock::new(),
             steering: std::sync::OnceLock::new(),
         };
         Ok(Self { inner: Arc::new(inner), state: PhantomData })
@@ -258,6 +273,10 @@ impl Port<Configured> {
         match &self.inner.device {
             // The driver refuses buffers shorter than its frame slots.
             Device::Kernel(interface) => kernel_frame_size(interface),
+            Device::Bond(members) => members.iter().fold(2048, |room, member| match member {
+                Device::Kernel(interface) => room.max(kernel_frame_size(interface)),
+                _ => room,
+            }),
             _ => self.inner.info.max_frame_len.max(2048 - 4).next_multiple_of(64),
         }
     }
@@ -274,11 +293,15 @@ impl Port<Configured> {
         let device = describe(&self.inner.device);
         let _ = self.inner.rx_pool.set(rx_pool.clone());
         let key = &spate_wire::spread::KEY;
+        let mtu = self.inner.bond.as_ref().map_or(0, Bond::mtu) as u32;
+        if let Some(bond) = &self.inner.bond {
+            bond.unite(info.mac)?;
+        }
         // SAFETY: calls on a port that is probed and not started; the pool lives as long as `inner`, the key for ever.
         unsafe {
             call(&format!("configuring {device}"), || {
                 let offloads = self.inner.offloads.bits();
-                sys::spate_port_configure(id, rx_queues, tx_queues, key.as_ptr(), key.len() as u8, offloads)
+                sys::spate_port_configure(id, rx_queues, tx_queues, key.as_ptr(), key.len() as u8, offloads, mtu)
             })?;
             for queue in 0..rx_queues {
                 call(&format!("setting up receiving on {device}"), || {
@@ -290,12 +313,14 @@ impl Port<Configured> {
                     sys::spate_port_setup_tx(id, queue, info.tx_limits.fit(sizes.tx))
                 })?;
             }
-            call(&format!("starting {device}"), || sys::rte_eth_dev_start(id))?;
         }
+        self.start_device()?;
+        let mut refused = Vec::new();
         if self.inner.device_mac.is_some() && self.inner.has_mac() {
             // SAFETY: the port is started.
             let set = unsafe { set_mac(id, info.mac) };
             if let Err(error) = set {
+                refused.push(Refusal::Mac);
                 tracing::warn!(
                     device,
                     "it keeps its own address ({error}): packets are sent from the port's all the same, and come to it as far as the \
@@ -306,7 +331,7 @@ impl Port<Configured> {
         // A loopback does by software what is computed.
         let steering = if self.inner.loopback.is_some() { Ok(()) } else { steering::set_and_verify(id, rx_queues) };
         let _ = self.inner.steering.set(steering);
-        if let Device::Pci(address) = &self.inner.device {
+        if matches!(self.inner.device, Device::Pci(_) | Device::Bond(_)) {
             // A virtual function may often hear all groups, but not be promiscuous; some drivers do not ask for the one after the other.
             // SAFETY: the port is started.
             let code = unsafe {
@@ -314,22 +339,31 @@ impl Port<Configured> {
                 sys::rte_eth_promiscuous_enable(id)
             };
             if code != 0 {
+                refused.push(Refusal::Promiscuous);
                 tracing::warn!(
-                    address,
+                    device,
                     "only packets to the port's own address are received: it may not be promiscuous"
                 );
             }
         }
+        let _ = self.inner.refused.set(refused);
         let mut rx: Vec<_> =
             (0..rx_queues).map(|queue| RxQueue { inner: Arc::clone(&self.inner), queue, here: PhantomData }).collect();
-        if let Some(kernel) = &self.inner.kernel {
+        if self.inner.kernel.is_some() || self.inner.bond.is_some() {
             // Between being opened and bound, a packet socket hears every interface.
             let mut stale = Burst::new();
             while stale.receive(&mut rx[0]) == BURST {}
-            kernel.reset();
+            self.inner.kernel.iter().for_each(PacketSocket::reset);
+            self.inner.bond.iter().for_each(Bond::reset);
         }
-        let tx =
-            (0..tx_queues).map(|queue| TxQueue { inner: Arc::clone(&self.inner), queue, here: PhantomData }).collect();
+        let tx_queue = |queue| TxQueue {
+            waiting: self.inner.bond.is_some().then(|| Box::new(Waiting::new())),
+            tried: None,
+            inner: Arc::clone(&self.inner),
+            queue,
+            here: PhantomData,
+        };
+        let tx = (0..tx_queues).map(tx_queue).collect();
         Ok((Port { inner: self.inner, state: PhantomData }, rx, tx))
     }
 }
@@ -360,6 +394,32 @@ impl Port<Started> {
     /// Its filter of groups, if it is a NIC: other ports receive all.
     pub fn group_filter(&self) -> Option<GroupFilter> {
         matches!(self.inner.device, Device::Pci(_)).then(|| GroupFilter { inner: Arc::clone(&self.inner) })
+    }
+}
+
+impl Port<Configured> {
+    /// Starts the device. A client of shared memory waits for its server, which its driver does not.
+    fn start_device(&self) -> Result<(), Error> {
+        let (id, device) = (self.inner.id, describe(&self.inner.device));
+        // SAFETY: the port is configured, with its queues.
+        let start = || unsafe { call(&format!("starting {device}"), || sys::rte_eth_dev_start(id)) };
+        let Device::Memif(memif) = &self.inner.device else { return start() };
+        let deadline = Instant::now() + SERVER_LIMIT;
+        loop {
+            match start() {
+                Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(500)),
+                Err(_) => {
+                    return Err(Error::Failed {
+                        what: format!("connecting to {}", memif.socket.display()),
+                        reason: format!(
+                            "no server has listened there for {SERVER_LIMIT:?}: start it, or be the server"
+                        ),
+                        log: vec![],
+                    });
+                }
+                Ok(()) => return Ok(()),
+            }
+        }
     }
 }
 
@@ -396,21 +456,37 @@ impl Port<Started> {
         if let Some(kernel) = &self.inner.kernel {
             return Link { up: kernel.link_up(), line_rate_bps: kernel.line_rate_bps() };
         }
-        let (mut up, mut speed) = (false, 0);
-        // SAFETY: the port is started; the pointers are valid for the call.
-        let code = unsafe { sys::spate_port_link(self.inner.id, &raw mut up, &raw mut speed) };
+        if let Some(bond) = &self.inner.bond {
+            let states = bond.state(self.inner.id);
+            let up = states.iter().any(BondMember::is_in_use);
+            return Link { up, line_rate_bps: bond.line_rate_bps(&states) };
+        }
+        let found = link_of(self.inner.id);
         match self.inner.device {
             // Software: its drivers claim 10 Gbit/s, which says nothing.
             Device::Loopback | Device::Null => Link { up: true, line_rate_bps: None },
-            _ if code != 0 => Link { up: false, line_rate_bps: None },
-            _ => Link { up, line_rate_bps: (speed > 0).then(|| u64::from(speed) * 1_000_000) },
+            Device::Memif(_) => Link { up: found.is_some_and(|(up, _)| up), line_rate_bps: None },
+            _ => found.map_or(Link { up: false, line_rate_bps: None }, |(up, speed)| Link {
+                up,
+                line_rate_bps: (speed > 0).then(|| u64::from(speed) * 1_000_000),
+            }),
         }
     }
 
     /// Whether the kernel requests the device back, and waits until the process ends: its driver is unbound, or its virtual functions are
     /// removed. Until then the device works.
     pub fn removal_requested(&self) -> bool {
-        self.inner.device.pci_address().is_some_and(removal::requested)
+        self.inner.device.pci_addresses().into_iter().any(removal::requested)
+    }
+
+    /// What its device refused at the start.
+    pub fn refused(&self) -> &[Refusal] {
+        self.inner.refused.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// The members of a bond; none of other devices.
+    pub fn bond_members(&self) -> Vec<BondMember> {
+        self.inner.bond.as_ref().map_or_else(Vec::new, |bond| bond.state(self.inner.id))
     }
 
     /// Whether packets come to the receive queues that [`spate_wire::spread`] computes, as its device was found set up at the
@@ -439,24 +515,14 @@ impl Port<Started> {
 
     /// What was lost since it was opened.
     pub fn stats(&self) -> PortStats {
-        let mut raw =
-            sys::spate_port_stats { rx_missed: 0, rx_errors: 0, rx_no_buffer: 0, tx_packets: 0, tx_errors: 0 };
-        // SAFETY: the port is started; the pointer is valid for the call. On an error it stays zero.
-        unsafe { sys::spate_port_stats(self.inner.id, &raw mut raw) };
-        let mut stats = PortStats {
-            rx_missed: raw.rx_missed + raw.rx_no_buffer,
-            rx_errors: raw.rx_errors,
-            tx_dropped: raw.tx_errors,
-        };
-        match self.inner.device {
-            // What the ring could not take is counted as an error by its driver, and is tried again by the worker.
-            Device::Loopback => stats.tx_dropped = 0,
-            _ => {
-                if let Some(kernel) = &self.inner.kernel {
-                    stats.rx_missed += kernel.missed();
-                    stats.tx_dropped = kernel.tx_lost(raw.tx_packets + raw.tx_errors, raw.tx_errors);
-                }
-            }
+        if let Some(bond) = &self.inner.bond {
+            return bond.stats();
+        }
+        let mut stats = stats_of(self.inner.id, self.inner.kernel.as_ref());
+        // What the ring could not take is counted as an error by its driver, and is tried again by the worker. A shared memory
+        // interface's driver counts what its ring had no room for, which is tried again, too.
+        if matches!(self.inner.device, Device::Loopback | Device::Memif(_)) {
+            stats.tx_dropped = 0;
         }
         stats
     }
@@ -472,6 +538,10 @@ pub struct RxQueue {
 
 /// A transmit queue of a port.
 pub struct TxQueue {
+    /// Of a bond; freed before the port is closed.
+    waiting: Option<Box<Waiting>>,
+    /// The socket that a client of shared memory has tried to connect to again, and when.
+    tried: Option<((u64, i64, i64), Instant)>,
     inner: Arc<Inner>,
     queue: u16,
     here: PhantomData<std::cell::Cell<()>>,
@@ -508,7 +578,46 @@ impl TxQueue {
     /// Makes the kernel send what it took and had no room for. True if nothing is left.
     pub fn flush(&mut self) -> bool {
         let _ = self.here;
+        if let (Some(waiting), Some(bond)) = (&mut self.waiting, &self.inner.bond) {
+            // SAFETY: this is the thread that sends on the queue.
+            let sent = unsafe { waiting.go_on(self.inner.id, self.queue) };
+            return bond.flush() & sent;
+        }
         self.inner.kernel.as_ref().is_none_or(PacketSocket::flush)
+    }
+
+    /// How often `tend` is to be called; none for devices that need none of that.
+    pub fn tend_every(&self) -> Option<Duration> {
+        match &self.inner.device {
+            Device::Bond(_) => Some(Duration::from_millis(20)),
+            Device::Memif(memif) if !memif.server => Some(Duration::from_secs(1)),
+            _ => None,
+        }
+    }
+
+    /// Does what a device leaves to who uses it: a bond says what LACP has to say, and a shared memory interface that lost its server
+    /// connects again. To be called by the thread that receives from the port, too; there must be no other.
+    pub fn tend(&mut self) {
+        match &self.inner.device {
+            // SAFETY: this is the thread that sends on the queue.
+            Device::Bond(_) => unsafe { sys::spate_bond_tend(self.inner.id, self.queue) },
+            Device::Memif(memif) if !link_of(self.inner.id).is_some_and(|(up, _)| up) => {
+                let (found, now) = (memif.identity(), Instant::now());
+                let tried = self.tried.is_some_and(|(socket, at)| found == Some(socket) && now < at + TRY_AGAIN);
+                if let Some(socket) = found.filter(|_| !tried) {
+                    self.tried = Some((socket, now));
+                    // SAFETY: this thread alone uses the queues of the port.
+                    let code = unsafe { sys::spate_port_restart(self.inner.id) };
+                    tracing::debug!(code, socket = %memif.socket.display(), "connecting again");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Packets of a bond that no member has taken yet.
+    pub(crate) fn waiting(&mut self) -> Option<&mut Waiting> {
+        self.waiting.as_deref_mut()
     }
 
     /// Takes those packets back that the device has sent: else it keeps them until it needs their places, which may be never.
@@ -548,7 +657,7 @@ impl TxQueue {
 impl Inner {
     /// Its device hears an address that it can be given. A tap's is that of the kernel's interface, whose peer the port is.
     fn has_mac(&self) -> bool {
-        matches!(self.device, Device::Pci(_) | Device::Kernel(_))
+        matches!(self.device, Device::Pci(_) | Device::Kernel(_) | Device::Bond(_))
     }
 }
 
@@ -564,6 +673,7 @@ impl Drop for Inner {
         if code != 0 {
             tracing::warn!(code, device = describe(&self.device), "the port was not closed cleanly");
         }
+        self.bond.iter().for_each(Bond::close);
         // It has given its packets back.
         resting::sweep();
     }
@@ -582,7 +692,7 @@ impl Info {
         let max_frame_len = match device {
             // Nothing longer than a jumbo frame is sent.
             Device::Kernel(interface) => kernel::mtu(interface).map_or(0, |mtu| (mtu + 14).min(JUMBO_FRAME)),
-            Device::Pci(_) | Device::Tap(_) => usize::from(raw.mtu) + 14,
+            Device::Pci(_) | Device::Tap(_) | Device::Bond(_) | Device::Memif(_) => usize::from(raw.mtu) + 14,
             Device::Loopback | Device::Null => JUMBO_FRAME,
         };
         let mut mac = raw.mac;
@@ -655,21 +765,90 @@ impl Limits {
     }
 }
 
-fn describe(device: &Device) -> String {
+pub(crate) fn describe(device: &Device) -> String {
     match device {
         Device::Pci(address) => format!("PCI device {address}"),
         Device::Kernel(interface) => format!("interface {interface}"),
         Device::Tap(interface) => format!("tap {interface}"),
         Device::Loopback => "a loopback".into(),
         Device::Null => "a null port".into(),
+        Device::Bond(members) => {
+            format!("a bond of {}", members.iter().map(describe).collect::<Vec<_>>().join(" and "))
+        }
+        Device::Memif(memif) => format!("memif {} at {}", memif.id, memif.socket.display()),
     }
+}
+
+/// The port of a PCI function that DPDK has probed.
+pub(crate) fn open_pci(eal: &Eal, address: &str) -> Result<u16, Error> {
+    let mark = Mark::now();
+    let id = port_by_name(address).ok_or_else(|| Error::Failed {
+        what: format!("probing PCI device {address}"),
+        reason: "no driver of DPDK took it".into(),
+        log: mark.lines(),
+    })?;
+    removal::watch(eal, address)?;
+    Ok(id)
+}
+
+/// Makes a port of a kernel interface. Returns its driver's socket, too.
+pub(crate) fn open_kernel(interface: &str) -> Result<(u16, PacketSocket), Error> {
+    let index = kernel::interface_index(interface).map_err(|_| Error::InterfaceNotFound(interface.to_owned()))?;
+    if kernel_frame_size(interface) > KERNEL_FRAME_MOST {
+        let mtu = kernel::mtu(interface).unwrap_or_default();
+        let most = KERNEL_FRAME_MOST - KERNEL_FRAME_OVERHEAD - 18;
+        return Err(Error::Failed {
+            what: format!("opening interface {interface}"),
+            reason: format!(
+                "its MTU is {mtu}, and its packets could not be received whole: make it {most} or less (ip link set \
+                 {interface} mtu 9000)"
+            ),
+            log: vec![],
+        });
+    }
+    let before = kernel::packet_sockets(index);
+    let id = probe("net_af_packet", &af_packet_arguments(interface)).map_err(|e| match e {
+        Error::Failed { log, .. } if log.iter().any(|line| line.contains("mmap failed")) => Error::NoPermission {
+            what: "locking the interface's packet ring in memory",
+            remedy: "give the container IPC_LOCK, or raise the limit (ulimit -l)",
+        },
+        e => e,
+    })?;
+    let socket = PacketSocket::adopt(interface, &before).map_err(|e| Error::Failed {
+        what: format!("watching the packet socket of {interface}"),
+        reason: e.to_string(),
+        log: vec![],
+    })?;
+    Ok((id, socket))
+}
+
+/// Whether a started port has a link, and its speed in Mbit/s, 0 if unknown; none if its driver does not tell.
+pub(crate) fn link_of(id: u16) -> Option<(bool, u32)> {
+    let (mut up, mut speed) = (false, 0);
+    // SAFETY: the port is started; the pointers are valid for the call.
+    let code = unsafe { sys::spate_port_link(id, &raw mut up, &raw mut speed) };
+    (code == 0).then_some((up, speed))
+}
+
+/// What a started port lost, and the kernel behind it.
+pub(crate) fn stats_of(id: u16, kernel: Option<&PacketSocket>) -> PortStats {
+    let mut raw = sys::spate_port_stats { rx_missed: 0, rx_errors: 0, rx_no_buffer: 0, tx_packets: 0, tx_errors: 0 };
+    // SAFETY: the port is started; the pointer is valid for the call. On an error it stays zero.
+    unsafe { sys::spate_port_stats(id, &raw mut raw) };
+    let mut stats =
+        PortStats { rx_missed: raw.rx_missed + raw.rx_no_buffer, rx_errors: raw.rx_errors, tx_dropped: raw.tx_errors };
+    if let Some(kernel) = kernel {
+        stats.rx_missed += kernel.missed();
+        stats.tx_dropped = kernel.tx_lost(raw.tx_packets + raw.tx_errors, raw.tx_errors);
+    }
+    stats
 }
 
 /// Gives a device an address.
 ///
 /// # Safety
 /// The port is probed.
-unsafe fn set_mac(id: u16, mac: [u8; 6]) -> Result<(), Error> {
+pub(crate) unsafe fn set_mac(id: u16, mac: [u8; 6]) -> Result<(), Error> {
     // SAFETY: as the caller says; the shim reads 6 bytes.
     unsafe { call("setting its MAC address", || sys::spate_port_set_mac(id, mac.as_ptr())) }
 }
@@ -678,7 +857,7 @@ unsafe fn set_mac(id: u16, mac: [u8; 6]) -> Result<(), Error> {
 ///
 /// # Safety
 /// As the call's.
-unsafe fn call(what: &str, f: impl FnOnce() -> i32) -> Result<(), Error> {
+pub(crate) unsafe fn call(what: &str, f: impl FnOnce() -> i32) -> Result<(), Error> {
     let mark = Mark::now();
     match f() {
         0.. => Ok(()),

@@ -102,7 +102,7 @@ mod tests {
         // SAFETY: a port that is probed and not started; the pool outlives it.
         unsafe {
             let key = &spread::KEY;
-            assert_eq!(sys::spate_port_configure(port, QUEUES, 1, key.as_ptr(), key.len() as u8, 0), 0);
+            assert_eq!(sys::spate_port_configure(port, QUEUES, 1, key.as_ptr(), key.len() as u8, 0, 0), 0);
             for queue in 0..QUEUES {
                 assert_eq!(sys::spate_port_setup_rx(port, queue, 64, pool.raw()), 0);
             }

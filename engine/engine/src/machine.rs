@@ -118,8 +118,9 @@ pub struct Lanes {
 /// Reads the facts. The calling thread is one of the engine's process: /proc/self is its.
 pub fn read(roots: &Roots, used: Used) -> Facts {
     let (sys, proc) = (Tree(roots.sys.clone()), Tree(roots.proc.clone()));
-    let devices = used.ports.iter().filter_map(|(port, device)| {
-        let address = address(&sys, device)?;
+    let parts = used.ports.iter().flat_map(|(port, device)| device.parts().iter().map(move |part| (port, part)));
+    let devices = parts.filter_map(|(port, part)| {
+        let address = address(&sys, part)?;
         Some(read_device(&sys, port, address))
     });
     Facts {
@@ -205,7 +206,13 @@ fn address(sys: &Tree, device: &PortDevice) -> Option<String> {
             let name = sys.target(&format!("class/net/{interface}/device")).ok()??;
             sys.exists(&format!("bus/pci/devices/{name}")).then_some(name)
         }
-        PortDevice::Tap(_) | PortDevice::Loopback | PortDevice::Null | PortDevice::Outlet => None,
+        // A bond is read by its parts.
+        PortDevice::Tap(_)
+        | PortDevice::Loopback
+        | PortDevice::Null
+        | PortDevice::Outlet
+        | PortDevice::Bond(_)
+        | PortDevice::Memif(_) => None,
     }
 }
 

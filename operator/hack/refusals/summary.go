@@ -23,7 +23,7 @@ This page is generated from the code (` + "`make generate`" + `), which fails wh
 - texts that the code composes elsewhere than where it refuses: the generator does not find them.
 `
 
-// unsupported is a refused feature: says is the text of the code, with … for placeholders.
+// unsupported is a refused feature: says is the text of the code, with … for placeholders; empty where there is no field for it.
 type unsupported struct{ what, why, says string }
 
 var summary = []unsupported{
@@ -67,6 +67,9 @@ var summary = []unsupported{
 	{"Loops of a program that take no time", "a worker would never leave them: put a delay or a counter there", "nothing on the way takes time or is certain to end"},
 	{"Waiting for bytes that the other side does not send", "the program would wait for ever", "of which the … sends … before it ends or waits itself"},
 	{"Weights of pools that add up to more than 65,536", "pools take turns in a round of that length; use rounder weights", "the weights add up to … without a common factor"},
+	{"Ports by AF_XDP", "a pod would need CAP_BPF and the node's BPF file system, and DPDK 22.11 takes no socket map from a device plugin: attach by `kernel`, or `sriov`", ""},
+	{"Bonds but by LACP", "active-backup and the kernel's other modes are for the bond CNI plugin, attached by `kernel`", ""},
+	{"memif sockets on paths of the node", "tenants could open any: use a persistentVolumeClaim", "no persistentVolumeClaim, and only on such a socket can be"},
 	{"CPUs without AVX2", "the engine is built for x86-64-v3: Intel Haswell, AMD Excavator or later", "the engine needs x86-64-v3"},
 	{"The engine's plain gRPC over TCP", "use TLS (`--tls-dir`), or a Unix socket", "plain gRPC is not served on TCP"},
 	{"`spate-engine capture` and `records` over TCP", "they use a Unix socket on the engine's machine or in its pod; `kubectl spate` goes through the operator", "--connect: must be unix:PATH"},
@@ -76,7 +79,7 @@ var summary = []unsupported{
 // checked returns an error unless the code still refuses every feature of the first table.
 func checked(all []unsupported, parts []part) error {
 	for _, one := range all {
-		if !says(parts, one.says) {
+		if one.says != "" && !says(parts, one.says) {
 			return fmt.Errorf("summary.go: %q is listed with the message %q, which no code reports: remove the line, or write what the code reports", one.what, one.says)
 		}
 	}

@@ -222,7 +222,7 @@ func TestStandInsHaveTwoPortsWhereEntriesNameNone(t *testing.T) {
 		var got []string
 		for _, port := range StandIn(p, "25Gbps").Spec.Ports {
 			got = append(got, string(port.Name))
-			if port.Attachment.Network == nil || port.LineRate != "25Gbps" {
+			if port.Attachment.Kernel == nil || port.LineRate != "25Gbps" {
 				t.Errorf("%s: %+v", name, port)
 			}
 		}

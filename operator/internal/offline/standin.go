@@ -58,7 +58,7 @@ func StandIn(profile *spatev1.TrafficProfile, lineRate spatev1.BitRate) *spatev1
 		}
 		port := spatev1.GeneratorPort{Name: name, LineRate: lineRate}
 		if slices.Contains(receiving, name) || portless {
-			port.Attachment.Network = &spatev1.NetworkAttachment{Name: spatev1.ObjectName(name)}
+			port.Attachment.Kernel = &spatev1.KernelAttachment{NetworkReference: spatev1.NetworkReference{Network: spatev1.ObjectName(name)}}
 		} else {
 			port.Attachment.Discard = &spatev1.DiscardAttachment{}
 		}
@@ -69,7 +69,7 @@ func StandIn(profile *spatev1.TrafficProfile, lineRate spatev1.BitRate) *spatev1
 		if slices.ContainsFunc(generator.Spec.Ports, func(p spatev1.GeneratorPort) bool { return p.Name == name }) {
 			continue
 		}
-		attachment := spatev1.PortAttachment{Network: &spatev1.NetworkAttachment{Name: spatev1.ObjectName(name)}}
+		attachment := spatev1.PortAttachment{Kernel: &spatev1.KernelAttachment{NetworkReference: spatev1.NetworkReference{Network: spatev1.ObjectName(name)}}}
 		generator.Spec.Ports = append(generator.Spec.Ports, spatev1.GeneratorPort{Name: name, LineRate: lineRate, Attachment: attachment})
 	}
 	return generator

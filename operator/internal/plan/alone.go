@@ -33,8 +33,8 @@ func Alone(template *spatev1.ASTFTemplate, contents map[spatev1.DataReference][]
 	}
 	profile := &spatev1.TrafficProfile{Spec: spatev1.TrafficProfileSpec{
 		Generator: &spatev1.TrafficGeneratorSpec{Replicas: 1, Workers: 1, Ports: []spatev1.GeneratorPort{
-			{Name: clients, Attachment: spatev1.PortAttachment{Network: &spatev1.NetworkAttachment{Name: clients}}},
-			{Name: servers, Attachment: spatev1.PortAttachment{Network: &spatev1.NetworkAttachment{Name: servers}}},
+			{Name: clients, Attachment: spatev1.PortAttachment{Kernel: &spatev1.KernelAttachment{NetworkReference: spatev1.NetworkReference{Network: clients}}}},
+			{Name: servers, Attachment: spatev1.PortAttachment{Kernel: &spatev1.KernelAttachment{NetworkReference: spatev1.NetworkReference{Network: servers}}}},
 		}},
 		TrafficDefinition: spatev1.TrafficDefinition{Traffic: []spatev1.TrafficEntry{entry}},
 	}}

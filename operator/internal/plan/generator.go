@@ -44,6 +44,8 @@ func checkGenerator(spec *spatev1.TrafficGeneratorSpec, at *field.Path) problem.
 	if bound, err := spec.ClockBound.Parse(); spec.ClockBound != "" && (err != nil || bound <= 0 || bound > maxClockBound) {
 		problems.Add(spatev1.ReasonInvalidSpec, at.Child("clockBound"), "%q must be a duration of more than 0s and at most %s, such as 1us", spec.ClockBound, maxClockBound)
 	}
+	check.bonds(spec, at.Child("ports"))
+	check.memifs(spec, at.Child("ports"))
 	check.punts(spec, at.Child("ports"))
 	check.portMACs(spec, at.Child("ports"))
 	if len(problems) == 0 && spec.Replicas > 1 {
@@ -105,11 +107,78 @@ func (p checker) replicaAddresses(spec *spatev1.TrafficGeneratorSpec, at *field.
 	}
 }
 
+// bonds checks that each member of a bond has an interface of its own.
+func (p checker) bonds(spec *spatev1.TrafficGeneratorSpec, at *field.Path) {
+	taken := map[spatev1.PortName]string{"eth0": "it is the pod's own interface", "lo": "it is the pod's own interface"}
+	for i := range spec.Ports {
+		taken[spec.Ports[i].Name] = fmt.Sprintf("port %s has it in the pod", spec.Ports[i].Name)
+	}
+	for i := range spec.Ports {
+		bond := spec.Ports[i].Attachment.Bond
+		if bond == nil {
+			continue
+		}
+		for j, m := range bond.Members {
+			if by := taken[m.Name]; by != "" {
+				p.Add(spatev1.ReasonInvalidSpec, at.Index(i).Child("attachment", "bond", "members").Index(j).Child("name"), "%q is taken: %s; choose another name", m.Name, by)
+			}
+			taken[m.Name] = fmt.Sprintf("a member of port %s has it in the pod", spec.Ports[i].Name)
+		}
+	}
+}
+
+// maxSocketPath is the length of a socket's path in bytes (sun_path of sockaddr_un, unix(7)).
+const maxSocketPath = 107
+
+// memifs checks that sockets are on volumes that they can be on, each for one port.
+func (p checker) memifs(spec *spatev1.TrafficGeneratorSpec, at *field.Path) {
+	type end struct {
+		path string
+		id   int32
+	}
+	taken := map[end]spatev1.PortName{}
+	roles := map[string]spatev1.MemifRole{}
+	for i := range spec.Ports {
+		memif, at := spec.Ports[i].Attachment.Memif, at.Index(i).Child("attachment", "memif")
+		if memif == nil {
+			continue
+		}
+		v := slices.IndexFunc(spec.Volumes, func(v spatev1.GeneratorVolume) bool { return v.Name == memif.Volume })
+		path := ports.MemifSocket(memif)
+		switch {
+		case v < 0:
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("volume"), "%q is none of spec.volumes; add it there, with a persistentVolumeClaim", memif.Volume)
+		case spec.Volumes[v].PersistentVolumeClaim == nil:
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("volume"), "%q is no persistentVolumeClaim, and only on such a socket can be; use another volume", memif.Volume)
+		case memif.Role == spatev1.MemifServer && !spec.Volumes[v].Writable:
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("volume"), "the socket of a Server is made on %q, which is not writable; set writable of the volume, or role: Client", memif.Volume)
+		case memif.Role == spatev1.MemifServer && spec.Replicas > 1:
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("role"), "%d pods cannot make one socket; set replicas: 1, or make a generator for each", spec.Replicas)
+		}
+		if len(path) > maxSocketPath {
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("socket"), "its path in the pod, %s, has %d bytes, and a socket's has at most %d; use shorter names", path, len(path), maxSocketPath)
+		}
+		if role := roles[path]; role != "" && role != memif.Role {
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("role"), "%s is the socket of a %s already; use another socket", memif.Socket, role)
+		}
+		if by := taken[end{path, memif.ID}]; by != "" {
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("id"), "%d on %s is that of port %s; choose another id", memif.ID, memif.Socket, by)
+		}
+		taken[end{path, memif.ID}], roles[path] = spec.Ports[i].Name, memif.Role
+	}
+}
+
 // punts checks the interfaces that are created for ports.
 func (p checker) punts(spec *spatev1.TrafficGeneratorSpec, at *field.Path) {
 	taken := map[spatev1.PortName]string{}
 	for i := range spec.Ports {
-		taken[spec.Ports[i].Name] = fmt.Sprintf("port %s has it in the pod", spec.Ports[i].Name)
+		port := &spec.Ports[i]
+		taken[port.Name] = fmt.Sprintf("port %s has it in the pod", port.Name)
+		if port.Attachment.Bond != nil {
+			for _, m := range port.Attachment.Bond.Members {
+				taken[m.Name] = fmt.Sprintf("a member of port %s has it in the pod", port.Name)
+			}
+		}
 	}
 	for i := range spec.Ports {
 		port, at := &spec.Ports[i], at.Index(i).Child("punt")

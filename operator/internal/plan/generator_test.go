@@ -96,6 +96,78 @@ func TestReplicasHaveAddressesOneBehindTheOther(t *testing.T) {
 	}
 }
 
+func TestBonds(t *testing.T) {
+	member := func(name spatev1.PortName) spatev1.BondMember {
+		return spatev1.BondMember{Name: name, SRIOV: &spatev1.SRIOVAttachment{}}
+	}
+	for name, c := range map[string]struct {
+		members []spatev1.BondMember
+		want    string
+	}{
+		"right":          {[]spatev1.BondMember{member("a"), member("b")}, ""},
+		"a port's name":  {[]spatev1.BondMember{member("a"), member("west")}, `spec.ports[0].attachment.bond.members[1].name: "west" is taken: port west has it in the pod; choose another name`},
+		"the port's own": {[]spatev1.BondMember{member("east"), member("b")}, `spec.ports[0].attachment.bond.members[0].name: "east" is taken`},
+		"another bond's": {[]spatev1.BondMember{member("a"), member("d")}, `spec.ports[2].attachment.bond.members[1].name: "d" is taken: a member of port east has it in the pod`},
+		"the pod's own":  {[]spatev1.BondMember{member("eth0"), member("b")}, `spec.ports[0].attachment.bond.members[0].name: "eth0" is taken: it is the pod's own interface`},
+		"that of a punt": {[]spatev1.BondMember{member("a"), member("bgp")}, `spec.ports[1].punt.interface: "bgp" is taken: a member of port east has it in the pod`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bond := func(members ...spatev1.BondMember) spatev1.PortAttachment {
+				return spatev1.PortAttachment{Bond: &spatev1.BondAttachment{Members: members}}
+			}
+			got := CheckGenerator(&spatev1.TrafficGeneratorSpec{Ports: []spatev1.GeneratorPort{
+				{Name: "east", Attachment: bond(c.members...)}, {Name: "west", Punt: &spatev1.PortPunt{Filter: "arp", Interface: "bgp"}},
+				{Name: "north", Attachment: bond(member("c"), member("d"))},
+			}}).Message()
+			if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestMemifs(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(s *spatev1.TrafficGeneratorSpec, east, west *spatev1.MemifAttachment)
+		want   string
+	}{
+		"right":       {func(*spatev1.TrafficGeneratorSpec, *spatev1.MemifAttachment, *spatev1.MemifAttachment) {}, ""},
+		"no volume":   {func(_ *spatev1.TrafficGeneratorSpec, east, _ *spatev1.MemifAttachment) { east.Volume = "none" }, `spec.ports[0].attachment.memif.volume: "none" is none of spec.volumes`},
+		"a ConfigMap": {func(_ *spatev1.TrafficGeneratorSpec, east, _ *spatev1.MemifAttachment) { east.Volume = "map" }, `spec.ports[0].attachment.memif.volume: "map" is no persistentVolumeClaim`},
+		"a server where nothing is written": {func(s *spatev1.TrafficGeneratorSpec, _, _ *spatev1.MemifAttachment) { s.Volumes[0].Writable = false },
+			`spec.ports[0].attachment.memif.volume: the socket of a Server is made on "sockets", which is not writable`},
+		"a client where nothing is written": {func(s *spatev1.TrafficGeneratorSpec, east, west *spatev1.MemifAttachment) {
+			s.Volumes[0].Writable, east.Role, west.Role = false, spatev1.MemifClient, spatev1.MemifClient
+		}, ""},
+		"servers in two pods": {func(s *spatev1.TrafficGeneratorSpec, _, _ *spatev1.MemifAttachment) { s.Replicas = 2 }, "spec.ports[0].attachment.memif.role: 2 pods cannot make one socket"},
+		"one interface twice": {func(_ *spatev1.TrafficGeneratorSpec, _, west *spatev1.MemifAttachment) { west.ID = 0 }, "spec.ports[1].attachment.memif.id: 0 on vpp/east.sock is that of port east"},
+		"both roles": {func(_ *spatev1.TrafficGeneratorSpec, _, west *spatev1.MemifAttachment) {
+			west.Role = spatev1.MemifClient
+		}, "spec.ports[1].attachment.memif.role: vpp/east.sock is the socket of a Server already"},
+		"a long path": {func(s *spatev1.TrafficGeneratorSpec, east, west *spatev1.MemifAttachment) {
+			s.Volumes[0].Name = spatev1.EntryName(strings.Repeat("v", 63))
+			east.Volume, west.Volume, east.Socket = s.Volumes[0].Name, s.Volumes[0].Name, "a/very/long/path.sock"
+		}, "spec.ports[0].attachment.memif.socket: its path in the pod, /var/lib/spate/volumes/v"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			east := &spatev1.MemifAttachment{Volume: "sockets", Socket: "vpp/east.sock", Role: spatev1.MemifServer}
+			west := &spatev1.MemifAttachment{Volume: "sockets", Socket: "vpp/east.sock", ID: 1, Role: spatev1.MemifServer}
+			spec := &spatev1.TrafficGeneratorSpec{
+				Replicas: 1,
+				Ports:    []spatev1.GeneratorPort{{Name: "east", Attachment: spatev1.PortAttachment{Memif: east}}, {Name: "west", Attachment: spatev1.PortAttachment{Memif: west}}},
+				Volumes: []spatev1.GeneratorVolume{
+					{Name: "sockets", Writable: true, PersistentVolumeClaim: &spatev1.ClaimVolume{ClaimName: "sockets"}}, {Name: "map", ConfigMap: &spatev1.LocalReference{Name: "map"}},
+				},
+			}
+			c.change(spec, east, west)
+			got := CheckGenerator(spec).Message()
+			if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 func TestPunts(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(east, west *spatev1.GeneratorPort)

@@ -61,7 +61,7 @@ func profile(entries ...spatev1.TrafficEntry) *spatev1.TrafficProfile {
 
 func generator(change ...func(*spatev1.TrafficGenerator)) *spatev1.TrafficGenerator {
 	network := func(name spatev1.PortName) spatev1.GeneratorPort {
-		return spatev1.GeneratorPort{Name: name, Attachment: spatev1.PortAttachment{Network: &spatev1.NetworkAttachment{Name: "net"}}}
+		return spatev1.GeneratorPort{Name: name, Attachment: spatev1.PortAttachment{Kernel: &spatev1.KernelAttachment{NetworkReference: spatev1.NetworkReference{Network: "net"}}}}
 	}
 	g := &spatev1.TrafficGenerator{Spec: spatev1.TrafficGeneratorSpec{Replicas: 1, Ports: []spatev1.GeneratorPort{
 		network("east"), network("west"),

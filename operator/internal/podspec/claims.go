@@ -79,24 +79,22 @@ func addClaims(pod *corev1.PodSpec, spec *spatev1.TrafficGeneratorSpec) {
 	}
 }
 
-// claimsDevices reports whether a port is a device of a resource claim, which may turn out to be a kernel interface.
-func (t Template) claimsDevices() bool { return len(Claims(&t.Generator.Spec)) > 0 }
+// claimed is a device of a resource claim, which may turn out to be a kernel interface.
+type claimed struct{ name string }
 
-// sharedClaims lists the ports on devices of resource claims whose packets pass through the kernel, by what engines report, and those of which
-// that is not known yet.
-func sharedClaims(spec *spatev1.TrafficGeneratorSpec, pods []spatev1.GeneratorPodStatus) (reasons []string) {
-	for _, port := range spec.Ports {
-		if port.Attachment.ResourceClaim == nil {
-			continue
-		}
-		switch kernel, known := openedByKernel(string(port.Name), pods); {
-		case !known:
-			reasons = append(reasons, fmt.Sprintf("port %s: no engine has opened the device of its resource claim yet", port.Name))
-		case kernel:
-			reasons = append(reasons, fmt.Sprintf("port %s: the device of its resource claim is a kernel interface, so its packets pass through the kernel", port.Name))
-		}
+// device is in the file of DevicesAnnotation.
+func (claimed) device() string { return "claimed" }
+
+func (claimed) kernelDriver() bool { return true }
+
+func (c claimed) shared(pods []spatev1.GeneratorPodStatus) string {
+	switch kernel, known := openedByKernel(c.name, pods); {
+	case !known:
+		return "no engine has opened the device of its resource claim yet"
+	case kernel:
+		return "the device of its resource claim is a kernel interface, so its packets pass through the kernel"
 	}
-	return reasons
+	return ""
 }
 
 // openedByKernel reports whether an engine has opened a port as a kernel interface, and whether any has opened it.

@@ -70,7 +70,7 @@ func TestAClaimedDeviceIsForMeasurementUnlessTheKernelMovesItsPackets(t *testing
 		if kind != "" {
 			pods = []spatev1.GeneratorPodStatus{{Ports: []spatev1.GeneratorPortStatus{{Name: "east", Kind: kind}}}}
 		}
-		if reasons := strings.Join(Shared(&g.Spec, &Attachments{}, pods), "; "); (reasons == "") != (want == "") || !strings.Contains(reasons, want) {
+		if reasons := strings.Join(Shared(&g.Spec, pods), "; "); (reasons == "") != (want == "") || !strings.Contains(reasons, want) {
 			t.Errorf("%s: %q, want %q", kind, reasons, want)
 		}
 	}

@@ -44,12 +44,6 @@ const (
 	terminationGrace = 15
 )
 
-// Attachments is what the NetworkAttachmentDefinitions of a generator specify: the device plugin's resource of each port that has one.
-type Attachments struct {
-	// Resources by port name; absent for ports that become kernel interfaces.
-	Resources map[string]string
-}
-
 // Template is what all engine pods of a generator have in common.
 type Template struct {
 	Generator   *spatev1.TrafficGenerator
@@ -175,20 +169,7 @@ func (t Template) args(index int) []string {
 	s := &t.Generator.Spec
 	args := []string{"serve"}
 	for _, port := range s.Ports {
-		device := ""
-		switch {
-		case port.Attachment.Network != nil && t.Attachments.Resources[string(port.Name)] != "":
-			// Its PCI address is in a variable of the device plugin or in the network status.
-			device = "attached:" + string(port.Name) + ",resource=" + t.Attachments.Resources[string(port.Name)]
-		case port.Attachment.Network != nil:
-			device = "kernel:" + string(port.Name) // known at once; the network status comes seconds later
-		case port.Attachment.ResourceClaim != nil:
-			device = "claimed" // which one is in the file of the devices annotation
-		case port.Attachment.Loopback != nil:
-			device = "loopback"
-		case port.Attachment.Discard != nil:
-			device = "null"
-		}
+		device := t.Attachments.of(&port).device()
 		if port.Offloads != "" && port.Offloads != spatev1.OffloadsAuto {
 			device += ",offloads=" + strings.ToLower(string(port.Offloads))
 		}
@@ -307,7 +288,11 @@ func (t Template) resources() corev1.ResourceRequirements {
 		memory.Add(buffers)
 	}
 	limits[corev1.ResourceMemory] = memory
-	for _, name := range t.Attachments.Resources {
+	for _, network := range ports.Networks(s, nil) {
+		name := t.Attachments.Resources[network.Interface]
+		if !network.Device {
+			continue
+		}
 		q := limits[corev1.ResourceName(name)]
 		q.Add(*resource.NewQuantity(1, resource.DecimalSI))
 		limits[corev1.ResourceName(name)] = q
@@ -332,7 +317,7 @@ func (t Template) securityContext() *corev1.SecurityContext {
 		// capability.
 		add = append(add, "SYS_NICE")
 	}
-	if t.kernelBacked() || t.claimsDevices() || t.punts() || t.bifurcated() {
+	if t.punts() || slices.ContainsFunc(t.all(), attachment.kernelDriver) {
 		// NET_RAW and NET_ADMIN are for packet sockets, creating and configuring interfaces, promiscuous mode, and raw
 		// queues and flow rules through a kernel driver.
 		add = append(add, "NET_RAW", "NET_ADMIN")
@@ -344,26 +329,6 @@ func (t Template) securityContext() *corev1.SecurityContext {
 		RunAsUser:    ptr.To[int64](0),
 		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: add},
 	}
-}
-
-// kernelBacked reports whether a port may turn out to be a kernel interface.
-func (t Template) kernelBacked() bool { return len(t.Attachments.kernel(&t.Generator.Spec)) > 0 }
-
-// kernel returns the ports that become kernel interfaces.
-func (a Attachments) kernel(spec *spatev1.TrafficGeneratorSpec) (names []string) {
-	for _, port := range spec.Ports {
-		if port.Attachment.Network != nil && a.Resources[string(port.Name)] == "" {
-			names = append(names, string(port.Name))
-		}
-	}
-	return names
-}
-
-// bifurcated reports whether a port's device stays with its kernel driver.
-func (t Template) bifurcated() bool {
-	return slices.ContainsFunc(t.Generator.Spec.Ports, func(p spatev1.GeneratorPort) bool {
-		return p.Attachment.Network != nil && p.Attachment.Network.Driver == spatev1.DriverBifurcated
-	})
 }
 
 // punts reports whether a port hands packets to an interface of the pod, which the engine creates.
@@ -417,12 +382,8 @@ type networkSelection struct {
 
 func (t Template) annotations() map[string]string {
 	var networks []networkSelection
-	for _, port := range t.Generator.Spec.Ports {
-		if n := port.Attachment.Network; n != nil {
-			networks = append(networks, networkSelection{
-				Name: string(n.Name), Namespace: NetworkNamespace(t.Generator, n), Interface: string(port.Name),
-			})
-		}
+	for _, n := range ports.Networks(&t.Generator.Spec, nil) {
+		networks = append(networks, networkSelection{Name: string(n.Network), Namespace: n.NamespaceIn(t.Generator.Namespace), Interface: n.Interface})
 	}
 	annotations := map[string]string{}
 	if p := t.Generator.Spec.PodTemplate; p != nil {
@@ -438,17 +399,9 @@ func (t Template) annotations() map[string]string {
 	return annotations
 }
 
-// NetworkNamespace returns the namespace of a port's NetworkAttachmentDefinition.
-func NetworkNamespace(generator *spatev1.TrafficGenerator, n *spatev1.NetworkAttachment) string {
-	if n.Namespace != "" {
-		return n.Namespace
-	}
-	return generator.Namespace
-}
-
-// Shared lists the shared resources that measurements depend on; empty if the generator shares none. Attachments are
-// nil while they are not known; pods report how their engines opened the ports.
-func Shared(spec *spatev1.TrafficGeneratorSpec, attachments *Attachments, pods []spatev1.GeneratorPodStatus) (reasons []string) {
+// Shared lists the shared resources that measurements depend on; empty if the generator shares none. Pods report how
+// their engines opened the ports.
+func Shared(spec *spatev1.TrafficGeneratorSpec, pods []spatev1.GeneratorPodStatus) (reasons []string) {
 	if spec.CPUPolicy == spatev1.CPUShared {
 		reasons = append(reasons, "cpuPolicy Shared: other work runs on the engine's CPUs")
 	}
@@ -458,20 +411,10 @@ func Shared(spec *spatev1.TrafficGeneratorSpec, attachments *Attachments, pods [
 	if spec.PacketMemory.Backing == spatev1.BackingStandard {
 		reasons = append(reasons, "packetMemory.backing Standard: packet buffers are in standard pages")
 	}
-	reason := "port %s: its NetworkAttachmentDefinition names no device plugin's resource, so its packets pass through the kernel"
-	if attachments == nil {
-		attachments, reason = &Attachments{}, "port %s: its NetworkAttachmentDefinition has not been read yet"
-	}
-	for _, name := range attachments.kernel(spec) {
-		reasons = append(reasons, fmt.Sprintf(reason, name))
-	}
-	for _, port := range spec.Ports {
-		name := string(port.Name)
-		opened := func(p spatev1.GeneratorPortStatus) bool { return p.Name == name && p.Kind == spatev1.PortKernel }
-		pod := slices.IndexFunc(pods, func(p spatev1.GeneratorPodStatus) bool { return slices.ContainsFunc(p.Ports, opened) })
-		if resource := attachments.Resources[name]; resource != "" && pod >= 0 {
-			reasons = append(reasons, fmt.Sprintf("port %s: the network status of pod %s names no PCI device for %s, so its packets pass through the kernel", name, pods[pod].Name, resource))
+	for i := range spec.Ports {
+		if why := (Attachments{}).of(&spec.Ports[i]).shared(pods); why != "" {
+			reasons = append(reasons, fmt.Sprintf("port %s: %s", spec.Ports[i].Name, why))
 		}
 	}
-	return append(reasons, sharedClaims(spec, pods)...)
+	return reasons
 }

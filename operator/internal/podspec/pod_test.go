@@ -22,12 +22,25 @@ func generator() *spatev1.TrafficGenerator {
 			Replicas: 1, Workers: 1, CPUPolicy: spatev1.CPUExclusive, ControlCPU: spatev1.ControlDedicated, PollMode: spatev1.PollAuto,
 			PacketMemory: spatev1.PacketMemory{Backing: spatev1.BackingHugepages2Mi, Size: "128Mi"},
 			Ports: []spatev1.GeneratorPort{
-				{Name: "east", Attachment: spatev1.PortAttachment{Network: &spatev1.NetworkAttachment{Name: "net-a"}}},
-				{Name: "west", LineRate: "10Gbps", Attachment: spatev1.PortAttachment{Network: &spatev1.NetworkAttachment{Name: "net-b", Namespace: "nets"}}},
+				{Name: "east", Attachment: spatev1.PortAttachment{Kernel: &spatev1.KernelAttachment{NetworkReference: spatev1.NetworkReference{Network: "net-a"}}}},
+				{Name: "west", LineRate: "10Gbps", Attachment: spatev1.PortAttachment{Kernel: &spatev1.KernelAttachment{NetworkReference: spatev1.NetworkReference{Network: "net-b", Namespace: "nets"}}}},
 				{Name: "loop", Attachment: spatev1.PortAttachment{Loopback: &spatev1.LoopbackAttachment{}}},
 			},
 		},
 	}
+}
+
+// devices makes the generator's networks those of virtual functions.
+func devices(g *spatev1.TrafficGenerator) (*spatev1.TrafficGenerator, Attachments) {
+	resources := map[string]string{}
+	for i := range g.Spec.Ports {
+		port := &g.Spec.Ports[i]
+		if to := port.Attachment.Kernel; to != nil {
+			port.Attachment = spatev1.PortAttachment{SRIOV: &spatev1.SRIOVAttachment{NetworkReference: to.NetworkReference, Driver: spatev1.DriverUserspace}}
+			resources[string(port.Name)] = "vendor.example/vf"
+		}
+	}
+	return g, Attachments{Resources: resources}
 }
 
 func TestExclusivePodIsGuaranteedWithWholeCPUs(t *testing.T) {
@@ -61,7 +74,7 @@ func TestSharedPodWithoutHugepagesRunsAnywhere(t *testing.T) {
 			t.Errorf("asks for %s", name)
 		}
 	}
-	if shared := Shared(&g.Spec, &Attachments{Resources: map[string]string{"east": "a/vf", "west": "a/vf"}}, nil); len(shared) != 2 {
+	if shared := Shared(&g.Spec, nil); len(shared) != 4 {
 		t.Errorf("got %q", shared)
 	}
 }
@@ -148,8 +161,12 @@ func TestEachPodHasAMACOfItsOwn(t *testing.T) {
 }
 
 func TestVirtualFunctionsAreRequestedAndNeedNoNetworkCapabilities(t *testing.T) {
-	resources := map[string]string{"east": "vendor.example/vf", "west": "vendor.example/vf"}
-	c := Template{Generator: generator(), Attachments: Attachments{Resources: resources}}.Pod(0, 0).Spec.Containers[0]
+	g, attachments := devices(generator())
+	pod := Template{Generator: g, Attachments: attachments}.Pod(0, 0)
+	if networks := pod.Annotations[NetworksAnnotation]; !strings.Contains(networks, `{"name":"net-b","namespace":"nets","interface":"west"}`) {
+		t.Errorf("networks %s", networks)
+	}
+	c := pod.Spec.Containers[0]
 	if args := strings.Join(c.Args, " "); !strings.Contains(args, "--port east=attached:east,resource=vendor.example/vf") {
 		t.Errorf("args %s", args)
 	}
@@ -166,9 +183,8 @@ func TestVirtualFunctionsAreRequestedAndNeedNoNetworkCapabilities(t *testing.T) 
 }
 
 func TestBifurcatedDevicesNeedNetworkCapabilities(t *testing.T) {
-	g := generator()
-	resources := Attachments{Resources: map[string]string{"east": "vendor.example/vf", "west": "vendor.example/vf"}}
-	g.Spec.Ports[0].Attachment.Network.Driver = spatev1.DriverBifurcated
+	g, resources := devices(generator())
+	g.Spec.Ports[0].Attachment.SRIOV.Driver = spatev1.DriverBifurcated
 	c := Template{Generator: g, Attachments: resources}.Pod(0, 0).Spec.Containers[0]
 	for _, capability := range []corev1.Capability{"NET_RAW", "NET_ADMIN", "IPC_LOCK"} {
 		if !slices.Contains(c.SecurityContext.Capabilities.Add, capability) {
@@ -178,34 +194,30 @@ func TestBifurcatedDevicesNeedNetworkCapabilities(t *testing.T) {
 	if args := strings.Join(c.Args, " "); !strings.Contains(args, "--port east=attached:east,resource=vendor.example/vf") {
 		t.Errorf("args %s", args)
 	}
-	g.Spec.Ports[0].Attachment.Network.Driver = spatev1.DriverUserspace
+	g.Spec.Ports[0].Attachment.SRIOV.Driver = spatev1.DriverUserspace
 	if c := (Template{Generator: g, Attachments: resources}).Pod(0, 0).Spec.Containers[0]; slices.Contains(c.SecurityContext.Capabilities.Add, "NET_ADMIN") {
 		t.Error("NET_ADMIN for a device of the engine's own")
 	}
 }
 
 func TestWhatIsSharedSpoilsMeasurements(t *testing.T) {
-	devices := &Attachments{Resources: map[string]string{"east": "a/vf", "west": "a/vf"}}
 	for name, c := range map[string]struct {
-		change      func(*spatev1.TrafficGeneratorSpec)
-		attachments *Attachments
-		reasons     []string
-		pods        []spatev1.GeneratorPodStatus
+		change  func(*spatev1.TrafficGeneratorSpec)
+		reasons []string
 	}{
-		"devices":                 {func(*spatev1.TrafficGeneratorSpec) {}, devices, nil, nil},
-		"a kernel interface":      {func(*spatev1.TrafficGeneratorSpec) {}, &Attachments{Resources: map[string]string{"east": "a/vf"}}, []string{"port west: "}, nil},
-		"networks not read yet":   {func(*spatev1.TrafficGeneratorSpec) {}, nil, []string{"port east: its NetworkAttachmentDefinition has not been read yet", "port west: "}, nil},
-		"a shared control thread": {func(s *spatev1.TrafficGeneratorSpec) { s.ControlCPU = spatev1.ControlShared }, devices, []string{"controlCPU Shared"}, nil},
+		"devices": {func(*spatev1.TrafficGeneratorSpec) {}, nil},
+		"a kernel interface": {func(s *spatev1.TrafficGeneratorSpec) {
+			s.Ports[1].Attachment = spatev1.PortAttachment{Kernel: &spatev1.KernelAttachment{}}
+		}, []string{"port west: its packets pass through the kernel"}},
+		"a shared control thread": {func(s *spatev1.TrafficGeneratorSpec) { s.ControlCPU = spatev1.ControlShared }, []string{"controlCPU Shared"}},
 		"shared CPUs": {func(s *spatev1.TrafficGeneratorSpec) {
 			s.CPUPolicy, s.ControlCPU = spatev1.CPUShared, spatev1.ControlShared
-		}, devices, []string{"cpuPolicy Shared"}, nil},
-		"a device that the engine knows as an interface alone": {func(*spatev1.TrafficGeneratorSpec) {}, devices, []string{"port west: the network status of pod lab-1 names no PCI device for a/vf"},
-			[]spatev1.GeneratorPodStatus{{Name: "lab-0"}, {Name: "lab-1", Ports: []spatev1.GeneratorPortStatus{{Name: "east", Kind: spatev1.PortPCI}, {Name: "west", Kind: spatev1.PortKernel}}}}},
-		"ordinary memory": {func(s *spatev1.TrafficGeneratorSpec) { s.PacketMemory.Backing = spatev1.BackingStandard }, devices, []string{"packetMemory.backing Standard"}, nil},
+		}, []string{"cpuPolicy Shared"}},
+		"ordinary memory": {func(s *spatev1.TrafficGeneratorSpec) { s.PacketMemory.Backing = spatev1.BackingStandard }, []string{"packetMemory.backing Standard"}},
 	} {
-		g := generator()
+		g, _ := devices(generator())
 		c.change(&g.Spec)
-		reasons := Shared(&g.Spec, c.attachments, c.pods)
+		reasons := Shared(&g.Spec, nil)
 		good := len(reasons) == len(c.reasons)
 		for i := range min(len(reasons), len(c.reasons)) {
 			good = good && strings.HasPrefix(reasons[i], c.reasons[i])
@@ -250,7 +262,8 @@ func TestPortsHavePlacesOnTheirLinksAndVolumesAreMounted(t *testing.T) {
 		{Name: "keys", Secret: &spatev1.SecretVolume{SecretName: "secret"}},
 		{Name: "results", PersistentVolumeClaim: &spatev1.ClaimVolume{ClaimName: "records"}, Writable: true},
 	}
-	pod := Template{Generator: g, Attachments: Attachments{Resources: map[string]string{"east": "a/vf", "west": "a/vf"}}}.Pod(0, 0)
+	g, attachments := devices(g)
+	pod := Template{Generator: g, Attachments: attachments}.Pod(0, 0)
 	c := pod.Spec.Containers[0]
 	for _, want := range [][2]string{
 		{"--address", "east=198.18.0.1/24"}, {"--address", "east=2001:2::1/64"}, {"--gateway", "east=198.18.0.254"}, {"--gateway", "east=fe80::1"},
@@ -323,7 +336,7 @@ func TestPodTemplatesAddToPods(t *testing.T) {
 	g.Spec.PodTemplate = &spatev1.EnginePodTemplate{
 		Metadata: spatev1.EnginePodMetadata{
 			Labels:      map[string]string{"team": "a", LabelGenerator: "another", LabelIndex: "7"},
-			Annotations: map[string]string{"note": "b", NetworksAnnotation: "none"},
+			Annotations: map[string]string{"note": "b", "irq-load-balancing.crio.io": "disable", NetworksAnnotation: "none"},
 		},
 		Spec: spatev1.EnginePodSpec{
 			ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}}, PriorityClassName: "high", RuntimeClassName: ptr.To("kata"), SchedulerName: "numa",
@@ -335,7 +348,7 @@ func TestPodTemplatesAddToPods(t *testing.T) {
 	if pod.Labels["team"] != "a" || pod.Labels[LabelGenerator] != "g" || pod.Labels[LabelIndex] != "1" {
 		t.Errorf("labels %v", pod.Labels)
 	}
-	if pod.Annotations["note"] != "b" || !strings.Contains(pod.Annotations[NetworksAnnotation], "net-a") {
+	if pod.Annotations["note"] != "b" || pod.Annotations["irq-load-balancing.crio.io"] != "disable" || !strings.Contains(pod.Annotations[NetworksAnnotation], "net-a") {
 		t.Errorf("annotations %v", pod.Annotations)
 	}
 	s := pod.Spec
@@ -346,9 +359,8 @@ func TestPodTemplatesAddToPods(t *testing.T) {
 }
 
 func TestOnlyPuntsGetTheDeviceThatMakesInterfaces(t *testing.T) {
-	virtual := Attachments{Resources: map[string]string{"east": "a/vf", "west": "a/vf"}}
 	for _, punts := range []bool{false, true} {
-		g := generator()
+		g, virtual := devices(generator())
 		if punts {
 			g.Spec.Ports[1].Punt = &spatev1.PortPunt{Filter: "arp or tcp port 179", Interface: "bgp"}
 		}

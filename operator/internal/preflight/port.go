@@ -9,17 +9,17 @@ import (
 	"math/big"
 	"slices"
 	"strconv"
+	"strings"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan/quantity"
 )
 
-// onMedium are the ports that a medium is behind: loopback and discard ports have no device.
+// onMedium are the ports that a medium is behind: loopback and discard ports have no device, and shared memory has no rate.
 func (f facts) onMedium() []*enginev1.PortInfo {
-	return slices.DeleteFunc(slices.Clone(f.info.GetPorts()), func(p *enginev1.PortInfo) bool {
-		return p.Kind != enginev1.PortKind_PORT_KIND_PCI && p.Kind != enginev1.PortKind_PORT_KIND_KERNEL
-	})
+	media := []enginev1.PortKind{enginev1.PortKind_PORT_KIND_PCI, enginev1.PortKind_PORT_KIND_KERNEL, enginev1.PortKind_PORT_KIND_BOND}
+	return slices.DeleteFunc(slices.Clone(f.info.GetPorts()), func(p *enginev1.PortInfo) bool { return !slices.Contains(media, p.Kind) })
 }
 
 func (f facts) port(name string) *enginev1.PortInfo {
@@ -73,6 +73,43 @@ func mtuBelow1500(f facts) (found []finding) {
 		default:
 			found = append(found, ok(p.Name, observed))
 		}
+	}
+	return found
+}
+
+func bondMemberUnused(f facts) (found []finding) {
+	for _, p := range f.info.GetPorts() {
+		for _, m := range p.BondMembers {
+			subject := p.Name + " (" + m.Device + ")"
+			switch {
+			case m.InUse && m.Aggregator == p.BondMembers[0].Aggregator:
+				found = append(found, ok(subject, "LACP has the link in use"))
+			case m.InUse:
+				found = append(found, warning(subject, fmt.Sprintf("it is a link of its own: the other end is %s with key %d", m.PartnerSystem, m.PartnerKey),
+					"let all links of the bond end in one aggregation (port channel) of one switch, or of switches that act as one"))
+			case !m.LinkUp:
+				found = append(found, warning(subject, "there is no link", "connect it, and set the other end of the link up; packets of its flows are lost until LACP notices (90 s), where the driver does not report the link"))
+			default:
+				found = append(found, warning(subject, fmt.Sprintf("LACP does not use the link: this end is %s, the other, %s, is %s",
+					strings.Join(m.ActorState, "+"), m.PartnerSystem, strings.Join(m.PartnerState, "+")),
+					"let the other end aggregate the link by LACP (mode active); virtual functions need a physical function that lets LACPDUs pass to them (01:80:C2:00:00:02), and trust"))
+			}
+		}
+	}
+	return found
+}
+
+func functionNotTrusted(f facts) (found []finding) {
+	for _, p := range f.info.GetPorts() {
+		if p.Kind != enginev1.PortKind_PORT_KIND_PCI && p.Kind != enginev1.PortKind_PORT_KIND_BOND {
+			continue
+		}
+		if len(p.Refused) == 0 {
+			found = append(found, ok(p.Name, "the device takes MAC address and promiscuous mode"))
+			continue
+		}
+		found = append(found, warning(p.Name, "the device refused: "+strings.Join(p.Refused, ", "),
+			"trust the virtual function (ip link set PF vf NUMBER trust on; trust: \"on\" in the NetworkAttachmentDefinition of sriov), or use its own MAC address alone: packets for other addresses do not arrive, and those from other addresses may be dropped (spoofchk)"))
 	}
 	return found
 }

@@ -49,6 +49,8 @@ var checks = []check{
 	{"LinkDown", linkDown},
 	{"LineRateUnknown", lineRateUnknown},
 	{"MTUBelow1500", mtuBelow1500},
+	{"BondMemberUnused", bondMemberUnused},
+	{"FunctionNotTrusted", functionNotTrusted},
 	{"QueuesFewerThanWorkers", queuesFewerThanWorkers},
 	{"DeviceOnOtherNUMANode", deviceOnOtherNUMANode},
 	{"PCIeLinkDegraded", pcieLinkDegraded},

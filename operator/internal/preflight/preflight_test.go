@@ -79,6 +79,7 @@ func TestAMachineWithoutFaultsHasNoFindings(t *testing.T) {
 	want := `LinkDown | east | Ok | the link is up
 LineRateUnknown | east | Ok | 25Gbps
 MTUBelow1500 | east | Ok | the MTU is 9000
+FunctionNotTrusted | east | Ok | the device takes MAC address and promiscuous mode
 QueuesFewerThanWorkers | east | Ok | 2 receive and 2 transmit queues for 2 workers; the device has 16 and 16
 DeviceOnOtherNUMANode | east | Ok | device 0000:3b:02.1 on node 1, CPUs 6-7 on node 1
 PCIeLinkDegraded | east | Ok | x16 at 16 GT/s (its physical function 0000:3b:00.0)
@@ -111,6 +112,21 @@ func TestEachCheckFindsItsFault(t *testing.T) {
 		}, "LineRateUnknown | east | Unknown | there is no link", ""},
 		"a small MTU": {func(i *enginev1.GetInfoResponse, _ *enginev1.Machine) { i.Ports[0].Mtu = 1450 },
 			"MTUBelow1500 | east | Warning | the MTU is 1450", "packets of at most 1468 bytes"},
+		"a function that is not trusted": {func(i *enginev1.GetInfoResponse, _ *enginev1.Machine) {
+			i.Ports[0].Refused = []string{"mac", "promiscuous"}
+		}, "FunctionNotTrusted | east | Warning | the device refused: mac, promiscuous", "trust on"},
+		"a bond's member without a link": {func(i *enginev1.GetInfoResponse, _ *enginev1.Machine) {
+			i.Ports[0].BondMembers = []*enginev1.BondMember{{Device: "p0"}}
+		}, "BondMemberUnused | east (p0) | Warning | there is no link", "set the other end of the link up"},
+		"a bond's member whose other end does not aggregate": {func(i *enginev1.GetInfoResponse, _ *enginev1.Machine) {
+			i.Ports[0].BondMembers = []*enginev1.BondMember{{Device: "p0", LinkUp: true, ActorState: []string{"Activity", "Defaulted"}, PartnerSystem: "00:00:00:00:00:00"}}
+		}, "BondMemberUnused | east (p0) | Warning | LACP does not use the link: this end is Activity+Defaulted, the other, 00:00:00:00:00:00, is ", "mode active"},
+		"a bond of two aggregations": {func(i *enginev1.GetInfoResponse, _ *enginev1.Machine) {
+			member := func(name string) *enginev1.BondMember {
+				return &enginev1.BondMember{Device: name, LinkUp: true, InUse: true, Aggregator: name, PartnerSystem: "02:00:00:00:00:01", PartnerKey: 7}
+			}
+			i.Ports[0].BondMembers = []*enginev1.BondMember{member("p0"), member("p1")}
+		}, "BondMemberUnused | east (p1) | Warning | it is a link of its own: the other end is 02:00:00:00:00:01 with key 7", "one aggregation"},
 		"no MTU": {func(i *enginev1.GetInfoResponse, _ *enginev1.Machine) { i.Ports[0].Mtu = 0 },
 			"MTUBelow1500 | east | Unknown | the engine reports no MTU", ""},
 		"a kernel interface is judged, too": {func(i *enginev1.GetInfoResponse, _ *enginev1.Machine) {

@@ -12,7 +12,7 @@ spec:
   replicas: 1
   ports:
   - name: east
-    attachment: {network: {name: east, namespace: nets}}
+    attachment: {kernel: {network: east, namespace: nets}}
     lineRate: 10Gbps
     addresses: [198.18.0.1/24, "2001:2::1/64"]
     gateway: 198.18.0.254

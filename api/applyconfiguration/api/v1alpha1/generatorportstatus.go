@@ -17,7 +17,7 @@ type GeneratorPortStatusApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// kind of the port.
 	Kind *apiv1alpha1.PortKind `json:"kind,omitempty"`
-	// device is the PCI address or the interface's name.
+	// device is the PCI address or the interface's name, those of a bond's members, or the socket of a memif.
 	Device *string `json:"device,omitempty"`
 	// driver that moves its packets.
 	Driver *string `json:"driver,omitempty"`
@@ -31,6 +31,11 @@ type GeneratorPortStatusApplyConfiguration struct {
 	MTU *int32 `json:"mtu,omitempty"`
 	// offloads that are used of the device: `tx-checksum`, `tcp-segmentation`, `rx-checksum`.
 	Offloads []string `json:"offloads,omitempty"`
+	// refused is what the device refused at the engine's start, as a virtual function does that its physical function does not trust: `mac`
+	// (another address than its own), `promiscuous` (receiving packets for other addresses).
+	Refused []string `json:"refused,omitempty"`
+	// bond is the state of a bond's members. The port has a link while at least one of them is in use.
+	Bond []BondMemberStatusApplyConfiguration `json:"bond,omitempty"`
 	// addresses of the port.
 	Addresses []string `json:"addresses,omitempty"`
 	// gateways of the port and what is known of them.
@@ -113,6 +118,29 @@ func (b *GeneratorPortStatusApplyConfiguration) WithMTU(value int32) *GeneratorP
 func (b *GeneratorPortStatusApplyConfiguration) WithOffloads(values ...string) *GeneratorPortStatusApplyConfiguration {
 	for i := range values {
 		b.Offloads = append(b.Offloads, values[i])
+	}
+	return b
+}
+
+// WithRefused adds the given value to the Refused field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Refused field.
+func (b *GeneratorPortStatusApplyConfiguration) WithRefused(values ...string) *GeneratorPortStatusApplyConfiguration {
+	for i := range values {
+		b.Refused = append(b.Refused, values[i])
+	}
+	return b
+}
+
+// WithBond adds the given value to the Bond field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Bond field.
+func (b *GeneratorPortStatusApplyConfiguration) WithBond(values ...*BondMemberStatusApplyConfiguration) *GeneratorPortStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithBond")
+		}
+		b.Bond = append(b.Bond, *values[i])
 	}
 	return b
 }

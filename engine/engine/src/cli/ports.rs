@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How ports are named on the command line: `NAME=DEVICE`, and what `attached:` and `claimed` mean in a pod.
 use super::claimed::Claims;
-use crate::datapath::{PortDevice, UseOffloads};
+use crate::datapath::{Memif, PortDevice, UseOffloads};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use std::path::Path;
@@ -35,9 +35,40 @@ pub enum AskedDevice {
     Attached(Attachment),
     /// A device of the pod's resource claims, that of the port of this name.
     Claimed(String),
+    /// Several that are one link by LACP.
+    Bond(Vec<AskedDevice>),
 }
 
-/// An attachment of the pod: a PCI device if the device plugin or the network status names one, else the kernel interface.
+impl AskedDevice {
+    /// The attachments among it and its members.
+    fn attachments(&self) -> Vec<&Attachment> {
+        match self {
+            Self::Known(_) | Self::Claimed(_) => Vec::new(),
+            Self::Attached(attachment) => vec![attachment],
+            Self::Bond(members) => members.iter().flat_map(Self::attachments).collect(),
+        }
+    }
+
+    /// A member of a bond: pci:ADDRESS, kernel:INTERFACE, attached:INTERFACE or attached:INTERFACE;resource=NAME.
+    fn member(text: &str) -> Option<Self> {
+        let (device, resource) = match text.split_once(";resource=") {
+            Some((device, resource)) => (device, Some(resource)),
+            None => (text, None),
+        };
+        match (device.split_once(':')?, resource) {
+            ((_, ""), _) | (_, Some("")) => None,
+            (("pci", address), None) => Some(Self::Known(PortDevice::Pci(address.into()))),
+            (("kernel", interface), None) => Some(Self::Known(PortDevice::Kernel(interface.into()))),
+            (("attached", interface), resource) => {
+                Some(Self::Attached(Attachment { interface: interface.into(), resource: resource.map(Into::into) }))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// An attachment of the pod: a PCI device by the device plugin or the network status. Without a resource, the kernel interface where the
+/// network status has no PCI device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
     /// Name of the interface in the pod.
@@ -59,7 +90,7 @@ impl FromStr for Asked {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let usage = "must be NAME=pci:ADDRESS, NAME=kernel:INTERFACE, NAME=attached:INTERFACE, NAME=claimed, NAME=tap:INTERFACE, \
-             NAME=loopback or NAME=null";
+             NAME=bond, NAME=memif:SOCKET, NAME=loopback or NAME=null";
         let Some((name, device)) = text.split_once('=') else { return Err(usage.into()) };
         if name.is_empty() {
             return Err(format!("the name is empty; {usage}"));
@@ -67,6 +98,7 @@ impl FromStr for Asked {
         let mut parts = device.split(',');
         let device = parts.next().unwrap_or(device);
         let (mut offloads, mut mac, mut any_mac, mut resource) = (UseOffloads::Auto, None, false, None);
+        let (mut members, mut role, mut id) = (Vec::new(), None, None);
         for option in parts {
             match option {
                 "offloads=auto" => offloads = UseOffloads::Auto,
@@ -77,10 +109,21 @@ impl FromStr for Asked {
                 other => match other.split_once('=') {
                     Some(("mac", address)) => mac = Some(station(address)?),
                     Some(("resource", name)) if !name.is_empty() => resource = Some(name.to_owned()),
+                    Some(("member", text)) => members.push(AskedDevice::member(text).ok_or_else(|| {
+                        format!(
+                            "member={text} must be member=pci:ADDRESS, member=kernel:INTERFACE, member=attached:INTERFACE or \
+                             member=attached:INTERFACE;resource=NAME"
+                        )
+                    })?),
+                    Some(("role", "server")) => role = Some(true),
+                    Some(("role", "client")) => role = Some(false),
+                    Some(("id", number)) => {
+                        id = Some(number.parse().map_err(|_| format!("id={number} is no number of 32 bits"))?);
+                    }
                     _ => {
                         return Err(format!(
                             "{other:?} is nothing that a port may have: offloads=auto, offloads=all or offloads=none; mac=ADDRESS; \
-                             accept=own or accept=any; resource=NAME"
+                             accept=own or accept=any; resource=NAME; member=DEVICE; role=server or role=client; id=NUMBER"
                         ));
                     }
                 },
@@ -96,8 +139,23 @@ impl FromStr for Asked {
             ("attached", interface) if !interface.is_empty() => {
                 AskedDevice::Attached(Attachment { interface: interface.into(), resource: resource.take() })
             }
+            ("bond", "") if members.len() < 2 => {
+                return Err("a bond has two members at least: NAME=bond,member=DEVICE,member=DEVICE".into());
+            }
+            ("bond", "") => AskedDevice::Bond(std::mem::take(&mut members)),
+            ("memif", socket) if !socket.is_empty() => AskedDevice::Known(PortDevice::Memif(Memif {
+                socket: socket.into(),
+                id: id.take().unwrap_or(0),
+                server: role.take().unwrap_or(true),
+            })),
             _ => return Err(usage.into()),
         };
+        if !members.is_empty() {
+            return Err("member=DEVICE is for NAME=bond".into());
+        }
+        if role.is_some() || id.is_some() {
+            return Err("role=ROLE and id=NUMBER are for NAME=memif:SOCKET".into());
+        }
         if let Some(resource) = resource {
             return Err(format!("resource={resource} is for NAME=attached:INTERFACE"));
         }
@@ -206,6 +264,10 @@ impl<'a> Resolver<'a> {
             AskedDevice::Known(device) => return Ok(device.clone()),
             AskedDevice::Claimed(port) => return self.claims.device(port),
             AskedDevice::Attached(attachment) => attachment,
+            AskedDevice::Bond(members) => {
+                let members = members.iter().map(|member| self.resolve(member));
+                return Ok(PortDevice::Bond(members.collect::<Result<_, _>>()?));
+            }
         };
         let plugin = attachment.resource.as_deref().map(|resource| self.devices(resource)).transpose()?.flatten();
         match plugin {
@@ -222,12 +284,12 @@ impl<'a> Resolver<'a> {
         let Some(text) = (self.variable)(&variable) else { return Ok(None) };
         let addresses: Vec<String> =
             text.split(',').map(str::trim).filter(|address| !address.is_empty()).map(Into::into).collect();
-        let of =
-            |port: &&Asked| matches!(&port.device, AskedDevice::Attached(a) if a.resource.as_deref() == Some(resource));
-        let ports: Vec<&str> = self.ports.iter().filter(of).map(|port| port.name.as_str()).collect();
+        let attachments = self.ports.iter().flat_map(|port| port.device.attachments());
+        let of = |attachment: &&Attachment| attachment.resource.as_deref() == Some(resource);
+        let ports: Vec<&str> = attachments.filter(of).map(|attachment| attachment.interface.as_str()).collect();
         if addresses.len() != ports.len() {
             bail!(
-                "ports {} need {} devices of {resource}, and the device plugin has given {} ({variable}={text})",
+                "interfaces {} need {} devices of {resource}, and the device plugin has given {} ({variable}={text})",
                 ports.join(", "),
                 ports.len(),
                 addresses.len()
@@ -261,6 +323,14 @@ impl<'a> Resolver<'a> {
             let named: Vec<String> = all.iter().map(Status::describe).collect();
             if let Some(entry) = all.into_iter().find(|entry| entry.interface == *interface) {
                 let Some(pci) = entry.device_info.and_then(|info| info.pci) else {
+                    // Packets would pass through the kernel, and nobody asked for that.
+                    if let Some(resource) = &attachment.resource {
+                        bail!(
+                            "attached:{interface}: a PCI device of {resource} was requested, and the network status has none for \
+                             {interface}: {}{given}; let the CNI plugin or the device plugin report the device (device-info)",
+                            named.join(", ")
+                        );
+                    }
                     return Ok(PortDevice::Kernel(interface.clone()));
                 };
                 if plugin.is_some_and(|devices| !devices.addresses.contains(&pci.address)) {
@@ -333,7 +403,34 @@ mod tests {
         assert_eq!(mac("v=null,mac=02:00:00:00:0A:fe"), Ok((Some([2, 0, 0, 0, 10, 254]), false)));
         assert_eq!(mac("v=loopback,accept=any,mac=02:00:00:00:00:01"), Ok((Some([2, 0, 0, 0, 0, 1]), true)));
         assert_eq!(mac("v=loopback"), Ok((None, false)));
+        let kernel = |name: &str| AskedDevice::Known(PortDevice::Kernel(name.into()));
+        assert_eq!(
+            device("e=bond,member=kernel:a,offloads=none,member=kernel:b"),
+            Ok(AskedDevice::Bond(vec![kernel("a"), kernel("b")]))
+        );
+        assert_eq!(
+            device("e=bond,member=pci:0000:01:00.1,member=attached:east;resource=example.com/vf"),
+            Ok(AskedDevice::Bond(vec![
+                AskedDevice::Known(PortDevice::Pci("0000:01:00.1".into())),
+                attached(Some("example.com/vf"))
+            ]))
+        );
+        let memif = |id, server| AskedDevice::Known(PortDevice::Memif(Memif { socket: "/run/m".into(), id, server }));
+        assert_eq!(device("e=memif:/run/m"), Ok(memif(0, true)));
+        assert_eq!(device("e=memif:/run/m,role=client,id=7"), Ok(memif(7, false)));
         for wrong in [
+            "e=bond",
+            "e=bond,member=kernel:a",
+            "e=bond,member=kernel:a,member=loopback",
+            "e=bond,member=kernel:a,member=kernel:",
+            "e=bond,member=kernel:a,member=kernel:b;resource=x/y",
+            "e=bond,member=kernel:a,member=attached:b;resource=",
+            "e=loopback,member=kernel:a",
+            "e=memif:",
+            "e=memif:/run/m,role=both",
+            "e=memif:/run/m,id=-1",
+            "e=kernel:a,role=client",
+            "e=bond,member=kernel:a,member=kernel:b,id=1",
             "v=pci:01:00.1,mac=any",
             "v=pci:01:00.1,mac=03:00:00:00:00:01",
             "v=pci:01:00.1,mac=00:00:00:00:00:00",
@@ -451,6 +548,18 @@ mod tests {
     }
 
     #[test]
+    fn members_of_a_bond_are_devices_of_the_pod_too() {
+        let port = "e=bond,member=attached:west;resource=example.com/vf,member=attached:east;resource=example.com/vf";
+        let variable = Some(("PCIDEVICE_EXAMPLE_COM_VF", "0000:01:00.1,0000:01:00.2"));
+        let pci = |address: &str| PortDevice::Pci(address.into());
+        let both = PortDevice::Bond(vec![pci("0000:01:00.2"), pci("0000:01:00.1")]);
+        assert_eq!(first(&[port], Some(STATUS), variable), Ok(both));
+        let error = first(&[port], Some(STATUS), Some(("PCIDEVICE_EXAMPLE_COM_VF", "0000:01:00.1")))
+            .expect_err("one is missing");
+        assert!(error.contains("interfaces west, east need 2 devices"), "{error}");
+    }
+
+    #[test]
     fn a_mismatch_lists_both_sides() {
         let port = "e=attached:east,resource=example.com/vf";
         let other = "w=attached:west,resource=example.com/vf";
@@ -460,9 +569,9 @@ mod tests {
                 &[port, other][..],
                 Some(STATUS),
                 "0000:01:00.1",
-                &["ports e, w need 2 devices", "has given 1", "=0000:01:00.1"][..],
+                &["interfaces east, west need 2 devices", "has given 1", "=0000:01:00.1"][..],
             ),
-            (&[port], Some(STATUS), "0000:01:00.1,0000:01:00.2", &["ports e need 1 devices", "has given 2"]),
+            (&[port], Some(STATUS), "0000:01:00.1,0000:01:00.2", &["interfaces east need 1 devices", "has given 2"]),
             (
                 &[port, other],
                 Some(STATUS),
@@ -486,6 +595,12 @@ mod tests {
                 None,
                 "0000:01:00.1,0000:01:00.2",
                 &["no such interface", "has given 0000:01:00.1, 0000:01:00.2"],
+            ),
+            (
+                &[port, other],
+                Some(r#"[{"interface": "eth0"}, {"interface": "east"}]"#),
+                "0000:01:00.1,0000:01:00.2",
+                &["device of example.com/vf was requested", "has none for east: eth0, east;", "has given 0000:01:00.1"],
             ),
         ] {
             let error = first(ports, status, Some((name, devices))).expect_err("a mismatch");

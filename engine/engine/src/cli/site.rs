@@ -15,8 +15,10 @@ const MOST_CLOCK_ERROR_NS: i64 = 3_600_000_000_000;
 #[derive(Clone, Debug, Args)]
 pub struct Site {
     /// A port: NAME=pci:ADDRESS, NAME=kernel:INTERFACE, NAME=loopback, NAME=null, NAME=attached:INTERFACE (a PCI device by
-    /// the variable PCIDEVICE_... of the resource in ",resource=NAME" or by --network-status, else the kernel interface),
-    /// NAME=claimed (a device of a resource claim, by --claimed-devices), or NAME=tap:INTERFACE (which is made). Behind it may follow
+    /// the variable PCIDEVICE_... of the resource in ",resource=NAME" or by --network-status; without a resource, else the kernel interface),
+    /// NAME=claimed (a device of a resource claim, by --claimed-devices), NAME=tap:INTERFACE (which is made),
+    /// NAME=bond,member=DEVICE,member=DEVICE (one link by LACP; a member is pci:ADDRESS, kernel:INTERFACE, attached:INTERFACE or attached:INTERFACE;resource=NAME), or
+    /// NAME=memif:SOCKET (shared memory with a process that may read and write all of this one's; ",role=client" connects to the socket, else it is made; ",id=NUMBER"). Behind it may follow
     /// ",offloads=none": the device does nothing of the work on packets (auto: what it offers and is faster; all: checksums of
     /// all that is sent, too). May be repeated.
     #[arg(long = "port", value_name = "NAME=DEVICE", required = true)]

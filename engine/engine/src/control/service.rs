@@ -4,7 +4,7 @@ use super::capture::Captures;
 use super::runs::{Engine, Held};
 use super::status::Refusal;
 use super::{machine, receivers, stats};
-use crate::datapath::{PortDevice, PortInfo, ReferenceClock};
+use crate::datapath::{BondMember, LacpState, PortDevice, PortInfo, ReferenceClock};
 use crate::machine::Facts;
 use crate::plan::{MAX_PLAN_BYTES, decode, rate, validate};
 use contract::engine_server;
@@ -296,6 +296,31 @@ async fn receive(mut parts: Streaming<PrepareRequest>) -> Result<(PrepareHeader,
     Ok((header, bytes.freeze()))
 }
 
+fn mac_text(mac: [u8; 6]) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+/// Devices of a bond.
+fn names_of(members: &[BondMember]) -> String {
+    members.iter().map(|member| member.device.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+fn bond_member(member: &BondMember) -> contract::BondMember {
+    let names = |state: LacpState| state.names().into_iter().map(str::to_owned).collect();
+    let lacp = member.lacp.as_ref();
+    contract::BondMember {
+        device: member.device.clone(),
+        link_up: member.link_up,
+        in_use: member.is_in_use(),
+        actor_state: lacp.map_or_else(Vec::new, |lacp| names(lacp.actor)),
+        partner_state: lacp.map_or_else(Vec::new, |lacp| names(lacp.partner)),
+        partner_system: lacp.map_or_else(String::new, |lacp| mac_text(lacp.partner_system)),
+        partner_key: lacp.map_or(0, |lacp| lacp.partner_key.into()),
+        partner_port: lacp.map_or(0, |lacp| lacp.partner_port.into()),
+        aggregator: lacp.map_or_else(String::new, |lacp| lacp.aggregator.clone()),
+    }
+}
+
 fn neighbour(known: &spate_neighbour::Neighbour) -> Neighbour {
     Neighbour {
         address: known.address.to_string(),
@@ -312,13 +337,15 @@ fn port_info(port: &PortInfo) -> contract::PortInfo {
         PortDevice::Loopback => (PortKind::Loopback, String::new()),
         PortDevice::Outlet => (PortKind::Loopback, String::new()),
         PortDevice::Null => (PortKind::Null, String::new()),
+        PortDevice::Bond(_) => (PortKind::Bond, names_of(&port.bond)),
+        PortDevice::Memif(memif) => (PortKind::Memif, memif.socket.display().to_string()),
     };
     contract::PortInfo {
         name: port.name.clone(),
         kind: kind.into(),
         device,
         driver: port.driver.clone(),
-        mac: port.mac.map(|byte| format!("{byte:02x}")).join(":"),
+        mac: mac_text(port.mac),
         link_up: port.link_up,
         removal_requested: port.removal_requested,
         line_rate_bps: port.line_rate_bps.unwrap_or(0),
@@ -330,5 +357,7 @@ fn port_info(port: &PortInfo) -> contract::PortInfo {
         offloads: port.offloads.names().into_iter().map(str::to_owned).collect(),
         max_rx_queues: port.max_queues.0 as u32,
         max_tx_queues: port.max_queues.1 as u32,
+        refused: port.refused.iter().map(|refusal| refusal.name().to_owned()).collect(),
+        bond_members: port.bond.iter().map(bond_member).collect(),
     }
 }

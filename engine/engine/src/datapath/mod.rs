@@ -34,7 +34,7 @@ pub use readings::Received;
 pub use records::Watch;
 pub use run::Run;
 pub use slow::{Holding, Link, Punt};
-pub use spate_dpdk::{Cut, Disturbance, Offloads, Spread, UseOffloads};
+pub use spate_dpdk::{BondMember, Cut, Disturbance, LacpState, Memif, Offloads, Refusal, Spread, UseOffloads};
 use spate_dpdk::{RegisteredThread, RxQueue};
 pub use spate_replay::{Capture as Recording, Changes, Gap, ReadError, Rewrite};
 use spate_stateful::Scenario;
@@ -287,6 +287,8 @@ impl OpenPort {
             tx_workers: self.tx_workers.clone(),
             rx_workers: self.rx_workers.clone(),
             max_queues: self.port.max_queues(),
+            refused: self.port.refused().to_vec(),
+            bond: self.port.bond_members(),
             addresses: Vec::new(),
             gateways: Vec::new(),
         }

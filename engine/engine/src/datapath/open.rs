@@ -69,7 +69,7 @@ pub(super) enum Placement {
 
 pub(super) fn open(config: Config, placement: Placement) -> Result<Opened, OpenError> {
     let map = map_ports(&config)?;
-    let devices: Vec<Device> = config.ports.iter().map(device).collect();
+    let devices: Vec<Device> = config.ports.iter().map(|port| device(&port.device)).collect();
     for (port, device) in config.ports.iter().zip(&devices) {
         device.check().map_err(|e| refused(&port.name, &e))?;
     }
@@ -120,13 +120,15 @@ pub(super) fn open(config: Config, placement: Placement) -> Result<Opened, OpenE
     Ok(Opened { eal, clock, ports, workers, lines })
 }
 
-fn device(port: &PortConfig) -> Device {
-    match &port.device {
-        PortDevice::Pci(address) => Device::Pci(port.device.pci_address().unwrap_or_else(|| address.clone())),
+fn device(port: &PortDevice) -> Device {
+    match port {
+        PortDevice::Pci(address) => Device::Pci(port.pci_address().unwrap_or_else(|| address.clone())),
         PortDevice::Kernel(interface) => Device::Kernel(interface.clone()),
         PortDevice::Tap(interface) => Device::Tap(interface.clone()),
         PortDevice::Loopback | PortDevice::Outlet => Device::Loopback,
         PortDevice::Null => Device::Null,
+        PortDevice::Bond(members) => Device::Bond(members.iter().map(device).collect()),
+        PortDevice::Memif(memif) => Device::Memif(memif.clone()),
     }
 }
 
@@ -156,15 +158,16 @@ fn map_ports(config: &Config) -> Result<Vec<Vec<usize>>, OpenError> {
         if !names.insert(port.name.as_str()) {
             return Err(wrong(format!("ports[{index}].name"), format!("{} is there twice", port.name)));
         }
-        let shareable = matches!(port.device, PortDevice::Loopback | PortDevice::Null | PortDevice::Outlet);
-        if !shareable && devices.contains(&&port.device) {
-            return Err(wrong(format!("ports[{index}].device"), "two ports cannot use one device"));
+        for part in port.device.parts() {
+            if part.leads_outside() && devices.contains(&part) {
+                return Err(wrong(format!("ports[{index}].device"), "two ports cannot use one device"));
+            }
+            devices.push(part);
         }
-        devices.push(&port.device);
     }
-    // A kernel interface has one queue here.
+    // A kernel interface has one queue here. What a bond and a shared memory interface need from time to time, one thread does.
     let used = |port: &PortConfig| match port.device {
-        PortDevice::Kernel(_) | PortDevice::Tap(_) => 1,
+        PortDevice::Kernel(_) | PortDevice::Tap(_) | PortDevice::Bond(_) | PortDevice::Memif(_) => 1,
         _ => workers,
     };
     let map = |(index, port)| (0..used(port)).map(|w| (index + w) % workers).collect();
@@ -181,13 +184,14 @@ fn open_port(eal: &Eal, device: &Device, workers: usize, config: &PortConfig) ->
         Device::Pci(_) | Device::Tap(_) => {
             port.rx_queues() as u32 * (u32::from(DESCRIPTORS) + IN_CACHE) + u32::from(DESCRIPTORS) + 1023
         }
-        Device::Kernel(_) => 1023,
+        Device::Kernel(_) | Device::Memif(_) => 1023,
+        Device::Bond(members) => members.len() as u32 * (u32::from(DESCRIPTORS) + IN_CACHE) + 1023,
         // Receives what workers made, or nothing: the driver wants a pool all the same.
         Device::Loopback | Device::Null => 63,
     };
     let room = match device {
         Device::Loopback | Device::Null => SHORT_ROOM,
-        Device::Pci(_) | Device::Kernel(_) | Device::Tap(_) => port.rx_room(),
+        _ => port.rx_room(),
     };
     let pool = Mempool::new(eal, "receiving", packets, room)?;
     port.start(QueueSizes { rx: DESCRIPTORS, tx: DESCRIPTORS }, &pool)
@@ -236,7 +240,7 @@ impl Threads {
         };
         for ((worker, queue), share) in rx_workers.iter().zip(rx_queues).zip(&rx) {
             let receiver = &mut self.queues[*worker];
-            receiver.kernel |= matches!(config.device, PortDevice::Kernel(_));
+            receiver.kernel |= config.device.parts().iter().any(|part| matches!(part, PortDevice::Kernel(_)));
             if config.device != PortDevice::Null {
                 let mac = (!config.any_mac).then(|| port.mac());
                 receiver.rx.push((index, queue, Arc::clone(share), mac));
@@ -267,12 +271,11 @@ impl Threads {
                 PollMode::Busy => false,
                 PollMode::Adaptive => true,
             };
-            let is_loopback = |port: usize| device(&config.ports[port]) == Device::Loopback;
+            let is_loopback = |port: usize| device(&config.ports[port].device) == Device::Loopback;
             let loopback =
                 queues.rx.iter().map(|queue| queue.0).chain(queues.tx.iter().map(|queue| queue.0)).any(is_loopback);
-            let nics =
-                config.ports.iter().filter(|p| matches!(p.device, PortDevice::Pci(_) | PortDevice::Tap(_))).count()
-                    as u32;
+            let parts = config.ports.iter().flat_map(|port| port.device.parts());
+            let nics = parts.filter(|part| matches!(part, PortDevice::Pci(_) | PortDevice::Tap(_))).count() as u32;
             // What rings of NICs and of a loopback can hold, what workers that receive from it keep, and some to work with.
             let loops = if loopback { 4096 + (count as u32 - 1) * IN_CACHE } else { 0 };
             let packets = 2048 + nics * u32::from(DESCRIPTORS) + loops - 1;

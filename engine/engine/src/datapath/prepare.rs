@@ -7,7 +7,7 @@ use spate_stateless::{Deal, Frames, Lanes, MAX_FRAME_LEN, Numbers, Schedule, Str
 use spate_wire::Trailer;
 
 use super::{
-    Clock, PortDevice, PrepareError, ReplaySpec, RunSpec,
+    Clock, PrepareError, ReplaySpec, RunSpec,
     open::{OpenPort, SHORT_ROOM},
     receive_plan,
     reference::Stamps,
@@ -146,7 +146,7 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
 
 /// A packet that leaves this long after its time is late.
 pub(super) fn late_after_ns(spec: &RunSpec, port: &OpenPort) -> u64 {
-    let kernel = matches!(port.config.device, PortDevice::Kernel(_) | PortDevice::Tap(_));
+    let kernel = port.config.device.is_kernel_backed();
     spec.late_after_ns.unwrap_or(if kernel { LATE_KERNEL_NS } else { LATE_NS })
 }
 

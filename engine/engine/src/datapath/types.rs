@@ -2,7 +2,7 @@
 //! What the control side tells the data path, and what it hears back: plain data and errors.
 use std::{path::PathBuf, sync::Arc};
 
-use spate_dpdk::{Offloads, UseOffloads};
+use spate_dpdk::{BondMember, Memif, Offloads, Refusal, UseOffloads};
 use spate_neighbour::{Neighbour, Prefix};
 use spate_replay::{Capture, Gap, Rewrite};
 use spate_stateful::{Count, Neighbours, PortLink, Scenario};
@@ -30,6 +30,10 @@ pub enum PortDevice {
     Null,
     /// A loopback on which this process receives, by `Datapath::outlet`: to look at packets as they leave.
     Outlet,
+    /// PCI functions and kernel interfaces that are one link by LACP.
+    Bond(Vec<PortDevice>),
+    /// Shared memory with another process.
+    Memif(Memif),
 }
 
 impl PortDevice {
@@ -38,6 +42,24 @@ impl PortDevice {
         let Self::Pci(address) = self else { return None };
         let full = if address.matches(':').count() == 1 { format!("0000:{address}") } else { address.clone() };
         Some(full.to_lowercase())
+    }
+
+    /// The devices that it is made of: itself, unless it is a bond.
+    pub fn parts(&self) -> &[Self] {
+        match self {
+            Self::Bond(members) => members,
+            _ => std::slice::from_ref(self),
+        }
+    }
+
+    /// Whether others than this engine may send to it.
+    pub fn leads_outside(&self) -> bool {
+        !matches!(self, Self::Loopback | Self::Null | Self::Outlet)
+    }
+
+    /// Whether its packets pass through the kernel.
+    pub fn is_kernel_backed(&self) -> bool {
+        self.parts().iter().any(|part| matches!(part, Self::Kernel(_) | Self::Tap(_)))
     }
 }
 
@@ -130,6 +152,10 @@ pub struct PortInfo {
     pub rx_workers: Vec<usize>,
     /// Receive queues that its device can share packets out to, and transmit queues that it has.
     pub max_queues: (usize, usize),
+    /// What its device refused at the start.
+    pub refused: Vec<Refusal>,
+    /// Members of a bond.
+    pub bond: Vec<BondMember>,
     /// Its addresses.
     pub addresses: Vec<Prefix>,
     /// Its gateways and what is known of them.

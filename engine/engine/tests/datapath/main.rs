@@ -3,6 +3,7 @@
 //!
 //! Ordinary pages serve where hugepages may not be free. Tests take turns: they share two CPUs and one DPDK.
 mod answers;
+mod bond;
 mod disturbed;
 mod foreign;
 mod gtpu;
@@ -12,6 +13,7 @@ mod latency;
 mod limit;
 mod loopback;
 mod marks;
+mod memif;
 mod null;
 mod offload;
 mod other_mac;

@@ -93,6 +93,8 @@ func engineProblem(pod *corev1.Pod, a answer) *problem {
 var portKinds = map[enginev1.PortKind]spatev1.PortKind{
 	enginev1.PortKind_PORT_KIND_PCI:      spatev1.PortPCI,
 	enginev1.PortKind_PORT_KIND_KERNEL:   spatev1.PortKernel,
+	enginev1.PortKind_PORT_KIND_BOND:     spatev1.PortBond,
+	enginev1.PortKind_PORT_KIND_MEMIF:    spatev1.PortMemif,
 	enginev1.PortKind_PORT_KIND_LOOPBACK: spatev1.PortLoopback,
 	enginev1.PortKind_PORT_KIND_NULL:     spatev1.PortDiscard,
 }
@@ -118,9 +120,15 @@ func portStatus(info *enginev1.GetInfoResponse) []spatev1.GeneratorPortStatus {
 		status := spatev1.GeneratorPortStatus{
 			Name: p.Name, Kind: portKinds[p.Kind], Device: p.Device, Driver: p.Driver, MAC: p.Mac, LinkUp: p.LinkUp, MTU: int32(p.Mtu),
 		}
-		status.Addresses, status.Offloads = p.Addresses, p.Offloads
+		status.Addresses, status.Offloads, status.Refused = p.Addresses, p.Offloads, p.Refused
 		for _, g := range p.Gateways {
 			status.Gateways = append(status.Gateways, spatev1.NeighborStatus{Address: g.Address, MAC: g.Mac, Message: g.Problem})
+		}
+		for _, m := range p.BondMembers {
+			status.Bond = append(status.Bond, spatev1.BondMemberStatus{
+				Device: m.Device, LinkUp: m.LinkUp, InUse: m.InUse, ActorState: m.ActorState, PartnerState: m.PartnerState,
+				PartnerSystem: m.PartnerSystem, PartnerKey: int32(m.PartnerKey), PartnerPort: int32(m.PartnerPort), Aggregator: m.Aggregator,
+			})
 		}
 		if p.LineRateBps > 0 {
 			status.LineRate = quantity.FormatRate(new(big.Rat).SetInt(new(big.Int).SetUint64(p.LineRateBps)), "bps")

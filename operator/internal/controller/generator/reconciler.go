@@ -178,9 +178,8 @@ func (r *Reconciler) pods(ctx context.Context, g *spatev1.TrafficGenerator) ([]*
 func (r *Reconciler) reconcile(ctx context.Context, g *spatev1.TrafficGenerator, pods []*corev1.Pod, active []spatev1.TrafficRun) (time.Duration, error) {
 	g.Status.ObservedGeneration = g.Generation
 	g.Status.Selector = labels.SelectorFromSet(podspec.Labels(g)).String()
-	var attached *podspec.Attachments // nil while they are unknown
 	defer func() {
-		measurementReady(g, attached)
+		measurementReady(g)
 		machineReady(g)
 	}()
 	g.Status.Runs = runs.Names(active)
@@ -212,7 +211,6 @@ func (r *Reconciler) reconcile(ctx context.Context, g *spatev1.TrafficGenerator,
 		return 0, err
 	}
 	if missing == nil {
-		attached = &networks
 		if missing, err = r.claimTemplates(ctx, g); err != nil {
 			return 0, err
 		}

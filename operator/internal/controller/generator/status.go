@@ -166,12 +166,12 @@ func (r *Reconciler) settle(_ context.Context, g *spatev1.TrafficGenerator, f fl
 	return readyInterval
 }
 
-// measurementReady sets the MeasurementReady condition. Attachments are nil while they are unknown.
-func measurementReady(g *spatev1.TrafficGenerator, attached *podspec.Attachments) {
+// measurementReady sets the MeasurementReady condition.
+func measurementReady(g *spatev1.TrafficGenerator) {
 	set := func(value metav1.ConditionStatus, reason, message string) {
 		kstatus.Set(&g.Status.Conditions, spatev1.ConditionMeasurementReady, value, g.Generation, reason, message)
 	}
-	shared := podspec.Shared(&g.Spec, attached, g.Status.Pods)
+	shared := podspec.Shared(&g.Spec, g.Status.Pods)
 	switch {
 	case len(shared) > 0:
 		set(metav1.ConditionFalse, spatev1.ReasonSharedResources, "not for measurement: "+strings.Join(shared, "; "))

@@ -265,7 +265,7 @@ func TestARunWaitsForWhatMayComeByItself(t *testing.T) {
 		p.Spec.GeneratorRef, p.Spec.Generator = nil, &generator("x", true)[0].(*spatev1.TrafficGenerator).Spec
 	}
 	onNetwork := func(g *spatev1.TrafficGenerator) { // its line rate is known when a pod reports it
-		g.Spec.Ports[0].LineRate, g.Spec.Ports[0].Attachment = "", spatev1.PortAttachment{Network: &spatev1.NetworkAttachment{Name: "lab"}}
+		g.Spec.Ports[0].LineRate, g.Spec.Ports[0].Attachment = "", spatev1.PortAttachment{Kernel: &spatev1.KernelAttachment{NetworkReference: spatev1.NetworkReference{Network: "lab"}}}
 	}
 	elsewhere := func(g *spatev1.TrafficGenerator) { g.Namespace = "other" }
 	foreign := func(p *spatev1.TrafficProfile) { p.Spec.GeneratorRef.Namespace = "other" }

@@ -48,7 +48,7 @@ func runsTemplates(t testing.TB, got *Imported) *plan.Resolved {
 	generator.Name, generator.Spec.Replicas = string(got.Profiles[0].Spec.GeneratorRef.Name), 1
 	for _, name := range []spatev1.PortName{got.Profiles[0].Spec.Traffic[0].TransmitPort, got.Profiles[0].Spec.Traffic[0].ReceivePort} {
 		generator.Spec.Ports = append(generator.Spec.Ports, spatev1.GeneratorPort{
-			Name: name, Attachment: spatev1.PortAttachment{Network: &spatev1.NetworkAttachment{Name: "net"}}})
+			Name: name, Attachment: spatev1.PortAttachment{Kernel: &spatev1.KernelAttachment{NetworkReference: spatev1.NetworkReference{Network: "net"}}}})
 	}
 	in := plan.Input{Profile: got.Profiles[0], Generator: generator, Templates: map[string]*spatev1.ASTFTemplate{}, Data: map[spatev1.DataReference][]byte{}}
 	for _, template := range got.Templates {

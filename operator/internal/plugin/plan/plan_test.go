@@ -68,8 +68,8 @@ metadata: {name: site}
 spec:
   generator:
     ports:
-      - {name: east, attachment: {network: {name: east}}}
-      - {name: west, attachment: {network: {name: west}}}
+      - {name: east, attachment: {kernel: {network: east}}}
+      - {name: west, attachment: {kernel: {network: west}}}
   duration: 10s
   traffic:
     - name: web

@@ -93,10 +93,11 @@ func TestAGeneratorWithinAProfileHasNoSecretsAndNoForeignNetworks(t *testing.T) 
 	g := &spatev1.TrafficGeneratorSpec{}
 	g.Volumes = []spatev1.GeneratorVolume{{Name: "a"}, {Name: "b", Secret: &spatev1.SecretVolume{}}}
 	g.Ports = []spatev1.GeneratorPort{
-		{Name: "own", Attachment: spatev1.PortAttachment{Network: &spatev1.NetworkAttachment{Namespace: "n"}}},
-		{Name: "foreign", Attachment: spatev1.PortAttachment{Network: &spatev1.NetworkAttachment{Namespace: "other"}}},
+		{Name: "own", Attachment: spatev1.PortAttachment{Kernel: &spatev1.KernelAttachment{NetworkReference: spatev1.NetworkReference{Namespace: "n"}}}},
+		{Name: "foreign", Attachment: spatev1.PortAttachment{Kernel: &spatev1.KernelAttachment{NetworkReference: spatev1.NetworkReference{Namespace: "other"}}}},
+		{Name: "device", Attachment: spatev1.PortAttachment{SRIOV: &spatev1.SRIOVAttachment{NetworkReference: spatev1.NetworkReference{Namespace: "other"}}}},
 	}
-	const secret, network = "spec.generator.volumes[1].secret", "spec.generator.ports[1].attachment.network.namespace"
+	const secret, network = "spec.generator.volumes[1].secret", "spec.generator.ports[1].attachment.kernel.namespace spec.generator.ports[2].attachment.sriov.namespace"
 	for _, c := range []struct {
 		allowed InlineAllowed
 		refused string

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/ports"
 	"spate.dev/operator/internal/plan/problem"
 )
 
@@ -38,10 +39,9 @@ func (a InlineAllowed) Refuse(g *spatev1.TrafficGeneratorSpec, namespace string)
 			add(at.Child("volumes").Index(i).Child("secret"), "a volume with a Secret", "--inline-secret-volumes")
 		}
 	}
-	for i := range g.Ports {
-		network := g.Ports[i].Attachment.Network
-		if network != nil && network.Namespace != "" && network.Namespace != namespace && !a.ForeignNetworks {
-			add(at.Child("ports").Index(i).Child("attachment", "network", "namespace"), "a port on another namespace's network", "--inline-foreign-networks")
+	for _, network := range ports.Networks(g, at) {
+		if network.NamespaceIn(namespace) != namespace && !a.ForeignNetworks {
+			add(network.At.Child("namespace"), "a port on another namespace's network", "--inline-foreign-networks")
 		}
 	}
 	return problems

@@ -19,7 +19,7 @@ use std::{
 
 use spate_neighbour::{Mac, Neighbour, NextHop, Prefix, Range};
 
-use super::{Clock, OpenError, PortDevice, open::Opened, worker::Waker, workers::Workers};
+use super::{Clock, OpenError, open::Opened, worker::Waker, workers::Workers};
 use port::SlowPort;
 
 pub use port::{Link, Punt};
@@ -109,8 +109,7 @@ impl SlowPath {
         let holder = self.shared.holder.fetch_add(1, Ordering::Relaxed) + 1;
         let mut holding = Holding { shared: Arc::clone(&self.shared), holder, ports: Vec::new() };
         for (index, ranges) in ranges {
-            let device = &opened.ports[index].config.device;
-            let asked = matches!(device, PortDevice::Pci(_) | PortDevice::Kernel(_) | PortDevice::Tap(_));
+            let asked = opened.ports[index].config.device.leads_outside();
             if self.port(index).is_none() {
                 if !asked {
                     continue;

@@ -10,7 +10,7 @@ use spate_stateless::MIN_FRAME_LEN;
 
 use super::throttle::Throttle;
 use crate::datapath::{
-    OpenError, PortDevice,
+    OpenError,
     command::Command,
     frames::{self, FrameReader, FrameWriter},
     open::{OpenPort, Opened, SHORT_ROOM},
@@ -45,7 +45,7 @@ pub struct Punt {
 
 /// The interface of a punt: with the port's own address, so that it hears what is sent to the port.
 fn interface_for(punt: &Punt, port: &OpenPort) -> Result<Tap, String> {
-    if !matches!(port.config.device, PortDevice::Pci(_) | PortDevice::Kernel(_) | PortDevice::Tap(_)) {
+    if !port.config.device.leads_outside() {
         return Err("this is a software port, which nobody else sends to: punt on a NIC or a kernel interface".into());
     }
     let room = SHORT_ROOM.min(port.port.max_frame_len()) - HEADER_BYTES;

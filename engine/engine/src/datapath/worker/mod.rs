@@ -100,6 +100,9 @@ pub(super) struct Worker {
     /// What is asked first to send within the bound, by number: a port's streams, replays or flows.
     turn: usize,
     receiver: Receiver,
+    /// When a device is to be tended, and how often; never, for most.
+    tend_at: u64,
+    tend_ns: u64,
     share: Arc<WorkerShare>,
     idle: Idle,
     quit: bool,
@@ -107,7 +110,10 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn new(parts: Parts) -> Self {
+        let often = parts.tx.iter().filter_map(|(_, queue, _)| queue.tend_every()).min();
         Self {
+            tend_at: if often.is_some() { 0 } else { u64::MAX },
+            tend_ns: often.map_or(u64::MAX, |often| often.as_nanos() as u64),
             clock: parts.clock,
             commands: parts.commands,
             trash: parts.trash,
@@ -150,6 +156,9 @@ impl Worker {
             }
             let sent = self.transmit(now);
             self.settle(now);
+            if now >= self.tend_at {
+                self.tend(now);
+            }
             self.share.rx_packets.add(received as u64);
             self.share.tx_packets.add(sent as u64);
             let spent = if received + sent > 0 { &self.share.busy_ns } else { &self.share.idle_ns };
@@ -159,6 +168,13 @@ impl Worker {
                 self.rest(now);
             }
         }
+    }
+
+    /// Does what devices leave to who uses them.
+    #[cold]
+    fn tend(&mut self, now: u64) {
+        self.tx.iter_mut().for_each(TxPort::tend);
+        self.tend_at = now + self.tend_ns;
     }
 
     /// Takes commands.
@@ -336,7 +352,7 @@ impl Worker {
         if self.tx.iter().any(|port| port.is_injecting() || port.is_emulating()) {
             return self.idle.give_way();
         }
-        let mut until = u64::MAX;
+        let mut until = self.tend_at;
         let mut expecting = false;
         for (slot, run) in self.runs[..self.reach].iter().enumerate() {
             let Some(run) = run else { continue };

@@ -496,6 +496,11 @@ impl TxPort {
         self.slot == slot && self.head < self.tail
     }
 
+    /// Does what the device leaves to who uses it.
+    pub(super) fn tend(&mut self) {
+        self.queue.tend();
+    }
+
     /// Makes the device send what it took. True if nothing is left in it.
     pub(super) fn flush(&mut self, now: u64) -> bool {
         if self.unflushed && now >= self.flush_at {
