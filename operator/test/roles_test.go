@@ -28,14 +28,14 @@ kind: TrafficGenerator
 metadata: {name: here}
 spec:
   replicas: 2
-  ports: [{name: link, attachment: {kernel: {name: lab}}, addresses: [198.18.0.1/24], lineRate: 1Gbps}]
+  ports: [{name: link, attachment: {kernel: {network: lab}}, addresses: [198.18.0.1/24], lineRate: 1Gbps}]
 ---
 apiVersion: spate.dev/v1alpha1
 kind: TrafficGenerator
 metadata: {name: there}
 spec:
   replicas: 2
-  ports: [{name: link, attachment: {kernel: {name: lab}}, addresses: [198.18.0.11/24], lineRate: 1Gbps}]
+  ports: [{name: link, attachment: {kernel: {network: lab}}, addresses: [198.18.0.11/24], lineRate: 1Gbps}]
 ---
 apiVersion: spate.dev/v1alpha1
 kind: TrafficProfile
