@@ -1,30 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Memory of the program itself, as workers need it.
-//!
-//! Large tables are in large pages: places of flows and what finds them are read here and there, and each look into another small page
-//! is a walk through page tables, twice as long in a virtual machine.
-//!
-//! Each block has its cache lines for itself. Control allocates what workers write, for one after the other: blocks of two workers
-//! would lie in one line, which each write would take from the other's CPU.
+//! Large tables of the program itself in large pages: places of flows and what finds them are read here and there, and
+//! each look into another small page is a walk through page tables, twice as long in a virtual machine.
 use std::alloc::{GlobalAlloc, Layout, System};
-
-/// Bytes of a cache line.
-const LINE: usize = 64;
 
 /// A transparent huge page of x86-64, in bytes.
 const PAGE: usize = 2 << 20;
 /// What is at least as large gets such pages.
 const LARGE: usize = 2 * PAGE;
 
-/// The system's allocator, which gives whole cache lines, and asks for large pages for what is large (madvise(2), `MADV_HUGEPAGE`). A
-/// kernel that has none to give (`/sys/kernel/mm/transparent_hugepage/enabled`: `never`) gives small ones: slower, not wrong.
+/// The system's allocator, which asks for large pages for what is large (madvise(2), `MADV_HUGEPAGE`). A kernel that has none
+/// to give (`/sys/kernel/mm/transparent_hugepage/enabled`: `never`) gives small ones: slower, not wrong.
 #[derive(Debug)]
 pub struct LargePages;
 
 /// How the system is asked for it.
 fn asked(layout: Layout) -> Layout {
-    let Ok(lines) = layout.align_to(LINE).map(|aligned| aligned.pad_to_align()) else { return layout };
-    if layout.size() < LARGE { lines } else { lines.align_to(PAGE).unwrap_or(lines) }
+    if layout.size() < LARGE { layout } else { layout.align_to(PAGE).unwrap_or(layout) }
 }
 
 /// # Safety
@@ -37,10 +28,10 @@ unsafe fn advise(start: *mut u8, layout: Layout) {
 }
 
 // SAFETY: all is the system's allocator's, asked with the same layout for the same block each time, since `asked` is a pure
-// function of the layout, and gives at least the size and alignment of the layout.
+// function of the layout.
 unsafe impl GlobalAlloc for LargePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as the caller's; the size stays above 0.
+        // SAFETY: as the caller's; `asked` keeps the size.
         unsafe {
             let start = System.alloc(asked(layout));
             advise(start, layout);
@@ -54,14 +45,13 @@ unsafe impl GlobalAlloc for LargePages {
     }
 
     unsafe fn realloc(&self, start: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: `size` with this alignment is a layout by the caller's promise; both blocks are as long as what is copied. A block that
-        // is asked for in the same way is as large already.
+        if layout.size().max(size) < LARGE {
+            // SAFETY: as the caller's; neither is large, so the layout is the one it was asked with.
+            return unsafe { System.realloc(start, layout, size) };
+        }
+        // SAFETY: `size` with this alignment is a layout by the caller's promise; both blocks are as long as what is copied.
         unsafe {
-            let wanted = Layout::from_size_align_unchecked(size, layout.align());
-            if asked(wanted) == asked(layout) {
-                return start;
-            }
-            let new = self.alloc(wanted);
+            let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !new.is_null() {
                 start.copy_to_nonoverlapping(new, layout.size().min(size));
                 self.dealloc(start, layout);
@@ -74,32 +64,6 @@ unsafe impl GlobalAlloc for LargePages {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn blocks_have_their_cache_lines_for_themselves() {
-        let sizes = [1, 63, 64, 65, 4000];
-        let layouts: Vec<_> =
-            sizes.iter().cycle().take(500).map(|size| Layout::from_size_align(*size, 1).unwrap()).collect();
-        // SAFETY: blocks are given back with the layouts they have.
-        unsafe {
-            let blocks: Vec<_> = layouts.iter().map(|layout| LargePages.alloc(*layout)).collect();
-            let lines = |block: &*mut u8, layout: &Layout| {
-                *block as usize / LINE..(*block as usize + layout.size()).div_ceil(LINE)
-            };
-            let mut all: Vec<_> =
-                blocks.iter().zip(&layouts).flat_map(|(block, layout)| lines(block, layout)).collect();
-            let count = all.len();
-            all.sort_unstable();
-            all.dedup();
-            assert_eq!(all.len(), count, "two blocks are in one line");
-            for (block, layout) in blocks.into_iter().zip(&layouts) {
-                block.write(7);
-                let grown = LargePages.realloc(block, *layout, layout.size() + 1);
-                assert!((grown as usize).is_multiple_of(LINE) && grown.read() == 7);
-                LargePages.dealloc(grown, Layout::from_size_align(layout.size() + 1, 1).unwrap());
-            }
-        }
-    }
 
     #[test]
     fn large_blocks_start_at_a_large_page_and_keep_their_bytes_when_they_grow() {
