@@ -111,6 +111,12 @@ impl DelaySlot {
         self.between_engines.add(1);
     }
 
+    /// A packet whose delay is given as 0 came before it left by the clocks.
+    #[inline]
+    pub fn early(&self) {
+        self.negative.add(1);
+    }
+
     /// Once in hours.
     #[cold]
     fn carry(&self, low: u64, high: u64) {
@@ -161,11 +167,11 @@ pub struct Delays {
     pub min_ns: u64,
     /// The greatest.
     pub max_ns: u64,
-    /// Packets that came before they left by the clocks: not in `count`.
+    /// Packets that came before they left by the clocks: not in `count`, or with a delay of 0 (`DelaySlot::early`).
     pub negative: u64,
     /// Packets from clocks of which nothing is known: not in `count`.
     pub unknown: u64,
-    /// Of those in `count` and `negative`, packets of other engines.
+    /// Packets of other engines in `count`, and in `negative`.
     pub between_engines: u64,
     /// Interarrival jitter (RFC 3550 section 6.4.1); the mean of that of all slots, by their packets.
     pub jitter_ns: u64,

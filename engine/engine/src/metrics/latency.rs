@@ -78,7 +78,7 @@ impl Scrape {
                 family.number(labels, seconds(value(latency)))?;
             }
         }
-        let help = "Packets that came before they left, by clocks that disagree: not in the latency";
+        let help = "Packets that came before they left, by clocks that disagree: not in the latency, or 0";
         let name = "spate_stream_negative_latency_packets";
         let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Counter)?);
         for (labels, latency) in known() {

@@ -328,7 +328,8 @@ fn inside_reference() {
         wait_for(run, RunState::Complete, 5);
         let delays = run.delays(&[0]).unwrap();
         println!("bound {bound} ns, {delays:?}");
-        assert_eq!((delays.count + delays.negative, delays.between_engines, delays.unknown), (1000, 1000, 0));
+        assert_eq!((delays.count, delays.between_engines, delays.unknown), (1000, 1000, 0));
+        assert_eq!((delays.negative > 0, run.distribution(0).total()), (delays.min_ns == 0, 1000));
         // Less than 4 s and a drift of 0.1 ms: what a busy machine takes.
         assert!(delays.negative < 100 && delays.sum_ns / delays.count < 20 * MS, "{delays:?}");
         run.remove();

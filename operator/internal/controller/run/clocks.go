@@ -124,7 +124,7 @@ func (s *scope) clocksContradict(holds []engineState, stated time.Duration) *ref
 	if apart <= stated {
 		return nil
 	}
-	return &refusal{spatev1.ReasonStartFailed, fmt.Sprintf("the wall clock of pod %s is at least %s ahead of that of pod %s, and spec.clockBound of TrafficGenerator %s is %s: synchronize the nodes' clocks (PTP), or leave spec.clockBound out to have clocks compared by the operator",
+	return &refusal{spatev1.ReasonStartFailed, fmt.Sprintf("the wall clock of pod %s is at least %s ahead of that of pod %s, and spec.clockBound of TrafficGenerator %s is %s: synchronise the nodes' clocks (PTP), or leave spec.clockBound out to have clocks compared by the operator",
 		s.podName(ahead), apart.Round(time.Microsecond), s.podName(behind), s.run.Status.Resolved.Generator.Name, stated)}
 }
 
@@ -160,10 +160,10 @@ func (s *scope) followClocks(ctx context.Context, stats []*enginev1.WatchStatsRe
 	})
 	// Without the first engine, the others go on as they are. An engine that cannot be reached goes on by its own clock, and reports by how much that may be off; the next tick tells who it is.
 	s.each(ctx, func(i int, _ *corev1.Pod, c *engine.Client) error {
-		if i == 0 || errors.Join(measured[0], measured[i]) != nil {
-			return nil
+		if known := measured[0] == nil && measured[i] == nil; i > 0 && known {
+			return c.SetReference(ctx, s.run.Status.Resolved.RunID, s.reference(clocks[0], clocks[i], stats[0].GetRun().GetStartedAtMonotonicNs()))
 		}
-		return c.SetReference(ctx, s.run.Status.Resolved.RunID, s.reference(clocks[0], clocks[i], stats[0].GetRun().GetStartedAtMonotonicNs()))
+		return nil
 	})
 }
 

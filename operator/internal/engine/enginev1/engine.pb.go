@@ -4056,7 +4056,8 @@ type LatencyStats struct {
 	// Sum of squares for the variance, in ns^2, as two halves.
 	SumSquaresHigh uint64 `protobuf:"varint,12,opt,name=sum_squares_high,json=sumSquaresHigh,proto3" json:"sum_squares_high,omitempty"`
 	SumSquaresLow  uint64 `protobuf:"varint,13,opt,name=sum_squares_low,json=sumSquaresLow,proto3" json:"sum_squares_low,omitempty"`
-	// Packets that came before they left, by clocks that disagree: not in count.
+	// Packets that came before they left, by clocks that disagree: not in count, unless the run has a reference clock. Then they count with a
+	// delay of 0, since they took less than that clock may be off.
 	Negative uint64 `protobuf:"varint,14,opt,name=negative,proto3" json:"negative,omitempty"`
 	// The counts that `quantiles` are computed from, so that those of several engines can be merged. Only where several engines run the plan
 	// (Plan.share.count > 1); absent where `quantiles` is.

@@ -12,7 +12,7 @@ use std::{ops::Range, sync::Arc};
 
 use spate_dpdk::{BURST, Burst, PacketSocket, RxQueue};
 use spate_stateful::Hints;
-use spate_stats::{Arrival, Queue, Tracker, Transit};
+use spate_stats::{Arrival, DelaySlot, Queue, Tracker, Transit};
 use spate_wire::{FCS_LEN, Trailer, trailer};
 
 use super::{
@@ -446,9 +446,7 @@ fn count(run: &mut WorkerRun, from: usize, packet: &Handed, stream: usize, track
         if !here && !receive.knows_delays() {
             slot.unknown();
         } else {
-            if !here {
-                slot.between_engines();
-            }
+            let delay_ns = if here { delay_ns } else { between_engines(slot, &receive.timescale, delay_ns) };
             slot.delay(delay_ns);
             if let (Ok(ns), Some(histogram)) =
                 (u64::try_from(delay_ns), &run.share.histograms[place.histogram as usize])
@@ -457,6 +455,18 @@ fn count(run: &mut WorkerRun, from: usize, packet: &Handed, stream: usize, track
             }
         }
     }
+}
+
+/// The delay of a packet of another engine. By a reference clock it is 0 at least: what is negative is the error of that clock, and the true
+/// delay is smaller than the error.
+#[inline]
+fn between_engines(slot: &DelaySlot, timescale: &Timescale, delay_ns: i64) -> i64 {
+    slot.between_engines();
+    if delay_ns < 0 && timescale.is_common() {
+        slot.early();
+        return 0;
+    }
+    delay_ns
 }
 
 impl RunReceive {
