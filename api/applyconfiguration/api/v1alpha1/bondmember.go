@@ -13,7 +13,7 @@ import (
 //
 // BondMember is a link of a bond: exactly one of sriov and kernel.
 type BondMemberApplyConfiguration struct {
-	// name of the interface in the pod, which no port and no other member of the generator has.
+	// name of the interface in the pod, which no port and no other member of the generator has, and which is neither `eth0` nor `lo`.
 	Name *apiv1alpha1.PortName `json:"name,omitempty"`
 	// sriov is a PCI device of a Multus network.
 	SRIOV *SRIOVAttachmentApplyConfiguration `json:"sriov,omitempty"`

@@ -13,9 +13,16 @@ import (
 //
 // PortAttachment is exactly one of its fields.
 type PortAttachmentApplyConfiguration struct {
-	// network attaches the port to a Multus network: an SR-IOV virtual function if the NetworkAttachmentDefinition
-	// carries `k8s.v1.cni.cncf.io/resourceName`, else a kernel interface.
-	Network *NetworkAttachmentApplyConfiguration `json:"network,omitempty"`
+	// sriov attaches the port to a PCI device of a Multus network, such as an SR-IOV virtual function. The NetworkAttachmentDefinition
+	// names the device plugin's resource (`k8s.v1.cni.cncf.io/resourceName`).
+	SRIOV *SRIOVAttachmentApplyConfiguration `json:"sriov,omitempty"`
+	// kernel attaches the port to the kernel interface of a Multus network, through packet sockets (AF_PACKET): not for measurement. The
+	// NetworkAttachmentDefinition names no resource of a device plugin.
+	Kernel *KernelAttachmentApplyConfiguration `json:"kernel,omitempty"`
+	// bond attaches the port to several links that are one by LACP (IEEE 802.1AX).
+	Bond *BondAttachmentApplyConfiguration `json:"bond,omitempty"`
+	// memif attaches the port to another process by shared memory (memif), such as VPP in another pod of the same node.
+	Memif *MemifAttachmentApplyConfiguration `json:"memif,omitempty"`
 	// resourceClaim attaches the port to a device that a driver of Dynamic Resource Allocation gives the pod: a PCI device that is bound to
 	// vfio-pci, else a kernel interface.
 	ResourceClaim *ResourceClaimAttachmentApplyConfiguration `json:"resourceClaim,omitempty"`
@@ -31,11 +38,35 @@ func PortAttachment() *PortAttachmentApplyConfiguration {
 	return &PortAttachmentApplyConfiguration{}
 }
 
-// WithNetwork sets the Network field in the declarative configuration to the given value
+// WithSRIOV sets the SRIOV field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Network field is set to the value of the last call.
-func (b *PortAttachmentApplyConfiguration) WithNetwork(value *NetworkAttachmentApplyConfiguration) *PortAttachmentApplyConfiguration {
-	b.Network = value
+// If called multiple times, the SRIOV field is set to the value of the last call.
+func (b *PortAttachmentApplyConfiguration) WithSRIOV(value *SRIOVAttachmentApplyConfiguration) *PortAttachmentApplyConfiguration {
+	b.SRIOV = value
+	return b
+}
+
+// WithKernel sets the Kernel field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Kernel field is set to the value of the last call.
+func (b *PortAttachmentApplyConfiguration) WithKernel(value *KernelAttachmentApplyConfiguration) *PortAttachmentApplyConfiguration {
+	b.Kernel = value
+	return b
+}
+
+// WithBond sets the Bond field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Bond field is set to the value of the last call.
+func (b *PortAttachmentApplyConfiguration) WithBond(value *BondAttachmentApplyConfiguration) *PortAttachmentApplyConfiguration {
+	b.Bond = value
+	return b
+}
+
+// WithMemif sets the Memif field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Memif field is set to the value of the last call.
+func (b *PortAttachmentApplyConfiguration) WithMemif(value *MemifAttachmentApplyConfiguration) *PortAttachmentApplyConfiguration {
+	b.Memif = value
 	return b
 }
 

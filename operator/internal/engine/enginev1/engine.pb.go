@@ -37,6 +37,10 @@ const (
 	PortKind_PORT_KIND_NULL        PortKind = 4
 	// A kernel interface that the engine makes.
 	PortKind_PORT_KIND_TAP PortKind = 5
+	// Several devices that are one link by LACP.
+	PortKind_PORT_KIND_BOND PortKind = 6
+	// Shared memory with another process.
+	PortKind_PORT_KIND_MEMIF PortKind = 7
 )
 
 // Enum value maps for PortKind.
@@ -48,6 +52,8 @@ var (
 		3: "PORT_KIND_LOOPBACK",
 		4: "PORT_KIND_NULL",
 		5: "PORT_KIND_TAP",
+		6: "PORT_KIND_BOND",
+		7: "PORT_KIND_MEMIF",
 	}
 	PortKind_value = map[string]int32{
 		"PORT_KIND_UNSPECIFIED": 0,
@@ -56,6 +62,8 @@ var (
 		"PORT_KIND_LOOPBACK":    3,
 		"PORT_KIND_NULL":        4,
 		"PORT_KIND_TAP":         5,
+		"PORT_KIND_BOND":        6,
+		"PORT_KIND_MEMIF":       7,
 	}
 )
 
@@ -1275,7 +1283,7 @@ type PortInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Kind  PortKind               `protobuf:"varint,2,opt,name=kind,proto3,enum=spate.engine.v1.PortKind" json:"kind,omitempty"`
-	// PCI address or interface name.
+	// PCI address, interface name, those of a bond's members, or the socket of a shared memory interface.
 	Device string `protobuf:"bytes,3,opt,name=device,proto3" json:"device,omitempty"`
 	Driver string `protobuf:"bytes,4,opt,name=driver,proto3" json:"driver,omitempty"`
 	// "02:00:00:00:00:01"
@@ -1298,8 +1306,13 @@ type PortInfo struct {
 	MaxTxQueues uint32 `protobuf:"varint,16,opt,name=max_tx_queues,json=maxTxQueues,proto3" json:"max_tx_queues,omitempty"`
 	// The kernel requests the device back (its driver is unbound, or virtual functions are removed) and waits until the engine ends.
 	RemovalRequested bool `protobuf:"varint,17,opt,name=removal_requested,json=removalRequested,proto3" json:"removal_requested,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Of a bond.
+	BondMembers []*BondMember `protobuf:"bytes,20,rep,name=bond_members,json=bondMembers,proto3" json:"bond_members,omitempty"`
+	// What its device refused at the start, as a virtual function does that is not trusted: "mac" (another address than its own),
+	// "promiscuous" (packets for other addresses).
+	Refused       []string `protobuf:"bytes,21,rep,name=refused,proto3" json:"refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PortInfo) Reset() {
@@ -1444,6 +1457,134 @@ func (x *PortInfo) GetRemovalRequested() bool {
 	return false
 }
 
+func (x *PortInfo) GetBondMembers() []*BondMember {
+	if x != nil {
+		return x.BondMembers
+	}
+	return nil
+}
+
+func (x *PortInfo) GetRefused() []string {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+// A member of a bond by LACP (IEEE 802.1AX). States are the names of the variables that are true (6.4.2.3), such as "Distributing".
+type BondMember struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// PCI address or interface name.
+	Device string `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
+	LinkUp bool   `protobuf:"varint,2,opt,name=link_up,json=linkUp,proto3" json:"link_up,omitempty"`
+	// Packets are received from it and sent on it.
+	InUse bool `protobuf:"varint,3,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`
+	// Of this end, and of the other; none where the driver knows of no link.
+	ActorState   []string `protobuf:"bytes,4,rep,name=actor_state,json=actorState,proto3" json:"actor_state,omitempty"`
+	PartnerState []string `protobuf:"bytes,5,rep,name=partner_state,json=partnerState,proto3" json:"partner_state,omitempty"`
+	// "02:00:00:00:00:01"; zeros if none has answered.
+	PartnerSystem string `protobuf:"bytes,6,opt,name=partner_system,json=partnerSystem,proto3" json:"partner_system,omitempty"`
+	PartnerKey    uint32 `protobuf:"varint,7,opt,name=partner_key,json=partnerKey,proto3" json:"partner_key,omitempty"`
+	PartnerPort   uint32 `protobuf:"varint,8,opt,name=partner_port,json=partnerPort,proto3" json:"partner_port,omitempty"`
+	// The member whose aggregator it uses: members that are one link have the same.
+	Aggregator    string `protobuf:"bytes,9,opt,name=aggregator,proto3" json:"aggregator,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BondMember) Reset() {
+	*x = BondMember{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BondMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BondMember) ProtoMessage() {}
+
+func (x *BondMember) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BondMember.ProtoReflect.Descriptor instead.
+func (*BondMember) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *BondMember) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *BondMember) GetLinkUp() bool {
+	if x != nil {
+		return x.LinkUp
+	}
+	return false
+}
+
+func (x *BondMember) GetInUse() bool {
+	if x != nil {
+		return x.InUse
+	}
+	return false
+}
+
+func (x *BondMember) GetActorState() []string {
+	if x != nil {
+		return x.ActorState
+	}
+	return nil
+}
+
+func (x *BondMember) GetPartnerState() []string {
+	if x != nil {
+		return x.PartnerState
+	}
+	return nil
+}
+
+func (x *BondMember) GetPartnerSystem() string {
+	if x != nil {
+		return x.PartnerSystem
+	}
+	return ""
+}
+
+func (x *BondMember) GetPartnerKey() uint32 {
+	if x != nil {
+		return x.PartnerKey
+	}
+	return 0
+}
+
+func (x *BondMember) GetPartnerPort() uint32 {
+	if x != nil {
+		return x.PartnerPort
+	}
+	return 0
+}
+
+func (x *BondMember) GetAggregator() string {
+	if x != nil {
+		return x.Aggregator
+	}
+	return ""
+}
+
 // An address on a port's link (ARP, RFC 826; neighbour discovery, RFC 4861).
 type Neighbour struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -1458,7 +1599,7 @@ type Neighbour struct {
 
 func (x *Neighbour) Reset() {
 	*x = Neighbour{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1611,7 @@ func (x *Neighbour) String() string {
 func (*Neighbour) ProtoMessage() {}
 
 func (x *Neighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1624,7 @@ func (x *Neighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Neighbour.ProtoReflect.Descriptor instead.
 func (*Neighbour) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{13}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Neighbour) GetAddress() string {
@@ -1537,7 +1678,7 @@ type RunInfo struct {
 
 func (x *RunInfo) Reset() {
 	*x = RunInfo{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1549,7 +1690,7 @@ func (x *RunInfo) String() string {
 func (*RunInfo) ProtoMessage() {}
 
 func (x *RunInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1562,7 +1703,7 @@ func (x *RunInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunInfo.ProtoReflect.Descriptor instead.
 func (*RunInfo) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{14}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RunInfo) GetRunId() string {
@@ -1650,7 +1791,7 @@ type ExchangeTimesRequest struct {
 
 func (x *ExchangeTimesRequest) Reset() {
 	*x = ExchangeTimesRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1662,7 +1803,7 @@ func (x *ExchangeTimesRequest) String() string {
 func (*ExchangeTimesRequest) ProtoMessage() {}
 
 func (x *ExchangeTimesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1675,7 +1816,7 @@ func (x *ExchangeTimesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimesRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeTimesRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{15}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{16}
 }
 
 // The engine's monotonic clock counts nanoseconds from an arbitrary start, and is never set.
@@ -1697,7 +1838,7 @@ type ExchangeTimesResponse struct {
 
 func (x *ExchangeTimesResponse) Reset() {
 	*x = ExchangeTimesResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1709,7 +1850,7 @@ func (x *ExchangeTimesResponse) String() string {
 func (*ExchangeTimesResponse) ProtoMessage() {}
 
 func (x *ExchangeTimesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1722,7 +1863,7 @@ func (x *ExchangeTimesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimesResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeTimesResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{16}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ExchangeTimesResponse) GetReceiveNs() int64 {
@@ -1777,7 +1918,7 @@ type ReferenceClock struct {
 
 func (x *ReferenceClock) Reset() {
 	*x = ReferenceClock{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1789,7 +1930,7 @@ func (x *ReferenceClock) String() string {
 func (*ReferenceClock) ProtoMessage() {}
 
 func (x *ReferenceClock) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1802,7 +1943,7 @@ func (x *ReferenceClock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReferenceClock.ProtoReflect.Descriptor instead.
 func (*ReferenceClock) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{17}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReferenceClock) GetOffsetNs() int64 {
@@ -1843,7 +1984,7 @@ type SetReferenceRequest struct {
 
 func (x *SetReferenceRequest) Reset() {
 	*x = SetReferenceRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1855,7 +1996,7 @@ func (x *SetReferenceRequest) String() string {
 func (*SetReferenceRequest) ProtoMessage() {}
 
 func (x *SetReferenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1868,7 +2009,7 @@ func (x *SetReferenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetReferenceRequest.ProtoReflect.Descriptor instead.
 func (*SetReferenceRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{18}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SetReferenceRequest) GetRunId() string {
@@ -1893,7 +2034,7 @@ type SetReferenceResponse struct {
 
 func (x *SetReferenceResponse) Reset() {
 	*x = SetReferenceResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1905,7 +2046,7 @@ func (x *SetReferenceResponse) String() string {
 func (*SetReferenceResponse) ProtoMessage() {}
 
 func (x *SetReferenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1918,7 +2059,7 @@ func (x *SetReferenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetReferenceResponse.ProtoReflect.Descriptor instead.
 func (*SetReferenceResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{19}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{20}
 }
 
 type PrepareRequest struct {
@@ -1934,7 +2075,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1946,7 +2087,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1959,7 +2100,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{20}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PrepareRequest) GetPart() isPrepareRequest_Part {
@@ -2017,7 +2158,7 @@ type PrepareHeader struct {
 
 func (x *PrepareHeader) Reset() {
 	*x = PrepareHeader{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2029,7 +2170,7 @@ func (x *PrepareHeader) String() string {
 func (*PrepareHeader) ProtoMessage() {}
 
 func (x *PrepareHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2042,7 +2183,7 @@ func (x *PrepareHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareHeader.ProtoReflect.Descriptor instead.
 func (*PrepareHeader) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{21}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PrepareHeader) GetRunId() string {
@@ -2077,7 +2218,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2089,7 +2230,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2102,7 +2243,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{22}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PrepareResponse) GetRun() *RunInfo {
@@ -2133,7 +2274,7 @@ type StartRequest struct {
 
 func (x *StartRequest) Reset() {
 	*x = StartRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2145,7 +2286,7 @@ func (x *StartRequest) String() string {
 func (*StartRequest) ProtoMessage() {}
 
 func (x *StartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2158,7 +2299,7 @@ func (x *StartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRequest.ProtoReflect.Descriptor instead.
 func (*StartRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StartRequest) GetRunId() string {
@@ -2198,7 +2339,7 @@ type StartResponse struct {
 
 func (x *StartResponse) Reset() {
 	*x = StartResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2210,7 +2351,7 @@ func (x *StartResponse) String() string {
 func (*StartResponse) ProtoMessage() {}
 
 func (x *StartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2223,7 +2364,7 @@ func (x *StartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartResponse.ProtoReflect.Descriptor instead.
 func (*StartResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{24}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StartResponse) GetRun() *RunInfo {
@@ -2246,7 +2387,7 @@ type Selector struct {
 
 func (x *Selector) Reset() {
 	*x = Selector{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2258,7 +2399,7 @@ func (x *Selector) String() string {
 func (*Selector) ProtoMessage() {}
 
 func (x *Selector) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2271,7 +2412,7 @@ func (x *Selector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Selector.ProtoReflect.Descriptor instead.
 func (*Selector) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{25}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Selector) GetStreams() []string {
@@ -2315,7 +2456,7 @@ type UpdateRequest struct {
 
 func (x *UpdateRequest) Reset() {
 	*x = UpdateRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2327,7 +2468,7 @@ func (x *UpdateRequest) String() string {
 func (*UpdateRequest) ProtoMessage() {}
 
 func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2340,7 +2481,7 @@ func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRequest.ProtoReflect.Descriptor instead.
 func (*UpdateRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{26}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *UpdateRequest) GetRunId() string {
@@ -2465,7 +2606,7 @@ type UpdateResponse struct {
 
 func (x *UpdateResponse) Reset() {
 	*x = UpdateResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2477,7 +2618,7 @@ func (x *UpdateResponse) String() string {
 func (*UpdateResponse) ProtoMessage() {}
 
 func (x *UpdateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2490,7 +2631,7 @@ func (x *UpdateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateResponse.ProtoReflect.Descriptor instead.
 func (*UpdateResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{27}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *UpdateResponse) GetRun() *RunInfo {
@@ -2517,7 +2658,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2529,7 +2670,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2542,7 +2683,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{28}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PauseRequest) GetRunId() string {
@@ -2568,7 +2709,7 @@ type PauseResponse struct {
 
 func (x *PauseResponse) Reset() {
 	*x = PauseResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2580,7 +2721,7 @@ func (x *PauseResponse) String() string {
 func (*PauseResponse) ProtoMessage() {}
 
 func (x *PauseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2593,7 +2734,7 @@ func (x *PauseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseResponse.ProtoReflect.Descriptor instead.
 func (*PauseResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{29}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PauseResponse) GetRun() *RunInfo {
@@ -2613,7 +2754,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2625,7 +2766,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2638,7 +2779,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{30}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ResumeRequest) GetRunId() string {
@@ -2664,7 +2805,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2676,7 +2817,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2689,7 +2830,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{31}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ResumeResponse) GetRun() *RunInfo {
@@ -2710,7 +2851,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2722,7 +2863,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2735,7 +2876,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{32}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *StopRequest) GetRunId() string {
@@ -2761,7 +2902,7 @@ type StopResponse struct {
 
 func (x *StopResponse) Reset() {
 	*x = StopResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2773,7 +2914,7 @@ func (x *StopResponse) String() string {
 func (*StopResponse) ProtoMessage() {}
 
 func (x *StopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2786,7 +2927,7 @@ func (x *StopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
 func (*StopResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{33}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *StopResponse) GetRun() *RunInfo {
@@ -2805,7 +2946,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2817,7 +2958,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2830,7 +2971,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{34}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RemoveRequest) GetRunId() string {
@@ -2848,7 +2989,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2860,7 +3001,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2873,7 +3014,7 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{35}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{36}
 }
 
 type WatchStatsRequest struct {
@@ -2889,7 +3030,7 @@ type WatchStatsRequest struct {
 
 func (x *WatchStatsRequest) Reset() {
 	*x = WatchStatsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2901,7 +3042,7 @@ func (x *WatchStatsRequest) String() string {
 func (*WatchStatsRequest) ProtoMessage() {}
 
 func (x *WatchStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2914,7 +3055,7 @@ func (x *WatchStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatsRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{36}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *WatchStatsRequest) GetRunId() string {
@@ -2957,7 +3098,7 @@ type WatchStatsResponse struct {
 
 func (x *WatchStatsResponse) Reset() {
 	*x = WatchStatsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2969,7 +3110,7 @@ func (x *WatchStatsResponse) String() string {
 func (*WatchStatsResponse) ProtoMessage() {}
 
 func (x *WatchStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2982,7 +3123,7 @@ func (x *WatchStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatsResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{37}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *WatchStatsResponse) GetRun() *RunInfo {
@@ -3062,7 +3203,7 @@ type RecordStats struct {
 
 func (x *RecordStats) Reset() {
 	*x = RecordStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3074,7 +3215,7 @@ func (x *RecordStats) String() string {
 func (*RecordStats) ProtoMessage() {}
 
 func (x *RecordStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3087,7 +3228,7 @@ func (x *RecordStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordStats.ProtoReflect.Descriptor instead.
 func (*RecordStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{38}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RecordStats) GetPath() string {
@@ -3142,7 +3283,7 @@ type WatchRecordsRequest struct {
 
 func (x *WatchRecordsRequest) Reset() {
 	*x = WatchRecordsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3154,7 +3295,7 @@ func (x *WatchRecordsRequest) String() string {
 func (*WatchRecordsRequest) ProtoMessage() {}
 
 func (x *WatchRecordsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3167,7 +3308,7 @@ func (x *WatchRecordsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecordsRequest.ProtoReflect.Descriptor instead.
 func (*WatchRecordsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{39}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *WatchRecordsRequest) GetRunId() string {
@@ -3192,7 +3333,7 @@ type WatchRecordsResponse struct {
 
 func (x *WatchRecordsResponse) Reset() {
 	*x = WatchRecordsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3204,7 +3345,7 @@ func (x *WatchRecordsResponse) String() string {
 func (*WatchRecordsResponse) ProtoMessage() {}
 
 func (x *WatchRecordsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3217,7 +3358,7 @@ func (x *WatchRecordsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecordsResponse.ProtoReflect.Descriptor instead.
 func (*WatchRecordsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{40}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *WatchRecordsResponse) GetRecords() []*ConnectionRecord {
@@ -3280,7 +3421,7 @@ type ConnectionRecord struct {
 
 func (x *ConnectionRecord) Reset() {
 	*x = ConnectionRecord{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3292,7 +3433,7 @@ func (x *ConnectionRecord) String() string {
 func (*ConnectionRecord) ProtoMessage() {}
 
 func (x *ConnectionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3305,7 +3446,7 @@ func (x *ConnectionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectionRecord.ProtoReflect.Descriptor instead.
 func (*ConnectionRecord) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{41}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ConnectionRecord) GetTemplate() string {
@@ -3467,7 +3608,7 @@ type TemplateStats struct {
 
 func (x *TemplateStats) Reset() {
 	*x = TemplateStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3479,7 +3620,7 @@ func (x *TemplateStats) String() string {
 func (*TemplateStats) ProtoMessage() {}
 
 func (x *TemplateStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3492,7 +3633,7 @@ func (x *TemplateStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateStats.ProtoReflect.Descriptor instead.
 func (*TemplateStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{42}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *TemplateStats) GetTemplate() string {
@@ -3568,7 +3709,7 @@ type NamedCounter struct {
 
 func (x *NamedCounter) Reset() {
 	*x = NamedCounter{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3580,7 +3721,7 @@ func (x *NamedCounter) String() string {
 func (*NamedCounter) ProtoMessage() {}
 
 func (x *NamedCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3593,7 +3734,7 @@ func (x *NamedCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedCounter.ProtoReflect.Descriptor instead.
 func (*NamedCounter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{43}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *NamedCounter) GetName() string {
@@ -3623,7 +3764,7 @@ type ProgramCounter struct {
 
 func (x *ProgramCounter) Reset() {
 	*x = ProgramCounter{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3635,7 +3776,7 @@ func (x *ProgramCounter) String() string {
 func (*ProgramCounter) ProtoMessage() {}
 
 func (x *ProgramCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3648,7 +3789,7 @@ func (x *ProgramCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgramCounter.ProtoReflect.Descriptor instead.
 func (*ProgramCounter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ProgramCounter) GetName() string {
@@ -3684,7 +3825,7 @@ type StreamStats struct {
 
 func (x *StreamStats) Reset() {
 	*x = StreamStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3696,7 +3837,7 @@ func (x *StreamStats) String() string {
 func (*StreamStats) ProtoMessage() {}
 
 func (x *StreamStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3709,7 +3850,7 @@ func (x *StreamStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStats.ProtoReflect.Descriptor instead.
 func (*StreamStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *StreamStats) GetName() string {
@@ -3765,7 +3906,7 @@ type StreamCounters struct {
 
 func (x *StreamCounters) Reset() {
 	*x = StreamCounters{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3777,7 +3918,7 @@ func (x *StreamCounters) String() string {
 func (*StreamCounters) ProtoMessage() {}
 
 func (x *StreamCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3790,7 +3931,7 @@ func (x *StreamCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamCounters.ProtoReflect.Descriptor instead.
 func (*StreamCounters) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{46}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StreamCounters) GetTxPackets() uint64 {
@@ -3928,7 +4069,7 @@ type LatencyStats struct {
 
 func (x *LatencyStats) Reset() {
 	*x = LatencyStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3940,7 +4081,7 @@ func (x *LatencyStats) String() string {
 func (*LatencyStats) ProtoMessage() {}
 
 func (x *LatencyStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3953,7 +4094,7 @@ func (x *LatencyStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyStats.ProtoReflect.Descriptor instead.
 func (*LatencyStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{47}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *LatencyStats) GetCount() uint64 {
@@ -4089,7 +4230,7 @@ type Distribution struct {
 
 func (x *Distribution) Reset() {
 	*x = Distribution{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4101,7 +4242,7 @@ func (x *Distribution) String() string {
 func (*Distribution) ProtoMessage() {}
 
 func (x *Distribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4114,7 +4255,7 @@ func (x *Distribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distribution.ProtoReflect.Descriptor instead.
 func (*Distribution) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{48}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Distribution) GetPrecisionBits() uint32 {
@@ -4148,7 +4289,7 @@ type Quantile struct {
 
 func (x *Quantile) Reset() {
 	*x = Quantile{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4160,7 +4301,7 @@ func (x *Quantile) String() string {
 func (*Quantile) ProtoMessage() {}
 
 func (x *Quantile) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4173,7 +4314,7 @@ func (x *Quantile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantile.ProtoReflect.Descriptor instead.
 func (*Quantile) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{49}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Quantile) GetPartsPerMillion() uint32 {
@@ -4200,7 +4341,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4212,7 +4353,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4225,7 +4366,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{50}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Bucket) GetUpperNs() uint64 {
@@ -4262,7 +4403,7 @@ type ReceiverStats struct {
 
 func (x *ReceiverStats) Reset() {
 	*x = ReceiverStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4274,7 +4415,7 @@ func (x *ReceiverStats) String() string {
 func (*ReceiverStats) ProtoMessage() {}
 
 func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4287,7 +4428,7 @@ func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiverStats.ProtoReflect.Descriptor instead.
 func (*ReceiverStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{51}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ReceiverStats) GetName() string {
@@ -4357,7 +4498,7 @@ type WorkerReceived struct {
 
 func (x *WorkerReceived) Reset() {
 	*x = WorkerReceived{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4369,7 +4510,7 @@ func (x *WorkerReceived) String() string {
 func (*WorkerReceived) ProtoMessage() {}
 
 func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4382,7 +4523,7 @@ func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReceived.ProtoReflect.Descriptor instead.
 func (*WorkerReceived) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{52}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *WorkerReceived) GetWorker() uint32 {
@@ -4419,7 +4560,7 @@ type Moments struct {
 
 func (x *Moments) Reset() {
 	*x = Moments{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4431,7 +4572,7 @@ func (x *Moments) String() string {
 func (*Moments) ProtoMessage() {}
 
 func (x *Moments) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4444,7 +4585,7 @@ func (x *Moments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moments.ProtoReflect.Descriptor instead.
 func (*Moments) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{53}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Moments) GetCount() uint64 {
@@ -4519,7 +4660,7 @@ type PortStats struct {
 
 func (x *PortStats) Reset() {
 	*x = PortStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4531,7 +4672,7 @@ func (x *PortStats) String() string {
 func (*PortStats) ProtoMessage() {}
 
 func (x *PortStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4544,7 +4685,7 @@ func (x *PortStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortStats.ProtoReflect.Descriptor instead.
 func (*PortStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{54}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *PortStats) GetPort() string {
@@ -4677,7 +4818,7 @@ type SetLimitsRequest struct {
 
 func (x *SetLimitsRequest) Reset() {
 	*x = SetLimitsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4689,7 +4830,7 @@ func (x *SetLimitsRequest) String() string {
 func (*SetLimitsRequest) ProtoMessage() {}
 
 func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4702,7 +4843,7 @@ func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimitsRequest.ProtoReflect.Descriptor instead.
 func (*SetLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{55}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *SetLimitsRequest) GetMaxRate() *Rate {
@@ -4720,7 +4861,7 @@ type SetLimitsResponse struct {
 
 func (x *SetLimitsResponse) Reset() {
 	*x = SetLimitsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4732,7 +4873,7 @@ func (x *SetLimitsResponse) String() string {
 func (*SetLimitsResponse) ProtoMessage() {}
 
 func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4745,7 +4886,7 @@ func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimitsResponse.ProtoReflect.Descriptor instead.
 func (*SetLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{56}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{57}
 }
 
 type QueueStats struct {
@@ -4759,7 +4900,7 @@ type QueueStats struct {
 
 func (x *QueueStats) Reset() {
 	*x = QueueStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4771,7 +4912,7 @@ func (x *QueueStats) String() string {
 func (*QueueStats) ProtoMessage() {}
 
 func (x *QueueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4784,7 +4925,7 @@ func (x *QueueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStats.ProtoReflect.Descriptor instead.
 func (*QueueStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{57}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *QueueStats) GetQueue() uint32 {
@@ -4827,7 +4968,7 @@ type WorkerStats struct {
 
 func (x *WorkerStats) Reset() {
 	*x = WorkerStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4839,7 +4980,7 @@ func (x *WorkerStats) String() string {
 func (*WorkerStats) ProtoMessage() {}
 
 func (x *WorkerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4852,7 +4993,7 @@ func (x *WorkerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStats.ProtoReflect.Descriptor instead.
 func (*WorkerStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{58}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *WorkerStats) GetWorker() uint32 {
@@ -4928,7 +5069,7 @@ type FlowSteering struct {
 
 func (x *FlowSteering) Reset() {
 	*x = FlowSteering{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4940,7 +5081,7 @@ func (x *FlowSteering) String() string {
 func (*FlowSteering) ProtoMessage() {}
 
 func (x *FlowSteering) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4953,7 +5094,7 @@ func (x *FlowSteering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowSteering.ProtoReflect.Descriptor instead.
 func (*FlowSteering) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{59}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *FlowSteering) GetHome() uint64 {
@@ -4995,7 +5136,7 @@ type ResetReceiversRequest struct {
 
 func (x *ResetReceiversRequest) Reset() {
 	*x = ResetReceiversRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5007,7 +5148,7 @@ func (x *ResetReceiversRequest) String() string {
 func (*ResetReceiversRequest) ProtoMessage() {}
 
 func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5020,7 +5161,7 @@ func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversRequest.ProtoReflect.Descriptor instead.
 func (*ResetReceiversRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{60}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ResetReceiversRequest) GetRunId() string {
@@ -5045,7 +5186,7 @@ type ResetReceiversResponse struct {
 
 func (x *ResetReceiversResponse) Reset() {
 	*x = ResetReceiversResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5057,7 +5198,7 @@ func (x *ResetReceiversResponse) String() string {
 func (*ResetReceiversResponse) ProtoMessage() {}
 
 func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5070,7 +5211,7 @@ func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversResponse.ProtoReflect.Descriptor instead.
 func (*ResetReceiversResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{61}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{62}
 }
 
 type CaptureRequest struct {
@@ -5089,7 +5230,7 @@ type CaptureRequest struct {
 
 func (x *CaptureRequest) Reset() {
 	*x = CaptureRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5101,7 +5242,7 @@ func (x *CaptureRequest) String() string {
 func (*CaptureRequest) ProtoMessage() {}
 
 func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5114,7 +5255,7 @@ func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureRequest.ProtoReflect.Descriptor instead.
 func (*CaptureRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{62}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CaptureRequest) GetPort() string {
@@ -5163,7 +5304,7 @@ type CaptureResponse struct {
 
 func (x *CaptureResponse) Reset() {
 	*x = CaptureResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5175,7 +5316,7 @@ func (x *CaptureResponse) String() string {
 func (*CaptureResponse) ProtoMessage() {}
 
 func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5188,7 +5329,7 @@ func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureResponse.ProtoReflect.Descriptor instead.
 func (*CaptureResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{63}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *CaptureResponse) GetPackets() []*CapturedPacket {
@@ -5217,7 +5358,7 @@ type CapturedPacket struct {
 
 func (x *CapturedPacket) Reset() {
 	*x = CapturedPacket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5229,7 +5370,7 @@ func (x *CapturedPacket) String() string {
 func (*CapturedPacket) ProtoMessage() {}
 
 func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5242,7 +5383,7 @@ func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapturedPacket.ProtoReflect.Descriptor instead.
 func (*CapturedPacket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{64}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *CapturedPacket) GetAtNs() int64 {
@@ -5350,7 +5491,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\fPcieLinkFact\x121\n" +
 	"\x05value\x18\x01 \x01(\v2\x19.spate.engine.v1.PcieLinkH\x00R\x05value\x12\x1a\n" +
 	"\aunknown\x18\x02 \x01(\tH\x00R\aunknownB\x06\n" +
-	"\x04fact\"\x94\x04\n" +
+	"\x04fact\"\xee\x04\n" +
 	"\bPortInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x19.spate.engine.v1.PortKindR\x04kind\x12\x16\n" +
@@ -5369,8 +5510,25 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\boffloads\x18\x0e \x03(\tR\boffloads\x12\"\n" +
 	"\rmax_rx_queues\x18\x0f \x01(\rR\vmaxRxQueues\x12\"\n" +
 	"\rmax_tx_queues\x18\x10 \x01(\rR\vmaxTxQueues\x12+\n" +
-	"\x11removal_requested\x18\x11 \x01(\bR\x10removalRequestedJ\x04\b\n" +
-	"\x10\vR\trx_worker\"Q\n" +
+	"\x11removal_requested\x18\x11 \x01(\bR\x10removalRequested\x12>\n" +
+	"\fbond_members\x18\x14 \x03(\v2\x1b.spate.engine.v1.BondMemberR\vbondMembers\x12\x18\n" +
+	"\arefused\x18\x15 \x03(\tR\arefusedJ\x04\b\n" +
+	"\x10\vR\trx_worker\"\xa5\x02\n" +
+	"\n" +
+	"BondMember\x12\x16\n" +
+	"\x06device\x18\x01 \x01(\tR\x06device\x12\x17\n" +
+	"\alink_up\x18\x02 \x01(\bR\x06linkUp\x12\x15\n" +
+	"\x06in_use\x18\x03 \x01(\bR\x05inUse\x12\x1f\n" +
+	"\vactor_state\x18\x04 \x03(\tR\n" +
+	"actorState\x12#\n" +
+	"\rpartner_state\x18\x05 \x03(\tR\fpartnerState\x12%\n" +
+	"\x0epartner_system\x18\x06 \x01(\tR\rpartnerSystem\x12\x1f\n" +
+	"\vpartner_key\x18\a \x01(\rR\n" +
+	"partnerKey\x12!\n" +
+	"\fpartner_port\x18\b \x01(\rR\vpartnerPort\x12\x1e\n" +
+	"\n" +
+	"aggregator\x18\t \x01(\tR\n" +
+	"aggregator\"Q\n" +
 	"\tNeighbour\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x10\n" +
 	"\x03mac\x18\x02 \x01(\tR\x03mac\x12\x18\n" +
@@ -5678,14 +5836,16 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x05at_ns\x18\x01 \x01(\x03R\x04atNs\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\x12'\n" +
 	"\x0foriginal_length\x18\x03 \x01(\rR\x0eoriginalLength\x128\n" +
-	"\tdirection\x18\x04 \x01(\x0e2\x1a.spate.engine.v1.DirectionR\tdirection*\x8d\x01\n" +
+	"\tdirection\x18\x04 \x01(\x0e2\x1a.spate.engine.v1.DirectionR\tdirection*\xb6\x01\n" +
 	"\bPortKind\x12\x19\n" +
 	"\x15PORT_KIND_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rPORT_KIND_PCI\x10\x01\x12\x14\n" +
 	"\x10PORT_KIND_KERNEL\x10\x02\x12\x16\n" +
 	"\x12PORT_KIND_LOOPBACK\x10\x03\x12\x12\n" +
 	"\x0ePORT_KIND_NULL\x10\x04\x12\x11\n" +
-	"\rPORT_KIND_TAP\x10\x05*\xe0\x01\n" +
+	"\rPORT_KIND_TAP\x10\x05\x12\x12\n" +
+	"\x0ePORT_KIND_BOND\x10\x06\x12\x13\n" +
+	"\x0fPORT_KIND_MEMIF\x10\a*\xe0\x01\n" +
 	"\bRunState\x12\x19\n" +
 	"\x15RUN_STATE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12RUN_STATE_PREPARED\x10\x01\x12\x13\n" +
@@ -5736,7 +5896,7 @@ func file_spate_engine_v1_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
+var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
 var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(PortKind)(0),                  // 0: spate.engine.v1.PortKind
 	(RunState)(0),                  // 1: spate.engine.v1.RunState
@@ -5755,64 +5915,65 @@ var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(*Numbers)(nil),                // 14: spate.engine.v1.Numbers
 	(*PcieLinkFact)(nil),           // 15: spate.engine.v1.PcieLinkFact
 	(*PortInfo)(nil),               // 16: spate.engine.v1.PortInfo
-	(*Neighbour)(nil),              // 17: spate.engine.v1.Neighbour
-	(*RunInfo)(nil),                // 18: spate.engine.v1.RunInfo
-	(*ExchangeTimesRequest)(nil),   // 19: spate.engine.v1.ExchangeTimesRequest
-	(*ExchangeTimesResponse)(nil),  // 20: spate.engine.v1.ExchangeTimesResponse
-	(*ReferenceClock)(nil),         // 21: spate.engine.v1.ReferenceClock
-	(*SetReferenceRequest)(nil),    // 22: spate.engine.v1.SetReferenceRequest
-	(*SetReferenceResponse)(nil),   // 23: spate.engine.v1.SetReferenceResponse
-	(*PrepareRequest)(nil),         // 24: spate.engine.v1.PrepareRequest
-	(*PrepareHeader)(nil),          // 25: spate.engine.v1.PrepareHeader
-	(*PrepareResponse)(nil),        // 26: spate.engine.v1.PrepareResponse
-	(*StartRequest)(nil),           // 27: spate.engine.v1.StartRequest
-	(*StartResponse)(nil),          // 28: spate.engine.v1.StartResponse
-	(*Selector)(nil),               // 29: spate.engine.v1.Selector
-	(*UpdateRequest)(nil),          // 30: spate.engine.v1.UpdateRequest
-	(*UpdateResponse)(nil),         // 31: spate.engine.v1.UpdateResponse
-	(*PauseRequest)(nil),           // 32: spate.engine.v1.PauseRequest
-	(*PauseResponse)(nil),          // 33: spate.engine.v1.PauseResponse
-	(*ResumeRequest)(nil),          // 34: spate.engine.v1.ResumeRequest
-	(*ResumeResponse)(nil),         // 35: spate.engine.v1.ResumeResponse
-	(*StopRequest)(nil),            // 36: spate.engine.v1.StopRequest
-	(*StopResponse)(nil),           // 37: spate.engine.v1.StopResponse
-	(*RemoveRequest)(nil),          // 38: spate.engine.v1.RemoveRequest
-	(*RemoveResponse)(nil),         // 39: spate.engine.v1.RemoveResponse
-	(*WatchStatsRequest)(nil),      // 40: spate.engine.v1.WatchStatsRequest
-	(*WatchStatsResponse)(nil),     // 41: spate.engine.v1.WatchStatsResponse
-	(*RecordStats)(nil),            // 42: spate.engine.v1.RecordStats
-	(*WatchRecordsRequest)(nil),    // 43: spate.engine.v1.WatchRecordsRequest
-	(*WatchRecordsResponse)(nil),   // 44: spate.engine.v1.WatchRecordsResponse
-	(*ConnectionRecord)(nil),       // 45: spate.engine.v1.ConnectionRecord
-	(*TemplateStats)(nil),          // 46: spate.engine.v1.TemplateStats
-	(*NamedCounter)(nil),           // 47: spate.engine.v1.NamedCounter
-	(*ProgramCounter)(nil),         // 48: spate.engine.v1.ProgramCounter
-	(*StreamStats)(nil),            // 49: spate.engine.v1.StreamStats
-	(*StreamCounters)(nil),         // 50: spate.engine.v1.StreamCounters
-	(*LatencyStats)(nil),           // 51: spate.engine.v1.LatencyStats
-	(*Distribution)(nil),           // 52: spate.engine.v1.Distribution
-	(*Quantile)(nil),               // 53: spate.engine.v1.Quantile
-	(*Bucket)(nil),                 // 54: spate.engine.v1.Bucket
-	(*ReceiverStats)(nil),          // 55: spate.engine.v1.ReceiverStats
-	(*WorkerReceived)(nil),         // 56: spate.engine.v1.WorkerReceived
-	(*Moments)(nil),                // 57: spate.engine.v1.Moments
-	(*PortStats)(nil),              // 58: spate.engine.v1.PortStats
-	(*SetLimitsRequest)(nil),       // 59: spate.engine.v1.SetLimitsRequest
-	(*SetLimitsResponse)(nil),      // 60: spate.engine.v1.SetLimitsResponse
-	(*QueueStats)(nil),             // 61: spate.engine.v1.QueueStats
-	(*WorkerStats)(nil),            // 62: spate.engine.v1.WorkerStats
-	(*FlowSteering)(nil),           // 63: spate.engine.v1.FlowSteering
-	(*ResetReceiversRequest)(nil),  // 64: spate.engine.v1.ResetReceiversRequest
-	(*ResetReceiversResponse)(nil), // 65: spate.engine.v1.ResetReceiversResponse
-	(*CaptureRequest)(nil),         // 66: spate.engine.v1.CaptureRequest
-	(*CaptureResponse)(nil),        // 67: spate.engine.v1.CaptureResponse
-	(*CapturedPacket)(nil),         // 68: spate.engine.v1.CapturedPacket
-	(*Ratio)(nil),                  // 69: spate.engine.v1.Ratio
-	(*Rate)(nil),                   // 70: spate.engine.v1.Rate
+	(*BondMember)(nil),             // 17: spate.engine.v1.BondMember
+	(*Neighbour)(nil),              // 18: spate.engine.v1.Neighbour
+	(*RunInfo)(nil),                // 19: spate.engine.v1.RunInfo
+	(*ExchangeTimesRequest)(nil),   // 20: spate.engine.v1.ExchangeTimesRequest
+	(*ExchangeTimesResponse)(nil),  // 21: spate.engine.v1.ExchangeTimesResponse
+	(*ReferenceClock)(nil),         // 22: spate.engine.v1.ReferenceClock
+	(*SetReferenceRequest)(nil),    // 23: spate.engine.v1.SetReferenceRequest
+	(*SetReferenceResponse)(nil),   // 24: spate.engine.v1.SetReferenceResponse
+	(*PrepareRequest)(nil),         // 25: spate.engine.v1.PrepareRequest
+	(*PrepareHeader)(nil),          // 26: spate.engine.v1.PrepareHeader
+	(*PrepareResponse)(nil),        // 27: spate.engine.v1.PrepareResponse
+	(*StartRequest)(nil),           // 28: spate.engine.v1.StartRequest
+	(*StartResponse)(nil),          // 29: spate.engine.v1.StartResponse
+	(*Selector)(nil),               // 30: spate.engine.v1.Selector
+	(*UpdateRequest)(nil),          // 31: spate.engine.v1.UpdateRequest
+	(*UpdateResponse)(nil),         // 32: spate.engine.v1.UpdateResponse
+	(*PauseRequest)(nil),           // 33: spate.engine.v1.PauseRequest
+	(*PauseResponse)(nil),          // 34: spate.engine.v1.PauseResponse
+	(*ResumeRequest)(nil),          // 35: spate.engine.v1.ResumeRequest
+	(*ResumeResponse)(nil),         // 36: spate.engine.v1.ResumeResponse
+	(*StopRequest)(nil),            // 37: spate.engine.v1.StopRequest
+	(*StopResponse)(nil),           // 38: spate.engine.v1.StopResponse
+	(*RemoveRequest)(nil),          // 39: spate.engine.v1.RemoveRequest
+	(*RemoveResponse)(nil),         // 40: spate.engine.v1.RemoveResponse
+	(*WatchStatsRequest)(nil),      // 41: spate.engine.v1.WatchStatsRequest
+	(*WatchStatsResponse)(nil),     // 42: spate.engine.v1.WatchStatsResponse
+	(*RecordStats)(nil),            // 43: spate.engine.v1.RecordStats
+	(*WatchRecordsRequest)(nil),    // 44: spate.engine.v1.WatchRecordsRequest
+	(*WatchRecordsResponse)(nil),   // 45: spate.engine.v1.WatchRecordsResponse
+	(*ConnectionRecord)(nil),       // 46: spate.engine.v1.ConnectionRecord
+	(*TemplateStats)(nil),          // 47: spate.engine.v1.TemplateStats
+	(*NamedCounter)(nil),           // 48: spate.engine.v1.NamedCounter
+	(*ProgramCounter)(nil),         // 49: spate.engine.v1.ProgramCounter
+	(*StreamStats)(nil),            // 50: spate.engine.v1.StreamStats
+	(*StreamCounters)(nil),         // 51: spate.engine.v1.StreamCounters
+	(*LatencyStats)(nil),           // 52: spate.engine.v1.LatencyStats
+	(*Distribution)(nil),           // 53: spate.engine.v1.Distribution
+	(*Quantile)(nil),               // 54: spate.engine.v1.Quantile
+	(*Bucket)(nil),                 // 55: spate.engine.v1.Bucket
+	(*ReceiverStats)(nil),          // 56: spate.engine.v1.ReceiverStats
+	(*WorkerReceived)(nil),         // 57: spate.engine.v1.WorkerReceived
+	(*Moments)(nil),                // 58: spate.engine.v1.Moments
+	(*PortStats)(nil),              // 59: spate.engine.v1.PortStats
+	(*SetLimitsRequest)(nil),       // 60: spate.engine.v1.SetLimitsRequest
+	(*SetLimitsResponse)(nil),      // 61: spate.engine.v1.SetLimitsResponse
+	(*QueueStats)(nil),             // 62: spate.engine.v1.QueueStats
+	(*WorkerStats)(nil),            // 63: spate.engine.v1.WorkerStats
+	(*FlowSteering)(nil),           // 64: spate.engine.v1.FlowSteering
+	(*ResetReceiversRequest)(nil),  // 65: spate.engine.v1.ResetReceiversRequest
+	(*ResetReceiversResponse)(nil), // 66: spate.engine.v1.ResetReceiversResponse
+	(*CaptureRequest)(nil),         // 67: spate.engine.v1.CaptureRequest
+	(*CaptureResponse)(nil),        // 68: spate.engine.v1.CaptureResponse
+	(*CapturedPacket)(nil),         // 69: spate.engine.v1.CapturedPacket
+	(*Ratio)(nil),                  // 70: spate.engine.v1.Ratio
+	(*Rate)(nil),                   // 71: spate.engine.v1.Rate
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	16, // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
-	18, // 1: spate.engine.v1.GetInfoResponse.runs:type_name -> spate.engine.v1.RunInfo
+	19, // 1: spate.engine.v1.GetInfoResponse.runs:type_name -> spate.engine.v1.RunInfo
 	6,  // 2: spate.engine.v1.GetInfoResponse.machine:type_name -> spate.engine.v1.Machine
 	7,  // 3: spate.engine.v1.Machine.worker_cpus:type_name -> spate.engine.v1.WorkerCpu
 	13, // 4: spate.engine.v1.Machine.isolated_cpus:type_name -> spate.engine.v1.NumbersFact
@@ -5833,88 +5994,89 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	14, // 19: spate.engine.v1.NumbersFact.value:type_name -> spate.engine.v1.Numbers
 	9,  // 20: spate.engine.v1.PcieLinkFact.value:type_name -> spate.engine.v1.PcieLink
 	0,  // 21: spate.engine.v1.PortInfo.kind:type_name -> spate.engine.v1.PortKind
-	17, // 22: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
-	1,  // 23: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
-	69, // 24: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
-	21, // 25: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	25, // 26: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
-	18, // 27: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
-	21, // 28: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	18, // 29: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
-	29, // 30: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	70, // 31: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	69, // 32: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	69, // 33: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
-	18, // 34: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
-	18, // 35: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
-	18, // 36: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
-	18, // 37: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
-	18, // 38: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
-	49, // 39: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	58, // 40: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	62, // 41: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	55, // 42: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
-	46, // 43: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
-	42, // 44: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
-	45, // 45: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
-	2,  // 46: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
-	2,  // 47: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
-	47, // 48: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
-	47, // 49: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
-	48, // 50: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
-	51, // 51: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
-	51, // 52: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
-	50, // 53: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
-	50, // 54: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	51, // 55: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	53, // 56: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	54, // 57: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	52, // 58: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
-	56, // 59: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	57, // 60: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	57, // 61: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	57, // 62: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	61, // 63: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	70, // 64: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
-	63, // 65: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	3,  // 66: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	68, // 67: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	3,  // 68: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	4,  // 69: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	24, // 70: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	27, // 71: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	30, // 72: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	32, // 73: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	34, // 74: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	36, // 75: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	38, // 76: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	40, // 77: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	66, // 78: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	64, // 79: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	59, // 80: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
-	19, // 81: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
-	22, // 82: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
-	43, // 83: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	5,  // 84: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	26, // 85: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	28, // 86: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	31, // 87: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	33, // 88: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	35, // 89: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	37, // 90: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	39, // 91: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	41, // 92: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	67, // 93: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	65, // 94: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	60, // 95: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
-	20, // 96: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
-	23, // 97: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
-	44, // 98: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	84, // [84:99] is the sub-list for method output_type
-	69, // [69:84] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	18, // 22: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
+	17, // 23: spate.engine.v1.PortInfo.bond_members:type_name -> spate.engine.v1.BondMember
+	1,  // 24: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
+	70, // 25: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
+	22, // 26: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	26, // 27: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
+	19, // 28: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
+	22, // 29: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	19, // 30: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
+	30, // 31: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
+	71, // 32: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	70, // 33: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	70, // 34: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
+	19, // 35: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
+	19, // 36: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
+	19, // 37: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
+	19, // 38: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
+	19, // 39: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
+	50, // 40: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
+	59, // 41: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	63, // 42: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	56, // 43: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	47, // 44: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
+	43, // 45: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
+	46, // 46: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
+	2,  // 47: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
+	2,  // 48: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
+	48, // 49: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
+	48, // 50: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
+	49, // 51: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
+	52, // 52: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
+	52, // 53: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
+	51, // 54: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
+	51, // 55: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
+	52, // 56: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	54, // 57: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	55, // 58: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	53, // 59: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
+	57, // 60: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	58, // 61: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	58, // 62: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	58, // 63: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	62, // 64: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	71, // 65: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
+	64, // 66: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	3,  // 67: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	69, // 68: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	3,  // 69: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	4,  // 70: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	25, // 71: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	28, // 72: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	31, // 73: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	33, // 74: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	35, // 75: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	37, // 76: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	39, // 77: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	41, // 78: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	67, // 79: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	65, // 80: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	60, // 81: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
+	20, // 82: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
+	23, // 83: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
+	44, // 84: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	5,  // 85: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	27, // 86: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	29, // 87: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	32, // 88: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	34, // 89: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	36, // 90: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	38, // 91: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	40, // 92: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	42, // 93: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	68, // 94: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	66, // 95: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	61, // 96: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
+	21, // 97: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
+	24, // 98: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
+	45, // 99: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	85, // [85:100] is the sub-list for method output_type
+	70, // [70:85] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -5943,11 +6105,11 @@ func file_spate_engine_v1_engine_proto_init() {
 		(*PcieLinkFact_Value)(nil),
 		(*PcieLinkFact_Unknown)(nil),
 	}
-	file_spate_engine_v1_engine_proto_msgTypes[20].OneofWrappers = []any{
+	file_spate_engine_v1_engine_proto_msgTypes[21].OneofWrappers = []any{
 		(*PrepareRequest_Header)(nil),
 		(*PrepareRequest_Chunk)(nil),
 	}
-	file_spate_engine_v1_engine_proto_msgTypes[26].OneofWrappers = []any{
+	file_spate_engine_v1_engine_proto_msgTypes[27].OneofWrappers = []any{
 		(*UpdateRequest_Rate)(nil),
 		(*UpdateRequest_RateFactor)(nil),
 		(*UpdateRequest_Paused)(nil),
@@ -5960,7 +6122,7 @@ func file_spate_engine_v1_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_engine_proto_rawDesc), len(file_spate_engine_v1_engine_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   65,
+			NumMessages:   66,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

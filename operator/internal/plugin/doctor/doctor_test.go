@@ -69,7 +69,7 @@ func TestChecksAreATableWithRemedies(t *testing.T) {
 	}
 	want := `Generator lab: MachineReady=False (PreflightFindings)
 
-Pod lab-0 on node worker-1: checks 14, findings 3
+Pod lab-0 on node worker-1: checks 15, findings 3
 CHECK                   SUBJECT        STATE    OBSERVED                                                                              REMEDY
 DeviceOnOtherNUMANode   east           Warning  device 0000:3b:02.1 on node 0, CPUs 6-7 on node 1                                     let the kubelet take CPUs and devices of a pod from one NUMA node (topologyManagerPolicy: single-numa-node), or attach a network with devices of node 1
 PCIeLinkDegraded        east           Warning  x8 at 16 GT/s; the device can do x16 at 16 GT/s (its physical function 0000:3b:00.0)  put the card into a slot with x16 at 16 GT/s, seat it anew, and look at the slot's settings in the machine's firmware (bifurcation, link speed)
@@ -78,6 +78,7 @@ NoIOMMU                 east           Unknown  /sys/kernel/iommu_groups/12/type
 LinkDown                east           Ok       the link is up                                                                        -
 LineRateUnknown         east           Ok       25Gbps                                                                                -
 MTUBelow1500            east           Ok       the MTU is 9000                                                                       -
+FunctionNotTrusted      east           Ok       the device takes MAC address and promiscuous mode                                     -
 QueuesFewerThanWorkers  east           Ok       2 receive and 2 transmit queues for 2 workers; the device has 16 and 16               -
 PagesOnOtherNUMANode    packet memory  Ok       pages on node 1, CPUs 6-7 on node 1                                                   -
 MemlockLimited          engine         Ok       no limit: it has the capability IPC_LOCK                                              -
@@ -135,7 +136,7 @@ func TestChecksAreJSONForPrograms(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Name != "lab" || got.Namespace != "tests" || got.Condition.Reason != spatev1.ReasonPreflightFindings || got.Pods[0].Node != "worker-1" || len(got.Pods[0].Checks) != 14 {
+	if got.Name != "lab" || got.Namespace != "tests" || got.Condition.Reason != spatev1.ReasonPreflightFindings || got.Pods[0].Node != "worker-1" || len(got.Pods[0].Checks) != 15 {
 		t.Errorf("%s", out.String())
 	}
 	if _, _, err := plugintest.Run("", []string{"doctor", "lab", "-o", "yaml"}, NewCommand()); err == nil || !strings.Contains(err.Error(), "-o yaml: must be json") {
