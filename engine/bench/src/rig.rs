@@ -170,11 +170,11 @@ impl Rig {
 }
 
 impl Setup {
-    /// Packet memory that workers take beyond `MEMORY`.
+    /// Packet memory that workers take beyond `MEMORY`: in ordinary pages each packet takes one of 4 KiB.
     fn more_bytes(&self) -> u64 {
         let count = self.workers.count() as u64;
         match self.device {
-            PortDevice::Null => count.saturating_sub(16) * (8 << 20),
+            PortDevice::Null => count.saturating_sub(8) * (10 << 20),
             _ => (count - 1) * (64 << 20),
         }
     }

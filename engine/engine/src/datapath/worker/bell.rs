@@ -59,12 +59,17 @@ impl Bell {
         self.0[from / BITS].fetch_or(1 << (from % BITS), Release);
     }
 
+    /// Whether anybody has, since it was last asked who.
+    #[inline(always)]
+    pub(super) fn rang(&self) -> bool {
+        self.0.iter().fold(0, |all, word| all | word.load(Relaxed)) != 0
+    }
+
     /// Who has, since it was last asked.
-    #[inline]
+    #[inline(never)]
     pub(super) fn take(&self) -> Workers {
         let mut all = Workers::default();
         for (word, taken) in self.0.iter().zip(&mut all.0) {
-            // Most often nobody has: a line that is only read stays where it is.
             if word.load(Relaxed) != 0 {
                 *taken = word.swap(0, Acquire);
             }
@@ -80,12 +85,13 @@ mod tests {
     #[test]
     fn who_rang_is_told_once() {
         let bell = Bell::default();
-        assert!(bell.take().is_empty());
+        assert!(bell.take().is_empty() && !bell.rang());
         for worker in [255, 0, 63, 64, 0] {
             bell.ring(worker);
         }
+        assert!(bell.rang());
         let mut all = bell.take();
-        assert!(bell.take().is_empty());
+        assert!(bell.take().is_empty() && !bell.rang());
         assert_eq!(all.first(), Some(0));
         all.remove(64);
         assert_eq!(std::iter::from_fn(|| all.pop()).collect::<Vec<_>>(), [0, 63, 255]);

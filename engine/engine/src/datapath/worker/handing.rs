@@ -87,6 +87,10 @@ impl Handing {
     /// taken, that worker sees that they are.
     #[inline]
     pub(super) fn take(&mut self, mut each: impl FnMut(usize, &Handed)) -> usize {
+        // Most often nobody has given anything: a line that is only read stays in the caches of all.
+        if !self.bells[self.worker].rang() {
+            return 0;
+        }
         let mut told = self.bells[self.worker].take();
         let mut taken = 0;
         while let Some(from) = told.pop() {

@@ -154,6 +154,9 @@ impl Handoff {
     #[inline]
     pub(super) fn take(&mut self) -> Option<(usize, &[u8])> {
         if self.waiting.is_empty() {
+            if !self.bells[self.worker].rang() {
+                return None;
+            }
             self.waiting = self.bells[self.worker].take();
         }
         while let Some(from) = self.waiting.first() {
