@@ -11,8 +11,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -175,14 +173,6 @@ func TestSRIOVDrillAPodThatNoNUMANodeHasRoomFor(t *testing.T) {
 	d.Reports("TrafficGenerator", &c)
 }
 
-// doctor runs `kubectl spate doctor` and returns what it prints.
-func doctor(t *testing.T, ns, generator string) string {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), filepath.Join(root, "build/out/kubectl-spate"), "doctor", generator, "-n", ns).CombinedOutput()
-	t.Logf("kubectl spate doctor %s: %v\n%s", generator, err, out)
-	return string(out)
-}
-
 // The faults: a link is down, a kernel interface has a small MTU, a virtual function has fewer queues than the generator has workers, the
 // node's clock source is not the CPU's counter (kernel argument clocksource), and its CPUs are not isolated.
 func TestSRIOVDoctorFindsFaults(t *testing.T) {
@@ -231,6 +221,11 @@ func TestSRIOVDrillFunctionTakenAway(t *testing.T) {
 	d := drill.New(t, "virtual functions of a NIC are removed in mid-run (sriov_numvfs: 0)", 8*time.Minute)
 	p, _ := vfUnderWay(t, ns, "40s")
 	d.Strike()
+	t.Cleanup(func() {
+		if t.Failed() {
+			onNode(t, ns, shell, createEast)
+		}
+	})
 	removed := make(chan error, 1)
 	go func() {
 		// It returns when the engine has ended.
