@@ -123,7 +123,7 @@ func TestSRIOVDrillLinkDown(t *testing.T) {
 	time.Sleep(5 * time.Second)
 	setLink(t, "east", true)
 	condition(t, 30*time.Second, g, spate.ConditionReady, metav1.ConditionTrue)
-	run = complete(t, 2*time.Minute, p)
+	run := complete(t, 2*time.Minute, p)
 	valid := condition(t, 10*time.Second, p, spate.ConditionPassed, metav1.ConditionFalse)
 	d.Reports("TrafficProfile", &valid)
 	said := fmt.Sprintf("%+v", run.Status.Verdict)
