@@ -74,7 +74,7 @@ func vfReady(t *testing.T) (ns string, g *spate.TrafficGenerator) {
 }
 
 // vfUnderWay starts a run of 500 packets a second from one virtual function to the other, and waits until packets are counted.
-func vfUnderWay(t *testing.T, ns, duration string) (*spate.TrafficProfile, *spate.TrafficRun) {
+func vfUnderWay(t *testing.T, ns, duration string) *spate.TrafficProfile {
 	t.Helper()
 	packets, _, _ := strings.Cut(virtualTraffic, "---")
 	mustApply(t, ns, strings.Replace(packets, "duration: 10s", "duration: "+duration, 1))
@@ -85,7 +85,7 @@ func vfUnderWay(t *testing.T, ns, duration string) (*spate.TrafficProfile, *spat
 		err := get(ctx, run)
 		return err == nil && run.Status.Result != nil && run.Status.Result.Tx > 0, fmt.Sprint(err)
 	})
-	return p, run
+	return p
 }
 
 // readyReason waits until a generator is not ready for a reason.
@@ -113,7 +113,7 @@ func onNode(t *testing.T, ns, shell, script string) string {
 func TestSRIOVDrillLinkDown(t *testing.T) {
 	ns, g := vfReady(t)
 	d := drill.New(t, "link of a virtual function down for 5 s in mid-run", 4*time.Minute)
-	p, run := vfUnderWay(t, ns, "25s")
+	p := vfUnderWay(t, ns, "25s")
 	t.Cleanup(func() { setLink(t, "east", true) })
 	d.Strike()
 	setLink(t, "east", false)
@@ -145,7 +145,7 @@ func TestSRIOVDrillDevicePluginRestarted(t *testing.T) {
 	drill.Long(t)
 	ns, g := vfReady(t)
 	d := drill.New(t, "device plugin restarted in mid-run", 5*time.Minute)
-	p, _ := vfUnderWay(t, ns, "40s")
+	p := vfUnderWay(t, ns, "40s")
 	d.Strike()
 	restartDevicePlugin(t)
 	run := complete(t, 2*time.Minute, p)
@@ -219,7 +219,7 @@ func TestSRIOVDrillFunctionTakenAway(t *testing.T) {
 	ns, g := vfReady(t)
 	shell := nodeShell(t, ns)
 	d := drill.New(t, "virtual functions of a NIC are removed in mid-run (sriov_numvfs: 0)", 8*time.Minute)
-	p, _ := vfUnderWay(t, ns, "40s")
+	p := vfUnderWay(t, ns, "40s")
 	d.Strike()
 	t.Cleanup(func() {
 		if t.Failed() {
