@@ -53,8 +53,6 @@ pub struct Case {
     pub cache: u32,
     pub flow: bool,
     pub latency: bool,
-    /// Destination port of the packets as they are before fields vary.
-    pub server_port: u16,
 }
 
 const SHORT: &[(usize, u32)] = &[(60, 1)];
@@ -66,8 +64,7 @@ const fn values(range: (u64, u64)) -> u64 {
     range.1 - range.0 + 1
 }
 
-const PLAIN: Case =
-    Case { name: "", sizes: SHORT, varied: &[], streams: 1, cache: 0, flow: false, latency: false, server_port: 12 };
+const PLAIN: Case = Case { name: "", sizes: SHORT, varied: &[], streams: 1, cache: 0, flow: false, latency: false };
 const CLIENT: Varied =
     Varied { name: "ipv4.source", offset: SOURCE, size: 4, distinct: Distinct::Drawn(values(CLIENTS)) };
 const CLIENT_PORT: Varied =
@@ -118,24 +115,9 @@ pub const CASES: &[Case] = &[
 ];
 
 /// What is counted with many workers alone (`bench-scaling`): measured packets of many addresses, of which each worker receives those
-/// that it sent itself. Which worker keeps the sequence of a sender follows from the packets as they are before fields vary.
-pub const SCALING: &[Case] = &[
-    // Each worker keeps its own...
-    Case { name: "many-kept", varied: &[CLIENT, CLIENT_PORT], flow: true, latency: true, server_port: KEPT, ..PLAIN },
-    // ...or the next one does: all are handed over.
-    Case {
-        name: "many-handed",
-        varied: &[CLIENT, CLIENT_PORT],
-        flow: true,
-        latency: true,
-        server_port: HANDED,
-        ..PLAIN
-    },
-];
-/// By the hash of these packets the first of 2, 4, 8 or 16 queues is theirs,
-const KEPT: u16 = 12;
-/// or the second.
-const HANDED: u16 = 2;
+/// that it sent itself, and keeps their sequence: which worker does follows from the packets as they are before fields vary.
+pub const SCALING: &[Case] =
+    &[Case { name: "many-kept", varied: &[CLIENT, CLIENT_PORT], flow: true, latency: true, ..PLAIN }];
 
 /// The case of a name.
 pub fn find(name: &str) -> Option<&'static Case> {
@@ -154,7 +136,7 @@ impl Case {
             tx_port: PORT.into(),
             rx_port: rx_port.into(),
             packet: Some(Packet {
-                frame: frame(longest, index, self.server_port).into(),
+                frame: frame(longest, index).into(),
                 checksums: checksums(longest, self.sizes.len() > 1),
                 lengths: if self.sizes.len() > 1 { lengths() } else { Vec::new() },
                 sizes: (self.sizes.len() > 1).then(|| self.size_list()),
@@ -222,7 +204,7 @@ fn per_second(packets: u64, streams: u64) -> Rate {
 }
 
 /// An IPv4 UDP frame of `len` bytes without FCS; streams differ in their source address.
-fn frame(len: usize, stream: usize, server_port: u16) -> Vec<u8> {
+fn frame(len: usize, stream: usize) -> Vec<u8> {
     let mut frame = vec![0; len];
     frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 2]);
     frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
@@ -234,7 +216,7 @@ fn frame(len: usize, stream: usize, server_port: u16) -> Vec<u8> {
     frame[SOURCE..SOURCE + 4].copy_from_slice(&(CLIENTS.0 as u32 + stream as u32).to_be_bytes());
     frame[DESTINATION..DESTINATION + 4].copy_from_slice(&(SERVERS.0 as u32).to_be_bytes());
     frame[SOURCE_PORT..SOURCE_PORT + 2].copy_from_slice(&1025u16.to_be_bytes());
-    frame[DESTINATION_PORT..DESTINATION_PORT + 2].copy_from_slice(&server_port.to_be_bytes());
+    frame[DESTINATION_PORT..DESTINATION_PORT + 2].copy_from_slice(&12u16.to_be_bytes());
     frame[38..40].copy_from_slice(&((len - UDP) as u16).to_be_bytes());
     frame
 }
@@ -267,11 +249,7 @@ mod tests {
     use spate_wire::spread;
 
     #[test]
-    fn packets_are_kept_or_handed_over_by_their_hash() {
-        let queue = |port, queues| spread::queue(&frame(60, 0, port), queues);
-        let found = |first: usize| {
-            (1..=u16::MAX).find(|port| [2, 4, 8, 16].iter().all(|queues| queue(*port, *queues) == first))
-        };
-        assert_eq!((found(0), found(1)), (Some(KEPT), Some(HANDED)));
+    fn the_first_queue_is_that_of_the_packets_before_fields_vary() {
+        assert_eq!([2, 4, 8, 16].map(|queues| spread::queue(&frame(60, 0), queues)), [0; 4]);
     }
 }

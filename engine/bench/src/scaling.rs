@@ -18,14 +18,11 @@ use crate::steps::{self, Counted};
 
 /// What is counted, on what, and with how many workers. The first number is what others are compared with: on a port with several queues
 /// sequences are kept otherwise than on one with one.
-const COUNTED: [(&str, Device, &[usize]); 4] = [
+const COUNTED: [(&str, Device, &[usize]); 3] = [
     ("one-fixed-stream", Device::Null, &[1, 2, 4, 8, 16]),
     ("two-random-fields", Device::Null, &[1, 2, 4, 8, 16]),
     ("many-kept", Device::Loopback, &[2, 4, 8]),
-    ("many-handed", Device::Loopback, &[2, 4, 8]),
 ];
-/// Of these, what workers share by design: each packet is handed over.
-const HANDED: &str = "many-handed";
 /// What may be counted with more workers, by what was with fewest: passes differ a little, by what is due.
 const GROWTH: f64 = 1.05;
 /// Stores to shared lines of the engine's own memory for each packet. One in a burst of 64 would be more.
@@ -164,7 +161,6 @@ fn floors(counted: &[Line], timed: &[Timed], control: &Took) -> Vec<Floor> {
     let mut floors = Vec::new();
     for (case, device, all) in COUNTED {
         let lines: Vec<_> = counted.iter().filter(|line| line.case == case && line.port == device.name()).collect();
-        let handed = case == HANDED;
         let Some(base) = lines.iter().find(|line| line.workers == all[0]) else { continue };
         let most = |figure: fn(&Line) -> f64| lines.iter().map(|l| figure(l)).max_by(f64::total_cmp);
         let grows = most(|line| line.instructions_per_packet).map(|most| most / base.instructions_per_packet);
@@ -173,22 +169,12 @@ fn floors(counted: &[Line], timed: &[Timed], control: &Took) -> Vec<Floor> {
             AtMost(GROWTH),
             grows,
         ));
-        let shared = most(|line| line.shared_stores_per_packet);
-        if handed {
-            let grows = shared.map(|most| most / base.shared_stores_per_packet);
-            floors.push(Floor::new(
-                format!("{case} on {}: most shared stores by those of 2 workers", base.port),
-                AtMost(GROWTH),
-                grows,
-            ));
-        } else {
-            let by_device = most(|line| line.shared_stores_in_packet_memory_per_packet);
-            let own = most(|line| line.shared_stores_per_packet - line.shared_stores_in_packet_memory_per_packet);
-            let bound = if device == Device::Null { SHARED } else { SHARED_BY_DEVICE };
-            let name = |of| format!("{case} on {}: shared stores per packet in {of} memory", base.port);
-            floors.push(Floor::new(name("the engine's"), AtMost(SHARED), own));
-            floors.push(Floor::new(name("packet"), AtMost(bound), by_device));
-        }
+        let by_device = most(|line| line.shared_stores_in_packet_memory_per_packet);
+        let own = most(|line| line.shared_stores_per_packet - line.shared_stores_in_packet_memory_per_packet);
+        let bound = if device == Device::Null { SHARED } else { SHARED_BY_DEVICE };
+        let name = |of| format!("{case} on {}: shared stores per packet in {of} memory", base.port);
+        floors.push(Floor::new(name("the engine's"), AtMost(SHARED), own));
+        floors.push(Floor::new(name("packet"), AtMost(bound), by_device));
     }
     for line in timed {
         let name = format!("{}: packets per CPU-second on {} CPUs by those on one", line.case, line.cpus);

@@ -112,7 +112,7 @@ func crates(metadata, lock []byte, root, version string) ([]Component, error) {
 		if p.Source != nil {
 			sum := sums[p.Name+"@"+p.Version]
 			if sum == "" {
-				return nil, fmt.Errorf("no checksum in Cargo.lock of %s %s", p.Name, p.Version)
+				return nil, fmt.Errorf("no checksum of %s %s in Cargo.lock", p.Name, p.Version)
 			}
 			crate.Hashes = []Hash{{Algorithm: "SHA-256", Content: sum}}
 		}
