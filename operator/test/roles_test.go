@@ -66,6 +66,7 @@ spec:
     receivePort: link
     application:
       inline:
+        connectionRate: 100cps
         pools:
           servers: [{name: servers, start: 198.18.0.200, count: 4}]
         source: {http: {responseBytes: 2048}}
