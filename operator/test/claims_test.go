@@ -6,6 +6,7 @@ package test
 // claims, the scheduler and the driver.
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -148,10 +149,15 @@ func TestThePCIAddressOfAClaimedDeviceReachesItsEngine(t *testing.T) {
 	})
 }
 
-// bound plays a scheduler.
+// bound plays a scheduler, and at the end of the test the node's kubelet, without which the pod would stay.
 func bound(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	must(t, cluster.kube.SubResource("binding").Create(t.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "test-node"}}))
+	t.Cleanup(func() {
+		if err := cluster.kube.Delete(context.Background(), pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestAMismatchOfPortsAndResourceClaimListsBothSides(t *testing.T) {
