@@ -18,6 +18,8 @@ endif
 suites := $(SPATE_CACHE)/e2e/suites.test
 suites_log := $(SPATE_CACHE)/e2e/suites.log
 rbac := $(SPATE_CACHE)/e2e/rbac
+# Only a whole run uses every right.
+rights := $(if $(RUN)$(EXTERNAL),,1)
 dra_links := $(SPATE_CACHE)/e2e/dra-links
 
 # Seconds for which `make test` fuzzes each target; inputs found in longer runs are kept as seeds.
@@ -112,14 +114,14 @@ test-cgroup2: deps images $(KUBE) $(MULTUS) $(HELM) $(NODE_IMAGE) ## Run our nod
 	@KUBE=$(KUBE) MULTUS=$(MULTUS) HELM=$(HELM) NODE_IMAGE=$(NODE_IMAGE) OPERATOR_IMAGE=$(operator_image) ENGINE_IMAGE=$(engine_image) \
 	  e2e/cgroup2/test $(CGROUP2_SUITES)
 
-e2e: images kubectl-spate $(cluster_there) ## Run the suites in the real cluster (RUN=regexp chooses tests, KEEP=1 leaves it running, RIGHTS=1 compares the rights of the operator with its requests; EXTERNAL=1 LOAD=COMMAND: in yours)
+e2e: images kubectl-spate $(cluster_there) ## Run the suites in the real cluster (RUN=regexp chooses tests, KEEP=1 leaves it running, a whole run compares the rights of the operator with its requests; EXTERNAL=1 LOAD=COMMAND: in yours)
 	@go test -C e2e -c -o $(suites) ./suites
 	@e2e/install $(operator_image) $(engine_image)
 	@$(if $(EXTERNAL),,e2e/cluster/load $(PEER_IMAGE) >/dev/null)
-	@$(if $(RIGHTS),go build -C e2e -o $(rbac) ./rbac)
+	@$(if $(rights),go build -C e2e -o $(rbac) ./rbac)
 	@$(if $(EXTERNAL),,go test -C e2e -count=1 ./dra && go build -C e2e -o $(dra_links) ./dra)
 	@status=0; $(in_cluster) env SPATE_ROOT=$(CURDIR) $(suites) -test.v -test.parallel 3 -test.timeout 14m -test.run '$(RUN)' 2>&1 | tee $(suites_log) || status=$$?; \
-	  $(if $(RIGHTS),$(in_cluster) $(rbac) /var/log/audit.log || status=$$?;) \
+	  $(if $(rights),$(in_cluster) $(rbac) /var/log/audit.log || status=$$?;) \
 	  [ -n "$${KEEP:-}$(EXTERNAL)" ] || e2e/cluster/down; [ $$status = 0 ] || e2e/failures $(suites_log); exit $$status
 
 .PHONY: external-cluster
