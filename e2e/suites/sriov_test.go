@@ -120,7 +120,7 @@ func TestSRIOVFunctionsUnderAKubelet(t *testing.T) {
 		t.Logf("port %s: %s, driver %s, %s", port.Name, port.Device, port.Driver, port.LineRate)
 	}
 	t.Run("CPUs and huge pages are of the NUMA node of the devices", func(t *testing.T) { onNUMANode1(t, ns) })
-	if said := doctor(t, ns, "vf"); !strings.Contains(said, "device 0000:41:10.0 on node 1, CPUs ") || strings.Contains(said, "  Error  ") {
+	if said := doctor(t, ns, "vf"); !strings.Contains(said, "device 0000:41:10.0 on node 1, CPU") || strings.Contains(said, "  Error  ") {
 		t.Errorf("kubectl spate doctor: %s", said)
 	}
 
