@@ -44,9 +44,9 @@ func checkGenerator(spec *spatev1.TrafficGeneratorSpec, at *field.Path) problem.
 	if bound, err := spec.ClockBound.Parse(); spec.ClockBound != "" && (err != nil || bound <= 0 || bound > maxClockBound) {
 		problems.Add(spatev1.ReasonInvalidSpec, at.Child("clockBound"), "%q must be a duration of more than 0s and at most %s, such as 1us", spec.ClockBound, maxClockBound)
 	}
-	check.bonds(spec, at.Child("ports"))
+	taken := check.bonds(spec, at.Child("ports"))
 	check.memifs(spec, at.Child("ports"))
-	check.punts(spec, at.Child("ports"))
+	check.punts(spec, at.Child("ports"), taken)
 	check.portMACs(spec, at.Child("ports"))
 	if len(problems) == 0 && spec.Replicas > 1 {
 		check.replicaAddresses(spec, at.Child("ports"))
@@ -107,8 +107,8 @@ func (p checker) replicaAddresses(spec *spatev1.TrafficGeneratorSpec, at *field.
 	}
 }
 
-// bonds checks that each member of a bond has an interface of its own.
-func (p checker) bonds(spec *spatev1.TrafficGeneratorSpec, at *field.Path) {
+// bonds checks that each member of a bond has an interface of its own. It returns who has each interface of the pod.
+func (p checker) bonds(spec *spatev1.TrafficGeneratorSpec, at *field.Path) map[spatev1.PortName]string {
 	taken := map[spatev1.PortName]string{"eth0": "it is the pod's own interface", "lo": "it is the pod's own interface"}
 	for i := range spec.Ports {
 		taken[spec.Ports[i].Name] = fmt.Sprintf("port %s has it in the pod", spec.Ports[i].Name)
@@ -125,6 +125,7 @@ func (p checker) bonds(spec *spatev1.TrafficGeneratorSpec, at *field.Path) {
 			taken[m.Name] = fmt.Sprintf("a member of port %s has it in the pod", spec.Ports[i].Name)
 		}
 	}
+	return taken
 }
 
 // maxSocketPath is the length of a socket's path in bytes (sun_path of sockaddr_un, unix(7)).
@@ -168,18 +169,8 @@ func (p checker) memifs(spec *spatev1.TrafficGeneratorSpec, at *field.Path) {
 	}
 }
 
-// punts checks the interfaces that are created for ports.
-func (p checker) punts(spec *spatev1.TrafficGeneratorSpec, at *field.Path) {
-	taken := map[spatev1.PortName]string{}
-	for i := range spec.Ports {
-		port := &spec.Ports[i]
-		taken[port.Name] = fmt.Sprintf("port %s has it in the pod", port.Name)
-		if port.Attachment.Bond != nil {
-			for _, m := range port.Attachment.Bond.Members {
-				taken[m.Name] = fmt.Sprintf("a member of port %s has it in the pod", port.Name)
-			}
-		}
-	}
+// punts checks the interfaces that are created for ports, beside those that are taken.
+func (p checker) punts(spec *spatev1.TrafficGeneratorSpec, at *field.Path, taken map[spatev1.PortName]string) {
 	for i := range spec.Ports {
 		port, at := &spec.Ports[i], at.Index(i).Child("punt")
 		if port.Punt == nil {

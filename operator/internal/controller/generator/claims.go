@@ -202,6 +202,7 @@ type allocated struct {
 // devices reads the claims of a pod, and the attributes of their devices.
 func (r *Reconciler) devices(ctx context.Context, g *spatev1.TrafficGenerator, pod *corev1.Pod, claims []podspec.Claim) (allocated, error) {
 	found := allocated{known: map[string]podspec.ClaimedDevice{}}
+	published := slicesOf{live: r.Live, node: pod.Spec.NodeName, byDriver: map[string][]resourcev1.ResourceSlice{}}
 	for _, claim := range claims {
 		name := claimName(pod, claim.Name)
 		if name == "" {
@@ -216,7 +217,7 @@ func (r *Reconciler) devices(ctx context.Context, g *spatev1.TrafficGenerator, p
 		if object.Status.Allocation == nil {
 			continue
 		}
-		if err := r.devicesOf(ctx, &g.Spec, pod, claim, object, &found); err != nil {
+		if err := devicesOf(ctx, &g.Spec, published, claim, object, &found); err != nil {
 			return found, err
 		}
 	}
@@ -234,7 +235,7 @@ func claimName(pod *corev1.Pod, claim string) string {
 }
 
 // devicesOf adds the devices of one claim.
-func (r *Reconciler) devicesOf(ctx context.Context, spec *spatev1.TrafficGeneratorSpec, pod *corev1.Pod, claim podspec.Claim, object *resourcev1.ResourceClaim, found *allocated) error {
+func devicesOf(ctx context.Context, spec *spatev1.TrafficGeneratorSpec, published slicesOf, claim podspec.Claim, object *resourcev1.ResourceClaim, found *allocated) error {
 	byRequest, mismatch := portsByRequest(spec, claim, object.Spec.Devices.Requests)
 	if mismatch != "" { // the template has changed since it was checked
 		found.problem, found.final = fmt.Sprintf("ResourceClaim %s: %s", object.Name, mismatch), true
@@ -252,7 +253,7 @@ func (r *Reconciler) devicesOf(ctx context.Context, spec *spatev1.TrafficGenerat
 		}
 		for i, port := range ports {
 			name := string(spec.Ports[port].Name)
-			device, problem, err := r.device(ctx, pod.Spec.NodeName, object, results[i])
+			device, problem, err := published.device(ctx, object, results[i])
 			switch {
 			case err != nil:
 				return err
@@ -295,8 +296,15 @@ var (
 	interfaceName = regexp.MustCompile(`^[A-Za-z0-9_@-][A-Za-z0-9_@.-]{0,14}$`)
 )
 
+// slicesOf reads the ResourceSlices of a node, those of each driver once.
+type slicesOf struct {
+	live     client.Reader
+	node     string
+	byDriver map[string][]resourcev1.ResourceSlice
+}
+
 // device returns what the driver reports of a device, or the problem if that is not enough to open it.
-func (r *Reconciler) device(ctx context.Context, node string, claim *resourcev1.ResourceClaim, result resourcev1.DeviceRequestAllocationResult) (device podspec.ClaimedDevice, problem string, err error) {
+func (s slicesOf) device(ctx context.Context, claim *resourcev1.ResourceClaim, result resourcev1.DeviceRequestAllocationResult) (device podspec.ClaimedDevice, problem string, err error) {
 	for _, status := range claim.Status.Devices {
 		if status.Driver == result.Driver && status.Pool == result.Pool && status.Device == result.Device && status.NetworkData != nil {
 			device.Interface = status.NetworkData.InterfaceName
@@ -305,7 +313,7 @@ func (r *Reconciler) device(ctx context.Context, node string, claim *resourcev1.
 	if device.Interface != "" && (!interfaceName.MatchString(device.Interface) || device.Interface == "eth0" || device.Interface == "lo") {
 		return device, fmt.Sprintf("whose interface in the pod is called %q: let the claim's configuration call it otherwise, by at most 15 letters, digits, '-', '_', '@' and '.', and neither eth0 nor lo", device.Interface), nil
 	}
-	attributes, err := r.attributes(ctx, node, result)
+	attributes, err := s.attributes(ctx, result)
 	if err != nil {
 		return device, "", err
 	}
@@ -328,16 +336,12 @@ func (r *Reconciler) device(ctx context.Context, node string, claim *resourcev1.
 }
 
 // attributes returns those of a device, by the newest generation of its pool on the node.
-func (r *Reconciler) attributes(ctx context.Context, node string, result resourcev1.DeviceRequestAllocationResult) (map[resourcev1.QualifiedName]resourcev1.DeviceAttribute, error) {
-	var slices resourcev1.ResourceSliceList
-	selector := client.MatchingFields{resourcev1.ResourceSliceSelectorDriver: result.Driver, resourcev1.ResourceSliceSelectorNodeName: node}
-	if err := r.Live.List(ctx, &slices, selector); err != nil {
-		return nil, fmt.Errorf("ResourceSlices of driver %s: %w", result.Driver, err)
-	}
+func (s slicesOf) attributes(ctx context.Context, result resourcev1.DeviceRequestAllocationResult) (map[resourcev1.QualifiedName]resourcev1.DeviceAttribute, error) {
+	all, err := s.ofDriver(ctx, result.Driver)
 	var attributes map[resourcev1.QualifiedName]resourcev1.DeviceAttribute
 	newest := int64(-1)
-	for i := range slices.Items {
-		slice := &slices.Items[i].Spec
+	for i := range all {
+		slice := &all[i].Spec
 		if slice.Pool.Name != result.Pool || slice.Pool.Generation <= newest {
 			continue
 		}
@@ -347,5 +351,18 @@ func (r *Reconciler) attributes(ctx context.Context, node string, result resourc
 			}
 		}
 	}
-	return attributes, nil
+	return attributes, err
+}
+
+func (s slicesOf) ofDriver(ctx context.Context, driver string) ([]resourcev1.ResourceSlice, error) {
+	if known, read := s.byDriver[driver]; read {
+		return known, nil
+	}
+	var list resourcev1.ResourceSliceList
+	selector := client.MatchingFields{resourcev1.ResourceSliceSelectorDriver: driver, resourcev1.ResourceSliceSelectorNodeName: s.node}
+	if err := s.live.List(ctx, &list, selector); err != nil {
+		return nil, fmt.Errorf("ResourceSlices of driver %s: %w", driver, err)
+	}
+	s.byDriver[driver] = list.Items
+	return list.Items, nil
 }

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/clock"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/verdict"
@@ -106,18 +105,16 @@ func (s *scope) clocksContradict(holds []engineState, stated time.Duration) *ref
 	if stated == 0 {
 		return nil
 	}
-	var least, greatest clock.Offset
+	least := holds[0].clock.Wall()
+	greatest := least
 	var behind, ahead int
 	for i, h := range holds {
-		if wall := h.clock.Wall(); i == 0 {
-			least, greatest = wall, wall
-		} else {
-			if wall.Greatest < least.Greatest {
-				least, behind = wall, i
-			}
-			if wall.Least > greatest.Least {
-				greatest, ahead = wall, i
-			}
+		wall := h.clock.Wall()
+		if wall.Greatest < least.Greatest {
+			least, behind = wall, i
+		}
+		if wall.Least > greatest.Least {
+			greatest, ahead = wall, i
 		}
 	}
 	apart := time.Duration(greatest.Least - least.Greatest)
@@ -128,6 +125,7 @@ func (s *scope) clocksContradict(holds []engineState, stated time.Duration) *ref
 		s.podName(ahead), apart.Round(time.Microsecond), s.podName(behind), s.run.Status.Resolved.Generator.Name, stated)}
 }
 
+// podName returns the name of a pod that the run was admitted to, by its index.
 func (s *scope) podName(i int) string { return s.run.Status.Resolved.Generator.Pods[i].Name }
 
 // ownReference is the reference clock of a run by the first engine's own clock, which starts the run at an instant of it. Whoever leads the

@@ -34,7 +34,7 @@ func (s *scope) finish(ctx context.Context, stats []*enginev1.WatchStatsResponse
 	for i, st := range present(stats) {
 		early := st.Run.State == enginev1.RunState_RUN_STATE_STOPPED || s.duration() == 0
 		if early && st.Run.EndReason != "" && why == "" {
-			why = fmt.Sprintf("pod %s: %s", s.run.Status.Resolved.Generator.Pods[i].Name, st.Run.EndReason)
+			why = fmt.Sprintf("pod %s: %s", s.podName(i), st.Run.EndReason)
 		}
 	}
 	s.withoutLink(stats, facts)

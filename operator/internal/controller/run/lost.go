@@ -68,9 +68,8 @@ func (s *scope) lose(ctx context.Context, all []loss) (ends bool) {
 	}
 	at := now()
 	for _, l := range all {
-		name := s.run.Status.Resolved.Generator.Pods[l.pod].Name
 		s.run.Status.LostPods = append(slices.Clip(s.run.Status.LostPods), spatev1.LostPod{
-			Name: name, LostTime: at, Message: kstatus.Shortened(l.message, longestText), LastCounters: s.found.read[l.pod],
+			Name: s.podName(l.pod), LostTime: at, Message: kstatus.Shortened(l.message, longestText), LastCounters: s.found.read[l.pod],
 		})
 		s.pods[l.pod] = nil
 		s.r.Events.Eventf(s.run, nil, corev1.EventTypeWarning, spatev1.ReasonPodLost, "Run", "%s", kstatus.Shortened(l.message, kstatus.LongestNote))

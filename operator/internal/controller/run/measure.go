@@ -66,7 +66,7 @@ func (s *scope) withoutLink(stats []*enginev1.WatchStatsResponse, facts *storage
 	down := s.run.Status.PortsDown
 	for i, st := range present(stats) {
 		for _, p := range st.Ports {
-			name := fmt.Sprintf("port %s of pod %s", p.Port, s.run.Status.Resolved.Generator.Pods[i].Name)
+			name := fmt.Sprintf("port %s of pod %s", p.Port, s.podName(i))
 			if !p.LinkUp && facts.Ports[p.Port] && !slices.Contains(down, name) {
 				down = append(slices.Clip(down), name)
 				s.run.Status.PortsDown = down
