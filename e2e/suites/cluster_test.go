@@ -280,6 +280,18 @@ func condition(t *testing.T, limit time.Duration, object client.Object, conditio
 	return found
 }
 
+// readyReason waits until a generator is not ready for a reason.
+func readyReason(t *testing.T, limit time.Duration, g *spate.TrafficGenerator, reason string, words ...string) metav1.Condition {
+	t.Helper()
+	var c metav1.Condition
+	until(t, limit, "reason "+reason, func(context.Context) (bool, string) {
+		c = condition(t, limit, g, spate.ConditionReady, metav1.ConditionFalse)
+		return c.Reason == reason, c.Reason + ": " + c.Message
+	})
+	expect(t, c, reason, words...)
+	return c
+}
+
 // complete waits for a profile's run to end and returns the run.
 func complete(t *testing.T, limit time.Duration, p *spate.TrafficProfile) *spate.TrafficRun {
 	t.Helper()

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,22 +26,18 @@ func TestDriftOfWhatAGeneratorOwnsIsCorrected(t *testing.T) {
 	mustApply(t, ns, loopbackGenerator)
 	g := generatorNamed(ns, "loop")
 	condition(t, 45*time.Second, g, spate.ConditionReady, metav1.ConditionTrue)
-	owned := func(list client.ObjectList, into func() client.Object) client.Object {
+	owned := func(group, version, kind string) client.Object {
 		t.Helper()
-		if err := kube.List(t.Context(), list, client.InNamespace(ns), client.MatchingLabels{"spate.dev/generator": "loop"}); err != nil {
-			t.Fatal(err)
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: version, Kind: kind + "List"})
+		err := kube.List(t.Context(), list, client.InNamespace(ns), client.MatchingLabels{"spate.dev/generator": "loop"})
+		if err != nil || len(list.Items) != 1 {
+			t.Fatalf("%d objects of kind %s, %v", len(list.Items), kind, err)
 		}
-		return into()
+		return &list.Items[0]
 	}
-	var policies networkingv1.NetworkPolicyList
-	policy := owned(&policies, func() client.Object { return &policies.Items[0] })
-	var secrets corev1.SecretList
-	secret := owned(&secrets, func() client.Object { return &secrets.Items[0] })
-	var pods corev1.PodList
-	pod := owned(&pods, func() client.Object { return &pods.Items[0] })
-	monitors := unstructured.UnstructuredList{}
-	monitors.SetGroupVersionKind(schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: "PodMonitorList"})
-	monitor := owned(&monitors, func() client.Object { return &monitors.Items[0] })
+	policy, secret, pod := owned("networking.k8s.io", "v1", "NetworkPolicy"), owned("", "v1", "Secret"), owned("", "v1", "Pod")
+	monitor := owned("monitoring.coreos.com", "v1", "PodMonitor")
 	for _, c := range []struct {
 		name, patch string
 		object      client.Object

@@ -94,12 +94,7 @@ func TestAGeneratorThatCannotKeepUpIsTheLimit(t *testing.T) {
 func TestTooFewHugepagesAreReportedWithinSeconds(t *testing.T) {
 	ns := namespace(t)
 	mustApply(t, ns, strings.Replace(loopbackGenerator, "{backing: Standard, size: 64Mi}", "{backing: Hugepages2Mi, size: 16Gi}", 1))
-	c := condition(t, 10*time.Second, generatorNamed(ns, "loop"), spate.ConditionReady, metav1.ConditionFalse)
-	until(t, 10*time.Second, "reason Unschedulable", func(context.Context) (bool, string) {
-		c = condition(t, 10*time.Second, generatorNamed(ns, "loop"), spate.ConditionReady, metav1.ConditionFalse)
-		return c.Reason == spate.ReasonUnschedulable, c.Reason + ": " + c.Message
-	})
-	expect(t, c, spate.ReasonUnschedulable, "hugepages-2Mi")
+	readyReason(t, 10*time.Second, generatorNamed(ns, "loop"), spate.ReasonUnschedulable, "hugepages-2Mi")
 }
 
 func TestAWrongNetworkNameIsReported(t *testing.T) {

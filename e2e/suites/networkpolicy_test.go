@@ -121,11 +121,7 @@ func ready(t *testing.T, ns, name string) *corev1.Pod {
 	pod := podNamed(ns, name)
 	until(t, 60*time.Second, "pod "+name+" is ready", func(ctx context.Context) (bool, string) {
 		err := get(ctx, pod)
-		holds := false
-		for _, c := range pod.Status.Conditions {
-			holds = holds || c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-		}
-		return err == nil && holds, fmt.Sprintf("%+v %v", pod.Status, err)
+		return err == nil && podReady(pod), fmt.Sprintf("%+v %v", pod.Status, err)
 	})
 	return pod
 }

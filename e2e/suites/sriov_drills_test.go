@@ -88,26 +88,12 @@ func vfUnderWay(t *testing.T, ns, duration string) *spate.TrafficProfile {
 	return p
 }
 
-// readyReason waits until a generator is not ready for a reason.
-func readyReason(t *testing.T, limit time.Duration, g *spate.TrafficGenerator, reason string, words ...string) metav1.Condition {
-	t.Helper()
-	var c metav1.Condition
-	until(t, limit, "reason "+reason, func(context.Context) (bool, string) {
-		c = condition(t, limit, g, spate.ConditionReady, metav1.ConditionFalse)
-		return c.Reason == reason, c.Reason + ": " + c.Message
-	})
-	expect(t, c, reason, words...)
-	return c
-}
-
-// onNode runs a script in a shell on the emulated machine.
-func onNode(t *testing.T, ns, shell, script string) string {
-	t.Helper()
-	out, err := inPod(t.Context(), ns, shell, "nsenter", "-t", "1", "-m", "-n", "sh", "-c", script)
-	if err != nil {
-		t.Fatalf("%s: %v: %s", script, err, out)
+// onNode runs a script on the emulated machine, by the shell of nodeShell.
+func onNode(ctx context.Context, ns, shell, script string) error {
+	if out, err := inPod(ctx, ns, shell, "nsenter", "-t", "1", "-m", "-n", "sh", "-c", script); err != nil {
+		return fmt.Errorf("%s: %w: %s", script, err, out)
 	}
-	return out
+	return nil
 }
 
 func TestSRIOVDrillLinkDown(t *testing.T) {
@@ -207,7 +193,7 @@ spec: {config: '{"cniVersion": "1.0.0", "name": "small", "type": "bridge", "brid
 	}
 }
 
-// functionsOfEast removes the virtual functions of a NIC, or creates one as the machine's own script does (e2e/sriov/guest/node).
+// Remove the virtual functions of a NIC, and create one as the machine's own script does (e2e/sriov/guest/node).
 const (
 	removeEast = "echo 0 > /sys/class/net/east0/device/sriov_numvfs"
 	createEast = `cd /sys/class/net/east0/device && echo 1 > sriov_numvfs && ip link set east0 vf 0 mac 02:00:00:00:04:01 spoofchk off trust on &&
@@ -223,18 +209,11 @@ func TestSRIOVDrillFunctionTakenAway(t *testing.T) {
 	d.Strike()
 	t.Cleanup(func() {
 		if t.Failed() {
-			onNode(t, ns, shell, createEast)
+			_ = onNode(context.Background(), ns, shell, createEast)
 		}
 	})
 	removed := make(chan error, 1)
-	go func() {
-		// It returns when the engine has ended.
-		out, err := inPod(context.Background(), ns, shell, "nsenter", "-t", "1", "-m", "-n", "sh", "-c", removeEast)
-		if err != nil {
-			err = fmt.Errorf("%s: %w", out, err)
-		}
-		removed <- err
-	}()
+	go func() { removed <- onNode(context.Background(), ns, shell, removeEast) }() // it returns when the engine has ended
 	c := readyReason(t, 30*time.Second, g, spate.ReasonDeviceRequested, "port east", "0000:41:10.0", "spec.suspend")
 	d.Detected(20 * time.Second)
 	d.Reports("TrafficGenerator", &c)
@@ -251,7 +230,9 @@ func TestSRIOVDrillFunctionTakenAway(t *testing.T) {
 	// The plugin that attached the function cannot detach one that is no longer there, so the pod does not end.
 	c = readyReason(t, 90*time.Second, g, spate.ReasonAttachmentFailed, "cannot be deleted", "0000:41:10.0", "no such file or directory")
 	d.Reports("TrafficGenerator", &c)
-	onNode(t, ns, shell, createEast)
+	if err := onNode(t.Context(), ns, shell, createEast); err != nil {
+		t.Fatal(err)
+	}
 	restartDevicePlugin(t)
 	condition(t, 3*time.Minute, g, spate.ConditionReady, metav1.ConditionTrue)
 	d.Kept("the generator: it is ready again with the function that was created anew")
