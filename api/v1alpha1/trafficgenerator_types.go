@@ -164,8 +164,8 @@ type TrafficGeneratorSpec struct {
 	Lease Duration `json:"lease,omitempty"`
 
 	// clockBound states by how much the wall clocks of the pods' nodes differ at most, where PTP keeps them together, such as `1us`; up to
-	// 1s. Runs of several pods then start, and measure delays between pods, by these clocks; a run whose clocks the operator finds to
-	// differ by more does not start. When absent, runs use clocks that the operator measures itself, without any such requirement.
+	// 1s. Runs of several pods then start, and measure delays between pods, by these clocks. If the operator measures a larger
+	// difference, the run does not start. When absent, runs use clocks that the operator measures itself, without any such requirement.
 	// +optional
 	ClockBound Duration `json:"clockBound,omitempty"`
 
@@ -871,7 +871,7 @@ type BondMemberStatus struct {
 	// +optional
 	PartnerPort int32 `json:"partnerPort,omitempty"`
 
-	// aggregator is the device of the member whose aggregator it uses: members that are one link have the same.
+	// aggregator is the device of the member that owns the aggregator in use: members of one link report the same.
 	// +optional
 	Aggregator string `json:"aggregator,omitempty"`
 }

@@ -99,7 +99,7 @@ struct spate_lacp {
 	uint8_t partner_system[6];
 	uint16_t partner_key;
 	uint16_t partner_port;
-	/* The member whose aggregator it uses. */
+	/* The member that owns the aggregator in use. */
 	uint16_t aggregator;
 };
 /* -EINVAL if the member has no link. */

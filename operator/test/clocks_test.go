@@ -82,7 +82,7 @@ func TestEnginesStartTogetherAlthoughTheirClocksDiffer(t *testing.T) {
 		}
 		truth := clocks[i].at(monotonic(t))
 		wrong := (time.Duration(pod.Clock.Offset) - truth).Abs()
-		t.Logf("%s: told to be %s ahead, to %s; is %s ahead", pod.Name, pod.Clock.Offset, pod.Clock.Bound, truth)
+		t.Logf("%s: reported to be %s ahead, to %s; is %s ahead", pod.Name, pod.Clock.Offset, pod.Clock.Bound, truth)
 		// Since it was written it may have drifted by 50 ppm in the seconds that pass.
 		if wrong > time.Duration(pod.Clock.Bound)+time.Millisecond || pod.Clock.Bound > spatev1.MeasuredTime(50*time.Millisecond) {
 			t.Errorf("%s: wrong by %s", pod.Name, wrong)
@@ -179,7 +179,7 @@ func TestDelaysBetweenPodsWhoseClocksDifferAreTrueToTheBound(t *testing.T) {
 	mustApply(t, ns, loopbackProfile("unread", strings.Replace(spec, "8s", "2s", 1)))
 	r = complete(t, 2*runLimit, profileNamed(ns, "unread"))
 	l = r.Status.Result.Streams["small"].Latency
-	if told := l.ClockBound*10 <= l.P50; told == l.OneWayUnknown || !told && (l.Count != 0 || l.JitterMax == 0 || !strings.Contains(l.Message, "the clocks of the pods may differ by")) {
+	if reported := l.ClockBound*10 <= l.P50; reported == l.OneWayUnknown || !reported && (l.Count != 0 || l.JitterMax == 0 || !strings.Contains(l.Message, "the clocks of the pods may differ by")) {
 		t.Errorf("%+v", l)
 	}
 }

@@ -39,7 +39,7 @@ pub struct Lacp {
     pub partner_key: u16,
     /// Number of the port at the other end.
     pub partner_port: u16,
-    /// The member whose aggregator it uses: members that are one link have the same.
+    /// The member that owns the aggregator in use: members of one link report the same.
     pub aggregator: String,
 }
 
@@ -187,7 +187,7 @@ impl Bond {
         self.members.iter().map(of).collect()
     }
 
-    /// Bits a second of the members in use, if all tell.
+    /// Bits a second of the members in use, if all report theirs.
     pub(crate) fn line_rate_bps(&self, states: &[BondMember]) -> Option<u64> {
         let used = self.members.iter().zip(states).filter(|(_, state)| state.is_in_use());
         let rates = used.map(|(member, _)| match &member.socket {

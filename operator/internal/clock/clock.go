@@ -37,7 +37,7 @@ func (o Offset) Middle() int64 { return o.Least + (o.Greatest-o.Least)/2 }
 // Bound is the greatest error of Middle.
 func (o Offset) Bound() time.Duration { return time.Duration(o.Greatest - o.Middle()) }
 
-// After returns the interval at another instant, if the clocks drift apart by at most so many nanoseconds a second.
+// After returns the interval at another instant, if the clocks drift apart by at most driftPPB nanoseconds a second.
 func (o Offset) After(at int64, driftPPB int64) Offset {
 	grown := drifted(at-o.At, driftPPB)
 	return Offset{Least: o.Least - grown, Greatest: o.Greatest + grown, At: at}
@@ -48,8 +48,8 @@ func (o Offset) Contains(other Offset) bool {
 	return o.Least <= other.Least && other.Greatest <= o.Greatest
 }
 
-// mostDrifted is what drifted is at most: 36 years.
-const mostDrifted = 1 << 60
+// maxDrift is the maximum of drifted: 36 years.
+const maxDrift = 1 << 60
 
 // drifted is the greatest change of an offset in a time, rounded up.
 func drifted(ns, driftPPB int64) int64 {
@@ -59,13 +59,13 @@ func drifted(ns, driftPPB int64) int64 {
 	}
 	high, low := bits.Mul64(uint64(ns), uint64(driftPPB))
 	if high >= billion {
-		return mostDrifted
+		return maxDrift
 	}
 	whole, rest := bits.Div64(high, low, billion)
 	if rest > 0 {
 		whole++
 	}
-	return int64(min(whole, mostDrifted))
+	return int64(min(whole, maxDrift))
 }
 
 // limit of time stamps, 73 years: differences of two, widened, do not overflow.
@@ -97,7 +97,7 @@ type Filter struct {
 	drift  int64
 }
 
-// Add takes the next exchange with a clock that drifts by at most so many nanoseconds a second. If the clock cannot be where earlier
+// Add takes the next exchange with a clock that drifts by at most driftPPB nanoseconds a second. If the clock cannot be where earlier
 // exchanges say, it was set, or drifted faster: the filter forgets them, and stepped is true. An error is that of the exchange, which
 // is ignored.
 func (f *Filter) Add(e Exchange, driftPPB int64) (stepped bool, err error) {

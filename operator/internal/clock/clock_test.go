@@ -249,13 +249,13 @@ func TestOneExchangeProvesWhatItsWaysAllow(t *testing.T) {
 	}
 }
 
-func TestWhatIsToldIsTrueAndSeldomChanges(t *testing.T) {
+func TestReportsAreTrueAndSeldomChange(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	s := &simulation{network: networks(random)["loopback"], reference: newOscillator(random, 0), clock: newOscillator(random, -2e9)}
 	s.clock.ppm, s.reference.ppm = 0.5, 0 // as NTP keeps it
 	s.clock.random, s.reference.random = nil, nil
 	var f Filter
-	var told *Told
+	var reported *Report
 	changes := 0
 	for range 500 {
 		for range 4 {
@@ -267,25 +267,25 @@ func TestWhatIsToldIsTrueAndSeldomChanges(t *testing.T) {
 		}
 		at, truth := s.truth()
 		now, _ := f.At(at)
-		next := Tell(told, now)
-		if told == nil || next != *told {
+		next := ReportOf(reported, now)
+		if reported == nil || next != *reported {
 			changes++
 		}
-		told = &next
-		if wrong := time.Duration(math.Abs(truth - float64(told.Offset))); wrong > told.Bound || told.Bound > time.Millisecond {
-			t.Fatalf("told %+v, wrong by %s", *told, wrong)
+		reported = &next
+		if wrong := time.Duration(math.Abs(truth - float64(reported.Offset))); wrong > reported.Bound || reported.Bound > time.Millisecond {
+			t.Fatalf("reported %+v, wrong by %s", *reported, wrong)
 		}
 		s.now += 10 * float64(second)
 	}
-	t.Logf("told %+v, %d changes in 500", *told, changes)
+	t.Logf("reported %+v, %d changes in 500", *reported, changes)
 	if changes > 60 {
 		t.Errorf("%d changes in 500", changes)
 	}
-	if next := Tell(told, Offset{Least: 5e9, Greatest: 5e9 + 1000}); next.Offset < 5*time.Second-time.Millisecond || next.Offset > 5*time.Second+time.Millisecond {
+	if next := ReportOf(reported, Offset{Least: 5e9, Greatest: 5e9 + 1000}); next.Offset < 5*time.Second-time.Millisecond || next.Offset > 5*time.Second+time.Millisecond {
 		t.Errorf("a clock that was set: %+v", next)
 	}
-	exact := Tell(nil, Offset{})
-	if exact.Bound != 500*time.Microsecond || Tell(&Told{Bound: time.Second}, Offset{}) != exact {
+	exact := ReportOf(nil, Offset{})
+	if exact.Bound != 500*time.Microsecond || ReportOf(&Report{Bound: time.Second}, Offset{}) != exact {
 		t.Errorf("%+v", exact)
 	}
 }

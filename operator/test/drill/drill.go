@@ -51,11 +51,11 @@ type Drill struct {
 	struck time.Time
 }
 
-// Long skips a drill that is run by `make drills` only.
+// Long skips a drill that is run by `make drills`, `make drills-cluster` and `make drills-sriov` only.
 func Long(t *testing.T) {
 	t.Helper()
 	if os.Getenv(WholeVariable) != "all" {
-		t.Skip("takes longer than `make test` has time for: `make drills` runs it")
+		t.Skip("takes longer than `make test` has time for: `make drills`, `make drills-cluster` or `make drills-sriov` runs it")
 	}
 }
 

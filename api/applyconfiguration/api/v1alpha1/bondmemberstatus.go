@@ -25,7 +25,7 @@ type BondMemberStatusApplyConfiguration struct {
 	PartnerKey *int32 `json:"partnerKey,omitempty"`
 	// partnerPort is the number of the port at the other end.
 	PartnerPort *int32 `json:"partnerPort,omitempty"`
-	// aggregator is the device of the member whose aggregator it uses: members that are one link have the same.
+	// aggregator is the device of the member that owns the aggregator in use: members of one link report the same.
 	Aggregator *string `json:"aggregator,omitempty"`
 }
 

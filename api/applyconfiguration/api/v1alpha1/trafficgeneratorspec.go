@@ -49,8 +49,8 @@ type TrafficGeneratorSpecApplyConfiguration struct {
 	// to its lease as soon as the operator sees it.
 	Lease *apiv1alpha1.Duration `json:"lease,omitempty"`
 	// clockBound states by how much the wall clocks of the pods' nodes differ at most, where PTP keeps them together, such as `1us`; up to
-	// 1s. Runs of several pods then start, and measure delays between pods, by these clocks; a run whose clocks the operator finds to
-	// differ by more does not start. When absent, runs use clocks that the operator measures itself, without any such requirement.
+	// 1s. Runs of several pods then start, and measure delays between pods, by these clocks. If the operator measures a larger
+	// difference, the run does not start. When absent, runs use clocks that the operator measures itself, without any such requirement.
 	ClockBound *apiv1alpha1.Duration `json:"clockBound,omitempty"`
 	// suspend frees the pods with their devices, CPUs and hugepages while it is true.
 	Suspend *bool `json:"suspend,omitempty"`

@@ -21,7 +21,7 @@ pub(super) struct Reference {
 }
 
 impl Stamps {
-    /// Of a run of so many engines, whose wall clocks are known to agree or not.
+    /// Of a run of `engines` engines; `walls_agree`: their wall clocks are known to agree.
     pub(super) fn new(engines: u32, walls_agree: bool, clock: &Clock) -> Self {
         if engines <= 1 || walls_agree {
             return Self::Wall;

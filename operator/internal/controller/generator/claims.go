@@ -311,7 +311,7 @@ func (s slicesOf) device(ctx context.Context, claim *resourcev1.ResourceClaim, r
 		}
 	}
 	if device.Interface != "" && (!interfaceName.MatchString(device.Interface) || device.Interface == "eth0" || device.Interface == "lo") {
-		return device, fmt.Sprintf("whose interface in the pod is called %q: let the claim's configuration call it otherwise, by at most 15 letters, digits, '-', '_', '@' and '.', and neither eth0 nor lo", device.Interface), nil
+		return device, fmt.Sprintf("and its interface in the pod is called %q: let the claim's configuration call it otherwise, by at most 15 letters, digits, '-', '_', '@' and '.', and neither eth0 nor lo", device.Interface), nil
 	}
 	attributes, err := s.attributes(ctx, result)
 	if err != nil {

@@ -104,13 +104,13 @@ func clockStatus(before []spatev1.GeneratorPodStatus, pod string, now *clock.Off
 	if now == nil {
 		return nil
 	}
-	var told *clock.Told
+	var reported *clock.Report
 	for _, status := range before {
 		if status.Name == pod && status.Clock != nil {
-			told = &clock.Told{Offset: time.Duration(status.Clock.Offset), Bound: time.Duration(status.Clock.Bound)}
+			reported = &clock.Report{Offset: time.Duration(status.Clock.Offset), Bound: time.Duration(status.Clock.Bound)}
 		}
 	}
-	next := clock.Tell(told, *now)
+	next := clock.ReportOf(reported, *now)
 	return &spatev1.PodClock{Offset: spatev1.MeasuredTime(next.Offset), Bound: spatev1.MeasuredTime(next.Bound)}
 }
 

@@ -156,7 +156,8 @@ func (s *scope) followClocks(ctx context.Context, stats []*enginev1.WatchStatsRe
 		clocks[i], err = c.Clock(ctx, exchangesUnderWay)
 		return err
 	})
-	// Without the first engine, the others go on as they are. An engine that cannot be reached goes on by its own clock, and reports by how much that may be off; the next tick tells who it is.
+	// Without the first engine, the others continue unchanged. An engine that cannot be reached continues by its own clock, and reports the
+	// bound of its error; the next tick reports that the engine is unreachable.
 	s.each(ctx, func(i int, _ *corev1.Pod, c *engine.Client) error {
 		if known := measured[0] == nil && measured[i] == nil; i > 0 && known {
 			return c.SetReference(ctx, s.run.Status.Resolved.RunID, s.reference(clocks[0], clocks[i], stats[0].GetRun().GetStartedAtMonotonicNs()))

@@ -79,7 +79,7 @@ func TestDelaysBetweenPodsAreReportedIfTheClocksAreKnownWellEnough(t *testing.T)
 	for name, c := range map[string]struct {
 		bound      uint64
 		expression string
-		told       bool
+		reported   bool
 	}{
 		"a tenth":                       {50_000, "", true},
 		"more":                          {50_001, "", false},
@@ -90,9 +90,9 @@ func TestDelaysBetweenPodsAreReportedIfTheClocksAreKnownWellEnough(t *testing.T)
 	} {
 		l := resultWith(c.bound, c.expression).Streams["a"].Latency
 		switch {
-		case c.told && (l.Count != 10 || l.P50 != 500_000 || l.OneWayUnknown || l.Message != ""):
+		case c.reported && (l.Count != 10 || l.P50 != 500_000 || l.OneWayUnknown || l.Message != ""):
 			t.Errorf("%s: %+v", name, l)
-		case !c.told && (l.Count != 0 || l.Max != 0 || !l.OneWayUnknown || l.Jitter != 7 || !strings.Contains(l.Message, "more than a tenth of the median delay, 500us")):
+		case !c.reported && (l.Count != 0 || l.Max != 0 || !l.OneWayUnknown || l.Jitter != 7 || !strings.Contains(l.Message, "more than a tenth of the median delay, 500us")):
 			t.Errorf("%s: %+v", name, l)
 		}
 	}

@@ -1486,7 +1486,7 @@ type BondMember struct {
 	PartnerSystem string `protobuf:"bytes,6,opt,name=partner_system,json=partnerSystem,proto3" json:"partner_system,omitempty"`
 	PartnerKey    uint32 `protobuf:"varint,7,opt,name=partner_key,json=partnerKey,proto3" json:"partner_key,omitempty"`
 	PartnerPort   uint32 `protobuf:"varint,8,opt,name=partner_port,json=partnerPort,proto3" json:"partner_port,omitempty"`
-	// The member whose aggregator it uses: members that are one link have the same.
+	// The member that owns the aggregator in use: members of one link report the same.
 	Aggregator    string `protobuf:"bytes,9,opt,name=aggregator,proto3" json:"aggregator,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1830,7 +1830,7 @@ type ExchangeTimesResponse struct {
 	WallOffsetNs int64 `protobuf:"varint,3,opt,name=wall_offset_ns,json=wallOffsetNs,proto3" json:"wall_offset_ns,omitempty"`
 	// Another number if the monotonic clock has started anew.
 	ClockId uint64 `protobuf:"varint,4,opt,name=clock_id,json=clockId,proto3" json:"clock_id,omitempty"`
-	// Frequency tolerance of the monotonic clock: at most so many nanoseconds a second too fast or too slow.
+	// Frequency tolerance of the monotonic clock: maximum of nanoseconds a second by which it is too fast or too slow.
 	TolerancePpb  uint32 `protobuf:"varint,5,opt,name=tolerance_ppb,json=tolerancePpb,proto3" json:"tolerance_ppb,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1910,7 +1910,7 @@ type ReferenceClock struct {
 	BoundNs uint64 `protobuf:"varint,2,opt,name=bound_ns,json=boundNs,proto3" json:"bound_ns,omitempty"`
 	// By the engine's monotonic clock.
 	MeasuredAtNs int64 `protobuf:"varint,3,opt,name=measured_at_ns,json=measuredAtNs,proto3" json:"measured_at_ns,omitempty"`
-	// The error may grow by so many nanoseconds a second since then.
+	// Maximum growth of the error since then, in nanoseconds a second.
 	DriftPpb      uint32 `protobuf:"varint,4,opt,name=drift_ppb,json=driftPpb,proto3" json:"drift_ppb,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2266,7 +2266,7 @@ type StartRequest struct {
 	AtNs  int64                  `protobuf:"varint,2,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
 	// In place of at_ns: the instant by the engine's monotonic clock.
 	AtMonotonicNs int64 `protobuf:"varint,3,opt,name=at_monotonic_ns,json=atMonotonicNs,proto3" json:"at_monotonic_ns,omitempty"`
-	// Where several engines run the plan: what time stamps of the run are by. Absent: not known, only jitter is told between engines.
+	// Where several engines run the plan: what time stamps of the run are by. Absent: not known, only jitter is reported between engines.
 	Reference     *ReferenceClock `protobuf:"bytes,4,opt,name=reference,proto3" json:"reference,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -50,7 +50,7 @@ type EngineClient interface {
 	// Receives a plan in chunks, validates all of it, allocates and arms it. Nothing is sent yet.
 	// INVALID_ARGUMENT with field paths; ALREADY_EXISTS if the run id is known with another plan.
 	Prepare(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PrepareRequest, PrepareResponse], error)
-	// Starts a prepared run at one instant, the same for all engines of a run (each is told it by its own clock).
+	// Starts a prepared run at one instant, the same for all engines of a run (each receives it by its own clock).
 	// FAILED_PRECONDITION if the instant has passed or the run is not prepared.
 	Start(ctx context.Context, in *StartRequest, opts ...grpc.CallOption) (*StartResponse, error)
 	// Changes running streams at one instant on all workers; sequences and phases are kept.
@@ -256,7 +256,7 @@ type EngineServer interface {
 	// Receives a plan in chunks, validates all of it, allocates and arms it. Nothing is sent yet.
 	// INVALID_ARGUMENT with field paths; ALREADY_EXISTS if the run id is known with another plan.
 	Prepare(grpc.ClientStreamingServer[PrepareRequest, PrepareResponse]) error
-	// Starts a prepared run at one instant, the same for all engines of a run (each is told it by its own clock).
+	// Starts a prepared run at one instant, the same for all engines of a run (each receives it by its own clock).
 	// FAILED_PRECONDITION if the instant has passed or the run is not prepared.
 	Start(context.Context, *StartRequest) (*StartResponse, error)
 	// Changes running streams at one instant on all workers; sequences and phases are kept.

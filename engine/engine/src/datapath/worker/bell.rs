@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who has handed something over? A worker looks at one word for that, not at a ring from each other worker: so what a pass costs
-//! does not grow with their number.
+//! Who has handed something over? A worker looks at one cache line for that, not at a ring from each other worker: so the
+//! cost of a pass does not grow with their number.
 use std::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_rang_is_told_once() {
+    fn who_rang_is_returned_once() {
         let bell = Bell::default();
         assert!(bell.take().is_empty() && !bell.rang());
         for worker in [255, 0, 63, 64, 0] {

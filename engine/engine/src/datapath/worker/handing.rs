@@ -20,13 +20,13 @@ pub(in crate::datapath) struct Handing {
     to: Vec<Option<Producer<Handed>>>,
     from: Vec<Option<Consumer<Handed>>>,
     bells: Arc<[Bell]>,
-    /// Who was given something since they were told so.
+    /// Workers that were given packets, and are not notified of these yet.
     given: Workers,
     /// A ring may have no room for a burst.
     tight: bool,
 }
 
-/// Ways between so many workers.
+/// The rings between `count` workers.
 pub(in crate::datapath) fn between_workers(count: usize) -> Vec<Handing> {
     let bells: Arc<[Bell]> = (0..count).map(|_| Bell::default()).collect();
     let mut all: Vec<_> = (0..count)
@@ -64,16 +64,16 @@ impl Handing {
         !self.tight
     }
 
-    /// Gives a packet to another worker, which sees it once it was told.
+    /// Gives a packet to another worker, which sees it after `notify`.
     #[inline]
     pub(super) fn give(&mut self, to: usize, packet: Handed) -> bool {
         self.given.insert(to);
         self.to[to].as_mut().is_some_and(|ring| ring.push(packet).is_ok())
     }
 
-    /// Tells those who were given something.
+    /// Notifies the workers that were given packets.
     #[inline]
-    pub(super) fn tell(&mut self) {
+    pub(super) fn notify(&mut self) {
         if self.given.is_empty() {
             return;
         }
@@ -91,9 +91,9 @@ impl Handing {
         if !self.bells[self.worker].rang() {
             return 0;
         }
-        let mut told = self.bells[self.worker].take();
+        let mut given_by = self.bells[self.worker].take();
         let mut taken = 0;
-        while let Some(from) = told.pop() {
+        while let Some(from) = given_by.pop() {
             let Some(ring) = &mut self.from[from] else { continue };
             let Ok(packets) = ring.read_chunk(ring.slots()) else { continue };
             taken += packets.len();
@@ -127,11 +127,11 @@ mod tests {
             workers[0].give(2, Handed::at(5)) && workers[1].give(2, Handed::at(6)) && workers[0].give(2, Handed::at(7))
         );
         assert_eq!(taken(&mut workers[2]), []);
-        workers[0].tell();
+        workers[0].notify();
         assert!(!workers[0].is_taken());
         assert_eq!(taken(&mut workers[2]), [(0, 5), (0, 7)]);
         assert!(workers[0].is_taken() && !workers[1].is_taken());
-        workers[1].tell();
+        workers[1].notify();
         assert_eq!(taken(&mut workers[2]), [(1, 6)]);
         assert_eq!(taken(&mut workers[1]), []);
     }
@@ -145,7 +145,7 @@ mod tests {
                 assert!(workers[0].give(1, Handed::at(given)));
                 given += 1;
             }
-            workers[0].tell();
+            workers[0].notify();
         }
         assert!(given as usize > HANDED - BURST);
         assert_eq!(taken(&mut workers[1]).len(), given as usize);

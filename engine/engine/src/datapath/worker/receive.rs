@@ -350,7 +350,7 @@ impl Receiver {
                     tx.send_back(&mut self.burst, at_ns);
                 }
             }
-            self.handing.tell();
+            self.handing.notify();
             self.burst.clear();
             port.count(packets, bytes);
         }

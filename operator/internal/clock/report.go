@@ -6,8 +6,8 @@ package clock
 
 import "time"
 
-// Told is an offset for people: a clock is ahead of the reference by Offset, with an error of at most Bound.
-type Told struct {
+// Report is an offset for people: a clock is ahead of the reference by Offset, with an error of at most Bound.
+type Report struct {
 	Offset, Bound time.Duration
 }
 
@@ -18,20 +18,20 @@ const (
 	finest = 100 * time.Microsecond
 )
 
-// Tell returns what to report of an offset: what was reported before, while that is true and not much coarser than what is known now.
-func Tell(before *Told, now Offset) Told {
+// ReportOf returns the report of an offset: the one before, while that is true and not much coarser than what is known now.
+func ReportOf(before *Report, now Offset) Report {
 	measured := max(now.Bound(), finest)
 	if before != nil && before.holds(now) && before.Bound <= 4*slack*measured {
 		return *before
 	}
 	bound := roundUp(slack * measured)
 	step := int64(bound) / 10
-	return Told{Offset: time.Duration(now.Middle() / step * step), Bound: bound}
+	return Report{Offset: time.Duration(now.Middle() / step * step), Bound: bound}
 }
 
-func (t Told) holds(now Offset) bool {
-	told := Offset{Least: int64(t.Offset - t.Bound), Greatest: int64(t.Offset + t.Bound)}
-	return told.Contains(now)
+func (r Report) holds(now Offset) bool {
+	reported := Offset{Least: int64(r.Offset - r.Bound), Greatest: int64(r.Offset + r.Bound)}
+	return reported.Contains(now)
 }
 
 // roundUp to 1, 2 or 5 times a power of ten.
