@@ -6,7 +6,6 @@ package main
 // SLSA provenance v1 says it. It is not signed here: whoever publishes a release signs it.
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -72,7 +71,10 @@ var locks = []string{"Dockerfile", "api/go.sum", "operator/go.mod", "operator/go
 
 // provenance returns the statement for files that were made of materials.
 func (r *Release) provenance(subjects []Resource, materials []Component, now time.Time) (*Statement, error) {
-	source := Resource{URI: cmp.Or(r.Repository, "git+https://spate.dev/spate") + "@" + r.Commit, Digest: map[string]string{"gitCommit": r.Commit}}
+	source := Resource{Name: "spate", Digest: map[string]string{"gitCommit": r.Commit}}
+	if r.Repository != "" { // otherwise the commit alone identifies the source
+		source.URI = r.Repository + "@" + r.Commit
+	}
 	dependencies := []Resource{source}
 	for _, name := range locks {
 		digest, err := digest(filepath.Join(r.Source, name))

@@ -37,6 +37,11 @@ func (o Offset) Middle() int64 { return o.Least + (o.Greatest-o.Least)/2 }
 // Bound is the greatest error of Middle.
 func (o Offset) Bound() time.Duration { return time.Duration(o.Greatest - o.Middle()) }
 
+// Plus returns the interval for a clock that is ahead of this one by some nanoseconds.
+func (o Offset) Plus(ns int64) Offset {
+	return Offset{Least: o.Least + ns, Greatest: o.Greatest + ns, At: o.At}
+}
+
 // After returns the interval at another instant, if the clocks drift apart by at most driftPPB nanoseconds a second.
 func (o Offset) After(at int64, driftPPB int64) Offset {
 	grown := drifted(at-o.At, driftPPB)

@@ -44,11 +44,12 @@ func (c Clock) Reference(monotonic int64) int64 { return monotonic - c.Middle() 
 // WallAt is an instant of the operator's clock by the engine's wall clock.
 func (c Clock) WallAt(instant int64) int64 { return c.Monotonic(instant) + c.wall }
 
-// Wall is how the engine's wall clock stands to the operator's.
-func (c Clock) Wall() clock.Offset {
-	apart := c.wall - wallOffset()
-	return clock.Offset{Least: c.Least + apart, Greatest: c.Greatest + apart, At: c.Offset.At}
-}
+// Wall is the offset of the engine's wall clock from the operator's.
+func (c Clock) Wall() clock.Offset { return c.Offset.Plus(c.wall - wallOffset()) }
+
+// WallFromMonotonic is the offset of the engine's wall clock from the operator's monotonic clock. Those of two engines can be compared:
+// unlike those of Wall, they do not contain the error of two readings of the operator's wall clock.
+func (c Clock) WallFromMonotonic() clock.Offset { return c.Offset.Plus(c.wall) }
 
 // wallOffset is the operator's wall clock minus its monotonic clock.
 func wallOffset() int64 {

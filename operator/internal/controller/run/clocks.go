@@ -105,11 +105,11 @@ func (s *scope) clocksContradict(holds []engineState, stated time.Duration) *ref
 	if stated == 0 {
 		return nil
 	}
-	least := holds[0].clock.Wall()
+	least := holds[0].clock.WallFromMonotonic()
 	greatest := least
 	var behind, ahead int
 	for i, h := range holds {
-		wall := h.clock.Wall()
+		wall := h.clock.WallFromMonotonic()
 		if wall.Greatest < least.Greatest {
 			least, behind = wall, i
 		}
