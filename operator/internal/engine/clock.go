@@ -45,11 +45,11 @@ func (c Clock) Reference(monotonic int64) int64 { return monotonic - c.Middle() 
 func (c Clock) WallAt(instant int64) int64 { return c.Monotonic(instant) + c.wall }
 
 // Wall is the offset of the engine's wall clock from the operator's.
-func (c Clock) Wall() clock.Offset { return c.Offset.Plus(c.wall - wallOffset()) }
+func (c Clock) Wall() clock.Offset { return c.Plus(c.wall - wallOffset()) }
 
 // WallFromMonotonic is the offset of the engine's wall clock from the operator's monotonic clock. Those of two engines can be compared:
 // unlike those of Wall, they do not contain the error of two readings of the operator's wall clock.
-func (c Clock) WallFromMonotonic() clock.Offset { return c.Offset.Plus(c.wall) }
+func (c Clock) WallFromMonotonic() clock.Offset { return c.Plus(c.wall) }
 
 // wallOffset is the operator's wall clock minus its monotonic clock.
 func wallOffset() int64 {
