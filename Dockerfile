@@ -39,7 +39,7 @@ COPY engine/image/collect /usr/local/sbin/
 RUN collect /out /usr/local/bin/spate-engine
 
 # What runs, and no more: no shell, no package manager, nothing that gains rights (build/image-check).
-# Runs as root within its capabilities: a port needs NET_RAW or the VF's device node. The pod drops all else.
+# The pod names the user and drops all capabilities but those that its ports need: NET_RAW, or the VF's device node, is for root.
 FROM scratch AS engine
 COPY --from=dpdk /out /
 ENV PATH=/usr/local/bin

@@ -26,30 +26,56 @@ metadata: {name: net}
 spec: {config: '{}'}
 `
 
-// docs/attachments.md says so of each.
-func TestPodsOfEveryAttachmentAreForPrivilegedNamespaces(t *testing.T) {
+// docs/attachments.md states the level of each.
+func TestPodsOfEachAttachmentAreAllowedByTheLevelOfItsDocumentation(t *testing.T) {
 	ns := bareNamespace(t)
-	level := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}}`))
-	must(t, cluster.kube.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, level))
 	mustApply(t, ns, networksOfBothKinds)
-	for name, c := range map[string]struct {
-		attachment string
-		violated   []string
-	}{
-		"loopback":   {"{loopback: {}}", []string{"IPC_LOCK"}},
-		"discard":    {"{discard: {}}", []string{"IPC_LOCK"}},
-		"kernel":     {"{kernel: {network: net}}", []string{"IPC_LOCK", "NET_ADMIN", "NET_RAW"}},
-		"sriov":      {"{sriov: {network: vf}}", []string{"IPC_LOCK"}},
-		"bifurcated": {"{sriov: {network: vf, driver: Bifurcated}}", []string{"IPC_LOCK", "NET_ADMIN", "NET_RAW"}},
-		"bond":       {"{bond: {members: [{name: a, sriov: {network: vf}}, {name: b, sriov: {network: vf}}]}}", []string{"IPC_LOCK"}},
-		"memif":      {"{memif: {volume: sockets, socket: a.sock}}", []string{"IPC_LOCK"}},
-	} {
-		mustApply(t, ns, strings.NewReplacer("metadata: {name: loop}", "metadata: {name: "+name+"}", "ports:", "volumes: [{name: sockets, writable: true, persistentVolumeClaim: {claimName: sockets}}]\n  ports:",
-			"{loopback: {}}", c.attachment).Replace(loopbackGenerator))
-		expect(t, answerLimit, generatorNamed(ns, name), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonAdmissionFailed,
-			append([]string{`violates PodSecurity "baseline`, "non-default capabilities"}, c.violated...)...)
+	attachments := map[string]string{
+		"loopback": "{loopback: {}}", "discard": "{discard: {}}", "kernel": "{kernel: {network: net}}", "sriov": "{sriov: {network: vf}}",
+		"bifurcated": "{sriov: {network: vf, driver: Bifurcated}}", "bond": "{bond: {members: [{name: a, sriov: {network: vf}}, {name: b, sriov: {network: vf}}]}}",
+		"memif": "{memif: {volume: sockets, socket: a.sock}}",
+		// A loopback port, with huge pages.
+		"huge": "{loopback: {}}",
 	}
-	privileged := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}`))
-	must(t, cluster.kube.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, privileged))
-	podNamed(t, ns, "memif-0")
+	lock, admin := []string{"non-default capabilities", "IPC_LOCK"}, []string{"non-default capabilities", "IPC_LOCK", "NET_ADMIN", "NET_RAW"}
+	for _, level := range []struct {
+		name     string
+		violated map[string][]string
+	}{
+		{"baseline", map[string][]string{"kernel": admin, "sriov": lock, "bifurcated": admin, "bond": lock, "huge": {"IPC_LOCK", "SYS_NICE"}}},
+		{"restricted", map[string][]string{"memif": {"runAsNonRoot != true", "runAsUser=0"}}},
+	} {
+		enforce(t, ns, level.name)
+		for name, attachment := range attachments {
+			violated, refused := level.violated[name]
+			if level.name == "restricted" && name != "memif" && name != "loopback" && name != "discard" {
+				continue // what baseline refuses
+			}
+			object := level.name + "-" + name
+			manifest := strings.NewReplacer("metadata: {name: loop}", "metadata: {name: "+object+"}", "{loopback: {}}", attachment)
+			text := manifest.Replace(loopbackGenerator)
+			switch name {
+			case "memif":
+				text = strings.Replace(text, "ports:", "volumes: [{name: sockets, writable: true, persistentVolumeClaim: {claimName: sockets}}]\n  ports:", 1)
+			case "huge":
+				text = strings.Replace(text, "backing: Standard", "backing: Hugepages2Mi", 1)
+			}
+			mustApply(t, ns, text)
+			if refused {
+				expect(t, answerLimit, generatorNamed(ns, object), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonAdmissionFailed,
+					append([]string{`violates PodSecurity "` + level.name}, violated...)...)
+			} else {
+				podNamed(t, ns, object+"-0")
+			}
+		}
+	}
+	enforce(t, ns, "privileged")
+	podNamed(t, ns, "baseline-sriov-0")
+}
+
+// enforce sets the Pod Security level of a namespace.
+func enforce(t *testing.T, ns, level string) {
+	t.Helper()
+	label := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "`+level+`"}}}`))
+	must(t, cluster.kube.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, label))
 }

@@ -13,6 +13,8 @@ import (
 type attachment interface {
 	// device is the device on the engine's command line: --port NAME=DEVICE.
 	device() string
+	// opensDevice reports whether the engine opens a device of the node, which reads and writes the engine's memory.
+	opensDevice() bool
 	// kernelDriver reports whether packets or configuration pass through a driver of the kernel, for which the engine needs NET_RAW and
 	// NET_ADMIN.
 	kernelDriver() bool

@@ -34,6 +34,8 @@ func (b bond) device() string {
 	return text.String()
 }
 
+func (bond) opensDevice() bool { return true }
+
 func (b bond) kernelDriver() bool { return slices.ContainsFunc(b.members, attachment.kernelDriver) }
 
 func (b bond) shared(pods []spatev1.GeneratorPodStatus) string {

@@ -85,6 +85,8 @@ type claimed struct{ name string }
 // device is in the file of DevicesAnnotation.
 func (claimed) device() string { return "claimed" }
 
+func (claimed) opensDevice() bool { return true }
+
 func (claimed) kernelDriver() bool { return true }
 
 func (c claimed) shared(pods []spatev1.GeneratorPodStatus) string {

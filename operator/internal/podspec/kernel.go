@@ -14,6 +14,8 @@ type kernel struct{ name string }
 // device names the interface: it is known at once, and the network status comes seconds later.
 func (k kernel) device() string { return "kernel:" + k.name }
 
+func (kernel) opensDevice() bool { return true }
+
 // kernelDriver is true for packet sockets and promiscuous mode.
 func (kernel) kernelDriver() bool { return true }
 

@@ -19,5 +19,6 @@ func (m memif) device() string {
 	return fmt.Sprintf("memif:%s,id=%d,role=%s", ports.MemifSocket(m.spec), m.spec.ID, strings.ToLower(string(m.spec.Role)))
 }
 
+func (memif) opensDevice() bool                          { return false }
 func (memif) kernelDriver() bool                         { return false }
 func (memif) shared([]spatev1.GeneratorPodStatus) string { return "" }

@@ -12,7 +12,6 @@ import (
 	"maps"
 	"net/netip"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -88,11 +87,9 @@ func (t Template) Pod(index, attempt int) *corev1.Pod {
 			TerminationGracePeriodSeconds: ptr.To[int64](terminationGrace),
 			AutomountServiceAccountToken:  ptr.To(false),
 			EnableServiceLinks:            ptr.To(false),
-			SecurityContext: &corev1.PodSecurityContext{
-				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-			},
-			Containers: []corev1.Container{t.container(index)},
-			Volumes:    t.volumes(),
+			SecurityContext:               t.podSecurityContext(),
+			Containers:                    []corev1.Container{t.container(index)},
+			Volumes:                       t.volumes(),
 		},
 	}
 	addClaims(&pod.Spec, &g.Spec)
@@ -309,32 +306,6 @@ func (t Template) resources() corev1.ResourceRequirements {
 
 // sharedMilliCPU is the CPU request of an engine that shares CPUs: enough weight to run on a busy node.
 const sharedMilliCPU = 200
-
-func (t Template) securityContext() *corev1.SecurityContext {
-	add := []corev1.Capability{"IPC_LOCK"} // packet buffers must not be swapped out
-	if t.Generator.Spec.PacketMemory.Backing != spatev1.BackingStandard {
-		// DPDK queries and sets the NUMA node of its pages; the default seccomp profile allows that only with this
-		// capability.
-		add = append(add, "SYS_NICE")
-	}
-	if t.punts() || slices.ContainsFunc(t.all(), attachment.kernelDriver) {
-		// NET_RAW and NET_ADMIN are for packet sockets, creating and configuring interfaces, promiscuous mode, and raw
-		// queues and flow rules through a kernel driver.
-		add = append(add, "NET_RAW", "NET_ADMIN")
-	}
-	return &corev1.SecurityContext{
-		AllowPrivilegeEscalation: ptr.To(false),
-		ReadOnlyRootFilesystem:   ptr.To(true),
-		// Added capabilities are effective for root only.
-		RunAsUser:    ptr.To[int64](0),
-		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: add},
-	}
-}
-
-// punts reports whether a port hands packets to an interface of the pod, which the engine creates.
-func (t Template) punts() bool {
-	return slices.ContainsFunc(t.Generator.Spec.Ports, func(p spatev1.GeneratorPort) bool { return p.Punt != nil })
-}
 
 func (t Template) volumes() []corev1.Volume {
 	tiny := resource.MustParse("16Mi")

@@ -12,6 +12,7 @@ import (
 type loopback struct{}
 
 func (loopback) device() string                             { return "loopback" }
+func (loopback) opensDevice() bool                          { return false }
 func (loopback) kernelDriver() bool                         { return false }
 func (loopback) shared([]spatev1.GeneratorPodStatus) string { return "" }
 
@@ -19,5 +20,6 @@ func (loopback) shared([]spatev1.GeneratorPodStatus) string { return "" }
 type discard struct{}
 
 func (discard) device() string                             { return "null" }
+func (discard) opensDevice() bool                          { return false }
 func (discard) kernelDriver() bool                         { return false }
 func (discard) shared([]spatev1.GeneratorPodStatus) string { return "" }

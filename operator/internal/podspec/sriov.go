@@ -16,6 +16,8 @@ type sriov struct {
 
 func (s sriov) device() string { return "attached:" + s.name + ",resource=" + s.resource }
 
+func (sriov) opensDevice() bool { return true }
+
 // kernelDriver is true of a bifurcated device: raw queues and flow rules are set up through its kernel driver.
 func (s sriov) kernelDriver() bool { return s.spec.Driver == spatev1.DriverBifurcated }
 
