@@ -77,6 +77,7 @@ const (
 
 // TrafficGeneratorSpec describes a fleet of equal engine pods.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.threadsPerCore) || !has(self.cpuPolicy) || self.cpuPolicy == 'Exclusive'",fieldPath=".threadsPerCore",message="only with cpuPolicy: Exclusive: shared CPUs are not assigned by core"
 // +kubebuilder:validation:XValidation:rule="!has(self.memory) || !has(self.workers) || !isQuantity(self.memory) || quantity(self.memory).compareTo(quantity('256Mi').add(33554432 * self.workers)) >= 0",fieldPath=".memory",message="must be at least 256Mi and 32Mi for each worker; raise it, or leave it out"
 type TrafficGeneratorSpec struct {
 	// replicas is the number of engine pods. A run's traffic is divided over all of them: together they send what one would.
@@ -113,6 +114,14 @@ type TrafficGeneratorSpec struct {
 	// +optional
 	// +default="Dedicated"
 	ControlCPU ControlCPU `json:"controlCPU,omitempty"`
+
+	// threadsPerCore is how many hardware threads (SMT) of a core the engine uses, on nodes with two threads per core. `1` requests twice the
+	// CPUs and leaves the other thread of each core idle: each worker gets the whole core. `2` requests an even number of CPUs, all of
+	// which may be used. Both are for kubelets that give whole cores to pods (`cpuManagerPolicyOptions: {full-pcpus-only: "true"}`), which refuse pods
+	// with an odd number of CPUs. Without it a pod requests just the CPUs it uses. Only with `cpuPolicy: Exclusive`.
+	// +optional
+	// +kubebuilder:validation:Enum=1;2
+	ThreadsPerCore *int32 `json:"threadsPerCore,omitempty"`
 
 	// packetMemory is the memory of packet buffers of each pod.
 	// +optional

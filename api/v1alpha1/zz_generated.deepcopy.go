@@ -4393,6 +4393,11 @@ func (in *TrafficGeneratorSpec) DeepCopyInto(out *TrafficGeneratorSpec) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.ThreadsPerCore != nil {
+		in, out := &in.ThreadsPerCore, &out.ThreadsPerCore
+		*out = new(int32)
+		**out = **in
+	}
 	out.PacketMemory = in.PacketMemory
 	if in.Volumes != nil {
 		in, out := &in.Volumes, &out.Volumes

@@ -151,9 +151,9 @@ func TestSRIOVDrillDevicePluginRestarted(t *testing.T) {
 func TestSRIOVDrillAPodThatNoNUMANodeHasRoomFor(t *testing.T) {
 	needsVFs(t)
 	ns := namespace(t)
-	d := drill.New(t, "a pod needs 4 CPUs beside its virtual functions; their NUMA node has 3", 3*time.Minute)
+	d := drill.New(t, "a pod needs 3 cores beside its virtual functions; their NUMA node has 2", 3*time.Minute)
 	d.Strike()
-	mustApply(t, ns, strings.Replace(virtualFunctions, "workers: 1", "workers: 3", 1))
+	mustApply(t, ns, strings.Replace(virtualFunctions, "workers: 1", "workers: 2", 1))
 	c := readyReason(t, 90*time.Second, generatorNamed(ns, "vf"), spate.ReasonAdmissionFailed, "TopologyAffinityError", "set spec.controlCPU to Shared")
 	d.Detected(90 * time.Second)
 	d.Reports("TrafficGenerator", &c)

@@ -188,7 +188,7 @@ func TestPacketsOfARunAreCapturedByWhoMay(t *testing.T) {
 	t.Run("to a file, as asked", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "both.pcapng")
 		_, said, err := spate(t, ns, capturer, "capture", "loop", "-p", "loop", "--filter", "udp dst port 2000", "--snaplen", "60", "--count", "500", "-w", path)
-		if err != nil || !strings.Contains(said, "loop-0/loop: captured 500 packets, 30000 bytes; missed 0 packets") {
+		if err != nil || !strings.HasPrefix(said, "capturing: loop-0/loop\n") || !strings.Contains(said, "loop-0/loop: captured 500 packets, 30000 bytes; missed 0 packets") {
 			t.Fatalf("%v, %s", err, said)
 		}
 		file, err := os.Open(path)
@@ -238,17 +238,15 @@ func TestPacketsOfARunAreCapturedByWhoMay(t *testing.T) {
 	})
 	t.Run("until it is interrupted", func(t *testing.T) {
 		command := plugin(t, ns, capturer, "capture", "loop", "-p", "loop", "-w", filepath.Join(t.TempDir(), "file"))
-		var said bytes.Buffer
-		command.Stderr = &said
+		said := &tail{}
+		command.Stderr = said
 		must(t, command.Start())
 		until(t, answerLimit, "a capture", func() (bool, string) {
-			var list spatev1.TrafficCaptureList
-			must(t, cluster.kube.List(t.Context(), &list, client.InNamespace(ns)))
-			return len(list.Items) == 1 && list.Items[0].Status.LastReadTime != nil, strconv.Itoa(len(list.Items))
+			return strings.Contains(said.lines(10), "capturing: loop-0/loop"), said.lines(10)
 		})
 		must(t, command.Process.Signal(syscall.SIGINT))
-		if err := command.Wait(); err != nil || !strings.Contains(said.String(), "captured ") {
-			t.Errorf("%v, %s", err, said.String())
+		if err := command.Wait(); err != nil || !strings.Contains(said.lines(10), "captured ") {
+			t.Errorf("%v, %s", err, said.lines(10))
 		}
 		noneLeft(t, ns)
 	})

@@ -137,17 +137,26 @@ pub fn read(roots: &Roots, used: Used) -> Facts {
     }
 }
 
+/// The other hardware threads of a CPU's core.
+pub fn siblings(roots: &Roots, cpu: usize) -> Fact<Vec<usize>> {
+    siblings_of(&Tree(roots.sys.clone()), cpu)
+}
+
+fn siblings_of(sys: &Tree, cpu: usize) -> Fact<Vec<usize>> {
+    let all = sys.list(&format!("devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"))?;
+    Ok(all.into_iter().filter(|&other| other != cpu).collect())
+}
+
 fn read_cpu(sys: &Tree, cpu: usize) -> Cpu {
     let folder = format!("devices/system/cpu/cpu{cpu}");
     let node = sys.names(&folder).and_then(|names| {
         let node = names.iter().find_map(|name| name.strip_prefix("node")?.parse().ok());
         node.ok_or_else(|| sys.unknown(&format!("{folder}/node*"), "there is no such link"))
     });
-    let siblings = sys.list(&format!("{folder}/topology/thread_siblings_list"));
     Cpu {
         cpu,
         node,
-        siblings: siblings.map(|all| all.into_iter().filter(|&other| other != cpu).collect()),
+        siblings: siblings_of(sys, cpu),
         governor: sys.optional_text(&format!("{folder}/cpufreq/scaling_governor"), &folder),
     }
 }

@@ -57,6 +57,12 @@ func (s *Server) Capture(request *livev1.CaptureRequest, to grpc.ServerStreaming
 	if err != nil {
 		return ofEngine(request.Pod, err)
 	}
+	// The engine's header says that it captures from now on, and the reader's says so too. Without one, receiving returns the status.
+	if header, err := packets.Header(); err == nil && header != nil {
+		if err := to.SendHeader(nil); err != nil {
+			return err
+		}
+	}
 	return forward(ctx, held, request.Pod, packets.Recv, func(answer *enginev1.CaptureResponse) error {
 		return to.Send(&livev1.CaptureResponse{Engine: answer})
 	})

@@ -186,6 +186,9 @@ func (t Template) args(index int) []string {
 	for _, port := range s.Ports {
 		args = append(args, link(&port, index)...)
 	}
+	if ptr.Deref(s.ThreadsPerCore, 0) == 1 {
+		args = append(args, "--threads-per-core", "1")
+	}
 	return append(args,
 		"--workers", strconv.Itoa(int(s.Workers)),
 		"--memory", engineMemory(packetMemory(s)),
@@ -266,12 +269,19 @@ func ordinaryMemory(spec *spatev1.TrafficGeneratorSpec) resource.Quantity {
 }
 
 // CPUs returns the number of CPUs of a pod with the Exclusive policy: one for each worker, and one for control unless
-// control shares the last worker's.
+// control shares the last worker's; of whole cores with two threads each if the generator is about threads per core.
 func CPUs(spec *spatev1.TrafficGeneratorSpec) int64 {
-	if spec.ControlCPU == spatev1.ControlShared {
-		return int64(spec.Workers)
+	used := int64(spec.Workers)
+	if spec.ControlCPU != spatev1.ControlShared {
+		used++
 	}
-	return int64(spec.Workers) + 1
+	switch threads := ptr.Deref(spec.ThreadsPerCore, 0); threads {
+	case 1:
+		return 2 * used
+	case 2:
+		return used + used%2
+	}
+	return used
 }
 
 func (t Template) resources() corev1.ResourceRequirements {

@@ -62,6 +62,30 @@ func TestExclusivePodIsGuaranteedWithWholeCPUs(t *testing.T) {
 	}
 }
 
+func TestThreadsPerCoreRoundsCPUsUpToCores(t *testing.T) {
+	for _, c := range []struct {
+		threads *int32
+		workers int32
+		control spatev1.ControlCPU
+		want    string
+		idle    bool
+	}{
+		{nil, 2, spatev1.ControlDedicated, "3", false},
+		{ptr.To[int32](2), 2, spatev1.ControlDedicated, "4", false},
+		{ptr.To[int32](2), 2, spatev1.ControlShared, "2", false},
+		{ptr.To[int32](1), 2, spatev1.ControlDedicated, "6", true},
+		{ptr.To[int32](1), 1, spatev1.ControlShared, "2", true},
+	} {
+		g := generator()
+		g.Spec.ThreadsPerCore, g.Spec.Workers, g.Spec.ControlCPU = c.threads, c.workers, c.control
+		container := Template{Generator: g}.Pod(0, 0).Spec.Containers[0]
+		cpus := container.Resources.Limits[corev1.ResourceCPU]
+		if idle := strings.Contains(strings.Join(container.Args, " "), "--threads-per-core 1"); cpus.String() != c.want || idle != c.idle {
+			t.Errorf("%+v: %s CPUs, %v", c, cpus.String(), container.Args)
+		}
+	}
+}
+
 func TestSharedPodWithoutHugepagesRunsAnywhere(t *testing.T) {
 	g := generator()
 	g.Spec.CPUPolicy, g.Spec.PacketMemory.Backing = spatev1.CPUShared, spatev1.BackingStandard

@@ -36,9 +36,9 @@ func (f facts) shared() bool { return f.spec.CPUPolicy == spatev1.CPUShared }
 
 // uses are who may run on another thread of a worker's core, the worst first.
 var uses = []struct{ who, remedy string }{
-	{"another worker", "turn SMT off on the node (kernel argument nosmt): two workers on one core get about the work of one done"},
-	{"other containers", "turn SMT off on the node (kernel argument nosmt), or let the kubelet give whole cores to pods (cpuManagerPolicyOptions: full-pcpus-only)"},
-	{"the control thread", "turn SMT off on the node (kernel argument nosmt)"},
+	{"another worker", "set spec.threadsPerCore of the generator to 1, or turn SMT off on the node (kernel argument nosmt): two workers on one core get about the work of one done"},
+	{"other containers", "let the kubelet give whole cores to pods (cpuManagerPolicyOptions: full-pcpus-only) and set spec.threadsPerCore of the generator to 1, or turn SMT off on the node (kernel argument nosmt)"},
+	{"the control thread", "set spec.threadsPerCore of the generator to 1, or turn SMT off on the node (kernel argument nosmt)"},
 }
 
 // siblingUse returns who uses a sibling: an index of uses, or len(uses) if nobody does.

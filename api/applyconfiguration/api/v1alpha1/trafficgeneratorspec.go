@@ -26,6 +26,11 @@ type TrafficGeneratorSpecApplyConfiguration struct {
 	// controlCPU says whether the control thread of each pod (gRPC, metrics) has a CPU of its own: with
 	// `cpuPolicy: Exclusive` a pod then requests workers + 1 CPUs, else for workers.
 	ControlCPU *apiv1alpha1.ControlCPU `json:"controlCPU,omitempty"`
+	// threadsPerCore is how many hardware threads (SMT) of a core the engine uses, on nodes with two threads per core. `1` requests twice the
+	// CPUs and leaves the other thread of each core idle: each worker gets the whole core. `2` requests an even number of CPUs, all of
+	// which may be used. Both are for kubelets that give whole cores to pods (`cpuManagerPolicyOptions: {full-pcpus-only: "true"}`), which refuse pods
+	// with an odd number of CPUs. Without it a pod requests just the CPUs it uses. Only with `cpuPolicy: Exclusive`.
+	ThreadsPerCore *int32 `json:"threadsPerCore,omitempty"`
 	// packetMemory is the memory of packet buffers of each pod.
 	PacketMemory *PacketMemoryApplyConfiguration `json:"packetMemory,omitempty"`
 	// memory of each pod beside its packet buffers: of the engine itself and of flows (a profile's `maxFlowsPerEngine`). 256Mi and 32Mi
@@ -104,6 +109,14 @@ func (b *TrafficGeneratorSpecApplyConfiguration) WithCPUPolicy(value apiv1alpha1
 // If called multiple times, the ControlCPU field is set to the value of the last call.
 func (b *TrafficGeneratorSpecApplyConfiguration) WithControlCPU(value apiv1alpha1.ControlCPU) *TrafficGeneratorSpecApplyConfiguration {
 	b.ControlCPU = &value
+	return b
+}
+
+// WithThreadsPerCore sets the ThreadsPerCore field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ThreadsPerCore field is set to the value of the last call.
+func (b *TrafficGeneratorSpecApplyConfiguration) WithThreadsPerCore(value int32) *TrafficGeneratorSpecApplyConfiguration {
+	b.ThreadsPerCore = &value
 	return b
 }
 

@@ -3,7 +3,7 @@
 use super::links::Links;
 use super::ports::{self, Asked, LineRate};
 use crate::datapath::{ClockError, Config, Datapath, Memory, PollMode, PortConfig};
-use crate::machine::Used;
+use crate::machine::{self, Fact, Roots, Used};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -41,6 +41,9 @@ pub struct Site {
     /// worker's. auto means all that this process may use.
     #[arg(long, value_name = "LIST", default_value = "auto")]
     cpus: String,
+    /// How many hardware threads of a core to use: 1 leaves the others idle, all of which must be CPUs of this process.
+    #[arg(long, value_name = "THREADS", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=2))]
+    threads_per_core: u8,
     /// Memory for packets, such as 128M or 1G.
     #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = memory_size)]
     memory: u64,
@@ -122,7 +125,13 @@ impl Site {
                 any_mac: port.any_mac,
             });
         }
-        let (control_cpus, worker_cpus) = share_out(&self.cpu_list()?, self.workers.into())?;
+        let mut cpus = self.cpu_list()?;
+        if self.threads_per_core == 1 {
+            let roots = Roots::default();
+            cpus = first_of_each_core(&cpus, &allowed_cpus()?, |cpu| machine::siblings(&roots, cpu))
+                .context("--threads-per-core 1")?;
+        }
+        let (control_cpus, worker_cpus) = share_out(&cpus, self.workers.into())?;
         let page = match self.hugepages {
             Hugepages::TwoMebibytes => Some(2 << 20),
             Hugepages::OneGibibyte => Some(1 << 30),
@@ -161,6 +170,28 @@ impl Site {
 fn allowed_cpus() -> anyhow::Result<Vec<usize>> {
     let allowed = sched_getaffinity(None).context("the CPUs of this process cannot be queried")?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect())
+}
+
+/// One CPU of each core. The other threads of these cores must be allowed, too, so that nothing else runs there.
+fn first_of_each_core(
+    cpus: &[usize],
+    allowed: &[usize],
+    siblings: impl Fn(usize) -> Fact<Vec<usize>>,
+) -> anyhow::Result<Vec<usize>> {
+    let mut first = Vec::new();
+    for &cpu in cpus {
+        let others = siblings(cpu).map_err(anyhow::Error::msg)?;
+        if let Some(other) = others.iter().find(|other| !allowed.contains(other)) {
+            bail!(
+                "CPUs {cpu} and {other} are threads of one core, and this process may not use CPU {other}: have the kubelet give whole cores to pods \
+                 (cpuManagerPolicyOptions: full-pcpus-only)"
+            );
+        }
+        if !others.iter().any(|other| first.contains(other)) {
+            first.push(cpu);
+        }
+    }
+    Ok(first)
 }
 
 /// This thread and all that it starts run on these CPUs; workers pin themselves to theirs.
@@ -236,6 +267,22 @@ mod tests {
         assert_eq!(share_out(&[4, 5], 2).unwrap(), (vec![5], vec![4, 5]));
         assert_eq!(share_out(&[4, 5, 6], 1).unwrap(), (vec![4], vec![5]));
         assert!(share_out(&[4], 2).is_err());
+    }
+
+    #[test]
+    fn a_core_has_one_user_if_all_its_threads_are_allowed() {
+        let siblings = |cpu: usize| Ok(if cpu < 4 { vec![cpu + 4] } else { vec![cpu - 4] });
+        let of = |cpus: &[usize]| first_of_each_core(cpus, cpus, siblings);
+        assert_eq!(of(&[1, 2, 5, 6]).unwrap(), [1, 2]);
+        assert_eq!(of(&[5, 1]).unwrap(), [5]);
+        let refused = of(&[1, 2, 5]).unwrap_err().to_string();
+        assert!(
+            refused.starts_with("CPUs 2 and 6 are threads of one core, and this process may not use CPU 6"),
+            "{refused}"
+        );
+        assert_eq!(first_of_each_core(&[3, 4], &[3, 4], |_| Ok(vec![])).unwrap(), [3, 4]);
+        let unknown = first_of_each_core(&[3], &[3], |_| Err("/sys: there is no such file".into()));
+        assert_eq!(unknown.unwrap_err().to_string(), "/sys: there is no such file");
     }
 
     #[test]

@@ -64,13 +64,14 @@ func diagnose(pod *corev1.Pod) problem {
 	return problem{spatev1.ReasonPodsPending, fmt.Sprintf("pod %s %s", pod.Name, where)}
 }
 
-const (
-	// topologyAffinityError is the kubelet's reason for a pod that its Topology Manager refuses.
-	topologyAffinityError = "TopologyAffinityError"
-	// affinityRemedy is what to do about it.
-	affinityRemedy = "; the node cannot give the pod's CPUs, huge pages and devices from one NUMA node: lower spec.workers, set spec.controlCPU to Shared" +
-		" (one CPU less), lower spec.packetMemory.size, attach networks whose devices are of one NUMA node, or choose another node (spec.podTemplate.spec.nodeSelector)"
-)
+// remedies are by the kubelet's reason for a pod that it refuses.
+var remedies = map[string]string{
+	// Of the Topology Manager.
+	"TopologyAffinityError": "; the node cannot give the pod's CPUs, huge pages and devices from one NUMA node: lower spec.workers, set spec.controlCPU to Shared" +
+		" (one CPU less), lower spec.packetMemory.size, attach networks whose devices are of one NUMA node, or choose another node (spec.podTemplate.spec.nodeSelector)",
+	// Of the CPU Manager with the option full-pcpus-only.
+	"SMTAlignmentError": "; the node gives only whole cores to pods, and this one requests an odd number of CPUs: set spec.threadsPerCore to 1 or 2",
+}
 
 // failure returns why a pod has ended: the node's refusal, or the last lines of the engine's log.
 func failure(pod *corev1.Pod) problem {
@@ -82,11 +83,7 @@ func failure(pod *corev1.Pod) problem {
 		return problem{spatev1.ReasonPodFailed, fmt.Sprintf("pod %s ended with %s: %s", pod.Name, how, lastLines(said, 3))}
 	}
 	if pod.Status.Reason != "" { // TopologyAffinityError, UnexpectedAdmissionError, OutOfcpu, Evicted, NodeLost
-		message := fmt.Sprintf("pod %s: %s: %s", pod.Name, pod.Status.Reason, pod.Status.Message)
-		if pod.Status.Reason == topologyAffinityError {
-			message += affinityRemedy
-		}
-		return problem{spatev1.ReasonAdmissionFailed, message}
+		return problem{spatev1.ReasonAdmissionFailed, fmt.Sprintf("pod %s: %s: %s%s", pod.Name, pod.Status.Reason, pod.Status.Message, remedies[pod.Status.Reason])}
 	}
 	return problem{spatev1.ReasonPodFailed, fmt.Sprintf("pod %s ended: %s", pod.Name, pod.Status.Message)}
 }

@@ -14,21 +14,23 @@ import (
 
 func TestARefusalOfTheNodeHasARemedy(t *testing.T) {
 	for reason, c := range map[string]struct {
-		message string
-		remedy  bool
+		message  string
+		remedies []string
 	}{
-		"TopologyAffinityError":    {"Resources cannot be allocated with Topology locality", true},
-		"UnexpectedAdmissionError": {"Allocate failed", false},
+		"TopologyAffinityError": {"Resources cannot be allocated with Topology locality",
+			[]string{"from one NUMA node", "spec.workers", "spec.controlCPU to Shared", "spec.packetMemory.size", "devices are of one NUMA node", "another node"}},
+		"SMTAlignmentError":        {"SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2", []string{"spec.threadsPerCore to 1 or 2"}},
+		"UnexpectedAdmissionError": {"Allocate failed", nil},
 	} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "lab-0"}, Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: reason, Message: c.message}}
 		got := failure(pod)
 		start := "pod lab-0: " + reason + ": " + c.message
-		if got.reason != spatev1.ReasonAdmissionFailed || !strings.HasPrefix(got.message, start) || (got.message == start) == c.remedy {
+		if got.reason != spatev1.ReasonAdmissionFailed || !strings.HasPrefix(got.message, start) || (got.message == start) != (c.remedies == nil) {
 			t.Errorf("%+v", got)
 		}
-		for _, part := range []string{"from one NUMA node", "spec.workers", "spec.controlCPU to Shared", "spec.packetMemory.size", "devices are of one NUMA node", "another node"} {
-			if strings.Contains(got.message, part) != c.remedy {
-				t.Errorf("%s: %q, with %q: %v", reason, got.message, part, c.remedy)
+		for _, part := range c.remedies {
+			if !strings.Contains(got.message, part) {
+				t.Errorf("%s: %q, want %q", reason, got.message, part)
 			}
 		}
 	}

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,7 +41,8 @@ func NewCommand() *cobra.Command {
 		Use:   "capture GENERATOR --port PORT... -w FILE",
 		Short: "Capture packets of a generator's ports, live",
 		Long: `Copies packets of a TrafficGenerator's ports to a file or a pipe, as workers read them from the device or hand it to them, until it is
-interrupted, or has --count packets, or --duration has passed. Runs go on undisturbed, and none has to be active.
+interrupted, or has --count packets, or --duration has passed. Runs go on undisturbed, and none has to be active. A line that begins with
+"capturing:" on standard error says that all ports are captured from now on: start there what must not be missed.
 
 The file is pcapng: times in nanoseconds, an interface for each port of each pod, each packet's direction (in Wireshark
 frame.packet_flags_direction; 1 received, 2 sent). It is written as packets come, so Wireshark and tshark read along in a pipe. Packets that
@@ -139,7 +142,7 @@ func capture(ctx context.Context, connection *cluster.Connection, spec spatev1.T
 		err = errors.Join(err, file.end())
 	}
 	for _, port := range ports {
-		fmt.Fprintf(tell, "%s/%s: captured %d packets, %d bytes; missed %d packets\n", port.pod, port.port, port.packets, port.bytes, port.missed.All)
+		fmt.Fprintf(tell, "%s: captured %d packets, %d bytes; missed %d packets\n", port.name(), port.packets, port.bytes, port.missed.All)
 	}
 	if live.IsEnough(err) {
 		return nil
@@ -152,12 +155,26 @@ func copied(ctx context.Context, r *live.Reader, file *packetFile, tell io.Write
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	var all sync.WaitGroup
+	var capturing atomic.Int64
 	for i := range file.ports {
+		var first sync.Once
 		request := &livev1.CaptureRequest{Namespace: r.Object.GetNamespace(), Name: r.Object.GetName(), Pod: file.ports[i].pod, Port: file.ports[i].port}
 		all.Go(func() {
 			err := live.Follow(ctx, r, tell, func(ctx context.Context) (grpc.ServerStreamingClient[livev1.CaptureResponse], error) {
 				file.ports[i].missed.Opened()
-				return r.Calls.Capture(ctx, request)
+				stream, err := r.Calls.Capture(ctx, request)
+				if err != nil {
+					return nil, err
+				}
+				// The header comes when the engine captures; without one, receiving returns the reason.
+				if header, err := stream.Header(); err == nil && header != nil {
+					first.Do(func() {
+						if capturing.Add(1) == int64(len(file.ports)) {
+							fmt.Fprintf(tell, "capturing: %s\n", strings.Join(file.names(), ", "))
+						}
+					})
+				}
+				return stream, nil
 			}, func(answer *livev1.CaptureResponse) error { return file.write(i, answer.Engine) })
 			if err != nil {
 				end(err)

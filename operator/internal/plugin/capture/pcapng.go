@@ -40,6 +40,18 @@ type capturedPort struct {
 	missed         live.Missed
 }
 
+// name is that of the interface in the file.
+func (p *capturedPort) name() string { return p.pod + "/" + p.port }
+
+// names are those of all interfaces.
+func (f *packetFile) names() []string {
+	names := make([]string, len(f.ports))
+	for i := range f.ports {
+		names[i] = f.ports[i].name()
+	}
+	return names
+}
+
 // newPacketFile writes the start of a file. At most count packets follow, or any number if count is 0.
 func newPacketFile(to io.Writer, spec *spatev1.TrafficCaptureSpec, ports []capturedPort, count int64, full func()) (*packetFile, error) {
 	f := &packetFile{ports: ports, left: count, full: full}
@@ -49,7 +61,7 @@ func newPacketFile(to io.Writer, spec *spatev1.TrafficCaptureSpec, ports []captu
 	options := pcapgo.NgWriterOptions{SectionInfo: pcapgo.NgSectionInfo{Hardware: runtime.GOARCH, OS: runtime.GOOS, Application: "kubectl spate capture"}}
 	for i, port := range ports {
 		description := pcapgo.NgInterface{
-			Name: port.pod + "/" + port.port, Filter: spec.Filter, LinkType: layers.LinkTypeEthernet,
+			Name: port.name(), Filter: spec.Filter, LinkType: layers.LinkTypeEthernet,
 			Description: fmt.Sprintf("port %s of TrafficGenerator %s, pod %s", port.port, spec.GeneratorRef.Name, port.pod),
 			SnapLength:  cmp.Or(uint32(spec.SnapLength), 65_535),
 		}
