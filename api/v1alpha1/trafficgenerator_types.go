@@ -53,7 +53,7 @@ const (
 type PollMode string
 
 const (
-	// PollAuto polls without pause where a worker has a CPU of its own and no kernel-backed port, else adaptively.
+	// PollAuto polls without pause where a worker has a CPU of its own (`cpuPolicy: Exclusive`) and no kernel-backed port, else adaptively.
 	PollAuto PollMode = "Auto"
 	// PollBusy never sleeps.
 	PollBusy PollMode = "Busy"
@@ -133,7 +133,8 @@ type TrafficGeneratorSpec struct {
 	// +optional
 	Memory MemorySize `json:"memory,omitempty"`
 
-	// pollMode says whether idle workers sleep.
+	// pollMode says whether idle workers sleep: `Busy` workers never do, `Adaptive` ones while nothing is due and nothing arrives, and `Auto` is
+	// `Busy` for workers with a CPU of their own (`cpuPolicy: Exclusive`) and no kernel-backed port, else `Adaptive`.
 	// +optional
 	// +default="Auto"
 	PollMode PollMode `json:"pollMode,omitempty"`

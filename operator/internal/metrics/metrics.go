@@ -87,6 +87,9 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(r)
 }
 
+// WrappedRoundTripper lets client-go cancel requests.
+func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }
+
 // resourceOf returns the resource in a request's path (Kubernetes API concepts, resource URIs), with its subresource.
 func resourceOf(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")

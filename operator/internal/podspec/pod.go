@@ -193,7 +193,7 @@ func (t Template) args(index int) []string {
 		"--workers", strconv.Itoa(int(s.Workers)),
 		"--memory", engineMemory(packetMemory(s)),
 		"--hugepages", pageSizes[s.PacketMemory.Backing].engine,
-		"--poll-mode", strings.ToLower(string(s.PollMode)),
+		"--poll-mode", strings.ToLower(string(pollMode(s))),
 		"--cpus", "auto",
 		"--listen", fmt.Sprintf("0.0.0.0:%d", grpcPort),
 		"--tls-dir", tlsDir,
@@ -226,6 +226,14 @@ func link(port *spatev1.GeneratorPort, replica int) []string {
 		args = append(args, "--punt", fmt.Sprintf("%s=%s:%s", port.Name, punt.Interface, punt.Filter))
 	}
 	return args
+}
+
+// pollMode returns the mode of workers. An engine does not see that others may run on its CPUs.
+func pollMode(spec *spatev1.TrafficGeneratorSpec) spatev1.PollMode {
+	if spec.PollMode == spatev1.PollAuto && spec.CPUPolicy == spatev1.CPUShared {
+		return spatev1.PollAdaptive
+	}
+	return spec.PollMode
 }
 
 // pageSizes are the names of page sizes in Kubernetes and on the engine's command line, by packet memory backing.

@@ -89,7 +89,11 @@ func TestThreadsPerCoreRoundsCPUsUpToCores(t *testing.T) {
 func TestSharedPodWithoutHugepagesRunsAnywhere(t *testing.T) {
 	g := generator()
 	g.Spec.CPUPolicy, g.Spec.PacketMemory.Backing = spatev1.CPUShared, spatev1.BackingStandard
-	r := Template{Generator: g}.Pod(0, 0).Spec.Containers[0].Resources
+	c := Template{Generator: g}.Pod(0, 0).Spec.Containers[0]
+	if mode := c.Args[slices.Index(c.Args, "--poll-mode")+1]; mode != "adaptive" {
+		t.Errorf("workers that share CPUs poll: %s", mode)
+	}
+	r := c.Resources
 	if _, limited := r.Limits[corev1.ResourceCPU]; limited {
 		t.Error("CPU is limited")
 	}

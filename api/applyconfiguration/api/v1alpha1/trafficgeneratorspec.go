@@ -36,7 +36,8 @@ type TrafficGeneratorSpecApplyConfiguration struct {
 	// memory of each pod beside its packet buffers: of the engine itself and of flows (a profile's `maxFlowsPerEngine`). 256Mi and 32Mi
 	// for each worker when absent, which is also the minimum.
 	Memory *apiv1alpha1.MemorySize `json:"memory,omitempty"`
-	// pollMode says whether idle workers sleep.
+	// pollMode says whether idle workers sleep: `Busy` workers never do, `Adaptive` ones while nothing is due and nothing arrives, and `Auto` is
+	// `Busy` for workers with a CPU of their own (`cpuPolicy: Exclusive`) and no kernel-backed port, else `Adaptive`.
 	PollMode *apiv1alpha1.PollMode `json:"pollMode,omitempty"`
 	// volumes with captures that streams replay, and for connection records.
 	Volumes []GeneratorVolumeApplyConfiguration `json:"volumes,omitempty"`
