@@ -57,7 +57,7 @@ emulate() {
     mount --bind "$device" "$qemu/root$device"
   done
   timeout "$patience" chroot "$qemu/root" qemu-system-x86_64 -nodefaults -no-reboot -display none \
-    -accel "tcg,thread=${threads:-multi}" -cpu max -serial file:/mnt/console "$@" 2> "$folder/qemu" || status=$?
+    -accel "tcg,thread=${threads:-multi}" -cpu "${cpu:-max}" -serial file:/mnt/console "$@" 2> "$folder/qemu" || status=$?
   case $status in
     0) ;;
     124) tail -n 20 "$folder/console" >&2; die "the machine had not ended after $patience s; its console: $folder/console" ;;
