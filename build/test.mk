@@ -53,7 +53,7 @@ test: deps ## Run all that CI runs: lint, unit tests, envtest, short fuzzing, in
 	$(call phase,e2e test-nic,--jobs 2 --output-sync=line)
 
 .PHONY: test-all
-test-all: test ## Run `make test`, then VFs under a real kubelet
+test-all: test ## Run `make test`, then VFs under a real kubelet (CI does where 45 minutes are enough for the first)
 	$(call phase,e2e-sriov)
 
 # Tests that mostly wait; some of them measure time.
