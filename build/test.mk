@@ -130,7 +130,7 @@ external-cluster: $(HELM)
 
 sriov_env = KUBE=$(KUBE) MULTUS=$(MULTUS) NODE_IMAGES="$(NODE_IMAGE) $(SRIOV_IMAGE) $(engine_image)"
 .PHONY: e2e-sriov
-e2e-sriov: deps images kubectl-spate cluster-up $(SRIOV_IMAGE) ## Run VFs under a real kubelet, device plugin and Multus, in an emulated machine as the second node, 6 min (RUN=regexp, KEEP=1)
+e2e-sriov: deps images kubectl-spate cluster-up $(SRIOV_IMAGE) ## Run VFs under a real kubelet, device plugin and Multus, in an emulated machine as the second node, 5 min (RUN=regexp, KEEP=1)
 	@go test -C e2e -c -o $(suites) ./suites
 	@e2e/install $(operator_image) $(engine_image)
 	@status=0; { $(sriov_env) e2e/sriov/join && \
@@ -152,7 +152,7 @@ drills-cluster: ## Inject the faults that take a real kubelet or Helm, and add t
 	  go run -C operator ./test/drill/table $(drills)/rows.jsonl | tee $(drills)/table.md || status=1; exit $$status
 
 .PHONY: drills-sriov
-drills-sriov: ## Inject the faults of virtual functions and their node, and add their rows to those of `make drills`, 11 min (RUN, KEEP: as e2e-sriov)
+drills-sriov: ## Inject the faults of virtual functions and their node, and add their rows to those of `make drills`, 8 min (RUN, KEEP: as e2e-sriov)
 	@mkdir -p $(drills)
 	@status=0; DRILLS=all DRILLS_RESULTS=$(drills)/rows.jsonl $(MAKE) --no-print-directory e2e-sriov RUN='Drill.*($(RUN))' || status=1; \
 	  go run -C operator ./test/drill/table $(drills)/rows.jsonl | tee $(drills)/table.md || status=1; exit $$status
