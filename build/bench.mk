@@ -22,7 +22,7 @@ bench: deps bench-program ## Measure stateless traffic beside dpdk-testpmd, in t
 bench-stateful: deps bench-program ## Measure connections, data and memory of flows beside nginx and wrk; below a floor fails (6 min, BENCH_FLOORS=warn)
 	@$(bench_program) stateful --floors $(BENCH_FLOORS) --json build/bench/stateful.json
 
-bench-scaling: bench-program ## Count what a packet costs with 1 to 16 workers, time all CPUs, and control with 64 workers; beyond a bound fails (4 min, BENCH_FLOORS=warn)
+bench-scaling: bench-program ## Count what a packet costs with 1 to 16 workers, time all CPUs, and control with 64 workers; beyond a bound fails (2 min, BENCH_FLOORS=warn)
 	@$(bench_program) scaling --floors $(BENCH_FLOORS) --json build/bench/scaling.json
 
 bench-instructions: bench-program ## Compare instructions per packet and connection with those recorded; more by 3 % fails (3 min)

@@ -14,7 +14,7 @@ use spate_engine::plan::decode::Format;
 
 use crate::cases::{self, Case};
 use crate::flows::resident;
-use crate::rig::{Pages, Rig, Setup, Workers, own_cpu_ns, port_name};
+use crate::rig::{Cpus, Pages, Rig, Setup, Workers, own_cpu_ns, port_name};
 use crate::series::Series;
 
 /// Packets a second of all streams: workers run now and then, and leave the CPUs to control.
@@ -34,6 +34,8 @@ pub struct Crowd {
     rounds: u32,
     #[arg(long, value_enum, default_value = "normal")]
     pages: Pages,
+    #[command(flatten)]
+    cpus: Cpus,
 }
 
 /// Medians of the rounds. Elapsed where workers take part, else CPU time of the calling thread, in milliseconds.
@@ -64,7 +66,7 @@ impl Crowd {
             ports: self.ports,
             workers: Workers::Together(self.workers),
             pages: self.pages,
-            control_cpu: 0,
+            control_cpu: self.cpus.control_cpu,
             poll: PollMode::Adaptive,
         })?;
         let open_ms = since.elapsed().as_secs_f64() * 1e3;

@@ -24,12 +24,12 @@ mod verify;
 mod web;
 
 use clap::{Parser, Subcommand};
-use spate_dpdk::LargePages;
+use spate_dpdk::Allocator;
 use std::process::ExitCode;
 
 /// As the engine's.
 #[global_allocator]
-static ALLOCATOR: LargePages = LargePages;
+static ALLOCATOR: Allocator = Allocator;
 
 /// Measures the engine on this machine.
 #[derive(Debug, Parser)]

@@ -3,6 +3,7 @@
 //!
 //! A port goes through types: [`Port<Configured>`] has no queues yet, [`Port<Started>`] comes with its
 //! [`RxQueue`]s and [`TxQueue`]s, each of which belongs to one thread at a time.
+mod allocator;
 mod bond;
 mod burst;
 mod device;
@@ -10,7 +11,6 @@ mod eal;
 mod error;
 mod filter;
 mod kernel;
-mod large_pages;
 mod log;
 mod loopback;
 mod memif;
@@ -23,6 +23,7 @@ mod steering;
 mod tap;
 mod thread;
 
+pub use allocator::{Allocator, on_own_lines};
 pub use bond::{BondMember, Lacp, LacpState};
 pub use burst::{BURST, Burst, Offered, Unfinished};
 pub use device::Device;
@@ -30,7 +31,6 @@ pub use eal::{Eal, Memory};
 pub use error::Error;
 pub use filter::{FilterError, compile};
 pub use kernel::PacketSocket;
-pub use large_pages::LargePages;
 pub use loopback::{Disturbance, Spread};
 pub use memif::Memif;
 pub use mempool::Mempool;

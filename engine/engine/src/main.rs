@@ -2,11 +2,11 @@
 //! `spate-engine`: see `spate_engine::cli`.
 use std::process::ExitCode;
 
-use spate_dpdk::LargePages;
+use spate_dpdk::Allocator;
 use spate_engine::{cli, cpu};
 
 #[global_allocator]
-static ALLOCATOR: LargePages = LargePages;
+static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
     if let Some(missing) = cpu::missing() {

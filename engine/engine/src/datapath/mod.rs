@@ -35,7 +35,7 @@ pub use records::Watch;
 pub use run::Run;
 pub use slow::{Holding, Link, Punt};
 pub use spate_dpdk::{BondMember, Cut, Disturbance, LacpState, Memif, Offloads, Refusal, Spread, UseOffloads};
-use spate_dpdk::{RegisteredThread, RxQueue};
+use spate_dpdk::{RegisteredThread, RxQueue, on_own_lines};
 pub use spate_replay::{Capture as Recording, Changes, Gap, ReadError, Rewrite};
 use spate_stateful::Scenario;
 pub use spate_stateless::{
@@ -82,7 +82,7 @@ impl Datapath {
     }
 
     fn open_at(config: Config, placement: Placement) -> Result<Self, OpenError> {
-        let opened = open::open(config, placement)?;
+        let opened = on_own_lines(|| open::open(config, placement))?;
         let monitor = Monitor::start(opened.clock.clone(), Arc::clone(&opened.lines))
             .map_err(|e| OpenError::System { context: "monitor".into(), message: e.to_string() })?;
         let long_packets = Mutex::new(opened.workers.iter().map(|_| None).collect());
@@ -168,7 +168,7 @@ impl Datapath {
             present: &present,
             vlans: (0..self.opened.ports.len()).map(|port| self.slow.vlan(port)).collect(),
         };
-        let (run, parts) = prepare::prepare(context, spec)?;
+        let (run, parts) = on_own_lines(|| prepare::prepare(context, spec))?;
         for (worker, part) in parts.into_iter().enumerate() {
             self.opened.lines.tell(worker, Command::Install(slot, Box::new(part)));
         }

@@ -9,7 +9,8 @@ use std::{
 use rtrb::RingBuffer;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use spate_dpdk::{
-    Configured, Device, Eal, Error, Mempool, Port, QueueSizes, RegisteredThread, RxQueue, Started, StartedPort, TxQueue,
+    Configured, Device, Eal, Error, Mempool, Port, QueueSizes, RegisteredThread, RxQueue, Started, StartedPort,
+    TxQueue, on_own_lines,
 };
 
 use super::{
@@ -329,7 +330,7 @@ fn spawn(index: usize, own_cpu: Option<usize>, eal: Eal, parts: worker::Parts) -
         match prepare() {
             Ok(_registered) => {
                 let _ = ready.send(Ok(()));
-                Worker::new(parts).run();
+                on_own_lines(|| Worker::new(parts)).run();
             }
             Err(message) => {
                 let _ = ready.send(Err(message));
