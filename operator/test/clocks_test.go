@@ -10,6 +10,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/podspec"
 )
 
 // clockError is by how much a clock is ahead at an instant of CLOCK_MONOTONIC, and by how much too fast it is.
@@ -185,7 +187,7 @@ func TestDelaysBetweenPodsWhoseClocksDifferAreTrueToTheBound(t *testing.T) {
 	}
 }
 
-// adapt changes the arguments of the engines of a namespace, by the pods' index.
+// adapt changes the arguments of the engines of a namespace, by the pods' index among the replicas: that of a retried pod is its predecessor's.
 func (k *kubelet) adapt(namespace string, change func(index int, args []string) []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -196,8 +198,7 @@ func (k *kubelet) adapt(namespace string, change func(index int, args []string) 
 func (k *kubelet) argumentsOf(pod *corev1.Pod) []string {
 	args := slices.Clone(pod.Spec.Containers[0].Args)
 	if change := k.adapted[pod.Namespace]; change != nil {
-		index := 0
-		if _, err := fmt.Sscanf(pod.Name[strings.LastIndexByte(pod.Name, '-')+1:], "%d", &index); err == nil {
+		if index, err := strconv.Atoi(pod.Labels[podspec.LabelIndex]); err == nil {
 			args = change(index, args)
 		}
 	}
