@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -262,9 +263,13 @@ func TestAGeneratorIsScaledBySubresource(t *testing.T) {
 	podNamed(t, ns, "loop-0")
 	g, scale := generatorNamed(ns, "loop"), &autoscalingv1.Scale{}
 	for _, replicas := range []int32{2, 1} {
-		must(t, cluster.kube.SubResource("scale").Get(t.Context(), g, scale))
-		scale.Spec.Replicas = replicas
-		must(t, cluster.kube.SubResource("scale").Update(t.Context(), g, client.WithSubResourceBody(scale)))
+		must(t, retry.RetryOnConflict(retry.DefaultRetry, func() error { // the operator writes the status
+			if err := cluster.kube.SubResource("scale").Get(t.Context(), g, scale); err != nil {
+				return err
+			}
+			scale.Spec.Replicas = replicas
+			return cluster.kube.SubResource("scale").Update(t.Context(), g, client.WithSubResourceBody(scale))
+		}))
 		until(t, answerLimit, fmt.Sprintf("%d pods that the selector finds", replicas), func() (bool, string) {
 			if err := cluster.kube.SubResource("scale").Get(t.Context(), g, scale); err != nil {
 				return false, err.Error()
