@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -263,13 +262,7 @@ func TestAGeneratorIsScaledBySubresource(t *testing.T) {
 	podNamed(t, ns, "loop-0")
 	g, scale := generatorNamed(ns, "loop"), &autoscalingv1.Scale{}
 	for _, replicas := range []int32{2, 1} {
-		must(t, retry.RetryOnConflict(retry.DefaultRetry, func() error { // the operator writes the status
-			if err := cluster.kube.SubResource("scale").Get(t.Context(), g, scale); err != nil {
-				return err
-			}
-			scale.Spec.Replicas = replicas
-			return cluster.kube.SubResource("scale").Update(t.Context(), g, client.WithSubResourceBody(scale))
-		}))
+		scaleTo(t, ns, replicas)
 		until(t, answerLimit, fmt.Sprintf("%d pods that the selector finds", replicas), func() (bool, string) {
 			if err := cluster.kube.SubResource("scale").Get(t.Context(), g, scale); err != nil {
 				return false, err.Error()

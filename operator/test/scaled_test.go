@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -23,9 +24,13 @@ import (
 func scaleTo(t *testing.T, ns string, replicas int32) {
 	t.Helper()
 	g, scale := generatorNamed(ns, "loop"), &autoscalingv1.Scale{}
-	must(t, cluster.kube.SubResource("scale").Get(t.Context(), g, scale))
-	scale.Spec.Replicas = replicas
-	must(t, cluster.kube.SubResource("scale").Update(t.Context(), g, client.WithSubResourceBody(scale)))
+	must(t, retry.RetryOnConflict(retry.DefaultRetry, func() error { // the operator writes the status
+		if err := cluster.kube.SubResource("scale").Get(t.Context(), g, scale); err != nil {
+			return err
+		}
+		scale.Spec.Replicas = replicas
+		return cluster.kube.SubResource("scale").Update(t.Context(), g, client.WithSubResourceBody(scale))
+	}))
 }
 
 // uidsOf the engine pods of a namespace, and of no pod that is being deleted.
