@@ -88,11 +88,10 @@ func vfUnderWay(t *testing.T, ns, duration string) *spate.TrafficProfile {
 	return p
 }
 
-// machinePath is that of the machine's own script (e2e/sriov/guest/node): busybox, whose ip knows no virtual functions and whose sh prefers its
-// own programs, comes last.
+// machinePath is the PATH of the machine's own script (e2e/sriov/guest/node). Busybox is last: its ip does not support virtual functions.
 const machinePath = "/usr/sbin:/usr/bin:/sbin:/bin:/run/busybox"
 
-// onNode runs a script on the emulated machine, by the shell of nodeShell.
+// onNode runs a script on the emulated machine, by the shell of nodeShell: with bash, since busybox's sh runs busybox's own ip.
 func onNode(ctx context.Context, ns, shell, script string) error {
 	if out, err := inPod(ctx, ns, shell, "nsenter", "-t", "1", "-m", "-n", "env", "PATH="+machinePath, "bash", "-c", script); err != nil {
 		return fmt.Errorf("%s: %w: %s", script, err, out)

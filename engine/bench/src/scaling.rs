@@ -117,7 +117,7 @@ impl Scaling {
     fn count(&self, case: &'static str, device: Device, workers: usize) -> anyhow::Result<Line> {
         let found = cases::find(case).expect("a case of the table");
         let least = if device == Device::Null { 0 } else { WHOLE * workers as u64 };
-        // Who counts is pinned: not the thread whose children are timed on all CPUs.
+        // Counting pins its thread. It is not this one, whose children are timed on all CPUs.
         let counting = || steps::count(found, device, workers, self.cpus, self.instructions.max(least));
         let counted = std::thread::scope(|scope| scope.spawn(counting).join());
         let Counted { instructions, shared_in_packets, shared_in_engine } =
