@@ -25,13 +25,14 @@ RUN go mod download
 COPY operator .
 RUN go build -ldflags='-s -w' -o /out/spate-operator ./cmd/manager
 
-# DPDK's run time with the drivers that ports are made of, and of NICs with SR-IOV; libpcap compiles packet filters. The
+# DPDK's run time with the drivers that ports are made of, and of NICs with SR-IOV; libpcap compiles packet filters; libxdp, which the
+# driver of AF_XDP brings, has the XDP program for its sockets (/usr/lib/ARCHITECTURE/bpf). The
 # expressions leave out DPDK's version, which is part of each package's name.
 FROM ${DEBIAN} AS dpdk
 RUN apt-get update \
  && apt-get install -y --no-install-recommends \
       '^libpcap0.8(t64)?$' '^librte-eal[0-9]+$' '^librte-(bus-(pci|vdev|auxiliary|vmbus)|mempool-ring|common-mlx5)-?[0-9]+$' \
-      '^librte-net-(af-packet|bond|memif|null|ring|virtio|iavf|e1000|igc|ixgbe|i40e|ice|vmxnet3|ena|bnxt|mlx5)-?[0-9]+$' \
+      '^librte-net-(af-packet|af-xdp|bond|memif|null|ring|virtio|iavf|e1000|igc|ixgbe|i40e|ice|vmxnet3|ena|bnxt|mlx5)-?[0-9]+$' \
  && apt-get clean && rm -rf /var/lib/apt/lists/* /var/log/apt /var/log/dpkg.log /var/cache/debconf
 COPY --from=engine-build /out/spate-engine /usr/local/bin/
 

@@ -396,6 +396,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.WeightedSizeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("WorkerReceived"):
 		return &apiv1alpha1.WorkerReceivedApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("XDPStatus"):
+		return &apiv1alpha1.XDPStatusApplyConfiguration{}
 
 	}
 	return nil

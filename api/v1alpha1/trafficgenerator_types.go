@@ -311,8 +311,8 @@ type PortAttachment struct {
 	// +optional
 	SRIOV *SRIOVAttachment `json:"sriov,omitempty"`
 
-	// kernel attaches the port to the kernel interface of a Multus network, through packet sockets (AF_PACKET): not for measurement. The
-	// NetworkAttachmentDefinition names no resource of a device plugin.
+	// kernel attaches the port to the kernel interface of a Multus network, through packet sockets (AF_PACKET) or an AF_XDP socket: not for
+	// measurement, unless AF_XDP copies nothing. The NetworkAttachmentDefinition names no resource of a device plugin.
 	// +optional
 	Kernel *KernelAttachment `json:"kernel,omitempty"`
 
@@ -363,9 +363,28 @@ type SRIOVAttachment struct {
 	Driver NetworkDriver `json:"driver,omitempty"`
 }
 
-// KernelAttachment is an interface of the kernel. The pod is given the capabilities NET_RAW and NET_ADMIN.
+// SocketFamily is the family of the sockets through which an interface of the kernel is opened.
+//
+// +kubebuilder:validation:Enum=AFPacket;AFXDP
+type SocketFamily string
+
+const (
+	// FamilyAFPacket is packet sockets, which every interface has.
+	FamilyAFPacket SocketFamily = "AFPacket"
+	// FamilyAFXDP is an AF_XDP socket, to which an XDP program redirects what the interface receives.
+	FamilyAFXDP SocketFamily = "AFXDP"
+)
+
+// KernelAttachment is an interface of the kernel. The pod is given the capabilities NET_RAW and NET_ADMIN, with AFXDP also BPF.
 type KernelAttachment struct {
 	NetworkReference `json:",inline"`
+
+	// socketFamily is that of the sockets through which the engine opens the interface. AFXDP takes all that the interface receives before
+	// the kernel's network stack; it needs Linux 5.9, an interface with one receive queue and no XDP program, and an MTU of at most 3502.
+	// What cannot be opened by AFXDP is not opened otherwise: the condition Ready says why.
+	// +optional
+	// +default="AFPacket"
+	SocketFamily SocketFamily `json:"socketFamily,omitempty"`
 }
 
 // BondAttachment is several links that are one by LACP (IEEE 802.1AX): this end is active and asks for slow LACPDUs. Packets go to a link
@@ -384,6 +403,7 @@ type BondAttachment struct {
 // BondMember is a link of a bond: exactly one of sriov and kernel.
 //
 // +kubebuilder:validation:ExactlyOneOf=sriov;kernel
+// +kubebuilder:validation:XValidation:rule="!has(self.kernel) || !has(self.kernel.socketFamily) || self.kernel.socketFamily == 'AFPacket'",fieldPath=".kernel.socketFamily",message="must be AFPacket in a bond: members of a bond are opened by packet sockets"
 type BondMember struct {
 	// name of the interface in the pod, which no port and no other member of the generator has, and which is neither `eth0` nor `lo`.
 	// +required
@@ -824,6 +844,10 @@ type GeneratorPortStatus struct {
 	// +kubebuilder:validation:MaxItems=4
 	Refused []string `json:"refused,omitempty"`
 
+	// xdp is the state of an AF_XDP socket; absent of other ports.
+	// +optional
+	XDP *XDPStatus `json:"xdp,omitempty"`
+
 	// bond is the state of a bond's members. The port has a link while at least one of them is in use.
 	// +optional
 	// +listType=atomic
@@ -841,6 +865,26 @@ type GeneratorPortStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Gateways []NeighborStatus `json:"gateways,omitempty"`
+}
+
+// XDPCopyMode says whether the kernel copies packets between the memory of a device and that of an AF_XDP socket.
+//
+// +kubebuilder:validation:Enum=ZeroCopy;Copy
+type XDPCopyMode string
+
+const (
+	// XDPZeroCopy has the device read and write the engine's packet memory.
+	XDPZeroCopy XDPCopyMode = "ZeroCopy"
+	// XDPCopy has the kernel copy every packet.
+	XDPCopy XDPCopyMode = "Copy"
+)
+
+// XDPStatus is an AF_XDP socket as its engine sees it.
+type XDPStatus struct {
+	// copyMode is what the driver of the interface and the engine's packet memory allow: `ZeroCopy` needs a driver that supports it, and
+	// hugepages.
+	// +required
+	CopyMode XDPCopyMode `json:"copyMode"`
 }
 
 // BondMemberStatus is a member of a bond as LACP sees it. States are the names of the variables that are true (IEEE 802.1AX, 6.4.2.3).

@@ -15,6 +15,7 @@ const DRIVERS: &[&str] = &[
     "net_null",
     "net_ring",
     "net_af_packet",
+    "net_af_xdp",
     "net_tap",
     "net_bond",
     "net_memif",
@@ -152,6 +153,9 @@ fn link_statically(dpdk: &pkg_config::Library) {
         println!("cargo:rustc-link-lib=static:+whole-archive,-bundle=rte_{name}");
     }
     let _ = dpdk;
+    for name in ["xdp", "bpf"].iter().filter(|_| exists("net_af_xdp")) {
+        println!("cargo:rustc-link-lib=dylib={name}");
+    }
     for name in ["numa", "mlx5", "ibverbs", "bsd", "atomic", "m", "dl", "pthread"] {
         println!("cargo:rustc-link-lib=dylib={name}");
     }

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <rte_cycles.h>
+#include <rte_mbuf_pool_ops.h>
+#include <rte_memory.h>
 #include "shim.h"
 
 /* Rust writes these four as one number. */
@@ -372,6 +374,68 @@ spate_copy_tail(const struct rte_mbuf *m, uint32_t len, void *out)
 	if (tail != out)
 		memcpy(out, tail, len);
 	return true;
+}
+
+bool
+spate_has_hugepages(void)
+{
+	return rte_eal_has_hugepages() != 0;
+}
+
+/* Takes the buffers out of a pool for good that lie on two pages. */
+static int
+withhold_crossing(struct rte_mempool *mp)
+{
+	size_t size = mp->header_size + mp->elt_size + mp->trailer_size;
+	unsigned int i, kept = 0, n = mp->populated_size;
+	void **all = calloc(n, sizeof(*all));
+
+	if (all == NULL)
+		return -ENOMEM;
+	if (rte_mempool_generic_get(mp, all, n, NULL) != 0) {
+		free(all);
+		return -ENOENT;
+	}
+	for (i = 0; i < n; i++) {
+		uintptr_t start = (uintptr_t)all[i] - mp->header_size;
+		const struct rte_memseg *page = rte_mem_virt2memseg((void *)start, NULL);
+
+		if (page != NULL && start / page->hugepage_sz == (start + size - 1) / page->hugepage_sz)
+			all[kept++] = all[i];
+	}
+	rte_mempool_generic_put(mp, all, kept, NULL);
+	free(all);
+	return 0;
+}
+
+struct rte_mempool *
+spate_pool_in_one_piece(const char *name, unsigned int n, unsigned int cache, uint16_t data_room)
+{
+	struct rte_pktmbuf_pool_private private = { .mbuf_data_room_size = data_room };
+	/* Elements follow each other wherever pages end: no address of the bus is taken of them. */
+	struct rte_mempool *mp = rte_mempool_create_empty(name, n, sizeof(struct rte_mbuf) + data_room, cache, sizeof(private),
+							  SOCKET_ID_ANY, RTE_MEMPOOL_F_NO_IOVA_CONTIG);
+	int rc;
+
+	if (mp == NULL)
+		return NULL;
+	rc = rte_mempool_set_ops_byname(mp, rte_mbuf_best_mempool_ops(), NULL);
+	if (rc == 0) {
+		rte_pktmbuf_pool_init(mp, &private);
+		rc = rte_mempool_populate_default(mp);
+	}
+	if (rc >= 0) {
+		rte_mempool_obj_iter(mp, rte_pktmbuf_init, NULL);
+		rc = mp->nb_mem_chunks == 1 ? 0 : -ENOMEM;
+	}
+	if (rc == 0 && rte_eal_has_hugepages())
+		rc = withhold_crossing(mp);
+	if (rc < 0) {
+		rte_mempool_free(mp);
+		rte_errno = -rc;
+		return NULL;
+	}
+	return mp;
 }
 
 unsigned int

@@ -162,6 +162,11 @@ void spate_free_bulk(struct rte_mbuf **bufs, unsigned int n);
 /* Copies the last `len` bytes of a packet of any number of segments; false if it is shorter. */
 bool spate_copy_tail(const struct rte_mbuf *m, uint32_t len, void *out);
 
+/* A pool of packet buffers as one piece of memory without gaps, to be shared with the kernel. Of hugepages, those that cross from
+ * a page to the next are withheld: the next need not be the next in physical memory, too. NULL with rte_errno set on failure. */
+struct rte_mempool *spate_pool_in_one_piece(const char *name, unsigned int n, unsigned int cache, uint16_t data_room);
+bool spate_has_hugepages(void);
+
 /* Adds packets to a ring in order. Returns how many there was room for. */
 unsigned int spate_ring_add(struct rte_ring *ring, struct rte_mbuf **bufs, unsigned int n);
 /* Packets that there is room for. */

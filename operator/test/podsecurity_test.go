@@ -31,18 +31,19 @@ func TestPodsOfEachAttachmentAreAllowedByTheLevelOfItsDocumentation(t *testing.T
 	ns := bareNamespace(t)
 	mustApply(t, ns, networksOfBothKinds)
 	attachments := map[string]string{
-		"loopback": "{loopback: {}}", "discard": "{discard: {}}", "kernel": "{kernel: {network: net}}", "sriov": "{sriov: {network: vf}}",
+		"loopback": "{loopback: {}}", "discard": "{discard: {}}", "kernel": "{kernel: {network: net}}", "xdp": "{kernel: {network: net, socketFamily: AFXDP}}", "sriov": "{sriov: {network: vf}}",
 		"bifurcated": "{sriov: {network: vf, driver: Bifurcated}}", "bond": "{bond: {members: [{name: a, sriov: {network: vf}}, {name: b, sriov: {network: vf}}]}}",
 		"memif": "{memif: {volume: sockets, socket: a.sock}}",
 		// A loopback port, with huge pages.
 		"huge": "{loopback: {}}",
 	}
 	lock, admin := []string{"non-default capabilities", "IPC_LOCK"}, []string{"non-default capabilities", "IPC_LOCK", "NET_ADMIN", "NET_RAW"}
+	xdp := []string{"non-default capabilities", "BPF", "IPC_LOCK", "NET_ADMIN", "NET_RAW"}
 	levels := []struct {
 		name     string
 		violated map[string][]string
 	}{
-		{"baseline", map[string][]string{"kernel": admin, "sriov": lock, "bifurcated": admin, "bond": lock, "huge": {"IPC_LOCK", "SYS_NICE"}}},
+		{"baseline", map[string][]string{"kernel": admin, "xdp": xdp, "sriov": lock, "bifurcated": admin, "bond": lock, "huge": {"IPC_LOCK", "SYS_NICE"}}},
 		{"restricted", map[string][]string{"memif": {"runAsNonRoot != true", "runAsUser=0"}}},
 	}
 	for _, level := range levels {

@@ -6,7 +6,7 @@
 use spate_dpdk_sys as sys;
 
 use crate::{
-    BURST, Device, Eal, Error, PacketSocket,
+    BURST, Device, Eal, Error, KernelSocket,
     burst::Mbuf,
     kernel,
     port::{self, PortStats},
@@ -105,7 +105,7 @@ pub(crate) struct Bond {
 struct Member {
     id: u16,
     name: String,
-    socket: Option<PacketSocket>,
+    socket: Option<KernelSocket>,
 }
 
 impl Bond {
@@ -218,7 +218,7 @@ impl Bond {
 
     /// Forgets what was counted before the first packet was read.
     pub(crate) fn reset(&self) {
-        self.members.iter().filter_map(|member| member.socket.as_ref()).for_each(PacketSocket::reset);
+        self.members.iter().filter_map(|member| member.socket.as_ref()).for_each(KernelSocket::reset);
     }
 
     /// Closes its members; the bond itself is closed.

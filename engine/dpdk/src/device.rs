@@ -2,7 +2,7 @@
 //! What a port can be made of, and what must be so before DPDK may try.
 use std::{fs, path::Path};
 
-use crate::{Error, Memif, kernel};
+use crate::{Error, Memif, kernel, xdp};
 
 /// Kernel drivers whose PCI functions DPDK can use.
 const USABLE_DRIVERS: &[&str] = &["vfio-pci", "uio_pci_generic", "igb_uio", "mlx5_core"];
@@ -12,8 +12,10 @@ const USABLE_DRIVERS: &[&str] = &["vfio-pci", "uio_pci_generic", "igb_uio", "mlx
 pub enum Device {
     /// A PCI function, by full address (0000:01:00.1).
     Pci(String),
-    /// A kernel interface, by name.
+    /// A kernel interface, by name, through packet sockets.
     Kernel(String),
+    /// A kernel interface with one receive queue, by name, through an AF_XDP socket.
+    Xdp(String),
     /// A kernel interface of this name that is made for it: what is sent, the kernel receives on it.
     Tap(String),
     /// A ring: what is sent is received.
@@ -41,6 +43,7 @@ impl Device {
         match self {
             Self::Pci(address) => check_pci(address),
             Self::Kernel(interface) => kernel::check(interface),
+            Self::Xdp(interface) => xdp::check(interface),
             Self::Tap(name) => check_tap(name),
             Self::Loopback | Self::Null => Ok(()),
             Self::Bond(members) => crate::bond::check(members),

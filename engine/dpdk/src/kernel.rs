@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What DPDK's af_packet driver hides: the sockets it works on, and what the kernel dropped behind its back.
+//! What DPDK's drivers of kernel interfaces hide (af_packet, af_xdp): the sockets they work on, and what the kernel dropped
+//! behind their backs.
 //!
-//! A packet socket counts what it had no room for, and the interface counts what it could not send; the driver reports
-//! neither. So the driver's socket is found among the process' descriptors and kept as a duplicate.
+//! A socket counts what it had no room for, and the interface counts what it could not send; the drivers report
+//! neither or not all. So the driver's socket is found among the process' descriptors and kept as a duplicate.
 use std::{
     collections::BTreeSet,
     fs, io,
@@ -12,20 +13,33 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use crate::Error;
+use spate_dpdk_sys as sys;
+
+use crate::{
+    CopyMode, Error,
+    xdp::{self, Attached, Statistics},
+};
 
 /// linux/if_packet.h, Linux 4.20; not in libc's constants.
 const PACKET_IGNORE_OUTGOING: i32 = 23;
 
 /// The kernel's side of a port on a named interface.
 #[derive(Debug)]
-pub struct PacketSocket {
+pub struct KernelSocket {
     socket: OwnedFd,
     interface: String,
-    /// The kernel forgets what it has told.
+    family: Family,
+    /// A packet socket: packets lost, since the kernel forgets what it has reported. AF_XDP: those lost before the first was
+    /// read, since its counters go on.
     missed: Mutex<u64>,
     /// Interface counters when the port was opened.
     start: InterfaceCounters,
+}
+
+#[derive(Debug)]
+enum Family {
+    Packet,
+    Xdp(Attached),
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,7 +50,7 @@ struct InterfaceCounters {
     rx_missed: u64,
 }
 
-impl PacketSocket {
+impl KernelSocket {
     /// Finds the driver's socket for an interface among those not in `before`, and makes it deaf to what the host itself
     /// sends on the interface: that was not received.
     pub(crate) fn adopt(interface: &str, before: &BTreeSet<RawFd>) -> io::Result<Self> {
@@ -45,22 +59,50 @@ impl PacketSocket {
         // SAFETY: an open descriptor of the driver's, which keeps it open until the port is closed.
         let socket = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()?;
         set_option(&socket, PACKET_IGNORE_OUTGOING, &1i32)?;
-        let promiscuous = libc::packet_mreq {
-            mr_ifindex: interface_index(interface)? as i32,
-            mr_type: libc::PACKET_MR_PROMISC as u16,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        set_option(&socket, libc::PACKET_ADD_MEMBERSHIP, &promiscuous)?;
+        be_promiscuous(&socket, interface)?;
+        Ok(Self::new(interface, socket, Family::Packet))
+    }
+
+    /// The same for the AF_XDP socket that the driver has opened since `before`.
+    pub(crate) fn adopt_xdp(interface: &str, before: &xdp::Before) -> Result<Self, Error> {
+        let (socket, attached) = xdp::adopt(interface, before)?;
+        Ok(Self::new(interface, socket, Family::Xdp(attached)))
+    }
+
+    fn new(interface: &str, socket: OwnedFd, family: Family) -> Self {
         let start = InterfaceCounters::read(interface);
-        let this = Self { socket, interface: interface.to_owned(), missed: Mutex::new(0), start };
-        Ok(this)
+        Self { socket, interface: interface.to_owned(), family, missed: Mutex::new(0), start }
     }
 
     /// Forgets what was counted before the first packet was read.
     pub(crate) fn reset(&self) {
         self.missed();
-        *self.missed.lock().unwrap_or_else(PoisonError::into_inner) = 0;
+        *self.missed.lock().unwrap_or_else(PoisonError::into_inner) = match self.family {
+            Family::Packet => 0,
+            Family::Xdp(_) => Statistics::read(&self.socket).unwrap_or_default().rx_lost(),
+        };
+    }
+
+    /// Whether an AF_XDP socket's packets are copied; none of a packet socket.
+    pub fn copy_mode(&self) -> Option<CopyMode> {
+        match &self.family {
+            Family::Packet => None,
+            Family::Xdp(attached) => Some(attached.mode),
+        }
+    }
+
+    /// Gives back what the interface was given beside the driver, before the driver is closed.
+    pub(crate) fn detach(&mut self) {
+        if let Family::Xdp(attached) = &mut self.family {
+            attached.detach();
+        }
+    }
+
+    /// Gives back what the driver has left after it was closed.
+    pub(crate) fn release(&self) {
+        if let Family::Xdp(attached) = &self.family {
+            attached.release(&self.socket);
+        }
     }
 
     /// The socket, to wait on: readable when a packet has arrived.
@@ -78,8 +120,16 @@ impl PacketSocket {
 
     /// Packets that arrived and were lost since the port was opened: the socket's ring was full, or the interface
     /// counted them as missed.
+    ///
+    /// An interface whose packets find no buffer in an AF_XDP socket's fill ring counts them itself where it copies nothing,
+    /// and the socket counts them where the kernel copies.
     pub fn missed(&self) -> u64 {
         let mut missed = self.missed.lock().unwrap_or_else(PoisonError::into_inner);
+        let by_interface = InterfaceCounters::read(&self.interface).rx_missed.saturating_sub(self.start.rx_missed);
+        if let Family::Xdp(_) = self.family {
+            let lost = Statistics::read(&self.socket).unwrap_or_default().rx_lost();
+            return lost.saturating_sub(*missed) + by_interface;
+        }
         let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut len = mem::size_of_val(&statistics) as libc::socklen_t;
         // SAFETY: the buffer is as long as `len` says.
@@ -95,7 +145,23 @@ impl PacketSocket {
         if code == 0 {
             *missed += u64::from(statistics.tp_drops);
         }
-        *missed + InterfaceCounters::read(&self.interface).rx_missed.saturating_sub(self.start.rx_missed)
+        *missed + by_interface
+    }
+
+    /// What was lost of packets that the driver took, by the driver's counters, as `PortStats` has it.
+    pub(crate) fn losses(&self, driver: &sys::spate_port_stats) -> (u64, u64) {
+        match self.family {
+            Family::Packet => {
+                let (taken, refused) = (driver.tx_packets + driver.tx_errors, driver.tx_errors);
+                (driver.rx_missed + driver.rx_no_buffer + self.missed(), self.tx_lost(taken, refused))
+            }
+            // The driver counts some of what the socket counts, packets that it reads later because it had no buffer, and packets
+            // that it did not take, which are tried again.
+            Family::Xdp(_) => {
+                let invalid = Statistics::read(&self.socket).unwrap_or_default().tx_invalid_descs;
+                (self.missed(), self.tx_lost(driver.tx_packets, invalid))
+            }
+        }
     }
 
     /// Of `taken` packets that the driver took and `refused` that it said the socket refused, those that the interface has
@@ -104,7 +170,7 @@ impl PacketSocket {
     /// Failures alone would be too many: newer kernels keep a packet that the interface dropped in the socket's ring and
     /// try it again, and count every attempt. Packets that the host itself sends on the interface make this too small by
     /// as many: it should have none.
-    pub(crate) fn tx_lost(&self, taken: u64, refused: u64) -> u64 {
+    fn tx_lost(&self, taken: u64, refused: u64) -> u64 {
         let now = InterfaceCounters::read(&self.interface);
         let unsent = taken.saturating_sub(now.tx_packets.saturating_sub(self.start.tx_packets));
         unsent.min(now.tx_failed.saturating_sub(self.start.tx_failed) + refused)
@@ -155,6 +221,55 @@ pub(crate) fn check(interface: &str) -> Result<(), Error> {
     }
     // SAFETY: just opened.
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
+    Ok(())
+}
+
+/// A packet socket that receives nothing and keeps an interface promiscuous.
+pub(crate) fn promiscuous(interface: &str) -> io::Result<OwnedFd> {
+    // SAFETY: a plain system call; the descriptor is ours.
+    let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just opened.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    be_promiscuous(&socket, interface)?;
+    Ok(socket)
+}
+
+/// Keeps an interface promiscuous while a packet socket is open.
+fn be_promiscuous(socket: &OwnedFd, interface: &str) -> io::Result<()> {
+    let promiscuous = libc::packet_mreq {
+        mr_ifindex: interface_index(interface)? as i32,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set_option(socket, libc::PACKET_ADD_MEMBERSHIP, &promiscuous)
+}
+
+/// Gives an interface a MAC address.
+pub(crate) fn set_mac(interface: &str, mac: [u8; 6]) -> io::Result<()> {
+    // SAFETY: any bytes are a valid ifreq.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    if interface.len() >= request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    request.ifr_name.iter_mut().zip(interface.bytes()).for_each(|(to, from)| *to = from as libc::c_char);
+    let mut address = libc::sockaddr { sa_family: libc::ARPHRD_ETHER, sa_data: [0; 14] };
+    address.sa_data.iter_mut().zip(mac).for_each(|(to, from)| *to = from as libc::c_char);
+    request.ifr_ifru.ifru_hwaddr = address;
+    // SAFETY: plain system calls; the descriptor is ours, and the request outlives the call.
+    unsafe {
+        let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let socket = OwnedFd::from_raw_fd(fd);
+        if libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFHWADDR, &raw mut request) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
     Ok(())
 }
 

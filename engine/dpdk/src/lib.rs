@@ -22,6 +22,7 @@ mod resting;
 mod steering;
 mod tap;
 mod thread;
+mod xdp;
 
 pub use allocator::{Allocator, on_own_lines};
 pub use bond::{BondMember, Lacp, LacpState};
@@ -30,7 +31,7 @@ pub use device::Device;
 pub use eal::{Eal, Memory};
 pub use error::Error;
 pub use filter::{FilterError, compile};
-pub use kernel::PacketSocket;
+pub use kernel::KernelSocket;
 pub use loopback::{Disturbance, Spread};
 pub use memif::Memif;
 pub use mempool::Mempool;
@@ -41,3 +42,4 @@ pub use port::{
 pub use prebuilt::Prebuilt;
 pub use tap::{Tap, TapError};
 pub use thread::{RegisteredThread, tsc};
+pub use xdp::CopyMode;

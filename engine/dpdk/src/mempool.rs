@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Packet memory: pools of equal packet buffers.
 use std::{
-    ffi::CString,
+    ffi::{CStr, CString},
     ptr::NonNull,
     sync::{
         Arc,
@@ -40,7 +40,29 @@ unsafe impl Sync for Inner {}
 
 impl Mempool {
     /// Makes `count` buffers for packets of up to `room` bytes each. `what` is for messages.
-    pub fn new(_: &Eal, what: &str, count: u32, room: usize) -> Result<Self, Error> {
+    pub fn new(eal: &Eal, what: &str, count: u32, room: usize) -> Result<Self, Error> {
+        Self::make(eal, what, count, room, |name, cache, data_room| {
+            // SAFETY: the environment is up and the name is a C string.
+            unsafe { sys::rte_pktmbuf_pool_create(name.as_ptr(), count, cache, 0, data_room, sys::SOCKET_ID_ANY) }
+        })
+    }
+
+    /// The same as one piece of memory without gaps, which an AF_XDP socket can use. With hugepages, no buffer crosses from
+    /// a page to the next: there may be some fewer.
+    pub fn in_one_piece(eal: &Eal, what: &str, count: u32, room: usize) -> Result<Self, Error> {
+        Self::make(eal, what, count, room, |name, cache, data_room| {
+            // SAFETY: the environment is up and the name is a C string.
+            unsafe { sys::spate_pool_in_one_piece(name.as_ptr(), count, cache, data_room) }
+        })
+    }
+
+    fn make(
+        _: &Eal,
+        what: &str,
+        count: u32,
+        room: usize,
+        create: impl FnOnce(&CStr, u32, u16) -> *mut sys::rte_mempool,
+    ) -> Result<Self, Error> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         resting::sweep();
         let name = CString::new(format!("spate{}", SERIAL.fetch_add(1, Ordering::Relaxed))).expect("no NUL in it");
@@ -50,11 +72,12 @@ impl Mempool {
         let data_room = u16::try_from(room + HEADROOM).expect("packets are shorter than 64 KiB");
         // A cache may hold half as much again as its size, and must not starve other threads.
         let cache = if count >= 4 * CACHE { CACHE } else { 0 };
-        // SAFETY: the environment is up and the name is a C string.
-        let raw =
-            unsafe { sys::rte_pktmbuf_pool_create(name.as_ptr(), count, cache, 0, data_room, sys::SOCKET_ID_ANY) };
-        match NonNull::new(raw) {
-            Some(raw) => Ok(Self { inner: Arc::new(Inner { raw, count, room }) }),
+        match NonNull::new(create(&name, cache, data_room)) {
+            Some(raw) => {
+                // SAFETY: a pool that nobody has taken a buffer of.
+                let count = unsafe { sys::rte_mempool_avail_count(raw.as_ptr()) };
+                Ok(Self { inner: Arc::new(Inner { raw, count, room }) })
+            }
             None if last_errno() == libc::ENOMEM => {
                 Err(Error::NoMemory { what: what.to_owned(), wanted_kib: Self::bytes(count, room).div_ceil(1024) })
             }

@@ -13,12 +13,12 @@ use std::{
 use spate_dpdk_sys as sys;
 
 use crate::{
-    BURST, BondMember, Burst, Device, Disturbance, Eal, Error, Mempool, PacketSocket, Spread,
+    BURST, BondMember, Burst, CopyMode, Device, Disturbance, Eal, Error, KernelSocket, Mempool, Spread,
     bond::{Bond, Waiting},
     kernel,
     log::Mark,
     loopback::Loopback,
-    removal, resting, steering,
+    removal, resting, steering, xdp,
 };
 
 /// Bytes of each of the two rings of a kernel port at most.
@@ -29,6 +29,8 @@ const KERNEL_RING_FRAMES: usize = 8192;
 const KERNEL_FRAME_MOST: usize = 32 << 10;
 /// What the kernel keeps of a frame slot for itself (TPACKET2_HDRLEN without its address, and alignment).
 const KERNEL_FRAME_OVERHEAD: usize = 96;
+/// Packets that the rings of an AF_XDP socket hold: the driver gives the kernel as many buffers, whatever the ring's size.
+const XDP_RING: u16 = 2048;
 /// Longest frame on devices that have no MTU of their own: 9234 with FCS.
 const JUMBO_FRAME: usize = 9230;
 
@@ -148,7 +150,7 @@ struct Inner {
     rx_queues: u16,
     tx_queues: u16,
     offloads: Offloads,
-    kernel: Option<PacketSocket>,
+    kernel: Option<KernelSocket>,
     bond: Option<Bond>,
     /// Keeps others from the socket of a shared memory interface.
     _reserved: Option<std::fs::File>,
@@ -207,6 +209,11 @@ impl Port<Configured> {
                 let (id, adopted) = open_kernel(interface)?;
                 socket = Some(adopted);
                 id
+            }
+            // Its socket is opened with its receive queue. The kernel needs buffers whole, which ordinary pages do not give a device.
+            // SAFETY: the environment is up.
+            Device::Xdp(interface) => {
+                probe("net_af_xdp", &xdp::arguments(interface, unsafe { sys::spate_has_hugepages() })?)?
             }
             Device::Bond(members) => {
                 let (id, made) = Bond::open(eal, members)?;
@@ -271,6 +278,7 @@ impl Port<Configured> {
     /// Bytes that buffers of the receive pool must have room for.
     pub fn rx_room(&self) -> usize {
         match &self.inner.device {
+            Device::Xdp(interface) => xdp::room(interface),
             // The driver refuses buffers shorter than its frame slots.
             Device::Kernel(interface) => kernel_frame_size(interface),
             Device::Bond(members) => members.iter().fold(2048, |room, member| match member {
@@ -281,16 +289,30 @@ impl Port<Configured> {
         }
     }
 
+    /// Makes its receive pool of `count` buffers, with those that its driver keeps.
+    pub fn receive_pool(&self, eal: &Eal, count: u32, room: usize) -> Result<Mempool, Error> {
+        match self.inner.device {
+            // What the kernel has to receive into, and what is on its way out or was sent and is not taken back yet.
+            Device::Xdp(_) => Mempool::in_one_piece(eal, "receiving", count + 3 * u32::from(XDP_RING), room),
+            _ => Mempool::new(eal, "receiving", count, room),
+        }
+    }
+
     /// Receive queues that it will have.
     pub fn rx_queues(&self) -> usize {
         usize::from(self.inner.rx_queues)
     }
 
     /// Sets up the queues and starts the device.
-    pub fn start(self, sizes: QueueSizes, rx_pool: &Mempool) -> Result<StartedPort, Error> {
+    pub fn start(mut self, sizes: QueueSizes, rx_pool: &Mempool) -> Result<StartedPort, Error> {
         let Inner { id, info, rx_queues, tx_queues, .. } = &*self.inner;
         let (id, rx_queues, tx_queues) = (*id, *rx_queues, *tx_queues);
         let device = describe(&self.inner.device);
+        let sizes = match self.inner.device {
+            Device::Xdp(_) => QueueSizes { rx: XDP_RING, tx: XDP_RING },
+            _ => sizes,
+        };
+        let before = matches!(self.inner.device, Device::Xdp(_)).then(xdp::Before::now);
         let _ = self.inner.rx_pool.set(rx_pool.clone());
         let key = &spate_wire::spread::KEY;
         let mtu = self.inner.bond.as_ref().map_or(0, Bond::mtu) as u32;
@@ -314,11 +336,15 @@ impl Port<Configured> {
                 })?;
             }
         }
+        let mac = info.mac;
+        if let (Some(before), Device::Xdp(interface)) = (before, self.inner.device.clone()) {
+            let inner = Arc::get_mut(&mut self.inner).expect("it has no queues yet");
+            inner.kernel = Some(KernelSocket::adopt_xdp(&interface, &before)?);
+        }
         self.start_device()?;
         let mut refused = Vec::new();
         if self.inner.device_mac.is_some() && self.inner.has_mac() {
-            // SAFETY: the port is started.
-            let set = unsafe { set_mac(id, info.mac) };
+            let set = self.inner.set_mac(mac);
             if let Err(error) = set {
                 refused.push(Refusal::Mac);
                 tracing::warn!(
@@ -353,7 +379,7 @@ impl Port<Configured> {
             // Between being opened and bound, a packet socket hears every interface.
             let mut stale = Burst::new();
             while stale.receive(&mut rx[0]) == BURST {}
-            self.inner.kernel.iter().for_each(PacketSocket::reset);
+            self.inner.kernel.iter().for_each(KernelSocket::reset);
             self.inner.bond.iter().for_each(Bond::reset);
         }
         let tx_queue = |queue| TxQueue {
@@ -484,6 +510,11 @@ impl Port<Started> {
         self.inner.refused.get().map_or(&[], Vec::as_slice)
     }
 
+    /// Whether the packets of an AF_XDP socket are copied; none of other devices.
+    pub fn copy_mode(&self) -> Option<CopyMode> {
+        self.inner.kernel.as_ref().and_then(KernelSocket::copy_mode)
+    }
+
     /// The members of a bond; none of other devices.
     pub fn bond_members(&self) -> Vec<BondMember> {
         self.inner.bond.as_ref().map_or_else(Vec::new, |bond| bond.state(self.inner.id))
@@ -549,7 +580,7 @@ pub struct TxQueue {
 
 impl RxQueue {
     /// What to wait on for packets; polled devices have nothing.
-    pub fn socket(&self) -> Option<&PacketSocket> {
+    pub fn socket(&self) -> Option<&KernelSocket> {
         let _ = self.here;
         self.inner.kernel.as_ref()
     }
@@ -583,7 +614,7 @@ impl TxQueue {
             let sent = unsafe { waiting.go_on(self.inner.id, self.queue) };
             return bond.flush() & sent;
         }
-        self.inner.kernel.as_ref().is_none_or(PacketSocket::flush)
+        self.inner.kernel.as_ref().is_none_or(KernelSocket::flush)
     }
 
     /// How often `tend` is to be called; none for devices that need none of that.
@@ -657,7 +688,21 @@ impl TxQueue {
 impl Inner {
     /// Its device hears an address that it can be given. A tap's is that of the kernel's interface, whose peer the port is.
     fn has_mac(&self) -> bool {
-        matches!(self.device, Device::Pci(_) | Device::Kernel(_) | Device::Bond(_))
+        matches!(self.device, Device::Pci(_) | Device::Kernel(_) | Device::Xdp(_) | Device::Bond(_))
+    }
+
+    /// Gives its device an address.
+    fn set_mac(&self, mac: [u8; 6]) -> Result<(), Error> {
+        match &self.device {
+            // The driver sets none.
+            Device::Xdp(interface) => kernel::set_mac(interface, mac).map_err(|error| Error::Failed {
+                what: "setting its MAC address".into(),
+                reason: error.to_string(),
+                log: vec![],
+            }),
+            // SAFETY: the port is probed.
+            _ => unsafe { set_mac(self.id, mac) },
+        }
     }
 }
 
@@ -665,14 +710,17 @@ impl Drop for Inner {
     fn drop(&mut self) {
         if let Some(mac) = self.device_mac.filter(|_| self.has_mac()) {
             // As it was found. Where it was not changed, this changes nothing.
-            // SAFETY: the port is probed.
-            let _ = unsafe { set_mac(self.id, mac) };
+            let _ = self.set_mac(mac);
+        }
+        if let Some(kernel) = &mut self.kernel {
+            kernel.detach();
         }
         // SAFETY: no queue is left that could use the port.
         let code = unsafe { sys::spate_port_close(self.id) };
         if code != 0 {
             tracing::warn!(code, device = describe(&self.device), "the port was not closed cleanly");
         }
+        self.kernel.iter().for_each(KernelSocket::release);
         self.bond.iter().for_each(Bond::close);
         // It has given its packets back.
         resting::sweep();
@@ -691,7 +739,9 @@ impl Info {
         let driver = unsafe { CStr::from_ptr(raw.driver.as_ptr()) }.to_string_lossy().into_owned();
         let max_frame_len = match device {
             // Nothing longer than a jumbo frame is sent.
-            Device::Kernel(interface) => kernel::mtu(interface).map_or(0, |mtu| (mtu + 14).min(JUMBO_FRAME)),
+            Device::Kernel(interface) | Device::Xdp(interface) => {
+                kernel::mtu(interface).map_or(0, |mtu| (mtu + 14).min(JUMBO_FRAME))
+            }
             Device::Pci(_) | Device::Tap(_) | Device::Bond(_) | Device::Memif(_) => usize::from(raw.mtu) + 14,
             Device::Loopback | Device::Null => JUMBO_FRAME,
         };
@@ -769,6 +819,7 @@ pub(crate) fn describe(device: &Device) -> String {
     match device {
         Device::Pci(address) => format!("PCI device {address}"),
         Device::Kernel(interface) => format!("interface {interface}"),
+        Device::Xdp(interface) => format!("interface {interface} by AF_XDP"),
         Device::Tap(interface) => format!("tap {interface}"),
         Device::Loopback => "a loopback".into(),
         Device::Null => "a null port".into(),
@@ -792,7 +843,7 @@ pub(crate) fn open_pci(eal: &Eal, address: &str) -> Result<u16, Error> {
 }
 
 /// Makes a port of a kernel interface. Returns its driver's socket, too.
-pub(crate) fn open_kernel(interface: &str) -> Result<(u16, PacketSocket), Error> {
+pub(crate) fn open_kernel(interface: &str) -> Result<(u16, KernelSocket), Error> {
     let index = kernel::interface_index(interface).map_err(|_| Error::InterfaceNotFound(interface.to_owned()))?;
     if kernel_frame_size(interface) > KERNEL_FRAME_MOST {
         let mtu = kernel::mtu(interface).unwrap_or_default();
@@ -814,7 +865,7 @@ pub(crate) fn open_kernel(interface: &str) -> Result<(u16, PacketSocket), Error>
         },
         e => e,
     })?;
-    let socket = PacketSocket::adopt(interface, &before).map_err(|e| Error::Failed {
+    let socket = KernelSocket::adopt(interface, &before).map_err(|e| Error::Failed {
         what: format!("watching the packet socket of {interface}"),
         reason: e.to_string(),
         log: vec![],
@@ -831,15 +882,14 @@ pub(crate) fn link_of(id: u16) -> Option<(bool, u32)> {
 }
 
 /// What a started port lost, and the kernel behind it.
-pub(crate) fn stats_of(id: u16, kernel: Option<&PacketSocket>) -> PortStats {
+pub(crate) fn stats_of(id: u16, kernel: Option<&KernelSocket>) -> PortStats {
     let mut raw = sys::spate_port_stats { rx_missed: 0, rx_errors: 0, rx_no_buffer: 0, tx_packets: 0, tx_errors: 0 };
     // SAFETY: the port is started; the pointer is valid for the call. On an error it stays zero.
     unsafe { sys::spate_port_stats(id, &raw mut raw) };
     let mut stats =
         PortStats { rx_missed: raw.rx_missed + raw.rx_no_buffer, rx_errors: raw.rx_errors, tx_dropped: raw.tx_errors };
     if let Some(kernel) = kernel {
-        stats.rx_missed += kernel.missed();
-        stats.tx_dropped = kernel.tx_lost(raw.tx_packets + raw.tx_errors, raw.tx_errors);
+        (stats.rx_missed, stats.tx_dropped) = kernel.losses(&raw);
     }
     stats
 }

@@ -211,7 +211,7 @@ fn address(sys: &Tree, device: &PortDevice) -> Option<String> {
     match device {
         PortDevice::Pci(_) => device.pci_address(),
         // The device of a virtual interface is none, or on another bus.
-        PortDevice::Kernel(interface) => {
+        PortDevice::Kernel(interface) | PortDevice::Xdp(interface) => {
             let name = sys.target(&format!("class/net/{interface}/device")).ok()??;
             sys.exists(&format!("bus/pci/devices/{name}")).then_some(name)
         }

@@ -18,6 +18,8 @@ type attachment interface {
 	// kernelDriver reports whether packets or configuration pass through a driver of the kernel, for which the engine needs NET_RAW and
 	// NET_ADMIN.
 	kernelDriver() bool
+	// loadsProgram reports whether the engine loads a program into the kernel, for which it needs BPF.
+	loadsProgram() bool
 	// shared is what measurements share with others because of the attachment; empty if nothing. Pods report how their engines opened the
 	// ports.
 	shared(pods []spatev1.GeneratorPodStatus) string
@@ -36,7 +38,7 @@ func (a Attachments) of(port *spatev1.GeneratorPort) attachment {
 	case to.SRIOV != nil:
 		return sriov{spec: to.SRIOV, name: name, resource: a.Resources[name]}
 	case to.Kernel != nil:
-		return kernel{name: name}
+		return kernel{name: name, xdp: to.Kernel.SocketFamily == spatev1.FamilyAFXDP}
 	case to.Bond != nil:
 		return a.bond(to.Bond)
 	case to.Memif != nil:

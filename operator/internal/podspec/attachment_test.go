@@ -31,6 +31,8 @@ func eachKind() (map[string]spatev1.GeneratorPort, Attachments) {
 		"a function":            port(spatev1.PortAttachment{SRIOV: function(spatev1.DriverUserspace)}),
 		"a bifurcated function": port(spatev1.PortAttachment{SRIOV: function(spatev1.DriverBifurcated)}),
 		"a kernel interface":    port(spatev1.PortAttachment{Kernel: &spatev1.KernelAttachment{NetworkReference: reference("net")}}),
+		"AF_XDP": port(spatev1.PortAttachment{Kernel: &spatev1.KernelAttachment{
+			NetworkReference: reference("net"), SocketFamily: spatev1.FamilyAFXDP}}),
 		"a bond of functions": port(bond(spatev1.BondMember{Name: "a", SRIOV: function(spatev1.DriverUserspace)},
 			spatev1.BondMember{Name: "b", SRIOV: function(spatev1.DriverUserspace)})),
 		"a bond of both": port(bond(spatev1.BondMember{Name: "a", SRIOV: function(spatev1.DriverUserspace)},
@@ -53,6 +55,7 @@ func TestPodsHaveWhatEachAttachmentNeedsAndNothingElse(t *testing.T) {
 		"a function":            {"attached:east,resource=vendor.example/vf", `[{"name":"vf","namespace":"lab","interface":"east"}]`, 1, false, false},
 		"a bifurcated function": {"attached:east,resource=vendor.example/vf", `[{"name":"vf","namespace":"lab","interface":"east"}]`, 1, true, false},
 		"a kernel interface":    {"kernel:east", `[{"name":"net","namespace":"lab","interface":"east"}]`, 0, true, true},
+		"AF_XDP":                {"xdp:east", `[{"name":"net","namespace":"lab","interface":"east"}]`, 0, true, true},
 		"a bond of functions": {"bond,member=attached:a;resource=vendor.example/vf,member=attached:b;resource=vendor.example/vf",
 			`[{"name":"vf","namespace":"lab","interface":"a"},{"name":"vf","namespace":"lab","interface":"b"}]`, 2, false, false},
 		"a bond of both": {"bond,member=attached:a;resource=vendor.example/vf,member=kernel:k",
@@ -80,6 +83,9 @@ func TestPodsHaveWhatEachAttachmentNeedsAndNothingElse(t *testing.T) {
 				t.Errorf("%s: capabilities %v", name, added)
 			}
 		}
+		if slices.Contains(added, "BPF") != (name == "AF_XDP") {
+			t.Errorf("%s: capabilities %v", name, added)
+		}
 		if got := Shared(&g.Spec, nil); (len(got) > 0) != want.shared {
 			t.Errorf("%s: shared %q", name, got)
 		}
@@ -90,6 +96,31 @@ func TestPodsHaveWhatEachAttachmentNeedsAndNothingElse(t *testing.T) {
 		}
 		if strings.Contains(strings.Join(c.Args, " "), "--port east= ") {
 			t.Errorf("%s: no device in %v", name, c.Args)
+		}
+	}
+}
+
+func TestAnAFXDPPortIsForMeasurementWhereNothingIsCopied(t *testing.T) {
+	ports, attachments := eachKind()
+	port := ports["AF_XDP"]
+	opened := func(modes ...spatev1.XDPCopyMode) (pods []spatev1.GeneratorPodStatus) {
+		for _, mode := range modes {
+			pods = append(pods, spatev1.GeneratorPodStatus{Ports: []spatev1.GeneratorPortStatus{
+				{Name: "west"}, {Name: "east", XDP: &spatev1.XDPStatus{CopyMode: mode}}}})
+		}
+		return pods
+	}
+	for _, c := range []struct {
+		pods []spatev1.GeneratorPodStatus
+		want string
+	}{
+		{opened(), "no engine has opened"},
+		{opened(spatev1.XDPZeroCopy, spatev1.XDPCopy), "the kernel copies"},
+		{opened(spatev1.XDPZeroCopy, spatev1.XDPZeroCopy), ""},
+	} {
+		got := attachments.of(&port).shared(c.pods)
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%v: shared %q, want %q", c.pods, got, c.want)
 		}
 	}
 }

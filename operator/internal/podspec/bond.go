@@ -38,6 +38,8 @@ func (bond) opensDevice() bool { return true }
 
 func (b bond) kernelDriver() bool { return slices.ContainsFunc(b.members, attachment.kernelDriver) }
 
+func (bond) loadsProgram() bool { return false } // members are opened by packet sockets
+
 func (b bond) shared(pods []spatev1.GeneratorPodStatus) string {
 	for _, m := range b.members {
 		if why := m.shared(pods); why != "" {

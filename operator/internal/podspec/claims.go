@@ -89,6 +89,8 @@ func (claimed) opensDevice() bool { return true }
 
 func (claimed) kernelDriver() bool { return true }
 
+func (claimed) loadsProgram() bool { return false }
+
 func (c claimed) shared(pods []spatev1.GeneratorPodStatus) string {
 	switch kernel, known := openedByKernel(c.name, pods); {
 	case !known:

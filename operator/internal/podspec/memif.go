@@ -21,4 +21,5 @@ func (m memif) device() string {
 
 func (memif) opensDevice() bool                          { return false }
 func (memif) kernelDriver() bool                         { return false }
+func (memif) loadsProgram() bool                         { return false }
 func (memif) shared([]spatev1.GeneratorPodStatus) string { return "" }

@@ -61,6 +61,10 @@ func (t Template) capabilities() (add []corev1.Capability) {
 		// For packet sockets, creating and configuring interfaces, promiscuous mode, and raw queues and flow rules through a kernel driver.
 		add = append(add, "NET_RAW", "NET_ADMIN")
 	}
+	if slices.ContainsFunc(t.all(), attachment.loadsProgram) {
+		// For bpf(2), which the default seccomp profile allows only with this capability.
+		add = append(add, "BPF")
+	}
 	return add
 }
 

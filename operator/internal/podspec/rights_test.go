@@ -16,7 +16,7 @@ func TestEnginesHaveTheRightsThatTheirPortsAndMemoryNeed(t *testing.T) {
 	kinds["huge pages"] = kinds["a loopback"]
 	kinds["a claimed volume"] = kinds["a loopback"]
 	for name, want := range map[string]string{
-		"a function": lock, "a bifurcated function": admin, "a kernel interface": admin, "a bond of functions": lock, "a bond of both": admin,
+		"a function": lock, "a bifurcated function": admin, "a kernel interface": admin, "AF_XDP": "0 [IPC_LOCK NET_RAW NET_ADMIN BPF]", "a bond of functions": lock, "a bond of both": admin,
 		"shared memory": "0 []", "a loopback": none, "nothing": none,
 		"punted": "0 [NET_RAW NET_ADMIN]", "huge pages": "0 [IPC_LOCK SYS_NICE]", "a claimed volume": "0 []",
 	} {

@@ -14,6 +14,7 @@ type loopback struct{}
 func (loopback) device() string                             { return "loopback" }
 func (loopback) opensDevice() bool                          { return false }
 func (loopback) kernelDriver() bool                         { return false }
+func (loopback) loadsProgram() bool                         { return false }
 func (loopback) shared([]spatev1.GeneratorPodStatus) string { return "" }
 
 // discard drops what it sends.
@@ -22,4 +23,5 @@ type discard struct{}
 func (discard) device() string                             { return "null" }
 func (discard) opensDevice() bool                          { return false }
 func (discard) kernelDriver() bool                         { return false }
+func (discard) loadsProgram() bool                         { return false }
 func (discard) shared([]spatev1.GeneratorPodStatus) string { return "" }

@@ -21,4 +21,6 @@ func (sriov) opensDevice() bool { return true }
 // kernelDriver is true of a bifurcated device: raw queues and flow rules are set up through its kernel driver.
 func (s sriov) kernelDriver() bool { return s.spec.Driver == spatev1.DriverBifurcated }
 
+func (sriov) loadsProgram() bool { return false }
+
 func (sriov) shared([]spatev1.GeneratorPodStatus) string { return "" }

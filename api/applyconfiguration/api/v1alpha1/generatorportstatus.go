@@ -34,6 +34,8 @@ type GeneratorPortStatusApplyConfiguration struct {
 	// refused is what the device refused at the engine's start, as a virtual function does that its physical function does not trust: `mac`
 	// (another address than its own), `promiscuous` (receiving packets for other addresses).
 	Refused []string `json:"refused,omitempty"`
+	// xdp is the state of an AF_XDP socket; absent of other ports.
+	XDP *XDPStatusApplyConfiguration `json:"xdp,omitempty"`
 	// bond is the state of a bond's members. The port has a link while at least one of them is in use.
 	Bond []BondMemberStatusApplyConfiguration `json:"bond,omitempty"`
 	// addresses of the port.
@@ -129,6 +131,14 @@ func (b *GeneratorPortStatusApplyConfiguration) WithRefused(values ...string) *G
 	for i := range values {
 		b.Refused = append(b.Refused, values[i])
 	}
+	return b
+}
+
+// WithXDP sets the XDP field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the XDP field is set to the value of the last call.
+func (b *GeneratorPortStatusApplyConfiguration) WithXDP(value *XDPStatusApplyConfiguration) *GeneratorPortStatusApplyConfiguration {
+	b.XDP = value
 	return b
 }
 

@@ -11,9 +11,13 @@ import (
 // KernelAttachmentApplyConfiguration represents a declarative configuration of the KernelAttachment type for use
 // with apply.
 //
-// KernelAttachment is an interface of the kernel. The pod is given the capabilities NET_RAW and NET_ADMIN.
+// KernelAttachment is an interface of the kernel. The pod is given the capabilities NET_RAW and NET_ADMIN, with AFXDP also BPF.
 type KernelAttachmentApplyConfiguration struct {
 	NetworkReferenceApplyConfiguration `json:",inline"`
+	// socketFamily is that of the sockets through which the engine opens the interface. AFXDP takes all that the interface receives before
+	// the kernel's network stack; it needs Linux 5.9, an interface with one receive queue and no XDP program, and an MTU of at most 3502.
+	// What cannot be opened by AFXDP is not opened otherwise: the condition Ready says why.
+	SocketFamily *apiv1alpha1.SocketFamily `json:"socketFamily,omitempty"`
 }
 
 // KernelAttachmentApplyConfiguration constructs a declarative configuration of the KernelAttachment type for use with
@@ -35,5 +39,13 @@ func (b *KernelAttachmentApplyConfiguration) WithNetwork(value apiv1alpha1.Objec
 // If called multiple times, the Namespace field is set to the value of the last call.
 func (b *KernelAttachmentApplyConfiguration) WithNamespace(value string) *KernelAttachmentApplyConfiguration {
 	b.NetworkReferenceApplyConfiguration.Namespace = &value
+	return b
+}
+
+// WithSocketFamily sets the SocketFamily field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SocketFamily field is set to the value of the last call.
+func (b *KernelAttachmentApplyConfiguration) WithSocketFamily(value apiv1alpha1.SocketFamily) *KernelAttachmentApplyConfiguration {
+	b.SocketFamily = &value
 	return b
 }

@@ -16,8 +16,8 @@ type PortAttachmentApplyConfiguration struct {
 	// sriov attaches the port to a PCI device of a Multus network, such as an SR-IOV virtual function. The NetworkAttachmentDefinition
 	// names the device plugin's resource (`k8s.v1.cni.cncf.io/resourceName`).
 	SRIOV *SRIOVAttachmentApplyConfiguration `json:"sriov,omitempty"`
-	// kernel attaches the port to the kernel interface of a Multus network, through packet sockets (AF_PACKET): not for measurement. The
-	// NetworkAttachmentDefinition names no resource of a device plugin.
+	// kernel attaches the port to the kernel interface of a Multus network, through packet sockets (AF_PACKET) or an AF_XDP socket: not for
+	// measurement, unless AF_XDP copies nothing. The NetworkAttachmentDefinition names no resource of a device plugin.
 	Kernel *KernelAttachmentApplyConfiguration `json:"kernel,omitempty"`
 	// bond attaches the port to several links that are one by LACP (IEEE 802.1AX).
 	Bond *BondAttachmentApplyConfiguration `json:"bond,omitempty"`

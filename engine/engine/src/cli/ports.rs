@@ -89,7 +89,7 @@ impl FromStr for Asked {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let usage = "must be NAME=pci:ADDRESS, NAME=kernel:INTERFACE, NAME=attached:INTERFACE, NAME=claimed, NAME=tap:INTERFACE, \
+        let usage = "must be NAME=pci:ADDRESS, NAME=kernel:INTERFACE, NAME=xdp:INTERFACE, NAME=attached:INTERFACE, NAME=claimed, NAME=tap:INTERFACE, \
              NAME=bond, NAME=memif:SOCKET, NAME=loopback or NAME=null";
         let Some((name, device)) = text.split_once('=') else { return Err(usage.into()) };
         if name.is_empty() {
@@ -135,6 +135,7 @@ impl FromStr for Asked {
             ("claimed", "") => AskedDevice::Claimed(name.into()),
             ("pci", address) if !address.is_empty() => AskedDevice::Known(PortDevice::Pci(address.into())),
             ("kernel", interface) if !interface.is_empty() => AskedDevice::Known(PortDevice::Kernel(interface.into())),
+            ("xdp", interface) if !interface.is_empty() => AskedDevice::Known(PortDevice::Xdp(interface.into())),
             ("tap", interface) if !interface.is_empty() => AskedDevice::Known(PortDevice::Tap(interface.into())),
             ("attached", interface) if !interface.is_empty() => {
                 AskedDevice::Attached(Attachment { interface: interface.into(), resource: resource.take() })
@@ -382,6 +383,7 @@ mod tests {
         assert_eq!(device("n=null"), Ok(AskedDevice::Known(PortDevice::Null)));
         assert_eq!(device("v=pci:0000:01:00.1"), Ok(AskedDevice::Known(PortDevice::Pci("0000:01:00.1".into()))));
         assert_eq!(device("e=kernel:eth1"), Ok(AskedDevice::Known(PortDevice::Kernel("eth1".into()))));
+        assert_eq!(device("e=xdp:eth1"), Ok(AskedDevice::Known(PortDevice::Xdp("eth1".into()))));
         let attached = |resource: Option<&str>| {
             AskedDevice::Attached(Attachment { interface: "east".into(), resource: resource.map(Into::into) })
         };
@@ -422,6 +424,8 @@ mod tests {
             "e=bond",
             "e=bond,member=kernel:a",
             "e=bond,member=kernel:a,member=loopback",
+            "e=bond,member=kernel:a,member=xdp:b",
+            "e=xdp:",
             "e=bond,member=kernel:a,member=kernel:",
             "e=bond,member=kernel:a,member=kernel:b;resource=x/y",
             "e=bond,member=kernel:a,member=attached:b;resource=",

@@ -14,7 +14,7 @@ const MOST_CLOCK_ERROR_NS: i64 = 3_600_000_000_000;
 
 #[derive(Clone, Debug, Args)]
 pub struct Site {
-    /// A port: NAME=pci:ADDRESS, NAME=kernel:INTERFACE, NAME=loopback, NAME=null, NAME=attached:INTERFACE (a PCI device by
+    /// A port: NAME=pci:ADDRESS, NAME=kernel:INTERFACE, NAME=xdp:INTERFACE (AF_XDP), NAME=loopback, NAME=null, NAME=attached:INTERFACE (a PCI device by
     /// the variable PCIDEVICE_... of the resource in ",resource=NAME" or by --network-status; without a resource, else the kernel interface),
     /// NAME=claimed (a device of a resource claim, by --claimed-devices), NAME=tap:INTERFACE (which is made),
     /// NAME=bond,member=DEVICE,member=DEVICE (one link by LACP; a member is pci:ADDRESS, kernel:INTERFACE, attached:INTERFACE or attached:INTERFACE;resource=NAME), or

@@ -4,7 +4,7 @@ use super::capture::Captures;
 use super::runs::{Engine, Held};
 use super::status::Refusal;
 use super::{machine, receivers, stats};
-use crate::datapath::{BondMember, LacpState, PortDevice, PortInfo, ReferenceClock};
+use crate::datapath::{BondMember, CopyMode, LacpState, PortDevice, PortInfo, ReferenceClock};
 use crate::machine::Facts;
 use crate::plan::{MAX_PLAN_BYTES, decode, rate, validate};
 use contract::engine_server;
@@ -321,6 +321,13 @@ fn bond_member(member: &BondMember) -> contract::BondMember {
     }
 }
 
+fn copy_mode(mode: CopyMode) -> contract::XdpCopyMode {
+    match mode {
+        CopyMode::ZeroCopy => contract::XdpCopyMode::ZeroCopy,
+        CopyMode::Copy => contract::XdpCopyMode::Copy,
+    }
+}
+
 fn neighbour(known: &spate_neighbour::Neighbour) -> Neighbour {
     Neighbour {
         address: known.address.to_string(),
@@ -332,7 +339,7 @@ fn neighbour(known: &spate_neighbour::Neighbour) -> Neighbour {
 fn port_info(port: &PortInfo) -> contract::PortInfo {
     let (kind, device) = match &port.device {
         PortDevice::Pci(address) => (PortKind::Pci, address.clone()),
-        PortDevice::Kernel(interface) => (PortKind::Kernel, interface.clone()),
+        PortDevice::Kernel(interface) | PortDevice::Xdp(interface) => (PortKind::Kernel, interface.clone()),
         PortDevice::Tap(interface) => (PortKind::Tap, interface.clone()),
         PortDevice::Loopback => (PortKind::Loopback, String::new()),
         PortDevice::Outlet => (PortKind::Loopback, String::new()),
@@ -359,5 +366,6 @@ fn port_info(port: &PortInfo) -> contract::PortInfo {
         max_tx_queues: port.max_queues.1 as u32,
         refused: port.refused.iter().map(|refusal| refusal.name().to_owned()).collect(),
         bond_members: port.bond.iter().map(bond_member).collect(),
+        xdp_copy_mode: port.copy_mode.map_or(contract::XdpCopyMode::Unspecified, copy_mode).into(),
     }
 }

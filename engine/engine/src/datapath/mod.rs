@@ -34,7 +34,9 @@ pub use readings::Received;
 pub use records::Watch;
 pub use run::Run;
 pub use slow::{Holding, Link, Punt};
-pub use spate_dpdk::{BondMember, Cut, Disturbance, LacpState, Memif, Offloads, Refusal, Spread, UseOffloads};
+pub use spate_dpdk::{
+    BondMember, CopyMode, Cut, Disturbance, LacpState, Memif, Offloads, Refusal, Spread, UseOffloads,
+};
 use spate_dpdk::{RegisteredThread, RxQueue, on_own_lines};
 pub use spate_replay::{Capture as Recording, Changes, Gap, ReadError, Rewrite};
 use spate_stateful::Scenario;
@@ -289,6 +291,7 @@ impl OpenPort {
             max_queues: self.port.max_queues(),
             refused: self.port.refused().to_vec(),
             bond: self.port.bond_members(),
+            copy_mode: self.port.copy_mode(),
             addresses: Vec::new(),
             gateways: Vec::new(),
         }

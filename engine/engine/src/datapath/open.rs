@@ -125,6 +125,7 @@ fn device(port: &PortDevice) -> Device {
     match port {
         PortDevice::Pci(address) => Device::Pci(port.pci_address().unwrap_or_else(|| address.clone())),
         PortDevice::Kernel(interface) => Device::Kernel(interface.clone()),
+        PortDevice::Xdp(interface) => Device::Xdp(interface.clone()),
         PortDevice::Tap(interface) => Device::Tap(interface.clone()),
         PortDevice::Loopback | PortDevice::Outlet => Device::Loopback,
         PortDevice::Null => Device::Null,
@@ -168,7 +169,11 @@ fn map_ports(config: &Config) -> Result<Vec<Vec<usize>>, OpenError> {
     }
     // A kernel interface has one queue here. What a bond and a shared memory interface need from time to time, one thread does.
     let used = |port: &PortConfig| match port.device {
-        PortDevice::Kernel(_) | PortDevice::Tap(_) | PortDevice::Bond(_) | PortDevice::Memif(_) => 1,
+        PortDevice::Kernel(_)
+        | PortDevice::Xdp(_)
+        | PortDevice::Tap(_)
+        | PortDevice::Bond(_)
+        | PortDevice::Memif(_) => 1,
         _ => workers,
     };
     let map = |(index, port)| (0..used(port)).map(|w| (index + w) % workers).collect();
@@ -185,7 +190,7 @@ fn open_port(eal: &Eal, device: &Device, workers: usize, config: &PortConfig) ->
         Device::Pci(_) | Device::Tap(_) => {
             port.rx_queues() as u32 * (u32::from(DESCRIPTORS) + IN_CACHE) + u32::from(DESCRIPTORS) + 1023
         }
-        Device::Kernel(_) | Device::Memif(_) => 1023,
+        Device::Kernel(_) | Device::Xdp(_) | Device::Memif(_) => 1023,
         Device::Bond(members) => members.len() as u32 * (u32::from(DESCRIPTORS) + IN_CACHE) + 1023,
         // Receives what workers made, or nothing: the driver wants a pool all the same.
         Device::Loopback | Device::Null => 63,
@@ -194,7 +199,7 @@ fn open_port(eal: &Eal, device: &Device, workers: usize, config: &PortConfig) ->
         Device::Loopback | Device::Null => SHORT_ROOM,
         _ => port.rx_room(),
     };
-    let pool = Mempool::new(eal, "receiving", packets, room)?;
+    let pool = port.receive_pool(eal, packets, room)?;
     port.start(QueueSizes { rx: DESCRIPTORS, tx: DESCRIPTORS }, &pool)
 }
 
@@ -241,7 +246,8 @@ impl Threads {
         };
         for ((worker, queue), share) in rx_workers.iter().zip(rx_queues).zip(&rx) {
             let receiver = &mut self.queues[*worker];
-            receiver.kernel |= config.device.parts().iter().any(|part| matches!(part, PortDevice::Kernel(_)));
+            receiver.kernel |=
+                config.device.parts().iter().any(|part| matches!(part, PortDevice::Kernel(_) | PortDevice::Xdp(_)));
             if config.device != PortDevice::Null {
                 let mac = (!config.any_mac).then(|| port.mac());
                 receiver.rx.push((index, queue, Arc::clone(share), mac));

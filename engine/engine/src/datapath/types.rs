@@ -2,7 +2,7 @@
 //! What the control side tells the data path, and what it hears back: plain data and errors.
 use std::{path::PathBuf, sync::Arc};
 
-use spate_dpdk::{BondMember, Memif, Offloads, Refusal, UseOffloads};
+use spate_dpdk::{BondMember, CopyMode, Memif, Offloads, Refusal, UseOffloads};
 use spate_neighbour::{Neighbour, Prefix};
 use spate_replay::{Capture, Gap, Rewrite};
 use spate_stateful::{Count, Neighbours, PortLink, Scenario};
@@ -22,6 +22,8 @@ pub enum PortDevice {
     Pci(String),
     /// A kernel interface, by name (af_packet).
     Kernel(String),
+    /// A kernel interface, by name (AF_XDP).
+    Xdp(String),
     /// A kernel interface of this name that is made for it: its other end is this process.
     Tap(String),
     /// What is sent on it is received on it.
@@ -59,7 +61,7 @@ impl PortDevice {
 
     /// Whether its packets pass through the kernel.
     pub fn is_kernel_backed(&self) -> bool {
-        self.parts().iter().any(|part| matches!(part, Self::Kernel(_) | Self::Tap(_)))
+        self.parts().iter().any(|part| matches!(part, Self::Kernel(_) | Self::Xdp(_) | Self::Tap(_)))
     }
 }
 
@@ -156,6 +158,8 @@ pub struct PortInfo {
     pub refused: Vec<Refusal>,
     /// Members of a bond.
     pub bond: Vec<BondMember>,
+    /// Whether packets of an AF_XDP socket are copied; none of other devices.
+    pub copy_mode: Option<CopyMode>,
     /// Its addresses.
     pub addresses: Vec<Prefix>,
     /// Its gateways and what is known of them.

@@ -13,7 +13,11 @@ use crate::{
 };
 
 fn two_ports() -> Datapath {
-    open(&[("east", PortDevice::Kernel("sp0".into())), ("west", PortDevice::Kernel("sp1".into()))], 2, PollMode::Auto)
+    two(PortDevice::Kernel)
+}
+
+fn two(device: fn(String) -> PortDevice) -> Datapath {
+    open(&[("east", device("sp0".into())), ("west", device("sp1".into()))], 2, PollMode::Auto)
 }
 
 /// UDP packets without a trailer, with a payload.
@@ -117,7 +121,11 @@ fn reflectors_send_back_what_they_receive() {
 #[test]
 #[ignore = "runs in the namespace that the test above makes"]
 fn inside_reflectors() {
-    let datapath = two_ports();
+    reflect_between(&two_ports());
+}
+
+/// What one port sends, the other sends back, as exactly as it is counted.
+fn reflect_between(datapath: &Datapath) {
     let macs: Vec<_> = datapath.ports().iter().map(|port| port.mac).collect();
     let (east, west) = (macs[0], macs[1]);
     for (tag, swap, any_mac) in [(1, Swap::Mac, false), (2, Swap::Addresses, false), (3, Swap::Addresses, true)] {
@@ -141,7 +149,7 @@ fn inside_reflectors() {
             stream.timing.transmit = Transmit::Bursts { packets, count: Some(1), gap_ns: 0 };
         }
         sending.measure.reflectors = vec![Reflector { any_mac, ..reflector(1, swap) }];
-        let run = start(&datapath, sending);
+        let run = start(datapath, sending);
         wait_for(&run, RunState::Complete, 5);
         assert_all_received(&run.counters()[0].measured, 2500);
         assert_all_received(&run.counters()[1].measured, 500);
@@ -149,7 +157,7 @@ fn inside_reflectors() {
         assert_eq!(after[1].rx_packets - before[1].rx_packets, 3350);
         // Not those to everybody (50), from a group (100) and without IP (200); to another station (500) only where any will do.
         let (back, not) = if any_mac { (3000, 350) } else { (2500, 850) };
-        assert_eq!(sent_back(&datapath, 1, &before), (back, not));
+        assert_eq!(sent_back(datapath, 1, &before), (back, not));
         assert_eq!(after[1].tx_packets - before[1].tx_packets, back + 500);
         assert_eq!(after[0].rx_packets - before[0].rx_packets, back + 500);
         run.remove();
@@ -161,6 +169,17 @@ fn inside_reflectors() {
     let error = datapath.prepare(one).map(|_| ()).unwrap_err();
     assert_eq!(error.to_string(), "reflectors[0].port: west reflects for run \"run-7\" already: stop that first");
     held.remove();
+}
+
+#[test]
+fn reflectors_on_af_xdp_sockets_send_back_what_they_receive() {
+    run_inside("foreign::inside_reflectors_on_af_xdp", "1500");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_reflectors_on_af_xdp() {
+    reflect_between(&two(PortDevice::Xdp));
 }
 
 #[test]

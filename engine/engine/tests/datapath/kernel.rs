@@ -52,10 +52,16 @@ pub fn answered(printed: &str) -> bool {
 
 /// Runs an ignored test in a namespace of its own. That it was run is checked: a name that no test has runs none, and passes.
 pub fn run_inside(test: &str, mtu: &str) {
+    run_inside_by(&[], test, mtu);
+}
+
+/// The same by a command that runs another one, such as with fewer rights.
+pub fn run_inside_by(prefix: &[&str], test: &str, mtu: &str) {
     let _turn = turn();
     let namespace = Namespace::new(mtu);
     let this = std::env::current_exe().unwrap();
-    let command = namespace.inside(&[this.to_str().unwrap(), "--exact", test, "--ignored", "--nocapture"]);
+    let program = [prefix, &[this.to_str().unwrap(), "--exact", test, "--ignored", "--nocapture"]].concat();
+    let command = namespace.inside(&program);
     let ended = Command::new(command[0]).args(&command[1..]).stderr(Stdio::inherit()).output().unwrap();
     let printed = String::from_utf8_lossy(&ended.stdout);
     print!("{printed}");

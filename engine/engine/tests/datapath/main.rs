@@ -29,3 +29,4 @@ mod slow;
 mod stateful;
 mod steering;
 mod telling;
+mod xdp;

@@ -54,10 +54,25 @@ fn interfaces_have_the_address_that_they_are_given_until_they_are_closed() {
 #[test]
 #[ignore = "runs in the namespace that the test above makes"]
 fn inside() {
+    address_while_open(PortDevice::Kernel("sp0".into()));
+}
+
+#[test]
+fn interfaces_that_are_opened_by_af_xdp_have_it_too() {
+    run_inside("own_mac::inside_by_af_xdp", "1500");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_by_af_xdp() {
+    address_while_open(PortDevice::Xdp("sp0".into()));
+}
+
+fn address_while_open(device: PortDevice) {
     let address = || fs::read_to_string("/sys/class/net/sp0/address").unwrap().trim().to_owned();
     let own = address();
     all(&["ip address add 10.9.0.2/16 dev sp1"]);
-    let mut datapath = open(PortDevice::Kernel("sp0".into()));
+    let mut datapath = open(device);
     datapath.join(vec![("east".into(), link(&["10.9.0.1/16"], None))]).unwrap();
     assert_eq!((datapath.ports()[0].mac, address().as_str()), (GIVEN, "02:aa:00:00:00:17"));
     let ping = || answered(&output(&["busybox", "ping", "-c", "3", "-i", "0.2", "-W", "2", "10.9.0.1"]));

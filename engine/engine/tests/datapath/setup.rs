@@ -13,6 +13,8 @@ use spate_engine::datapath::{
 };
 
 pub const MS: u64 = 1_000_000;
+/// Packet memory, in bytes.
+pub const MEMORY: u64 = 192 << 20;
 
 /// Held by a test while it runs.
 pub fn turn() -> MutexGuard<'static, ()> {
@@ -28,6 +30,11 @@ pub fn open(ports: &[(&str, PortDevice)], workers: usize, poll: PollMode) -> Dat
 /// The same, with what devices do of the work on packets.
 pub fn open_with(ports: &[(&str, PortDevice)], workers: usize, poll: PollMode, offloads: UseOffloads) -> Datapath {
     Datapath::open(config(ports, workers, poll, offloads)).unwrap()
+}
+
+/// The same, to be opened.
+pub fn open_config(ports: &[(&str, PortDevice)], workers: usize, poll: PollMode) -> Config {
+    config(ports, workers, poll, UseOffloads::Auto)
 }
 
 /// With one worker, whose clock is wrong.
@@ -52,7 +59,7 @@ fn config(ports: &[(&str, PortDevice)], workers: usize, poll: PollMode, offloads
             .collect(),
         worker_cpus: (0..workers).collect(),
         control_cpus: vec![cpus - 1],
-        memory: Memory::Normal { bytes: 192 << 20 },
+        memory: Memory::Normal { bytes: MEMORY },
         poll,
         clock_error: ClockError::default(),
     }

@@ -495,8 +495,12 @@ fn the_kernel_serves_a_thousand_emulated_clients() {
 #[test]
 #[ignore = "runs in the namespace that the test above makes"]
 fn inside_clients_of_the_kernel() {
-    let datapath = open(&[("east", PortDevice::Kernel("sp0".into()))], 1, PollMode::Auto);
-    let link = link_with_kernel(&datapath);
+    serve_clients_by_the_kernel(&open(&[("east", PortDevice::Kernel("sp0".into()))], 1, PollMode::Auto));
+}
+
+/// A thousand emulated clients of a port have their requests served by the kernel behind its peer.
+pub fn serve_clients_by_the_kernel(datapath: &Datapath) {
+    let link = link_with_kernel(datapath);
     let listener = TcpListener::bind((KERNEL, 80)).unwrap();
     let served = thread::spawn(move || {
         let mut expected = vec![0; REQUEST as usize];
@@ -515,9 +519,9 @@ fn inside_clients_of_the_kernel() {
     let [e, f, g, h] = KERNEL.parse::<std::net::Ipv4Addr>().unwrap().octets();
     let mut clients = scenario(Protocol::Tcp, 500, [v4(a, b, c, d); 2], [v4(e, f, g, h); 2]);
     clients.templates[0].server = None;
-    let mut spec = emulated(&datapath, 5, Some(2000 * MS), clients);
+    let mut spec = emulated(datapath, 5, Some(2000 * MS), clients);
     spec.stateful.as_mut().unwrap().links[0] = link;
-    let run = start(&datapath, spec);
+    let run = start(datapath, spec);
     wait_for(&run, RunState::Complete, 20);
     let sides = run.template_counters();
     let [client] = &sides[..] else { panic!("clients alone: {sides:?}") };

@@ -99,6 +99,11 @@ var portKinds = map[enginev1.PortKind]spatev1.PortKind{
 	enginev1.PortKind_PORT_KIND_NULL:     spatev1.PortDiscard,
 }
 
+var copyModes = map[enginev1.XdpCopyMode]spatev1.XDPCopyMode{
+	enginev1.XdpCopyMode_XDP_COPY_MODE_ZERO_COPY: spatev1.XDPZeroCopy,
+	enginev1.XdpCopyMode_XDP_COPY_MODE_COPY:      spatev1.XDPCopy,
+}
+
 // clockStatus returns what is reported of a clock: what was reported of the same pod before, while that is true.
 func clockStatus(before []spatev1.GeneratorPodStatus, pod string, now *clock.Offset) *spatev1.PodClock {
 	if now == nil {
@@ -121,6 +126,9 @@ func portStatus(info *enginev1.GetInfoResponse) []spatev1.GeneratorPortStatus {
 			Name: p.Name, Kind: portKinds[p.Kind], Device: p.Device, Driver: p.Driver, MAC: p.Mac, LinkUp: p.LinkUp, MTU: int32(p.Mtu),
 		}
 		status.Addresses, status.Offloads, status.Refused = p.Addresses, p.Offloads, p.Refused
+		if mode, ok := copyModes[p.XdpCopyMode]; ok {
+			status.XDP = &spatev1.XDPStatus{CopyMode: mode}
+		}
 		for _, g := range p.Gateways {
 			status.Gateways = append(status.Gateways, spatev1.NeighborStatus{Address: g.Address, MAC: g.Mac, Message: g.Problem})
 		}

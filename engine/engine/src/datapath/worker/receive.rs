@@ -10,7 +10,7 @@
 //! looked at that queue before, never early.
 use std::{ops::Range, sync::Arc};
 
-use spate_dpdk::{BURST, Burst, PacketSocket, RxQueue};
+use spate_dpdk::{BURST, Burst, KernelSocket, RxQueue};
 use spate_stateful::Hints;
 use spate_stats::{Arrival, DelaySlot, Queue, Tracker, Transit};
 use spate_wire::{FCS_LEN, Trailer, trailer};
@@ -236,7 +236,7 @@ impl Receiver {
     }
 
     /// What to wait on for packets, for ports that have something.
-    pub(super) fn sockets(&self) -> impl Iterator<Item = Option<&PacketSocket>> {
+    pub(super) fn sockets(&self) -> impl Iterator<Item = Option<&KernelSocket>> {
         self.ports.iter().map(|port| port.queue.socket())
     }
 
