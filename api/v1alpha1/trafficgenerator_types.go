@@ -380,7 +380,7 @@ type KernelAttachment struct {
 	NetworkReference `json:",inline"`
 
 	// socketFamily is that of the sockets through which the engine opens the interface. AFXDP takes all that the interface receives before
-	// the kernel's network stack; it needs Linux 5.9, an interface with one receive queue and no XDP program, and an MTU of at most 3502.
+	// the kernel's network stack; it needs Linux 5.9, an interface with one receive queue and no XDP program, and an MTU of at most 3438.
 	// What cannot be opened by AFXDP is not opened otherwise: the condition Ready says why.
 	// +optional
 	// +default="AFPacket"

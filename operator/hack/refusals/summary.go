@@ -68,7 +68,7 @@ var summary = []unsupported{
 	{"Waiting for bytes that the other side does not send", "the program would wait for ever", "of which the … sends … before it ends or waits itself"},
 	{"Weights of pools that add up to more than 65,536", "pools take turns in a round of that length; use rounder weights", "the weights add up to … without a common factor"},
 	{"Several queues of an AF_XDP port", "one socket serves one queue, and packets of other queues would go to the kernel's network stack: make it one (`ethtool -L`)", "receive queues, and the engine would see the packets of the first only"},
-	{"AF_XDP frames of several buffers", "a frame must fit into a page: MTU 3,502 at most", "and a packet must fit into a page"},
+	{"AF_XDP frames of several buffers", "a frame must fit into a page: MTU 3,438 at most", "and a packet must fit into a page"},
 	{"AF_XDP members of a bond", "members are opened by packet sockets", ""},
 	{"Bonds but by LACP", "active-backup and the kernel's other modes are for the bond CNI plugin, attached by `kernel`", ""},
 	{"Workers that serve some ports of their pod only", "each worker has a queue of every port: where NICs are on different NUMA nodes, use a generator for each node", ""},

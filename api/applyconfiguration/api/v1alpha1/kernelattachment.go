@@ -15,7 +15,7 @@ import (
 type KernelAttachmentApplyConfiguration struct {
 	NetworkReferenceApplyConfiguration `json:",inline"`
 	// socketFamily is that of the sockets through which the engine opens the interface. AFXDP takes all that the interface receives before
-	// the kernel's network stack; it needs Linux 5.9, an interface with one receive queue and no XDP program, and an MTU of at most 3502.
+	// the kernel's network stack; it needs Linux 5.9, an interface with one receive queue and no XDP program, and an MTU of at most 3438.
 	// What cannot be opened by AFXDP is not opened otherwise: the condition Ready says why.
 	SocketFamily *apiv1alpha1.SocketFamily `json:"socketFamily,omitempty"`
 }

@@ -82,7 +82,7 @@ fn inside_both_ways() {
 
 #[test]
 fn workers_sleep_until_an_af_xdp_socket_has_a_packet() {
-    run_inside("xdp::inside_sleeping", "3502");
+    run_inside("xdp::inside_sleeping", "3438");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn workers_sleep_until_an_af_xdp_socket_has_a_packet() {
 fn inside_sleeping() {
     // The greatest MTU, with frames as long as it lets them be.
     let datapath = open(&[("east", xdp("sp0")), ("west", xdp("sp1"))], 1, PollMode::Auto);
-    let streams = vec![stream(1, 0, Some(1), 3516, pps(1000)), stream(2, 1, Some(0), 60, pps(1000))];
+    let streams = vec![stream(1, 0, Some(1), 3452, pps(1000)), stream(2, 1, Some(0), 60, pps(1000))];
     let run_ = start(&datapath, spec(1, 0, Some(500 * MS), streams));
     wait_for(&run_, RunState::Complete, 5);
     for counters in run_.counters() {
@@ -216,9 +216,9 @@ fn interfaces_that_af_xdp_cannot_use_are_refused_with_the_remedy() {
 #[test]
 #[ignore = "runs in the namespace that the test above makes"]
 fn inside_refused() {
-    run(&["ip", "link", "set", "sp0", "mtu", "3503"]);
+    run(&["ip", "link", "set", "sp0", "mtu", "3439"]);
     let error = refusal("sp0");
-    assert!(error.contains("its MTU is 3503") && error.contains("make it 3502 or less"), "{error}");
+    assert!(error.contains("its MTU is 3439") && error.contains("make it 3438 or less"), "{error}");
     run(&["ip", "link", "set", "sp0", "mtu", "1500"]);
 
     assert!(refusal("nonesuch").contains("no interface nonesuch"), "{}", refusal("nonesuch"));
