@@ -158,9 +158,10 @@ pub(crate) fn arguments(interface: &str, may_zero_copy: bool) -> Result<String, 
     let program = program().ok_or_else(|| {
         failed(interface, format!("{PROGRAM} is in no folder below /usr/lib: install libxdp1 (Debian's package)"))
     })?;
-    // busy_budget stays as it is: with 0 the driver blocks for a second where a device is to be woken up to receive.
-    let copy = u8::from(!may_zero_copy);
-    Ok(format!("iface={interface},xdp_prog={},force_copy={copy}", program.display()))
+    // Without a budget the driver blocks for a second where a device is to be woken up to receive, which only devices ask for that copy
+    // nothing. With one, each look at an empty ring is a system call.
+    let mode = if may_zero_copy { "force_copy=0" } else { "force_copy=1,busy_budget=0" };
+    Ok(format!("iface={interface},xdp_prog={},{mode}", program.display()))
 }
 
 /// Bytes that a buffer must have room for.
