@@ -39,8 +39,13 @@ unsafe impl Send for Inner {}
 unsafe impl Sync for Inner {}
 
 impl Mempool {
-    /// Makes `count` buffers for packets of up to `room` bytes each. `what` is for messages.
-    pub fn new(_: &Eal, what: &str, count: u32, room: usize) -> Result<Self, Error> {
+    /// Makes `count` buffers for packets of up to `room` bytes each, where the environment has memory. `what` is for messages.
+    pub fn new(eal: &Eal, what: &str, count: u32, room: usize) -> Result<Self, Error> {
+        Self::on_node(eal, None, what, count, room)
+    }
+
+    /// The same on a NUMA node, if one is given.
+    pub fn on_node(_: &Eal, node: Option<usize>, what: &str, count: u32, room: usize) -> Result<Self, Error> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         resting::sweep();
         let name = CString::new(format!("spate{}", SERIAL.fetch_add(1, Ordering::Relaxed))).expect("no NUL in it");
@@ -50,9 +55,9 @@ impl Mempool {
         let data_room = u16::try_from(room + HEADROOM).expect("packets are shorter than 64 KiB");
         // A cache may hold half as much again as its size, and must not starve other threads.
         let cache = if count >= 4 * CACHE { CACHE } else { 0 };
+        let node = node.map_or(sys::SOCKET_ID_ANY, |node| node as i32);
         // SAFETY: the environment is up and the name is a C string.
-        let raw =
-            unsafe { sys::rte_pktmbuf_pool_create(name.as_ptr(), count, cache, 0, data_room, sys::SOCKET_ID_ANY) };
+        let raw = unsafe { sys::rte_pktmbuf_pool_create(name.as_ptr(), count, cache, 0, data_room, node) };
         match NonNull::new(raw) {
             Some(raw) => Ok(Self { inner: Arc::new(Inner { raw, count, room }) }),
             None if last_errno() == libc::ENOMEM => {

@@ -69,7 +69,6 @@ var summary = []unsupported{
 	{"Weights of pools that add up to more than 65,536", "pools take turns in a round of that length; use rounder weights", "the weights add up to … without a common factor"},
 	{"Ports by AF_XDP", "a pod would need CAP_BPF and the node's BPF file system, and DPDK 22.11 takes no socket map from a device plugin: attach by `kernel`, or `sriov`", ""},
 	{"Bonds but by LACP", "active-backup and the kernel's other modes are for the bond CNI plugin, attached by `kernel`", ""},
-	{"Workers that serve some ports of their pod only", "each worker has a queue of every port: where NICs are on different NUMA nodes, use a generator for each node", ""},
 	{"Clients on some pods of a generator, servers on others", "each pod has both: use a generator and a profile for each side ([how](../stateful.md#pools))", ""},
 	{"memif sockets on paths of the node", "tenants could open any: use a persistentVolumeClaim", "no persistentVolumeClaim, and only on such a socket can be"},
 	{"CPUs without AVX2", "the engine is built for x86-64-v3: Intel Haswell, AMD Excavator or later", "the engine needs x86-64-v3"},

@@ -1304,6 +1304,8 @@ type PortInfo struct {
 	// Receive queues that its device can share packets out to, and its transmit queues.
 	MaxRxQueues uint32 `protobuf:"varint,15,opt,name=max_rx_queues,json=maxRxQueues,proto3" json:"max_rx_queues,omitempty"`
 	MaxTxQueues uint32 `protobuf:"varint,16,opt,name=max_tx_queues,json=maxTxQueues,proto3" json:"max_tx_queues,omitempty"`
+	// Workers that serve the port: those of its group, or all of the engine. 0 from engines that do not report it.
+	Workers uint32 `protobuf:"varint,18,opt,name=workers,proto3" json:"workers,omitempty"`
 	// The kernel requests the device back (its driver is unbound, or virtual functions are removed) and waits until the engine ends.
 	RemovalRequested bool `protobuf:"varint,17,opt,name=removal_requested,json=removalRequested,proto3" json:"removal_requested,omitempty"`
 	// Of a bond.
@@ -1446,6 +1448,13 @@ func (x *PortInfo) GetMaxRxQueues() uint32 {
 func (x *PortInfo) GetMaxTxQueues() uint32 {
 	if x != nil {
 		return x.MaxTxQueues
+	}
+	return 0
+}
+
+func (x *PortInfo) GetWorkers() uint32 {
+	if x != nil {
+		return x.Workers
 	}
 	return 0
 }
@@ -5492,7 +5501,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\fPcieLinkFact\x121\n" +
 	"\x05value\x18\x01 \x01(\v2\x19.spate.engine.v1.PcieLinkH\x00R\x05value\x12\x1a\n" +
 	"\aunknown\x18\x02 \x01(\tH\x00R\aunknownB\x06\n" +
-	"\x04fact\"\xee\x04\n" +
+	"\x04fact\"\x88\x05\n" +
 	"\bPortInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x19.spate.engine.v1.PortKindR\x04kind\x12\x16\n" +
@@ -5510,7 +5519,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\bgateways\x18\r \x03(\v2\x1a.spate.engine.v1.NeighbourR\bgateways\x12\x1a\n" +
 	"\boffloads\x18\x0e \x03(\tR\boffloads\x12\"\n" +
 	"\rmax_rx_queues\x18\x0f \x01(\rR\vmaxRxQueues\x12\"\n" +
-	"\rmax_tx_queues\x18\x10 \x01(\rR\vmaxTxQueues\x12+\n" +
+	"\rmax_tx_queues\x18\x10 \x01(\rR\vmaxTxQueues\x12\x18\n" +
+	"\aworkers\x18\x12 \x01(\rR\aworkers\x12+\n" +
 	"\x11removal_requested\x18\x11 \x01(\bR\x10removalRequested\x12>\n" +
 	"\fbond_members\x18\x14 \x03(\v2\x1b.spate.engine.v1.BondMemberR\vbondMembers\x12\x18\n" +
 	"\arefused\x18\x15 \x03(\tR\arefusedJ\x04\b\n" +

@@ -118,6 +118,7 @@ fn site() -> Site {
         claimed_bits: 0,
         macs: Macs::default(),
         loops,
+        workers: 2,
     };
     Site { ports: vec![port("east", false), port("west", false), port("loop", true)], workers: 2 }
 }
