@@ -58,7 +58,9 @@ pub fn count(workers: Option<u16>, groups: &[WorkerGroup]) -> anyhow::Result<usi
     let of_groups: usize = groups.iter().map(|group| group.workers).sum();
     match workers.map(usize::from) {
         Some(workers) if !groups.is_empty() && workers != of_groups => {
-            bail!("--workers {workers}: the groups of --worker-group have {of_groups} workers; leave --workers out, or make them agree")
+            bail!(
+                "--workers {workers}: the groups of --worker-group have {of_groups} workers; leave --workers out, or make them agree"
+            )
         }
         Some(workers) => Ok(workers),
         None if groups.is_empty() => Ok(1),
@@ -74,7 +76,12 @@ pub fn cpus(roots: &Roots, group: &WorkerGroup, ports: &[PortConfig]) -> cpus::G
     let node = nodes.iter().rev().max_by_key(|node| devices_of(node)).copied();
     if let Some(node) = node.filter(|node| devices_of(node) < nodes.len()) {
         let names: Vec<_> = group.ports.iter().map(|&port| ports[port].name.as_str()).collect();
-        tracing::warn!(ports = names.join(","), ?nodes, node, "devices of a worker group are on several NUMA nodes: workers run on one");
+        tracing::warn!(
+            ports = names.join(","),
+            ?nodes,
+            node,
+            "devices of a worker group are on several NUMA nodes: workers run on one"
+        );
     }
     cpus::Group { workers: group.workers, node }
 }
@@ -101,8 +108,7 @@ mod tests {
     fn every_port_is_in_one_group() {
         let ports = ["east", "west", "north"];
         let resolved = resolve(&[asked("north,east=2"), asked("west=1")], &ports).unwrap();
-        let expected =
-            [WorkerGroup { ports: vec![2, 0], workers: 2 }, WorkerGroup { ports: vec![1], workers: 1 }];
+        let expected = [WorkerGroup { ports: vec![2, 0], workers: 2 }, WorkerGroup { ports: vec![1], workers: 1 }];
         assert_eq!(resolved, expected);
         assert_eq!(resolve(&[], &ports).unwrap(), []);
         for (groups, told) in [

@@ -365,7 +365,11 @@ impl Threads {
                 queues.rx.iter().map(|queue| queue.0).chain(queues.tx.iter().map(|queue| queue.0)).any(is_loopback);
             let serving = self.groups.iter().zip(&config.ports).filter(|(group, _)| group.contains(&index));
             let nics = |(_, port): (&Range<usize>, &PortConfig)| {
-                port.device.parts().iter().filter(|part| matches!(part, PortDevice::Pci(_) | PortDevice::Tap(_))).count()
+                port.device
+                    .parts()
+                    .iter()
+                    .filter(|part| matches!(part, PortDevice::Pci(_) | PortDevice::Tap(_)))
+                    .count()
             };
             let nics = serving.clone().map(nics).sum::<usize>() as u32;
             let beside = serving.clone().next().map_or(count, |(group, _)| group.len()) as u32 - 1;

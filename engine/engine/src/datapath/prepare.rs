@@ -334,8 +334,7 @@ pub(super) fn long_pool(context: &mut Context<'_>, worker: usize) -> Result<Memp
     }
     let node = context.nodes.of_worker(worker);
     let pool = Mempool::on_node(context.eal, node, "sending long packets", LONG_PACKETS, MAX_FRAME_LEN);
-    let pool =
-        pool.map_err(|e| PrepareError { field: "streams".into(), problem: e.to_string(), exhausted: true })?;
+    let pool = pool.map_err(|e| PrepareError { field: "streams".into(), problem: e.to_string(), exhausted: true })?;
     context.long_packets[worker] = Some(pool.clone());
     Ok(pool)
 }

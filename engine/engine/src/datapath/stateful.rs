@@ -334,11 +334,7 @@ pub(super) fn prepare(
                 counters.entry((index, !client)).or_default().push(Arc::clone(emulation.counters(index, client)));
             }
         }
-        let long = if longest + VLAN_TAG > SHORT_ROOM {
-            Some(long_pool(context, worker)?)
-        } else {
-            None
-        };
+        let long = if longest + VLAN_TAG > SHORT_ROOM { Some(long_pool(context, worker)?) } else { None };
         let to_cut = pool_to_cut(context, &scenario, worker)?;
         let handoff = handoffs[worker].take();
         emulating.push((worker, handoff.as_ref().map(|handoff| Arc::clone(handoff.share()))));
@@ -550,7 +546,8 @@ impl Takers {
 /// ports those of another take.
 fn refuse_twins(context: &Context<'_>, scenario: &Scenario, groups: &[ops::Range<usize>]) -> Result<(), PrepareError> {
     let overlap = |these: &[WeightedPool], those: &[WeightedPool]| {
-        let pools = |all: &[WeightedPool]| all.iter().map(|weighted| &scenario.pools[weighted.pool]).collect::<Vec<_>>();
+        let pools =
+            |all: &[WeightedPool]| all.iter().map(|weighted| &scenario.pools[weighted.pool]).collect::<Vec<_>>();
         let those = pools(those);
         pools(these).into_iter().any(|pool| those.iter().any(|other| pool.overlaps(other)))
     };
