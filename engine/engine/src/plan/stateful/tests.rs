@@ -212,6 +212,21 @@ fn defaults_are_in_place() {
 }
 
 #[test]
+fn the_workers_of_each_port_have_room_for_all_flows() {
+    let mut plan = good();
+    part(&mut plan).most_flows = 1200;
+    let most_flows = |west, other| {
+        let mut site = Site { workers: 7, ..site() };
+        for (port, workers) in site.ports.iter_mut().zip([4, west, other]) {
+            port.workers = workers;
+        }
+        validate(&plan, &site).unwrap().stateful.unwrap().most_flows
+    };
+    // Clients are on the first port, their servers on the second.
+    assert_eq!([most_flows(4, 1), most_flows(3, 1), most_flows(6, 4)], [300, 400, 300]);
+}
+
+#[test]
 fn segments_fit_where_no_mss_is_asked_for() {
     let mut plan = good();
     assert_eq!(mss(&plan), [1460; 2]);
