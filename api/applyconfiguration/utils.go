@@ -394,6 +394,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.VXLANHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("WeightedSize"):
 		return &apiv1alpha1.WeightedSizeApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("WorkerGroup"):
+		return &apiv1alpha1.WorkerGroupApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("WorkerReceived"):
 		return &apiv1alpha1.WorkerReceivedApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("XDPStatus"):

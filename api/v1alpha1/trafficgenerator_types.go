@@ -78,6 +78,9 @@ const (
 // TrafficGeneratorSpec describes a fleet of equal engine pods.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.threadsPerCore) || !has(self.cpuPolicy) || self.cpuPolicy == 'Exclusive'",fieldPath=".threadsPerCore",message="only with cpuPolicy: Exclusive: shared CPUs are not assigned by core"
+// +kubebuilder:validation:XValidation:rule="!has(self.workerGroups) || !has(self.workers) || self.workerGroups.map(g, g.workers).sum() == self.workers",fieldPath=".workers",message="must be the sum of the workers of workerGroups"
+// +kubebuilder:validation:XValidation:rule="!has(self.workerGroups) || self.ports.all(p, self.workerGroups.exists_one(g, p.name in g.ports))",fieldPath=".workerGroups",message="each port must be in exactly one group: add those that are in none, and leave the others in one"
+// +kubebuilder:validation:XValidation:rule="!has(self.workerGroups) || self.workerGroups.all(g, g.ports.all(n, self.ports.exists(p, p.name == n)))",fieldPath=".workerGroups",message="a group has a port that is none of spec.ports; correct its name, or leave it out"
 // +kubebuilder:validation:XValidation:rule="!has(self.memory) || !has(self.workers) || !isQuantity(self.memory) || quantity(self.memory).compareTo(quantity('256Mi').add(33554432 * self.workers)) >= 0",fieldPath=".memory",message="must be at least 256Mi and 32Mi for each worker; raise it, or leave it out"
 type TrafficGeneratorSpec struct {
 	// replicas is the number of engine pods. A run's traffic is divided over all of them: together they send what one would.
@@ -97,12 +100,21 @@ type TrafficGeneratorSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	Ports []GeneratorPort `json:"ports"`
 
-	// workers is the number of sending and receiving threads of each pod.
+	// workers is the number of sending and receiving threads of each pod: with workerGroups the sum of theirs.
 	// +optional
 	// +default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	Workers int32 `json:"workers,omitempty"`
+
+	// workerGroups give ports workers of their own: these send and receive on the ports of their group only, and run on the NUMA node of
+	// the ports' devices where the pod has CPUs of it. Each port is in exactly one group. Without groups, all workers serve all ports.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	WorkerGroups []WorkerGroup `json:"workerGroups,omitempty"`
 
 	// cpuPolicy says how pods get their CPUs. `Shared` marks the generator as not for measurement.
 	// +optional
@@ -182,6 +194,26 @@ type TrafficGeneratorSpec struct {
 	// suspend frees the pods with their devices, CPUs and hugepages while it is true.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
+}
+
+// WorkerGroup is some of the workers of every engine pod, and the ports that they serve.
+type WorkerGroup struct {
+	// name of the group, for messages.
+	// +required
+	Name EntryName `json:"name"`
+
+	// ports that the group's workers send and receive on, by name.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Ports []PortName `json:"ports"`
+
+	// workers of the group.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=64
+	Workers int32 `json:"workers"`
 }
 
 // GeneratorPort is one port of every engine pod.

@@ -166,6 +166,10 @@ var applications = []struct {
 	{"astf-gtpu.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
 		settledAll(t, run, "pages", 600)
 	}},
+	{"worker-groups.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
+		settledAll(t, run, "left", 600)
+		settledAll(t, run, "right", 300)
+	}},
 	{"astf-emix.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
 		if len(run.Status.Result.Templates) != 8 {
 			t.Errorf("%d templates", len(run.Status.Result.Templates))

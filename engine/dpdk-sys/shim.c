@@ -409,12 +409,12 @@ withhold_crossing(struct rte_mempool *mp)
 }
 
 struct rte_mempool *
-spate_pool_in_one_piece(const char *name, unsigned int n, unsigned int cache, uint16_t data_room)
+spate_pool_in_one_piece(const char *name, unsigned int n, unsigned int cache, uint16_t data_room, int socket_id)
 {
 	struct rte_pktmbuf_pool_private private = { .mbuf_data_room_size = data_room };
 	/* Elements follow each other wherever pages end: no address of the bus is taken of them. */
 	struct rte_mempool *mp = rte_mempool_create_empty(name, n, sizeof(struct rte_mbuf) + data_room, cache, sizeof(private),
-							  SOCKET_ID_ANY, RTE_MEMPOOL_F_NO_IOVA_CONTIG);
+							  socket_id, RTE_MEMPOOL_F_NO_IOVA_CONTIG);
 	int rc;
 
 	if (mp == NULL)

@@ -164,7 +164,7 @@ bool spate_copy_tail(const struct rte_mbuf *m, uint32_t len, void *out);
 
 /* A pool of packet buffers as one piece of memory without gaps, to be shared with the kernel. Of hugepages, those that cross from
  * a page to the next are withheld: the next need not be the next in physical memory, too. NULL with rte_errno set on failure. */
-struct rte_mempool *spate_pool_in_one_piece(const char *name, unsigned int n, unsigned int cache, uint16_t data_room);
+struct rte_mempool *spate_pool_in_one_piece(const char *name, unsigned int n, unsigned int cache, uint16_t data_room, int socket_id);
 bool spate_has_hugepages(void);
 
 /* Adds packets to a ring in order. Returns how many there was room for. */

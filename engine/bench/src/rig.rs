@@ -98,6 +98,7 @@ impl Rig {
                 Workers::On(cpus) => cpus.clone(),
                 Workers::Together(count) => (0..*count).collect(),
             },
+            worker_groups: Vec::new(),
             control_cpus: vec![setup.control_cpu],
             memory: match setup.pages {
                 Pages::Huge => Memory::Huge { bytes, page: None },

@@ -163,6 +163,7 @@ fn open(pages: Pages, losses: Losses) -> anyhow::Result<Engine> {
     let datapath = Datapath::open(Config {
         ports: PORTS.map(port).into(),
         worker_cpus: (0..cpus.min(MOST_WORKERS)).collect(),
+        worker_groups: Vec::new(),
         control_cpus: vec![cpus - 1],
         memory: match pages {
             Pages::Huge => Memory::Huge { bytes: MEMORY, page: None },

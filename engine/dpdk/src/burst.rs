@@ -546,7 +546,7 @@ mod tests {
 
     #[test]
     fn only_packets_of_the_last_alloc_can_be_written() {
-        let eal = Eal::init(Memory::Normal { bytes: 32 << 20 }, &[], &[0], &[0]).unwrap();
+        let eal = Eal::init(Memory::Normal { bytes: 32 << 20 }, &[], &[0], &[&[0]]).unwrap();
         let pool = Mempool::new(&eal, "written", 63, 2048).unwrap();
         let port = Port::<Configured>::open(&eal, &Device::Null, 1, 1, UseOffloads::None).unwrap();
         let (_port, _rx, mut tx) = port.start(QueueSizes { rx: 64, tx: 64 }, &pool).unwrap();

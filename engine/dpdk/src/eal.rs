@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! DPDK's environment: once in a process, on a thread of its own because it pins the one that starts it.
 use std::{
+    collections::BTreeMap,
     ffi::{CString, c_char},
     fs,
     path::Path,
@@ -45,8 +46,9 @@ static UP: Mutex<Option<Settings>> = Mutex::new(None);
 
 impl Eal {
     /// Brings DPDK up with only the PCI functions among `devices`; its own threads run on `cpus`, and its memory is of the NUMA
-    /// node of the first of `workers`. Later calls with the same memory and PCI functions find it up.
-    pub fn init(memory: Memory, devices: &[Device], cpus: &[usize], workers: &[usize]) -> Result<Self, Error> {
+    /// nodes of the first of each of `groups`, the CPUs of workers, by their number. Later calls with the same memory and PCI
+    /// functions find it up.
+    pub fn init(memory: Memory, devices: &[Device], cpus: &[usize], groups: &[&[usize]]) -> Result<Self, Error> {
         let mut pci: Vec<String> = devices.iter().flat_map(Device::pci_addresses).map(str::to_owned).collect();
         pci.sort();
         let settings = Settings { memory, pci };
@@ -60,8 +62,10 @@ impl Eal {
             check_hugepages(bytes, page)?;
         }
         log::route();
-        let home = home(Path::new("/sys/devices/system"), cpus, workers);
-        let arguments = arguments(&settings, cpus, home);
+        let system = Path::new(SYSTEM);
+        let home = home(system, cpus, groups.first().copied().unwrap_or_default());
+        let shares = shares(system, home, groups);
+        let arguments = arguments(&settings, cpus, home, &shares)?;
         tracing::debug!(?arguments, "bringing DPDK up");
         thread::Builder::new()
             .name("eal".into())
@@ -74,12 +78,20 @@ impl Eal {
         Ok(Self(()))
     }
 
+    /// The NUMA node of a CPU, if it is known.
+    pub fn node_of(cpu: usize) -> Option<usize> {
+        node_of(Path::new(SYSTEM), cpu)
+    }
+
     /// DPDK's version, such as "DPDK 22.11.11".
     pub fn version() -> String {
         // SAFETY: returns a constant string.
         unsafe { std::ffi::CStr::from_ptr(sys::rte_version()) }.to_string_lossy().into_owned()
     }
 }
+
+/// Where the kernel describes CPUs and NUMA nodes.
+const SYSTEM: &str = "/sys/devices/system";
 
 /// Number of lcore ids that DPDK has (RTE_MAX_LCORE).
 const MAX_LCORE: usize = sys::RTE_MAX_LCORE as usize;
@@ -98,15 +110,57 @@ struct Home {
 /// than the workers, or, where the kubelet has restricted the container to one node (cpuset.mems), not be had. `system` is
 /// /sys/devices/system.
 fn home(system: &Path, cpus: &[usize], workers: &[usize]) -> Home {
-    let of_node = |node: usize, cpu: usize| system.join(format!("node/node{node}/cpu{cpu}")).exists();
-    let nodes = numbered(&system.join("node"), "node");
     let found = workers.first().and_then(|&worker| {
-        let node = nodes.into_iter().find(|&node| of_node(node, worker))?;
-        let own = cpus.iter().chain(workers).copied().filter(|&cpu| of_node(node, cpu));
+        let node = node_of(system, worker)?;
+        let own = cpus.iter().chain(workers).copied().filter(|&cpu| is_of_node(system, node, cpu));
         let mut ids = own.chain(numbered(&system.join(format!("node/node{node}")), "cpu"));
         Some(Home { lcore: ids.find(|&cpu| cpu < MAX_LCORE)?, node })
     });
     found.unwrap_or(Home { lcore: 0, node: 0 })
+}
+
+fn is_of_node(system: &Path, node: usize, cpu: usize) -> bool {
+    system.join(format!("node/node{node}/cpu{cpu}")).exists()
+}
+
+fn node_of(system: &Path, cpu: usize) -> Option<usize> {
+    numbered(&system.join("node"), "node").into_iter().find(|&node| is_of_node(system, node, cpu))
+}
+
+/// NUMA nodes that memory is taken from, and how many workers each is for. Groups whose node is not known have theirs at home.
+fn shares(system: &Path, home: Home, groups: &[&[usize]]) -> BTreeMap<usize, usize> {
+    let mut shares = BTreeMap::new();
+    for group in groups {
+        let node = group.first().and_then(|&cpu| node_of(system, cpu)).unwrap_or(home.node);
+        *shares.entry(node).or_default() += group.len();
+    }
+    if shares.is_empty() {
+        shares.insert(home.node, 1);
+    }
+    shares
+}
+
+/// How many MiB are taken from each NUMA node up to the last that has a share: whole pages, at least one where there is a share.
+fn by_node(bytes: u64, page: Option<u64>, shares: &BTreeMap<usize, usize>) -> Result<Vec<u64>, Error> {
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    let mut all = vec![0; shares.last_key_value().map_or(0, |(node, _)| node + 1)];
+    if let [(node, _)] = *shares.iter().collect::<Vec<_>>() {
+        all[*node] = mib(bytes);
+        return Ok(all);
+    }
+    let page = page.unwrap_or(2 << 20);
+    let (pages, nodes) = (bytes.div_ceil(page), shares.len() as u64);
+    if pages < nodes {
+        return Err(Error::TooFewPages { pages, page_mib: mib(page), nodes });
+    }
+    // One each, and the others by workers.
+    let (mut left, mut weights) = (pages - nodes, shares.values().sum::<usize>() as u64);
+    for (&node, &workers) in shares {
+        let more = left * workers as u64 / weights.max(1);
+        (left, weights) = (left - more, weights - workers as u64);
+        all[node] = mib((1 + more) * page);
+    }
+    Ok(all)
 }
 
 /// Numbers of the entries of a folder that are a prefix and a number, in ascending order.
@@ -117,7 +171,12 @@ fn numbered(folder: &Path, prefix: &str) -> Vec<usize> {
     numbers
 }
 
-fn arguments(settings: &Settings, cpus: &[usize], home: Home) -> Vec<String> {
+fn arguments(
+    settings: &Settings,
+    cpus: &[usize],
+    home: Home,
+    shares: &BTreeMap<usize, usize>,
+) -> Result<Vec<String>, Error> {
     let list = cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
     let mut arguments = vec![
         "spate-engine".to_owned(),
@@ -126,13 +185,12 @@ fn arguments(settings: &Settings, cpus: &[usize], home: Home) -> Vec<String> {
         "--no-telemetry".into(),
         "--log-level=*:notice".into(),
     ];
-    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     match settings.memory {
-        Memory::Huge { bytes, .. } => {
+        Memory::Huge { bytes, page } => {
             // By NUMA node: with `-m`, threads that are no lcores would try each node from 0 on, and libnuma would complain of each that
             // the container must not use.
-            let by_node = "0,".repeat(home.node);
-            arguments.extend(["--in-memory".into(), format!("--socket-mem={by_node}{}", mib(bytes))]);
+            let by_node = by_node(bytes, page, shares)?.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
+            arguments.extend(["--in-memory".into(), format!("--socket-mem={by_node}")]);
         }
         // Which implies memory without a name, and may not be said to be.
         Memory::Normal { bytes } => {
@@ -141,7 +199,7 @@ fn arguments(settings: &Settings, cpus: &[usize], home: Home) -> Vec<String> {
                 "--no-shconf".into(),
                 "--iova-mode=va".into(),
                 "-m".into(),
-                mib(bytes).to_string(),
+                bytes.div_ceil(1 << 20).to_string(),
             ]);
         }
     }
@@ -151,7 +209,7 @@ fn arguments(settings: &Settings, cpus: &[usize], home: Home) -> Vec<String> {
     for address in &settings.pci {
         arguments.extend(["-a".into(), address.clone()]);
     }
-    arguments
+    Ok(arguments)
 }
 
 fn init_here(arguments: Vec<String>) -> Result<(), Error> {
@@ -241,7 +299,12 @@ mod tests {
             assert_eq!(home(&system, cpus, workers), Home { lcore, node }, "{cpus:?} {workers:?}");
         }
         let settings = Settings { memory: Memory::Huge { bytes: 128 << 20, page: None }, pci: vec![] };
-        let said = arguments(&settings, &[3], home(&system, &[3], &[4]));
+        let at_home = home(&system, &[3], &[4]);
+        let said = |groups| arguments(&settings, &[3], at_home, &shares(&system, at_home, groups)).unwrap();
+        let of_two_nodes = said(&[&[4, 5], &[1], &[0]]);
+        assert!(of_two_nodes.contains(&"--socket-mem=64,64".to_owned()), "{of_two_nodes:?}");
+        assert_eq!(said(&[]), said(&[&[4]]));
+        let said = said(&[&[4]]);
         assert!(
             said.contains(&"--lcores=3@(3)".to_owned()) && said.contains(&"--socket-mem=0,128".to_owned()),
             "{said:?}"
@@ -250,6 +313,33 @@ mod tests {
         let large = machine("large", &[&[0], &[100, 200, 201]]);
         assert_eq!(home(&large, &[200], &[201]), Home { lcore: 100, node: 1 }, "DPDK has no lcore 200");
         fs::remove_dir_all(large).unwrap();
-        assert_eq!(home(Path::new("/nonexistent"), &[3], &[3]), Home { lcore: 0, node: 0 });
+        let nowhere = Path::new("/nonexistent");
+        assert_eq!(home(nowhere, &[3], &[3]), Home { lcore: 0, node: 0 });
+        assert_eq!(shares(nowhere, Home { lcore: 0, node: 0 }, &[&[3], &[4, 5]]), BTreeMap::from([(0, 3)]));
+    }
+
+    #[test]
+    fn memory_is_shared_out_over_the_nodes_of_groups_by_their_workers() {
+        let (mib, gib) = (1 << 20, 1 << 30);
+        let of = |bytes, page, shares: &[(usize, usize)]| by_node(bytes, page, &shares.iter().copied().collect());
+        for (bytes, page, shares, by_node) in [
+            (128 * mib, None, &[(1, 7)][..], &[0, 128][..]),
+            // To the MiB, as on a machine with one node.
+            (127 * mib, Some(2 * mib), &[(0, 2)], &[127]),
+            (128 * mib, Some(2 * mib), &[(0, 1), (1, 3)], &[32, 96]),
+            (128 * mib, Some(2 * mib), &[(0, 2), (2, 1)], &[84, 0, 44]),
+            (256 * mib, Some(2 * mib), &[(0, 1), (1, 1), (3, 2)], &[64, 64, 0, 128]),
+            // Each node has a page.
+            (3 * gib, Some(gib), &[(0, 1), (1, 1)], &[1024, 2048]),
+            (4 * mib, Some(2 * mib), &[(0, 60), (1, 1)], &[2, 2]),
+        ] {
+            assert_eq!(of(bytes, page, shares).unwrap(), by_node, "{bytes} {shares:?}");
+        }
+        let refused = of(gib, Some(gib), &[(0, 1), (1, 1)]).unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "packet memory is one page of 1024 MiB, and the workers of the groups are on 2 NUMA nodes, which need a page each: give the \
+             engine more, or smaller pages (--memory, --hugepages; packetMemory of the generator)"
+        );
     }
 }

@@ -25,6 +25,20 @@ pub enum Error {
         "there are no hugepages of {0} bytes on this machine: choose another size or leave it open (--hugepages auto)"
     )]
     UnknownPageSize(u64),
+    /// Fewer pages than NUMA nodes that memory is to be of.
+    #[error(
+        "packet memory is {} of {page_mib} MiB, and the workers of the groups are on {nodes} NUMA nodes, which need a page each: give the \
+         engine more, or smaller pages (--memory, --hugepages; packetMemory of the generator)",
+        counted(.pages)
+    )]
+    TooFewPages {
+        /// Pages that were asked for.
+        pages: u64,
+        /// Size of each.
+        page_mib: u64,
+        /// NUMA nodes.
+        nodes: u64,
+    },
     /// The process lacks a privilege.
     #[error("no permission for {what}: {remedy}")]
     NoPermission {
@@ -84,6 +98,10 @@ pub enum Error {
         /// What DPDK logged meanwhile.
         log: Vec<String>,
     },
+}
+
+fn counted(pages: &u64) -> String {
+    if *pages == 1 { "one page".into() } else { format!("{pages} pages") }
 }
 
 fn log_lines(log: &[String]) -> String {

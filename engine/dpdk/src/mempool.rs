@@ -38,21 +38,31 @@ unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
 
+/// The number of a NUMA node for DPDK, or that any will do.
+fn socket(node: Option<usize>) -> i32 {
+    node.map_or(sys::SOCKET_ID_ANY, |node| node as i32)
+}
+
 impl Mempool {
-    /// Makes `count` buffers for packets of up to `room` bytes each. `what` is for messages.
+    /// Makes `count` buffers for packets of up to `room` bytes each, where the environment has memory. `what` is for messages.
     pub fn new(eal: &Eal, what: &str, count: u32, room: usize) -> Result<Self, Error> {
+        Self::on_node(eal, None, what, count, room)
+    }
+
+    /// The same on a NUMA node, if one is given.
+    pub fn on_node(eal: &Eal, node: Option<usize>, what: &str, count: u32, room: usize) -> Result<Self, Error> {
         Self::make(eal, what, count, room, |name, cache, data_room| {
             // SAFETY: the environment is up and the name is a C string.
-            unsafe { sys::rte_pktmbuf_pool_create(name.as_ptr(), count, cache, 0, data_room, sys::SOCKET_ID_ANY) }
+            unsafe { sys::rte_pktmbuf_pool_create(name.as_ptr(), count, cache, 0, data_room, socket(node)) }
         })
     }
 
     /// The same as one piece of memory without gaps, which an AF_XDP socket can use. With hugepages, no buffer crosses from
     /// a page to the next: there may be some fewer.
-    pub fn in_one_piece(eal: &Eal, what: &str, count: u32, room: usize) -> Result<Self, Error> {
+    pub fn in_one_piece(eal: &Eal, node: Option<usize>, what: &str, count: u32, room: usize) -> Result<Self, Error> {
         Self::make(eal, what, count, room, |name, cache, data_room| {
             // SAFETY: the environment is up and the name is a C string.
-            unsafe { sys::spate_pool_in_one_piece(name.as_ptr(), count, cache, data_room) }
+            unsafe { sys::spate_pool_in_one_piece(name.as_ptr(), count, cache, data_room, socket(node)) }
         })
     }
 

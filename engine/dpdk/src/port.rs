@@ -289,12 +289,12 @@ impl Port<Configured> {
         }
     }
 
-    /// Makes its receive pool of `count` buffers, with those that its driver keeps.
-    pub fn receive_pool(&self, eal: &Eal, count: u32, room: usize) -> Result<Mempool, Error> {
+    /// Makes its receive pool of `count` buffers, with those that its driver keeps, on a NUMA node if one is given.
+    pub fn receive_pool(&self, eal: &Eal, node: Option<usize>, count: u32, room: usize) -> Result<Mempool, Error> {
         match self.inner.device {
             // What the kernel has to receive into, and what is on its way out or was sent and is not taken back yet.
-            Device::Xdp(_) => Mempool::in_one_piece(eal, "receiving", count + 3 * u32::from(XDP_RING), room),
-            _ => Mempool::new(eal, "receiving", count, room),
+            Device::Xdp(_) => Mempool::in_one_piece(eal, node, "receiving", count + 3 * u32::from(XDP_RING), room),
+            _ => Mempool::on_node(eal, node, "receiving", count, room),
         }
     }
 

@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn packets_that_several_workers_free_are_all_counted() {
         const EACH: usize = 100_000;
-        let eal = Eal::init(Memory::Normal { bytes: 32 << 20 }, &[], &[0], &[0]).unwrap();
+        let eal = Eal::init(Memory::Normal { bytes: 32 << 20 }, &[], &[0], &[&[0]]).unwrap();
         let prebuilt = Prebuilt::new(&eal, "shared", 8, 2048).unwrap();
         let mut packets = [ptr::null_mut(); 8];
         prebuilt.lend(0, &mut packets);

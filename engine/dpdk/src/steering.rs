@@ -95,7 +95,7 @@ mod tests {
     /// DPDK's own device without a wire has a hash and a table as a NIC has.
     #[test]
     fn a_device_is_given_the_table_and_is_read_back() {
-        let eal = Eal::init(Memory::Normal { bytes: 32 << 20 }, &[], &[0], &[0]).unwrap();
+        let eal = Eal::init(Memory::Normal { bytes: 32 << 20 }, &[], &[0], &[&[0]]).unwrap();
         let pool = Mempool::new(&eal, "steering", 255, 2048).unwrap();
         let port = probe("net_null", "no-rx=1").unwrap();
         const QUEUES: u16 = 3;

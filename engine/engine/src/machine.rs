@@ -147,15 +147,30 @@ fn siblings_of(sys: &Tree, cpu: usize) -> Fact<Vec<usize>> {
     Ok(all.into_iter().filter(|&other| other != cpu).collect())
 }
 
+/// The NUMA node of a CPU.
+pub fn node_of_cpu(roots: &Roots, cpu: usize) -> Fact<usize> {
+    cpu_node(&Tree(roots.sys.clone()), cpu)
+}
+
+fn cpu_node(sys: &Tree, cpu: usize) -> Fact<usize> {
+    let folder = format!("devices/system/cpu/cpu{cpu}");
+    let names = sys.names(&folder)?;
+    let node = names.iter().find_map(|name| name.strip_prefix("node")?.parse().ok());
+    node.ok_or_else(|| sys.unknown(&format!("{folder}/node*"), "there is no such link"))
+}
+
+/// The NUMA nodes of the PCI functions that a port is made of, or that are behind its kernel interfaces; none where the kernel knows none.
+pub fn nodes_of_port(roots: &Roots, device: &PortDevice) -> Vec<Fact<Option<usize>>> {
+    let sys = Tree(roots.sys.clone());
+    let parts = device.parts().iter().filter_map(|part| address(&sys, part));
+    parts.map(|address| device_node(&sys, &format!("bus/pci/devices/{address}"))).collect()
+}
+
 fn read_cpu(sys: &Tree, cpu: usize) -> Cpu {
     let folder = format!("devices/system/cpu/cpu{cpu}");
-    let node = sys.names(&folder).and_then(|names| {
-        let node = names.iter().find_map(|name| name.strip_prefix("node")?.parse().ok());
-        node.ok_or_else(|| sys.unknown(&format!("{folder}/node*"), "there is no such link"))
-    });
     Cpu {
         cpu,
-        node,
+        node: cpu_node(sys, cpu),
         siblings: siblings_of(sys, cpu),
         governor: sys.optional_text(&format!("{folder}/cpufreq/scaling_governor"), &folder),
     }
@@ -225,17 +240,21 @@ fn address(sys: &Tree, device: &PortDevice) -> Option<String> {
     }
 }
 
+fn device_node(sys: &Tree, folder: &str) -> Fact<Option<usize>> {
+    let path = format!("{folder}/numa_node");
+    let text = sys.text(&path)?;
+    match text.parse::<i64>() {
+        Ok(node) => Ok(usize::try_from(node).ok()), // -1: none is known
+        Err(_) => Err(sys.unknown(&path, &format!("{text:?} is no node"))),
+    }
+}
+
 fn read_device(sys: &Tree, port: &str, address: String) -> Device {
     let folder = format!("bus/pci/devices/{address}");
-    let of = |name: &str| format!("{folder}/{name}");
-    let node = sys.text(&of("numa_node")).and_then(|text| match text.parse::<i64>() {
-        Ok(node) => Ok(usize::try_from(node).ok()), // -1: none is known
-        Err(_) => Err(sys.unknown(&of("numa_node"), &format!("{text:?} is no node"))),
-    });
     Device {
         port: port.to_owned(),
-        node,
-        driver: sys.target(&of("driver")),
+        node: device_node(sys, &folder),
+        driver: sys.target(&format!("{folder}/driver")),
         iommu: iommu(sys, &folder),
         link: link(sys, &folder, &address),
         address,

@@ -64,6 +64,7 @@ fn an_idle_engine_takes_less_than_150_mib_beside_its_hugepages() {
     let datapath = Datapath::open(Config {
         ports: vec![port("loop", PortDevice::Loopback), port("null", PortDevice::Null)],
         worker_cpus: vec![0],
+        worker_groups: Vec::new(),
         control_cpus: vec![0],
         memory: Memory::Huge { bytes: HUGEPAGES, page: None },
         poll: PollMode::Auto,

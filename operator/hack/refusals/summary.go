@@ -71,7 +71,6 @@ var summary = []unsupported{
 	{"AF_XDP frames of several buffers", "a frame must fit into a page: MTU 3,438 at most", "and a packet must fit into a page"},
 	{"AF_XDP members of a bond", "members are opened by packet sockets", ""},
 	{"Bonds but by LACP", "active-backup and the kernel's other modes are for the bond CNI plugin, attached by `kernel`", ""},
-	{"Workers that serve some ports of their pod only", "each worker has a queue of every port: where NICs are on different NUMA nodes, use a generator for each node", ""},
 	{"Clients on some pods of a generator, servers on others", "each pod has both: use a generator and a profile for each side ([how](../stateful.md#pools))", ""},
 	{"memif sockets on paths of the node", "tenants could open any: use a persistentVolumeClaim", "no persistentVolumeClaim, and only on such a socket can be"},
 	{"CPUs without AVX2", "the engine is built for x86-64-v3: Intel Haswell, AMD Excavator or later", "the engine needs x86-64-v3"},

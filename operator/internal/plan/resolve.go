@@ -137,6 +137,7 @@ func Resolve(in Input) (*Resolved, problem.Problems) {
 	if size.exceeded {
 		return nil, problems
 	}
+	problems = append(problems, stateful.CheckGroups(templates, generator)...)
 	check.thresholds(in)
 	resolved.answering(in.Profile, generator, &problems)
 	check.checkRecords(in.Profile, generator)

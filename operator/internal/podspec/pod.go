@@ -186,6 +186,13 @@ func (t Template) args(index int) []string {
 	for _, port := range s.Ports {
 		args = append(args, link(&port, index)...)
 	}
+	for _, group := range s.WorkerGroups {
+		names := make([]string, len(group.Ports))
+		for i, name := range group.Ports {
+			names[i] = string(name)
+		}
+		args = append(args, "--worker-group", fmt.Sprintf("%s=%d", strings.Join(names, ","), group.Workers))
+	}
 	if ptr.Deref(s.ThreadsPerCore, 0) == 1 {
 		args = append(args, "--threads-per-core", "1")
 	}

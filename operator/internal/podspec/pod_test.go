@@ -168,6 +168,25 @@ func TestOffloadsArePassedOn(t *testing.T) {
 	}
 }
 
+func TestWorkerGroupsArePassedOn(t *testing.T) {
+	g := generator()
+	args := func() string { return strings.Join(Template{Generator: g}.Pod(0, 0).Spec.Containers[0].Args, " ") }
+	if strings.Contains(args(), "--worker-group") {
+		t.Errorf("without groups: args %s", args())
+	}
+	g.Spec.Workers = 3
+	g.Spec.WorkerGroups = []spatev1.WorkerGroup{
+		{Name: "a", Ports: []spatev1.PortName{"east", "loop"}, Workers: 2},
+		{Name: "b", Ports: []spatev1.PortName{"west"}, Workers: 1},
+	}
+	if !strings.Contains(args(), " --worker-group east,loop=2 --worker-group west=1 --workers 3 ") {
+		t.Errorf("args %s", args())
+	}
+	if cpus := CPUs(&g.Spec); cpus != 4 {
+		t.Errorf("%d CPUs, want those of three workers and control", cpus)
+	}
+}
+
 func TestPortsThatAcceptAnyMACSaySo(t *testing.T) {
 	g := generator()
 	g.Spec.Ports[0].Offloads, g.Spec.Ports[0].AcceptAnyMAC = spatev1.OffloadsNone, true
@@ -448,6 +467,9 @@ func TestDigestTellsWhetherPodsMustBeReplaced(t *testing.T) {
 		},
 		"a backing":        func(t *Template) { t.Generator.Spec.PacketMemory.Backing = spatev1.BackingStandard },
 		"a size of memory": func(t *Template) { t.Generator.Spec.PacketMemory.Size = "256Mi" },
+		"worker groups": func(t *Template) {
+			t.Generator.Spec.WorkerGroups = []spatev1.WorkerGroup{{Name: "a", Ports: []spatev1.PortName{"east", "west", "loop"}, Workers: 1}}
+		},
 	} {
 		if digest(change) == same {
 			t.Errorf("%s does not replace pods", what)

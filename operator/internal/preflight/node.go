@@ -62,6 +62,13 @@ func pagesOnOtherNUMANode(f facts) []finding {
 		return []finding{unknown(packetMemory, err.Error())}
 	}
 	observed := fmt.Sprintf("pages on %s, %s", nodes(pages), byNode(workers))
+	if len(f.spec.WorkerGroups) > 0 { // memory is on the nodes of all groups
+		if slices.Equal(slices.Compact(slices.Sorted(slices.Values(pages))), sortedKeys(workers)) {
+			return []finding{ok(packetMemory, observed)}
+		}
+		return []finding{warning(packetMemory, observed,
+			"let the kubelet take huge pages of a pod from each NUMA node that its CPUs are on (memoryManagerPolicy: None, or Static with topologyManagerPolicy: best-effort), and have huge pages free on each")}
+	}
 	if len(slices.Compact(slices.Sorted(slices.Values(slices.Concat(pages, sortedKeys(workers)))))) > 1 {
 		return []finding{warning(packetMemory, observed,
 			"let the kubelet take CPUs and huge pages of a pod from one NUMA node (topologyManagerPolicy: single-numa-node, memoryManagerPolicy: Static), or set spec.workers and spec.packetMemory to what one NUMA node has")}

@@ -5,6 +5,7 @@ package preflight
 // This file answers: do the ports and their devices carry what the engine can send?
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
 	"slices"
@@ -119,14 +120,18 @@ func queuesFewerThanWorkers(f facts) (found []finding) {
 		if p.Kind != enginev1.PortKind_PORT_KIND_PCI { // others have one queue
 			continue
 		}
-		rx, tx, workers := len(p.RxWorkers), len(p.TxWorkers), int(f.info.Workers)
+		rx, tx, workers := len(p.RxWorkers), len(p.TxWorkers), int(cmp.Or(p.Workers, f.info.Workers))
 		observed := fmt.Sprintf("%d receive and %d transmit queues for %s", rx, tx, count(workers, "worker"))
 		if p.MaxTxQueues > 0 {
 			observed += fmt.Sprintf("; the device has %d and %d", p.MaxRxQueues, p.MaxTxQueues)
 		}
 		if fewest := min(rx, tx); fewest < workers {
+			field := "spec.workers"
+			if len(f.spec.WorkerGroups) > 0 {
+				field = "workers of the port's group (spec.workerGroups)"
+			}
 			found = append(found, warning(p.Name, observed, fmt.Sprintf(
-				"set spec.workers to %d, or use a device with %d queues (a virtual function has those that its physical function's driver gives it)", max(fewest, 1), workers)))
+				"set %s to %d, or use a device with %d queues (a virtual function has those that its physical function's driver gives it)", field, max(fewest, 1), workers)))
 			continue
 		}
 		found = append(found, ok(p.Name, observed))
@@ -170,6 +175,9 @@ func (f facts) nodeOfDevice(d *enginev1.PciDevice) finding {
 			remedy := "let the kubelet take CPUs and devices of a pod from one NUMA node (topologyManagerPolicy: single-numa-node)"
 			if len(workers) == 1 {
 				remedy += ", or attach a network with devices of " + nodes([]uint32{node})
+			}
+			if len(f.spec.WorkerGroups) > 0 {
+				remedy = "let the kubelet give the pod CPUs of " + nodes(of) + " too (cpuManagerPolicyOptions: distribute-cpus-across-numa), and put ports whose devices are on different nodes into different spec.workerGroups"
 			}
 			return warning(d.Port, observed, remedy)
 		}

@@ -245,6 +245,57 @@ func TestEachCheckFindsItsFault(t *testing.T) {
 	}
 }
 
+// grouped returns the answer of an engine with two worker groups: the first has one worker and the port of node 1, the second two and a
+// function of node 0.
+func grouped() *enginev1.GetInfoResponse {
+	info := sound()
+	info.Workers = 3
+	info.Ports[0].TxWorkers, info.Ports[0].RxWorkers, info.Ports[0].Workers = []uint32{0}, []uint32{0}, 1
+	info.Ports[1] = proto.CloneOf(info.Ports[0])
+	info.Ports[1].Name, info.Ports[1].TxWorkers, info.Ports[1].RxWorkers, info.Ports[1].Workers = "west", []uint32{1, 2}, []uint32{2, 1}, 2
+	m := info.Machine
+	m.WorkerCpus = append(m.WorkerCpus, proto.CloneOf(m.WorkerCpus[1]))
+	m.WorkerCpus[1].Cpu, m.WorkerCpus[2].Cpu = 2, 3
+	m.WorkerCpus[1].NumaNode, m.WorkerCpus[2].NumaNode = numbersFact(0), numbersFact(0)
+	m.PciDevices = append(m.PciDevices, proto.CloneOf(m.PciDevices[0]))
+	m.PciDevices[1].Port, m.PciDevices[1].NumaNode = "west", numbersFact(0)
+	m.PacketMemoryNodes = numbersFact(0, 1)
+	return info
+}
+
+func TestOfWorkerGroupsThoseThatServeAPortAreJudged(t *testing.T) {
+	spec := &spatev1.TrafficGeneratorSpec{WorkerGroups: []spatev1.WorkerGroup{{Name: "a"}, {Name: "b"}}}
+	for name, c := range map[string]struct {
+		fault  func(info *enginev1.GetInfoResponse)
+		want   string
+		remedy string
+	}{
+		"each device with its workers": {func(*enginev1.GetInfoResponse) {}, "DeviceOnOtherNUMANode | west | Ok | device 0000:3b:02.1 on node 0, CPUs 2-3 on node 0", ""},
+		"the other":                    {func(*enginev1.GetInfoResponse) {}, "DeviceOnOtherNUMANode | east | Ok | device 0000:3b:02.1 on node 1, CPU 6 on node 1", ""},
+		"queues for the group":         {func(*enginev1.GetInfoResponse) {}, "QueuesFewerThanWorkers | west | Ok | 2 receive and 2 transmit queues for 2 workers; the device has 16 and 16", ""},
+		"memory on both nodes":         {func(*enginev1.GetInfoResponse) {}, "PagesOnOtherNUMANode | packet memory | Ok | pages on nodes 0-1, CPUs 2-3 on node 0, CPU 6 on node 1", ""},
+		"memory on one node": {func(i *enginev1.GetInfoResponse) { i.Machine.PacketMemoryNodes = numbersFact(1) },
+			"PagesOnOtherNUMANode | packet memory | Warning | pages on node 1, CPUs 2-3 on node 0, CPU 6 on node 1", "from each NUMA node that its CPUs are on"},
+		"a device of another node": {func(i *enginev1.GetInfoResponse) { i.Machine.PciDevices[1].NumaNode = numbersFact(1) },
+			"DeviceOnOtherNUMANode | west | Warning | device 0000:3b:02.1 on node 1, CPUs 2-3 on node 0", "distribute-cpus-across-numa"},
+		"few queues": {func(i *enginev1.GetInfoResponse) { i.Ports[1].RxWorkers = []uint32{1} },
+			"QueuesFewerThanWorkers | west | Warning | 1 receive and 2 transmit queues for 2 workers; the device has 16 and 16", "set workers of the port's group (spec.workerGroups) to 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			info := grouped()
+			c.fault(info)
+			all := Check(spec, info)
+			at := slices.IndexFunc(all, func(one spatev1.PreflightCheck) bool { return line(&one) == c.want })
+			if at < 0 {
+				t.Fatalf("want\n%s\ngot\n%s", c.want, lines(all))
+			}
+			if found := &all[at]; IsFinding(found) != (c.remedy != "") || !strings.Contains(found.Remedy, c.remedy) {
+				t.Errorf("remedy %q, want %q", found.Remedy, c.remedy)
+			}
+		})
+	}
+}
+
 func TestOfSharedCPUsNothingIsExpected(t *testing.T) {
 	info := sound()
 	info.HugepageBytes = 0

@@ -42,6 +42,9 @@ func programmed(commands string) string {
 // waiting is a command with rules of its own, times and the order of them.
 const waiting = "      - delay: {min: 10ms, max: 20ms}\n"
 
+// grouped gives two workers groups.
+func grouped(groups string) string { return "  workers: 2\n  workerGroups: [" + groups + "]\n" }
+
 // Changes lists, for each good object, what makes it one that is refused, or that is taken though it is another.
 var Changes = map[string]map[string]Change{
 	Profile: {
@@ -206,6 +209,15 @@ var Changes = map[string]map[string]Change{
 		"no attachment":          {"{loopback: {}}", "{}", []string{"spec.ports[1].attachment", "exactly one of"}},
 		"too many replicas":      {"replicas: 1", "replicas: 17", []string{"spec.replicas"}},
 		"no workers":             {"workers: 2", "workers: 0", []string{"spec.workers"}},
+		"worker groups":          {"  workers: 2\n", grouped("{name: a, ports: [east], workers: 1}, {name: b, ports: [west], workers: 1}"), nil},
+		"a group of all":         {"  workers: 2\n", grouped("{name: a, ports: [west, east], workers: 2}"), nil},
+		"more than the workers":  {"  workers: 2\n", grouped("{name: a, ports: [east], workers: 1}, {name: b, ports: [west], workers: 2}"), []string{"spec.workers", "must be the sum of the workers of workerGroups"}},
+		"a port in no group":     {"  workers: 2\n", grouped("{name: a, ports: [east], workers: 2}"), []string{"spec.workerGroups", "each port must be in exactly one group"}},
+		"a port in two groups":   {"  workers: 2\n", grouped("{name: a, ports: [east, west], workers: 1}, {name: b, ports: [west], workers: 1}"), []string{"spec.workerGroups", "each port must be in exactly one group"}},
+		"a group of no port":     {"  workers: 2\n", grouped("{name: a, ports: [east, west, south], workers: 2}"), []string{"spec.workerGroups", "a group has a port that is none of spec.ports"}},
+		"a group without ports":  {"  workers: 2\n", grouped("{name: a, ports: [east, west], workers: 1}, {name: b, ports: [], workers: 1}"), []string{"spec.workerGroups[1].ports", "should have at least 1 items"}},
+		"a group at rest":        {"  workers: 2\n", grouped("{name: a, ports: [east], workers: 2}, {name: b, ports: [west], workers: 0}"), []string{"spec.workerGroups[1].workers"}},
+		"two groups of a name":   {"  workers: 2\n", grouped("{name: a, ports: [east], workers: 1}, {name: a, ports: [west], workers: 1}"), []string{"spec.workerGroups[1]", "Duplicate value"}},
 		"half a page":            {"size: 128Mi", "size: 127Mi", []string{"spec.packetMemory.size", "must be a whole number of pages: a multiple of 2Mi, or of 1Gi with backing: Hugepages1Gi"}},
 		"half a page of none":    {"{size: 128Mi, backing: Hugepages2Mi}", "{size: 127Mi, backing: Standard}", nil},
 		"part of a large page":   {"backing: Hugepages2Mi", "backing: Hugepages1Gi", []string{"spec.packetMemory.size", "a multiple of 2Mi, or of 1Gi with backing: Hugepages1Gi"}},

@@ -19,8 +19,11 @@ type TrafficGeneratorSpecApplyConfiguration struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 	// ports of each engine pod, 1 to 16.
 	Ports []GeneratorPortApplyConfiguration `json:"ports,omitempty"`
-	// workers is the number of sending and receiving threads of each pod.
+	// workers is the number of sending and receiving threads of each pod: with workerGroups the sum of theirs.
 	Workers *int32 `json:"workers,omitempty"`
+	// workerGroups give ports workers of their own: these send and receive on the ports of their group only, and run on the NUMA node of
+	// the ports' devices where the pod has CPUs of it. Each port is in exactly one group. Without groups, all workers serve all ports.
+	WorkerGroups []WorkerGroupApplyConfiguration `json:"workerGroups,omitempty"`
 	// cpuPolicy says how pods get their CPUs. `Shared` marks the generator as not for measurement.
 	CPUPolicy *apiv1alpha1.CPUPolicy `json:"cpuPolicy,omitempty"`
 	// controlCPU says whether the control thread of each pod (gRPC, metrics) has a CPU of its own: with
@@ -94,6 +97,19 @@ func (b *TrafficGeneratorSpecApplyConfiguration) WithPorts(values ...*GeneratorP
 // If called multiple times, the Workers field is set to the value of the last call.
 func (b *TrafficGeneratorSpecApplyConfiguration) WithWorkers(value int32) *TrafficGeneratorSpecApplyConfiguration {
 	b.Workers = &value
+	return b
+}
+
+// WithWorkerGroups adds the given value to the WorkerGroups field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the WorkerGroups field.
+func (b *TrafficGeneratorSpecApplyConfiguration) WithWorkerGroups(values ...*WorkerGroupApplyConfiguration) *TrafficGeneratorSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithWorkerGroups")
+		}
+		b.WorkerGroups = append(b.WorkerGroups, *values[i])
+	}
 	return b
 }
 

@@ -4,6 +4,7 @@ mod capture;
 mod claimed;
 mod compile;
 mod connect;
+mod cpus;
 mod emulating;
 mod links;
 mod ports;
@@ -14,6 +15,7 @@ mod run;
 mod serve;
 mod simulate;
 mod site;
+mod worker_groups;
 
 use crate::plan::MAX_PLAN_BYTES;
 use clap::{Parser, Subcommand, ValueEnum};

@@ -122,8 +122,7 @@ impl Simulate {
     /// Writes the file.
     pub fn execute(self) -> anyhow::Result<ExitCode> {
         let plan = decode::plan(Bytes::from(super::read_plan(&self.plan)?), decode::Format::Auto)?;
-        let mut site = Site::of_plan(&plan);
-        site.workers = self.workers;
+        let mut site = Site::of_plan(&plan).with_workers(self.workers);
         for rate in &self.line_rates {
             if let Some(port) = site.ports.iter_mut().find(|port| port.name == rate.port) {
                 port.line_rate = LineRate::Known(rate.bps);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The options that say what an engine is made of: ports, CPUs, memory.
+use super::cpus;
 use super::links::Links;
 use super::ports::{self, Asked, LineRate};
-use crate::datapath::{ClockError, Config, Datapath, Memory, PollMode, PortConfig};
-use crate::machine::{self, Fact, Roots, Used};
+use super::worker_groups;
+use crate::datapath::{ClockError, Config, Datapath, Memory, PollMode, PortConfig, WorkerGroup};
+use crate::machine::{self, Roots, Used};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::path::PathBuf;
 
 /// An hour.
@@ -34,9 +35,13 @@ pub struct Site {
     /// The devices of the pod's resource claims as a file (Kubernetes downward API), in which the operator reports them.
     #[arg(long, value_name = "FILE")]
     claimed_devices: Option<PathBuf>,
-    /// Threads that send and receive, each on a CPU of its own as far as there are.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=255))]
-    workers: u16,
+    /// Threads that send and receive, each on a CPU of its own: 1 if not given, or those of all --worker-group.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=255))]
+    workers: Option<u16>,
+    /// Ports that workers of their own serve, such as east,west=2: these workers have queues of these ports only, and CPUs of the NUMA
+    /// node of their devices as far as there are. May be repeated; every port is then in one. Without it all workers serve all ports.
+    #[arg(long = "worker-group", value_name = "PORT,PORT=WORKERS")]
+    worker_groups: Vec<worker_groups::Asked>,
     /// CPUs to use, such as 2-5,8: the first for control, the others for workers; with too few, control shares the last
     /// worker's. auto means all that this process may use.
     #[arg(long, value_name = "LIST", default_value = "auto")]
@@ -94,10 +99,10 @@ impl Site {
         let used = Used {
             worker_cpus: config.worker_cpus.clone(),
             control_cpus: config.control_cpus.clone(),
-            allowed_cpus: allowed_cpus()?, // before this thread is pinned
+            allowed_cpus: cpus::allowed()?, // before this thread is pinned
             ports: config.ports.iter().map(|port| (port.name.clone(), port.device.clone())).collect(),
         };
-        keep_to(&config.control_cpus)?;
+        cpus::keep_to(&config.control_cpus)?;
         let mut datapath = Datapath::open(config)?;
         datapath.join(links)?;
         Ok((datapath, used))
@@ -125,13 +130,9 @@ impl Site {
                 any_mac: port.any_mac,
             });
         }
-        let mut cpus = self.cpu_list()?;
-        if self.threads_per_core == 1 {
-            let roots = Roots::default();
-            cpus = first_of_each_core(&cpus, &allowed_cpus()?, |cpu| machine::siblings(&roots, cpu))
-                .context("--threads-per-core 1")?;
-        }
-        let (control_cpus, worker_cpus) = share_out(&cpus, self.workers.into())?;
+        let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+        let worker_groups = worker_groups::resolve(&self.worker_groups, &names)?;
+        let (control_cpus, worker_cpus) = self.choose_cpus(&ports, &worker_groups)?;
         let page = match self.hugepages {
             Hugepages::TwoMebibytes => Some(2 << 20),
             Hugepages::OneGibibyte => Some(1 << 30),
@@ -150,82 +151,36 @@ impl Site {
         if self.clock_error.is_some() {
             tracing::warn!(?clock_error, "the clocks of this engine are wrong, as --clock-error asks: for tests only");
         }
-        Ok(Config { ports, worker_cpus, control_cpus, memory, poll, clock_error })
+        Ok(Config { ports, worker_cpus, worker_groups, control_cpus, memory, poll, clock_error })
+    }
+
+    /// CPUs of control and of workers.
+    fn choose_cpus(&self, ports: &[PortConfig], groups: &[WorkerGroup]) -> anyhow::Result<(Vec<usize>, Vec<usize>)> {
+        let workers = worker_groups::count(self.workers, groups)?;
+        let roots = Roots::default();
+        let mut list = self.cpu_list()?;
+        if self.threads_per_core == 1 {
+            list = cpus::first_of_each_core(&list, &cpus::allowed()?, |cpu| machine::siblings(&roots, cpu))
+                .context("--threads-per-core 1")?;
+        }
+        if groups.is_empty() {
+            return cpus::share_out(&list, &[cpus::Group { workers, node: None }], |_| None);
+        }
+        let wanted: Vec<_> = groups.iter().map(|group| worker_groups::cpus(&roots, group, ports)).collect();
+        cpus::share_out(&list, &wanted, |cpu| cpus::known(machine::node_of_cpu(&roots, cpu)))
     }
 
     fn cpu_list(&self) -> anyhow::Result<Vec<usize>> {
-        let allowed = allowed_cpus()?;
+        let allowed = cpus::allowed()?;
         if self.cpus == "auto" {
             return Ok(allowed);
         }
-        let wanted = parse_cpus(&self.cpus).with_context(|| format!("--cpus {}: must be such as 2-5,8", self.cpus))?;
+        let wanted = cpus::parse(&self.cpus).with_context(|| format!("--cpus {}: must be such as 2-5,8", self.cpus))?;
         match wanted.iter().find(|cpu| !allowed.contains(cpu)) {
             Some(cpu) => bail!("--cpus {}: this process may not use CPU {cpu}, only {allowed:?}", self.cpus),
             None => Ok(wanted),
         }
     }
-}
-
-/// CPUs that this thread may use.
-fn allowed_cpus() -> anyhow::Result<Vec<usize>> {
-    let allowed = sched_getaffinity(None).context("the CPUs of this process cannot be queried")?;
-    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect())
-}
-
-/// One CPU of each core. The other threads of these cores must be allowed, too, so that nothing else runs there.
-fn first_of_each_core(
-    cpus: &[usize],
-    allowed: &[usize],
-    siblings: impl Fn(usize) -> Fact<Vec<usize>>,
-) -> anyhow::Result<Vec<usize>> {
-    let mut first = Vec::new();
-    for &cpu in cpus {
-        let others = siblings(cpu).map_err(anyhow::Error::msg)?;
-        if let Some(other) = others.iter().find(|other| !allowed.contains(other)) {
-            bail!(
-                "CPUs {cpu} and {other} are threads of one core, and this process may not use CPU {other}: have the kubelet give whole cores to pods \
-                 (cpuManagerPolicyOptions: full-pcpus-only)"
-            );
-        }
-        if !others.iter().any(|other| first.contains(other)) {
-            first.push(cpu);
-        }
-    }
-    Ok(first)
-}
-
-/// This thread and all that it starts run on these CPUs; workers pin themselves to theirs.
-fn keep_to(cpus: &[usize]) -> anyhow::Result<()> {
-    let mut set = CpuSet::new();
-    cpus.iter().for_each(|&cpu| set.set(cpu));
-    sched_setaffinity(None, &set).with_context(|| format!("control cannot be kept to CPUs {cpus:?}"))
-}
-
-/// The first CPU for control and one for each worker; with too few, control shares the last worker's.
-fn share_out(cpus: &[usize], workers: usize) -> anyhow::Result<(Vec<usize>, Vec<usize>)> {
-    if cpus.len() > workers {
-        return Ok((vec![cpus[0]], cpus[1..=workers].to_vec()));
-    }
-    if cpus.len() < workers {
-        bail!(
-            "--workers {workers}: there are only {} CPUs to use ({cpus:?}); every worker needs one of its own",
-            cpus.len()
-        );
-    }
-    Ok((vec![cpus[workers - 1]], cpus.to_vec()))
-}
-
-fn parse_cpus(list: &str) -> Option<Vec<usize>> {
-    let mut cpus = Vec::new();
-    for part in list.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (usize, usize) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        if first > last || last >= CpuSet::MAX_CPU {
-            return None;
-        }
-        cpus.extend((first..=last).filter(|cpu| !cpus.contains(cpu)).collect::<Vec<_>>());
-    }
-    Some(cpus)
 }
 
 fn clock_error(text: &str) -> Result<ClockError, String> {
@@ -262,33 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_shares_a_cpu_only_when_there_are_too_few() {
-        assert_eq!(share_out(&[4, 5, 6], 2).unwrap(), (vec![4], vec![5, 6]));
-        assert_eq!(share_out(&[4, 5], 2).unwrap(), (vec![5], vec![4, 5]));
-        assert_eq!(share_out(&[4, 5, 6], 1).unwrap(), (vec![4], vec![5]));
-        assert!(share_out(&[4], 2).is_err());
-    }
-
-    #[test]
-    fn a_core_has_one_user_if_all_its_threads_are_allowed() {
-        let siblings = |cpu: usize| Ok(if cpu < 4 { vec![cpu + 4] } else { vec![cpu - 4] });
-        let of = |cpus: &[usize]| first_of_each_core(cpus, cpus, siblings);
-        assert_eq!(of(&[1, 2, 5, 6]).unwrap(), [1, 2]);
-        assert_eq!(of(&[5, 1]).unwrap(), [5]);
-        let refused = of(&[1, 2, 5]).unwrap_err().to_string();
-        assert!(
-            refused.starts_with("CPUs 2 and 6 are threads of one core, and this process may not use CPU 6"),
-            "{refused}"
-        );
-        assert_eq!(first_of_each_core(&[3, 4], &[3, 4], |_| Ok(vec![])).unwrap(), [3, 4]);
-        let unknown = first_of_each_core(&[3], &[3], |_| Err("/sys: there is no such file".into()));
-        assert_eq!(unknown.unwrap_err().to_string(), "/sys: there is no such file");
-    }
-
-    #[test]
-    fn lists_and_sizes_are_read_or_refused() {
-        assert_eq!(parse_cpus("2-4,8"), Some(vec![2, 3, 4, 8]));
-        assert_eq!([parse_cpus("4-2"), parse_cpus("x"), parse_cpus(""), parse_cpus("99999")], [None, None, None, None]);
+    fn sizes_and_clock_errors_are_read_or_refused() {
         assert_eq!(memory_size("128M"), Ok(128 << 20));
         assert_eq!(memory_size("1G"), Ok(1 << 30));
         let error = ClockError { offset_ns: -2_000_000_000, ppm: -50.0, since_ns: 7 };

@@ -762,6 +762,7 @@ pub(crate) mod tests {
         let datapath = Datapath::open(Config {
             ports: vec![loopback],
             worker_cpus: vec![0],
+            worker_groups: Vec::new(),
             control_cpus: vec![0],
             memory: Memory::Normal { bytes: 192 << 20 },
             poll: PollMode::Adaptive,

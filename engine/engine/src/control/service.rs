@@ -364,6 +364,7 @@ fn port_info(port: &PortInfo) -> contract::PortInfo {
         offloads: port.offloads.names().into_iter().map(str::to_owned).collect(),
         max_rx_queues: port.max_queues.0 as u32,
         max_tx_queues: port.max_queues.1 as u32,
+        workers: port.workers.len() as u32,
         refused: port.refused.iter().map(|refusal| refusal.name().to_owned()).collect(),
         bond_members: port.bond.iter().map(bond_member).collect(),
         xdp_copy_mode: port.copy_mode.map_or(contract::XdpCopyMode::Unspecified, copy_mode).into(),

@@ -164,6 +164,7 @@ impl Datapath {
             clock: &self.opened.clock,
             ports: &self.opened.ports,
             workers: &self.opened.lines,
+            nodes: &self.opened.nodes,
             long_packets: &mut long_packets,
             packets_to_cut: &mut packets_to_cut,
             slot,
@@ -286,6 +287,7 @@ impl OpenPort {
             // Without the Ethernet header.
             mtu: self.port.max_frame_len().saturating_sub(14) as u32,
             offloads: self.port.offloads(),
+            workers: self.group.clone(),
             tx_workers: self.tx_workers.clone(),
             rx_workers: self.rx_workers.clone(),
             max_queues: self.port.max_queues(),

@@ -2,6 +2,7 @@
 //! Opening: which worker uses which port, packet memory, ports, worker threads.
 use std::{
     collections::BTreeSet,
+    ops::Range,
     sync::{Arc, Mutex, mpsc},
     thread::{self, JoinHandle},
 };
@@ -32,6 +33,8 @@ const IN_CACHE: u32 = 384;
 pub(super) struct OpenPort {
     pub(super) config: PortConfig,
     pub(super) port: Port<Started>,
+    /// The workers that serve it: those of its group, or all.
+    pub(super) group: Range<usize>,
     pub(super) tx_workers: Vec<usize>,
     /// By receive queue.
     pub(super) rx_workers: Vec<usize>,
@@ -57,6 +60,7 @@ pub(super) struct Opened {
     pub(super) ports: Vec<OpenPort>,
     pub(super) workers: Vec<OpenWorker>,
     pub(super) lines: Arc<Workers>,
+    pub(super) nodes: Nodes,
 }
 
 /// Where workers run.
@@ -69,7 +73,9 @@ pub(super) enum Placement {
 }
 
 pub(super) fn open(config: Config, placement: Placement) -> Result<Opened, OpenError> {
-    let map = map_ports(&config)?;
+    check(&config)?;
+    let groups = groups(&config)?;
+    let map = map_ports(&config, &groups);
     let devices: Vec<Device> = config.ports.iter().map(|port| device(&port.device)).collect();
     for (port, device) in config.ports.iter().zip(&devices) {
         device.check().map_err(|e| refused(&port.name, &e))?;
@@ -78,19 +84,21 @@ pub(super) fn open(config: Config, placement: Placement) -> Result<Opened, OpenE
         Memory::Huge { bytes, page } => spate_dpdk::Memory::Huge { bytes, page },
         Memory::Normal { bytes } => spate_dpdk::Memory::Normal { bytes },
     };
-    let eal = Eal::init(memory, &devices, &config.control_cpus, &config.worker_cpus)
+    let nodes = Nodes::of(&config, &groups);
+    let eal = Eal::init(memory, &devices, &config.control_cpus, &nodes.cpus(&config))
         .map_err(|e| OpenError::System { context: "packet memory and devices".into(), message: e.to_string() })?;
     let clock = Clock::calibrate(config.clock_error);
 
-    let mut parts = Threads::new(&config)?;
+    let mut parts = Threads::new(&config, groups, nodes)?;
     let mut ports = Vec::new();
     for (index, port) in config.ports.iter().enumerate() {
         let mut rx_workers = map[index].clone();
-        let opened = match open_port(&eal, &devices[index], rx_workers.len(), port) {
+        let node = parts.nodes.of_worker(rx_workers[0]);
+        let opened = match open_port(&eal, node, &devices[index], rx_workers.len(), port) {
             Err(Error::TooFewQueues { have, .. }) if have > 0 => {
                 tracing::info!(port = port.name, queues = have, "fewer workers send: the device has fewer queues");
                 rx_workers.truncate(have);
-                open_port(&eal, &devices[index], have, port)
+                open_port(&eal, node, &devices[index], have, port)
             }
             opened => opened,
         };
@@ -117,8 +125,8 @@ pub(super) fn open(config: Config, placement: Placement) -> Result<Opened, OpenE
         }
         ports.push(parts.assign(index, port, opened, tx_workers, rx_workers));
     }
-    let (workers, lines) = parts.start(&config, placement, &eal, &clock)?;
-    Ok(Opened { eal, clock, ports, workers, lines })
+    let (workers, lines, nodes) = parts.start(&config, placement, &eal, &clock)?;
+    Ok(Opened { eal, clock, ports, workers, lines, nodes })
 }
 
 fn device(port: &PortDevice) -> Device {
@@ -142,8 +150,8 @@ fn wrong(field: impl Into<String>, problem: impl Into<String>) -> OpenError {
     OpenError::Config { field: field.into(), problem: problem.into() }
 }
 
-/// For each port the workers that use it. The first gets what the device cannot share out.
-fn map_ports(config: &Config) -> Result<Vec<Vec<usize>>, OpenError> {
+/// Refuses ports and CPUs that contradict each other.
+fn check(config: &Config) -> Result<(), OpenError> {
     let workers = config.worker_cpus.len();
     if config.ports.is_empty() {
         return Err(wrong("ports", "at least one port is needed"));
@@ -167,8 +175,73 @@ fn map_ports(config: &Config) -> Result<Vec<Vec<usize>>, OpenError> {
             devices.push(part);
         }
     }
+    Ok(())
+}
+
+/// For each port the workers that serve it.
+fn groups(config: &Config) -> Result<Vec<Range<usize>>, OpenError> {
+    let workers = config.worker_cpus.len();
+    if config.worker_groups.is_empty() {
+        return Ok(vec![0..workers; config.ports.len()]);
+    }
+    let mut by_port = vec![None; config.ports.len()];
+    let mut first = 0;
+    for (index, group) in config.worker_groups.iter().enumerate() {
+        if group.workers == 0 || group.ports.is_empty() {
+            return Err(wrong(format!("worker_groups[{index}]"), "it needs a port and a worker at least"));
+        }
+        for &port in &group.ports {
+            let Some(of_port) = by_port.get_mut(port) else {
+                return Err(wrong(format!("worker_groups[{index}].ports"), format!("there is no port {port}")));
+            };
+            if of_port.replace(first..first + group.workers).is_some() {
+                let name = &config.ports[port].name;
+                let problem = format!("{name} is in a group already: workers of one group serve a port");
+                return Err(wrong(format!("worker_groups[{index}].ports"), problem));
+            }
+        }
+        first += group.workers;
+    }
+    if first != workers {
+        return Err(wrong("worker_groups", format!("they have {first} workers, and there are {workers}")));
+    }
+    let named = by_port.into_iter().zip(&config.ports).map(|(group, port)| {
+        group.ok_or_else(|| wrong("worker_groups", format!("port {} is in none: add it to one", port.name)))
+    });
+    named.collect()
+}
+
+/// Where the memory of workers and of the ports that they serve is.
+pub(super) struct Nodes {
+    /// The workers of each group, and the NUMA node of the first; one group, of no node in particular, if there are none.
+    by_group: Vec<(Range<usize>, Option<usize>)>,
+}
+
+impl Nodes {
+    fn of(config: &Config, groups: &[Range<usize>]) -> Self {
+        let mut all = groups.to_vec();
+        all.sort_unstable_by_key(|group| group.start);
+        all.dedup();
+        let several = !config.worker_groups.is_empty();
+        let node = |group: &Range<usize>| Eal::node_of(config.worker_cpus[group.start]).filter(|_| several);
+        Self { by_group: all.into_iter().map(|group| (group.clone(), node(&group))).collect() }
+    }
+
+    /// CPUs of the workers of each group.
+    fn cpus<'a>(&self, config: &'a Config) -> Vec<&'a [usize]> {
+        self.by_group.iter().map(|(group, _)| &config.worker_cpus[group.clone()]).collect()
+    }
+
+    /// The node of a worker's memory; none: any.
+    pub(super) fn of_worker(&self, worker: usize) -> Option<usize> {
+        self.by_group.iter().find(|(group, _)| group.contains(&worker)).and_then(|(_, node)| *node)
+    }
+}
+
+/// For each port those of its workers that use it. The first gets what the device cannot share out.
+fn map_ports(config: &Config, groups: &[Range<usize>]) -> Vec<Vec<usize>> {
     // A kernel interface has one queue here. What a bond and a shared memory interface need from time to time, one thread does.
-    let used = |port: &PortConfig| match port.device {
+    let used = |port: &PortConfig, workers| match port.device {
         PortDevice::Kernel(_)
         | PortDevice::Xdp(_)
         | PortDevice::Tap(_)
@@ -176,12 +249,23 @@ fn map_ports(config: &Config) -> Result<Vec<Vec<usize>>, OpenError> {
         | PortDevice::Memif(_) => 1,
         _ => workers,
     };
-    let map = |(index, port)| (0..used(port)).map(|w| (index + w) % workers).collect();
-    Ok(config.ports.iter().enumerate().map(map).collect())
+    let map = |(index, port): (usize, &PortConfig)| {
+        let group = &groups[index];
+        let place = groups[..index].iter().filter(|other| *other == group).count();
+        (0..used(port, group.len())).map(|w| group.start + (place + w) % group.len()).collect()
+    };
+    config.ports.iter().enumerate().map(map).collect()
 }
 
-/// Opens a port for so many workers, with a receive queue for each if it can share packets out.
-fn open_port(eal: &Eal, device: &Device, workers: usize, config: &PortConfig) -> Result<StartedPort, Error> {
+/// Opens a port for so many workers, with a receive queue for each if it can share packets out, and its memory on a NUMA node if one is
+/// given.
+fn open_port(
+    eal: &Eal,
+    node: Option<usize>,
+    device: &Device,
+    workers: usize,
+    config: &PortConfig,
+) -> Result<StartedPort, Error> {
     let mut port = Port::<Configured>::open(eal, device, workers, workers, config.offloads)?;
     if let Some(mac) = config.mac {
         port = port.with_mac(mac);
@@ -199,7 +283,7 @@ fn open_port(eal: &Eal, device: &Device, workers: usize, config: &PortConfig) ->
         Device::Loopback | Device::Null => SHORT_ROOM,
         _ => port.rx_room(),
     };
-    let pool = port.receive_pool(eal, packets, room)?;
+    let pool = port.receive_pool(eal, node, packets, room)?;
     port.start(QueueSizes { rx: DESCRIPTORS, tx: DESCRIPTORS }, &pool)
 }
 
@@ -207,6 +291,9 @@ fn open_port(eal: &Eal, device: &Device, workers: usize, config: &PortConfig) ->
 struct Threads {
     queues: Vec<Queues>,
     shared: Vec<usize>,
+    /// By port: the workers that serve it.
+    groups: Vec<Range<usize>>,
+    nodes: Nodes,
 }
 
 #[derive(Default)]
@@ -217,13 +304,13 @@ struct Queues {
 }
 
 impl Threads {
-    fn new(config: &Config) -> Result<Self, OpenError> {
+    fn new(config: &Config, groups: Vec<Range<usize>>, nodes: Nodes) -> Result<Self, OpenError> {
         let twice = config.worker_cpus.iter().enumerate().find(|(i, cpu)| config.worker_cpus[..*i].contains(cpu));
         if let Some((index, cpu)) = twice {
             return Err(wrong(format!("worker_cpus[{index}]"), format!("CPU {cpu} is there twice")));
         }
         let queues = config.worker_cpus.iter().map(|_| Queues::default()).collect();
-        Ok(Self { queues, shared: config.control_cpus.clone() })
+        Ok(Self { queues, shared: config.control_cpus.clone(), groups, nodes })
     }
 
     /// Gives a port's queues to their workers.
@@ -253,7 +340,8 @@ impl Threads {
                 receiver.rx.push((index, queue, Arc::clone(share), mac));
             }
         }
-        OpenPort { config: config.clone(), port, tx_workers, rx_workers, tx, rx, outlet: Mutex::new(outlet) }
+        let group = self.groups[index].clone();
+        OpenPort { config: config.clone(), port, group, tx_workers, rx_workers, tx, rx, outlet: Mutex::new(outlet) }
     }
 
     fn start(
@@ -262,7 +350,7 @@ impl Threads {
         placement: Placement,
         eal: &Eal,
         clock: &Clock,
-    ) -> Result<(Vec<OpenWorker>, Arc<Workers>), OpenError> {
+    ) -> Result<(Vec<OpenWorker>, Arc<Workers>, Nodes), OpenError> {
         let count = self.queues.len();
         let failed = |index: usize, message: String| OpenError::System { context: format!("worker {index}"), message };
         let mut workers = Vec::new();
@@ -281,12 +369,21 @@ impl Threads {
             let is_loopback = |port: usize| device(&config.ports[port].device) == Device::Loopback;
             let loopback =
                 queues.rx.iter().map(|queue| queue.0).chain(queues.tx.iter().map(|queue| queue.0)).any(is_loopback);
-            let parts = config.ports.iter().flat_map(|port| port.device.parts());
-            let nics = parts.filter(|part| matches!(part, PortDevice::Pci(_) | PortDevice::Tap(_))).count() as u32;
+            let serving = self.groups.iter().zip(&config.ports).filter(|(group, _)| group.contains(&index));
+            let nics = |(_, port): (&Range<usize>, &PortConfig)| {
+                port.device
+                    .parts()
+                    .iter()
+                    .filter(|part| matches!(part, PortDevice::Pci(_) | PortDevice::Tap(_)))
+                    .count()
+            };
+            let nics = serving.clone().map(nics).sum::<usize>() as u32;
+            let beside = serving.clone().next().map_or(count, |(group, _)| group.len()) as u32 - 1;
             // What rings of NICs and of a loopback can hold, what workers that receive from it keep, and some to work with.
-            let loops = if loopback { 4096 + (count as u32 - 1) * IN_CACHE } else { 0 };
+            let loops = if loopback { 4096 + beside * IN_CACHE } else { 0 };
             let packets = 2048 + nics * u32::from(DESCRIPTORS) + loops - 1;
-            let pool = Mempool::new(eal, "sending", packets, SHORT_ROOM).map_err(|e| failed(index, e.to_string()))?;
+            let pool = Mempool::on_node(eal, self.nodes.of_worker(index), "sending", packets, SHORT_ROOM)
+                .map_err(|e| failed(index, e.to_string()))?;
             let share = Arc::new(WorkerShare::default());
             let parts = worker::Parts {
                 index,
@@ -305,7 +402,7 @@ impl Threads {
             workers.push(OpenWorker { cpu, share, thread });
             lines.push((commands, trash, waker));
         }
-        Ok((workers, Arc::new(Workers::new(lines.into_iter()))))
+        Ok((workers, Arc::new(Workers::new(lines.into_iter())), self.nodes))
     }
 }
 

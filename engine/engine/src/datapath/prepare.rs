@@ -8,7 +8,7 @@ use spate_wire::Trailer;
 
 use super::{
     Clock, PrepareError, ReplaySpec, RunSpec,
-    open::{OpenPort, SHORT_ROOM},
+    open::{Nodes, OpenPort, SHORT_ROOM},
     receive_plan,
     reference::Stamps,
     replay,
@@ -39,6 +39,7 @@ pub(super) struct Context<'a> {
     pub(super) clock: &'a Clock,
     pub(super) ports: &'a [OpenPort],
     pub(super) workers: &'a Arc<Workers>,
+    pub(super) nodes: &'a Nodes,
     pub(super) long_packets: &'a mut LongPackets,
     pub(super) packets_to_cut: &'a mut LongPackets,
     pub(super) slot: usize,
@@ -111,7 +112,7 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
                 prebuilt,
                 changes: worker::changes(),
                 late_after_ns: late_after_ns(&spec, open),
-                long_packets: if long { Some(long_pool(context.eal, context.long_packets, worker)?) } else { None },
+                long_packets: if long { Some(long_pool(&mut context, worker)?) } else { None },
             });
         }
     }
@@ -327,15 +328,13 @@ fn control_streams(spec: &RunSpec, by_port: &[Vec<usize>]) -> Result<Vec<run::St
 }
 
 /// Where a worker takes packets from that are longer than its own have room for.
-pub(super) fn long_pool(eal: &Eal, pools: &mut LongPackets, worker: usize) -> Result<Mempool, PrepareError> {
-    if let Some(pool) = &pools[worker] {
+pub(super) fn long_pool(context: &mut Context<'_>, worker: usize) -> Result<Mempool, PrepareError> {
+    if let Some(pool) = &context.long_packets[worker] {
         return Ok(pool.clone());
     }
-    let pool = Mempool::new(eal, "sending long packets", LONG_PACKETS, MAX_FRAME_LEN).map_err(|e| PrepareError {
-        field: "streams".into(),
-        problem: e.to_string(),
-        exhausted: true,
-    })?;
-    pools[worker] = Some(pool.clone());
+    let node = context.nodes.of_worker(worker);
+    let pool = Mempool::on_node(context.eal, node, "sending long packets", LONG_PACKETS, MAX_FRAME_LEN);
+    let pool = pool.map_err(|e| PrepareError { field: "streams".into(), problem: e.to_string(), exhausted: true })?;
+    context.long_packets[worker] = Some(pool.clone());
     Ok(pool)
 }

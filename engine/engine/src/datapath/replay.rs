@@ -55,7 +55,7 @@ pub(super) fn prepare(
     let worker = port.tx_workers[ReplaySpec::worker(stream.id, spec.share.1, port.tx_workers.len())];
     let late_after_ns = late_after_ns(spec, port);
     let long_packets = match asked.capture.survey.longest > SHORT_ROOM {
-        true => Some(long_pool(context.eal, context.long_packets, worker)?),
+        true => Some(long_pool(context, worker)?),
         false => None,
     };
     let parts = ReplayParts {

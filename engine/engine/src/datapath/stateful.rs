@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    ops,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -10,7 +11,7 @@ use spate_dpdk::Mempool;
 use spate_neighbour::Range;
 use spate_stateful::{
     Count, Counters, Emulation, Instruction, Part, Payload, Pool, Program, Protocol, Scenario, Stack, Template,
-    Tunables,
+    Tunables, WeightedPool,
     arrivals::{Arrivals, TimingError},
     emulation::Home,
     gtpu::Gateway,
@@ -333,11 +334,7 @@ pub(super) fn prepare(
                 counters.entry((index, !client)).or_default().push(Arc::clone(emulation.counters(index, client)));
             }
         }
-        let long = if longest + VLAN_TAG > SHORT_ROOM {
-            Some(long_pool(context.eal, context.long_packets, worker)?)
-        } else {
-            None
-        };
+        let long = if longest + VLAN_TAG > SHORT_ROOM { Some(long_pool(context, worker)?) } else { None };
         let to_cut = pool_to_cut(context, &scenario, worker)?;
         let handoff = handoffs[worker].take();
         emulating.push((worker, handoff.as_ref().map(|handoff| Arc::clone(handoff.share()))));
@@ -385,7 +382,13 @@ fn pool_to_cut(context: &mut Context<'_>, scenario: &Scenario, worker: usize) ->
     let Some(port) = all.iter().map(|port| &context.ports[*port]).find(cuts).filter(|_| tcp) else { return Ok(None) };
     let rings = context.ports.iter().filter(cuts).filter(|port| matches!(port.config.device, PortDevice::Pci(_)));
     let (count, room) = (TO_CUT + u32::from(DESCRIPTORS) * rings.count() as u32, longest_to_cut(context));
-    let pool = Mempool::new(context.eal, "packets that a device cuts into segments", count, room);
+    let pool = Mempool::on_node(
+        context.eal,
+        context.nodes.of_worker(worker),
+        "packets that a device cuts into segments",
+        count,
+        room,
+    );
     let pool = pool.map_err(|e| PrepareError {
         field: "stateful".into(),
         problem: format!("{e}; or leave the offloads of port {} unused (offloads=none)", port.config.name),
@@ -422,22 +425,25 @@ fn linger_ns(scenario: &Scenario, engines: u32) -> Option<u64> {
     scenario.templates.iter().map(linger).try_fold(0, |longest, linger| Some(linger?.max(longest)))
 }
 
-/// Who begins flows: the workers to which replies can come, which share out all flows evenly.
+/// Who begins flows: the workers to which replies can come. Those of a group share out the flows of its ports' clients evenly.
 struct Takers {
     /// By port, in ascending order.
     by_port: Vec<Vec<usize>>,
-    /// Of each port with clients.
-    each: usize,
+    /// By port: the workers of its group.
+    groups: Vec<ops::Range<usize>>,
+    /// The first port with clients.
+    first: Option<usize>,
 }
 
 impl Takers {
     fn of(context: &Context<'_>, scenario: &Scenario) -> Result<Self, PrepareError> {
         let by_port: Vec<_> = context.ports.iter().map(|port| sorted(port.rx_workers.clone())).collect();
-        let mut first: Option<(usize, usize)> = None;
+        let groups: Vec<_> = context.ports.iter().map(|port| port.group.clone()).collect();
+        let mut first = BTreeMap::new();
         for (index, template) in scenario.templates.iter().enumerate() {
             let Some(port) = template.client.as_ref().map(|client| client.port) else { continue };
             let field = format!("stateful.templates[{index}].client_port");
-            let (_, other) = *first.get_or_insert((index, port));
+            let other = *first.entry(groups[port].start).or_insert(port);
             let (these, those) = (&by_port[port], &by_port[other]);
             if these.is_empty() {
                 let problem = format!("{} receives nothing, so that no reply comes", name(context, port));
@@ -454,8 +460,9 @@ impl Takers {
                 return Err(refused(field, problem));
             }
         }
-        let each = first.map_or(1, |(_, port)| by_port[port].len());
-        Ok(Self { by_port, each })
+        refuse_twins(context, scenario, &groups)?;
+        let first = scenario.templates.iter().find_map(|template| Some(template.client.as_ref()?.port));
+        Ok(Self { by_port, groups, first })
     }
 
     /// What a worker emulates; none if it has nothing to do with it.
@@ -480,9 +487,25 @@ impl Takers {
 
     /// Which of all flows a worker begins.
     fn share(&self, worker: usize, scenario: &Scenario, (engine, engines): (u32, u32)) -> Share {
-        let port = scenario.templates.iter().find_map(|template| Some(template.client.as_ref()?.port));
-        let place = port.and_then(|port| self.by_port[port].iter().position(|taker| *taker == worker)).unwrap_or(0);
-        Share::of_engine(place as u64, self.each as u64, Part { index: engine, of: engines })
+        let (place, takers) = self.place(worker, scenario);
+        Share::of_engine(place as u64, takers as u64, Part { index: engine, of: engines })
+    }
+
+    /// A worker's place among those that share its clients' flows, and how many these are.
+    fn place(&self, worker: usize, scenario: &Scenario) -> (usize, usize) {
+        let client = scenario.templates.iter().find_map(|template| Some(template.client.as_ref()?.port));
+        let server = || {
+            let served = scenario.templates.iter().filter_map(|template| Some(template.server.as_ref()?.port));
+            served.into_iter().find(|port| self.groups[*port].contains(&worker))
+        };
+        // Where it has servers only, and all clients are of other groups, it numbers these servers' flows.
+        let port = match (client, self.first) {
+            (Some(port), _) => Some(port),
+            (None, Some(first)) if !self.groups[first].contains(&worker) => server(),
+            (None, first) => first,
+        };
+        let Some(takers) = port.map(|port| &self.by_port[port]) else { return (0, 1) };
+        (takers.iter().position(|taker| *taker == worker).unwrap_or(0), takers.len())
     }
 
     fn emulation(
@@ -494,7 +517,7 @@ impl Takers {
         scenario: &Arc<Scenario>,
     ) -> Result<Emulation, PrepareError> {
         let share = self.share(worker, scenario, spec.share);
-        let dealing = if self.each > 1 { Dealing::ByHash } else { Dealing::ByNumber };
+        let dealing = if self.place(worker, scenario).1 > 1 { Dealing::ByHash } else { Dealing::ByNumber };
         let now_ns = context.clock.mono_ns();
         let seed = secret_seed()?;
         let home = home(worker, context.ports);
@@ -517,6 +540,36 @@ impl Takers {
             None => emulation,
         })
     }
+}
+
+/// Refuses clients in several groups that could open the same connection twice: workers of one group do not know which of their
+/// ports those of another take.
+fn refuse_twins(context: &Context<'_>, scenario: &Scenario, groups: &[ops::Range<usize>]) -> Result<(), PrepareError> {
+    let overlap = |these: &[WeightedPool], those: &[WeightedPool]| {
+        let pools =
+            |all: &[WeightedPool]| all.iter().map(|weighted| &scenario.pools[weighted.pool]).collect::<Vec<_>>();
+        let those = pools(those);
+        pools(these).into_iter().any(|pool| those.iter().any(|other| pool.overlaps(other)))
+    };
+    let begun = scenario.templates.iter().enumerate().filter_map(|(i, t)| Some((i, t, t.client.as_ref()?.port)));
+    for (index, template, port) in begun.clone() {
+        let twin = begun.clone().take_while(|(other, ..)| *other < index).find(|(_, other, other_port)| {
+            groups[*other_port] != groups[port]
+                && (other.protocol, other.destination_port) == (template.protocol, template.destination_port)
+                && overlap(&other.clients, &template.clients)
+                && overlap(&other.servers, &template.servers)
+        });
+        if let Some((other, _, other_port)) = twin {
+            let problem = format!(
+                "clients of templates[{other}] have the same addresses on port {}, which other workers serve than port {}, and could open \
+                 the same connections: give the clients of each worker group addresses of their own",
+                name(context, other_port),
+                name(context, port)
+            );
+            return Err(refused(format!("stateful.templates[{index}].clients"), problem));
+        }
+    }
+    Ok(())
 }
 
 /// What initial sequence numbers and the places of flows in memory come from: nobody can know it (RFC 6528).

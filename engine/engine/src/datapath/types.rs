@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the control side tells the data path, and what it hears back: plain data and errors.
-use std::{path::PathBuf, sync::Arc};
+use std::{ops::Range, path::PathBuf, sync::Arc};
 
 use spate_dpdk::{BondMember, CopyMode, Memif, Offloads, Refusal, UseOffloads};
 use spate_neighbour::{Neighbour, Prefix};
@@ -110,6 +110,15 @@ pub enum PollMode {
     Adaptive,
 }
 
+/// Ports that workers of their own serve: these have no queue of another port, and no other workers have one of these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerGroup {
+    /// The ports, by index in `Config::ports`; at least one.
+    pub ports: Vec<usize>,
+    /// How many workers; at least one. In `Config::worker_cpus` they follow those of the group before.
+    pub workers: usize,
+}
+
 /// What to open.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -117,6 +126,8 @@ pub struct Config {
     pub ports: Vec<PortConfig>,
     /// One worker for each, pinned to it; 1 to 255.
     pub worker_cpus: Vec<usize>,
+    /// Which workers serve which ports: every port and every worker is in one group. Empty: all workers serve all ports.
+    pub worker_groups: Vec<WorkerGroup>,
     /// Where all else runs.
     pub control_cpus: Vec<usize>,
     /// Packet memory.
@@ -148,7 +159,9 @@ pub struct PortInfo {
     pub mtu: u32,
     /// What its device does of the work on packets.
     pub offloads: Offloads,
-    /// Workers that transmit on it.
+    /// Workers that serve it: those of its group, or all.
+    pub workers: Range<usize>,
+    /// Those of them that transmit on it.
     pub tx_workers: Vec<usize>,
     /// The workers that receive from it, by receive queue.
     pub rx_workers: Vec<usize>,

@@ -24,6 +24,7 @@ pub fn port_facts(port: &PortInfo, claimed_bits: u128) -> PortFacts {
         claimed_bits,
         macs: Macs { own: port.mac, next_hop: None },
         loops: matches!(port.device, PortDevice::Loopback | PortDevice::Outlet),
+        workers: port.workers.len() as u32,
     }
 }
 

@@ -55,7 +55,7 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
         payloads,
         pools,
         templates,
-        most_flows: most_flows(asked.most_flows, site.workers),
+        most_flows: most_flows(asked.most_flows, sharing(asked, site)),
         ramp_up: RampUp { ns: asked.ramp_up_ns, step_ns: asked.ramp_up_step_ns },
         order: addresses::order(asked),
     };
@@ -96,7 +96,7 @@ fn count(asked: &Stateful, wrong: &mut Violations) {
 }
 
 fn most_flows_fit(asked: &Stateful, site: &Site, wrong: &mut Violations) {
-    let most = (Stack::MOST_FLOWS as u64).saturating_mul(site.workers.max(1).into());
+    let most = (Stack::MOST_FLOWS as u64).saturating_mul(sharing(asked, site).into());
     if asked.most_flows > most {
         let problem = format!("{}; must be at most {most}: {} for each worker", asked.most_flows, Stack::MOST_FLOWS);
         wrong.add("stateful.most_flows", problem);
@@ -116,11 +116,18 @@ fn records(asked: &Stateful, wrong: &mut Violations) {
     }
 }
 
+/// Workers that share the flows of a port, at least: any port of the templates may have all that are open.
+fn sharing(asked: &Stateful, site: &Site) -> u32 {
+    let named = asked.templates.iter().flat_map(|template| [&template.client_port, &template.server_port]);
+    let of_ports = named.filter_map(|name| Some(site.ports[site.index(name)?].workers));
+    of_ports.min().unwrap_or(site.workers).max(1)
+}
+
 /// Of one worker.
 fn most_flows(asked: u64, workers: u32) -> usize {
     match asked {
         0 => MOST_FLOWS,
-        asked => asked.div_ceil(u64::from(workers.max(1))) as usize,
+        asked => asked.div_ceil(u64::from(workers)) as usize,
     }
 }
 

@@ -66,6 +66,8 @@ pub struct PortFacts {
     pub macs: Macs,
     /// What is sent on it comes back to it, or that is not known.
     pub loops: bool,
+    /// Workers of this engine that serve it: those of its group, or all.
+    pub workers: u32,
 }
 
 /// Where a plan is to run.
@@ -100,8 +102,17 @@ impl Site {
             claimed_bits: 0,
             macs: SIMULATED,
             loops: true,
+            workers: 1,
         };
         Self { ports: names.into_iter().map(port).collect(), workers: 1 }
+    }
+
+    /// The same with so many workers, which serve all ports.
+    #[must_use]
+    pub fn with_workers(mut self, workers: u32) -> Self {
+        self.workers = workers;
+        self.ports.iter_mut().for_each(|port| port.workers = workers);
+        self
     }
 
     pub(super) fn index(&self, name: &str) -> Option<usize> {

@@ -171,6 +171,7 @@ fn inside_not_there() {
             any_mac: false,
         }],
         worker_cpus: vec![0],
+        worker_groups: Vec::new(),
         control_cpus: vec![0],
         memory: Memory::Normal { bytes: 192 << 20 },
         poll: PollMode::Auto,

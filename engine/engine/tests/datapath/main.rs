@@ -6,6 +6,7 @@ mod answers;
 mod bond;
 mod disturbed;
 mod foreign;
+mod groups;
 mod gtpu;
 mod jumbo;
 mod kernel;

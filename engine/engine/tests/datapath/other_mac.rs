@@ -21,6 +21,7 @@ fn loopback(any_mac: bool) -> Datapath {
     Datapath::open(Config {
         ports: vec![PortConfig { name, device, line_rate_bps: None, offloads, mac: None, any_mac }],
         worker_cpus: vec![0],
+        worker_groups: Vec::new(),
         control_cpus: vec![1],
         memory: Memory::Normal { bytes: 192 << 20 },
         poll: PollMode::Busy,

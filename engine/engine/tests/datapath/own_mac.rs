@@ -22,6 +22,7 @@ fn open(device: PortDevice) -> Datapath {
     Datapath::open(Config {
         ports: vec![PortConfig { name, device, line_rate_bps: None, offloads, mac: Some(GIVEN), any_mac: false }],
         worker_cpus: vec![0],
+        worker_groups: Vec::new(),
         control_cpus: vec![1],
         memory: Memory::Normal { bytes: 192 << 20 },
         poll: PollMode::Auto,

@@ -8,8 +8,9 @@ use std::{
 };
 
 use spate_engine::datapath::{
-    Blueprint, ClockError, Config, Datapath, Measure, Memory, PhaseCounters, PollMode, PortConfig, PortDevice, Rate,
-    Run, RunSpec, RunState, StreamReceive, StreamSpec, StreamTiming, Template, Timing, UseOffloads,
+    Blueprint, ClockError, Config, Datapath, Measure, Memory, OpenError, PhaseCounters, PollMode, PortConfig,
+    PortDevice, Rate, Run, RunSpec, RunState, StreamReceive, StreamSpec, StreamTiming, Template, Timing, UseOffloads,
+    WorkerGroup,
 };
 
 pub const MS: u64 = 1_000_000;
@@ -42,6 +43,23 @@ pub fn open_wrong(ports: &[(&str, PortDevice)], clock_error: ClockError) -> Data
     Datapath::open(Config { clock_error, ..config(ports, 1, PollMode::Auto, UseOffloads::Auto) }).unwrap()
 }
 
+/// A data path with these groups of workers, each by the indices of its ports and its size. Workers share the CPUs there are.
+pub fn open_groups(ports: &[(&str, PortDevice)], groups: &[(&[usize], usize)]) -> Datapath {
+    try_groups(ports, groups).unwrap()
+}
+
+/// The same, or why not.
+pub fn try_groups(ports: &[(&str, PortDevice)], groups: &[(&[usize], usize)]) -> Result<Datapath, OpenError> {
+    let group = |&(ports, workers): &(&[usize], usize)| WorkerGroup { ports: ports.to_vec(), workers };
+    let worker_groups: Vec<_> = groups.iter().map(group).collect();
+    let workers = worker_groups.iter().map(|group| group.workers).sum();
+    Datapath::open_without_own_cpus(Config {
+        worker_cpus: (0..workers).collect(),
+        worker_groups,
+        ..config(ports, 1, PollMode::Adaptive, UseOffloads::Auto)
+    })
+}
+
 fn config(ports: &[(&str, PortDevice)], workers: usize, poll: PollMode, offloads: UseOffloads) -> Config {
     let cpus = thread::available_parallelism().unwrap().get();
     assert!(workers <= cpus, "{workers} workers need as many CPUs");
@@ -58,6 +76,7 @@ fn config(ports: &[(&str, PortDevice)], workers: usize, poll: PollMode, offloads
             })
             .collect(),
         worker_cpus: (0..workers).collect(),
+        worker_groups: Vec::new(),
         control_cpus: vec![cpus - 1],
         memory: Memory::Normal { bytes: MEMORY },
         poll,

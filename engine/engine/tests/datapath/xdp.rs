@@ -142,7 +142,7 @@ fn inside_overflow() {
     let memory = spate_dpdk::Memory::Normal { bytes: MEMORY };
     let eal = Eal::init(memory, std::slice::from_ref(&device), &[0], &[0]).unwrap();
     let port = Port::open(&eal, &device, 1, 1, UseOffloads::Auto).unwrap();
-    let pool = port.receive_pool(&eal, 1023, port.rx_room()).unwrap();
+    let pool = port.receive_pool(&eal, None, 1023, port.rx_room()).unwrap();
     let (port, mut rx, _tx) = port.start(QueueSizes { rx: 1024, tx: 1024 }, &pool).unwrap();
     let sender = open(&[("west", PortDevice::Kernel("sp1".into()))], 1, PollMode::Auto);
     let send = |tag, packets| {

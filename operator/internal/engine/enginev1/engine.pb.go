@@ -94,57 +94,6 @@ func (PortKind) EnumDescriptor() ([]byte, []int) {
 	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{0}
 }
 
-// Whether the kernel copies packets between a device's memory and that of an AF_XDP socket.
-type XdpCopyMode int32
-
-const (
-	XdpCopyMode_XDP_COPY_MODE_UNSPECIFIED XdpCopyMode = 0
-	// The device reads and writes the engine's packet memory.
-	XdpCopyMode_XDP_COPY_MODE_ZERO_COPY XdpCopyMode = 1
-	XdpCopyMode_XDP_COPY_MODE_COPY      XdpCopyMode = 2
-)
-
-// Enum value maps for XdpCopyMode.
-var (
-	XdpCopyMode_name = map[int32]string{
-		0: "XDP_COPY_MODE_UNSPECIFIED",
-		1: "XDP_COPY_MODE_ZERO_COPY",
-		2: "XDP_COPY_MODE_COPY",
-	}
-	XdpCopyMode_value = map[string]int32{
-		"XDP_COPY_MODE_UNSPECIFIED": 0,
-		"XDP_COPY_MODE_ZERO_COPY":   1,
-		"XDP_COPY_MODE_COPY":        2,
-	}
-)
-
-func (x XdpCopyMode) Enum() *XdpCopyMode {
-	p := new(XdpCopyMode)
-	*p = x
-	return p
-}
-
-func (x XdpCopyMode) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (XdpCopyMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_spate_engine_v1_engine_proto_enumTypes[1].Descriptor()
-}
-
-func (XdpCopyMode) Type() protoreflect.EnumType {
-	return &file_spate_engine_v1_engine_proto_enumTypes[1]
-}
-
-func (x XdpCopyMode) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use XdpCopyMode.Descriptor instead.
-func (XdpCopyMode) EnumDescriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{1}
-}
-
 type RunState int32
 
 const (
@@ -199,11 +148,11 @@ func (x RunState) String() string {
 }
 
 func (RunState) Descriptor() protoreflect.EnumDescriptor {
-	return file_spate_engine_v1_engine_proto_enumTypes[2].Descriptor()
+	return file_spate_engine_v1_engine_proto_enumTypes[1].Descriptor()
 }
 
 func (RunState) Type() protoreflect.EnumType {
-	return &file_spate_engine_v1_engine_proto_enumTypes[2]
+	return &file_spate_engine_v1_engine_proto_enumTypes[1]
 }
 
 func (x RunState) Number() protoreflect.EnumNumber {
@@ -212,7 +161,7 @@ func (x RunState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RunState.Descriptor instead.
 func (RunState) EnumDescriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{2}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{1}
 }
 
 type Side int32
@@ -248,11 +197,11 @@ func (x Side) String() string {
 }
 
 func (Side) Descriptor() protoreflect.EnumDescriptor {
-	return file_spate_engine_v1_engine_proto_enumTypes[3].Descriptor()
+	return file_spate_engine_v1_engine_proto_enumTypes[2].Descriptor()
 }
 
 func (Side) Type() protoreflect.EnumType {
-	return &file_spate_engine_v1_engine_proto_enumTypes[3]
+	return &file_spate_engine_v1_engine_proto_enumTypes[2]
 }
 
 func (x Side) Number() protoreflect.EnumNumber {
@@ -261,7 +210,7 @@ func (x Side) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Side.Descriptor instead.
 func (Side) EnumDescriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{3}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{2}
 }
 
 type Direction int32
@@ -297,11 +246,11 @@ func (x Direction) String() string {
 }
 
 func (Direction) Descriptor() protoreflect.EnumDescriptor {
-	return file_spate_engine_v1_engine_proto_enumTypes[4].Descriptor()
+	return file_spate_engine_v1_engine_proto_enumTypes[3].Descriptor()
 }
 
 func (Direction) Type() protoreflect.EnumType {
-	return &file_spate_engine_v1_engine_proto_enumTypes[4]
+	return &file_spate_engine_v1_engine_proto_enumTypes[3]
 }
 
 func (x Direction) Number() protoreflect.EnumNumber {
@@ -310,7 +259,7 @@ func (x Direction) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Direction.Descriptor instead.
 func (Direction) EnumDescriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{4}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{3}
 }
 
 type GetInfoRequest struct {
@@ -1355,15 +1304,15 @@ type PortInfo struct {
 	// Receive queues that its device can share packets out to, and its transmit queues.
 	MaxRxQueues uint32 `protobuf:"varint,15,opt,name=max_rx_queues,json=maxRxQueues,proto3" json:"max_rx_queues,omitempty"`
 	MaxTxQueues uint32 `protobuf:"varint,16,opt,name=max_tx_queues,json=maxTxQueues,proto3" json:"max_tx_queues,omitempty"`
+	// Workers that serve the port: those of its group, or all of the engine. 0 from engines that do not report it.
+	Workers uint32 `protobuf:"varint,18,opt,name=workers,proto3" json:"workers,omitempty"`
 	// The kernel requests the device back (its driver is unbound, or virtual functions are removed) and waits until the engine ends.
 	RemovalRequested bool `protobuf:"varint,17,opt,name=removal_requested,json=removalRequested,proto3" json:"removal_requested,omitempty"`
 	// Of a bond.
 	BondMembers []*BondMember `protobuf:"bytes,20,rep,name=bond_members,json=bondMembers,proto3" json:"bond_members,omitempty"`
 	// What its device refused at the start, as a virtual function does that is not trusted: "mac" (another address than its own),
 	// "promiscuous" (packets for other addresses).
-	Refused []string `protobuf:"bytes,21,rep,name=refused,proto3" json:"refused,omitempty"`
-	// Of a kernel interface that is attached through an AF_XDP socket, and of no other.
-	XdpCopyMode   XdpCopyMode `protobuf:"varint,22,opt,name=xdp_copy_mode,json=xdpCopyMode,proto3,enum=spate.engine.v1.XdpCopyMode" json:"xdp_copy_mode,omitempty"`
+	Refused       []string `protobuf:"bytes,21,rep,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1503,6 +1452,13 @@ func (x *PortInfo) GetMaxTxQueues() uint32 {
 	return 0
 }
 
+func (x *PortInfo) GetWorkers() uint32 {
+	if x != nil {
+		return x.Workers
+	}
+	return 0
+}
+
 func (x *PortInfo) GetRemovalRequested() bool {
 	if x != nil {
 		return x.RemovalRequested
@@ -1522,13 +1478,6 @@ func (x *PortInfo) GetRefused() []string {
 		return x.Refused
 	}
 	return nil
-}
-
-func (x *PortInfo) GetXdpCopyMode() XdpCopyMode {
-	if x != nil {
-		return x.XdpCopyMode
-	}
-	return XdpCopyMode_XDP_COPY_MODE_UNSPECIFIED
 }
 
 // A member of a bond by LACP (IEEE 802.1AX). States are the names of the variables that are true (6.4.2.3), such as "Distributing".
@@ -5552,7 +5501,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\fPcieLinkFact\x121\n" +
 	"\x05value\x18\x01 \x01(\v2\x19.spate.engine.v1.PcieLinkH\x00R\x05value\x12\x1a\n" +
 	"\aunknown\x18\x02 \x01(\tH\x00R\aunknownB\x06\n" +
-	"\x04fact\"\xb0\x05\n" +
+	"\x04fact\"\x88\x05\n" +
 	"\bPortInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x19.spate.engine.v1.PortKindR\x04kind\x12\x16\n" +
@@ -5570,11 +5519,11 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\bgateways\x18\r \x03(\v2\x1a.spate.engine.v1.NeighbourR\bgateways\x12\x1a\n" +
 	"\boffloads\x18\x0e \x03(\tR\boffloads\x12\"\n" +
 	"\rmax_rx_queues\x18\x0f \x01(\rR\vmaxRxQueues\x12\"\n" +
-	"\rmax_tx_queues\x18\x10 \x01(\rR\vmaxTxQueues\x12+\n" +
+	"\rmax_tx_queues\x18\x10 \x01(\rR\vmaxTxQueues\x12\x18\n" +
+	"\aworkers\x18\x12 \x01(\rR\aworkers\x12+\n" +
 	"\x11removal_requested\x18\x11 \x01(\bR\x10removalRequested\x12>\n" +
 	"\fbond_members\x18\x14 \x03(\v2\x1b.spate.engine.v1.BondMemberR\vbondMembers\x12\x18\n" +
-	"\arefused\x18\x15 \x03(\tR\arefused\x12@\n" +
-	"\rxdp_copy_mode\x18\x16 \x01(\x0e2\x1c.spate.engine.v1.XdpCopyModeR\vxdpCopyModeJ\x04\b\n" +
+	"\arefused\x18\x15 \x03(\tR\arefusedJ\x04\b\n" +
 	"\x10\vR\trx_worker\"\xa5\x02\n" +
 	"\n" +
 	"BondMember\x12\x16\n" +
@@ -5907,11 +5856,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x0ePORT_KIND_NULL\x10\x04\x12\x11\n" +
 	"\rPORT_KIND_TAP\x10\x05\x12\x12\n" +
 	"\x0ePORT_KIND_BOND\x10\x06\x12\x13\n" +
-	"\x0fPORT_KIND_MEMIF\x10\a*a\n" +
-	"\vXdpCopyMode\x12\x1d\n" +
-	"\x19XDP_COPY_MODE_UNSPECIFIED\x10\x00\x12\x1b\n" +
-	"\x17XDP_COPY_MODE_ZERO_COPY\x10\x01\x12\x16\n" +
-	"\x12XDP_COPY_MODE_COPY\x10\x02*\xe0\x01\n" +
+	"\x0fPORT_KIND_MEMIF\x10\a*\xe0\x01\n" +
 	"\bRunState\x12\x19\n" +
 	"\x15RUN_STATE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12RUN_STATE_PREPARED\x10\x01\x12\x13\n" +
@@ -5961,190 +5906,188 @@ func file_spate_engine_v1_engine_proto_rawDescGZIP() []byte {
 	return file_spate_engine_v1_engine_proto_rawDescData
 }
 
-var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
 var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(PortKind)(0),                  // 0: spate.engine.v1.PortKind
-	(XdpCopyMode)(0),               // 1: spate.engine.v1.XdpCopyMode
-	(RunState)(0),                  // 2: spate.engine.v1.RunState
-	(Side)(0),                      // 3: spate.engine.v1.Side
-	(Direction)(0),                 // 4: spate.engine.v1.Direction
-	(*GetInfoRequest)(nil),         // 5: spate.engine.v1.GetInfoRequest
-	(*GetInfoResponse)(nil),        // 6: spate.engine.v1.GetInfoResponse
-	(*Machine)(nil),                // 7: spate.engine.v1.Machine
-	(*WorkerCpu)(nil),              // 8: spate.engine.v1.WorkerCpu
-	(*PciDevice)(nil),              // 9: spate.engine.v1.PciDevice
-	(*PcieLink)(nil),               // 10: spate.engine.v1.PcieLink
-	(*TextFact)(nil),               // 11: spate.engine.v1.TextFact
-	(*BytesFact)(nil),              // 12: spate.engine.v1.BytesFact
-	(*BoolFact)(nil),               // 13: spate.engine.v1.BoolFact
-	(*NumbersFact)(nil),            // 14: spate.engine.v1.NumbersFact
-	(*Numbers)(nil),                // 15: spate.engine.v1.Numbers
-	(*PcieLinkFact)(nil),           // 16: spate.engine.v1.PcieLinkFact
-	(*PortInfo)(nil),               // 17: spate.engine.v1.PortInfo
-	(*BondMember)(nil),             // 18: spate.engine.v1.BondMember
-	(*Neighbour)(nil),              // 19: spate.engine.v1.Neighbour
-	(*RunInfo)(nil),                // 20: spate.engine.v1.RunInfo
-	(*ExchangeTimesRequest)(nil),   // 21: spate.engine.v1.ExchangeTimesRequest
-	(*ExchangeTimesResponse)(nil),  // 22: spate.engine.v1.ExchangeTimesResponse
-	(*ReferenceClock)(nil),         // 23: spate.engine.v1.ReferenceClock
-	(*SetReferenceRequest)(nil),    // 24: spate.engine.v1.SetReferenceRequest
-	(*SetReferenceResponse)(nil),   // 25: spate.engine.v1.SetReferenceResponse
-	(*PrepareRequest)(nil),         // 26: spate.engine.v1.PrepareRequest
-	(*PrepareHeader)(nil),          // 27: spate.engine.v1.PrepareHeader
-	(*PrepareResponse)(nil),        // 28: spate.engine.v1.PrepareResponse
-	(*StartRequest)(nil),           // 29: spate.engine.v1.StartRequest
-	(*StartResponse)(nil),          // 30: spate.engine.v1.StartResponse
-	(*Selector)(nil),               // 31: spate.engine.v1.Selector
-	(*UpdateRequest)(nil),          // 32: spate.engine.v1.UpdateRequest
-	(*UpdateResponse)(nil),         // 33: spate.engine.v1.UpdateResponse
-	(*PauseRequest)(nil),           // 34: spate.engine.v1.PauseRequest
-	(*PauseResponse)(nil),          // 35: spate.engine.v1.PauseResponse
-	(*ResumeRequest)(nil),          // 36: spate.engine.v1.ResumeRequest
-	(*ResumeResponse)(nil),         // 37: spate.engine.v1.ResumeResponse
-	(*StopRequest)(nil),            // 38: spate.engine.v1.StopRequest
-	(*StopResponse)(nil),           // 39: spate.engine.v1.StopResponse
-	(*RemoveRequest)(nil),          // 40: spate.engine.v1.RemoveRequest
-	(*RemoveResponse)(nil),         // 41: spate.engine.v1.RemoveResponse
-	(*WatchStatsRequest)(nil),      // 42: spate.engine.v1.WatchStatsRequest
-	(*WatchStatsResponse)(nil),     // 43: spate.engine.v1.WatchStatsResponse
-	(*RecordStats)(nil),            // 44: spate.engine.v1.RecordStats
-	(*WatchRecordsRequest)(nil),    // 45: spate.engine.v1.WatchRecordsRequest
-	(*WatchRecordsResponse)(nil),   // 46: spate.engine.v1.WatchRecordsResponse
-	(*ConnectionRecord)(nil),       // 47: spate.engine.v1.ConnectionRecord
-	(*TemplateStats)(nil),          // 48: spate.engine.v1.TemplateStats
-	(*NamedCounter)(nil),           // 49: spate.engine.v1.NamedCounter
-	(*ProgramCounter)(nil),         // 50: spate.engine.v1.ProgramCounter
-	(*StreamStats)(nil),            // 51: spate.engine.v1.StreamStats
-	(*StreamCounters)(nil),         // 52: spate.engine.v1.StreamCounters
-	(*LatencyStats)(nil),           // 53: spate.engine.v1.LatencyStats
-	(*Distribution)(nil),           // 54: spate.engine.v1.Distribution
-	(*Quantile)(nil),               // 55: spate.engine.v1.Quantile
-	(*Bucket)(nil),                 // 56: spate.engine.v1.Bucket
-	(*ReceiverStats)(nil),          // 57: spate.engine.v1.ReceiverStats
-	(*WorkerReceived)(nil),         // 58: spate.engine.v1.WorkerReceived
-	(*Moments)(nil),                // 59: spate.engine.v1.Moments
-	(*PortStats)(nil),              // 60: spate.engine.v1.PortStats
-	(*SetLimitsRequest)(nil),       // 61: spate.engine.v1.SetLimitsRequest
-	(*SetLimitsResponse)(nil),      // 62: spate.engine.v1.SetLimitsResponse
-	(*QueueStats)(nil),             // 63: spate.engine.v1.QueueStats
-	(*WorkerStats)(nil),            // 64: spate.engine.v1.WorkerStats
-	(*FlowSteering)(nil),           // 65: spate.engine.v1.FlowSteering
-	(*ResetReceiversRequest)(nil),  // 66: spate.engine.v1.ResetReceiversRequest
-	(*ResetReceiversResponse)(nil), // 67: spate.engine.v1.ResetReceiversResponse
-	(*CaptureRequest)(nil),         // 68: spate.engine.v1.CaptureRequest
-	(*CaptureResponse)(nil),        // 69: spate.engine.v1.CaptureResponse
-	(*CapturedPacket)(nil),         // 70: spate.engine.v1.CapturedPacket
-	(*Ratio)(nil),                  // 71: spate.engine.v1.Ratio
-	(*Rate)(nil),                   // 72: spate.engine.v1.Rate
+	(RunState)(0),                  // 1: spate.engine.v1.RunState
+	(Side)(0),                      // 2: spate.engine.v1.Side
+	(Direction)(0),                 // 3: spate.engine.v1.Direction
+	(*GetInfoRequest)(nil),         // 4: spate.engine.v1.GetInfoRequest
+	(*GetInfoResponse)(nil),        // 5: spate.engine.v1.GetInfoResponse
+	(*Machine)(nil),                // 6: spate.engine.v1.Machine
+	(*WorkerCpu)(nil),              // 7: spate.engine.v1.WorkerCpu
+	(*PciDevice)(nil),              // 8: spate.engine.v1.PciDevice
+	(*PcieLink)(nil),               // 9: spate.engine.v1.PcieLink
+	(*TextFact)(nil),               // 10: spate.engine.v1.TextFact
+	(*BytesFact)(nil),              // 11: spate.engine.v1.BytesFact
+	(*BoolFact)(nil),               // 12: spate.engine.v1.BoolFact
+	(*NumbersFact)(nil),            // 13: spate.engine.v1.NumbersFact
+	(*Numbers)(nil),                // 14: spate.engine.v1.Numbers
+	(*PcieLinkFact)(nil),           // 15: spate.engine.v1.PcieLinkFact
+	(*PortInfo)(nil),               // 16: spate.engine.v1.PortInfo
+	(*BondMember)(nil),             // 17: spate.engine.v1.BondMember
+	(*Neighbour)(nil),              // 18: spate.engine.v1.Neighbour
+	(*RunInfo)(nil),                // 19: spate.engine.v1.RunInfo
+	(*ExchangeTimesRequest)(nil),   // 20: spate.engine.v1.ExchangeTimesRequest
+	(*ExchangeTimesResponse)(nil),  // 21: spate.engine.v1.ExchangeTimesResponse
+	(*ReferenceClock)(nil),         // 22: spate.engine.v1.ReferenceClock
+	(*SetReferenceRequest)(nil),    // 23: spate.engine.v1.SetReferenceRequest
+	(*SetReferenceResponse)(nil),   // 24: spate.engine.v1.SetReferenceResponse
+	(*PrepareRequest)(nil),         // 25: spate.engine.v1.PrepareRequest
+	(*PrepareHeader)(nil),          // 26: spate.engine.v1.PrepareHeader
+	(*PrepareResponse)(nil),        // 27: spate.engine.v1.PrepareResponse
+	(*StartRequest)(nil),           // 28: spate.engine.v1.StartRequest
+	(*StartResponse)(nil),          // 29: spate.engine.v1.StartResponse
+	(*Selector)(nil),               // 30: spate.engine.v1.Selector
+	(*UpdateRequest)(nil),          // 31: spate.engine.v1.UpdateRequest
+	(*UpdateResponse)(nil),         // 32: spate.engine.v1.UpdateResponse
+	(*PauseRequest)(nil),           // 33: spate.engine.v1.PauseRequest
+	(*PauseResponse)(nil),          // 34: spate.engine.v1.PauseResponse
+	(*ResumeRequest)(nil),          // 35: spate.engine.v1.ResumeRequest
+	(*ResumeResponse)(nil),         // 36: spate.engine.v1.ResumeResponse
+	(*StopRequest)(nil),            // 37: spate.engine.v1.StopRequest
+	(*StopResponse)(nil),           // 38: spate.engine.v1.StopResponse
+	(*RemoveRequest)(nil),          // 39: spate.engine.v1.RemoveRequest
+	(*RemoveResponse)(nil),         // 40: spate.engine.v1.RemoveResponse
+	(*WatchStatsRequest)(nil),      // 41: spate.engine.v1.WatchStatsRequest
+	(*WatchStatsResponse)(nil),     // 42: spate.engine.v1.WatchStatsResponse
+	(*RecordStats)(nil),            // 43: spate.engine.v1.RecordStats
+	(*WatchRecordsRequest)(nil),    // 44: spate.engine.v1.WatchRecordsRequest
+	(*WatchRecordsResponse)(nil),   // 45: spate.engine.v1.WatchRecordsResponse
+	(*ConnectionRecord)(nil),       // 46: spate.engine.v1.ConnectionRecord
+	(*TemplateStats)(nil),          // 47: spate.engine.v1.TemplateStats
+	(*NamedCounter)(nil),           // 48: spate.engine.v1.NamedCounter
+	(*ProgramCounter)(nil),         // 49: spate.engine.v1.ProgramCounter
+	(*StreamStats)(nil),            // 50: spate.engine.v1.StreamStats
+	(*StreamCounters)(nil),         // 51: spate.engine.v1.StreamCounters
+	(*LatencyStats)(nil),           // 52: spate.engine.v1.LatencyStats
+	(*Distribution)(nil),           // 53: spate.engine.v1.Distribution
+	(*Quantile)(nil),               // 54: spate.engine.v1.Quantile
+	(*Bucket)(nil),                 // 55: spate.engine.v1.Bucket
+	(*ReceiverStats)(nil),          // 56: spate.engine.v1.ReceiverStats
+	(*WorkerReceived)(nil),         // 57: spate.engine.v1.WorkerReceived
+	(*Moments)(nil),                // 58: spate.engine.v1.Moments
+	(*PortStats)(nil),              // 59: spate.engine.v1.PortStats
+	(*SetLimitsRequest)(nil),       // 60: spate.engine.v1.SetLimitsRequest
+	(*SetLimitsResponse)(nil),      // 61: spate.engine.v1.SetLimitsResponse
+	(*QueueStats)(nil),             // 62: spate.engine.v1.QueueStats
+	(*WorkerStats)(nil),            // 63: spate.engine.v1.WorkerStats
+	(*FlowSteering)(nil),           // 64: spate.engine.v1.FlowSteering
+	(*ResetReceiversRequest)(nil),  // 65: spate.engine.v1.ResetReceiversRequest
+	(*ResetReceiversResponse)(nil), // 66: spate.engine.v1.ResetReceiversResponse
+	(*CaptureRequest)(nil),         // 67: spate.engine.v1.CaptureRequest
+	(*CaptureResponse)(nil),        // 68: spate.engine.v1.CaptureResponse
+	(*CapturedPacket)(nil),         // 69: spate.engine.v1.CapturedPacket
+	(*Ratio)(nil),                  // 70: spate.engine.v1.Ratio
+	(*Rate)(nil),                   // 71: spate.engine.v1.Rate
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
-	17, // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
-	20, // 1: spate.engine.v1.GetInfoResponse.runs:type_name -> spate.engine.v1.RunInfo
-	7,  // 2: spate.engine.v1.GetInfoResponse.machine:type_name -> spate.engine.v1.Machine
-	8,  // 3: spate.engine.v1.Machine.worker_cpus:type_name -> spate.engine.v1.WorkerCpu
-	14, // 4: spate.engine.v1.Machine.isolated_cpus:type_name -> spate.engine.v1.NumbersFact
-	14, // 5: spate.engine.v1.Machine.nohz_full_cpus:type_name -> spate.engine.v1.NumbersFact
-	14, // 6: spate.engine.v1.Machine.numa_nodes:type_name -> spate.engine.v1.NumbersFact
-	14, // 7: spate.engine.v1.Machine.packet_memory_nodes:type_name -> spate.engine.v1.NumbersFact
-	11, // 8: spate.engine.v1.Machine.clock_source:type_name -> spate.engine.v1.TextFact
-	12, // 9: spate.engine.v1.Machine.memlock_bytes:type_name -> spate.engine.v1.BytesFact
-	13, // 10: spate.engine.v1.Machine.ipc_lock:type_name -> spate.engine.v1.BoolFact
-	9,  // 11: spate.engine.v1.Machine.pci_devices:type_name -> spate.engine.v1.PciDevice
-	14, // 12: spate.engine.v1.WorkerCpu.numa_node:type_name -> spate.engine.v1.NumbersFact
-	14, // 13: spate.engine.v1.WorkerCpu.siblings:type_name -> spate.engine.v1.NumbersFact
-	11, // 14: spate.engine.v1.WorkerCpu.governor:type_name -> spate.engine.v1.TextFact
-	14, // 15: spate.engine.v1.PciDevice.numa_node:type_name -> spate.engine.v1.NumbersFact
-	11, // 16: spate.engine.v1.PciDevice.kernel_driver:type_name -> spate.engine.v1.TextFact
-	11, // 17: spate.engine.v1.PciDevice.iommu:type_name -> spate.engine.v1.TextFact
-	16, // 18: spate.engine.v1.PciDevice.link:type_name -> spate.engine.v1.PcieLinkFact
-	15, // 19: spate.engine.v1.NumbersFact.value:type_name -> spate.engine.v1.Numbers
-	10, // 20: spate.engine.v1.PcieLinkFact.value:type_name -> spate.engine.v1.PcieLink
+	16, // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
+	19, // 1: spate.engine.v1.GetInfoResponse.runs:type_name -> spate.engine.v1.RunInfo
+	6,  // 2: spate.engine.v1.GetInfoResponse.machine:type_name -> spate.engine.v1.Machine
+	7,  // 3: spate.engine.v1.Machine.worker_cpus:type_name -> spate.engine.v1.WorkerCpu
+	13, // 4: spate.engine.v1.Machine.isolated_cpus:type_name -> spate.engine.v1.NumbersFact
+	13, // 5: spate.engine.v1.Machine.nohz_full_cpus:type_name -> spate.engine.v1.NumbersFact
+	13, // 6: spate.engine.v1.Machine.numa_nodes:type_name -> spate.engine.v1.NumbersFact
+	13, // 7: spate.engine.v1.Machine.packet_memory_nodes:type_name -> spate.engine.v1.NumbersFact
+	10, // 8: spate.engine.v1.Machine.clock_source:type_name -> spate.engine.v1.TextFact
+	11, // 9: spate.engine.v1.Machine.memlock_bytes:type_name -> spate.engine.v1.BytesFact
+	12, // 10: spate.engine.v1.Machine.ipc_lock:type_name -> spate.engine.v1.BoolFact
+	8,  // 11: spate.engine.v1.Machine.pci_devices:type_name -> spate.engine.v1.PciDevice
+	13, // 12: spate.engine.v1.WorkerCpu.numa_node:type_name -> spate.engine.v1.NumbersFact
+	13, // 13: spate.engine.v1.WorkerCpu.siblings:type_name -> spate.engine.v1.NumbersFact
+	10, // 14: spate.engine.v1.WorkerCpu.governor:type_name -> spate.engine.v1.TextFact
+	13, // 15: spate.engine.v1.PciDevice.numa_node:type_name -> spate.engine.v1.NumbersFact
+	10, // 16: spate.engine.v1.PciDevice.kernel_driver:type_name -> spate.engine.v1.TextFact
+	10, // 17: spate.engine.v1.PciDevice.iommu:type_name -> spate.engine.v1.TextFact
+	15, // 18: spate.engine.v1.PciDevice.link:type_name -> spate.engine.v1.PcieLinkFact
+	14, // 19: spate.engine.v1.NumbersFact.value:type_name -> spate.engine.v1.Numbers
+	9,  // 20: spate.engine.v1.PcieLinkFact.value:type_name -> spate.engine.v1.PcieLink
 	0,  // 21: spate.engine.v1.PortInfo.kind:type_name -> spate.engine.v1.PortKind
-	19, // 22: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
-	18, // 23: spate.engine.v1.PortInfo.bond_members:type_name -> spate.engine.v1.BondMember
-	1,  // 24: spate.engine.v1.PortInfo.xdp_copy_mode:type_name -> spate.engine.v1.XdpCopyMode
-	2,  // 25: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
-	71, // 26: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
-	23, // 27: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	27, // 28: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
-	20, // 29: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
-	23, // 30: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	20, // 31: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
-	31, // 32: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	72, // 33: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	71, // 34: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	71, // 35: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
-	20, // 36: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
-	20, // 37: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
-	20, // 38: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
-	20, // 39: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
-	20, // 40: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
-	51, // 41: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	60, // 42: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	64, // 43: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	57, // 44: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
-	48, // 45: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
-	44, // 46: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
-	47, // 47: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
-	3,  // 48: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
-	3,  // 49: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
-	49, // 50: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
-	49, // 51: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
-	50, // 52: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
-	53, // 53: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
-	53, // 54: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
-	52, // 55: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
-	52, // 56: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	53, // 57: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	55, // 58: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	56, // 59: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	54, // 60: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
-	58, // 61: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	59, // 62: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	59, // 63: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	59, // 64: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	63, // 65: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	72, // 66: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
-	65, // 67: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	4,  // 68: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	70, // 69: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	4,  // 70: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	5,  // 71: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	26, // 72: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	29, // 73: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	32, // 74: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	34, // 75: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	36, // 76: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	38, // 77: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	40, // 78: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	42, // 79: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	68, // 80: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	66, // 81: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	61, // 82: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
-	21, // 83: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
-	24, // 84: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
-	45, // 85: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	6,  // 86: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	28, // 87: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	30, // 88: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	33, // 89: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	35, // 90: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	37, // 91: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	39, // 92: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	41, // 93: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	43, // 94: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	69, // 95: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	67, // 96: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	62, // 97: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
-	22, // 98: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
-	25, // 99: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
-	46, // 100: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	86, // [86:101] is the sub-list for method output_type
-	71, // [71:86] is the sub-list for method input_type
-	71, // [71:71] is the sub-list for extension type_name
-	71, // [71:71] is the sub-list for extension extendee
-	0,  // [0:71] is the sub-list for field type_name
+	18, // 22: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
+	17, // 23: spate.engine.v1.PortInfo.bond_members:type_name -> spate.engine.v1.BondMember
+	1,  // 24: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
+	70, // 25: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
+	22, // 26: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	26, // 27: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
+	19, // 28: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
+	22, // 29: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	19, // 30: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
+	30, // 31: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
+	71, // 32: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	70, // 33: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	70, // 34: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
+	19, // 35: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
+	19, // 36: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
+	19, // 37: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
+	19, // 38: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
+	19, // 39: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
+	50, // 40: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
+	59, // 41: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	63, // 42: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	56, // 43: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	47, // 44: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
+	43, // 45: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
+	46, // 46: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
+	2,  // 47: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
+	2,  // 48: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
+	48, // 49: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
+	48, // 50: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
+	49, // 51: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
+	52, // 52: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
+	52, // 53: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
+	51, // 54: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
+	51, // 55: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
+	52, // 56: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	54, // 57: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	55, // 58: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	53, // 59: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
+	57, // 60: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	58, // 61: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	58, // 62: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	58, // 63: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	62, // 64: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	71, // 65: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
+	64, // 66: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	3,  // 67: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	69, // 68: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	3,  // 69: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	4,  // 70: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	25, // 71: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	28, // 72: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	31, // 73: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	33, // 74: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	35, // 75: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	37, // 76: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	39, // 77: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	41, // 78: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	67, // 79: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	65, // 80: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	60, // 81: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
+	20, // 82: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
+	23, // 83: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
+	44, // 84: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	5,  // 85: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	27, // 86: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	29, // 87: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	32, // 88: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	34, // 89: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	36, // 90: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	38, // 91: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	40, // 92: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	42, // 93: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	68, // 94: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	66, // 95: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	61, // 96: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
+	21, // 97: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
+	24, // 98: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
+	45, // 99: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	85, // [85:100] is the sub-list for method output_type
+	70, // [70:85] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -6189,7 +6132,7 @@ func file_spate_engine_v1_engine_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_engine_proto_rawDesc), len(file_spate_engine_v1_engine_proto_rawDesc)),
-			NumEnums:      5,
+			NumEnums:      4,
 			NumMessages:   66,
 			NumExtensions: 0,
 			NumServices:   2,

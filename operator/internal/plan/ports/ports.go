@@ -9,6 +9,7 @@ import (
 	"math/big"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -35,6 +36,16 @@ func (p Ports) Find(name string) *spatev1.GeneratorPort {
 	for i := range p.generator.Spec.Ports {
 		if string(p.generator.Spec.Ports[i].Name) == name {
 			return &p.generator.Spec.Ports[i]
+		}
+	}
+	return nil
+}
+
+// Group returns the worker group of a port; nil if all workers serve all ports.
+func (p Ports) Group(name spatev1.PortName) *spatev1.WorkerGroup {
+	for i := range p.generator.Spec.WorkerGroups {
+		if group := &p.generator.Spec.WorkerGroups[i]; slices.Contains(group.Ports, name) {
+			return group
 		}
 	}
 	return nil

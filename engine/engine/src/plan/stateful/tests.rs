@@ -118,6 +118,7 @@ fn site() -> Site {
         claimed_bits: 0,
         macs: Macs::default(),
         loops,
+        workers: 2,
     };
     Site { ports: vec![port("east", false), port("west", false), port("loop", true)], workers: 2 }
 }
@@ -208,6 +209,21 @@ fn defaults_are_in_place() {
     let mut sent = [0; 5];
     scenario.payloads[0].fill(5, 0, &mut sent);
     assert_eq!(&sent, b"012 /");
+}
+
+#[test]
+fn the_workers_of_each_port_have_room_for_all_flows() {
+    let mut plan = good();
+    part(&mut plan).most_flows = 1200;
+    let most_flows = |west, other| {
+        let mut site = Site { workers: 7, ..site() };
+        for (port, workers) in site.ports.iter_mut().zip([4, west, other]) {
+            port.workers = workers;
+        }
+        validate(&plan, &site).unwrap().stateful.unwrap().most_flows
+    };
+    // Clients are on the first port, their servers on the second.
+    assert_eq!([most_flows(4, 1), most_flows(3, 1), most_flows(6, 4)], [300, 400, 300]);
 }
 
 #[test]

@@ -82,6 +82,7 @@ fn site() -> Site {
         claimed_bits: 0,
         macs: Macs::default(),
         loops: false,
+        workers: 2,
     };
     Site {
         ports: vec![port("east", LineRate::Known(10_000_000_000), Some(1500)), port("west", LineRate::Unknown, None)],
