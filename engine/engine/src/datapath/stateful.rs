@@ -9,7 +9,7 @@ use std::{
 use spate_dpdk::Mempool;
 use spate_neighbour::Range;
 use spate_stateful::{
-    Count, Counters, Emulation, Instruction, Part, Payload, Pool, Program, Protocol, Scenario, Stack, Template,
+    Count, Counters, Emulation, Instruction, Payload, Pool, Program, Protocol, Scenario, Stack, Template,
     Tunables,
     arrivals::{Arrivals, TimingError},
     emulation::Home,
@@ -314,7 +314,7 @@ pub(super) fn prepare(
     let mut emulating = Vec::new();
     let shared = parts.iter().enumerate().map(|(worker, part)| {
         let scenario = part.as_ref()?;
-        Some((Arc::clone(scenario), takers.share(worker, scenario, spec.share)))
+        Some((Arc::clone(scenario), takers.share(worker, scenario)))
     });
     let rates = FlowRates { parts: shared.collect(), now: Mutex::new(Now::of(&asked.scenario)) };
     let mut emulated = Vec::with_capacity(workers);
@@ -417,7 +417,9 @@ fn linger_ns(scenario: &Scenario, engines: u32) -> Option<u64> {
         (Some(client), Some(server)) => (engines == 1 || client.port == server.port).then_some(0),
         // The last acknowledgement may have been lost: TIME-WAIT is there to repeat it.
         (Some(client), None) => Some(client.tunables.time_wait_ns),
-        (None, _) => None,
+        // Both sides are other engines'.
+        (None, None) => Some(0),
+        (None, Some(_)) => None,
     };
     scenario.templates.iter().map(linger).try_fold(0, |longest, linger| Some(linger?.max(longest)))
 }
@@ -478,11 +480,13 @@ impl Takers {
         Some(Arc::new(part))
     }
 
-    /// Which of all flows a worker begins.
-    fn share(&self, worker: usize, scenario: &Scenario, (engine, engines): (u32, u32)) -> Share {
-        let port = scenario.templates.iter().find_map(|template| Some(template.client.as_ref()?.port));
-        let place = port.and_then(|port| self.by_port[port].iter().position(|taker| *taker == worker)).unwrap_or(0);
-        Share::of_engine(place as u64, self.each as u64, Part { index: engine, of: engines })
+    /// Which of all flows a worker begins; or where there are servers only, serves.
+    fn share(&self, worker: usize, scenario: &Scenario) -> Share {
+        let clients = scenario.templates.iter().find_map(|template| Some(template.client.as_ref()?.port));
+        let servers = || scenario.templates.iter().find_map(|template| Some(template.server.as_ref()?.port));
+        let takers = clients.or_else(servers).map_or(&[][..], |port| &self.by_port[port]);
+        let place = takers.iter().position(|taker| *taker == worker).unwrap_or(0);
+        Share::of_engine(place as u64, takers.len().max(1) as u64, scenario.client_part())
     }
 
     fn emulation(
@@ -493,7 +497,7 @@ impl Takers {
         asked: &StatefulSpec,
         scenario: &Arc<Scenario>,
     ) -> Result<Emulation, PrepareError> {
-        let share = self.share(worker, scenario, spec.share);
+        let share = self.share(worker, scenario);
         let dealing = if self.each > 1 { Dealing::ByHash } else { Dealing::ByNumber };
         let now_ns = context.clock.mono_ns();
         let seed = secret_seed()?;
