@@ -94,10 +94,7 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
         let long = send.iter().any(|s| s.template.frame_len() > SHORT_ROOM);
         let count = open.tx_workers.len() as u64;
         for (position, &worker) in open.tx_workers.iter().enumerate() {
-            let deal = Deal {
-                first: u64::from(index) * count + position as u64,
-                stride: u64::from(of) * count,
-            };
+            let deal = Deal { first: u64::from(index) * count + position as u64, stride: u64::from(of) * count };
             let timings = streams.iter().map(|&index| timing_on_port(&spec, &control_streams, index));
             let schedule = Schedule::new(deal, timings);
             let mut writers: Vec<Writer> = (send.iter().enumerate())
@@ -186,6 +183,8 @@ fn validate(context: &Context<'_>, spec: &RunSpec) -> Result<usize, PrepareError
         return Err(wrong("timing", "warm-up, duration and drain together exceed a hundred years"));
     }
     let mut ids = vec![None; 1 << 16];
+    // By port: which of the engines that send on it this one is.
+    let mut parts = vec![None; context.ports.len()];
     for (index, stream) in spec.streams.iter().enumerate() {
         let field = |name: &str| format!("streams[{index}].{name}");
         if let Some(other) = ids[usize::from(stream.id)].replace(index) {
@@ -203,14 +202,19 @@ fn validate(context: &Context<'_>, spec: &RunSpec) -> Result<usize, PrepareError
         if let Some((next, _)) = stream.timing.next
             && spec.streams.get(next).is_none_or(|other| other.tx_port != stream.tx_port || other.part != stream.part)
         {
-            return Err(wrong(field("timing.next"), format!("streams[{next}] is no stream of the same port and engines")));
+            return Err(wrong(
+                field("timing.next"),
+                format!("streams[{next}] is no stream of the same port and engines"),
+            ));
         }
         if stream.timing.next.is_some_and(|(next, _)| stream.replay.is_some() || spec.streams[next].replay.is_some()) {
             return Err(wrong(field("timing.next"), "a stream that replays a capture is in no chain"));
         }
-        let sent = || spec.streams[..index].iter().filter(|other| other.part.is_some() && other.tx_port == stream.tx_port);
-        if stream.part.is_some_and(|part| sent().any(|other| other.part != Some(part))) {
-            let problem = "other streams of its port are sent by other engines: an engine sends all of a port by one schedule";
+        let of_port = &mut parts[stream.tx_port];
+        *of_port = of_port.or(stream.part);
+        if stream.part.is_some() && stream.part != *of_port {
+            let problem =
+                "other streams of its port are sent by other engines: an engine sends all of a port by one schedule";
             return Err(wrong(field("part"), problem));
         }
         if let Some(asked) = &stream.replay {

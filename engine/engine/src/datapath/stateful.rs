@@ -9,8 +9,7 @@ use std::{
 use spate_dpdk::Mempool;
 use spate_neighbour::Range;
 use spate_stateful::{
-    Count, Counters, Emulation, Instruction, Payload, Pool, Program, Protocol, Scenario, Stack, Template,
-    Tunables,
+    Count, Counters, Emulation, Instruction, Payload, Pool, Program, Protocol, Scenario, Stack, Template, Tunables,
     arrivals::{Arrivals, TimingError},
     emulation::Home,
     gtpu::Gateway,

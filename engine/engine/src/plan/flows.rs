@@ -61,8 +61,7 @@ pub fn asks(scenario: &Scenario) -> (Vec<Ask>, Vec<(usize, bool)>) {
             let network = network + least_added(scenario, template, of_clients);
             let sent = sent(template.protocol, program, tunables, &scenario.payloads, network);
             let (flows, seconds) = (u128::from(client.rate.0), u128::from(client.rate.1.max(1)));
-            let (part, whole) =
-                if of_clients { (1, engines.into()) } else { served(template, scenario, engines) };
+            let (part, whole) = if of_clients { (1, engines.into()) } else { served(template, scenario, engines) };
             let bits = (sent.bits.saturating_mul(flows).saturating_mul(part), whole.saturating_mul(seconds));
             asks.push(Ask { template: index, port, bits });
             if sent.more {

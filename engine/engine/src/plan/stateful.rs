@@ -46,7 +46,8 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
     names(asked, wrong);
     roles::check(asked, plan.share.as_ref(), wrong);
     let shared = plan.share.is_some();
-    let found: Vec<_> = (0..asked.templates.len()).map(|i| template((i, asked), shared, pools.as_deref(), site, wrong)).collect();
+    let found: Vec<_> =
+        (0..asked.templates.len()).map(|i| template((i, asked), shared, pools.as_deref(), site, wrong)).collect();
     let templates: Option<Vec<Template>> = found.into_iter().collect();
     let (mut pools, mut templates) = pools.zip(templates).filter(|_| wrong.0.len() == before)?;
     shadow::check(&pools, &templates, &payloads, wrong);
