@@ -212,6 +212,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PodClockApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodCounters"):
 		return &apiv1alpha1.PodCountersApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodGroup"):
+		return &apiv1alpha1.PodGroupApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodRecords"):
 		return &apiv1alpha1.PodRecordsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodSnapshot"):

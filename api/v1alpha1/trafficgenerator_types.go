@@ -75,8 +75,9 @@ const (
 	NamespacesSelector NamespaceSource = "Selector"
 )
 
-// TrafficGeneratorSpec describes a fleet of equal engine pods.
+// TrafficGeneratorSpec describes a fleet of engine pods.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.podGroups) || (has(self.replicas) && self.replicas == self.podGroups.map(g, g.replicas).sum())",fieldPath=".replicas",message="with podGroups it must be the sum of their replicas: set it to that, or change the replicas of a group"
 // +kubebuilder:validation:XValidation:rule="!has(self.threadsPerCore) || !has(self.cpuPolicy) || self.cpuPolicy == 'Exclusive'",fieldPath=".threadsPerCore",message="only with cpuPolicy: Exclusive: shared CPUs are not assigned by core"
 // +kubebuilder:validation:XValidation:rule="!has(self.workerGroups) || !has(self.workers) || self.workerGroups.map(g, g.workers).sum() == self.workers",fieldPath=".workers",message="must be the sum of the workers of workerGroups"
 // +kubebuilder:validation:XValidation:rule="!has(self.workerGroups) || self.ports.all(p, self.workerGroups.exists_one(g, p.name in g.ports))",fieldPath=".workerGroups",message="each port must be in exactly one group: add those that are in none, and leave the others in one"
@@ -85,7 +86,8 @@ const (
 type TrafficGeneratorSpec struct {
 	// replicas is the number of engine pods. A run's traffic is divided over all of them: together they send what one would.
 	// A change, also by the scale subresource, takes effect when no run uses the generator: runs keep the pods they were admitted to, and
-	// until they have ended no other run is admitted (reason ReplicasPending).
+	// until they have ended no other run is admitted (reason ReplicasPending). With podGroups it must be the sum of their replicas, so
+	// the scale subresource (`kubectl scale`, autoscalers) cannot change it: it is refused.
 	// +optional
 	// +default=1
 	// +kubebuilder:validation:Minimum=1
@@ -162,6 +164,17 @@ type TrafficGeneratorSpec struct {
 	// +optional
 	PodTemplate *EnginePodTemplate `json:"podTemplate,omitempty"`
 
+	// podGroups divide the pods into groups, which entries of profiles name: the clients of an application on the pods of one group, its
+	// servers on those of another (`transmitPodGroup`, `receivePodGroup`). The pods of the first group come first in the numbering of all
+	// pods, then those of the second, and so on. A pod has the label `spate.dev/pod-group` with the name of its group. Without groups all pods are
+	// alike. A change takes effect when no run uses the generator.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	PodGroups []PodGroup `json:"podGroups,omitempty"`
+
 	// image of the engine, the operator's own default when absent; one of those that the operator allows (its --engine-images).
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -214,6 +227,24 @@ type WorkerGroup struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	Workers int32 `json:"workers"`
+}
+
+// PodGroup is a group of a generator's pods.
+type PodGroup struct {
+	// name of the group.
+	// +required
+	Name EntryName `json:"name"`
+
+	// replicas is the number of its pods. `spec.replicas` is the sum over all groups.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16
+	Replicas int32 `json:"replicas"`
+
+	// podTemplate of its pods. Each field of `spec` that is set here replaces that of the generator's podTemplate; labels and annotations
+	// are added to those there.
+	// +optional
+	PodTemplate *EnginePodTemplate `json:"podTemplate,omitempty"`
 }
 
 // GeneratorPort is one port of every engine pod.
@@ -605,7 +636,8 @@ type Limits struct {
 	// maxRate bounds the sum over all ports and pods of the generator, over all profiles that run at once. A profile with streams and
 	// connections that are known to need more is refused. Each engine keeps to an equal part of maxRate for all that it sends, packets
 	// of applications and reflected ones too, and throttles what is beyond it (`throttled` of the result). When maxRate is lowered, active runs
-	// go on within it; packets that their streams have not sent at their end are `txDropped`.
+	// go on within it; packets that their streams have not sent at their end are `txDropped`. The parts are equal whatever spec.podGroups are:
+	// a profile whose entries need more of the pods of a group than these pods' parts is refused too.
 	// +optional
 	MaxRate AbsoluteRate `json:"maxRate,omitempty"`
 
@@ -686,6 +718,10 @@ type GeneratorPodStatus struct {
 	// name of the pod.
 	// +required
 	Name string `json:"name"`
+
+	// podGroup it is in; absent without spec.podGroups.
+	// +optional
+	PodGroup EntryName `json:"podGroup,omitempty"`
 
 	// node it runs on.
 	// +optional

@@ -229,6 +229,7 @@ type RunSchedule struct {
 // +kubebuilder:validation:AtMostOneOf=generatorRef;generator
 // +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.traffic) || self.traffic.all(t, !has(t.transmitPort) || self.generator.ports.exists(p, p.name == t.transmitPort))",fieldPath=".traffic",message="the transmitPort of each entry must name a port of spec.generator.ports"
 // +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.traffic) || self.traffic.all(t, !has(t.receivePort) || self.generator.ports.exists(p, p.name == t.receivePort))",fieldPath=".traffic",message="the receivePort of each entry must name a port of spec.generator.ports"
+// +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.traffic) || self.traffic.all(t, (!has(t.transmitPodGroup) || (has(self.generator.podGroups) && self.generator.podGroups.exists(g, g.name == t.transmitPodGroup))) && (!has(t.receivePodGroup) || (has(self.generator.podGroups) && self.generator.podGroups.exists(g, g.name == t.receivePodGroup))))",fieldPath=".traffic",message="the transmitPodGroup and receivePodGroup of each entry must name one of spec.generator.podGroups"
 // +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.reflect) || self.reflect.all(r, self.generator.ports.exists(p, p.name == r.port))",fieldPath=".reflect",message="the port of each item must name a port of spec.generator.ports"
 // +kubebuilder:validation:XValidation:rule="!has(self.generator) || !has(self.receive) || self.receive.all(r, self.generator.ports.exists(p, p.name == r.port))",fieldPath=".receive",message="the port of each item must name a port of spec.generator.ports"
 // +kubebuilder:validation:XValidation:rule="!has(self.suspendPolicy) || self.suspendPolicy == 'Keep' || has(self.generator)",fieldPath=".suspendPolicy",message="Free needs an inline generator: a referenced one is suspended by its own spec.suspend"
@@ -343,6 +344,9 @@ type ConnectionRecords struct {
 // +kubebuilder:validation:ExactlyOneOf=stream;application
 // +kubebuilder:validation:XValidation:rule="!has(self.stream) || has(self.transmitPort) || !has(self.receivePort)",fieldPath=".transmitPort",message="is required beside receivePort: a stream is sent from a port"
 // +kubebuilder:validation:XValidation:rule="!has(self.application) || has(self.transmitPort) || !has(self.receivePort) || (!has(self.application.connectionRate) && !has(self.application.share))",fieldPath=".application",message="connectionRate and share are those of emulated clients: set transmitPort"
+// +kubebuilder:validation:XValidation:rule="!has(self.transmitPodGroup) || has(self.transmitPort) || !has(self.receivePort)",fieldPath=".transmitPodGroup",message="is of what transmitPort sends, and only receivePort is set: set transmitPort, or leave it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.receivePodGroup) || has(self.receivePort) || !has(self.transmitPort)",fieldPath=".receivePodGroup",message="is of servers at receivePort, and only transmitPort is set: set receivePort, or leave it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.receivePodGroup) || !has(self.stream)",fieldPath=".receivePodGroup",message="is of an application's servers: packets of a stream are counted in whichever pod they arrive; leave it out"
 type TrafficEntry struct {
 	// name of the entry: the stream's or application's name in results and metrics.
 	// +required
@@ -357,6 +361,18 @@ type TrafficEntry struct {
 	// they are real ones when only transmitPort is set.
 	// +optional
 	ReceivePort PortName `json:"receivePort,omitempty"`
+
+	// transmitPodGroup is the group of the generator's `spec.podGroups` whose pods send a stream, or have an application's clients; all pods
+	// when absent. What is split over pods, such as rates and addresses of clients, is split over the pods of the group. The entries with clients
+	// name a group all or none, and so do the streams.
+	// +optional
+	TransmitPodGroup EntryName `json:"transmitPodGroup,omitempty"`
+
+	// receivePodGroup is the group of the generator's `spec.podGroups` whose pods have an application's servers, over which the servers' addresses are
+	// split; all pods when absent. With the group of transmitPodGroup each of its pods has both sides; with another one clients and servers
+	// may be at the same port.
+	// +optional
+	ReceivePodGroup EntryName `json:"receivePodGroup,omitempty"`
 
 	// paused stops the entry from sending while it is true: an application opens no connections, and those that are open go on. A change
 	// applies to the active run.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One profile on two pods on one link: each pod has clients and servers of its own, and flows go between all of them.
-// Each pod records the ends of its flows on a shared volume, and streams them live.
+// One profile on several pods on one link: each pod has clients and servers of its own, and flows go between all of them;
+// or clients are on the pods of one group, and servers on those of another. Each pod records the ends of its flows on a
+// shared volume, and streams them live.
 
 package suites
 
@@ -78,6 +79,74 @@ spec:
   thresholds:
   - {name: none-failed, expression: 'result.flows.failed == 0 && result.flows.established == result.flows.attempted'}
 `
+
+// clientsAndServers are pods of two groups on one bridge of the node, with one port each.
+const clientsAndServers = `
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: apart}
+spec:
+  config: '{"cniVersion": "1.0.0", "type": "bridge", "bridge": "apart0"}'
+---
+apiVersion: spate.dev/v1alpha1
+kind: TrafficGenerator
+metadata: {name: apart}
+spec:
+  replicas: 3
+  podGroups: [{name: clients, replicas: 1}, {name: servers, replicas: 2}]
+  cpuPolicy: Shared
+  packetMemory: {backing: Standard, size: 64Mi}
+  ports: [{name: link, attachment: {kernel: {network: apart}}, addresses: [10.212.0.1/16]}]
+---
+apiVersion: spate.dev/v1alpha1
+kind: TrafficProfile
+metadata: {name: apart}
+spec:
+  generatorRef: {name: apart}
+  duration: 4s
+  drain: 3s
+  generatorTolerance: {late: 100%, txDropped: 25%}
+  traffic:
+  - name: web
+    transmitPort: link
+    transmitPodGroup: clients
+    receivePort: link
+    receivePodGroup: servers
+    application:
+      inline:
+        connectionRate: 150cps
+        pools:
+          clients: [{name: clients, start: 10.212.16.1, count: 5}]
+          servers: [{name: servers, start: 10.212.32.1, count: 3}]
+        source: {http: {responseBytes: 2048}}
+  thresholds:
+  - {name: none-failed, expression: 'result.flows.failed == 0 && result.flows.established == result.flows.attempted'}
+`
+
+func TestClientsOnOneGroupOfPodsAndServersOnAnother(t *testing.T) {
+	needsRig(t, theMultus)
+	ns := namespace(t)
+	mustApply(t, ns, clientsAndServers)
+	g := generatorNamed(ns, "apart")
+	condition(t, 60*time.Second, g, spate.ConditionReady, metav1.ConditionTrue)
+	run := passed(t, ns, "apart")
+	side := templateOf(t, run, "web")
+	started := 600 - run.Status.Result.Flows.NotStarted
+	settled(t, "clients", side.Client, started)
+	settled(t, "servers", side.Server, started)
+	if side.Client.BytesReceived != side.Server.BytesSent || side.Client.BytesSent != side.Server.BytesReceived {
+		t.Errorf("clients %+v, servers %+v", side.Client.FlowCounters, side.Server.FlowCounters)
+	}
+	// The first and the third server are the first's of the two pods with servers.
+	pods := run.Status.Resolved.Generator.Pods
+	if run.Status.Result.Flows.NotStarted == 0 {
+		for role, want := range map[string]map[string]int64{"client": {pods[0].Name: 600}, "server": {pods[1].Name: 400, pods[2].Name: 200}} {
+			if got := countedBy(t, "pod", "spate_template_flows_established_total", fmt.Sprintf("role=%q", role), run); fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("connections by the pods of %ss: %v, want %v", role, got, want)
+			}
+		}
+	}
+}
 
 func TestPoolsOverTwoPods(t *testing.T) {
 	needsRig(t, theNodesFiles)

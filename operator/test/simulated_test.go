@@ -237,9 +237,17 @@ func (s *simulatedStream) counters(packets uint64) *enginev1.StreamCounters {
 	return &enginev1.StreamCounters{TxPackets: packets, TxBytes: size, RxPackets: packets, RxBytes: size}
 }
 
-// own is how many of the first packets of a stream are the engine's: its share are those whose numbers are its index modulo the engines'.
-func (r *simulatedRun) own(packets uint64) uint64 {
+// own is how many of the first packets of a stream are the engine's: its share are those whose numbers are its index modulo the engines'
+// that send the stream.
+func (r *simulatedRun) own(s *simulatedStream, packets uint64) uint64 {
 	index, engines := uint64(r.plan.GetShare().GetIndex()), uint64(max(r.plan.GetShare().GetCount(), 1))
+	if some := s.GetEngines(); some != nil {
+		first := uint64(some.First)
+		if index < first || index >= first+uint64(some.Count) {
+			return 0
+		}
+		index, engines = index-first, uint64(some.Count)
+	}
 	return (packets + engines - 1 - index) / engines
 }
 
@@ -248,7 +256,7 @@ func (r *simulatedRun) stats(now int64) *enginev1.WatchStatsResponse {
 	answer := &enginev1.WatchStatsResponse{Run: r.info(now), ReadAtNs: now}
 	groups := map[string]*enginev1.StreamStats{}
 	for _, s := range r.streams {
-		all, warmup := r.own(s.sent(min(now, r.end))), r.own(s.sent(min(now, r.end, r.measured)))
+		all, warmup := r.own(s, s.sent(min(now, r.end))), r.own(s, s.sent(min(now, r.end, r.measured)))
 		one := &enginev1.StreamStats{Name: cmp.Or(s.Group, s.Name), Warmup: s.counters(warmup), Measured: s.counters(all - warmup)}
 		group := groups[one.Name]
 		if group == nil {

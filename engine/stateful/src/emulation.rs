@@ -141,7 +141,8 @@ impl Emulation {
         });
         let limits = limits.collect::<Result<Box<_>, _>>()?;
         let mut stack = Stack::new(scenario.clone(), ports, seed, now_ns);
-        stack.set_worker(share.worker, share.workers);
+        let here = share.within(scenario.client_part().of.into());
+        stack.set_worker(here.worker, here.workers);
         Ok(Self {
             stack,
             prepared,

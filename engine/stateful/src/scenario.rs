@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is emulated: templates with their programs, addresses and settings, checked and with all defaults in place.
-use crate::{Payload, Pool, Program, WeightedPool, arrivals};
+use crate::{Part, Payload, Pool, Program, WeightedPool, arrivals};
 
 /// All stateful traffic of a plan, as every worker has it.
 #[derive(Clone, Debug)]
@@ -28,6 +28,21 @@ impl Scenario {
             client.chain(template.server.iter().map(|server| &server.program))
         });
         programs.map(Program::variables).max().unwrap_or(0)
+    }
+
+    /// Which part of the flows this engine begins: that which it has of its clients' pools, of each the same.
+    pub fn client_part(&self) -> Part {
+        let mut emulated = self.templates.iter().filter(|template| template.client.is_some());
+        let clients = emulated.find_map(|template| template.clients.first());
+        clients.map_or(Part::WHOLE, |clients| self.pools[clients.pool].part())
+    }
+
+    /// Which part of a template's flows this engine serves: that which it has of the servers' addresses; where it has all of them, on a
+    /// loopback port, that of its clients'.
+    pub fn server_part(&self, template: usize) -> Part {
+        let Template { clients, servers, .. } = &self.templates[template];
+        let part = |side: &[WeightedPool]| side.first().map_or(Part::WHOLE, |first| self.pools[first.pool].part());
+        Some(part(servers)).filter(|part| *part != Part::WHOLE).unwrap_or_else(|| part(clients))
     }
 
     /// Whether a template with clients or servers on a port takes a pool that may have multicast addresses.

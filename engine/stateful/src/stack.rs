@@ -35,6 +35,7 @@ use crate::{
     table::Table,
     tcp::{Challenges, Context, Data, Instant, Output, Recovery, Sources, Turn},
     time_wait::{self, TimeWaits},
+    tuples::Share,
     wheel::{self, Link, Links, Wheel},
 };
 
@@ -452,7 +453,8 @@ impl Stack {
         self.shared = shared;
     }
 
-    /// It is one of several workers: its servers number their flows so that no other's have the same numbers.
+    /// It is one of several workers of the engine: its servers number their flows so that no other's have the same numbers, nor
+    /// those of other engines with the template's servers.
     pub fn set_worker(&mut self, worker: u64, workers: u64) {
         self.worker = (worker, workers);
     }
@@ -580,6 +582,7 @@ impl Stack {
     /// The number of a server's next flow, of all workers'.
     fn server_number(&self, template: usize) -> u64 {
         let (worker, workers) = self.worker;
+        let Share { worker, workers } = Share::of_engine(worker, workers, self.scenario.server_part(template));
         self.sides[side_of(template, false)].counters.get(Count::FlowsAccepted) * workers + worker
     }
 

@@ -47,7 +47,7 @@ impl Share {
     }
 
     /// Of what one of so many engines has.
-    fn within(self, engines: u64) -> Self {
+    pub(crate) fn within(self, engines: u64) -> Self {
         Self { worker: self.worker / engines, workers: (self.workers / engines).max(1) }
     }
 }
@@ -276,7 +276,7 @@ fn index_of<T: PartialEq>(all: &mut Vec<T>, one: T) -> usize {
 
 impl Tuples {
     /// The tuples of templates, each given by its clients and servers; without clients it begins no flows here. Of how many
-    /// engines this is one is known by the pools' parts.
+    /// engines this is one is known by the parts of the clients' pools.
     ///
     /// # Errors
     /// If pools are absent, of several families, or too few or too finely weighted to be shared.
@@ -294,7 +294,7 @@ impl Tuples {
                 (index_of(&mut client_mixes, clients), index_of(&mut server_mixes, servers))
             }));
         }
-        let engines = pools.iter().map(|pool| pool.part().of).max().unwrap_or(1);
+        let engines = client_mixes.iter().flatten().map(|weighted| pools[weighted.pool].part().of).max().unwrap_or(1);
         let here = share.within(engines.into());
         let mut clients = Vec::new();
         for index in 0..client_mixes.len() {

@@ -14,7 +14,7 @@ import (
 // DefaultLineRate is that of a stand-in's ports.
 const DefaultLineRate spatev1.BitRate = "10Gbps"
 
-// StandIn makes the plain generator of one engine that a profile could run on: discard ports where it only sends, network ports of the same
+// StandIn makes the plain generator of one engine, or of one for each group of pods that entries name, that a profile could run on: discard ports where it only sends, network ports of the same
 // name where packets are expected and where applications are; two network ports where an entry names none.
 func StandIn(profile *spatev1.TrafficProfile, lineRate spatev1.BitRate) *spatev1.TrafficGenerator {
 	generator := &spatev1.TrafficGenerator{Spec: spatev1.TrafficGeneratorSpec{Replicas: 1, Workers: 1, AllowedNamespaces: spatev1.AllowedNamespaces{From: spatev1.NamespacesAll}}}
@@ -25,6 +25,15 @@ func StandIn(profile *spatev1.TrafficProfile, lineRate spatev1.BitRate) *spatev1
 			generator.Namespace = ref.Namespace
 		}
 	}
+	for _, e := range profile.Spec.Traffic {
+		for _, name := range []spatev1.EntryName{e.TransmitPodGroup, e.ReceivePodGroup} {
+			known := func(g spatev1.PodGroup) bool { return g.Name == name }
+			if name != "" && !slices.ContainsFunc(generator.Spec.PodGroups, known) {
+				generator.Spec.PodGroups = append(generator.Spec.PodGroups, spatev1.PodGroup{Name: name, Replicas: 1})
+			}
+		}
+	}
+	generator.Spec.Replicas = int32(max(1, len(generator.Spec.PodGroups)))
 	var sending, receiving []spatev1.PortName
 	portless := false // entries that name none have the two ports of the generator
 	for _, e := range profile.Spec.Traffic {

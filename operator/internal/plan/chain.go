@@ -44,6 +44,9 @@ func (p checker) link(e, next *entry) {
 	if next.spec.TransmitPort != e.spec.TransmitPort {
 		p.Add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q is sent from port %s; a chain stays on one port", next.spec.Name, next.spec.TransmitPort)
 	}
+	if next.spec.TransmitPodGroup != e.spec.TransmitPodGroup {
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("entry"), "%q is sent by other pods; a chain stays on the pods of one transmitPodGroup", next.spec.Name)
+	}
 	if e.stream == nil || next.stream == nil {
 		return // their problems are reported elsewhere
 	}

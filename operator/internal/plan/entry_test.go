@@ -238,7 +238,7 @@ func TestTheLoadOfAPresetIsAtLeastThatOfARequest(t *testing.T) {
 		in := Input{Profile: profile(running("a", "one", "east", "west")), Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"one": ofSource(t, source)}}
 		load := mustResolve(t, in).Load
 		for port, data := range map[string]int64{"east": int64(len(plainRequest)), "west": 1024} {
-			if got := load.Ports[port].L2Bits; got.Cmp(big.NewRat(8*data, 1)) < 0 {
+			if got := load.Ports[place(port)].L2Bits; got.Cmp(big.NewRat(8*data, 1)) < 0 {
 				t.Errorf("%s: port %s sends %s bits a second, and each flow %d bytes of data", source, port, got, data)
 			}
 		}

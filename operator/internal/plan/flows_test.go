@@ -28,6 +28,9 @@ pools:
   servers: [{name: s, start: "2001:db8:1::1", end: "2001:db8:1::ff"}]
 `
 
+// place is a port of all engines.
+func place(port string) load.Place { return load.Place{Port: port} }
+
 func TestTemplatesAskForWhatTheirFlowsSendAtLeast(t *testing.T) {
 	const control = 2 * (60 + 24) // SYN and FIN
 	for name, c := range map[string]struct {
@@ -54,7 +57,7 @@ func TestTemplatesAskForWhatTheirFlowsSendAtLeast(t *testing.T) {
 			}
 			for _, load := range []load.Load{resolved.Load, of} {
 				for port, want := range map[string]int64{"east": c.client, "west": c.server} {
-					if got := load.Ports[port]; got == nil || got.L1Bits.Cmp(big.NewRat(8*want, 1)) != 0 {
+					if got := load.Ports[place(port)]; got == nil || got.L1Bits.Cmp(big.NewRat(8*want, 1)) != 0 {
 						t.Errorf("port %s: got %v bits a second, want %d", port, got, 8*want)
 					}
 				}

@@ -48,10 +48,26 @@ func checkGenerator(spec *spatev1.TrafficGeneratorSpec, at *field.Path) problem.
 	check.memifs(spec, at.Child("ports"))
 	check.punts(spec, at.Child("ports"), taken)
 	check.portMACs(spec, at.Child("ports"))
+	check.groupSizes(spec, at)
 	if len(problems) == 0 && spec.Replicas > 1 {
 		check.replicaAddresses(spec, at.Child("ports"))
 	}
 	return problems
+}
+
+// groupSizes reports groups that do not add up to the replicas.
+func (p checker) groupSizes(spec *spatev1.TrafficGeneratorSpec, at *field.Path) {
+	if len(spec.PodGroups) == 0 {
+		return
+	}
+	sum := int32(0)
+	for i, g := range spec.PodGroups {
+		p.AtLeastOne(int64(g.Replicas), at.Child("podGroups").Index(i).Child("replicas"))
+		sum += g.Replicas
+	}
+	if sum != spec.Replicas {
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("replicas"), "with podGroups it must be the sum of their replicas, which is %d: set it to that, or change the replicas of a group", sum)
+	}
 }
 
 // portMACs reports replicas whose ports cannot have MAC addresses of their own.

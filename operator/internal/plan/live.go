@@ -63,7 +63,7 @@ func Adjust(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, chan
 		if err != nil {
 			return Live{}, fmt.Errorf("entry %s: rate %q: %w", change.Name, change.Rate, err)
 		}
-		if requested, err = onPort(requested, portOf(plan, change.Name), generator); err != nil {
+		if requested, err = onPort(requested, firstStream(plan, change.Name), generator); err != nil {
 			return Live{}, fmt.Errorf("entry %s: rate %q: %w", change.Name, change.Rate, err)
 		}
 		own[change.Name] = requested
@@ -113,17 +113,18 @@ func entryName(s *enginev1.Stream) string {
 	return s.GetName()
 }
 
-func portOf(plan *enginev1.Plan, entry string) string {
+// firstStream returns the first stream of an entry; nil if it has none.
+func firstStream(plan *enginev1.Plan, entry string) *enginev1.Stream {
 	for _, s := range plan.GetStreams() {
 		if entryName(s) == entry {
-			return s.GetTxPort()
+			return s
 		}
 	}
-	return ""
+	return nil
 }
 
-// onPort converts a share of a line rate to an absolute rate.
-func onPort(rate quantity.Quantity, port string, generator *spatev1.TrafficGenerator) (quantity.Quantity, error) {
+// onPort converts a share of the line rate of a stream's port to an absolute rate.
+func onPort(rate quantity.Quantity, s *enginev1.Stream, generator *spatev1.TrafficGenerator) (quantity.Quantity, error) {
 	if rate.Unit != quantity.LinePercent {
 		return rate, nil
 	}
@@ -131,7 +132,7 @@ func onPort(rate quantity.Quantity, port string, generator *spatev1.TrafficGener
 		return rate, fmt.Errorf("its generator is gone")
 	}
 	var problems problem.Problems
-	if rate = absolute(rate, port, generator, spec, &problems); len(problems) > 0 {
+	if rate = absolute(rate, s.GetTxPort(), s.GetEngines(), generator, spec, &problems); len(problems) > 0 {
 		return rate, fmt.Errorf("%s", problems[0].Message)
 	}
 	return rate, nil
@@ -155,7 +156,7 @@ func withRates(plan *enginev1.Plan, planned *big.Rat, own map[string]quantity.Qu
 		}
 		copied := &enginev1.Stream{
 			Name: s.GetName(), Group: s.GetGroup(), TxPort: s.GetTxPort(), Packet: s.GetPacket(), Program: s.GetProgram(),
-			Waits: s.GetWaits(), Next: s.GetNext(),
+			Waits: s.GetWaits(), Next: s.GetNext(), Engines: s.GetEngines(),
 		}
 		rate := quantity.PlanRate(requested.Unit, ratio)
 		if bursts := s.GetBursts(); bursts != nil {

@@ -115,6 +115,8 @@ func Resolve(in Input) (*Resolved, problem.Problems) {
 	if generator != nil && generator.Spec.ClockBound != "" {
 		resolved.clockBound, _ = generator.Spec.ClockBound.Parse() // CheckGenerator reports what is wrong with it
 	}
+	check := checker{&problems}
+	check.podGroups(in.Profile, generator)
 	size := weight{bound: in.Bound}
 	entries := make([]entry, 0, len(in.Profile.Spec.Traffic))
 	for i := range in.Profile.Spec.Traffic {
@@ -130,7 +132,6 @@ func Resolve(in Input) (*Resolved, problem.Problems) {
 			return nil, problems
 		}
 	}
-	check := checker{&problems}
 	check.chains(entries)
 	templates, found := stateful.Entries(in.Profile, in.Templates, application.Surroundings{Data: dataOf(&in), Generator: generator}, size.template)
 	problems = append(problems, found...)
@@ -251,6 +252,8 @@ type entry struct {
 	stream *stream.Stream
 	// rate is absolute; unset for a replay.
 	rate quantity.Quantity
+	// engines that send it; nil for all.
+	engines *enginev1.Engines
 }
 
 func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size *weight) (entry, problem.Problems) {
@@ -289,10 +292,11 @@ func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size
 	if generator == nil || len(problems) > 0 {
 		return e, problems // a missing generator is reported once for the profile
 	}
+	e.engines = ports.Of(generator).EnginesOf(e.spec.TransmitPodGroup)
 	checker{&problems}.nextHop(sent, e.spec, generator, sourceAt)
 	problems = append(problems, limits.Check(sent, generator, sourceAt)...)
 	if sent.Transmit.Replay == nil {
-		e.rate = absolute(e.rate, string(e.spec.TransmitPort), generator, rateAt, &problems)
+		e.rate = absolute(e.rate, string(e.spec.TransmitPort), e.engines, generator, rateAt, &problems)
 	}
 	return e, problems
 }
@@ -403,8 +407,8 @@ func checkPorts(e *spatev1.TrafficEntry, flow bool, generator *spatev1.TrafficGe
 	return problems
 }
 
-// absolute converts a share of a line rate to bits per second, over all engines.
-func absolute(rate quantity.Quantity, name string, generator *spatev1.TrafficGenerator, at *field.Path, problems *problem.Problems) quantity.Quantity {
+// absolute converts a share of a line rate to bits per second, over the engines that send.
+func absolute(rate quantity.Quantity, name string, engines *enginev1.Engines, generator *spatev1.TrafficGenerator, at *field.Path, problems *problem.Problems) quantity.Quantity {
 	if rate.Unit != quantity.LinePercent {
 		return rate
 	}
@@ -418,7 +422,7 @@ func absolute(rate quantity.Quantity, name string, generator *spatev1.TrafficGen
 		return rate
 	}
 	bits := new(big.Rat).Mul(rate.Value, line)
-	return quantity.Quantity{Value: bits.Mul(bits, big.NewRat(all.Engines, 100)), Unit: quantity.L1BitsPerSecond}
+	return quantity.Quantity{Value: bits.Mul(bits, big.NewRat(load.EnginesIn(engines, all.Engines), 100)), Unit: quantity.L1BitsPerSecond}
 }
 
 // scale resolves the factor, and with it the rate of each stream and template.
@@ -537,7 +541,8 @@ func (e entry) streams(id uint32) ([]*enginev1.Stream, error) {
 			TxPort: string(e.spec.TransmitPort), RxPort: string(e.spec.ReceivePort),
 			Transmit: shared.Transmit, Measure: &enginev1.Measure{Flow: measure.Flow, Latency: measure.Latency},
 			Paused: e.spec.Paused, Program: e.stream.Program, StartDelayNs: e.stream.StartDelay,
-			Waits: e.spec.Stream.Start == spatev1.StartWaiting, Cache: uint32(e.stream.Spec.Cache), Pinned: e.stream.Spec.Pinned,
+			Engines: e.engines,
+			Waits:   e.spec.Stream.Start == spatev1.StartWaiting, Cache: uint32(e.stream.Spec.Cache), Pinned: e.stream.Spec.Pinned,
 		}
 		if next != "" {
 			s.Next = &enginev1.Next{Stream: next, Times: uint64(e.spec.Stream.Next.Loops)}

@@ -49,7 +49,7 @@ func TestATotalIsThatOfAllPortsOrOfEach(t *testing.T) {
 				t.Errorf("factor %s, want %s", resolved.Factor, c.factor)
 			}
 			for port, want := range map[string]*big.Rat{"east": c.east, "west": c.west} {
-				if got := resolved.Load.Ports[port]; (got == nil) != (want == nil) || got != nil && got.Packets.Cmp(want) != 0 {
+				if got := resolved.Load.Ports[place(port)]; (got == nil) != (want == nil) || got != nil && got.Packets.Cmp(want) != 0 {
 					t.Errorf("port %s: %v packets a second, want %s", port, got, want)
 				}
 			}

@@ -25,6 +25,8 @@ const (
 	// LabelIndex is the pod's index among the replicas. LabelTemplate is the digest of the template it was built from.
 	LabelIndex    = "spate.dev/index"
 	LabelTemplate = "spate.dev/template"
+	// LabelPodGroup is the name of the pod's group; absent without spec.podGroups.
+	LabelPodGroup = "spate.dev/pod-group"
 
 	// EngineName is the value of LabelName on engine pods, ManagedBy that of LabelManagedBy.
 	EngineName = "spate-engine"

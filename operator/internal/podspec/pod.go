@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/netip"
 	"path"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -43,7 +44,7 @@ const (
 	terminationGrace = 15
 )
 
-// Template is what all engine pods of a generator have in common.
+// Template is what the engine pods of a generator are built from.
 type Template struct {
 	Generator   *spatev1.TrafficGenerator
 	Image       string
@@ -51,13 +52,18 @@ type Template struct {
 	Attachments Attachments
 }
 
-// Digest changes when pods must be replaced to match the generator's spec.
-func (t Template) Digest() (string, error) {
+// Digest changes when the pod with an index must be replaced to match the generator's spec. It is the same for all pods of a group.
+func (t Template) Digest(index int) (string, error) {
+	own := t.own(index)
 	labels := map[string]string{}
-	if p := t.Generator.Spec.PodTemplate; p != nil {
-		labels = p.Metadata.Labels
+	if own != nil {
+		labels = own.Metadata.Labels
 	}
-	text, err := json.Marshal([]any{t.Pod(0, 0).Spec, t.annotations(), labels})
+	parts := []any{t.pod(0, 0, own).Spec, t.annotations(own), labels}
+	if group := ports.GroupAt(&t.Generator.Spec, index); group != nil {
+		parts = append(parts, group.Name)
+	}
+	text, err := json.Marshal(parts)
 	if err != nil {
 		return "", err
 	}
@@ -67,10 +73,49 @@ func (t Template) Digest() (string, error) {
 
 // Pod builds the pod of a replica. The caller adds the label with the template's digest.
 func (t Template) Pod(index, attempt int) *corev1.Pod {
+	pod := t.pod(index, attempt, t.own(index))
+	if group := ports.GroupAt(&t.Generator.Spec, index); group != nil {
+		pod.Labels[LabelPodGroup] = string(group.Name)
+	}
+	return pod
+}
+
+// own returns what users set of the pod with an index: the generator's podTemplate with that of the pod's group over it; nil if there is
+// none.
+func (t Template) own(index int) *spatev1.EnginePodTemplate {
+	all, group := t.Generator.Spec.PodTemplate, ports.GroupAt(&t.Generator.Spec, index)
+	if group == nil || group.PodTemplate == nil {
+		return all
+	}
+	if all == nil {
+		return group.PodTemplate
+	}
+	merged, over := all.DeepCopy(), group.PodTemplate.DeepCopy()
+	merged.Metadata.Labels = union(merged.Metadata.Labels, over.Metadata.Labels)
+	merged.Metadata.Annotations = union(merged.Metadata.Annotations, over.Metadata.Annotations)
+	to, from := reflect.ValueOf(&merged.Spec).Elem(), reflect.ValueOf(over.Spec)
+	for i := range from.NumField() { // every field of it, also those to come
+		if !from.Field(i).IsZero() {
+			to.Field(i).Set(from.Field(i))
+		}
+	}
+	return merged
+}
+
+// union returns all entries of both maps; those of `over` win.
+func union(base, over map[string]string) map[string]string {
+	if base == nil {
+		return over
+	}
+	maps.Copy(base, over)
+	return base
+}
+
+func (t Template) pod(index, attempt int, own *spatev1.EnginePodTemplate) *corev1.Pod {
 	g := t.Generator
 	labels := map[string]string{}
-	if p := g.Spec.PodTemplate; p != nil {
-		maps.Copy(labels, p.Metadata.Labels)
+	if own != nil {
+		maps.Copy(labels, own.Metadata.Labels)
 	}
 	maps.Copy(labels, Labels(g))
 	labels[LabelIndex] = strconv.Itoa(index)
@@ -79,7 +124,7 @@ func (t Template) Pod(index, attempt int) *corev1.Pod {
 			Namespace:   g.Namespace,
 			Name:        PodName(g.Name, index, attempt),
 			Labels:      labels,
-			Annotations: t.annotations(),
+			Annotations: t.annotations(own),
 		},
 		Spec: corev1.PodSpec{
 			// A pod that ends is kept for inspection, and its replacement is counted.
@@ -93,8 +138,8 @@ func (t Template) Pod(index, attempt int) *corev1.Pod {
 		},
 	}
 	addClaims(&pod.Spec, &g.Spec)
-	if p := g.Spec.PodTemplate; p != nil {
-		own := p.Spec.DeepCopy()
+	if own != nil {
+		own := own.Spec.DeepCopy()
 		pod.Spec.ImagePullSecrets, pod.Spec.PriorityClassName, pod.Spec.RuntimeClassName = own.ImagePullSecrets, own.PriorityClassName, own.RuntimeClassName
 		pod.Spec.SchedulerName, pod.Spec.NodeSelector, pod.Spec.Affinity = own.SchedulerName, own.NodeSelector, own.Affinity
 		pod.Spec.Tolerations, pod.Spec.TopologySpreadConstraints = own.Tolerations, own.TopologySpreadConstraints
@@ -376,14 +421,14 @@ type networkSelection struct {
 	Interface string `json:"interface"`
 }
 
-func (t Template) annotations() map[string]string {
+func (t Template) annotations(own *spatev1.EnginePodTemplate) map[string]string {
 	var networks []networkSelection
 	for _, n := range ports.Networks(&t.Generator.Spec, nil) {
 		networks = append(networks, networkSelection{Name: string(n.Network), Namespace: n.NamespaceIn(t.Generator.Namespace), Interface: n.Interface})
 	}
 	annotations := map[string]string{}
-	if p := t.Generator.Spec.PodTemplate; p != nil {
-		maps.Copy(annotations, p.Metadata.Annotations)
+	if own != nil {
+		maps.Copy(annotations, own.Metadata.Annotations)
 	}
 	if networks != nil {
 		text, err := json.Marshal(networks)

@@ -134,13 +134,13 @@ func TestPodsHaveTheMemoryThatTheGeneratorAsksFor(t *testing.T) {
 
 func TestPodsAreReplacedForOtherMemory(t *testing.T) {
 	g := generator()
-	before, _ := Template{Generator: g}.Digest()
+	before, _ := Template{Generator: g}.Digest(0)
 	g.Spec.Memory = "288Mi" // the default
-	if same, _ := (Template{Generator: g}).Digest(); same != before {
+	if same, _ := (Template{Generator: g}).Digest(0); same != before {
 		t.Errorf("the same memory: digest %s, was %s", same, before)
 	}
 	g.Spec.Memory = "1Gi"
-	if other, _ := (Template{Generator: g}).Digest(); other == before {
+	if other, _ := (Template{Generator: g}).Digest(0); other == before {
 		t.Errorf("other memory: digest %s still", other)
 	}
 }
@@ -288,7 +288,7 @@ func TestEachReplicaHasAddressesOfItsOwn(t *testing.T) {
 				t.Errorf("no %s in %v", address, args)
 			}
 		}
-		digest, err := template.Digest()
+		digest, err := template.Digest(0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -444,7 +444,7 @@ func TestDigestTellsWhetherPodsMustBeReplaced(t *testing.T) {
 	digest := func(change func(*Template)) string {
 		template := Template{Generator: generator(), Image: "engine:1"}
 		change(&template)
-		d, err := template.Digest()
+		d, err := template.Digest(0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -483,5 +483,56 @@ func TestAHungWorkerFailsReadinessAndLiveness(t *testing.T) {
 		if probe == nil || probe.HTTPGet == nil || probe.HTTPGet.Path != want {
 			t.Errorf("%+v, want GET %s", probe, want)
 		}
+	}
+}
+
+// A group's template replaces what it sets, and what it does not set stays.
+func TestPodsOfAGroupHaveItsLabelAndItsScheduling(t *testing.T) {
+	g := generator()
+	g.Spec.PodTemplate = &spatev1.EnginePodTemplate{
+		Metadata: spatev1.EnginePodMetadata{Labels: map[string]string{"team": "net", "place": "any"}, Annotations: map[string]string{"example.org/a": "1"}},
+		Spec:     spatev1.EnginePodSpec{NodeSelector: map[string]string{"zone": "a", "disk": "fast"}, PriorityClassName: "high"},
+	}
+	plain, err := Template{Generator: g}.Digest(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Spec.Replicas, g.Spec.PodGroups = 3, []spatev1.PodGroup{
+		{Name: "near", Replicas: 1},
+		{Name: "far", Replicas: 2, PodTemplate: &spatev1.EnginePodTemplate{
+			Metadata: spatev1.EnginePodMetadata{Labels: map[string]string{"place": "far"}, Annotations: map[string]string{"example.org/b": "2"}},
+			Spec:     spatev1.EnginePodSpec{NodeSelector: map[string]string{"zone": "b"}, Tolerations: []corev1.Toleration{{Key: "far", Operator: corev1.TolerationOpExists}}},
+		}},
+	}
+	template := Template{Generator: g}
+	digests := make([]string, 4)
+	for index := range digests {
+		if digests[index], err = template.Digest(index); err != nil {
+			t.Fatal(err)
+		}
+	}
+	near, far := template.Pod(0, 0), template.Pod(2, 0)
+	if near.Labels[LabelPodGroup] != "near" || near.Labels["place"] != "any" || near.Spec.NodeSelector["zone"] != "a" || len(near.Spec.Tolerations) != 0 {
+		t.Errorf("near: %v, %v", near.Labels, near.Spec)
+	}
+	if far.Labels[LabelPodGroup] != "far" || far.Labels["place"] != "far" || far.Labels["team"] != "net" || far.Annotations["example.org/a"] != "1" || far.Annotations["example.org/b"] != "2" {
+		t.Errorf("far: %v, %v", far.Labels, far.Annotations)
+	}
+	if len(far.Spec.NodeSelector) != 1 || far.Spec.NodeSelector["zone"] != "b" || far.Spec.PriorityClassName != "high" || len(far.Spec.Tolerations) != 1 {
+		t.Errorf("far: %v", far.Spec)
+	}
+	if g.Spec.PodTemplate.Metadata.Labels["place"] != "any" {
+		t.Error("the generator's own template was changed")
+	}
+	// A pod beyond the last is one of the last group's, until it is deleted.
+	if digests[0] == digests[1] || digests[1] != digests[2] || digests[2] != digests[3] || digests[0] == plain {
+		t.Errorf("digests %v, and %s without groups", digests, plain)
+	}
+	g.Spec.PodGroups[0].Replicas, g.Spec.Replicas = 2, 4
+	if moved, _ := template.Digest(1); moved != digests[0] {
+		t.Error("a pod that comes to another group is to be replaced")
+	}
+	if stays, _ := template.Digest(3); stays != digests[2] {
+		t.Error("a pod that stays in its group is kept")
 	}
 }

@@ -6,6 +6,7 @@ package v1alpha1
 
 import (
 	v1 "k8s.io/api/core/v1"
+	apiv1alpha1 "spate.dev/api/v1alpha1"
 )
 
 // GeneratorPodStatusApplyConfiguration represents a declarative configuration of the GeneratorPodStatus type for use
@@ -15,6 +16,8 @@ import (
 type GeneratorPodStatusApplyConfiguration struct {
 	// name of the pod.
 	Name *string `json:"name,omitempty"`
+	// podGroup it is in; absent without spec.podGroups.
+	PodGroup *apiv1alpha1.EntryName `json:"podGroup,omitempty"`
 	// node it runs on.
 	Node *string `json:"node,omitempty"`
 	// ip the operator reaches its engine at.
@@ -51,6 +54,14 @@ func GeneratorPodStatus() *GeneratorPodStatusApplyConfiguration {
 // If called multiple times, the Name field is set to the value of the last call.
 func (b *GeneratorPodStatusApplyConfiguration) WithName(value string) *GeneratorPodStatusApplyConfiguration {
 	b.Name = &value
+	return b
+}
+
+// WithPodGroup sets the PodGroup field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PodGroup field is set to the value of the last call.
+func (b *GeneratorPodStatusApplyConfiguration) WithPodGroup(value apiv1alpha1.EntryName) *GeneratorPodStatusApplyConfiguration {
+	b.PodGroup = &value
 	return b
 }
 

@@ -16,7 +16,8 @@ type LimitsApplyConfiguration struct {
 	// maxRate bounds the sum over all ports and pods of the generator, over all profiles that run at once. A profile with streams and
 	// connections that are known to need more is refused. Each engine keeps to an equal part of maxRate for all that it sends, packets
 	// of applications and reflected ones too, and throttles what is beyond it (`throttled` of the result). When maxRate is lowered, active runs
-	// go on within it; packets that their streams have not sent at their end are `txDropped`.
+	// go on within it; packets that their streams have not sent at their end are `txDropped`. The parts are equal whatever spec.podGroups are:
+	// a profile whose entries need more of the pods of a group than these pods' parts is refused too.
 	MaxRate *apiv1alpha1.AbsoluteRate `json:"maxRate,omitempty"`
 	// allowedDestinations are the prefixes packets may be sent to. When set, packets that are not IP are refused too.
 	AllowedDestinations []apiv1alpha1.CIDR `json:"allowedDestinations,omitempty"`

@@ -21,6 +21,14 @@ type TrafficEntryApplyConfiguration struct {
 	// receivePort is the port where a stream's packets are expected, which `measure.flow` requires, or that has an application's servers;
 	// they are real ones when only transmitPort is set.
 	ReceivePort *apiv1alpha1.PortName `json:"receivePort,omitempty"`
+	// transmitPodGroup is the group of the generator's `spec.podGroups` whose pods send a stream, or have an application's clients; all pods
+	// when absent. What is split over pods, such as rates and addresses of clients, is split over the pods of the group. The entries with clients
+	// name a group all or none, and so do the streams.
+	TransmitPodGroup *apiv1alpha1.EntryName `json:"transmitPodGroup,omitempty"`
+	// receivePodGroup is the group of the generator's `spec.podGroups` whose pods have an application's servers, over which the servers' addresses are
+	// split; all pods when absent. With the group of transmitPodGroup each of its pods has both sides; with another one clients and servers
+	// may be at the same port.
+	ReceivePodGroup *apiv1alpha1.EntryName `json:"receivePodGroup,omitempty"`
 	// paused stops the entry from sending while it is true: an application opens no connections, and those that are open go on. A change
 	// applies to the active run.
 	Paused *bool `json:"paused,omitempty"`
@@ -57,6 +65,22 @@ func (b *TrafficEntryApplyConfiguration) WithTransmitPort(value apiv1alpha1.Port
 // If called multiple times, the ReceivePort field is set to the value of the last call.
 func (b *TrafficEntryApplyConfiguration) WithReceivePort(value apiv1alpha1.PortName) *TrafficEntryApplyConfiguration {
 	b.ReceivePort = &value
+	return b
+}
+
+// WithTransmitPodGroup sets the TransmitPodGroup field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TransmitPodGroup field is set to the value of the last call.
+func (b *TrafficEntryApplyConfiguration) WithTransmitPodGroup(value apiv1alpha1.EntryName) *TrafficEntryApplyConfiguration {
+	b.TransmitPodGroup = &value
+	return b
+}
+
+// WithReceivePodGroup sets the ReceivePodGroup field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ReceivePodGroup field is set to the value of the last call.
+func (b *TrafficEntryApplyConfiguration) WithReceivePodGroup(value apiv1alpha1.EntryName) *TrafficEntryApplyConfiguration {
+	b.ReceivePodGroup = &value
 	return b
 }
 

@@ -11,11 +11,12 @@ import (
 // TrafficGeneratorSpecApplyConfiguration represents a declarative configuration of the TrafficGeneratorSpec type for use
 // with apply.
 //
-// TrafficGeneratorSpec describes a fleet of equal engine pods.
+// TrafficGeneratorSpec describes a fleet of engine pods.
 type TrafficGeneratorSpecApplyConfiguration struct {
 	// replicas is the number of engine pods. A run's traffic is divided over all of them: together they send what one would.
 	// A change, also by the scale subresource, takes effect when no run uses the generator: runs keep the pods they were admitted to, and
-	// until they have ended no other run is admitted (reason ReplicasPending).
+	// until they have ended no other run is admitted (reason ReplicasPending). With podGroups it must be the sum of their replicas, so
+	// the scale subresource (`kubectl scale`, autoscalers) cannot change it: it is refused.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// ports of each engine pod, 1 to 16.
 	Ports []GeneratorPortApplyConfiguration `json:"ports,omitempty"`
@@ -46,6 +47,11 @@ type TrafficGeneratorSpecApplyConfiguration struct {
 	Volumes []GeneratorVolumeApplyConfiguration `json:"volumes,omitempty"`
 	// podTemplate adds metadata and scheduling to the engine pods.
 	PodTemplate *EnginePodTemplateApplyConfiguration `json:"podTemplate,omitempty"`
+	// podGroups divide the pods into groups, which entries of profiles name: the clients of an application on the pods of one group, its
+	// servers on those of another (`transmitPodGroup`, `receivePodGroup`). The pods of the first group come first in the numbering of all
+	// pods, then those of the second, and so on. A pod has the label `spate.dev/pod-group` with the name of its group. Without groups all pods are
+	// alike. A change takes effect when no run uses the generator.
+	PodGroups []PodGroupApplyConfiguration `json:"podGroups,omitempty"`
 	// image of the engine, the operator's own default when absent; one of those that the operator allows (its --engine-images).
 	Image *string `json:"image,omitempty"`
 	// limits keep traffic from doing harm. A profile that is known to go beyond one is refused with reason LimitExceeded. They hold for
@@ -179,6 +185,19 @@ func (b *TrafficGeneratorSpecApplyConfiguration) WithVolumes(values ...*Generato
 // If called multiple times, the PodTemplate field is set to the value of the last call.
 func (b *TrafficGeneratorSpecApplyConfiguration) WithPodTemplate(value *EnginePodTemplateApplyConfiguration) *TrafficGeneratorSpecApplyConfiguration {
 	b.PodTemplate = value
+	return b
+}
+
+// WithPodGroups adds the given value to the PodGroups field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the PodGroups field.
+func (b *TrafficGeneratorSpecApplyConfiguration) WithPodGroups(values ...*PodGroupApplyConfiguration) *TrafficGeneratorSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithPodGroups")
+		}
+		b.PodGroups = append(b.PodGroups, *values[i])
+	}
 	return b
 }
 

@@ -10,7 +10,7 @@ use contract::{Plan, Stream, stream::Transmit};
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{DataLink, Endianness, TsResolution};
 use prost::bytes::Bytes;
-use spate_stateful::{Part, tuples::Share};
+use spate_stateful::tuples::Share;
 use spate_stateless::{Batch, Deal, Frames, Lanes, Numbers, PIECE, Schedule, StreamTiming, Writer};
 use spate_wire::Trailer;
 use std::fs::File;
@@ -149,11 +149,17 @@ impl Simulate {
         };
         let timings = || {
             plan.streams.iter().zip(&checked.timings).map(|(stream, timing)| StreamTiming {
-                rate: timing.rate.filter(|_| sends(stream) && !matches!(stream.transmit, Some(Transmit::Replay(_)))),
+                rate: timing.rate.filter(|_| {
+                    let here = validate::sending_part(stream, checked.share).is_some();
+                    here && sends(stream) && !matches!(stream.transmit, Some(Transmit::Replay(_)))
+                }),
                 ..*timing
             })
         };
-        let (index, count) = (u64::from(checked.share.0), u64::from(checked.share.1));
+        // Of all streams that this engine sends the same.
+        let part = plan.streams.iter().find_map(|stream| validate::sending_part(stream, checked.share));
+        let (index, count) = part.map_or((0, 1), |(index, count)| (u64::from(index), u64::from(count)));
+        let first = u64::from(checked.share.0) * u64::from(self.workers);
         let workers = u64::from(self.workers);
         let mut all: Vec<Worker> = (0..workers)
             .map(|worker| {
@@ -165,7 +171,7 @@ impl Simulate {
                 let writers = checked.streams.iter().enumerate().map(writer).collect();
                 let left = self.worker_limit.unwrap_or(u64::MAX);
                 let mut worker = Worker {
-                    sender: deal.first as u8,
+                    sender: (first + worker) as u8,
                     deal,
                     schedule,
                     writers,
@@ -265,7 +271,7 @@ impl Simulate {
             }
         }
         let scenario = Arc::new(scenario);
-        let engine = Part { index: checked.share.0, of: checked.share.1 };
+        let engine = scenario.client_part();
         let workers = u64::from(self.workers);
         let worker = |worker| {
             let share = Share::of_engine(worker, workers, engine);
@@ -279,10 +285,10 @@ impl Simulate {
         let mut all = Vec::new();
         let streams = plan.streams.iter().zip(&checked.streams).zip(&checked.timings).enumerate();
         for (index, ((stream, found), timing)) in streams.filter(|(_, ((stream, _), _))| sends(stream)) {
-            let (id, share) = (stream.id as u16, checked.share);
-            let Some(replay) = &found.replay else { continue };
-            let sender = (ReplaySpec::engine(id, share.1), ReplaySpec::worker(id, share.1, self.workers as usize));
-            if sender == (share.0, worker as usize) {
+            let (id, part) = (stream.id as u16, validate::sending_part(stream, checked.share));
+            let Some((replay, (engine, engines))) = found.replay.as_ref().zip(part) else { continue };
+            let sender = (ReplaySpec::engine(id, engines), ReplaySpec::worker(id, engines, self.workers as usize));
+            if sender == (engine, worker as usize) {
                 let replaying = Replaying::new(index, found.template.flow(), timing, replay.speed, &replay.spec);
                 all.push(replaying.with_context(|| stream.name.clone())?);
             }

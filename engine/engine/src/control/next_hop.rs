@@ -4,7 +4,7 @@
 //! It stays for the run. A neighbour that has another MAC later is told in the log and in GetInfo, not followed: packets
 //! are templates by then, and a test whose next hop changes should notice.
 use crate::datapath::{Datapath, PortDevice, PortInfo};
-use crate::plan::Violations;
+use crate::plan::{Violations, validate::sending_part};
 use contract::{Packet, Plan};
 use spate_neighbour::mac_text;
 use spate_stateful::{Address, Neighbours, Pool, PortLink, Scenario, pool::Order};
@@ -20,6 +20,15 @@ const MOST_SPREAD: u128 = 1 << 16;
 pub fn fill_in(plan: &mut Plan, datapath: &Datapath) -> Result<(), Violations> {
     let ports = datapath.ports();
     let port = |name: &str| ports.iter().position(|port| port.name == name);
+    // Of what other engines send the destination is not looked at here.
+    let share = plan.share.as_ref().map_or((0, 1), |share| (share.index, share.count));
+    let sent = plan.streams.iter().enumerate().filter(|(_, stream)| sending_part(stream, share).is_none());
+    let elsewhere: Vec<usize> = sent.map(|(i, _)| i).collect();
+    for i in elsewhere {
+        if let Some(packet) = &mut plan.streams[i].packet {
+            packet.destination_mac_from_port = false;
+        }
+    }
     // What is wrong besides is for validation to tell.
     let asking: Vec<(usize, usize)> = plan
         .streams

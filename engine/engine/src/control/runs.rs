@@ -560,7 +560,7 @@ fn stream_facts(plan: &Plan, checked: &Checked) -> Vec<StreamFacts> {
                 starts: !timing.waits,
                 frame_bytes: found.frame_bytes(),
                 rate,
-                part: found.part(stream.id, checked.share),
+                part: found.part(stream, checked.share),
             },
             replayed: found.replay.is_some(),
         })

@@ -82,6 +82,8 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
     }
     for (port, streams) in by_port.iter().enumerate().filter(|(_, streams)| !streams.is_empty()) {
         let open = &context.ports[port];
+        // Of each of them the same.
+        let (index, of) = streams.iter().find_map(|&index| spec.streams[index].part).unwrap_or(spec.share);
         let send: Arc<[SendStream]> = streams
             .iter()
             .map(|&index| SendStream {
@@ -93,10 +95,7 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
         let long = send.iter().any(|s| s.template.frame_len() > SHORT_ROOM);
         let count = open.tx_workers.len() as u64;
         for (position, &worker) in open.tx_workers.iter().enumerate() {
-            let deal = Deal {
-                first: u64::from(spec.share.0) * count + position as u64,
-                stride: u64::from(spec.share.1) * count,
-            };
+            let deal = Deal { first: u64::from(index) * count + position as u64, stride: u64::from(of) * count };
             let timings = streams.iter().map(|&index| timing_on_port(&spec, &control_streams, index));
             let schedule = Schedule::new(deal, timings);
             let mut writers: Vec<Writer> = (send.iter().enumerate())
@@ -118,9 +117,11 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
     }
     for (index, stream) in spec.streams.iter().enumerate() {
         if let Some(asked) = &stream.replay
-            && ReplaySpec::engine(stream.id, spec.share.1) == spec.share.0
+            && let Some((engine, engines)) = stream.part
+            && ReplaySpec::engine(stream.id, engines) == engine
         {
-            let (worker, replay) = replay::prepare(&mut context, &spec, index, asked, control_streams[index].rate())?;
+            let rate = control_streams[index].rate();
+            let (worker, replay) = replay::prepare(&mut context, &spec, index, (asked, engines), rate)?;
             parts[worker].replays.push(replay);
         }
     }
@@ -183,6 +184,8 @@ fn validate(context: &Context<'_>, spec: &RunSpec) -> Result<usize, PrepareError
         return Err(wrong("timing", "warm-up, duration and drain together exceed a hundred years"));
     }
     let mut ids = vec![None; 1 << 16];
+    // By port: which of the engines that send on it this one is.
+    let mut parts = vec![None; context.ports.len()];
     for (index, stream) in spec.streams.iter().enumerate() {
         let field = |name: &str| format!("streams[{index}].{name}");
         if let Some(other) = ids[usize::from(stream.id)].replace(index) {
@@ -198,12 +201,22 @@ fn validate(context: &Context<'_>, spec: &RunSpec) -> Result<usize, PrepareError
             return Err(wrong(field("rx_port"), format!("there is no port {rx_port}: there are {ports}")));
         }
         if let Some((next, _)) = stream.timing.next
-            && spec.streams.get(next).is_none_or(|other| other.tx_port != stream.tx_port)
+            && spec.streams.get(next).is_none_or(|other| other.tx_port != stream.tx_port || other.part != stream.part)
         {
-            return Err(wrong(field("timing.next"), format!("streams[{next}] is no stream of the same port")));
+            return Err(wrong(
+                field("timing.next"),
+                format!("streams[{next}] is no stream of the same port and engines"),
+            ));
         }
         if stream.timing.next.is_some_and(|(next, _)| stream.replay.is_some() || spec.streams[next].replay.is_some()) {
             return Err(wrong(field("timing.next"), "a stream that replays a capture is in no chain"));
+        }
+        let of_port = &mut parts[stream.tx_port];
+        *of_port = of_port.or(stream.part);
+        if stream.part.is_some() && stream.part != *of_port {
+            let problem =
+                "other streams of its port are sent by other engines: an engine sends all of a port by one schedule";
+            return Err(wrong(field("part"), problem));
         }
         if let Some(asked) = &stream.replay {
             let (len, longest) = (asked.capture.survey.longest, port.port.max_frame_len() + 2 * VLAN_TAG);
@@ -299,7 +312,8 @@ impl Frames for Beforehand<'_> {
 /// Indices of the streams that each port sends on a schedule.
 fn streams_by_port(ports: usize, spec: &RunSpec) -> Vec<Vec<usize>> {
     let mut by_port = vec![Vec::new(); ports];
-    for (index, stream) in spec.streams.iter().enumerate().filter(|(_, stream)| stream.replay.is_none()) {
+    let scheduled = |stream: &super::StreamSpec| stream.replay.is_none() && stream.part.is_some();
+    for (index, stream) in spec.streams.iter().enumerate().filter(|(_, stream)| scheduled(stream)) {
         by_port[stream.tx_port].push(index);
     }
     by_port
@@ -318,6 +332,7 @@ fn control_streams(spec: &RunSpec, by_port: &[Vec<usize>]) -> Result<Vec<run::St
             tx_port: s.tx_port,
             index: indices[index],
             replayed: s.replay.is_some(),
+            elsewhere: s.part.is_none(),
             base_rate: rate,
             rate,
             paused: s.paused,

@@ -24,12 +24,12 @@ const MOST_READERS: usize = 16;
 /// How often a reader looks for room again: a worker cannot call without a system call.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The replay of `spec.streams[index]` and the worker that sends it; `rate` is its speed at first, none if it stands.
+/// The replay of `spec.streams[index]`, which so many engines may send, and the worker that sends it; `rate` is its speed at first, none if it stands.
 pub(super) fn prepare(
     context: &mut Context<'_>,
     spec: &RunSpec,
     index: usize,
-    asked: &ReplaySpec,
+    (asked, engines): (&ReplaySpec, u32),
     rate: Option<Rate>,
 ) -> Result<(usize, Replay), PrepareError> {
     let stream = &spec.streams[index];
@@ -52,7 +52,7 @@ pub(super) fn prepare(
             ReplayTape::Read(read_ahead(&stream.name, asked, turn).map_err(|problem| wrong(problem, false))?)
         }
     };
-    let worker = port.tx_workers[ReplaySpec::worker(stream.id, spec.share.1, port.tx_workers.len())];
+    let worker = port.tx_workers[ReplaySpec::worker(stream.id, engines, port.tx_workers.len())];
     let late_after_ns = late_after_ns(spec, port);
     let long_packets = match asked.capture.survey.longest > SHORT_ROOM {
         true => Some(long_pool(context, worker)?),

@@ -111,6 +111,8 @@ pub(super) struct Stream {
     pub(super) index: usize,
     /// It replays a capture: it is on none, and its rate is a speed.
     pub(super) replayed: bool,
+    /// Other engines send it.
+    pub(super) elsewhere: bool,
     /// The plan's.
     pub(super) base_rate: Rate,
     /// In force while neither paused nor disabled.
@@ -276,6 +278,9 @@ impl Run {
                 Change::Paused(paused) => stream.paused = paused,
                 Change::Enabled(enabled) => stream.enabled = enabled,
                 Change::Rate(_) | Change::Factor(..) => {}
+            }
+            if stream.elsewhere {
+                continue;
             }
             if stream.replayed {
                 let change = TempoChange { at_ns, stream: index, speed: stream.rate() };

@@ -10,8 +10,8 @@ use std::{
 use spate_dpdk::Mempool;
 use spate_neighbour::Range;
 use spate_stateful::{
-    Count, Counters, Emulation, Instruction, Part, Payload, Pool, Program, Protocol, Scenario, Stack, Template,
-    Tunables, WeightedPool,
+    Count, Counters, Emulation, Instruction, Payload, Pool, Program, Protocol, Scenario, Stack, Template, Tunables,
+    WeightedPool,
     arrivals::{Arrivals, TimingError},
     emulation::Home,
     gtpu::Gateway,
@@ -315,7 +315,7 @@ pub(super) fn prepare(
     let mut emulating = Vec::new();
     let shared = parts.iter().enumerate().map(|(worker, part)| {
         let scenario = part.as_ref()?;
-        Some((Arc::clone(scenario), takers.share(worker, scenario, spec.share)))
+        Some((Arc::clone(scenario), takers.share(worker, scenario)))
     });
     let rates = FlowRates { parts: shared.collect(), now: Mutex::new(Now::of(&asked.scenario)) };
     let mut emulated = Vec::with_capacity(workers);
@@ -420,7 +420,9 @@ fn linger_ns(scenario: &Scenario, engines: u32) -> Option<u64> {
         (Some(client), Some(server)) => (engines == 1 || client.port == server.port).then_some(0),
         // The last acknowledgement may have been lost: TIME-WAIT is there to repeat it.
         (Some(client), None) => Some(client.tunables.time_wait_ns),
-        (None, _) => None,
+        // Both sides are other engines'.
+        (None, None) => Some(0),
+        (None, Some(_)) => None,
     };
     scenario.templates.iter().map(linger).try_fold(0, |longest, linger| Some(linger?.max(longest)))
 }
@@ -485,10 +487,10 @@ impl Takers {
         Some(Arc::new(part))
     }
 
-    /// Which of all flows a worker begins.
-    fn share(&self, worker: usize, scenario: &Scenario, (engine, engines): (u32, u32)) -> Share {
+    /// Which of all flows a worker begins; or where there are servers only, serves.
+    fn share(&self, worker: usize, scenario: &Scenario) -> Share {
         let (place, takers) = self.place(worker, scenario);
-        Share::of_engine(place as u64, takers as u64, Part { index: engine, of: engines })
+        Share::of_engine(place as u64, takers as u64, scenario.client_part())
     }
 
     /// A worker's place among those that share its clients' flows, and how many these are.
@@ -502,7 +504,7 @@ impl Takers {
         let port = match (client, self.first) {
             (Some(port), _) => Some(port),
             (None, Some(first)) if !self.groups[first].contains(&worker) => server(),
-            (None, first) => first,
+            (None, first) => first.or_else(server),
         };
         let Some(takers) = port.map(|port| &self.by_port[port]) else { return (0, 1) };
         (takers.iter().position(|taker| *taker == worker).unwrap_or(0), takers.len())
@@ -516,8 +518,10 @@ impl Takers {
         asked: &StatefulSpec,
         scenario: &Arc<Scenario>,
     ) -> Result<Emulation, PrepareError> {
-        let share = self.share(worker, scenario, spec.share);
-        let dealing = if self.place(worker, scenario).1 > 1 { Dealing::ByHash } else { Dealing::ByNumber };
+        let share = self.share(worker, scenario);
+        // Servers alone deal nothing out.
+        let shared_out = self.first.is_some() && self.place(worker, scenario).1 > 1;
+        let dealing = if shared_out { Dealing::ByHash } else { Dealing::ByNumber };
         let now_ns = context.clock.mono_ns();
         let seed = secret_seed()?;
         let home = home(worker, context.ports);

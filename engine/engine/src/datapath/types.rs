@@ -201,6 +201,8 @@ pub struct StreamSpec {
     pub tx_port: usize,
     /// Index of the port that should receive it, if any.
     pub rx_port: Option<usize>,
+    /// Which of the engines that send it this one is, and how many there are; none if others send it alone.
+    pub part: Option<(u32, u32)>,
     /// Its packets. `Template::flow` says whether they are measured. Of a replay it stands for them, like the first.
     pub template: Template,
     /// The capture it replays instead; `timing.rate` is then its speed: distances (see `Gap`) in nanoseconds, `next` none.

@@ -3,7 +3,7 @@
 use super::blueprint::Macs;
 use super::rate::LineRate;
 use super::stateful::MOST_RECORDS;
-use super::validate::{Checked, PortFacts};
+use super::validate::{self, Checked, PortFacts};
 use super::{Violation, Violations};
 use crate::datapath::{
     self, OnLink, PortDevice, PortInfo, PrepareError, RecordsSpec, RunSpec, StatefulSpec, StreamSpec,
@@ -43,6 +43,7 @@ pub fn run_spec(plan: &Plan, checked: Checked, links: Option<(Vec<PortLink>, OnL
             id: stream.id as u16,
             tx_port: found.tx_port,
             rx_port: found.rx_port,
+            part: validate::sending_part(stream, checked.share),
             template: found.template,
             replay: found.replay.map(|replay| replay.spec),
             timing,

@@ -45,23 +45,23 @@ impl Ask {
     }
 }
 
-/// What all templates ask of ports of one of so many engines; and the sides (template, clients?) that may send more than is
+/// What all templates ask of ports of this engine; and the sides (template, clients?) that may send more than is
 /// known.
-pub fn asks(scenario: &Scenario, engines: u32) -> (Vec<Ask>, Vec<(usize, bool)>) {
+pub fn asks(scenario: &Scenario) -> (Vec<Ask>, Vec<(usize, bool)>) {
     let (mut asks, mut unknown) = (Vec::new(), Vec::new());
     for (index, template) in scenario.templates.iter().enumerate() {
         // Without clients here, how many flows there are is up to others.
         let Some(client) = &template.client else { continue };
         let v6 = template.servers.first().is_some_and(|servers| scenario.pools[servers.pool].is_v6());
         let network = ETHERNET + if v6 { IPV6 } else { IPV4 };
+        let engines = scenario.client_part().of;
         let server = template.server.as_ref().map(|s| (s.port, &s.program, &s.tunables, false));
         let sides = [Some((client.port, &client.program, &client.tunables, true)), server];
         for (port, program, tunables, of_clients) in sides.into_iter().flatten() {
             let network = network + least_added(scenario, template, of_clients);
             let sent = sent(template.protocol, program, tunables, &scenario.payloads, network);
             let (flows, seconds) = (u128::from(client.rate.0), u128::from(client.rate.1.max(1)));
-            let (part, whole) =
-                if of_clients { (1, engines.max(1).into()) } else { served(template, scenario, engines) };
+            let (part, whole) = if of_clients { (1, engines.into()) } else { served(template, scenario, engines) };
             let bits = (sent.bits.saturating_mul(flows).saturating_mul(part), whole.saturating_mul(seconds));
             asks.push(Ask { template: index, port, bits });
             if sent.more {
@@ -86,7 +86,7 @@ fn least_added(scenario: &Scenario, template: &Template, of_clients: bool) -> u6
 fn served(template: &Template, scenario: &Scenario, engines: u32) -> (u128, u128) {
     let pools = || template.servers.iter().map(|servers| (&scenario.pools[servers.pool], u128::from(servers.weight)));
     if pools().all(|(pool, _)| pool.part() == Part::WHOLE) {
-        return (1, engines.max(1).into());
+        return (1, engines.into());
     }
     // To a millionth: the lengths of pools may be beyond all products.
     let own = |pool: &Pool| match (pool.first_own(), pool.last_offset()) {

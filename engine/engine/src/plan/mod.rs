@@ -5,6 +5,7 @@
 //! turns a plan without fault into what the datapath prepares. Whatever is wrong comes back as [`Violations`], each with the path of its field.
 mod blueprint;
 pub mod decode;
+mod engines;
 pub mod fit;
 pub mod flows;
 pub mod load;

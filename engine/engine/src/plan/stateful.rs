@@ -4,6 +4,7 @@ mod addresses;
 mod messages;
 mod payloads;
 mod programs;
+mod roles;
 pub mod session;
 mod shadow;
 mod tunables;
@@ -43,14 +44,17 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
     most_flows_fit(asked, site, wrong);
     records(asked, wrong);
     names(asked, wrong);
-    let found: Vec<_> = (0..asked.templates.len()).map(|i| template(i, asked, pools.as_deref(), site, wrong)).collect();
+    roles::check(asked, plan.share.as_ref(), wrong);
+    let shared = plan.share.is_some();
+    let found: Vec<_> =
+        (0..asked.templates.len()).map(|i| template((i, asked), shared, pools.as_deref(), site, wrong)).collect();
     let templates: Option<Vec<Template>> = found.into_iter().collect();
     let (mut pools, mut templates) = pools.zip(templates).filter(|_| wrong.0.len() == before)?;
     shadow::check(&pools, &templates, &payloads, wrong);
-    if let Some(share) = plan.share.filter(|share| share.index < share.count) {
-        addresses::share(Part { index: share.index, of: share.count }, &mut pools, &mut templates);
-    }
     programs::check(asked, &templates, &payloads, wrong);
+    if let Some(share) = plan.share.filter(|share| share.index < share.count) {
+        roles::share(asked, Part { index: share.index, of: share.count }, &mut pools, &mut templates);
+    }
     let scenario = Scenario {
         payloads,
         pools,
@@ -64,7 +68,7 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
         let too_long = messages::too_long(asked, &scenario, site).into_iter();
         wrong.0.extend(too_long.filter(|message| message.certain).map(|message| message.told));
     }
-    addresses::deal(plan, site, &scenario, wrong);
+    addresses::deal(site, &scenario, wrong);
     (wrong.0.len() == before).then_some(scenario)
 }
 
@@ -153,10 +157,10 @@ fn name(field: &str, name: &str, least: usize, wrong: &mut Violations) {
     }
 }
 
-/// A template, or none, and a violation says why. Its programs are as they are written: not checked yet.
+/// A template of a plan that engines share or not; or none, and a violation says why. Its programs are as they are written: not checked yet.
 fn template(
-    index: usize,
-    asked: &Stateful,
+    (index, asked): (usize, &Stateful),
+    shared: bool,
     pools: Option<&[Pool]>,
     site: &Site,
     wrong: &mut Violations,
@@ -164,7 +168,8 @@ fn template(
     let template = &asked.templates[index];
     let at = format!("stateful.templates[{index}]");
     let protocol = protocol(&at, template, wrong);
-    let ports = ports(&at, template, site, wrong);
+    let apart = shared && roles::are_apart(template);
+    let ports = ports(&at, template, apart, site, wrong);
     let has_clients = !template.client_port.is_empty();
     let clients = addresses::taken(&format!("{at}.clients"), &template.clients, asked.pools.len(), has_clients, wrong);
     let servers = addresses::taken(&format!("{at}.servers"), &template.servers, asked.pools.len(), true, wrong);
@@ -231,10 +236,11 @@ fn protocol(at: &str, template: &contract::Template, wrong: &mut Violations) -> 
     }
 }
 
-/// Where its clients and servers are. Each side has a port if and only if it has a program.
+/// Where its clients and servers are, `apart` if on different engines. Each side has a port if and only if it has a program.
 fn ports(
     at: &str,
     template: &contract::Template,
+    apart: bool,
     site: &Site,
     wrong: &mut Violations,
 ) -> (Option<usize>, Option<usize>) {
@@ -259,6 +265,7 @@ fn ports(
     });
     if let [Some(client), Some(server)] = found
         && client == server
+        && !apart
         && !site.ports[client].loops
     {
         wrong.add(

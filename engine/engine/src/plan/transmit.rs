@@ -77,6 +77,10 @@ fn next(
     if matches!(other.transmit, Some(stream::Transmit::Replay(_))) {
         wrong.add(field.clone(), format!("{:?} replays a capture, and nothing starts such a stream", next.stream));
     }
+    if other.engines != stream.engines {
+        let message = format!("{:?} is sent by other engines; a chain stays on the same ones", next.stream);
+        wrong.add(field.clone(), message);
+    }
     if other.pinned != stream.pinned {
         wrong.add(field.clone(), format!("{:?} and this stream must both be pinned, or neither", next.stream));
     }

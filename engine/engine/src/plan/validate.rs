@@ -5,10 +5,10 @@ use super::blueprint::{self, Macs};
 use super::measure::{self, Measured};
 use super::rate::{self, FrameBytes, LineRate};
 use super::stateful::{self, session};
-use super::{flows, load, replay, transmit};
+use super::{engines, flows, load, replay, transmit};
 use crate::datapath::ReplaySpec;
 use contract::{Plan, Stream, stream::Transmit};
-use spate_stateful::Scenario;
+use spate_stateful::{Part, Scenario};
 use spate_stateless::{Rate, StreamTiming, Template};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -45,6 +45,7 @@ pub const FEATURES: &[&str] = &[
     "packet.sizes",
     "packet.source_mac_from_port",
     "share",
+    "engines",
 ];
 /// Packets of a stream that may be built beforehand.
 pub const MOST_CACHED: u32 = 10_000;
@@ -178,11 +179,12 @@ impl CheckedStream {
         FrameBytes { sum, count }
     }
 
-    /// How many engines share it with this one, which is (index, count) of all; 0 if this one sends none of it.
-    pub fn part(&self, id: u32, share: (u32, u32)) -> u32 {
+    /// How many engines send what the plan says of it with this one, which is (index, count) of all; 0 if this one sends none of it.
+    pub fn part(&self, stream: &Stream, share: (u32, u32)) -> u32 {
+        let Some((index, count)) = sending_part(stream, share) else { return 0 };
         match &self.replay {
-            Some(_) => u32::from(ReplaySpec::engine(id as u16, share.1) == share.0),
-            None => share.1.max(1),
+            Some(_) => u32::from(ReplaySpec::engine(stream.id as u16, count) == index),
+            None => count.max(1),
         }
     }
 
@@ -193,6 +195,11 @@ impl CheckedStream {
             None => (self.template.frame_len(), self.template.shortest()),
         }
     }
+}
+
+/// Which of the engines that send a stream this one is, which is (index, count) of all; none if it is not among them.
+pub fn sending_part(stream: &Stream, (index, of): (u32, u32)) -> Option<(u32, u32)> {
+    engines::part_of(Part { index, of }, stream.engines.as_ref()).map(|part| (part.index, part.of))
 }
 
 /// A plan without fault, with what was worked out of each stream, in the plan's order.
@@ -241,7 +248,7 @@ pub fn validate(plan: &Plan, site: &Site) -> Result<Checked, Violations> {
         checked.timings = transmit::timings(plan, &rates, &mut wrong);
     }
     if wrong.is_empty() {
-        let flows = checked.stateful.as_ref().map(|scenario| flows::asks(scenario, checked.share.1));
+        let flows = checked.stateful.as_ref().map(|scenario| flows::asks(scenario));
         let (flow_asks, unknown) = flows.unwrap_or_default();
         checked.port_bits = port_bits(plan, &checked);
         for ask in &flow_asks {
@@ -359,9 +366,20 @@ fn streams(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<CheckedStrea
         if let Some(first) = ids.insert(stream.id, i) {
             wrong.add(format!("{at}.id"), format!("{} is streams[{first}]'s already; must be unique", stream.id));
         }
+        if let Some(engines) = &stream.engines {
+            engines::check(&format!("{at}.engines"), engines, plan.share.as_ref(), wrong);
+        }
         if let Some(one) = one_stream(i, stream, site, wrong) {
             checked.push(one);
         }
+    }
+    let all = plan.streams.iter().enumerate();
+    if let Some((one, other)) = engines::half_in_common(all.map(|(i, stream)| (i, stream.engines.as_ref()))) {
+        let problem = format!(
+            "has engines of streams[{one}].engines, and is another range; an engine sends all streams of a port by one schedule: use \
+             equal ranges, or none in common"
+        );
+        wrong.add(format!("streams[{other}].engines"), problem);
     }
     checked
 }
@@ -458,7 +476,7 @@ fn port_bits(plan: &Plan, checked: &Checked) -> BTreeMap<usize, u128> {
     let chains = load::chains(&checked.timings);
     let asks = plan.streams.iter().zip(&checked.streams).zip(&checked.timings).zip(chains);
     let asks = asks.filter(|(((stream, _), _), _)| !stream.disabled).filter_map(|(((stream, one), timing), chain)| {
-        let (starts, part) = (!timing.waits, one.part(stream.id, checked.share));
+        let (starts, part) = (!timing.waits, one.part(stream, checked.share));
         Some(load::Ask { port: one.tx_port, chain, starts, frame_bytes: one.frame_bytes(), rate: one.rate?, part })
     });
     load::by_port(asks)

@@ -321,6 +321,7 @@ fn inside_reference() {
             let streams = vec![StreamSpec { receive: timed, ..stream(1, 0, Some(0), 60, pps(2000)) }];
             let mut part = spec(1, 0, Some(SECOND), streams);
             part.share = (index, 2);
+            part.streams[0].part = Some(part.share);
             engines[index as usize].prepare(part).unwrap()
         })
         .collect();
@@ -371,6 +372,7 @@ fn inside_engines() {
                 let streams = vec![StreamSpec { receive: timed, ..stream(1, 0, Some(0), 60, pps(2000)) }];
                 let mut part = spec(tag, 0, Some(500 * MS), streams);
                 part.share = (index, 2);
+                part.streams[0].part = Some(part.share);
                 part.measure.clock_bound_ns = bound;
                 engines[index as usize].prepare(part).unwrap()
             })

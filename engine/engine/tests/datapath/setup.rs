@@ -102,6 +102,7 @@ pub fn stream(id: u16, tx_port: usize, rx_port: Option<usize>, len: usize, rate:
         id,
         tx_port,
         rx_port,
+        part: Some((0, 1)),
         template,
         replay: None,
         timing,

@@ -77,8 +77,10 @@ func resizing(g *spatev1.TrafficGenerator, active []spatev1.TrafficRun) string {
 	return fmt.Sprintf("spec.replicas is %d and takes effect when %s: until then the generator has %s, and no other run is admitted", g.Spec.Replicas, until, pods)
 }
 
-// decide returns what to do with the pods of a generator. Pods are replaced only when no run uses it.
-func decide(generator string, pods []*corev1.Pod, replicas int, template string, idle bool, now time.Time) fleet {
+// decide returns what to do with the pods of a generator, which are to have these templates, by index. Pods are replaced only when no
+// run uses it.
+func decide(generator string, pods []*corev1.Pod, templates []string, idle bool, now time.Time) fleet {
+	replicas := len(templates)
 	f := fleet{generator: generator, names: map[string]bool{}, live: make([]*corev1.Pod, replicas), create: map[int]int{}}
 	ends := make([][]*corev1.Pod, replicas)
 	taken := make([]bool, replicas)
@@ -91,7 +93,7 @@ func decide(generator string, pods []*corev1.Pod, replicas int, template string,
 			}
 			continue
 		}
-		current := err == nil && index < replicas && pod.Labels[podspec.LabelTemplate] == template
+		current := err == nil && index < replicas && pod.Labels[podspec.LabelTemplate] == templates[index]
 		switch {
 		case current && ended(pod):
 			ends[index] = append(ends[index], pod)

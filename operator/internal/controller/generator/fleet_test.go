@@ -67,7 +67,7 @@ func TestDecide(t *testing.T) {
 		"failed after it worked for long": {pods: []*corev1.Pod{pod("g-0", "0", "t", failed, ranFor(time.Hour))}, replicas: 1, remove: []string{"g-0"}, create: map[int]int{0: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := decide("g", c.pods, c.replicas, "t", !c.busy, epoch.Add(c.after))
+			f := decide("g", c.pods, slices.Repeat([]string{"t"}, c.replicas), !c.busy, epoch.Add(c.after))
 			var removed []string
 			for _, p := range f.remove {
 				removed = append(removed, p.Name)

@@ -221,11 +221,13 @@ func (r *Reconciler) reconcile(ctx context.Context, g *spatev1.TrafficGenerator,
 		return 2 * soon, nil
 	}
 	template := podspec.Template{Generator: g, Image: r.image(g), PullPolicy: r.PullPolicy, Attachments: networks}
-	digest, err := template.Digest()
-	if err != nil {
-		return 0, err
+	digests := make([]string, size(g, active))
+	for index := range digests {
+		if digests[index], err = template.Digest(index); err != nil {
+			return 0, err
+		}
 	}
-	f := decide(g.Name, pods, size(g, active), digest, len(active) == 0, time.Now())
+	f := decide(g.Name, pods, digests, len(active) == 0, time.Now())
 	maps.DeleteFunc(f.create, func(index, _ int) bool { return index >= int(g.Spec.Replicas) }) // it would be deleted when the runs have ended
 	if missing != nil {
 		f.create, f.remove = nil, nil // do not disturb active runs
@@ -243,7 +245,7 @@ func (r *Reconciler) reconcile(ctx context.Context, g *spatev1.TrafficGenerator,
 		}
 	}
 	for index, attempt := range f.create {
-		pod, err := r.newPod(template, digest, index, attempt)
+		pod, err := r.newPod(template, digests[index], index, attempt)
 		if err != nil {
 			return 0, err
 		}

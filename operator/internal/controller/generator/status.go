@@ -35,7 +35,8 @@ func (r *Reconciler) report(ctx context.Context, g *spatev1.TrafficGenerator, al
 		if pod == nil {
 			continue
 		}
-		status := spatev1.GeneratorPodStatus{Name: pod.Name, Node: pod.Spec.NodeName, IP: pod.Status.PodIP, Phase: pod.Status.Phase}
+		status := podStatus(pod)
+		status.IP = pod.Status.PodIP
 		found := r.problem(ctx, pod, reports.answers)
 		if device := reports.devices[pod.Name]; found != nil && device != nil {
 			found = device
@@ -62,7 +63,7 @@ func (r *Reconciler) report(ctx context.Context, g *spatev1.TrafficGenerator, al
 	}
 	for _, pod := range all {
 		if !slices.Contains(live, pod) && len(g.Status.Pods) < 64 {
-			status := spatev1.GeneratorPodStatus{Name: pod.Name, Node: pod.Spec.NodeName, Phase: pod.Status.Phase}
+			status := podStatus(pod)
 			switch {
 			case pod.DeletionTimestamp != nil:
 				status.Message = "is being deleted"
@@ -90,6 +91,12 @@ func (r *Reconciler) report(ctx context.Context, g *spatev1.TrafficGenerator, al
 		return cmp.Or(cmp.Compare(index[a.Name], index[b.Name]), cmp.Compare(a.Name, b.Name))
 	})
 	return problems
+}
+
+// podStatus returns what the pod itself says.
+func podStatus(pod *corev1.Pod) spatev1.GeneratorPodStatus {
+	group := spatev1.EntryName(pod.Labels[podspec.LabelPodGroup])
+	return spatev1.GeneratorPodStatus{Name: pod.Name, PodGroup: group, Node: pod.Spec.NodeName, Phase: pod.Status.Phase}
 }
 
 // problem returns what is wrong with a live pod; nil if nothing is.

@@ -510,7 +510,10 @@ type Stream struct {
 	// Sent by one worker only: the first of the port on the first engine.
 	Pinned bool `protobuf:"varint,17,opt,name=pinned,proto3" json:"pinned,omitempty"`
 	// Prepared, and stands until an Update sets `paused` to false.
-	Paused        bool `protobuf:"varint,18,opt,name=paused,proto3" json:"paused,omitempty"`
+	Paused bool `protobuf:"varint,18,opt,name=paused,proto3" json:"paused,omitempty"`
+	// The engines that send it; absent: all. Every engine expects its packets at rx_port. Ranges of streams are equal or have no engine in
+	// common, and those of a chain (`next`) are equal.
+	Engines       *Engines `protobuf:"bytes,19,opt,name=engines,proto3" json:"engines,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -682,6 +685,13 @@ func (x *Stream) GetPaused() bool {
 		return x.Paused
 	}
 	return false
+}
+
+func (x *Stream) GetEngines() *Engines {
+	if x != nil {
+		return x.Engines
+	}
+	return nil
 }
 
 type isStream_Transmit interface {
@@ -2438,7 +2448,7 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\twarmup_ns\x18\x01 \x01(\x04R\bwarmupNs\x12\x1f\n" +
 	"\vduration_ns\x18\x02 \x01(\x04R\n" +
 	"durationNs\x12\x19\n" +
-	"\bdrain_ns\x18\x03 \x01(\x04R\adrainNs\"\x8c\x05\n" +
+	"\bdrain_ns\x18\x03 \x01(\x04R\adrainNs\"\xc0\x05\n" +
 	"\x06Stream\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x12\x17\n" +
@@ -2460,7 +2470,8 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\x04next\x18\x0f \x01(\v2\x15.spate.engine.v1.NextR\x04next\x12\x14\n" +
 	"\x05cache\x18\x10 \x01(\rR\x05cache\x12\x16\n" +
 	"\x06pinned\x18\x11 \x01(\bR\x06pinned\x12\x16\n" +
-	"\x06paused\x18\x12 \x01(\bR\x06pausedB\n" +
+	"\x06paused\x18\x12 \x01(\bR\x06paused\x122\n" +
+	"\aengines\x18\x13 \x01(\v2\x18.spate.engine.v1.EnginesR\aenginesB\n" +
 	"\n" +
 	"\btransmit\"4\n" +
 	"\x04Next\x12\x16\n" +
@@ -2636,9 +2647,10 @@ var file_spate_engine_v1_plan_proto_goTypes = []any{
 	(*PortRange)(nil),    // 27: spate.engine.v1.PortRange
 	(*Receiver)(nil),     // 28: spate.engine.v1.Receiver
 	(*Stateful)(nil),     // 29: spate.engine.v1.Stateful
-	(*Rate)(nil),         // 30: spate.engine.v1.Rate
-	(*DataRef)(nil),      // 31: spate.engine.v1.DataRef
-	(*Ratio)(nil),        // 32: spate.engine.v1.Ratio
+	(*Engines)(nil),      // 30: spate.engine.v1.Engines
+	(*Rate)(nil),         // 31: spate.engine.v1.Rate
+	(*DataRef)(nil),      // 32: spate.engine.v1.DataRef
+	(*Ratio)(nil),        // 33: spate.engine.v1.Ratio
 }
 var file_spate_engine_v1_plan_proto_depIdxs = []int32{
 	5,  // 0: spate.engine.v1.Plan.timing:type_name -> spate.engine.v1.Timing
@@ -2654,31 +2666,32 @@ var file_spate_engine_v1_plan_proto_depIdxs = []int32{
 	23, // 10: spate.engine.v1.Stream.measure:type_name -> spate.engine.v1.Measure
 	14, // 11: spate.engine.v1.Stream.program:type_name -> spate.engine.v1.FieldProgram
 	7,  // 12: spate.engine.v1.Stream.next:type_name -> spate.engine.v1.Next
-	13, // 13: spate.engine.v1.Packet.checksums:type_name -> spate.engine.v1.Checksum
-	9,  // 14: spate.engine.v1.Packet.lengths:type_name -> spate.engine.v1.Length
-	10, // 15: spate.engine.v1.Packet.sizes:type_name -> spate.engine.v1.Sizes
-	11, // 16: spate.engine.v1.Sizes.list:type_name -> spate.engine.v1.SizeList
-	12, // 17: spate.engine.v1.SizeList.sizes:type_name -> spate.engine.v1.WeightedSize
-	0,  // 18: spate.engine.v1.Checksum.kind:type_name -> spate.engine.v1.ChecksumKind
-	15, // 19: spate.engine.v1.FieldProgram.variables:type_name -> spate.engine.v1.Variable
-	19, // 20: spate.engine.v1.FieldProgram.writes:type_name -> spate.engine.v1.Write
-	16, // 21: spate.engine.v1.Variable.counter:type_name -> spate.engine.v1.Counter
-	17, // 22: spate.engine.v1.Variable.random:type_name -> spate.engine.v1.Random
-	18, // 23: spate.engine.v1.Variable.list:type_name -> spate.engine.v1.List
-	1,  // 24: spate.engine.v1.List.order:type_name -> spate.engine.v1.ListOrder
-	30, // 25: spate.engine.v1.Continuous.rate:type_name -> spate.engine.v1.Rate
-	30, // 26: spate.engine.v1.Bursts.rate:type_name -> spate.engine.v1.Rate
-	31, // 27: spate.engine.v1.Replay.data:type_name -> spate.engine.v1.DataRef
-	32, // 28: spate.engine.v1.Replay.scale:type_name -> spate.engine.v1.Ratio
-	24, // 29: spate.engine.v1.Measure.mark:type_name -> spate.engine.v1.Mark
-	2,  // 30: spate.engine.v1.Reflector.swap:type_name -> spate.engine.v1.Reflection
-	26, // 31: spate.engine.v1.Reflector.allowed_addresses:type_name -> spate.engine.v1.AddressRange
-	27, // 32: spate.engine.v1.Reflector.allowed_ports:type_name -> spate.engine.v1.PortRange
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	30, // 13: spate.engine.v1.Stream.engines:type_name -> spate.engine.v1.Engines
+	13, // 14: spate.engine.v1.Packet.checksums:type_name -> spate.engine.v1.Checksum
+	9,  // 15: spate.engine.v1.Packet.lengths:type_name -> spate.engine.v1.Length
+	10, // 16: spate.engine.v1.Packet.sizes:type_name -> spate.engine.v1.Sizes
+	11, // 17: spate.engine.v1.Sizes.list:type_name -> spate.engine.v1.SizeList
+	12, // 18: spate.engine.v1.SizeList.sizes:type_name -> spate.engine.v1.WeightedSize
+	0,  // 19: spate.engine.v1.Checksum.kind:type_name -> spate.engine.v1.ChecksumKind
+	15, // 20: spate.engine.v1.FieldProgram.variables:type_name -> spate.engine.v1.Variable
+	19, // 21: spate.engine.v1.FieldProgram.writes:type_name -> spate.engine.v1.Write
+	16, // 22: spate.engine.v1.Variable.counter:type_name -> spate.engine.v1.Counter
+	17, // 23: spate.engine.v1.Variable.random:type_name -> spate.engine.v1.Random
+	18, // 24: spate.engine.v1.Variable.list:type_name -> spate.engine.v1.List
+	1,  // 25: spate.engine.v1.List.order:type_name -> spate.engine.v1.ListOrder
+	31, // 26: spate.engine.v1.Continuous.rate:type_name -> spate.engine.v1.Rate
+	31, // 27: spate.engine.v1.Bursts.rate:type_name -> spate.engine.v1.Rate
+	32, // 28: spate.engine.v1.Replay.data:type_name -> spate.engine.v1.DataRef
+	33, // 29: spate.engine.v1.Replay.scale:type_name -> spate.engine.v1.Ratio
+	24, // 30: spate.engine.v1.Measure.mark:type_name -> spate.engine.v1.Mark
+	2,  // 31: spate.engine.v1.Reflector.swap:type_name -> spate.engine.v1.Reflection
+	26, // 32: spate.engine.v1.Reflector.allowed_addresses:type_name -> spate.engine.v1.AddressRange
+	27, // 33: spate.engine.v1.Reflector.allowed_ports:type_name -> spate.engine.v1.PortRange
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_plan_proto_init() }

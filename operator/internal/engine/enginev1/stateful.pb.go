@@ -1245,7 +1245,12 @@ type Template struct {
 	Paused bool `protobuf:"varint,20,opt,name=paused,proto3" json:"paused,omitempty"`
 	// Field of the user's template that both programs were made from, such as spec.source.http; empty: spec.source.programs. Engines do not
 	// read it: a client that reports a violation of a program names this field.
-	Origin        string `protobuf:"bytes,21,opt,name=origin,proto3" json:"origin,omitempty"`
+	Origin string `protobuf:"bytes,21,opt,name=origin,proto3" json:"origin,omitempty"`
+	// The engines that have its clients; absent: all. Over all templates, ranges of clients are equal or have no engine in common: an engine
+	// begins the flows of all its clients in one row.
+	ClientEngines *Engines `protobuf:"bytes,22,opt,name=client_engines,json=clientEngines,proto3" json:"client_engines,omitempty"`
+	// The engines that have its servers; absent: all.
+	ServerEngines *Engines `protobuf:"bytes,23,opt,name=server_engines,json=serverEngines,proto3" json:"server_engines,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1427,6 +1432,75 @@ func (x *Template) GetOrigin() string {
 	return ""
 }
 
+func (x *Template) GetClientEngines() *Engines {
+	if x != nil {
+		return x.ClientEngines
+	}
+	return nil
+}
+
+func (x *Template) GetServerEngines() *Engines {
+	if x != nil {
+		return x.ServerEngines
+	}
+	return nil
+}
+
+// Of the engines that share a run those of the indices first, first + 1, ..., first + count - 1. What is "over all engines" is then over
+// these, and they have equal parts of it, in their order. It counts where the plan has a share; without, the engine is all of them.
+type Engines struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	First uint32                 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
+	// At least 1.
+	Count         uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Engines) Reset() {
+	*x = Engines{}
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Engines) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Engines) ProtoMessage() {}
+
+func (x *Engines) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Engines.ProtoReflect.Descriptor instead.
+func (*Engines) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Engines) GetFirst() uint32 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *Engines) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 type PayloadMatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Offset        uint32                 `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
@@ -1437,7 +1511,7 @@ type PayloadMatch struct {
 
 func (x *PayloadMatch) Reset() {
 	*x = PayloadMatch{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1449,7 +1523,7 @@ func (x *PayloadMatch) String() string {
 func (*PayloadMatch) ProtoMessage() {}
 
 func (x *PayloadMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1462,7 +1536,7 @@ func (x *PayloadMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayloadMatch.ProtoReflect.Descriptor instead.
 func (*PayloadMatch) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{13}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PayloadMatch) GetOffset() uint32 {
@@ -1493,7 +1567,7 @@ type Capture struct {
 
 func (x *Capture) Reset() {
 	*x = Capture{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +1579,7 @@ func (x *Capture) String() string {
 func (*Capture) ProtoMessage() {}
 
 func (x *Capture) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +1592,7 @@ func (x *Capture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capture.ProtoReflect.Descriptor instead.
 func (*Capture) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{14}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Capture) GetSource() isCapture_Source {
@@ -1618,7 +1692,7 @@ type Tunables struct {
 
 func (x *Tunables) Reset() {
 	*x = Tunables{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1630,7 +1704,7 @@ func (x *Tunables) String() string {
 func (*Tunables) ProtoMessage() {}
 
 func (x *Tunables) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1643,7 +1717,7 @@ func (x *Tunables) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tunables.ProtoReflect.Descriptor instead.
 func (*Tunables) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{15}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Tunables) GetTos() uint32 {
@@ -1800,7 +1874,7 @@ type Program struct {
 
 func (x *Program) Reset() {
 	*x = Program{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1812,7 +1886,7 @@ func (x *Program) String() string {
 func (*Program) ProtoMessage() {}
 
 func (x *Program) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1825,7 +1899,7 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{16}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Program) GetInstructions() []*Instruction {
@@ -1880,7 +1954,7 @@ type Instruction struct {
 
 func (x *Instruction) Reset() {
 	*x = Instruction{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1892,7 +1966,7 @@ func (x *Instruction) String() string {
 func (*Instruction) ProtoMessage() {}
 
 func (x *Instruction) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1905,7 +1979,7 @@ func (x *Instruction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instruction.ProtoReflect.Descriptor instead.
 func (*Instruction) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{17}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Instruction) GetKind() isInstruction_Kind {
@@ -2237,7 +2311,7 @@ type Nothing struct {
 
 func (x *Nothing) Reset() {
 	*x = Nothing{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2249,7 +2323,7 @@ func (x *Nothing) String() string {
 func (*Nothing) ProtoMessage() {}
 
 func (x *Nothing) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2262,7 +2336,7 @@ func (x *Nothing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nothing.ProtoReflect.Descriptor instead.
 func (*Nothing) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{18}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{19}
 }
 
 type Send struct {
@@ -2277,7 +2351,7 @@ type Send struct {
 
 func (x *Send) Reset() {
 	*x = Send{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2289,7 +2363,7 @@ func (x *Send) String() string {
 func (*Send) ProtoMessage() {}
 
 func (x *Send) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2302,7 +2376,7 @@ func (x *Send) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Send.ProtoReflect.Descriptor instead.
 func (*Send) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{19}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Send) GetPayload() uint32 {
@@ -2331,7 +2405,7 @@ type Receive struct {
 
 func (x *Receive) Reset() {
 	*x = Receive{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2343,7 +2417,7 @@ func (x *Receive) String() string {
 func (*Receive) ProtoMessage() {}
 
 func (x *Receive) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2356,7 +2430,7 @@ func (x *Receive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receive.ProtoReflect.Descriptor instead.
 func (*Receive) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{20}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Receive) GetBytes() uint64 {
@@ -2382,7 +2456,7 @@ type SendMessage struct {
 
 func (x *SendMessage) Reset() {
 	*x = SendMessage{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2394,7 +2468,7 @@ func (x *SendMessage) String() string {
 func (*SendMessage) ProtoMessage() {}
 
 func (x *SendMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2407,7 +2481,7 @@ func (x *SendMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendMessage.ProtoReflect.Descriptor instead.
 func (*SendMessage) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{21}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SendMessage) GetPayload() uint32 {
@@ -2427,7 +2501,7 @@ type ReceiveMessages struct {
 
 func (x *ReceiveMessages) Reset() {
 	*x = ReceiveMessages{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2439,7 +2513,7 @@ func (x *ReceiveMessages) String() string {
 func (*ReceiveMessages) ProtoMessage() {}
 
 func (x *ReceiveMessages) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2452,7 +2526,7 @@ func (x *ReceiveMessages) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveMessages.ProtoReflect.Descriptor instead.
 func (*ReceiveMessages) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{22}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReceiveMessages) GetMessages() uint64 {
@@ -2480,7 +2554,7 @@ type Delay struct {
 
 func (x *Delay) Reset() {
 	*x = Delay{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2492,7 +2566,7 @@ func (x *Delay) String() string {
 func (*Delay) ProtoMessage() {}
 
 func (x *Delay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2505,7 +2579,7 @@ func (x *Delay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delay.ProtoReflect.Descriptor instead.
 func (*Delay) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Delay) GetMinNs() uint64 {
@@ -2532,7 +2606,7 @@ type VariableValue struct {
 
 func (x *VariableValue) Reset() {
 	*x = VariableValue{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2544,7 +2618,7 @@ func (x *VariableValue) String() string {
 func (*VariableValue) ProtoMessage() {}
 
 func (x *VariableValue) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2557,7 +2631,7 @@ func (x *VariableValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableValue.ProtoReflect.Descriptor instead.
 func (*VariableValue) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{24}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *VariableValue) GetVariable() uint32 {
@@ -2587,7 +2661,7 @@ type Jump struct {
 
 func (x *Jump) Reset() {
 	*x = Jump{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2599,7 +2673,7 @@ func (x *Jump) String() string {
 func (*Jump) ProtoMessage() {}
 
 func (x *Jump) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2612,7 +2686,7 @@ func (x *Jump) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Jump.ProtoReflect.Descriptor instead.
 func (*Jump) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{25}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Jump) GetTo() uint32 {
@@ -2655,7 +2729,7 @@ type Loop struct {
 
 func (x *Loop) Reset() {
 	*x = Loop{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2667,7 +2741,7 @@ func (x *Loop) String() string {
 func (*Loop) ProtoMessage() {}
 
 func (x *Loop) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2680,7 +2754,7 @@ func (x *Loop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loop.ProtoReflect.Descriptor instead.
 func (*Loop) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{26}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Loop) GetTo() uint32 {
@@ -2718,7 +2792,7 @@ type ReceiveUntil struct {
 
 func (x *ReceiveUntil) Reset() {
 	*x = ReceiveUntil{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2730,7 +2804,7 @@ func (x *ReceiveUntil) String() string {
 func (*ReceiveUntil) ProtoMessage() {}
 
 func (x *ReceiveUntil) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2743,7 +2817,7 @@ func (x *ReceiveUntil) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveUntil.ProtoReflect.Descriptor instead.
 func (*ReceiveUntil) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{27}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ReceiveUntil) GetEnd() isReceiveUntil_End {
@@ -2864,7 +2938,7 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\ahighest\x18\x04 \x01(\rR\ahighest\":\n" +
 	"\fWeightedPool\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\rR\x04pool\x12\x16\n" +
-	"\x06weight\x18\x02 \x01(\rR\x06weight\"\xfb\x06\n" +
+	"\x06weight\x18\x02 \x01(\rR\x06weight\"\xfd\a\n" +
 	"\bTemplate\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12>\n" +
@@ -2889,7 +2963,12 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\acapture\x18\x12 \x01(\v2\x18.spate.engine.v1.CaptureR\acapture\x12\x18\n" +
 	"\alatency\x18\x13 \x01(\bR\alatency\x12\x16\n" +
 	"\x06paused\x18\x14 \x01(\bR\x06paused\x12\x16\n" +
-	"\x06origin\x18\x15 \x01(\tR\x06origin\"<\n" +
+	"\x06origin\x18\x15 \x01(\tR\x06origin\x12?\n" +
+	"\x0eclient_engines\x18\x16 \x01(\v2\x18.spate.engine.v1.EnginesR\rclientEngines\x12?\n" +
+	"\x0eserver_engines\x18\x17 \x01(\v2\x18.spate.engine.v1.EnginesR\rserverEngines\"5\n" +
+	"\aEngines\x12\x14\n" +
+	"\x05first\x18\x01 \x01(\rR\x05first\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\"<\n" +
 	"\fPayloadMatch\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\rR\x06offset\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\fR\x05bytes\"o\n" +
@@ -3020,7 +3099,7 @@ func file_spate_engine_v1_stateful_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_stateful_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_engine_v1_stateful_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_spate_engine_v1_stateful_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_spate_engine_v1_stateful_proto_goTypes = []any{
 	(PoolOrder)(0),          // 0: spate.engine.v1.PoolOrder
 	(TransportProtocol)(0),  // 1: spate.engine.v1.TransportProtocol
@@ -3039,22 +3118,23 @@ var file_spate_engine_v1_stateful_proto_goTypes = []any{
 	(*SourcePorts)(nil),     // 14: spate.engine.v1.SourcePorts
 	(*WeightedPool)(nil),    // 15: spate.engine.v1.WeightedPool
 	(*Template)(nil),        // 16: spate.engine.v1.Template
-	(*PayloadMatch)(nil),    // 17: spate.engine.v1.PayloadMatch
-	(*Capture)(nil),         // 18: spate.engine.v1.Capture
-	(*Tunables)(nil),        // 19: spate.engine.v1.Tunables
-	(*Program)(nil),         // 20: spate.engine.v1.Program
-	(*Instruction)(nil),     // 21: spate.engine.v1.Instruction
-	(*Nothing)(nil),         // 22: spate.engine.v1.Nothing
-	(*Send)(nil),            // 23: spate.engine.v1.Send
-	(*Receive)(nil),         // 24: spate.engine.v1.Receive
-	(*SendMessage)(nil),     // 25: spate.engine.v1.SendMessage
-	(*ReceiveMessages)(nil), // 26: spate.engine.v1.ReceiveMessages
-	(*Delay)(nil),           // 27: spate.engine.v1.Delay
-	(*VariableValue)(nil),   // 28: spate.engine.v1.VariableValue
-	(*Jump)(nil),            // 29: spate.engine.v1.Jump
-	(*Loop)(nil),            // 30: spate.engine.v1.Loop
-	(*ReceiveUntil)(nil),    // 31: spate.engine.v1.ReceiveUntil
-	(*Ratio)(nil),           // 32: spate.engine.v1.Ratio
+	(*Engines)(nil),         // 17: spate.engine.v1.Engines
+	(*PayloadMatch)(nil),    // 18: spate.engine.v1.PayloadMatch
+	(*Capture)(nil),         // 19: spate.engine.v1.Capture
+	(*Tunables)(nil),        // 20: spate.engine.v1.Tunables
+	(*Program)(nil),         // 21: spate.engine.v1.Program
+	(*Instruction)(nil),     // 22: spate.engine.v1.Instruction
+	(*Nothing)(nil),         // 23: spate.engine.v1.Nothing
+	(*Send)(nil),            // 24: spate.engine.v1.Send
+	(*Receive)(nil),         // 25: spate.engine.v1.Receive
+	(*SendMessage)(nil),     // 26: spate.engine.v1.SendMessage
+	(*ReceiveMessages)(nil), // 27: spate.engine.v1.ReceiveMessages
+	(*Delay)(nil),           // 28: spate.engine.v1.Delay
+	(*VariableValue)(nil),   // 29: spate.engine.v1.VariableValue
+	(*Jump)(nil),            // 30: spate.engine.v1.Jump
+	(*Loop)(nil),            // 31: spate.engine.v1.Loop
+	(*ReceiveUntil)(nil),    // 32: spate.engine.v1.ReceiveUntil
+	(*Ratio)(nil),           // 33: spate.engine.v1.Ratio
 }
 var file_spate_engine_v1_stateful_proto_depIdxs = []int32{
 	8,  // 0: spate.engine.v1.Stateful.payloads:type_name -> spate.engine.v1.Payload
@@ -3070,41 +3150,43 @@ var file_spate_engine_v1_stateful_proto_depIdxs = []int32{
 	14, // 10: spate.engine.v1.Pool.source_ports:type_name -> spate.engine.v1.SourcePorts
 	13, // 11: spate.engine.v1.Pool.gtpu:type_name -> spate.engine.v1.Gtpu
 	1,  // 12: spate.engine.v1.Template.protocol:type_name -> spate.engine.v1.TransportProtocol
-	20, // 13: spate.engine.v1.Template.client:type_name -> spate.engine.v1.Program
-	20, // 14: spate.engine.v1.Template.server:type_name -> spate.engine.v1.Program
-	32, // 15: spate.engine.v1.Template.flows_per_second:type_name -> spate.engine.v1.Ratio
+	21, // 13: spate.engine.v1.Template.client:type_name -> spate.engine.v1.Program
+	21, // 14: spate.engine.v1.Template.server:type_name -> spate.engine.v1.Program
+	33, // 15: spate.engine.v1.Template.flows_per_second:type_name -> spate.engine.v1.Ratio
 	15, // 16: spate.engine.v1.Template.clients:type_name -> spate.engine.v1.WeightedPool
 	15, // 17: spate.engine.v1.Template.servers:type_name -> spate.engine.v1.WeightedPool
-	19, // 18: spate.engine.v1.Template.client_tunables:type_name -> spate.engine.v1.Tunables
-	19, // 19: spate.engine.v1.Template.server_tunables:type_name -> spate.engine.v1.Tunables
-	17, // 20: spate.engine.v1.Template.match:type_name -> spate.engine.v1.PayloadMatch
-	18, // 21: spate.engine.v1.Template.capture:type_name -> spate.engine.v1.Capture
-	6,  // 22: spate.engine.v1.Capture.data:type_name -> spate.engine.v1.DataRef
-	2,  // 23: spate.engine.v1.Tunables.congestion_control:type_name -> spate.engine.v1.CongestionControl
-	21, // 24: spate.engine.v1.Program.instructions:type_name -> spate.engine.v1.Instruction
-	22, // 25: spate.engine.v1.Instruction.connect:type_name -> spate.engine.v1.Nothing
-	22, // 26: spate.engine.v1.Instruction.accept:type_name -> spate.engine.v1.Nothing
-	23, // 27: spate.engine.v1.Instruction.send:type_name -> spate.engine.v1.Send
-	24, // 28: spate.engine.v1.Instruction.receive:type_name -> spate.engine.v1.Receive
-	25, // 29: spate.engine.v1.Instruction.send_message:type_name -> spate.engine.v1.SendMessage
-	26, // 30: spate.engine.v1.Instruction.receive_messages:type_name -> spate.engine.v1.ReceiveMessages
-	27, // 31: spate.engine.v1.Instruction.delay:type_name -> spate.engine.v1.Delay
-	22, // 32: spate.engine.v1.Instruction.close:type_name -> spate.engine.v1.Nothing
-	22, // 33: spate.engine.v1.Instruction.reset:type_name -> spate.engine.v1.Nothing
-	22, // 34: spate.engine.v1.Instruction.wait_for_peer_close:type_name -> spate.engine.v1.Nothing
-	22, // 35: spate.engine.v1.Instruction.leave_open:type_name -> spate.engine.v1.Nothing
-	28, // 36: spate.engine.v1.Instruction.set:type_name -> spate.engine.v1.VariableValue
-	28, // 37: spate.engine.v1.Instruction.add:type_name -> spate.engine.v1.VariableValue
-	29, // 38: spate.engine.v1.Instruction.jump:type_name -> spate.engine.v1.Jump
-	30, // 39: spate.engine.v1.Instruction.loop:type_name -> spate.engine.v1.Loop
-	31, // 40: spate.engine.v1.Instruction.receive_until:type_name -> spate.engine.v1.ReceiveUntil
-	3,  // 41: spate.engine.v1.Jump.comparison:type_name -> spate.engine.v1.Comparison
-	22, // 42: spate.engine.v1.ReceiveUntil.http_message:type_name -> spate.engine.v1.Nothing
-	43, // [43:43] is the sub-list for method output_type
-	43, // [43:43] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	20, // 18: spate.engine.v1.Template.client_tunables:type_name -> spate.engine.v1.Tunables
+	20, // 19: spate.engine.v1.Template.server_tunables:type_name -> spate.engine.v1.Tunables
+	18, // 20: spate.engine.v1.Template.match:type_name -> spate.engine.v1.PayloadMatch
+	19, // 21: spate.engine.v1.Template.capture:type_name -> spate.engine.v1.Capture
+	17, // 22: spate.engine.v1.Template.client_engines:type_name -> spate.engine.v1.Engines
+	17, // 23: spate.engine.v1.Template.server_engines:type_name -> spate.engine.v1.Engines
+	6,  // 24: spate.engine.v1.Capture.data:type_name -> spate.engine.v1.DataRef
+	2,  // 25: spate.engine.v1.Tunables.congestion_control:type_name -> spate.engine.v1.CongestionControl
+	22, // 26: spate.engine.v1.Program.instructions:type_name -> spate.engine.v1.Instruction
+	23, // 27: spate.engine.v1.Instruction.connect:type_name -> spate.engine.v1.Nothing
+	23, // 28: spate.engine.v1.Instruction.accept:type_name -> spate.engine.v1.Nothing
+	24, // 29: spate.engine.v1.Instruction.send:type_name -> spate.engine.v1.Send
+	25, // 30: spate.engine.v1.Instruction.receive:type_name -> spate.engine.v1.Receive
+	26, // 31: spate.engine.v1.Instruction.send_message:type_name -> spate.engine.v1.SendMessage
+	27, // 32: spate.engine.v1.Instruction.receive_messages:type_name -> spate.engine.v1.ReceiveMessages
+	28, // 33: spate.engine.v1.Instruction.delay:type_name -> spate.engine.v1.Delay
+	23, // 34: spate.engine.v1.Instruction.close:type_name -> spate.engine.v1.Nothing
+	23, // 35: spate.engine.v1.Instruction.reset:type_name -> spate.engine.v1.Nothing
+	23, // 36: spate.engine.v1.Instruction.wait_for_peer_close:type_name -> spate.engine.v1.Nothing
+	23, // 37: spate.engine.v1.Instruction.leave_open:type_name -> spate.engine.v1.Nothing
+	29, // 38: spate.engine.v1.Instruction.set:type_name -> spate.engine.v1.VariableValue
+	29, // 39: spate.engine.v1.Instruction.add:type_name -> spate.engine.v1.VariableValue
+	30, // 40: spate.engine.v1.Instruction.jump:type_name -> spate.engine.v1.Jump
+	31, // 41: spate.engine.v1.Instruction.loop:type_name -> spate.engine.v1.Loop
+	32, // 42: spate.engine.v1.Instruction.receive_until:type_name -> spate.engine.v1.ReceiveUntil
+	3,  // 43: spate.engine.v1.Jump.comparison:type_name -> spate.engine.v1.Comparison
+	23, // 44: spate.engine.v1.ReceiveUntil.http_message:type_name -> spate.engine.v1.Nothing
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_stateful_proto_init() }
@@ -3124,13 +3206,13 @@ func file_spate_engine_v1_stateful_proto_init() {
 		(*PayloadField_Counter)(nil),
 	}
 	file_spate_engine_v1_stateful_proto_msgTypes[9].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[14].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[15].OneofWrappers = []any{
 		(*Capture_Pcap)(nil),
 		(*Capture_Path)(nil),
 		(*Capture_Data)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[15].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[17].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[16].OneofWrappers = []any{}
+	file_spate_engine_v1_stateful_proto_msgTypes[18].OneofWrappers = []any{
 		(*Instruction_Connect)(nil),
 		(*Instruction_Accept)(nil),
 		(*Instruction_Send)(nil),
@@ -3152,7 +3234,7 @@ func file_spate_engine_v1_stateful_proto_init() {
 		(*Instruction_ReceiveUntil)(nil),
 		(*Instruction_SwitchTemplate)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[27].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[28].OneofWrappers = []any{
 		(*ReceiveUntil_Pattern)(nil),
 		(*ReceiveUntil_HttpMessage)(nil),
 	}
@@ -3162,7 +3244,7 @@ func file_spate_engine_v1_stateful_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_stateful_proto_rawDesc), len(file_spate_engine_v1_stateful_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -17,7 +17,7 @@ import (
 
 // ask is the load of one stream.
 type ask struct {
-	port                    string
+	place                   Place
 	packets, l2Bits, l1Bits *big.Rat
 }
 
@@ -43,7 +43,7 @@ func askOf(s *enginev1.Stream) (ask, error) {
 		each := new(big.Rat).Add(wire, big.NewRat(overhead, 1))
 		return each.Mul(each, quantity.Times(packets, 8))
 	}
-	return ask{port: s.GetTxPort(), packets: packets, l2Bits: bits(0), l1Bits: bits(mediumBytes)}, nil
+	return ask{place: placeOf(s.GetTxPort(), s.GetEngines()), packets: packets, l2Bits: bits(0), l1Bits: bits(mediumBytes)}, nil
 }
 
 // replayAsks returns a replay's packets per second, and their mean size with FCS. For a file on a volume only the gaps

@@ -36,19 +36,20 @@ func flowAsks(s *enginev1.Stateful) []ask {
 		}
 		flows := quantity.Rational(t.GetFlowsPerSecond())
 		for _, side := range []struct {
-			port     string
+			place    Place
 			program  *enginev1.Program
 			tunables *enginev1.Tunables
 		}{
-			{t.GetClientPort(), t.GetClient(), t.GetClientTunables()}, {t.GetServerPort(), t.GetServer(), t.GetServerTunables()},
+			{placeOf(t.GetClientPort(), t.GetClientEngines()), t.GetClient(), t.GetClientTunables()},
+			{placeOf(t.GetServerPort(), t.GetServerEngines()), t.GetServer(), t.GetServerTunables()},
 		} {
-			if side.port == "" || side.program == nil {
+			if side.place.Port == "" || side.program == nil {
 				continue
 			}
 			packets, bytes := leastSent(s, t, side.program, side.tunables)
 			l2 := quantity.Times(flows, 8*bytes)
 			asks = append(asks, ask{
-				port: side.port, packets: quantity.Times(flows, packets), l2Bits: l2, l1Bits: new(big.Rat).Add(l2, quantity.Times(flows, 8*mediumBytes*packets)),
+				place: side.place, packets: quantity.Times(flows, packets), l2Bits: l2, l1Bits: new(big.Rat).Add(l2, quantity.Times(flows, 8*mediumBytes*packets)),
 			})
 		}
 	}

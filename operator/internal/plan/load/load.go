@@ -4,6 +4,7 @@
 package load
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -25,25 +26,58 @@ const mediumBytes = 20
 // Load is the requested traffic, over all engines of a generator.
 type Load struct {
 	Packets, L2Bits, L1Bits *big.Rat
-	// Ports has the rates of each transmitting port, over all engines.
-	Ports map[string]*PortLoad
+	// Ports has the rates of each transmitting port, over the engines that send from it.
+	Ports map[Place]*PortLoad
+}
+
+// Place is a port on some engines, which send equal parts of what is sent there.
+type Place struct {
+	Port string
+	// First is the index of the first engine, and Count the number of engines; 0 for all.
+	First, Count int64
+}
+
+func placeOf(port string, engines *enginev1.Engines) Place {
+	return Place{port, int64(engines.GetFirst()), int64(engines.GetCount())}
+}
+
+// EnginesIn returns the number of engines of a part of a plan, of those that there are.
+func EnginesIn(engines *enginev1.Engines, all int64) int64 { return placeOf("", engines).among(all) }
+
+// among returns the number of its engines, of those that there are.
+func (p Place) among(all int64) int64 {
+	if p.Count == 0 {
+		return all
+	}
+	return p.Count
+}
+
+// within returns which fraction of what another place sends is sent by the engines of this one.
+func (p Place) within(other Place, all int64) *big.Rat {
+	from, to := max(p.First, other.First), min(p.First+p.among(all), other.First+other.among(all))
+	return big.NewRat(max(to-from, 0), other.among(all))
+}
+
+// compare orders places by port and engines.
+func (p Place) compare(other Place) int {
+	return cmp.Or(cmp.Compare(p.Port, other.Port), cmp.Compare(p.First, other.First), cmp.Compare(p.Count, other.Count))
 }
 
 // PortLoad is the requested traffic of one port.
 type PortLoad struct{ Packets, L2Bits, L1Bits *big.Rat }
 
 func newLoad() Load {
-	return Load{Packets: new(big.Rat), L2Bits: new(big.Rat), L1Bits: new(big.Rat), Ports: map[string]*PortLoad{}}
+	return Load{Packets: new(big.Rat), L2Bits: new(big.Rat), L1Bits: new(big.Rat), Ports: map[Place]*PortLoad{}}
 }
 
 func (l *Load) add(a ask) {
 	l.Packets.Add(l.Packets, a.packets)
 	l.L2Bits.Add(l.L2Bits, a.l2Bits)
 	l.L1Bits.Add(l.L1Bits, a.l1Bits)
-	l.addPort(a.port, &PortLoad{a.packets, a.l2Bits, a.l1Bits})
+	l.addPort(a.place, &PortLoad{a.packets, a.l2Bits, a.l1Bits})
 }
 
-func (l *Load) addPort(name string, more *PortLoad) {
+func (l *Load) addPort(name Place, more *PortLoad) {
 	port := l.Ports[name]
 	if port == nil {
 		port = &PortLoad{new(big.Rat), new(big.Rat), new(big.Rat)}
@@ -99,17 +133,17 @@ func (p *PortLoad) in(unit quantity.Unit) *big.Rat {
 	return Load{Packets: p.Packets, L2Bits: p.L2Bits, L1Bits: p.L1Bits}.in(unit)
 }
 
-// sendingPorts returns the names of the ports that send, in order.
-func (l Load) sendingPorts() []string {
-	names := slices.Sorted(maps.Keys(l.Ports))
-	return slices.DeleteFunc(names, func(name string) bool { return l.Ports[name].L1Bits.Sign() == 0 })
+// sendingPorts returns the ports that send, in order.
+func (l Load) sendingPorts() []Place {
+	places := slices.SortedFunc(maps.Keys(l.Ports), Place.compare)
+	return slices.DeleteFunc(places, func(place Place) bool { return l.Ports[place].L1Bits.Sign() == 0 })
 }
 
 // factorPerPort returns the factor at which each port that sends has the wanted rate. All of them must have the same
 // rate of their own, or the same share of their line rates.
 func (l Load) factorPerPort(wanted quantity.Quantity, generator *spatev1.TrafficGenerator) (*big.Rat, error) {
 	var factor *big.Rat
-	first := ""
+	first := Place{}
 	for _, name := range l.sendingPorts() {
 		rate := wanted.Value
 		if wanted.Unit == quantity.LinePercent {
@@ -121,7 +155,7 @@ func (l Load) factorPerPort(wanted quantity.Quantity, generator *spatev1.Traffic
 		}
 		own := new(big.Rat).Quo(rate, l.Ports[name].in(wanted.Unit))
 		if factor != nil && factor.Cmp(own) != 0 {
-			return nil, fmt.Errorf("ports %s and %s send at different rates of their own, and a rate for each port scales all entries by one factor: make them equal, or give a total without /port", first, name)
+			return nil, fmt.Errorf("ports %s and %s send at different rates of their own, and a rate for each port scales all entries by one factor: make them equal, or give a total without /port", first.Port, name.Port)
 		}
 		if factor == nil {
 			factor, first = own, name
@@ -130,12 +164,12 @@ func (l Load) factorPerPort(wanted quantity.Quantity, generator *spatev1.Traffic
 	return factor, nil
 }
 
-// lineRateOf returns a port's line rate over all engines, in bits per second.
-func lineRateOf(name string, generator *spatev1.TrafficGenerator) (*big.Rat, error) {
+// lineRateOf returns a port's line rate over its engines, in bits per second.
+func lineRateOf(place Place, generator *spatev1.TrafficGenerator) (*big.Rat, error) {
 	if generator == nil {
 		return nil, errors.New("the line rate is that of the generator, which does not exist")
 	}
-	all := ports.Of(generator)
+	all, name := ports.Of(generator), place.Port
 	line := all.LineRate(name)
 	if line == nil {
 		if port := all.Find(name); port != nil {
@@ -144,7 +178,7 @@ func lineRateOf(name string, generator *spatev1.TrafficGenerator) (*big.Rat, err
 		}
 		return nil, fmt.Errorf("%q is no port of generator %s; it has %s", name, generator.Name, all.Names())
 	}
-	return quantity.Times(line, all.Engines), nil
+	return quantity.Times(line, place.among(all.Engines)), nil
 }
 
 // Of returns the maximum load of a plan at its own rates. A burst counts with its rate, whatever the gaps. Streams
@@ -187,7 +221,7 @@ func OfStreams(streams []*enginev1.Stream) (Load, error) {
 		chain := chains[number]
 		if chain == nil {
 			none := func() *big.Rat { return new(big.Rat) }
-			chain = &together{sum: ask{a.port, none(), none(), none()}, most: ask{a.port, none(), none(), none()}}
+			chain = &together{sum: ask{a.place, none(), none(), none()}, most: ask{a.place, none(), none(), none()}}
 			chains[number], order = chain, append(order, number)
 		}
 		chain.add(a, !s.GetWaits())
@@ -220,7 +254,7 @@ func (t *together) worst() ask {
 		}
 		return sum
 	}
-	return ask{t.sum.port, least(t.sum.packets, t.most.packets), least(t.sum.l2Bits, t.most.l2Bits), least(t.sum.l1Bits, t.most.l1Bits)}
+	return ask{t.sum.place, least(t.sum.packets, t.most.packets), least(t.sum.l2Bits, t.most.l2Bits), least(t.sum.l1Bits, t.most.l1Bits)}
 }
 
 // Check reports a load that exceeds a generator's limits and line rates: the load of one profile, or of all
@@ -240,24 +274,61 @@ func CheckMaxRate(load Load, generator *spatev1.TrafficGenerator, at *field.Path
 		case load.in(most.Unit).Cmp(most.Value) > 0:
 			problems.Add(spatev1.ReasonLimitExceeded, at, "the traffic needs %s in all, and generator %s allows %s (its spec.limits.maxRate); lower the rates",
 				quantity.FormatRate(load.in(most.Unit), unitName[most.Unit]), generator.Name, limits.MaxRate)
+		default:
+			problems = append(problems, checkPart(load, most, generator, at)...)
 		}
 	}
 	return problems
+}
+
+// checkPart reports a load of some engines that exceeds their part of a generator's limits.maxRate, of which each engine has an equal one.
+func checkPart(load Load, most quantity.Quantity, generator *spatev1.TrafficGenerator, at *field.Path) (problems problem.Problems) {
+	all := ports.Of(generator).Engines
+	places := slices.SortedFunc(maps.Keys(load.Ports), Place.compare)
+	for i, place := range places {
+		same := func(other Place) bool { return other.First == place.First && other.Count == place.Count }
+		if place.Count == 0 || slices.ContainsFunc(places[:i], same) {
+			continue
+		}
+		need := new(big.Rat)
+		for other, sent := range load.Ports {
+			need.Add(need, new(big.Rat).Mul(sent.in(most.Unit), place.within(other, all)))
+		}
+		part := new(big.Rat).Mul(most.Value, big.NewRat(place.Count, all))
+		if need.Cmp(part) > 0 {
+			problems.Add(spatev1.ReasonLimitExceeded, at, "the traffic needs %s%s, and these may send %s, their part of the %s that generator %s allows to all its %d pods (its spec.limits.maxRate); lower the rates, or use more pods",
+				quantity.FormatRate(need, unitName[most.Unit]), engines(place), quantity.FormatRate(part, unitName[most.Unit]), generator.Spec.Limits.MaxRate, generator.Name, all)
+		}
+	}
+	return problems
+}
+
+// engines returns the words for the pods of some engines.
+func engines(place Place) string {
+	if place.Count == 1 {
+		return fmt.Sprintf(" of pod %d", place.First)
+	}
+	return fmt.Sprintf(" of pods %d to %d", place.First, place.First+place.Count-1)
 }
 
 // CheckLineRates reports a load that exceeds the line rates of a generator's ports.
 func CheckLineRates(load Load, generator *spatev1.TrafficGenerator, at *field.Path) problem.Problems {
 	var problems problem.Problems
 	all := ports.Of(generator)
-	for _, name := range slices.Sorted(maps.Keys(load.Ports)) {
-		line := all.LineRate(name)
+	for _, place := range slices.SortedFunc(maps.Keys(load.Ports), Place.compare) {
+		line, need := all.LineRate(place.Port), new(big.Rat)
 		if line == nil {
 			continue
 		}
-		available := quantity.Times(line, all.Engines)
-		if load.Ports[name].L1Bits.Cmp(available) > 0 {
+		for other, sent := range load.Ports {
+			if other.Port == place.Port {
+				need.Add(need, new(big.Rat).Mul(sent.L1Bits, place.within(other, all.Engines)))
+			}
+		}
+		count := place.among(all.Engines)
+		if available := quantity.Times(line, count); need.Cmp(available) > 0 {
 			problems.Add(spatev1.ReasonOversubscribed, at, "port %s of generator %s would have to carry %s on layer 1, and can carry %s%s; lower the rates",
-				name, generator.Name, quantity.FormatRate(load.Ports[name].L1Bits, "bps"), quantity.FormatRate(available, "bps"), all.OverEngines())
+				place.Port, generator.Name, quantity.FormatRate(need, "bps"), quantity.FormatRate(available, "bps"), ports.OverEngines(count))
 		}
 	}
 	return problems

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
 )
@@ -60,12 +61,67 @@ func (p Ports) Names() string {
 	return strings.Join(names, ", ")
 }
 
+// Pods are consecutive pods of a generator.
+type Pods struct{ First, Count int64 }
+
+// EnginesOf returns the engines of a group's pods as a plan has them; nil for no group, which means all.
+func (p Ports) EnginesOf(group spatev1.EntryName) *enginev1.Engines {
+	pods, known := p.Pods(group)
+	if group == "" || !known {
+		return nil
+	}
+	return &enginev1.Engines{First: uint32(pods.First), Count: uint32(pods.Count)}
+}
+
+// Pods returns the pods of a group, or all pods for no group; false if the generator has no such group.
+func (p Ports) Pods(group spatev1.EntryName) (Pods, bool) {
+	if group == "" {
+		return Pods{Count: p.Engines}, true
+	}
+	first := int64(0)
+	for _, g := range p.generator.Spec.PodGroups {
+		if g.Name == group {
+			return Pods{First: first, Count: int64(g.Replicas)}, true
+		}
+		first += int64(g.Replicas)
+	}
+	return Pods{}, false
+}
+
+// GroupAt returns the group of the pod with an index; nil without groups. Pods that are left over, while a generator has more of them than
+// its spec, count with the last group.
+func GroupAt(spec *spatev1.TrafficGeneratorSpec, index int) *spatev1.PodGroup {
+	for i := range spec.PodGroups {
+		if index -= int(spec.PodGroups[i].Replicas); index < 0 || i == len(spec.PodGroups)-1 {
+			return &spec.PodGroups[i]
+		}
+	}
+	return nil
+}
+
+// UnknownGroup reports a group of pods that the generator does not have.
+func (p Ports) UnknownGroup(group spatev1.EntryName, at *field.Path) (problems problem.Problems) {
+	if _, known := p.Pods(group); known {
+		return nil
+	}
+	if len(p.generator.Spec.PodGroups) == 0 {
+		problems.Add(spatev1.ReasonInvalidSpec, at, "%q: generator %s has no spec.podGroups; add them there, or leave it out", group, p.generator.Name)
+		return problems
+	}
+	names := make([]string, len(p.generator.Spec.PodGroups))
+	for i, g := range p.generator.Spec.PodGroups {
+		names[i] = string(g.Name)
+	}
+	problems.Add(spatev1.ReasonInvalidSpec, at, "%q is none of the spec.podGroups of generator %s; it has %s", group, p.generator.Name, strings.Join(names, ", "))
+	return problems
+}
+
 // OverEngines returns the words for how many engines a port's numbers are summed over.
-func (p Ports) OverEngines() string {
-	if p.Engines == 1 {
+func OverEngines(count int64) string {
+	if count == 1 {
 		return ""
 	}
-	return fmt.Sprintf(" on %d pods", p.Engines)
+	return fmt.Sprintf(" on %d pods", count)
 }
 
 // Internal reports whether a port sends only to the engine itself.

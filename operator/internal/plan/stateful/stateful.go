@@ -41,9 +41,31 @@ type Entry struct {
 	// rate in connections per second at a factor of 1; own is the template's, as written.
 	rate *big.Rat
 	own  spatev1.ConnectionRate
+	// clients and servers are the pods that have them.
+	clients, servers pods
 	// earlier is the number of entries before it that run the same side of the template: clients and servers on one
 	// pair of ports may be two entries.
 	earlier int
+}
+
+// pods are those that have a side.
+type pods struct {
+	// count of them; 0 without a generator.
+	count int64
+	// engines as the plan has them; nil for all.
+	engines *enginev1.Engines
+	// whose are the words for them.
+	whose string
+}
+
+func podsOf(group spatev1.EntryName, generator *spatev1.TrafficGenerator) pods {
+	all := ports.Of(generator)
+	some, _ := all.Pods(group)
+	whose := fmt.Sprintf("the %d pods of generator %s", some.Count, generator.Name)
+	if group != "" {
+		whose = fmt.Sprintf("the %d pods of group %s of generator %s", some.Count, group, generator.Name)
+	}
+	return pods{some.Count, all.EnginesOf(group), whose}
 }
 
 // Entries returns the entries of a profile that run templates, up to the first that does not fit into a plan.
@@ -108,6 +130,9 @@ func (t *templateSet) check(key string, source *spatev1.ASTFTemplateSpec, at *fi
 func (e *Entry) resolve(known *templateSet) problem.Problems {
 	var problems problem.Problems
 	generator := known.around.Generator
+	if generator != nil {
+		e.clients, e.servers = podsOf(e.spec.TransmitPodGroup, generator), podsOf(e.spec.ReceivePodGroup, generator)
+	}
 	e.checkEntry(&problems)
 	e.checkPorts(generator, &problems)
 	runs := e.spec.Application
@@ -141,7 +166,7 @@ func (e *Entry) resolve(known *templateSet) problem.Problems {
 	}
 	e.checkSides(&problems)
 	if generator != nil {
-		e.checkPods(generator, &problems)
+		e.checkPods(&problems)
 		e.checkLimits(generator, &problems)
 	}
 	return problems
@@ -214,12 +239,20 @@ func (e *Entry) checkPorts(generator *spatev1.TrafficGenerator, p *problem.Probl
 	}
 	from, to := all.Find(string(e.spec.TransmitPort)), all.Find(string(e.spec.ReceivePort))
 	loops := func(port *spatev1.GeneratorPort) bool { return port != nil && port.Attachment.Loopback != nil }
+	apart := e.spec.TransmitPodGroup != e.spec.ReceivePodGroup && from != nil && to != nil
 	switch {
+	case apart && (loops(from) || loops(to)):
+		p.Add(spatev1.ReasonInvalidSpec, e.At.Child("receivePodGroup"), "a loopback port receives what itself sends, so clients and servers must be on the same pods: name the same group as transmitPodGroup, or neither")
 	case (loops(from) || loops(to)) && from != to:
 		p.Add(spatev1.ReasonInvalidSpec, e.At, "a loopback port receives what itself sends, so clients and servers must both be there: set transmitPort and receivePort to it")
-	case from == to && !loops(from):
-		p.Add(spatev1.ReasonInvalidSpec, e.At.Child("receivePort"), "the clients are at %s too, which is no loopback; name another port", e.spec.ReceivePort)
+	case from == to && !loops(from) && !e.apart():
+		p.Add(spatev1.ReasonInvalidSpec, e.At.Child("receivePort"), "the clients are at %s too, which is no loopback; name another port, or different groups of pods (transmitPodGroup, receivePodGroup)", e.spec.ReceivePort)
 	}
+}
+
+// apart reports whether no pod has both sides.
+func (e *Entry) apart() bool {
+	return e.spec.TransmitPodGroup != "" && e.spec.ReceivePodGroup != "" && e.spec.TransmitPodGroup != e.spec.ReceivePodGroup
 }
 
 // checkSides reports emulated sides without a program or without addresses.
@@ -237,26 +270,29 @@ func (e *Entry) checkSides(p *problem.Problems) {
 	if mirrored >= 0 && (e.spec.TransmitPort == "" || e.spec.ReceivePort == "") {
 		p.Add(spatev1.ReasonInvalidSpec, at, "pool %s of its clients has gtpu.mirror, for which both sides are one entry's: set transmitPort and receivePort, or leave mirror out", e.Template.Clients[mirrored].Name)
 	}
+	if mirrored >= 0 && e.spec.TransmitPodGroup != e.spec.ReceivePodGroup {
+		p.Add(spatev1.ReasonInvalidSpec, at, "pool %s of its clients has gtpu.mirror, for which both sides are on the same pods: name one group as transmitPodGroup and receivePodGroup, or leave mirror out", e.Template.Clients[mirrored].Name)
+	}
 	if e.spec.TransmitPort != "" && len(e.Template.Clients) == 0 {
 		p.Add(spatev1.ReasonInvalidSpec, at, "it has no pools.clients, and its clients are at %s: write them, or leave transmitPort out", e.spec.TransmitPort)
 	}
 }
 
 // checkPods reports pods of a generator without clients of their own: each pod starts the same number of connections.
-func (e *Entry) checkPods(generator *spatev1.TrafficGenerator, p *problem.Problems) {
-	if e.spec.TransmitPort == "" {
-		return
+func (e *Entry) checkPods(p *problem.Problems) {
+	pods := e.clients.count
+	if e.spec.TransmitPort == "" || pods == 0 {
+		return // that the group is not known is reported by itself
 	}
-	pods := ports.Of(generator).Engines
 	for i := range e.Template.Clients {
 		pool := &e.Template.Clients[i]
 		if addresses := pool.Count(); addresses.Cmp(big.NewInt(pods)) < 0 {
-			p.Add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s has %s addresses for the %d pods of generator %s, and each needs clients of its own: give it at least %d, or use fewer replicas",
-				e.says(pool.At), addresses, pods, generator.Name, pods)
+			p.Add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s has %s addresses for %s, and each needs clients of its own: give it at least %d, or use fewer replicas",
+				e.says(pool.At), addresses, e.clients.whose, pods)
 		}
 		if gnbs := max(1, int64(pool.Tunnels.GetLocalCount())); pool.Tunnels != nil && gnbs%pods != 0 {
-			p.Add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s.gtpu.localCount: %d gNBs cannot be split over the %d pods of generator %s as their clients are: use a multiple of %d, or fewer replicas",
-				e.says(pool.At), gnbs, pods, generator.Name, pods)
+			p.Add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s.gtpu.localCount: %d gNBs cannot be split over %s as their clients are: use a multiple of %d, or fewer replicas",
+				e.says(pool.At), gnbs, e.clients.whose, pods)
 		}
 	}
 }
@@ -347,12 +383,12 @@ func Part(profile *spatev1.TrafficProfile, entries []Entry, factor *big.Rat) (*e
 			if err != nil {
 				problems.Add(spatev1.ReasonInvalidSpec, e.At, "its rate: %v", err)
 			}
-			made.FlowsPerSecond, made.Paused = ratio, e.spec.Paused
+			made.FlowsPerSecond, made.Paused, made.ClientEngines = ratio, e.spec.Paused, e.clients.engines
 		} else {
 			made.ClientTunables, made.Limit, made.MostOpen = nil, 0, 0
 		}
 		if made.ServerPort != "" {
-			made.Server = s.program(e, e.Template.Server, entries, &problems)
+			made.Server, made.ServerEngines = s.program(e, e.Template.Server, entries, &problems), e.servers.engines
 		} else {
 			made.ServerTunables, made.Match = nil, nil
 		}
@@ -413,11 +449,17 @@ func (s *sharing) program(e *Entry, own *application.Program, entries []Entry, p
 	return made
 }
 
-// switchTo returns the entry that runs a template on the same ports. An inline template has the name of its entry.
+// besides reports whether an entry has its sides on the same ports of the same pods as another.
+func (e *Entry) besides(other *Entry) bool {
+	a, b := e.spec, other.spec
+	return a.TransmitPort == b.TransmitPort && a.ReceivePort == b.ReceivePort && a.TransmitPodGroup == b.TransmitPodGroup && a.ReceivePodGroup == b.ReceivePodGroup
+}
+
+// switchTo returns the entry that runs a template on the same ports and pods. An inline template has the name of its entry.
 func switchTo(e *Entry, name spatev1.ObjectName, entries []Entry) (uint32, error) {
 	for i := range entries {
 		other := &entries[i]
-		if other.Key != string(name) && other.Key != "/"+string(name) || other.spec.TransmitPort != e.spec.TransmitPort || other.spec.ReceivePort != e.spec.ReceivePort {
+		if other.Key != string(name) && other.Key != "/"+string(name) || !other.besides(e) {
 			continue
 		}
 		if own, to := e.Template.Made, other.Template.Made; to.Capture == nil && own.Protocol != to.Protocol {

@@ -193,7 +193,7 @@ func (m *Memory) Forget(uid types.UID) {
 
 // LoadOf returns the total load of runs at their current rates.
 func (m *Memory) LoadOf(ctx context.Context, runs []spatev1.TrafficRun) (load.Load, error) {
-	total := load.Load{Packets: new(big.Rat), L2Bits: new(big.Rat), L1Bits: new(big.Rat), Ports: map[string]*load.PortLoad{}}
+	total := load.Load{Packets: new(big.Rat), L2Bits: new(big.Rat), L1Bits: new(big.Rat), Ports: map[load.Place]*load.PortLoad{}}
 	for i := range runs {
 		facts, err := m.Of(ctx, &runs[i])
 		if err != nil {

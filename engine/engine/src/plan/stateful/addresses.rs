@@ -3,7 +3,7 @@
 use super::super::Violations;
 use super::super::validate::Site;
 use super::tunnels;
-use contract::{Plan, PoolOrder, Stateful};
+use contract::{PoolOrder, Stateful};
 use spate_stateful::arrivals::{Arrivals, Order, Timing};
 use spate_stateful::pool::{self, Address, SourcePorts, Start};
 use spate_stateful::tuples::{Dealing, Share, Tuples};
@@ -162,17 +162,6 @@ pub fn taken(
     asked.iter().map(|one| WeightedPool { pool: one.pool as usize, weight: one.weight }).collect()
 }
 
-/// Gives pools and templates this engine's part of addresses. Of those of a loopback port, whose link has nobody else, servers are
-/// all here.
-pub fn share(part: Part, pools: &mut Vec<Pool>, templates: &mut [Template]) {
-    if part == Part::WHOLE {
-        return;
-    }
-    pools.iter_mut().for_each(|pool| *pool = pool.part_of(part));
-    let alone = |t: &&mut Template| t.client.as_ref().zip(t.server.as_ref()).is_some_and(|(c, s)| c.port == s.port);
-    all_servers(pools, templates.iter_mut().filter(alone));
-}
-
 /// Lets an engine answer for all servers of templates: their pools are added as whole ones.
 pub fn all_servers<'a>(pools: &mut Vec<Pool>, templates: impl Iterator<Item = &'a mut Template>) {
     let mut copies = BTreeMap::new();
@@ -192,7 +181,7 @@ pub fn order(asked: &Stateful) -> Order {
 }
 
 /// Checks what only shows with all templates: that addresses and times of new flows can be dealt out.
-pub fn deal(plan: &Plan, site: &Site, scenario: &Scenario, wrong: &mut Violations) {
+pub fn deal(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
     let mut tell = |told: String| {
         let (field, problem) = told.split_once(": ").unwrap_or(("templates", &told));
         wrong.add(format!("stateful.{field}"), problem);
@@ -201,7 +190,7 @@ pub fn deal(plan: &Plan, site: &Site, scenario: &Scenario, wrong: &mut Violation
     let mixes: Vec<_> = scenario.templates.iter().map(pools).collect();
     let mixes = mixes.iter().map(|(clients, servers)| (&clients[..], &servers[..]));
     // How many ports each worker needs depends on how its port spreads flows, which is known where it runs.
-    let engines = plan.share.as_ref().map_or(1, |share| share.count.max(1));
+    let engines = scenario.client_part().of;
     let alone = Share { worker: 0, workers: engines.into() };
     if let Err(error) = Tuples::new(&scenario.pools, mixes, alone, Dealing::ByNumber) {
         return tell(error.to_string());

@@ -1115,3 +1115,104 @@ fn a_pool_without_a_client_for_each_engine_is_refused() {
     assert_eq!(wrong.field, "stateful.templates[0].clients");
     assert!(wrong.description.starts_with("pool 0 has 2 addresses for 3 engines"), "{}", wrong.description);
 }
+
+fn some(first: u32, count: u32) -> Option<contract::Engines> {
+    Some(contract::Engines { first, count })
+}
+
+/// Of five engines the first two have the clients, and the others the servers, on one port that is no loopback.
+fn apart() -> Plan {
+    let mut plan = good();
+    plan.share = Some(contract::Share { index: 0, count: 5 });
+    let web = web(&mut plan);
+    web.server_port = "east".into();
+    (web.client_engines, web.server_engines) = (some(0, 2), some(2, 3));
+    plan
+}
+
+#[test]
+fn engines_have_their_sides_of_templates_and_their_parts_of_addresses() {
+    for index in 0..5 {
+        let mut plan = apart();
+        plan.share = Some(contract::Share { index, count: 5 });
+        let scenario = checked(&plan);
+        let template = &scenario.templates[0];
+        assert_eq!((template.client.is_some(), template.server.is_some()), (index < 2, index >= 2), "engine {index}");
+        let part = |side: &[spate_stateful::WeightedPool]| side.first().map(|first| scenario.pools[first.pool].part());
+        let clients = (index < 2).then_some(Part { index, of: 2 });
+        assert_eq!(part(&template.clients), clients, "engine {index}");
+        // Clients connect to all servers, and know in how many parts they are.
+        let servers = Part { index: index.saturating_sub(2), of: 3 };
+        assert_eq!(part(&template.servers), Some(servers), "engine {index}");
+        assert_eq!(scenario.client_part(), clients.unwrap_or(Part::WHOLE), "engine {index}");
+        assert_eq!(scenario.server_part(0), servers, "engine {index}");
+    }
+}
+
+#[test]
+fn a_pool_that_several_sides_take_has_a_part_for_each() {
+    let mut plan = apart();
+    plan.share = Some(contract::Share { index: 3, count: 5 });
+    // The servers of another template, on all engines, have the same pool.
+    let mut other = web(&mut plan).clone();
+    (other.name, other.destination_port) = ("other".into(), 81);
+    other.server_engines = None;
+    other.server_port = "west".into();
+    part(&mut plan).templates.push(other);
+    let scenario = checked(&plan);
+    let servers = |template: usize| scenario.pools[scenario.templates[template].servers[0].pool].part();
+    assert_eq!([servers(0), servers(1)], [Part { index: 1, of: 3 }, Part { index: 3, of: 5 }]);
+}
+
+/// In the union of all engines each flow of a template is begun once, at its time, and no other.
+#[test]
+fn engines_with_clients_begin_together_what_one_would() {
+    let flows = |index: u32, count: u32, worker: u64| {
+        let mut plan = apart();
+        plan.share = Some(contract::Share { index, count });
+        if count == 1 {
+            plan.share = None;
+            web(&mut plan).server_port = "west".into();
+        }
+        let scenario = checked(&plan);
+        let Some(client) = &scenario.templates[0].client else { return Vec::new() };
+        let share = spate_stateful::tuples::Share::of_engine(worker, 2, scenario.client_part());
+        let mut arrivals = spate_stateful::Emulation::row(&scenario, &[client.rate], share).unwrap();
+        std::iter::from_fn(|| arrivals.take(1_000_000_000)).collect()
+    };
+    let sorted = |mut all: Vec<spate_stateful::arrivals::Arrival>| {
+        all.sort_by_key(|arrival| arrival.number);
+        all
+    };
+    let one = sorted((0..2).flat_map(|worker| flows(0, 1, worker)).collect());
+    assert_eq!(one.len(), 334, "1000 / 3 a second, the first at once");
+    let all: Vec<_> = (0..5).flat_map(|index| (0..2).flat_map(move |worker| flows(index, 5, worker))).collect();
+    assert_eq!(sorted(all), one);
+}
+
+#[test]
+fn engines_of_templates_that_cannot_be_are_refused() {
+    let cases: [(fn(&mut Plan), &str, &str); 7] = [
+        (|p| web(p).client_engines = some(0, 0), "client_engines.count", "must be at least 1"),
+        (|p| web(p).server_engines = some(3, 3), "server_engines", "engines from 3 to 5; there are 5, from 0 on"),
+        (|p| web(p).server_engines = some(1, 3), "server_port", "\"east\" is client_port as well"),
+        (|p| web(p).server_engines = None, "server_port", "\"east\" is client_port as well"),
+        (|p| p.share = None, "server_port", "\"east\" is client_port as well"),
+        (|p| web(p).server_port.clear(), "server_engines", "is for emulated servers, and there are none"),
+        (|p| alone(p, vec![send(0), receive(2000)]), "server_engines", "is for emulated servers, and there are none"),
+    ];
+    for (change, field, told) in cases {
+        let mut plan = apart();
+        change(&mut plan);
+        let wrong = validate(&plan, &site()).unwrap_err();
+        let field = format!("stateful.templates[0].{field}");
+        let found = wrong.0.iter().any(|one| one.field == field && one.description.contains(told));
+        assert!(found, "{field}: {told}: {wrong}");
+    }
+    let mut plan = apart();
+    let mut other = web(&mut plan).clone();
+    (other.name, other.destination_port, other.client_engines) = ("other".into(), 81, some(1, 1));
+    part(&mut plan).templates.push(other);
+    let wrong = validate(&plan, &site()).unwrap_err().to_string();
+    assert!(wrong.contains("stateful.templates[1].client_engines: has engines of stateful.templates[0]"), "{wrong}");
+}

@@ -247,6 +247,33 @@ fn a_share_asks_its_port_for_its_part_and_disabled_streams_ask_for_nothing() {
 }
 
 #[test]
+fn a_stream_asks_the_ports_of_the_engines_that_send_it() {
+    let some = |first, count| Some(contract::Engines { first, count });
+    let mut plan = good();
+    set_rate(&mut plan.streams[0], percent(150));
+    plan.streams.truncate(1);
+    plan.streams[0].engines = some(1, 3);
+    for (index, bits) in [(0, None), (1, Some(5_000_000_000)), (3, Some(5_000_000_000)), (4, None)] {
+        plan.share = Some(Share { index, count: 5 });
+        let found = validate(&plan, &site()).unwrap();
+        assert_eq!(found.port_bits.get(&0).copied().filter(|bits| *bits > 0), bits, "engine {index}");
+        let part = (bits.is_some()).then(|| (index - 1, 3));
+        assert_eq!(sending_part(&plan.streams[0], found.share), part, "engine {index}");
+    }
+    // Alone it is all of them.
+    plan.share = None;
+    assert_eq!(sending_part(&plan.streams[0], (0, 1)), Some((0, 1)));
+    let mut plan = good();
+    plan.share = Some(Share { index: 0, count: 5 });
+    plan.streams[0].engines = some(0, 2);
+    let wrong = validate(&plan, &site()).unwrap_err().to_string();
+    assert!(wrong.contains("streams[1].engines: has engines of streams[0].engines"), "{wrong}");
+    plan.streams[1].engines = some(4, 2);
+    let wrong = validate(&plan, &site()).unwrap_err().to_string();
+    assert!(wrong.contains("streams[1].engines: engines from 4 to 5; there are 5"), "{wrong}");
+}
+
+#[test]
 fn without_an_engine_ports_are_taken_as_named_and_percentages_wait() {
     let mut plan = good();
     set_rate(&mut plan.streams[0], percent(100));
