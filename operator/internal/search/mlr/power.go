@@ -16,6 +16,9 @@ func exact(x float64) *big.Float { return new(big.Float).SetPrec(precision).SetF
 
 // power returns base^exponent for a base above 0, rounded to the nearest value.
 func power(base, exponent float64) float64 {
+	if exponent == 1 {
+		return base
+	}
 	z := logarithm(base)
 	result, _ := exponential(z.Mul(z, exact(exponent))).Float64()
 	return result
