@@ -56,9 +56,19 @@ $(TREX_PYTHON):
 	@$(TREX_CLIENT).new/bin/python3 -m pip --quiet --disable-pip-version-check install --require-hashes --no-deps --requirement build/trex-client.txt
 	@rm -rf $(TREX_CLIENT) && mv $(TREX_CLIENT).new $(TREX_CLIENT)
 
+# FD.io's reference package of MLRsearch, likewise.
+MLRSEARCH := $(SPATE_CACHE)/tools/mlrsearch-$(shell sha256sum <build/mlrsearch.txt | cut -c1-12)
+MLRSEARCH_PYTHON := $(MLRSEARCH)/bin/python3
+$(MLRSEARCH_PYTHON):
+	@echo "tools: installing MLRsearch (first use of this version; usually 10 s)"
+	@rm -rf $(MLRSEARCH).new && python3 -m venv $(MLRSEARCH).new
+	@$(MLRSEARCH).new/bin/python3 -m pip --quiet --disable-pip-version-check install --require-hashes --no-deps --requirement build/mlrsearch.txt
+	@rm -rf $(MLRSEARCH) && mv $(MLRSEARCH).new $(MLRSEARCH)
+
 ##@ Tools
-.PHONY: deps tools trex-client
+.PHONY: deps tools trex-client mlrsearch-reference
 trex-client: $(TREX_PYTHON) ## Install TRex's Python client where tests of the import look for it
+mlrsearch-reference: $(MLRSEARCH_PYTHON) ## Install FD.io's MLRsearch where the comparison of searches looks for it
 deps: ## Install what this machine lacks (Debian packages, Go, Rust); nothing to do takes no time
 	@build/deps
 tools: $(foreach t,$(TOOL_NAMES),$(call tool_path,$(t))) $(CARGO_DENY) ## Build every pinned tool now

@@ -34,6 +34,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ASTFTemplateSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ASTFTemplateStatus"):
 		return &apiv1alpha1.ASTFTemplateStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BackToBackResult"):
+		return &apiv1alpha1.BackToBackResultApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BackToBackTest"):
+		return &apiv1alpha1.BackToBackTestApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BondAttachment"):
 		return &apiv1alpha1.BondAttachmentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BondMember"):
@@ -88,6 +92,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.FieldWriteApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FlowCounters"):
 		return &apiv1alpha1.FlowCountersApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("FrameLossResult"):
+		return &apiv1alpha1.FrameLossResultApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("FrameLossTest"):
+		return &apiv1alpha1.FrameLossTestApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("FrameSize"):
+		return &apiv1alpha1.FrameSizeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GeneratorPodStatus"):
 		return &apiv1alpha1.GeneratorPodStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GeneratorPort"):
@@ -106,6 +116,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.GeneveHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GeneveOption"):
 		return &apiv1alpha1.GeneveOptionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("GoalResult"):
+		return &apiv1alpha1.GoalResultApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GREHeader"):
 		return &apiv1alpha1.GREHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GroupResult"):
@@ -152,6 +164,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.KernelAttachmentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Latency"):
 		return &apiv1alpha1.LatencyApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("LatencyResult"):
+		return &apiv1alpha1.LatencyResultApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("LatencyTest"):
+		return &apiv1alpha1.LatencyTestApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Limits"):
 		return &apiv1alpha1.LimitsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("LiveEndpoint"):
@@ -278,6 +294,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RunResultApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RunSchedule"):
 		return &apiv1alpha1.RunScheduleApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RunSearchStatus"):
+		return &apiv1alpha1.RunSearchStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RunTiming"):
 		return &apiv1alpha1.RunTimingApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RunTrigger"):
@@ -292,6 +310,22 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SCTPHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SCTPRawChunk"):
 		return &apiv1alpha1.SCTPRawChunkApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SearchBudget"):
+		return &apiv1alpha1.SearchBudgetApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SearchConfirm"):
+		return &apiv1alpha1.SearchConfirmApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SearchGoal"):
+		return &apiv1alpha1.SearchGoalApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SearchLoad"):
+		return &apiv1alpha1.SearchLoadApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SearchResult"):
+		return &apiv1alpha1.SearchResultApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SearchTests"):
+		return &apiv1alpha1.SearchTestsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SearchTrial"):
+		return &apiv1alpha1.SearchTrialApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SearchVariant"):
+		return &apiv1alpha1.SearchVariantApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretSnapshot"):
 		return &apiv1alpha1.SecretSnapshotApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretVolume"):
@@ -344,6 +378,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ThresholdApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ThresholdResult"):
 		return &apiv1alpha1.ThresholdResultApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ThroughputTest"):
+		return &apiv1alpha1.ThroughputTestApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TrafficCapture"):
 		return &apiv1alpha1.TrafficCaptureApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TrafficCaptureSpec"):
@@ -374,8 +410,18 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.TrafficRunSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TrafficRunStatus"):
 		return &apiv1alpha1.TrafficRunStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TrafficSearch"):
+		return &apiv1alpha1.TrafficSearchApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TrafficSearchSpec"):
+		return &apiv1alpha1.TrafficSearchSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TrafficSearchStatus"):
+		return &apiv1alpha1.TrafficSearchStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Transmit"):
 		return &apiv1alpha1.TransmitApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TrialInput"):
+		return &apiv1alpha1.TrialInputApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TrialRecord"):
+		return &apiv1alpha1.TrialRecordApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TruncatedList"):
 		return &apiv1alpha1.TruncatedListApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Tunables"):

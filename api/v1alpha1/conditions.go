@@ -173,6 +173,17 @@ const (
 	// the reason of that: ReferenceNotAllowed (`spec.allowedNamespaces` no longer grants the generator's use to the profile's namespace), or
 	// LimitExceeded (`spec.limits` was lowered below what the run sends).
 	ReasonIncomplete = "Incomplete"
+	// ReasonSearchRegular: every goal of the search has both bounds, as close as it requires; the message has them.
+	ReasonSearchRegular = "SearchRegular"
+	// ReasonSearchIrregular: a goal of the search has a bound only, or none, or the budget was used up; the message has which and why.
+	ReasonSearchIrregular = "SearchIrregular"
+	// ReasonSearchInvalid: the search of a variant could not be done; the message has which and why.
+	ReasonSearchInvalid = "SearchInvalid"
+	// ReasonTrialsInvalid: invalid, since a trial of the search was invalid more often than `trial.retries`; the message has why.
+	ReasonTrialsInvalid = "TrialsInvalid"
+	// ReasonRecordsContradict: invalid, since the recorded trials of the search are not those that this version of the operator would have
+	// chosen.
+	ReasonRecordsContradict = "RecordsContradict"
 	// ReasonDetailsNotKept: named last among the reasons of a verdict, which it does not change: the result is larger than a status, and
 	// could not be kept beside the run as a whole; the message says what is lost and why.
 	ReasonDetailsNotKept = "DetailsNotKept"

@@ -31,6 +31,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&ASTFTemplate{}, &ASTFTemplateList{},
 		&TrafficProfile{}, &TrafficProfileList{},
 		&TrafficRun{}, &TrafficRunList{},
+		&TrafficSearch{}, &TrafficSearchList{},
 		&TrafficCapture{}, &TrafficCaptureList{},
 		&TrafficRecordsReader{}, &TrafficRecordsReaderList{},
 	)

@@ -391,6 +391,7 @@ type TrafficEntry struct {
 // StreamEntry is a stream of an entry, by reference or inline.
 //
 // +kubebuilder:validation:ExactlyOneOf=ref;inline
+// +kubebuilder:validation:AtMostOneOf=size;imix
 type StreamEntry struct {
 	// ref names a StatelessStream in the profile's namespace.
 	// +optional
@@ -403,6 +404,16 @@ type StreamEntry struct {
 	// rate overrides the stream's own. A change applies to the active run.
 	// +optional
 	Rate Rate `json:"rate,omitempty"`
+
+	// size overrides the sizes of the stream's packets: bytes on the wire, the 4-byte FCS included.
+	// +optional
+	// +kubebuilder:validation:Minimum=64
+	// +kubebuilder:validation:Maximum=9234
+	Size *int32 `json:"size,omitempty"`
+
+	// imix overrides the sizes of the stream's packets by those of a published Internet mix.
+	// +optional
+	IMIX IMIX `json:"imix,omitempty"`
 
 	// start is `Auto` for a stream that starts with the run, and `Waiting` for one that the `next` of another entry starts.
 	// +optional

@@ -13,8 +13,10 @@ import (
 // `stop` and `overrides.rate`, which apply to the active run.
 //
 // +kubebuilder:validation:ExactlyOneOf=profileRef;profile
-// +kubebuilder:validation:XValidation:rule="has(self.overrides) || !has(oldSelf.overrides) || (!has(oldSelf.overrides.generatorRef) && !has(oldSelf.overrides.duration) && !has(oldSelf.overrides.warmup) && !has(oldSelf.overrides.thresholds))",fieldPath=".overrides",message="cannot be removed: create another run"
-// +kubebuilder:validation:XValidation:rule="!has(self.overrides) || has(oldSelf.overrides) || (!has(self.overrides.generatorRef) && !has(self.overrides.duration) && !has(self.overrides.warmup) && !has(self.overrides.thresholds))",fieldPath=".overrides",message="only rate can be changed: create another run"
+// +kubebuilder:validation:XValidation:rule="has(self.search) == has(oldSelf.search)",fieldPath=".search",message="cannot be changed: create another run"
+// +kubebuilder:validation:XValidation:rule="!has(self.search) || !has(self.overrides) || (!has(self.overrides.rate) && !has(self.overrides.duration) && !has(self.overrides.warmup) && !has(self.overrides.thresholds))",fieldPath=".overrides",message="a run with search has loads and times of its own: only generatorRef, size and imix can be overridden"
+// +kubebuilder:validation:XValidation:rule="has(self.overrides) || !has(oldSelf.overrides) || (!has(oldSelf.overrides.generatorRef) && !has(oldSelf.overrides.duration) && !has(oldSelf.overrides.warmup) && !has(oldSelf.overrides.size) && !has(oldSelf.overrides.imix) && !has(oldSelf.overrides.thresholds))",fieldPath=".overrides",message="cannot be removed: create another run"
+// +kubebuilder:validation:XValidation:rule="!has(self.overrides) || has(oldSelf.overrides) || (!has(self.overrides.generatorRef) && !has(self.overrides.duration) && !has(self.overrides.warmup) && !has(self.overrides.size) && !has(self.overrides.imix) && !has(self.overrides.thresholds))",fieldPath=".overrides",message="only rate can be changed: create another run"
 type TrafficRunSpec struct {
 	// profileRef names a TrafficProfile in the run's namespace. The run executes it as it is when the run starts.
 	// +optional
@@ -29,6 +31,12 @@ type TrafficRunSpec struct {
 	// overrides replace fields of the profile for this run.
 	// +optional
 	Overrides RunOverrides `json:"overrides,omitzero"`
+
+	// search makes the run a series of trials at loads that tests choose, instead of one execution. The profile's rate, duration, warmup,
+	// drain, rampUp and thresholds have no effect then. TrafficSearches create such runs.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: create another run"
+	Search *SearchTests `json:"search,omitempty"`
 
 	// paused stops the run from sending while it is true, as `paused` of a profile does. A change applies to the active run.
 	// +optional
@@ -48,6 +56,9 @@ type TrafficRunSpec struct {
 
 // RunOverrides replace fields of a profile. Absent ones are the profile's.
 //
+// +kubebuilder:validation:AtMostOneOf=size;imix
+// +kubebuilder:validation:XValidation:rule="has(self.size) == has(oldSelf.size)",fieldPath=".size",message="cannot be changed: create another run"
+// +kubebuilder:validation:XValidation:rule="has(self.imix) == has(oldSelf.imix)",fieldPath=".imix",message="cannot be changed: create another run"
 // +kubebuilder:validation:XValidation:rule="has(self.generatorRef) == has(oldSelf.generatorRef)",fieldPath=".generatorRef",message="cannot be changed: create another run"
 // +kubebuilder:validation:XValidation:rule="has(self.duration) == has(oldSelf.duration)",fieldPath=".duration",message="cannot be changed: create another run"
 // +kubebuilder:validation:XValidation:rule="has(self.warmup) == has(oldSelf.warmup)",fieldPath=".warmup",message="cannot be changed: create another run"
@@ -72,6 +83,18 @@ type RunOverrides struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: create another run"
 	Warmup Duration `json:"warmup,omitempty"`
+
+	// size of the packets of all streams: bytes on the wire, the 4-byte FCS included.
+	// +optional
+	// +kubebuilder:validation:Minimum=64
+	// +kubebuilder:validation:Maximum=9234
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: create another run"
+	Size *int32 `json:"size,omitempty"`
+
+	// imix makes the sizes of the packets of all streams those of a published Internet mix.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: create another run"
+	IMIX IMIX `json:"imix,omitempty"`
 
 	// thresholds instead of all those of the profile.
 	// +optional
@@ -103,6 +126,12 @@ type ResolvedRun struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Tag int32 `json:"tag"`
+
+	// secondTag marks the packets of every second trial of a run with search, as unique as tag.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	SecondTag int32 `json:"secondTag,omitempty"`
 
 	// snapshot is the resolved plan, kept beside the run since it can be larger than an object.
 	// +required
@@ -409,6 +438,10 @@ type TrafficRunStatus struct {
 	// progress while the run is active.
 	// +optional
 	Progress *RunProgress `json:"progress,omitempty"`
+
+	// search is how far the search of the run is, and what it has found.
+	// +optional
+	Search *RunSearchStatus `json:"search,omitempty"`
 
 	// portBaseline holds what the ports had counted when the run was prepared: that is not this run's.
 	// +optional

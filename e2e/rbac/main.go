@@ -40,6 +40,7 @@ var unseen = map[right]string{
 	{"spate.dev", "trafficgenerators/finalizers", "update"}: "admission OwnerReferencesPermissionEnforcement (OpenShift) asks the authorizer, which is no request",
 	{"spate.dev", "trafficprofiles/finalizers", "update"}:   "admission OwnerReferencesPermissionEnforcement (OpenShift) asks the authorizer, which is no request",
 	{"spate.dev", "trafficruns/finalizers", "update"}:       "admission OwnerReferencesPermissionEnforcement (OpenShift) asks the authorizer, which is no request",
+	{"spate.dev", "trafficsearches/finalizers", "update"}:   "admission OwnerReferencesPermissionEnforcement (OpenShift) asks the authorizer, which is no request",
 	{"", "configmaps", "update"}:                            "only when an operator ends between storing a plan and recording it (operator/test, TestDrillOperatorKilledInEachPhase)",
 	{"spate.dev", "trafficcaptures", "delete"}:              "only of one that was not read for 3 minutes (operator/internal/controller/live)",
 	{"spate.dev", "trafficrecordsreaders", "delete"}:        "only of one that was not read for 3 minutes (operator/internal/controller/live)",

@@ -87,7 +87,7 @@ func mustApply(t *testing.T, ns, manifest string) {
 // explain prints what a user would look at after a failure.
 func explain(t *testing.T, ns string) {
 	ctx := context.Background()
-	for _, list := range []client.ObjectList{&spatev1.TrafficGeneratorList{}, &spatev1.TrafficProfileList{}, &spatev1.TrafficRunList{}} {
+	for _, list := range []client.ObjectList{&spatev1.TrafficGeneratorList{}, &spatev1.TrafficProfileList{}, &spatev1.TrafficRunList{}, &spatev1.TrafficSearchList{}} {
 		if err := cluster.kube.List(ctx, list, client.InNamespace(ns)); err != nil {
 			continue
 		}
@@ -140,6 +140,8 @@ func conditionsOf(object client.Object) []metav1.Condition {
 	case *spatev1.TrafficProfile:
 		return o.Status.Conditions
 	case *spatev1.TrafficRun:
+		return o.Status.Conditions
+	case *spatev1.TrafficSearch:
 		return o.Status.Conditions
 	case *spatev1.StatelessStream:
 		return o.Status.Conditions

@@ -14,6 +14,7 @@ import (
 	"spate.dev/operator/internal/plugin/plan"
 	"spate.dev/operator/internal/plugin/records"
 	"spate.dev/operator/internal/plugin/result"
+	"spate.dev/operator/internal/plugin/search"
 	"spate.dev/operator/internal/plugin/simulate"
 	"spate.dev/operator/internal/plugin/validate"
 	pluginversion "spate.dev/operator/internal/plugin/version"
@@ -33,6 +34,7 @@ connections are printed, and packets of ports captured, while they run. The mach
   kubectl spate doctor lab
   kubectl spate result smoke
   kubectl spate rate smoke +10%
+  kubectl spate search report router
   kubectl spate records web
   kubectl spate capture lab --port east -w - | wireshark -k -i -`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl spate"},
@@ -40,6 +42,6 @@ connections are printed, and packets of ports captured, while they run. The mach
 		SilenceErrors: true,
 	}
 	root.AddCommand(validate.NewCommand(), plan.NewCommand(), simulate.NewCommand(), importing.NewCommand(), result.NewCommand(), change.NewRateCommand(), change.NewPauseCommand(), change.NewResumeCommand(), change.NewStopCommand(),
-		records.NewCommand(), capture.NewCommand(), doctor.NewCommand(), pluginversion.NewCommand(version))
+		search.NewCommand(), records.NewCommand(), capture.NewCommand(), doctor.NewCommand(), pluginversion.NewCommand(version))
 	return root
 }

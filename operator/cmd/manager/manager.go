@@ -29,6 +29,7 @@ import (
 	livecontroller "spate.dev/operator/internal/controller/live"
 	"spate.dev/operator/internal/controller/profile"
 	runcontroller "spate.dev/operator/internal/controller/run"
+	searchcontroller "spate.dev/operator/internal/controller/search"
 	"spate.dev/operator/internal/controller/stream"
 	"spate.dev/operator/internal/controller/turn"
 	"spate.dev/operator/internal/engine"
@@ -140,6 +141,7 @@ func addControllers(mgr ctrl.Manager, o *options) error {
 		},
 		"profile": &profile.Reconciler{Client: c, Events: recorder, Clock: clock.RealClock{}, Resolver: resolver, Inline: o.inline},
 		"run":     &runcontroller.Reconciler{Client: c, Events: recorder, Engines: engines, Memory: memory, Resolver: resolver, Large: large},
+		"search":  &searchcontroller.Reconciler{Client: c, Events: recorder},
 		"stream":  &stream.Reconciler{Client: c, Compiler: compiler},
 	} {
 		if err := controller.SetupWithManager(mgr); err != nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// conformance compares what imported profiles send with what TRex sends, and converts captures to templates. It prints
-// a row for each file. See `make conformance`.
+// conformance compares what imported profiles send with what TRex sends, converts captures to templates, and compares searches with FD.io's
+// reference package. It prints a row for each file. See `make conformance`.
 package main
 
 import (
@@ -20,10 +20,11 @@ import (
 )
 
 func main() {
-	data := flag.String("data", "", "folder with trex-stateless, trex-stateful and captures")
+	data := flag.String("data", "", "folder with trex-stateless, trex-stateful, captures and mlrsearch")
 	engine := flag.String("engine", os.Getenv("SPATE_ENGINE"), "the engine's program")
+	python := flag.String("python", os.Getenv("MLRSEARCH_PYTHON"), "a Python interpreter with MLRsearch")
 	flag.Parse()
-	passed, err := run(*data, *engine, flag.Args())
+	passed, err := run(*data, *engine, *python, flag.Args())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 	}
@@ -32,8 +33,8 @@ func main() {
 	}
 }
 
-// run checks the profiles and captures in a folder, or only those that are named.
-func run(data, engine string, names []string) (passed bool, err error) {
+// run checks the profiles, captures and searches in a folder, or only those that are named.
+func run(data, engine, python string, names []string) (passed bool, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	scratch, err := os.MkdirTemp("", "conformance-")
@@ -47,11 +48,16 @@ func run(data, engine string, names []string) (passed bool, err error) {
 		{"trex-stateless", ".json", []any{"PROFILE", "1 WORKER", "2 WORKERS", "FIRST DIFFERENCE"}, stateless},
 		{"trex-stateful", ".json", []any{"STATEFUL PROFILE", "1 WORKER", "", "FIRST DIFFERENCE"}, stateful},
 		{"captures", ".pcap", []any{"CAPTURE", "TEMPLATE", "", "REFUSED"}, capture},
+		{"mlrsearch", ".json", searchHeading, searches},
 	} {
 		of, bad, err := part.run(ctx, runner, data, names)
 		if err != nil {
 			return false, err
 		}
+		all, failed = all+of, failed+bad
+	}
+	if len(names) == 0 || slices.Contains(names, live) {
+		of, bad := liveSearches(ctx, python)
 		all, failed = all+of, failed+bad
 	}
 	if all > 0 {

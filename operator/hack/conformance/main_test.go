@@ -10,10 +10,13 @@ import (
 
 func TestFoldersDecideWhatIsCompared(t *testing.T) {
 	folder := t.TempDir()
-	if passed, err := run(folder, "", nil); !passed || err != nil {
+	if passed, err := run(folder, "", "", nil); !passed || err != nil {
 		t.Errorf("without data: got %v %v, want it skipped", passed, err)
 	}
-	for _, part := range []string{"trex-stateless", "trex-stateful", "captures"} {
+	if passed, err := run(folder, "", os.Args[0], []string{live}); passed || err != nil {
+		t.Errorf("with a program that is not Python: got %v %v, want that it failed", passed, err)
+	}
+	for _, part := range []string{"trex-stateless", "trex-stateful", "captures", "mlrsearch"} {
 		onePart(t, part)
 	}
 }
@@ -26,7 +29,7 @@ func onePart(t *testing.T, name string) {
 	if err := os.Mkdir(data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if passed, err := run(folder, "", nil); passed || err == nil {
+	if passed, err := run(folder, "", "", nil); passed || err == nil {
 		t.Errorf("%s with no file: got %v %v, want an error", name, passed, err)
 	}
 	for _, file := range []string{"bad.json", "bad.pcap"} {
@@ -34,7 +37,7 @@ func onePart(t *testing.T, name string) {
 			t.Fatal(err)
 		}
 	}
-	if passed, err := run(folder, "", nil); passed || err != nil {
+	if passed, err := run(folder, "", "", nil); passed || err != nil {
 		t.Errorf("%s with one that is refused: got %v %v, want that it failed", name, passed, err)
 	}
 }

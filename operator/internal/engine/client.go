@@ -23,6 +23,8 @@ const (
 	callTimeout = 3 * time.Second
 	// prepareTimeout bounds Prepare, which expands and allocates all streams.
 	prepareTimeout = 60 * time.Second
+	// trialTimeout bounds StartTrial, which allocates all streams again.
+	trialTimeout = 20 * time.Second
 	// chunkSize is the size of the chunks of a plan (the contract allows 1 MiB).
 	chunkSize = 512 << 10
 )
@@ -82,6 +84,14 @@ func (c *Client) StartByWall(ctx context.Context, runID string, atWall int64) (*
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	r, err := c.rpc.Start(ctx, &enginev1.StartRequest{RunId: runID, AtNs: atWall})
+	return r.GetRun(), explain(err)
+}
+
+// StartTrial starts a trial of a run of trials.
+func (c *Client) StartTrial(ctx context.Context, trial *enginev1.StartTrialRequest) (*enginev1.RunInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
+	defer cancel()
+	r, err := c.rpc.StartTrial(ctx, trial)
 	return r.GetRun(), explain(err)
 }
 

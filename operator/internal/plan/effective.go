@@ -5,6 +5,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -25,6 +26,9 @@ func Effective(run *spatev1.TrafficRun, profile *spatev1.TrafficProfile) *spatev
 		profile.Spec.DeepCopyInto(&effective.Spec)
 	}
 	override(&effective.Spec, run.Spec.Overrides.DeepCopy())
+	if search := run.Spec.Search; search != nil {
+		asSearched(&effective.Spec, search)
+	}
 	effective.Spec.Paused = effective.Spec.Paused || run.Spec.Paused
 	return effective
 }
@@ -45,6 +49,21 @@ func override(spec *spatev1.TrafficProfileSpec, by *spatev1.RunOverrides) {
 	if by.Thresholds != nil {
 		spec.Thresholds = by.Thresholds
 	}
+	if by.Size == nil && by.IMIX == "" {
+		return
+	}
+	for i := range spec.Traffic {
+		if stream := spec.Traffic[i].Stream; stream != nil {
+			stream.Size, stream.IMIX = by.Size, by.IMIX
+		}
+	}
+}
+
+// asSearched makes a profile what the trials of a search execute parts of: its greatest load, for the longest trial.
+func asSearched(spec *spatev1.TrafficProfileSpec, search *spatev1.SearchTests) {
+	spec.Rate = cmp.Or(search.Load.Max, "100%/port")
+	spec.Duration, spec.Warmup, spec.Drain = "1s", cmp.Or(search.Trial.RampUp, "0s"), cmp.Or(search.Trial.Drain, "2s")
+	spec.RampUp, spec.RampUpStep, spec.Thresholds, spec.WhenPodLost = "", "", nil, spatev1.PodLossAbort
 }
 
 // OfRun returns the problems of the profile that a run executes (Effective) with paths of the run: its overrides, its
@@ -55,6 +74,8 @@ func OfRun(problems problem.Problems, run *spatev1.TrafficRun) problem.Problems 
 		all[i] = problem
 		rest := strings.TrimPrefix(problem.Path, "spec")
 		switch ref := run.Spec.ProfileRef; {
+		case run.Spec.Search != nil && rest == ".rate":
+			all[i].Path = "spec.search.load.max"
 		case overridden(&run.Spec.Overrides, rest):
 			all[i].Path = "spec.overrides" + rest
 		case run.Spec.Profile != nil:
@@ -70,7 +91,7 @@ func OfRun(problems problem.Problems, run *spatev1.TrafficRun) problem.Problems 
 func overridden(by *spatev1.RunOverrides, field string) bool {
 	for name, set := range map[string]bool{
 		".generatorRef": by.GeneratorRef != nil, ".rate": by.Rate != "", ".duration": by.Duration != "", ".warmup": by.Warmup != "",
-		".thresholds": by.Thresholds != nil,
+		".thresholds": by.Thresholds != nil, ".size": by.Size != nil, ".imix": by.IMIX != "",
 	} {
 		if rest, in := strings.CutPrefix(field, name); set && in && (rest == "" || rest[0] == '.' || rest[0] == '[') {
 			return true

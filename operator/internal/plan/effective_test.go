@@ -21,7 +21,7 @@ func fullProfile() *spatev1.TrafficProfile {
 		Spec: spatev1.TrafficProfileSpec{
 			TrafficDefinition: spatev1.TrafficDefinition{
 				Rate: "2x", Duration: "10s", Warmup: "1s", Drain: "500ms",
-				Traffic:    []spatev1.TrafficEntry{{Name: "a", TransmitPort: "left"}},
+				Traffic:    []spatev1.TrafficEntry{{Name: "a", TransmitPort: "left", Stream: &spatev1.StreamEntry{}}},
 				Thresholds: []spatev1.Threshold{{Name: "own", Expression: "result.lost == 0"}},
 			},
 			Generator: &spatev1.TrafficGeneratorSpec{},

@@ -25,8 +25,8 @@ import (
 type Identity struct {
 	// RunID identifies the run to engines; Run is the TrafficRun's name, for metrics and messages.
 	RunID, Run string
-	// Tag marks the run's packets.
-	Tag uint16
+	// Tag marks the run's packets. SecondTag marks those of every second trial of a run of trials; 0 of any other run.
+	Tag, SecondTag uint16
 	// Profile and Namespace label its metrics.
 	Profile, Namespace string
 	// Marks are the numbers for marks that are left open (see ChooseMarks); the zero value takes the lowest ones.
@@ -57,12 +57,16 @@ func (r *Resolved) Outline(id Identity) *enginev1.Plan {
 		}
 		r.streams[at].Measure.Mark = mark
 	})
-	return &enginev1.Plan{
+	p := &enginev1.Plan{
 		RunId: id.RunID, Run: id.Run, Profile: id.Profile, Namespace: id.Namespace, RunTag: uint32(id.Tag),
 		Timing: r.timing, Streams: r.streams, Reflectors: r.reflectors, Receivers: r.receivers,
 		LeaseNs: uint64(r.lease), LateAfterNs: uint64(r.lateAfter), Stateful: r.stateful,
 		ClockBoundNs: uint64(r.clockBound),
 	}
+	if id.SecondTag > 0 {
+		p.Trials = &enginev1.Trials{SecondRunTag: uint32(id.SecondTag)}
+	}
+	return p
 }
 
 // eachStream calls visit for the streams of all entries, each with the number of the copy.

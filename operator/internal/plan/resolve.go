@@ -309,6 +309,11 @@ func (e *entry) source(in Input, problems *problem.Problems) (source *spatev1.St
 		return nil, at, at, within
 	}
 	source, name := stream.Source(e.spec, in.Streams)
+	if source != nil && stream.OverridesSizes(e.spec.Stream) {
+		if why := stream.NoSizes(source); why != "" {
+			problems.Add(spatev1.ReasonInvalidSpec, at.Child("size"), "%s", why)
+		}
+	}
 	if e.spec.Stream.Ref == nil {
 		at = at.Child("inline")
 		return source, at, at, within

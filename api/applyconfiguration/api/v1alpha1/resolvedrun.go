@@ -21,6 +21,8 @@ type ResolvedRunApplyConfiguration struct {
 	RunID *string `json:"runID,omitempty"`
 	// tag marks the run's packets, unique over all runs that could meet.
 	Tag *int32 `json:"tag,omitempty"`
+	// secondTag marks the packets of every second trial of a run with search, as unique as tag.
+	SecondTag *int32 `json:"secondTag,omitempty"`
 	// snapshot is the resolved plan, kept beside the run since it can be larger than an object.
 	Snapshot *SnapshotApplyConfiguration `json:"snapshot,omitempty"`
 	// rateFactor the snapshot was built with, on the entries' own rates: a whole number or a fraction such as `3/2`.
@@ -74,6 +76,14 @@ func (b *ResolvedRunApplyConfiguration) WithRunID(value string) *ResolvedRunAppl
 // If called multiple times, the Tag field is set to the value of the last call.
 func (b *ResolvedRunApplyConfiguration) WithTag(value int32) *ResolvedRunApplyConfiguration {
 	b.Tag = &value
+	return b
+}
+
+// WithSecondTag sets the SecondTag field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SecondTag field is set to the value of the last call.
+func (b *ResolvedRunApplyConfiguration) WithSecondTag(value int32) *ResolvedRunApplyConfiguration {
+	b.SecondTag = &value
 	return b
 }
 

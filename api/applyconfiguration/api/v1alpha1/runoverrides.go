@@ -21,6 +21,10 @@ type RunOverridesApplyConfiguration struct {
 	Duration *apiv1alpha1.Duration `json:"duration,omitempty"`
 	// warmup before the measured phase.
 	Warmup *apiv1alpha1.Duration `json:"warmup,omitempty"`
+	// size of the packets of all streams: bytes on the wire, the 4-byte FCS included.
+	Size *int32 `json:"size,omitempty"`
+	// imix makes the sizes of the packets of all streams those of a published Internet mix.
+	IMIX *apiv1alpha1.IMIX `json:"imix,omitempty"`
 	// thresholds instead of all those of the profile.
 	Thresholds []ThresholdApplyConfiguration `json:"thresholds,omitempty"`
 }
@@ -60,6 +64,22 @@ func (b *RunOverridesApplyConfiguration) WithDuration(value apiv1alpha1.Duration
 // If called multiple times, the Warmup field is set to the value of the last call.
 func (b *RunOverridesApplyConfiguration) WithWarmup(value apiv1alpha1.Duration) *RunOverridesApplyConfiguration {
 	b.Warmup = &value
+	return b
+}
+
+// WithSize sets the Size field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Size field is set to the value of the last call.
+func (b *RunOverridesApplyConfiguration) WithSize(value int32) *RunOverridesApplyConfiguration {
+	b.Size = &value
+	return b
+}
+
+// WithIMIX sets the IMIX field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IMIX field is set to the value of the last call.
+func (b *RunOverridesApplyConfiguration) WithIMIX(value apiv1alpha1.IMIX) *RunOverridesApplyConfiguration {
+	b.IMIX = &value
 	return b
 }
 

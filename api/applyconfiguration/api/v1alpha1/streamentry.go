@@ -19,6 +19,10 @@ type StreamEntryApplyConfiguration struct {
 	Inline *StatelessStreamSpecApplyConfiguration `json:"inline,omitempty"`
 	// rate overrides the stream's own. A change applies to the active run.
 	Rate *apiv1alpha1.Rate `json:"rate,omitempty"`
+	// size overrides the sizes of the stream's packets: bytes on the wire, the 4-byte FCS included.
+	Size *int32 `json:"size,omitempty"`
+	// imix overrides the sizes of the stream's packets by those of a published Internet mix.
+	IMIX *apiv1alpha1.IMIX `json:"imix,omitempty"`
 	// start is `Auto` for a stream that starts with the run, and `Waiting` for one that the `next` of another entry starts.
 	Start *apiv1alpha1.EntryStart `json:"start,omitempty"`
 	// next is the entry that starts when this one has sent its last packet. Not for continuous streams.
@@ -52,6 +56,22 @@ func (b *StreamEntryApplyConfiguration) WithInline(value *StatelessStreamSpecApp
 // If called multiple times, the Rate field is set to the value of the last call.
 func (b *StreamEntryApplyConfiguration) WithRate(value apiv1alpha1.Rate) *StreamEntryApplyConfiguration {
 	b.Rate = &value
+	return b
+}
+
+// WithSize sets the Size field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Size field is set to the value of the last call.
+func (b *StreamEntryApplyConfiguration) WithSize(value int32) *StreamEntryApplyConfiguration {
+	b.Size = &value
+	return b
+}
+
+// WithIMIX sets the IMIX field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IMIX field is set to the value of the last call.
+func (b *StreamEntryApplyConfiguration) WithIMIX(value apiv1alpha1.IMIX) *StreamEntryApplyConfiguration {
+	b.IMIX = &value
 	return b
 }
 

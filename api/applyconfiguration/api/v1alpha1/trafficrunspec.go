@@ -16,6 +16,9 @@ type TrafficRunSpecApplyConfiguration struct {
 	Profile *TrafficDefinitionApplyConfiguration `json:"profile,omitempty"`
 	// overrides replace fields of the profile for this run.
 	Overrides *RunOverridesApplyConfiguration `json:"overrides,omitempty"`
+	// search makes the run a series of trials at loads that tests choose, instead of one execution. The profile's rate, duration, warmup,
+	// drain, rampUp and thresholds have no effect then. TrafficSearches create such runs.
+	Search *SearchTestsApplyConfiguration `json:"search,omitempty"`
 	// paused stops the run from sending while it is true, as `paused` of a profile does. A change applies to the active run.
 	Paused *bool `json:"paused,omitempty"`
 	// stop ends the run before its time when it is set to true. A stopped run cannot go on.
@@ -51,6 +54,14 @@ func (b *TrafficRunSpecApplyConfiguration) WithProfile(value *TrafficDefinitionA
 // If called multiple times, the Overrides field is set to the value of the last call.
 func (b *TrafficRunSpecApplyConfiguration) WithOverrides(value *RunOverridesApplyConfiguration) *TrafficRunSpecApplyConfiguration {
 	b.Overrides = value
+	return b
+}
+
+// WithSearch sets the Search field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Search field is set to the value of the last call.
+func (b *TrafficRunSpecApplyConfiguration) WithSearch(value *SearchTestsApplyConfiguration) *TrafficRunSpecApplyConfiguration {
+	b.Search = value
 	return b
 }
 

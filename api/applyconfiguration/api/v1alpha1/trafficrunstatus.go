@@ -37,6 +37,8 @@ type TrafficRunStatusApplyConfiguration struct {
 	RateFactor *string `json:"rateFactor,omitempty"`
 	// progress while the run is active.
 	Progress *RunProgressApplyConfiguration `json:"progress,omitempty"`
+	// search is how far the search of the run is, and what it has found.
+	Search *RunSearchStatusApplyConfiguration `json:"search,omitempty"`
 	// portBaseline holds what the ports had counted when the run was prepared: that is not this run's.
 	PortBaseline []PortBaselineApplyConfiguration `json:"portBaseline,omitempty"`
 	// portsDown are the run's ports that had no link at some time while it was active.
@@ -149,6 +151,14 @@ func (b *TrafficRunStatusApplyConfiguration) WithRateFactor(value string) *Traff
 // If called multiple times, the Progress field is set to the value of the last call.
 func (b *TrafficRunStatusApplyConfiguration) WithProgress(value *RunProgressApplyConfiguration) *TrafficRunStatusApplyConfiguration {
 	b.Progress = value
+	return b
+}
+
+// WithSearch sets the Search field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Search field is set to the value of the last call.
+func (b *TrafficRunStatusApplyConfiguration) WithSearch(value *RunSearchStatusApplyConfiguration) *TrafficRunStatusApplyConfiguration {
+	b.Search = value
 	return b
 }
 

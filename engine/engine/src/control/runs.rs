@@ -4,12 +4,15 @@ use super::groups::{self, Group};
 use super::lease::Lease;
 use super::next_hop;
 use super::status::Refusal;
+use super::trials::Trials;
 use super::watchdog::Watchdog;
-use crate::datapath::{Change, Clock, Datapath, FlowChange, OnLink, PortInfo, Rate, Run, RunError, RunState};
+use crate::datapath::{
+    Change, Clock, Datapath, FlowChange, OnLink, PortInfo, Rate, ReferenceClock, Run, RunError, RunState,
+};
 use crate::plan::rate::{self, LineRate};
 use crate::plan::validate::{self, Checked, CheckedStream, Site};
 use crate::plan::{Violations, decode, fit, load};
-use contract::{Plan, Ratio, RunInfo, Selector, update_request};
+use contract::{Plan, Ratio, RunInfo, Selector, StartTrialRequest, update_request};
 use prost::bytes::Bytes;
 use spate_stateful::{PortLink, Scenario};
 use spate_stateless::StreamTiming;
@@ -45,6 +48,8 @@ pub struct Held {
     /// When it was prepared.
     pub prepared: Instant,
     plan_digest: [u8; 32],
+    /// Of a run of trials: what the next are made of.
+    trials: Option<Trials>,
     /// From the plan, for the metrics' labels.
     pub profile: String,
     /// From the plan, for the metrics' labels.
@@ -203,14 +208,27 @@ impl Engine {
         if self.shutting_down.load(Ordering::Relaxed) {
             return Err(Refusal::ShuttingDown);
         }
-        let mut plan = decode::plan(bytes, format)?;
+        let plan = decode::plan(bytes, format)?;
         if plan.run_id != run_id {
             let wrong = format!("{:?}; must be {run_id:?}, as the header says", plan.run_id);
             return Err(Refusal::field("run_id", wrong));
         }
         self.admit(&plan)?;
+        let trials = plan.trials.is_some().then(|| Trials::new(plan.clone()));
+        let (held, warnings) = self.make(plan, digest, trials)?;
+        lock(&self.runs).insert(run_id.to_owned(), held.clone());
+        Ok((held, warnings))
+    }
+
+    /// Validates, allocates and arms a plan.
+    fn make(
+        &self,
+        mut plan: Plan,
+        digest: [u8; 32],
+        trials: Option<Trials>,
+    ) -> Result<(Arc<Held>, Vec<String>), Refusal> {
         next_hop::fill_in(&mut plan, &self.datapath)?;
-        let checked = validate::validate(&plan, &self.site())?;
+        let checked = validate::validate(&plan, &self.site(Some(&plan.run_id)))?;
         let (mut warnings, share_count) = (checked.warnings.clone(), checked.share.1);
         let facts = stream_facts(&plan, &checked);
         let templates = template_facts(&plan, &checked);
@@ -235,6 +253,7 @@ impl Engine {
             name: fit::run_name(&plan).to_owned(),
             prepared: Instant::now(),
             plan_digest: digest,
+            trials,
             run_tag: plan.run_tag as u16,
             lease: Lease::new(plan.lease_ns),
             now: Mutex::new(Now {
@@ -254,8 +273,37 @@ impl Engine {
             profile: plan.profile,
             namespace: plan.namespace,
         });
-        lock(&self.runs).insert(run_id.to_owned(), held.clone());
         Ok((held, warnings))
+    }
+
+    /// Starts a trial of a run in place of the one before, which has ended. The same request again changes nothing.
+    ///
+    /// # Errors
+    /// If the plan has no trials, another trial is under way, its number is not greater than that of the last, its times or rates are
+    /// wrong, or its instant has passed: then the run is ready for another trial.
+    pub fn start_trial(&self, request: &StartTrialRequest) -> Result<Arc<Held>, Refusal> {
+        let _one_at_a_time = lock(&self.preparing);
+        let held = self.find(&request.run_id)?;
+        let Some(trials) = &held.trials else {
+            return Err(Refusal::State(format!("the plan of run {:?} has no trials; Start it", request.run_id)));
+        };
+        if trials.is_started(request, &held)? {
+            return Ok(held);
+        }
+        let plan = trials.plan_of(request)?;
+        let next = trials.after(request.clone());
+        // Its memory is the next one's.
+        held.run.remove();
+        let (held, _) = self.make(plan, held.plan_digest, Some(next))?;
+        lock(&self.runs).insert(request.run_id.clone(), held.clone());
+        let factor = update_request::Change::RateFactor(request.rate_factor.unwrap_or(NO_FACTOR));
+        self.update(&held, &Selector::default(), &factor, 0)?;
+        if let Some(reference) = &request.reference {
+            held.set_reference(reference)?;
+        }
+        let at_mono_ns = instant_of("at_monotonic_ns", request.at_monotonic_ns)?;
+        held.run.start_at_mono(at_mono_ns).map_err(|error| refused_start(&error))?;
+        Ok(held)
     }
 
     /// Where a scenario's packets go. Its addresses are answered for from here on: servers of one port may be asked for from
@@ -267,26 +315,25 @@ impl Engine {
         Ok((links, OnLink { neighbours, holding: Some(Arc::new(holding)) }))
     }
 
-    /// Whether there is room for another run and its mark is free.
+    /// Whether there is room for another run and its tags are free.
     fn admit(&self, plan: &Plan) -> Result<(), Refusal> {
         let runs = lock(&self.runs);
         if runs.len() >= MOST_RUNS {
             return Err(Refusal::Exhausted(format!("the engine holds {MOST_RUNS} runs; Remove ended ones first")));
         }
-        let holder = runs.iter().find(|(_, held)| u32::from(held.run_tag) == plan.run_tag);
-        match holder {
-            Some((id, _)) => {
-                let wrong =
-                    format!("{} marks the packets of run {id:?}; use another, or Remove that run", plan.run_tag);
-                Err(Refusal::field("run_tag", wrong))
+        let second = plan.trials.as_ref().map(|trials| ("trials.second_run_tag", trials.second_run_tag));
+        for (field, tag) in [("run_tag", plan.run_tag)].into_iter().chain(second) {
+            if let Some((id, _)) = runs.iter().find(|(_, held)| held.has_tag(tag)) {
+                let wrong = format!("{tag} marks the packets of run {id:?}; use another, or Remove that run");
+                return Err(Refusal::field(field, wrong));
             }
-            None => Ok(()),
         }
+        Ok(())
     }
 
-    /// The ports and what live runs claim of them.
-    fn site(&self) -> Site {
-        let claimed = self.claimed_bits(None);
+    /// The ports and what live runs other than `except` claim of them.
+    fn site(&self, except: Option<&str>) -> Site {
+        let claimed = self.claimed_bits(except);
         let fact = |(i, port): (usize, &PortInfo)| fit::port_facts(port, claimed.get(&i).copied().unwrap_or_default());
         Site { ports: self.ports.iter().enumerate().map(fact).collect(), workers: self.workers }
     }
@@ -318,6 +365,7 @@ impl Engine {
 
     /// Starts a run at an instant to come. The same instant again changes nothing.
     pub fn start(&self, held: &Held, at_ns: u64) -> Result<(), Refusal> {
+        held.has_no_trials()?;
         let mut now = lock(&held.now);
         if now.started_at_asked == Some(at_ns) {
             return Ok(());
@@ -329,6 +377,7 @@ impl Engine {
 
     /// Starts a run at an instant of the engine's monotonic clock. The same instant again changes nothing.
     pub fn start_at_mono(&self, held: &Held, at_mono_ns: u64) -> Result<(), Refusal> {
+        held.has_no_trials()?;
         if held.run.started_at_mono_ns() == Some(at_mono_ns) {
             return Ok(());
         }
@@ -485,9 +534,7 @@ impl Engine {
             Asked::FlowsPerSecond(_) => "flows_per_second",
             Asked::Enabled(false) | Asked::Paused(_) => return Ok(()),
         };
-        let claimed = self.claimed_bits(Some(held.run.id()));
-        let fact = |(i, port): (usize, &PortInfo)| fit::port_facts(port, claimed.get(&i).copied().unwrap_or_default());
-        let site = Site { ports: self.ports.iter().enumerate().map(fact).collect(), workers: self.workers };
+        let site = self.site(Some(held.run.id()));
         let mut asked = BTreeMap::new();
         held.add_bits(next, &mut asked);
         let mut wrong = Violations::default();
@@ -579,6 +626,34 @@ impl Held {
         &self.streams
     }
 
+    fn has_no_trials(&self) -> Result<(), Refusal> {
+        match self.trials {
+            Some(_) => {
+                Err(Refusal::State(format!("the plan of run {:?} has trials; StartTrial starts each", self.run.id())))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether its packets may have this tag.
+    fn has_tag(&self, tag: u32) -> bool {
+        match &self.trials {
+            Some(trials) => trials.tags().contains(&tag),
+            None => u32::from(self.run_tag) == tag,
+        }
+    }
+
+    /// Sets what its time stamps are by.
+    pub fn set_reference(&self, reference: &contract::ReferenceClock) -> Result<(), Refusal> {
+        let to = ReferenceClock {
+            offset_ns: reference.offset_ns,
+            bound_ns: reference.bound_ns,
+            measured_at_ns: instant_of("reference.measured_at_ns", reference.measured_at_ns)?,
+            drift_ppb: reference.drift_ppb,
+        };
+        self.run.set_reference(to).map_err(|error| Refusal::State(error.to_string()))
+    }
+
     /// To what bound time stamps of the engines agree; none if that is not known, or nobody else takes part.
     pub fn clock_bound_ns(&self) -> Option<u64> {
         self.clock_bound_ns.or_else(|| self.run.reference_bound_ns())
@@ -614,6 +689,7 @@ impl Held {
             contradictions: self.run.contradictions(),
             drain_timed_out: self.run.drain_timed_out().unwrap_or_default(),
             run: self.name.clone(),
+            trial: self.trials.as_ref().map_or(0, Trials::number),
         }
     }
 
@@ -705,6 +781,13 @@ pub fn contract_state(state: RunState) -> contract::RunState {
         RunState::Complete => contract::RunState::Complete,
         RunState::Stopped => contract::RunState::Stopped,
     }
+}
+
+/// An instant of the monotonic clock.
+pub(super) fn instant_of(field: &str, at_ns: i64) -> Result<u64, Refusal> {
+    u64::try_from(at_ns).map_err(|_| {
+        Refusal::field(field, format!("{at_ns}; must be nanoseconds by the engine's monotonic clock (ExchangeTimes)"))
+    })
 }
 
 fn refused_start(error: &RunError) -> Refusal {

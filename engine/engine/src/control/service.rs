@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The contract's service: gRPC in, the engine's answers out. A call that names a run renews that run's lease.
 use super::capture::Captures;
-use super::runs::{Engine, Held};
+use super::runs::{Engine, Held, instant_of};
 use super::status::Refusal;
 use super::{machine, receivers, stats};
-use crate::datapath::{BondMember, CopyMode, LacpState, PortDevice, PortInfo, ReferenceClock};
+use crate::datapath::{BondMember, CopyMode, LacpState, PortDevice, PortInfo};
 use crate::machine::Facts;
 use crate::plan::{MAX_PLAN_BYTES, decode, rate, validate};
 use contract::engine_server;
@@ -56,23 +56,6 @@ fn instant(at_ns: i64) -> Result<u64, Status> {
         .map_err(|_| Refusal::field("at_ns", format!("{at_ns}; must be nanoseconds since the epoch")).into())
 }
 
-/// An instant of the monotonic clock.
-fn instant_of(field: &str, at_ns: i64) -> Result<u64, Refusal> {
-    u64::try_from(at_ns).map_err(|_| {
-        Refusal::field(field, format!("{at_ns}; must be nanoseconds by the engine's monotonic clock (ExchangeTimes)"))
-    })
-}
-
-fn set_reference(held: &Held, reference: &contract::ReferenceClock) -> Result<(), Refusal> {
-    let to = ReferenceClock {
-        offset_ns: reference.offset_ns,
-        bound_ns: reference.bound_ns,
-        measured_at_ns: instant_of("reference.measured_at_ns", reference.measured_at_ns)?,
-        drift_ppb: reference.drift_ppb,
-    };
-    held.run().set_reference(to).map_err(|error| Refusal::State(error.to_string()))
-}
-
 #[tonic::async_trait]
 impl engine_server::Engine for Service {
     async fn get_info(&self, _: Request<GetInfoRequest>) -> Result<Response<GetInfoResponse>, Status> {
@@ -118,7 +101,7 @@ impl engine_server::Engine for Service {
             );
         }
         if let Some(reference) = &request.reference {
-            set_reference(&held, reference)?;
+            held.set_reference(reference)?;
         }
         if at_mono_ns > 0 {
             self.engine.start_at_mono(&held, at_mono_ns)?;
@@ -128,6 +111,17 @@ impl engine_server::Engine for Service {
         let run = self.info(&held);
         tracing::info!(run = request.run_id, at_ns = run.as_ref().map_or(0, |run| run.started_at_ns), "run starts");
         Ok(Response::new(StartResponse { run }))
+    }
+
+    async fn start_trial(&self, request: Request<StartTrialRequest>) -> Result<Response<StartTrialResponse>, Status> {
+        let request = request.into_inner();
+        self.held(&request.run_id)?;
+        let (engine, trial) = (self.engine.clone(), request.trial);
+        // A trial of a large plan takes time to make, in which other calls shall be answered.
+        let started = tokio::task::spawn_blocking(move || engine.start_trial(&request)).await;
+        let held = started.map_err(|e| Status::internal(format!("starting trial {trial} failed: {e}")))??;
+        tracing::info!(run = held.run().id(), trial, "trial starts");
+        Ok(Response::new(StartTrialResponse { run: self.info(&held) }))
     }
 
     async fn update(&self, request: Request<UpdateRequest>) -> Result<Response<UpdateResponse>, Status> {
@@ -242,7 +236,7 @@ impl engine_server::Engine for Service {
         let reference = request
             .reference
             .ok_or_else(|| Refusal::field("reference", "is missing; set how it stands to this engine's clock"))?;
-        set_reference(&held, &reference)?;
+        held.set_reference(&reference)?;
         Ok(Response::new(SetReferenceResponse {}))
     }
 

@@ -7,7 +7,7 @@ use super::rate::{self, FrameBytes, LineRate};
 use super::stateful::{self, session};
 use super::{engines, flows, load, replay, transmit};
 use crate::datapath::ReplaySpec;
-use contract::{Plan, Stream, stream::Transmit};
+use contract::{Plan, Stream, Trials, stream::Transmit};
 use spate_stateful::{Part, Scenario};
 use spate_stateless::{Rate, StreamTiming, Template};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -46,6 +46,7 @@ pub const FEATURES: &[&str] = &[
     "packet.source_mac_from_port",
     "share",
     "engines",
+    "trials",
 ];
 /// Packets of a stream that may be built beforehand.
 pub const MOST_CACHED: u32 = 10_000;
@@ -289,6 +290,14 @@ fn identity(plan: &Plan, wrong: &mut Violations) {
     }
     if !(1..=u32::from(u16::MAX)).contains(&plan.run_tag) {
         wrong.add("run_tag", format!("{}; must be 1..65535", plan.run_tag));
+    }
+    if let Some(Trials { second_run_tag: tag }) = plan.trials {
+        let field = "trials.second_run_tag";
+        if !(1..=u32::from(u16::MAX)).contains(&tag) {
+            wrong.add(field, format!("{tag}; must be 1..65535"));
+        } else if tag == plan.run_tag {
+            wrong.add(field, format!("{tag}, which is run_tag too; trials alternate between two"));
+        }
     }
 }
 

@@ -80,7 +80,7 @@ func (s *scope) pending(ctx context.Context) (time.Duration, error) {
 
 // checkedAs is the key of the plan's check result: a run without overrides has the plan of its profile.
 func (s *scope) checkedAs() (key types.UID) {
-	if o := s.run.Spec.Overrides; s.profile != nil && o.GeneratorRef == nil && o.Rate == "" && o.Duration == "" && o.Warmup == "" && o.Thresholds == nil {
+	if o := s.run.Spec.Overrides; s.profile != nil && o.GeneratorRef == nil && o.Size == nil && o.IMIX == "" && s.run.Spec.Search == nil && o.Rate == "" && o.Duration == "" && o.Warmup == "" && o.Thresholds == nil {
 		return s.profile.UID
 	}
 	return s.run.UID

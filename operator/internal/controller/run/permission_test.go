@@ -273,7 +273,7 @@ func TestAnEngineThatKnowsNoLimitsIsRefusedAtOnceWhereThereIsOne(t *testing.T) {
 	if _, err := s.preparing(t.Context()); err != nil || s.run.Status.Phase != spatev1.RunComplete || s.unreachable != "" {
 		t.Fatalf("%v, %+v, %q", err, s.run.Status, s.unreachable)
 	}
-	want := "pod lab-1: engine 0.9.1 is too old to enforce limits.maxRate of TrafficGenerator lab; use an engine image of the operator's release (spec.image of the generator)" + remedy
+	want := "pod lab-1: engine 0.9.1 is too old to enforce limits.maxRate of TrafficGenerator lab; use an engine image of the operator's release (spec.image of the generator)" + s.remedy()
 	if reason := s.run.Status.Verdict.Reasons[0]; reason.Reason != spatev1.ReasonPrepareFailed || reason.Message != want {
 		t.Errorf("%+v\nwant %s", reason, want)
 	}

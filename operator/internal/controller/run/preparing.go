@@ -87,6 +87,9 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 	if no := s.clocksContradict(holds, facts.ClockBound); no != nil {
 		return s.refused(ctx, []error{no})
 	}
+	if s.run.Spec.Search != nil {
+		return s.beginSearch(ctx, facts)
+	}
 	instant, anyStarted := s.instant(holds)
 	if instant == 0 {
 		if s.run.Status.TrafficStartTime != nil && s.run.Status.PrepareTime != nil && time.Since(s.run.Status.PrepareTime.Time) > prepareLimit {
@@ -274,7 +277,12 @@ func (s *scope) origin(encoded []byte) origin.Origin {
 }
 
 // remedy is what a user does about a run that could not be prepared. The profile is seldom at fault, so editing it starts no other run.
-const remedy = "; fix this, then create another TrafficRun or set a new spec.runID of the TrafficProfile"
+func (s *scope) remedy() string {
+	if s.run.Spec.Search != nil {
+		return "; fix this, then create another TrafficSearch"
+	}
+	return "; fix this, then create another TrafficRun or set a new spec.runID of the TrafficProfile"
+}
 
 // refused ends a run that cannot be prepared, or makes it retry while that may succeed.
 func (s *scope) refused(ctx context.Context, errs []error) (time.Duration, error) {
@@ -284,15 +292,15 @@ func (s *scope) refused(ctx context.Context, errs []error) (time.Duration, error
 	switch {
 	case errors.As(joined, &no):
 		s.stop(ctx, no.message)
-		s.invalid(no.reason, no.message+remedy, "")
+		s.invalid(no.reason, no.message+s.remedy(), "")
 		return 0, nil
 	case errors.As(joined, &lost):
 		s.stop(ctx, lost.Message)
-		s.invalid(spatev1.ReasonSnapshotLost, lost.Message+remedy, "")
+		s.invalid(spatev1.ReasonSnapshotLost, lost.Message+s.remedy(), "")
 		return 0, nil
 	case s.run.Status.PrepareTime != nil && time.Since(s.run.Status.PrepareTime.Time) > prepareLimit:
 		s.stop(ctx, "the engines could not be prepared")
-		s.invalid(spatev1.ReasonPrepareFailed, fmt.Sprintf("not prepared within %s: %v%s", prepareLimit, joined, remedy), "")
+		s.invalid(spatev1.ReasonPrepareFailed, fmt.Sprintf("not prepared within %s: %v%s", prepareLimit, joined, s.remedy()), "")
 		return 0, nil
 	}
 	var orphan *orphanedError

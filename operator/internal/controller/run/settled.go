@@ -76,7 +76,7 @@ func (s *scope) adoptThresholds() (adopted bool) {
 // updateVerdict evaluates changed thresholds on the latest run of a profile, without sending anything.
 func (s *scope) updateVerdict(ctx context.Context) error {
 	status := &s.run.Status
-	if s.profile == nil || status.Resolved == nil || status.Result == nil || status.Verdict == nil || s.judgedBy() || !judgeable(status.Verdict) {
+	if s.profile == nil || s.run.Spec.Search != nil || status.Resolved == nil || status.Result == nil || status.Verdict == nil || s.judgedBy() || !judgeable(status.Verdict) {
 		return nil
 	}
 	all, err := runs.OfProfile(ctx, s.r.Client, s.profile)

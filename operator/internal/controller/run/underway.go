@@ -25,6 +25,9 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 	if s.lose(ctx, s.lost) {
 		return 0, nil
 	}
+	if s.run.Spec.Search != nil {
+		return s.searching(ctx)
+	}
 	facts, err := s.r.Memory.Of(ctx, s.run)
 	var gone *storage.LostError
 	if errors.As(err, &gone) {

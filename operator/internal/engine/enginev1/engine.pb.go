@@ -1681,8 +1681,11 @@ type RunInfo struct {
 	StartedAtMonotonicNs int64 `protobuf:"varint,10,opt,name=started_at_monotonic_ns,json=startedAtMonotonicNs,proto3" json:"started_at_monotonic_ns,omitempty"`
 	// Greatest error that the run's reference clock may have had on this engine since the start; 0 without a reference.
 	ReferenceBoundNs uint64 `protobuf:"varint,11,opt,name=reference_bound_ns,json=referenceBoundNs,proto3" json:"reference_bound_ns,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Of a run of trials: number of the trial that state, start and counters are of; 0 before the first. The run is ready for the next
+	// when this one has ended.
+	Trial         uint32 `protobuf:"varint,12,opt,name=trial,proto3" json:"trial,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunInfo) Reset() {
@@ -1792,6 +1795,172 @@ func (x *RunInfo) GetReferenceBoundNs() uint64 {
 	return 0
 }
 
+func (x *RunInfo) GetTrial() uint32 {
+	if x != nil {
+		return x.Trial
+	}
+	return 0
+}
+
+type StartTrialRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	RunId string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// 1, 2, ...: greater than that of every trial before it.
+	Trial uint32 `protobuf:"varint,2,opt,name=trial,proto3" json:"trial,omitempty"`
+	// Phases of the trial, in place of the plan's: what is sent in the warm-up is counted apart.
+	WarmupNs uint64 `protobuf:"varint,3,opt,name=warmup_ns,json=warmupNs,proto3" json:"warmup_ns,omitempty"`
+	// Not 0.
+	DurationNs uint64 `protobuf:"varint,4,opt,name=duration_ns,json=durationNs,proto3" json:"duration_ns,omitempty"`
+	DrainNs    uint64 `protobuf:"varint,5,opt,name=drain_ns,json=drainNs,proto3" json:"drain_ns,omitempty"`
+	// Of all rates of the plan: streams' packets and templates' flows a second.
+	RateFactor *Ratio `protobuf:"bytes,6,opt,name=rate_factor,json=rateFactor,proto3" json:"rate_factor,omitempty"`
+	// Each stream sends this many packets, over all engines and workers, and then none; 0: as the plan says.
+	Packets uint64 `protobuf:"varint,7,opt,name=packets,proto3" json:"packets,omitempty"`
+	// The instant of the start by the engine's monotonic clock.
+	AtMonotonicNs int64 `protobuf:"varint,8,opt,name=at_monotonic_ns,json=atMonotonicNs,proto3" json:"at_monotonic_ns,omitempty"`
+	// As in StartRequest.
+	Reference     *ReferenceClock `protobuf:"bytes,9,opt,name=reference,proto3" json:"reference,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartTrialRequest) Reset() {
+	*x = StartTrialRequest{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartTrialRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartTrialRequest) ProtoMessage() {}
+
+func (x *StartTrialRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartTrialRequest.ProtoReflect.Descriptor instead.
+func (*StartTrialRequest) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *StartTrialRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *StartTrialRequest) GetTrial() uint32 {
+	if x != nil {
+		return x.Trial
+	}
+	return 0
+}
+
+func (x *StartTrialRequest) GetWarmupNs() uint64 {
+	if x != nil {
+		return x.WarmupNs
+	}
+	return 0
+}
+
+func (x *StartTrialRequest) GetDurationNs() uint64 {
+	if x != nil {
+		return x.DurationNs
+	}
+	return 0
+}
+
+func (x *StartTrialRequest) GetDrainNs() uint64 {
+	if x != nil {
+		return x.DrainNs
+	}
+	return 0
+}
+
+func (x *StartTrialRequest) GetRateFactor() *Ratio {
+	if x != nil {
+		return x.RateFactor
+	}
+	return nil
+}
+
+func (x *StartTrialRequest) GetPackets() uint64 {
+	if x != nil {
+		return x.Packets
+	}
+	return 0
+}
+
+func (x *StartTrialRequest) GetAtMonotonicNs() int64 {
+	if x != nil {
+		return x.AtMonotonicNs
+	}
+	return 0
+}
+
+func (x *StartTrialRequest) GetReference() *ReferenceClock {
+	if x != nil {
+		return x.Reference
+	}
+	return nil
+}
+
+type StartTrialResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           *RunInfo               `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartTrialResponse) Reset() {
+	*x = StartTrialResponse{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartTrialResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartTrialResponse) ProtoMessage() {}
+
+func (x *StartTrialResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartTrialResponse.ProtoReflect.Descriptor instead.
+func (*StartTrialResponse) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *StartTrialResponse) GetRun() *RunInfo {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
 type ExchangeTimesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1800,7 +1969,7 @@ type ExchangeTimesRequest struct {
 
 func (x *ExchangeTimesRequest) Reset() {
 	*x = ExchangeTimesRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1812,7 +1981,7 @@ func (x *ExchangeTimesRequest) String() string {
 func (*ExchangeTimesRequest) ProtoMessage() {}
 
 func (x *ExchangeTimesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1825,7 +1994,7 @@ func (x *ExchangeTimesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimesRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeTimesRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{16}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{18}
 }
 
 // The engine's monotonic clock counts nanoseconds from an arbitrary start, and is never set.
@@ -1847,7 +2016,7 @@ type ExchangeTimesResponse struct {
 
 func (x *ExchangeTimesResponse) Reset() {
 	*x = ExchangeTimesResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1859,7 +2028,7 @@ func (x *ExchangeTimesResponse) String() string {
 func (*ExchangeTimesResponse) ProtoMessage() {}
 
 func (x *ExchangeTimesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1872,7 +2041,7 @@ func (x *ExchangeTimesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeTimesResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeTimesResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{17}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ExchangeTimesResponse) GetReceiveNs() int64 {
@@ -1927,7 +2096,7 @@ type ReferenceClock struct {
 
 func (x *ReferenceClock) Reset() {
 	*x = ReferenceClock{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1939,7 +2108,7 @@ func (x *ReferenceClock) String() string {
 func (*ReferenceClock) ProtoMessage() {}
 
 func (x *ReferenceClock) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1952,7 +2121,7 @@ func (x *ReferenceClock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReferenceClock.ProtoReflect.Descriptor instead.
 func (*ReferenceClock) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{18}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReferenceClock) GetOffsetNs() int64 {
@@ -1993,7 +2162,7 @@ type SetReferenceRequest struct {
 
 func (x *SetReferenceRequest) Reset() {
 	*x = SetReferenceRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2005,7 +2174,7 @@ func (x *SetReferenceRequest) String() string {
 func (*SetReferenceRequest) ProtoMessage() {}
 
 func (x *SetReferenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2018,7 +2187,7 @@ func (x *SetReferenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetReferenceRequest.ProtoReflect.Descriptor instead.
 func (*SetReferenceRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{19}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SetReferenceRequest) GetRunId() string {
@@ -2043,7 +2212,7 @@ type SetReferenceResponse struct {
 
 func (x *SetReferenceResponse) Reset() {
 	*x = SetReferenceResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2055,7 +2224,7 @@ func (x *SetReferenceResponse) String() string {
 func (*SetReferenceResponse) ProtoMessage() {}
 
 func (x *SetReferenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2068,7 +2237,7 @@ func (x *SetReferenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetReferenceResponse.ProtoReflect.Descriptor instead.
 func (*SetReferenceResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{20}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{22}
 }
 
 type PrepareRequest struct {
@@ -2084,7 +2253,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2096,7 +2265,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2109,7 +2278,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{21}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PrepareRequest) GetPart() isPrepareRequest_Part {
@@ -2167,7 +2336,7 @@ type PrepareHeader struct {
 
 func (x *PrepareHeader) Reset() {
 	*x = PrepareHeader{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2179,7 +2348,7 @@ func (x *PrepareHeader) String() string {
 func (*PrepareHeader) ProtoMessage() {}
 
 func (x *PrepareHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2192,7 +2361,7 @@ func (x *PrepareHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareHeader.ProtoReflect.Descriptor instead.
 func (*PrepareHeader) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{22}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PrepareHeader) GetRunId() string {
@@ -2227,7 +2396,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2239,7 +2408,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2252,7 +2421,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PrepareResponse) GetRun() *RunInfo {
@@ -2283,7 +2452,7 @@ type StartRequest struct {
 
 func (x *StartRequest) Reset() {
 	*x = StartRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +2464,7 @@ func (x *StartRequest) String() string {
 func (*StartRequest) ProtoMessage() {}
 
 func (x *StartRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +2477,7 @@ func (x *StartRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRequest.ProtoReflect.Descriptor instead.
 func (*StartRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{24}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StartRequest) GetRunId() string {
@@ -2348,7 +2517,7 @@ type StartResponse struct {
 
 func (x *StartResponse) Reset() {
 	*x = StartResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2360,7 +2529,7 @@ func (x *StartResponse) String() string {
 func (*StartResponse) ProtoMessage() {}
 
 func (x *StartResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2373,7 +2542,7 @@ func (x *StartResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartResponse.ProtoReflect.Descriptor instead.
 func (*StartResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{25}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StartResponse) GetRun() *RunInfo {
@@ -2396,7 +2565,7 @@ type Selector struct {
 
 func (x *Selector) Reset() {
 	*x = Selector{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2408,7 +2577,7 @@ func (x *Selector) String() string {
 func (*Selector) ProtoMessage() {}
 
 func (x *Selector) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2421,7 +2590,7 @@ func (x *Selector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Selector.ProtoReflect.Descriptor instead.
 func (*Selector) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{26}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Selector) GetStreams() []string {
@@ -2465,7 +2634,7 @@ type UpdateRequest struct {
 
 func (x *UpdateRequest) Reset() {
 	*x = UpdateRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2477,7 +2646,7 @@ func (x *UpdateRequest) String() string {
 func (*UpdateRequest) ProtoMessage() {}
 
 func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2490,7 +2659,7 @@ func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRequest.ProtoReflect.Descriptor instead.
 func (*UpdateRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{27}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *UpdateRequest) GetRunId() string {
@@ -2615,7 +2784,7 @@ type UpdateResponse struct {
 
 func (x *UpdateResponse) Reset() {
 	*x = UpdateResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2627,7 +2796,7 @@ func (x *UpdateResponse) String() string {
 func (*UpdateResponse) ProtoMessage() {}
 
 func (x *UpdateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2640,7 +2809,7 @@ func (x *UpdateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateResponse.ProtoReflect.Descriptor instead.
 func (*UpdateResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{28}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *UpdateResponse) GetRun() *RunInfo {
@@ -2667,7 +2836,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2679,7 +2848,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2692,7 +2861,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{29}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PauseRequest) GetRunId() string {
@@ -2718,7 +2887,7 @@ type PauseResponse struct {
 
 func (x *PauseResponse) Reset() {
 	*x = PauseResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2730,7 +2899,7 @@ func (x *PauseResponse) String() string {
 func (*PauseResponse) ProtoMessage() {}
 
 func (x *PauseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2743,7 +2912,7 @@ func (x *PauseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseResponse.ProtoReflect.Descriptor instead.
 func (*PauseResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{30}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PauseResponse) GetRun() *RunInfo {
@@ -2763,7 +2932,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2775,7 +2944,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2788,7 +2957,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{31}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ResumeRequest) GetRunId() string {
@@ -2814,7 +2983,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2826,7 +2995,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2839,7 +3008,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{32}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ResumeResponse) GetRun() *RunInfo {
@@ -2860,7 +3029,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2872,7 +3041,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2885,7 +3054,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{33}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *StopRequest) GetRunId() string {
@@ -2911,7 +3080,7 @@ type StopResponse struct {
 
 func (x *StopResponse) Reset() {
 	*x = StopResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2923,7 +3092,7 @@ func (x *StopResponse) String() string {
 func (*StopResponse) ProtoMessage() {}
 
 func (x *StopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2936,7 +3105,7 @@ func (x *StopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
 func (*StopResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{34}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *StopResponse) GetRun() *RunInfo {
@@ -2955,7 +3124,7 @@ type RemoveRequest struct {
 
 func (x *RemoveRequest) Reset() {
 	*x = RemoveRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2967,7 +3136,7 @@ func (x *RemoveRequest) String() string {
 func (*RemoveRequest) ProtoMessage() {}
 
 func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[35]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2980,7 +3149,7 @@ func (x *RemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{35}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RemoveRequest) GetRunId() string {
@@ -2998,7 +3167,7 @@ type RemoveResponse struct {
 
 func (x *RemoveResponse) Reset() {
 	*x = RemoveResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3010,7 +3179,7 @@ func (x *RemoveResponse) String() string {
 func (*RemoveResponse) ProtoMessage() {}
 
 func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[36]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3023,7 +3192,7 @@ func (x *RemoveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveResponse.ProtoReflect.Descriptor instead.
 func (*RemoveResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{36}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{38}
 }
 
 type WatchStatsRequest struct {
@@ -3039,7 +3208,7 @@ type WatchStatsRequest struct {
 
 func (x *WatchStatsRequest) Reset() {
 	*x = WatchStatsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3051,7 +3220,7 @@ func (x *WatchStatsRequest) String() string {
 func (*WatchStatsRequest) ProtoMessage() {}
 
 func (x *WatchStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[37]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3064,7 +3233,7 @@ func (x *WatchStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatsRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{37}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *WatchStatsRequest) GetRunId() string {
@@ -3107,7 +3276,7 @@ type WatchStatsResponse struct {
 
 func (x *WatchStatsResponse) Reset() {
 	*x = WatchStatsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3119,7 +3288,7 @@ func (x *WatchStatsResponse) String() string {
 func (*WatchStatsResponse) ProtoMessage() {}
 
 func (x *WatchStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[38]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3132,7 +3301,7 @@ func (x *WatchStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatsResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{38}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *WatchStatsResponse) GetRun() *RunInfo {
@@ -3212,7 +3381,7 @@ type RecordStats struct {
 
 func (x *RecordStats) Reset() {
 	*x = RecordStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3224,7 +3393,7 @@ func (x *RecordStats) String() string {
 func (*RecordStats) ProtoMessage() {}
 
 func (x *RecordStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[39]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3237,7 +3406,7 @@ func (x *RecordStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordStats.ProtoReflect.Descriptor instead.
 func (*RecordStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{39}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RecordStats) GetPath() string {
@@ -3292,7 +3461,7 @@ type WatchRecordsRequest struct {
 
 func (x *WatchRecordsRequest) Reset() {
 	*x = WatchRecordsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3304,7 +3473,7 @@ func (x *WatchRecordsRequest) String() string {
 func (*WatchRecordsRequest) ProtoMessage() {}
 
 func (x *WatchRecordsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[40]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3317,7 +3486,7 @@ func (x *WatchRecordsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecordsRequest.ProtoReflect.Descriptor instead.
 func (*WatchRecordsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{40}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *WatchRecordsRequest) GetRunId() string {
@@ -3342,7 +3511,7 @@ type WatchRecordsResponse struct {
 
 func (x *WatchRecordsResponse) Reset() {
 	*x = WatchRecordsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3354,7 +3523,7 @@ func (x *WatchRecordsResponse) String() string {
 func (*WatchRecordsResponse) ProtoMessage() {}
 
 func (x *WatchRecordsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[41]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3367,7 +3536,7 @@ func (x *WatchRecordsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecordsResponse.ProtoReflect.Descriptor instead.
 func (*WatchRecordsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{41}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *WatchRecordsResponse) GetRecords() []*ConnectionRecord {
@@ -3430,7 +3599,7 @@ type ConnectionRecord struct {
 
 func (x *ConnectionRecord) Reset() {
 	*x = ConnectionRecord{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3442,7 +3611,7 @@ func (x *ConnectionRecord) String() string {
 func (*ConnectionRecord) ProtoMessage() {}
 
 func (x *ConnectionRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[42]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3455,7 +3624,7 @@ func (x *ConnectionRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectionRecord.ProtoReflect.Descriptor instead.
 func (*ConnectionRecord) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{42}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ConnectionRecord) GetTemplate() string {
@@ -3617,7 +3786,7 @@ type TemplateStats struct {
 
 func (x *TemplateStats) Reset() {
 	*x = TemplateStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3629,7 +3798,7 @@ func (x *TemplateStats) String() string {
 func (*TemplateStats) ProtoMessage() {}
 
 func (x *TemplateStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[43]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3642,7 +3811,7 @@ func (x *TemplateStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateStats.ProtoReflect.Descriptor instead.
 func (*TemplateStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{43}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *TemplateStats) GetTemplate() string {
@@ -3718,7 +3887,7 @@ type NamedCounter struct {
 
 func (x *NamedCounter) Reset() {
 	*x = NamedCounter{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3730,7 +3899,7 @@ func (x *NamedCounter) String() string {
 func (*NamedCounter) ProtoMessage() {}
 
 func (x *NamedCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[44]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3743,7 +3912,7 @@ func (x *NamedCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedCounter.ProtoReflect.Descriptor instead.
 func (*NamedCounter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{44}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *NamedCounter) GetName() string {
@@ -3773,7 +3942,7 @@ type ProgramCounter struct {
 
 func (x *ProgramCounter) Reset() {
 	*x = ProgramCounter{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3785,7 +3954,7 @@ func (x *ProgramCounter) String() string {
 func (*ProgramCounter) ProtoMessage() {}
 
 func (x *ProgramCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[45]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3798,7 +3967,7 @@ func (x *ProgramCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgramCounter.ProtoReflect.Descriptor instead.
 func (*ProgramCounter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{45}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ProgramCounter) GetName() string {
@@ -3834,7 +4003,7 @@ type StreamStats struct {
 
 func (x *StreamStats) Reset() {
 	*x = StreamStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3846,7 +4015,7 @@ func (x *StreamStats) String() string {
 func (*StreamStats) ProtoMessage() {}
 
 func (x *StreamStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[46]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3859,7 +4028,7 @@ func (x *StreamStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStats.ProtoReflect.Descriptor instead.
 func (*StreamStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{46}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *StreamStats) GetName() string {
@@ -3915,7 +4084,7 @@ type StreamCounters struct {
 
 func (x *StreamCounters) Reset() {
 	*x = StreamCounters{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3927,7 +4096,7 @@ func (x *StreamCounters) String() string {
 func (*StreamCounters) ProtoMessage() {}
 
 func (x *StreamCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[47]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3940,7 +4109,7 @@ func (x *StreamCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamCounters.ProtoReflect.Descriptor instead.
 func (*StreamCounters) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{47}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StreamCounters) GetTxPackets() uint64 {
@@ -4079,7 +4248,7 @@ type LatencyStats struct {
 
 func (x *LatencyStats) Reset() {
 	*x = LatencyStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4091,7 +4260,7 @@ func (x *LatencyStats) String() string {
 func (*LatencyStats) ProtoMessage() {}
 
 func (x *LatencyStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[48]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4104,7 +4273,7 @@ func (x *LatencyStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyStats.ProtoReflect.Descriptor instead.
 func (*LatencyStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{48}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *LatencyStats) GetCount() uint64 {
@@ -4240,7 +4409,7 @@ type Distribution struct {
 
 func (x *Distribution) Reset() {
 	*x = Distribution{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4252,7 +4421,7 @@ func (x *Distribution) String() string {
 func (*Distribution) ProtoMessage() {}
 
 func (x *Distribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[49]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4265,7 +4434,7 @@ func (x *Distribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distribution.ProtoReflect.Descriptor instead.
 func (*Distribution) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{49}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Distribution) GetPrecisionBits() uint32 {
@@ -4299,7 +4468,7 @@ type Quantile struct {
 
 func (x *Quantile) Reset() {
 	*x = Quantile{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4311,7 +4480,7 @@ func (x *Quantile) String() string {
 func (*Quantile) ProtoMessage() {}
 
 func (x *Quantile) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4324,7 +4493,7 @@ func (x *Quantile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantile.ProtoReflect.Descriptor instead.
 func (*Quantile) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{50}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Quantile) GetPartsPerMillion() uint32 {
@@ -4351,7 +4520,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4363,7 +4532,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4376,7 +4545,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{51}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Bucket) GetUpperNs() uint64 {
@@ -4413,7 +4582,7 @@ type ReceiverStats struct {
 
 func (x *ReceiverStats) Reset() {
 	*x = ReceiverStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4425,7 +4594,7 @@ func (x *ReceiverStats) String() string {
 func (*ReceiverStats) ProtoMessage() {}
 
 func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4438,7 +4607,7 @@ func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiverStats.ProtoReflect.Descriptor instead.
 func (*ReceiverStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{52}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ReceiverStats) GetName() string {
@@ -4508,7 +4677,7 @@ type WorkerReceived struct {
 
 func (x *WorkerReceived) Reset() {
 	*x = WorkerReceived{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4520,7 +4689,7 @@ func (x *WorkerReceived) String() string {
 func (*WorkerReceived) ProtoMessage() {}
 
 func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4533,7 +4702,7 @@ func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReceived.ProtoReflect.Descriptor instead.
 func (*WorkerReceived) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{53}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *WorkerReceived) GetWorker() uint32 {
@@ -4570,7 +4739,7 @@ type Moments struct {
 
 func (x *Moments) Reset() {
 	*x = Moments{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4582,7 +4751,7 @@ func (x *Moments) String() string {
 func (*Moments) ProtoMessage() {}
 
 func (x *Moments) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4595,7 +4764,7 @@ func (x *Moments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moments.ProtoReflect.Descriptor instead.
 func (*Moments) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{54}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Moments) GetCount() uint64 {
@@ -4670,7 +4839,7 @@ type PortStats struct {
 
 func (x *PortStats) Reset() {
 	*x = PortStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4682,7 +4851,7 @@ func (x *PortStats) String() string {
 func (*PortStats) ProtoMessage() {}
 
 func (x *PortStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4695,7 +4864,7 @@ func (x *PortStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortStats.ProtoReflect.Descriptor instead.
 func (*PortStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{55}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *PortStats) GetPort() string {
@@ -4828,7 +4997,7 @@ type SetLimitsRequest struct {
 
 func (x *SetLimitsRequest) Reset() {
 	*x = SetLimitsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4840,7 +5009,7 @@ func (x *SetLimitsRequest) String() string {
 func (*SetLimitsRequest) ProtoMessage() {}
 
 func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4853,7 +5022,7 @@ func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimitsRequest.ProtoReflect.Descriptor instead.
 func (*SetLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{56}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *SetLimitsRequest) GetMaxRate() *Rate {
@@ -4871,7 +5040,7 @@ type SetLimitsResponse struct {
 
 func (x *SetLimitsResponse) Reset() {
 	*x = SetLimitsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4883,7 +5052,7 @@ func (x *SetLimitsResponse) String() string {
 func (*SetLimitsResponse) ProtoMessage() {}
 
 func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4896,7 +5065,7 @@ func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimitsResponse.ProtoReflect.Descriptor instead.
 func (*SetLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{57}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{59}
 }
 
 type QueueStats struct {
@@ -4910,7 +5079,7 @@ type QueueStats struct {
 
 func (x *QueueStats) Reset() {
 	*x = QueueStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4922,7 +5091,7 @@ func (x *QueueStats) String() string {
 func (*QueueStats) ProtoMessage() {}
 
 func (x *QueueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4935,7 +5104,7 @@ func (x *QueueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStats.ProtoReflect.Descriptor instead.
 func (*QueueStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{58}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *QueueStats) GetQueue() uint32 {
@@ -4978,7 +5147,7 @@ type WorkerStats struct {
 
 func (x *WorkerStats) Reset() {
 	*x = WorkerStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4990,7 +5159,7 @@ func (x *WorkerStats) String() string {
 func (*WorkerStats) ProtoMessage() {}
 
 func (x *WorkerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5003,7 +5172,7 @@ func (x *WorkerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStats.ProtoReflect.Descriptor instead.
 func (*WorkerStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{59}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *WorkerStats) GetWorker() uint32 {
@@ -5079,7 +5248,7 @@ type FlowSteering struct {
 
 func (x *FlowSteering) Reset() {
 	*x = FlowSteering{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5091,7 +5260,7 @@ func (x *FlowSteering) String() string {
 func (*FlowSteering) ProtoMessage() {}
 
 func (x *FlowSteering) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5104,7 +5273,7 @@ func (x *FlowSteering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowSteering.ProtoReflect.Descriptor instead.
 func (*FlowSteering) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{60}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *FlowSteering) GetHome() uint64 {
@@ -5146,7 +5315,7 @@ type ResetReceiversRequest struct {
 
 func (x *ResetReceiversRequest) Reset() {
 	*x = ResetReceiversRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5158,7 +5327,7 @@ func (x *ResetReceiversRequest) String() string {
 func (*ResetReceiversRequest) ProtoMessage() {}
 
 func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5171,7 +5340,7 @@ func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversRequest.ProtoReflect.Descriptor instead.
 func (*ResetReceiversRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{61}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ResetReceiversRequest) GetRunId() string {
@@ -5196,7 +5365,7 @@ type ResetReceiversResponse struct {
 
 func (x *ResetReceiversResponse) Reset() {
 	*x = ResetReceiversResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5208,7 +5377,7 @@ func (x *ResetReceiversResponse) String() string {
 func (*ResetReceiversResponse) ProtoMessage() {}
 
 func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5221,7 +5390,7 @@ func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversResponse.ProtoReflect.Descriptor instead.
 func (*ResetReceiversResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{62}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{64}
 }
 
 type CaptureRequest struct {
@@ -5240,7 +5409,7 @@ type CaptureRequest struct {
 
 func (x *CaptureRequest) Reset() {
 	*x = CaptureRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5252,7 +5421,7 @@ func (x *CaptureRequest) String() string {
 func (*CaptureRequest) ProtoMessage() {}
 
 func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5265,7 +5434,7 @@ func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureRequest.ProtoReflect.Descriptor instead.
 func (*CaptureRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{63}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *CaptureRequest) GetPort() string {
@@ -5314,7 +5483,7 @@ type CaptureResponse struct {
 
 func (x *CaptureResponse) Reset() {
 	*x = CaptureResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5326,7 +5495,7 @@ func (x *CaptureResponse) String() string {
 func (*CaptureResponse) ProtoMessage() {}
 
 func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5339,7 +5508,7 @@ func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureResponse.ProtoReflect.Descriptor instead.
 func (*CaptureResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{64}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *CaptureResponse) GetPackets() []*CapturedPacket {
@@ -5368,7 +5537,7 @@ type CapturedPacket struct {
 
 func (x *CapturedPacket) Reset() {
 	*x = CapturedPacket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5380,7 +5549,7 @@ func (x *CapturedPacket) String() string {
 func (*CapturedPacket) ProtoMessage() {}
 
 func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5393,7 +5562,7 @@ func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapturedPacket.ProtoReflect.Descriptor instead.
 func (*CapturedPacket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{65}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CapturedPacket) GetAtNs() int64 {
@@ -5543,7 +5712,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\tNeighbour\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x10\n" +
 	"\x03mac\x18\x02 \x01(\tR\x03mac\x12\x18\n" +
-	"\aproblem\x18\x03 \x01(\tR\aproblem\"\xb5\x03\n" +
+	"\aproblem\x18\x03 \x01(\tR\aproblem\"\xcb\x03\n" +
 	"\aRunInfo\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12/\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x19.spate.engine.v1.RunStateR\x05state\x12\x1f\n" +
@@ -5559,7 +5728,22 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x03run\x18\t \x01(\tR\x03run\x125\n" +
 	"\x17started_at_monotonic_ns\x18\n" +
 	" \x01(\x03R\x14startedAtMonotonicNs\x12,\n" +
-	"\x12reference_bound_ns\x18\v \x01(\x04R\x10referenceBoundNs\"\x16\n" +
+	"\x12reference_bound_ns\x18\v \x01(\x04R\x10referenceBoundNs\x12\x14\n" +
+	"\x05trial\x18\f \x01(\rR\x05trial\"\xd3\x02\n" +
+	"\x11StartTrialRequest\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x14\n" +
+	"\x05trial\x18\x02 \x01(\rR\x05trial\x12\x1b\n" +
+	"\twarmup_ns\x18\x03 \x01(\x04R\bwarmupNs\x12\x1f\n" +
+	"\vduration_ns\x18\x04 \x01(\x04R\n" +
+	"durationNs\x12\x19\n" +
+	"\bdrain_ns\x18\x05 \x01(\x04R\adrainNs\x127\n" +
+	"\vrate_factor\x18\x06 \x01(\v2\x16.spate.engine.v1.RatioR\n" +
+	"rateFactor\x12\x18\n" +
+	"\apackets\x18\a \x01(\x04R\apackets\x12&\n" +
+	"\x0fat_monotonic_ns\x18\b \x01(\x03R\ratMonotonicNs\x12=\n" +
+	"\treference\x18\t \x01(\v2\x1f.spate.engine.v1.ReferenceClockR\treference\"@\n" +
+	"\x12StartTrialResponse\x12*\n" +
+	"\x03run\x18\x01 \x01(\v2\x18.spate.engine.v1.RunInfoR\x03run\"\x16\n" +
 	"\x14ExchangeTimesRequest\"\xbd\x01\n" +
 	"\x15ExchangeTimesResponse\x12\x1d\n" +
 	"\n" +
@@ -5874,11 +6058,13 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\tDirection\x12\x19\n" +
 	"\x15DIRECTION_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fDIRECTION_RX\x10\x01\x12\x10\n" +
-	"\fDIRECTION_TX\x10\x022\xf9\b\n" +
+	"\fDIRECTION_TX\x10\x022\xd0\t\n" +
 	"\x06Engine\x12L\n" +
 	"\aGetInfo\x12\x1f.spate.engine.v1.GetInfoRequest\x1a .spate.engine.v1.GetInfoResponse\x12N\n" +
 	"\aPrepare\x12\x1f.spate.engine.v1.PrepareRequest\x1a .spate.engine.v1.PrepareResponse(\x01\x12F\n" +
-	"\x05Start\x12\x1d.spate.engine.v1.StartRequest\x1a\x1e.spate.engine.v1.StartResponse\x12I\n" +
+	"\x05Start\x12\x1d.spate.engine.v1.StartRequest\x1a\x1e.spate.engine.v1.StartResponse\x12U\n" +
+	"\n" +
+	"StartTrial\x12\".spate.engine.v1.StartTrialRequest\x1a#.spate.engine.v1.StartTrialResponse\x12I\n" +
 	"\x06Update\x12\x1e.spate.engine.v1.UpdateRequest\x1a\x1f.spate.engine.v1.UpdateResponse\x12F\n" +
 	"\x05Pause\x12\x1d.spate.engine.v1.PauseRequest\x1a\x1e.spate.engine.v1.PauseResponse\x12I\n" +
 	"\x06Resume\x12\x1e.spate.engine.v1.ResumeRequest\x1a\x1f.spate.engine.v1.ResumeResponse\x12C\n" +
@@ -5907,7 +6093,7 @@ func file_spate_engine_v1_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
+var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
 var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(PortKind)(0),                  // 0: spate.engine.v1.PortKind
 	(RunState)(0),                  // 1: spate.engine.v1.RunState
@@ -5929,58 +6115,60 @@ var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(*BondMember)(nil),             // 17: spate.engine.v1.BondMember
 	(*Neighbour)(nil),              // 18: spate.engine.v1.Neighbour
 	(*RunInfo)(nil),                // 19: spate.engine.v1.RunInfo
-	(*ExchangeTimesRequest)(nil),   // 20: spate.engine.v1.ExchangeTimesRequest
-	(*ExchangeTimesResponse)(nil),  // 21: spate.engine.v1.ExchangeTimesResponse
-	(*ReferenceClock)(nil),         // 22: spate.engine.v1.ReferenceClock
-	(*SetReferenceRequest)(nil),    // 23: spate.engine.v1.SetReferenceRequest
-	(*SetReferenceResponse)(nil),   // 24: spate.engine.v1.SetReferenceResponse
-	(*PrepareRequest)(nil),         // 25: spate.engine.v1.PrepareRequest
-	(*PrepareHeader)(nil),          // 26: spate.engine.v1.PrepareHeader
-	(*PrepareResponse)(nil),        // 27: spate.engine.v1.PrepareResponse
-	(*StartRequest)(nil),           // 28: spate.engine.v1.StartRequest
-	(*StartResponse)(nil),          // 29: spate.engine.v1.StartResponse
-	(*Selector)(nil),               // 30: spate.engine.v1.Selector
-	(*UpdateRequest)(nil),          // 31: spate.engine.v1.UpdateRequest
-	(*UpdateResponse)(nil),         // 32: spate.engine.v1.UpdateResponse
-	(*PauseRequest)(nil),           // 33: spate.engine.v1.PauseRequest
-	(*PauseResponse)(nil),          // 34: spate.engine.v1.PauseResponse
-	(*ResumeRequest)(nil),          // 35: spate.engine.v1.ResumeRequest
-	(*ResumeResponse)(nil),         // 36: spate.engine.v1.ResumeResponse
-	(*StopRequest)(nil),            // 37: spate.engine.v1.StopRequest
-	(*StopResponse)(nil),           // 38: spate.engine.v1.StopResponse
-	(*RemoveRequest)(nil),          // 39: spate.engine.v1.RemoveRequest
-	(*RemoveResponse)(nil),         // 40: spate.engine.v1.RemoveResponse
-	(*WatchStatsRequest)(nil),      // 41: spate.engine.v1.WatchStatsRequest
-	(*WatchStatsResponse)(nil),     // 42: spate.engine.v1.WatchStatsResponse
-	(*RecordStats)(nil),            // 43: spate.engine.v1.RecordStats
-	(*WatchRecordsRequest)(nil),    // 44: spate.engine.v1.WatchRecordsRequest
-	(*WatchRecordsResponse)(nil),   // 45: spate.engine.v1.WatchRecordsResponse
-	(*ConnectionRecord)(nil),       // 46: spate.engine.v1.ConnectionRecord
-	(*TemplateStats)(nil),          // 47: spate.engine.v1.TemplateStats
-	(*NamedCounter)(nil),           // 48: spate.engine.v1.NamedCounter
-	(*ProgramCounter)(nil),         // 49: spate.engine.v1.ProgramCounter
-	(*StreamStats)(nil),            // 50: spate.engine.v1.StreamStats
-	(*StreamCounters)(nil),         // 51: spate.engine.v1.StreamCounters
-	(*LatencyStats)(nil),           // 52: spate.engine.v1.LatencyStats
-	(*Distribution)(nil),           // 53: spate.engine.v1.Distribution
-	(*Quantile)(nil),               // 54: spate.engine.v1.Quantile
-	(*Bucket)(nil),                 // 55: spate.engine.v1.Bucket
-	(*ReceiverStats)(nil),          // 56: spate.engine.v1.ReceiverStats
-	(*WorkerReceived)(nil),         // 57: spate.engine.v1.WorkerReceived
-	(*Moments)(nil),                // 58: spate.engine.v1.Moments
-	(*PortStats)(nil),              // 59: spate.engine.v1.PortStats
-	(*SetLimitsRequest)(nil),       // 60: spate.engine.v1.SetLimitsRequest
-	(*SetLimitsResponse)(nil),      // 61: spate.engine.v1.SetLimitsResponse
-	(*QueueStats)(nil),             // 62: spate.engine.v1.QueueStats
-	(*WorkerStats)(nil),            // 63: spate.engine.v1.WorkerStats
-	(*FlowSteering)(nil),           // 64: spate.engine.v1.FlowSteering
-	(*ResetReceiversRequest)(nil),  // 65: spate.engine.v1.ResetReceiversRequest
-	(*ResetReceiversResponse)(nil), // 66: spate.engine.v1.ResetReceiversResponse
-	(*CaptureRequest)(nil),         // 67: spate.engine.v1.CaptureRequest
-	(*CaptureResponse)(nil),        // 68: spate.engine.v1.CaptureResponse
-	(*CapturedPacket)(nil),         // 69: spate.engine.v1.CapturedPacket
-	(*Ratio)(nil),                  // 70: spate.engine.v1.Ratio
-	(*Rate)(nil),                   // 71: spate.engine.v1.Rate
+	(*StartTrialRequest)(nil),      // 20: spate.engine.v1.StartTrialRequest
+	(*StartTrialResponse)(nil),     // 21: spate.engine.v1.StartTrialResponse
+	(*ExchangeTimesRequest)(nil),   // 22: spate.engine.v1.ExchangeTimesRequest
+	(*ExchangeTimesResponse)(nil),  // 23: spate.engine.v1.ExchangeTimesResponse
+	(*ReferenceClock)(nil),         // 24: spate.engine.v1.ReferenceClock
+	(*SetReferenceRequest)(nil),    // 25: spate.engine.v1.SetReferenceRequest
+	(*SetReferenceResponse)(nil),   // 26: spate.engine.v1.SetReferenceResponse
+	(*PrepareRequest)(nil),         // 27: spate.engine.v1.PrepareRequest
+	(*PrepareHeader)(nil),          // 28: spate.engine.v1.PrepareHeader
+	(*PrepareResponse)(nil),        // 29: spate.engine.v1.PrepareResponse
+	(*StartRequest)(nil),           // 30: spate.engine.v1.StartRequest
+	(*StartResponse)(nil),          // 31: spate.engine.v1.StartResponse
+	(*Selector)(nil),               // 32: spate.engine.v1.Selector
+	(*UpdateRequest)(nil),          // 33: spate.engine.v1.UpdateRequest
+	(*UpdateResponse)(nil),         // 34: spate.engine.v1.UpdateResponse
+	(*PauseRequest)(nil),           // 35: spate.engine.v1.PauseRequest
+	(*PauseResponse)(nil),          // 36: spate.engine.v1.PauseResponse
+	(*ResumeRequest)(nil),          // 37: spate.engine.v1.ResumeRequest
+	(*ResumeResponse)(nil),         // 38: spate.engine.v1.ResumeResponse
+	(*StopRequest)(nil),            // 39: spate.engine.v1.StopRequest
+	(*StopResponse)(nil),           // 40: spate.engine.v1.StopResponse
+	(*RemoveRequest)(nil),          // 41: spate.engine.v1.RemoveRequest
+	(*RemoveResponse)(nil),         // 42: spate.engine.v1.RemoveResponse
+	(*WatchStatsRequest)(nil),      // 43: spate.engine.v1.WatchStatsRequest
+	(*WatchStatsResponse)(nil),     // 44: spate.engine.v1.WatchStatsResponse
+	(*RecordStats)(nil),            // 45: spate.engine.v1.RecordStats
+	(*WatchRecordsRequest)(nil),    // 46: spate.engine.v1.WatchRecordsRequest
+	(*WatchRecordsResponse)(nil),   // 47: spate.engine.v1.WatchRecordsResponse
+	(*ConnectionRecord)(nil),       // 48: spate.engine.v1.ConnectionRecord
+	(*TemplateStats)(nil),          // 49: spate.engine.v1.TemplateStats
+	(*NamedCounter)(nil),           // 50: spate.engine.v1.NamedCounter
+	(*ProgramCounter)(nil),         // 51: spate.engine.v1.ProgramCounter
+	(*StreamStats)(nil),            // 52: spate.engine.v1.StreamStats
+	(*StreamCounters)(nil),         // 53: spate.engine.v1.StreamCounters
+	(*LatencyStats)(nil),           // 54: spate.engine.v1.LatencyStats
+	(*Distribution)(nil),           // 55: spate.engine.v1.Distribution
+	(*Quantile)(nil),               // 56: spate.engine.v1.Quantile
+	(*Bucket)(nil),                 // 57: spate.engine.v1.Bucket
+	(*ReceiverStats)(nil),          // 58: spate.engine.v1.ReceiverStats
+	(*WorkerReceived)(nil),         // 59: spate.engine.v1.WorkerReceived
+	(*Moments)(nil),                // 60: spate.engine.v1.Moments
+	(*PortStats)(nil),              // 61: spate.engine.v1.PortStats
+	(*SetLimitsRequest)(nil),       // 62: spate.engine.v1.SetLimitsRequest
+	(*SetLimitsResponse)(nil),      // 63: spate.engine.v1.SetLimitsResponse
+	(*QueueStats)(nil),             // 64: spate.engine.v1.QueueStats
+	(*WorkerStats)(nil),            // 65: spate.engine.v1.WorkerStats
+	(*FlowSteering)(nil),           // 66: spate.engine.v1.FlowSteering
+	(*ResetReceiversRequest)(nil),  // 67: spate.engine.v1.ResetReceiversRequest
+	(*ResetReceiversResponse)(nil), // 68: spate.engine.v1.ResetReceiversResponse
+	(*CaptureRequest)(nil),         // 69: spate.engine.v1.CaptureRequest
+	(*CaptureResponse)(nil),        // 70: spate.engine.v1.CaptureResponse
+	(*CapturedPacket)(nil),         // 71: spate.engine.v1.CapturedPacket
+	(*Ratio)(nil),                  // 72: spate.engine.v1.Ratio
+	(*Rate)(nil),                   // 73: spate.engine.v1.Rate
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	16, // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
@@ -6008,86 +6196,91 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	18, // 22: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
 	17, // 23: spate.engine.v1.PortInfo.bond_members:type_name -> spate.engine.v1.BondMember
 	1,  // 24: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
-	70, // 25: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
-	22, // 26: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	26, // 27: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
-	19, // 28: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
-	22, // 29: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	19, // 30: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
-	30, // 31: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	71, // 32: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	70, // 33: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	70, // 34: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
-	19, // 35: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
-	19, // 36: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
-	19, // 37: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
-	19, // 38: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
-	19, // 39: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
-	50, // 40: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	59, // 41: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	63, // 42: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	56, // 43: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
-	47, // 44: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
-	43, // 45: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
-	46, // 46: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
-	2,  // 47: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
-	2,  // 48: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
-	48, // 49: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
-	48, // 50: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
-	49, // 51: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
-	52, // 52: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
-	52, // 53: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
-	51, // 54: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
-	51, // 55: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	52, // 56: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	54, // 57: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	55, // 58: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	53, // 59: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
-	57, // 60: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	58, // 61: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	58, // 62: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	58, // 63: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	62, // 64: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	71, // 65: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
-	64, // 66: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	3,  // 67: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	69, // 68: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	3,  // 69: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	4,  // 70: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	25, // 71: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	28, // 72: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	31, // 73: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	33, // 74: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	35, // 75: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	37, // 76: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	39, // 77: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	41, // 78: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	67, // 79: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	65, // 80: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	60, // 81: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
-	20, // 82: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
-	23, // 83: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
-	44, // 84: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	5,  // 85: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	27, // 86: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	29, // 87: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	32, // 88: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	34, // 89: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	36, // 90: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	38, // 91: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	40, // 92: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	42, // 93: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	68, // 94: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	66, // 95: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	61, // 96: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
-	21, // 97: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
-	24, // 98: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
-	45, // 99: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	85, // [85:100] is the sub-list for method output_type
-	70, // [70:85] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	72, // 25: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
+	72, // 26: spate.engine.v1.StartTrialRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	24, // 27: spate.engine.v1.StartTrialRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	19, // 28: spate.engine.v1.StartTrialResponse.run:type_name -> spate.engine.v1.RunInfo
+	24, // 29: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	28, // 30: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
+	19, // 31: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
+	24, // 32: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	19, // 33: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
+	32, // 34: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
+	73, // 35: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	72, // 36: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	72, // 37: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
+	19, // 38: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
+	19, // 39: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
+	19, // 40: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
+	19, // 41: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
+	19, // 42: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
+	52, // 43: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
+	61, // 44: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	65, // 45: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	58, // 46: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	49, // 47: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
+	45, // 48: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
+	48, // 49: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
+	2,  // 50: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
+	2,  // 51: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
+	50, // 52: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
+	50, // 53: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
+	51, // 54: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
+	54, // 55: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
+	54, // 56: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
+	53, // 57: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
+	53, // 58: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
+	54, // 59: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	56, // 60: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	57, // 61: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	55, // 62: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
+	59, // 63: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	60, // 64: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	60, // 65: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	60, // 66: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	64, // 67: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	73, // 68: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
+	66, // 69: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	3,  // 70: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	71, // 71: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	3,  // 72: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	4,  // 73: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	27, // 74: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	30, // 75: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	20, // 76: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
+	33, // 77: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	35, // 78: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	37, // 79: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	39, // 80: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	41, // 81: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	43, // 82: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	69, // 83: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	67, // 84: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	62, // 85: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
+	22, // 86: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
+	25, // 87: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
+	46, // 88: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	5,  // 89: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	29, // 90: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	31, // 91: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	21, // 92: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
+	34, // 93: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	36, // 94: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	38, // 95: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	40, // 96: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	42, // 97: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	44, // 98: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	70, // 99: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	68, // 100: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	63, // 101: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
+	23, // 102: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
+	26, // 103: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
+	47, // 104: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	89, // [89:105] is the sub-list for method output_type
+	73, // [73:89] is the sub-list for method input_type
+	73, // [73:73] is the sub-list for extension type_name
+	73, // [73:73] is the sub-list for extension extendee
+	0,  // [0:73] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -6116,11 +6309,11 @@ func file_spate_engine_v1_engine_proto_init() {
 		(*PcieLinkFact_Value)(nil),
 		(*PcieLinkFact_Unknown)(nil),
 	}
-	file_spate_engine_v1_engine_proto_msgTypes[21].OneofWrappers = []any{
+	file_spate_engine_v1_engine_proto_msgTypes[23].OneofWrappers = []any{
 		(*PrepareRequest_Header)(nil),
 		(*PrepareRequest_Chunk)(nil),
 	}
-	file_spate_engine_v1_engine_proto_msgTypes[27].OneofWrappers = []any{
+	file_spate_engine_v1_engine_proto_msgTypes[29].OneofWrappers = []any{
 		(*UpdateRequest_Rate)(nil),
 		(*UpdateRequest_RateFactor)(nil),
 		(*UpdateRequest_Paused)(nil),
@@ -6133,7 +6326,7 @@ func file_spate_engine_v1_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_engine_proto_rawDesc), len(file_spate_engine_v1_engine_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   66,
+			NumMessages:   68,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -28,6 +28,7 @@ const (
 	Engine_GetInfo_FullMethodName        = "/spate.engine.v1.Engine/GetInfo"
 	Engine_Prepare_FullMethodName        = "/spate.engine.v1.Engine/Prepare"
 	Engine_Start_FullMethodName          = "/spate.engine.v1.Engine/Start"
+	Engine_StartTrial_FullMethodName     = "/spate.engine.v1.Engine/StartTrial"
 	Engine_Update_FullMethodName         = "/spate.engine.v1.Engine/Update"
 	Engine_Pause_FullMethodName          = "/spate.engine.v1.Engine/Pause"
 	Engine_Resume_FullMethodName         = "/spate.engine.v1.Engine/Resume"
@@ -53,6 +54,10 @@ type EngineClient interface {
 	// Starts a prepared run at one instant, the same for all engines of a run (each receives it by its own clock).
 	// FAILED_PRECONDITION if the instant has passed or the run is not prepared.
 	Start(ctx context.Context, in *StartRequest, opts ...grpc.CallOption) (*StartResponse, error)
+	// Starts a trial of a run whose plan has `trials`: its traffic from the beginning, at a part of the plan's rates, with counters of its
+	// own in place of those of the trial before. The trial ends by itself. The same request again changes nothing.
+	// FAILED_PRECONDITION if another trial is under way, a trial of that number or a greater one was started, or the instant has passed.
+	StartTrial(ctx context.Context, in *StartTrialRequest, opts ...grpc.CallOption) (*StartTrialResponse, error)
 	// Changes running streams at one instant on all workers; sequences and phases are kept.
 	Update(ctx context.Context, in *UpdateRequest, opts ...grpc.CallOption) (*UpdateResponse, error)
 	// Stops transmission and keeps the run's clock standing until Resume.
@@ -113,6 +118,16 @@ func (c *engineClient) Start(ctx context.Context, in *StartRequest, opts ...grpc
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(StartResponse)
 	err := c.cc.Invoke(ctx, Engine_Start_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *engineClient) StartTrial(ctx context.Context, in *StartTrialRequest, opts ...grpc.CallOption) (*StartTrialResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StartTrialResponse)
+	err := c.cc.Invoke(ctx, Engine_StartTrial_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -259,6 +274,10 @@ type EngineServer interface {
 	// Starts a prepared run at one instant, the same for all engines of a run (each receives it by its own clock).
 	// FAILED_PRECONDITION if the instant has passed or the run is not prepared.
 	Start(context.Context, *StartRequest) (*StartResponse, error)
+	// Starts a trial of a run whose plan has `trials`: its traffic from the beginning, at a part of the plan's rates, with counters of its
+	// own in place of those of the trial before. The trial ends by itself. The same request again changes nothing.
+	// FAILED_PRECONDITION if another trial is under way, a trial of that number or a greater one was started, or the instant has passed.
+	StartTrial(context.Context, *StartTrialRequest) (*StartTrialResponse, error)
 	// Changes running streams at one instant on all workers; sequences and phases are kept.
 	Update(context.Context, *UpdateRequest) (*UpdateResponse, error)
 	// Stops transmission and keeps the run's clock standing until Resume.
@@ -300,6 +319,9 @@ func (UnimplementedEngineServer) Prepare(grpc.ClientStreamingServer[PrepareReque
 }
 func (UnimplementedEngineServer) Start(context.Context, *StartRequest) (*StartResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Start not implemented")
+}
+func (UnimplementedEngineServer) StartTrial(context.Context, *StartTrialRequest) (*StartTrialResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method StartTrial not implemented")
 }
 func (UnimplementedEngineServer) Update(context.Context, *UpdateRequest) (*UpdateResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Update not implemented")
@@ -394,6 +416,24 @@ func _Engine_Start_Handler(srv interface{}, ctx context.Context, dec func(interf
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(EngineServer).Start(ctx, req.(*StartRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Engine_StartTrial_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StartTrialRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EngineServer).StartTrial(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Engine_StartTrial_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EngineServer).StartTrial(ctx, req.(*StartTrialRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -596,6 +636,10 @@ var Engine_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Start",
 			Handler:    _Engine_Start_Handler,
+		},
+		{
+			MethodName: "StartTrial",
+			Handler:    _Engine_StartTrial_Handler,
 		},
 		{
 			MethodName: "Update",

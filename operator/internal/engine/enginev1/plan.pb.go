@@ -215,6 +215,8 @@ type Plan struct {
 	// Bytes that payloads and captures refer to (DataRef) instead of having them: kept apart from the rest of the plan until it is
 	// prepared, so that what is kept of a plan holds no secrets. Encoded messages that follow each other are merged: these are appended.
 	Data [][]byte `protobuf:"bytes,20,rep,name=data,proto3" json:"data,omitempty"`
+	// Present: the run stands until StartTrial starts one trial after the other; Start is refused.
+	Trials *Trials `protobuf:"bytes,22,opt,name=trials,proto3" json:"trials,omitempty"`
 	// Label `run` of the run's metrics; run_id where it is empty. At most 128 characters.
 	Run           string `protobuf:"bytes,21,opt,name=run,proto3" json:"run,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -349,11 +351,65 @@ func (x *Plan) GetData() [][]byte {
 	return nil
 }
 
+func (x *Plan) GetTrials() *Trials {
+	if x != nil {
+		return x.Trials
+	}
+	return nil
+}
+
 func (x *Plan) GetRun() string {
 	if x != nil {
 		return x.Run
 	}
 	return ""
+}
+
+// A run of trials.
+type Trials struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Marks the packets of the second, fourth, ... trial, as run_tag those of the others: packets that are late for a trial are not
+	// counted in the next.
+	SecondRunTag  uint32 `protobuf:"varint,1,opt,name=second_run_tag,json=secondRunTag,proto3" json:"second_run_tag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Trials) Reset() {
+	*x = Trials{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Trials) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Trials) ProtoMessage() {}
+
+func (x *Trials) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Trials.ProtoReflect.Descriptor instead.
+func (*Trials) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Trials) GetSecondRunTag() uint32 {
+	if x != nil {
+		return x.SecondRunTag
+	}
+	return 0
 }
 
 // Engine `index` of `count` equal ones. A stream's packets are dealt out over all workers of all engines in turn, so
@@ -368,7 +424,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[1]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -380,7 +436,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[1]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -393,7 +449,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{1}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Share) GetIndex() uint32 {
@@ -424,7 +480,7 @@ type Timing struct {
 
 func (x *Timing) Reset() {
 	*x = Timing{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[2]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -436,7 +492,7 @@ func (x *Timing) String() string {
 func (*Timing) ProtoMessage() {}
 
 func (x *Timing) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[2]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -449,7 +505,7 @@ func (x *Timing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timing.ProtoReflect.Descriptor instead.
 func (*Timing) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{2}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Timing) GetWarmupNs() uint64 {
@@ -510,17 +566,14 @@ type Stream struct {
 	// Sent by one worker only: the first of the port on the first engine.
 	Pinned bool `protobuf:"varint,17,opt,name=pinned,proto3" json:"pinned,omitempty"`
 	// Prepared, and stands until an Update sets `paused` to false.
-	Paused bool `protobuf:"varint,18,opt,name=paused,proto3" json:"paused,omitempty"`
-	// The engines that send it; absent: all. Every engine expects its packets at rx_port. Ranges of streams are equal or have no engine in
-	// common, and those of a chain (`next`) are equal.
-	Engines       *Engines `protobuf:"bytes,19,opt,name=engines,proto3" json:"engines,omitempty"`
+	Paused        bool `protobuf:"varint,18,opt,name=paused,proto3" json:"paused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Stream) Reset() {
 	*x = Stream{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[3]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -532,7 +585,7 @@ func (x *Stream) String() string {
 func (*Stream) ProtoMessage() {}
 
 func (x *Stream) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[3]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -545,7 +598,7 @@ func (x *Stream) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stream.ProtoReflect.Descriptor instead.
 func (*Stream) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{3}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Stream) GetName() string {
@@ -687,13 +740,6 @@ func (x *Stream) GetPaused() bool {
 	return false
 }
 
-func (x *Stream) GetEngines() *Engines {
-	if x != nil {
-		return x.Engines
-	}
-	return nil
-}
-
 type isStream_Transmit interface {
 	isStream_Transmit()
 }
@@ -729,7 +775,7 @@ type Next struct {
 
 func (x *Next) Reset() {
 	*x = Next{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[4]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -741,7 +787,7 @@ func (x *Next) String() string {
 func (*Next) ProtoMessage() {}
 
 func (x *Next) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[4]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -754,7 +800,7 @@ func (x *Next) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Next.ProtoReflect.Descriptor instead.
 func (*Next) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{4}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Next) GetStream() string {
@@ -793,7 +839,7 @@ type Packet struct {
 
 func (x *Packet) Reset() {
 	*x = Packet{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[5]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -805,7 +851,7 @@ func (x *Packet) String() string {
 func (*Packet) ProtoMessage() {}
 
 func (x *Packet) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[5]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -818,7 +864,7 @@ func (x *Packet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Packet.ProtoReflect.Descriptor instead.
 func (*Packet) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{5}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Packet) GetFrame() []byte {
@@ -878,7 +924,7 @@ type Length struct {
 
 func (x *Length) Reset() {
 	*x = Length{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -890,7 +936,7 @@ func (x *Length) String() string {
 func (*Length) ProtoMessage() {}
 
 func (x *Length) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -903,7 +949,7 @@ func (x *Length) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Length.ProtoReflect.Descriptor instead.
 func (*Length) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{6}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Length) GetOffset() uint32 {
@@ -941,7 +987,7 @@ type Sizes struct {
 
 func (x *Sizes) Reset() {
 	*x = Sizes{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -953,7 +999,7 @@ func (x *Sizes) String() string {
 func (*Sizes) ProtoMessage() {}
 
 func (x *Sizes) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -966,7 +1012,7 @@ func (x *Sizes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sizes.ProtoReflect.Descriptor instead.
 func (*Sizes) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Sizes) GetKind() isSizes_Kind {
@@ -1024,7 +1070,7 @@ type SizeList struct {
 
 func (x *SizeList) Reset() {
 	*x = SizeList{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1036,7 +1082,7 @@ func (x *SizeList) String() string {
 func (*SizeList) ProtoMessage() {}
 
 func (x *SizeList) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1049,7 +1095,7 @@ func (x *SizeList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SizeList.ProtoReflect.Descriptor instead.
 func (*SizeList) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SizeList) GetSizes() []*WeightedSize {
@@ -1083,7 +1129,7 @@ type WeightedSize struct {
 
 func (x *WeightedSize) Reset() {
 	*x = WeightedSize{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1141,7 @@ func (x *WeightedSize) String() string {
 func (*WeightedSize) ProtoMessage() {}
 
 func (x *WeightedSize) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1154,7 @@ func (x *WeightedSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightedSize.ProtoReflect.Descriptor instead.
 func (*WeightedSize) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *WeightedSize) GetBytes() uint32 {
@@ -1152,7 +1198,7 @@ type Checksum struct {
 
 func (x *Checksum) Reset() {
 	*x = Checksum{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1210,7 @@ func (x *Checksum) String() string {
 func (*Checksum) ProtoMessage() {}
 
 func (x *Checksum) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1223,7 @@ func (x *Checksum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checksum.ProtoReflect.Descriptor instead.
 func (*Checksum) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Checksum) GetOffset() uint32 {
@@ -1256,7 +1302,7 @@ type FieldProgram struct {
 
 func (x *FieldProgram) Reset() {
 	*x = FieldProgram{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +1314,7 @@ func (x *FieldProgram) String() string {
 func (*FieldProgram) ProtoMessage() {}
 
 func (x *FieldProgram) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +1327,7 @@ func (x *FieldProgram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldProgram.ProtoReflect.Descriptor instead.
 func (*FieldProgram) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FieldProgram) GetVariables() []*Variable {
@@ -1322,7 +1368,7 @@ type Variable struct {
 
 func (x *Variable) Reset() {
 	*x = Variable{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1334,7 +1380,7 @@ func (x *Variable) String() string {
 func (*Variable) ProtoMessage() {}
 
 func (x *Variable) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1347,7 +1393,7 @@ func (x *Variable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Variable.ProtoReflect.Descriptor instead.
 func (*Variable) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Variable) GetName() string {
@@ -1450,7 +1496,7 @@ type Counter struct {
 
 func (x *Counter) Reset() {
 	*x = Counter{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1462,7 +1508,7 @@ func (x *Counter) String() string {
 func (*Counter) ProtoMessage() {}
 
 func (x *Counter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1475,7 +1521,7 @@ func (x *Counter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counter.ProtoReflect.Descriptor instead.
 func (*Counter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Counter) GetMin() uint64 {
@@ -1525,7 +1571,7 @@ type Random struct {
 
 func (x *Random) Reset() {
 	*x = Random{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1537,7 +1583,7 @@ func (x *Random) String() string {
 func (*Random) ProtoMessage() {}
 
 func (x *Random) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1550,7 +1596,7 @@ func (x *Random) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Random.ProtoReflect.Descriptor instead.
 func (*Random) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Random) GetMin() uint64 {
@@ -1587,7 +1633,7 @@ type List struct {
 
 func (x *List) Reset() {
 	*x = List{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1599,7 +1645,7 @@ func (x *List) String() string {
 func (*List) ProtoMessage() {}
 
 func (x *List) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1612,7 +1658,7 @@ func (x *List) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use List.ProtoReflect.Descriptor instead.
 func (*List) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *List) GetValues() []uint64 {
@@ -1655,7 +1701,7 @@ type Write struct {
 
 func (x *Write) Reset() {
 	*x = Write{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1667,7 +1713,7 @@ func (x *Write) String() string {
 func (*Write) ProtoMessage() {}
 
 func (x *Write) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1680,7 +1726,7 @@ func (x *Write) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Write.ProtoReflect.Descriptor instead.
 func (*Write) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Write) GetVariable() string {
@@ -1742,7 +1788,7 @@ type Continuous struct {
 
 func (x *Continuous) Reset() {
 	*x = Continuous{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1754,7 +1800,7 @@ func (x *Continuous) String() string {
 func (*Continuous) ProtoMessage() {}
 
 func (x *Continuous) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1767,7 +1813,7 @@ func (x *Continuous) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Continuous.ProtoReflect.Descriptor instead.
 func (*Continuous) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Continuous) GetRate() *Rate {
@@ -1792,7 +1838,7 @@ type Bursts struct {
 
 func (x *Bursts) Reset() {
 	*x = Bursts{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1804,7 +1850,7 @@ func (x *Bursts) String() string {
 func (*Bursts) ProtoMessage() {}
 
 func (x *Bursts) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1817,7 +1863,7 @@ func (x *Bursts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bursts.ProtoReflect.Descriptor instead.
 func (*Bursts) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Bursts) GetRate() *Rate {
@@ -1874,7 +1920,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1886,7 +1932,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1899,7 +1945,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Replay) GetSource() isReplay_Source {
@@ -2040,7 +2086,7 @@ type Measure struct {
 
 func (x *Measure) Reset() {
 	*x = Measure{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2052,7 +2098,7 @@ func (x *Measure) String() string {
 func (*Measure) ProtoMessage() {}
 
 func (x *Measure) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2065,7 +2111,7 @@ func (x *Measure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measure.ProtoReflect.Descriptor instead.
 func (*Measure) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Measure) GetFlow() bool {
@@ -2103,7 +2149,7 @@ type Mark struct {
 
 func (x *Mark) Reset() {
 	*x = Mark{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2115,7 +2161,7 @@ func (x *Mark) String() string {
 func (*Mark) ProtoMessage() {}
 
 func (x *Mark) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2128,7 +2174,7 @@ func (x *Mark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mark.ProtoReflect.Descriptor instead.
 func (*Mark) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Mark) GetField() isMark_Field {
@@ -2195,7 +2241,7 @@ type Reflector struct {
 
 func (x *Reflector) Reset() {
 	*x = Reflector{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2207,7 +2253,7 @@ func (x *Reflector) String() string {
 func (*Reflector) ProtoMessage() {}
 
 func (x *Reflector) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2220,7 +2266,7 @@ func (x *Reflector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reflector.ProtoReflect.Descriptor instead.
 func (*Reflector) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Reflector) GetPort() string {
@@ -2269,7 +2315,7 @@ type AddressRange struct {
 
 func (x *AddressRange) Reset() {
 	*x = AddressRange{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2281,7 +2327,7 @@ func (x *AddressRange) String() string {
 func (*AddressRange) ProtoMessage() {}
 
 func (x *AddressRange) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2294,7 +2340,7 @@ func (x *AddressRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddressRange.ProtoReflect.Descriptor instead.
 func (*AddressRange) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AddressRange) GetFirst() []byte {
@@ -2321,7 +2367,7 @@ type PortRange struct {
 
 func (x *PortRange) Reset() {
 	*x = PortRange{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2333,7 +2379,7 @@ func (x *PortRange) String() string {
 func (*PortRange) ProtoMessage() {}
 
 func (x *PortRange) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2346,7 +2392,7 @@ func (x *PortRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortRange.ProtoReflect.Descriptor instead.
 func (*PortRange) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PortRange) GetFirst() uint32 {
@@ -2375,7 +2421,7 @@ type Receiver struct {
 
 func (x *Receiver) Reset() {
 	*x = Receiver{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2387,7 +2433,7 @@ func (x *Receiver) String() string {
 func (*Receiver) ProtoMessage() {}
 
 func (x *Receiver) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2400,7 +2446,7 @@ func (x *Receiver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receiver.ProtoReflect.Descriptor instead.
 func (*Receiver) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Receiver) GetName() string {
@@ -2421,7 +2467,7 @@ var File_spate_engine_v1_plan_proto protoreflect.FileDescriptor
 
 const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x1aspate/engine/v1/plan.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\x1a\x1espate/engine/v1/stateful.proto\"\xb7\x04\n" +
+	"\x1aspate/engine/v1/plan.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\x1a\x1espate/engine/v1/stateful.proto\"\xe8\x04\n" +
 	"\x04Plan\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x18\n" +
 	"\aprofile\x18\x02 \x01(\tR\aprofile\x12\x1c\n" +
@@ -2439,8 +2485,11 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\treceivers\x18\v \x03(\v2\x19.spate.engine.v1.ReceiverR\treceivers\x12$\n" +
 	"\x0eclock_bound_ns\x18\f \x01(\x04R\fclockBoundNs\x125\n" +
 	"\bstateful\x18\r \x01(\v2\x19.spate.engine.v1.StatefulR\bstateful\x12\x12\n" +
-	"\x04data\x18\x14 \x03(\fR\x04data\x12\x10\n" +
-	"\x03run\x18\x15 \x01(\tR\x03run\"3\n" +
+	"\x04data\x18\x14 \x03(\fR\x04data\x12/\n" +
+	"\x06trials\x18\x16 \x01(\v2\x17.spate.engine.v1.TrialsR\x06trials\x12\x10\n" +
+	"\x03run\x18\x15 \x01(\tR\x03run\".\n" +
+	"\x06Trials\x12$\n" +
+	"\x0esecond_run_tag\x18\x01 \x01(\rR\fsecondRunTag\"3\n" +
 	"\x05Share\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\"a\n" +
@@ -2448,7 +2497,7 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\twarmup_ns\x18\x01 \x01(\x04R\bwarmupNs\x12\x1f\n" +
 	"\vduration_ns\x18\x02 \x01(\x04R\n" +
 	"durationNs\x12\x19\n" +
-	"\bdrain_ns\x18\x03 \x01(\x04R\adrainNs\"\xc0\x05\n" +
+	"\bdrain_ns\x18\x03 \x01(\x04R\adrainNs\"\x8c\x05\n" +
 	"\x06Stream\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x12\x17\n" +
@@ -2470,8 +2519,7 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\x04next\x18\x0f \x01(\v2\x15.spate.engine.v1.NextR\x04next\x12\x14\n" +
 	"\x05cache\x18\x10 \x01(\rR\x05cache\x12\x16\n" +
 	"\x06pinned\x18\x11 \x01(\bR\x06pinned\x12\x16\n" +
-	"\x06paused\x18\x12 \x01(\bR\x06paused\x122\n" +
-	"\aengines\x18\x13 \x01(\v2\x18.spate.engine.v1.EnginesR\aenginesB\n" +
+	"\x06paused\x18\x12 \x01(\bR\x06pausedB\n" +
 	"\n" +
 	"\btransmit\"4\n" +
 	"\x04Next\x12\x16\n" +
@@ -2615,78 +2663,78 @@ func file_spate_engine_v1_plan_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_spate_engine_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_spate_engine_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_spate_engine_v1_plan_proto_goTypes = []any{
 	(ChecksumKind)(0),    // 0: spate.engine.v1.ChecksumKind
 	(ListOrder)(0),       // 1: spate.engine.v1.ListOrder
 	(Reflection)(0),      // 2: spate.engine.v1.Reflection
 	(*Plan)(nil),         // 3: spate.engine.v1.Plan
-	(*Share)(nil),        // 4: spate.engine.v1.Share
-	(*Timing)(nil),       // 5: spate.engine.v1.Timing
-	(*Stream)(nil),       // 6: spate.engine.v1.Stream
-	(*Next)(nil),         // 7: spate.engine.v1.Next
-	(*Packet)(nil),       // 8: spate.engine.v1.Packet
-	(*Length)(nil),       // 9: spate.engine.v1.Length
-	(*Sizes)(nil),        // 10: spate.engine.v1.Sizes
-	(*SizeList)(nil),     // 11: spate.engine.v1.SizeList
-	(*WeightedSize)(nil), // 12: spate.engine.v1.WeightedSize
-	(*Checksum)(nil),     // 13: spate.engine.v1.Checksum
-	(*FieldProgram)(nil), // 14: spate.engine.v1.FieldProgram
-	(*Variable)(nil),     // 15: spate.engine.v1.Variable
-	(*Counter)(nil),      // 16: spate.engine.v1.Counter
-	(*Random)(nil),       // 17: spate.engine.v1.Random
-	(*List)(nil),         // 18: spate.engine.v1.List
-	(*Write)(nil),        // 19: spate.engine.v1.Write
-	(*Continuous)(nil),   // 20: spate.engine.v1.Continuous
-	(*Bursts)(nil),       // 21: spate.engine.v1.Bursts
-	(*Replay)(nil),       // 22: spate.engine.v1.Replay
-	(*Measure)(nil),      // 23: spate.engine.v1.Measure
-	(*Mark)(nil),         // 24: spate.engine.v1.Mark
-	(*Reflector)(nil),    // 25: spate.engine.v1.Reflector
-	(*AddressRange)(nil), // 26: spate.engine.v1.AddressRange
-	(*PortRange)(nil),    // 27: spate.engine.v1.PortRange
-	(*Receiver)(nil),     // 28: spate.engine.v1.Receiver
-	(*Stateful)(nil),     // 29: spate.engine.v1.Stateful
-	(*Engines)(nil),      // 30: spate.engine.v1.Engines
+	(*Trials)(nil),       // 4: spate.engine.v1.Trials
+	(*Share)(nil),        // 5: spate.engine.v1.Share
+	(*Timing)(nil),       // 6: spate.engine.v1.Timing
+	(*Stream)(nil),       // 7: spate.engine.v1.Stream
+	(*Next)(nil),         // 8: spate.engine.v1.Next
+	(*Packet)(nil),       // 9: spate.engine.v1.Packet
+	(*Length)(nil),       // 10: spate.engine.v1.Length
+	(*Sizes)(nil),        // 11: spate.engine.v1.Sizes
+	(*SizeList)(nil),     // 12: spate.engine.v1.SizeList
+	(*WeightedSize)(nil), // 13: spate.engine.v1.WeightedSize
+	(*Checksum)(nil),     // 14: spate.engine.v1.Checksum
+	(*FieldProgram)(nil), // 15: spate.engine.v1.FieldProgram
+	(*Variable)(nil),     // 16: spate.engine.v1.Variable
+	(*Counter)(nil),      // 17: spate.engine.v1.Counter
+	(*Random)(nil),       // 18: spate.engine.v1.Random
+	(*List)(nil),         // 19: spate.engine.v1.List
+	(*Write)(nil),        // 20: spate.engine.v1.Write
+	(*Continuous)(nil),   // 21: spate.engine.v1.Continuous
+	(*Bursts)(nil),       // 22: spate.engine.v1.Bursts
+	(*Replay)(nil),       // 23: spate.engine.v1.Replay
+	(*Measure)(nil),      // 24: spate.engine.v1.Measure
+	(*Mark)(nil),         // 25: spate.engine.v1.Mark
+	(*Reflector)(nil),    // 26: spate.engine.v1.Reflector
+	(*AddressRange)(nil), // 27: spate.engine.v1.AddressRange
+	(*PortRange)(nil),    // 28: spate.engine.v1.PortRange
+	(*Receiver)(nil),     // 29: spate.engine.v1.Receiver
+	(*Stateful)(nil),     // 30: spate.engine.v1.Stateful
 	(*Rate)(nil),         // 31: spate.engine.v1.Rate
 	(*DataRef)(nil),      // 32: spate.engine.v1.DataRef
 	(*Ratio)(nil),        // 33: spate.engine.v1.Ratio
 }
 var file_spate_engine_v1_plan_proto_depIdxs = []int32{
-	5,  // 0: spate.engine.v1.Plan.timing:type_name -> spate.engine.v1.Timing
-	6,  // 1: spate.engine.v1.Plan.streams:type_name -> spate.engine.v1.Stream
-	4,  // 2: spate.engine.v1.Plan.share:type_name -> spate.engine.v1.Share
-	25, // 3: spate.engine.v1.Plan.reflectors:type_name -> spate.engine.v1.Reflector
-	28, // 4: spate.engine.v1.Plan.receivers:type_name -> spate.engine.v1.Receiver
-	29, // 5: spate.engine.v1.Plan.stateful:type_name -> spate.engine.v1.Stateful
-	8,  // 6: spate.engine.v1.Stream.packet:type_name -> spate.engine.v1.Packet
-	20, // 7: spate.engine.v1.Stream.continuous:type_name -> spate.engine.v1.Continuous
-	21, // 8: spate.engine.v1.Stream.bursts:type_name -> spate.engine.v1.Bursts
-	22, // 9: spate.engine.v1.Stream.replay:type_name -> spate.engine.v1.Replay
-	23, // 10: spate.engine.v1.Stream.measure:type_name -> spate.engine.v1.Measure
-	14, // 11: spate.engine.v1.Stream.program:type_name -> spate.engine.v1.FieldProgram
-	7,  // 12: spate.engine.v1.Stream.next:type_name -> spate.engine.v1.Next
-	30, // 13: spate.engine.v1.Stream.engines:type_name -> spate.engine.v1.Engines
-	13, // 14: spate.engine.v1.Packet.checksums:type_name -> spate.engine.v1.Checksum
-	9,  // 15: spate.engine.v1.Packet.lengths:type_name -> spate.engine.v1.Length
-	10, // 16: spate.engine.v1.Packet.sizes:type_name -> spate.engine.v1.Sizes
-	11, // 17: spate.engine.v1.Sizes.list:type_name -> spate.engine.v1.SizeList
-	12, // 18: spate.engine.v1.SizeList.sizes:type_name -> spate.engine.v1.WeightedSize
+	6,  // 0: spate.engine.v1.Plan.timing:type_name -> spate.engine.v1.Timing
+	7,  // 1: spate.engine.v1.Plan.streams:type_name -> spate.engine.v1.Stream
+	5,  // 2: spate.engine.v1.Plan.share:type_name -> spate.engine.v1.Share
+	26, // 3: spate.engine.v1.Plan.reflectors:type_name -> spate.engine.v1.Reflector
+	29, // 4: spate.engine.v1.Plan.receivers:type_name -> spate.engine.v1.Receiver
+	30, // 5: spate.engine.v1.Plan.stateful:type_name -> spate.engine.v1.Stateful
+	4,  // 6: spate.engine.v1.Plan.trials:type_name -> spate.engine.v1.Trials
+	9,  // 7: spate.engine.v1.Stream.packet:type_name -> spate.engine.v1.Packet
+	21, // 8: spate.engine.v1.Stream.continuous:type_name -> spate.engine.v1.Continuous
+	22, // 9: spate.engine.v1.Stream.bursts:type_name -> spate.engine.v1.Bursts
+	23, // 10: spate.engine.v1.Stream.replay:type_name -> spate.engine.v1.Replay
+	24, // 11: spate.engine.v1.Stream.measure:type_name -> spate.engine.v1.Measure
+	15, // 12: spate.engine.v1.Stream.program:type_name -> spate.engine.v1.FieldProgram
+	8,  // 13: spate.engine.v1.Stream.next:type_name -> spate.engine.v1.Next
+	14, // 14: spate.engine.v1.Packet.checksums:type_name -> spate.engine.v1.Checksum
+	10, // 15: spate.engine.v1.Packet.lengths:type_name -> spate.engine.v1.Length
+	11, // 16: spate.engine.v1.Packet.sizes:type_name -> spate.engine.v1.Sizes
+	12, // 17: spate.engine.v1.Sizes.list:type_name -> spate.engine.v1.SizeList
+	13, // 18: spate.engine.v1.SizeList.sizes:type_name -> spate.engine.v1.WeightedSize
 	0,  // 19: spate.engine.v1.Checksum.kind:type_name -> spate.engine.v1.ChecksumKind
-	15, // 20: spate.engine.v1.FieldProgram.variables:type_name -> spate.engine.v1.Variable
-	19, // 21: spate.engine.v1.FieldProgram.writes:type_name -> spate.engine.v1.Write
-	16, // 22: spate.engine.v1.Variable.counter:type_name -> spate.engine.v1.Counter
-	17, // 23: spate.engine.v1.Variable.random:type_name -> spate.engine.v1.Random
-	18, // 24: spate.engine.v1.Variable.list:type_name -> spate.engine.v1.List
+	16, // 20: spate.engine.v1.FieldProgram.variables:type_name -> spate.engine.v1.Variable
+	20, // 21: spate.engine.v1.FieldProgram.writes:type_name -> spate.engine.v1.Write
+	17, // 22: spate.engine.v1.Variable.counter:type_name -> spate.engine.v1.Counter
+	18, // 23: spate.engine.v1.Variable.random:type_name -> spate.engine.v1.Random
+	19, // 24: spate.engine.v1.Variable.list:type_name -> spate.engine.v1.List
 	1,  // 25: spate.engine.v1.List.order:type_name -> spate.engine.v1.ListOrder
 	31, // 26: spate.engine.v1.Continuous.rate:type_name -> spate.engine.v1.Rate
 	31, // 27: spate.engine.v1.Bursts.rate:type_name -> spate.engine.v1.Rate
 	32, // 28: spate.engine.v1.Replay.data:type_name -> spate.engine.v1.DataRef
 	33, // 29: spate.engine.v1.Replay.scale:type_name -> spate.engine.v1.Ratio
-	24, // 30: spate.engine.v1.Measure.mark:type_name -> spate.engine.v1.Mark
+	25, // 30: spate.engine.v1.Measure.mark:type_name -> spate.engine.v1.Mark
 	2,  // 31: spate.engine.v1.Reflector.swap:type_name -> spate.engine.v1.Reflection
-	26, // 32: spate.engine.v1.Reflector.allowed_addresses:type_name -> spate.engine.v1.AddressRange
-	27, // 33: spate.engine.v1.Reflector.allowed_ports:type_name -> spate.engine.v1.PortRange
+	27, // 32: spate.engine.v1.Reflector.allowed_addresses:type_name -> spate.engine.v1.AddressRange
+	28, // 33: spate.engine.v1.Reflector.allowed_ports:type_name -> spate.engine.v1.PortRange
 	34, // [34:34] is the sub-list for method output_type
 	34, // [34:34] is the sub-list for method input_type
 	34, // [34:34] is the sub-list for extension type_name
@@ -2701,28 +2749,28 @@ func file_spate_engine_v1_plan_proto_init() {
 	}
 	file_spate_engine_v1_rate_proto_init()
 	file_spate_engine_v1_stateful_proto_init()
-	file_spate_engine_v1_plan_proto_msgTypes[3].OneofWrappers = []any{
+	file_spate_engine_v1_plan_proto_msgTypes[4].OneofWrappers = []any{
 		(*Stream_Continuous)(nil),
 		(*Stream_Bursts)(nil),
 		(*Stream_Replay)(nil),
 	}
-	file_spate_engine_v1_plan_proto_msgTypes[7].OneofWrappers = []any{
+	file_spate_engine_v1_plan_proto_msgTypes[8].OneofWrappers = []any{
 		(*Sizes_List)(nil),
 		(*Sizes_Variable)(nil),
 	}
-	file_spate_engine_v1_plan_proto_msgTypes[12].OneofWrappers = []any{
+	file_spate_engine_v1_plan_proto_msgTypes[13].OneofWrappers = []any{
 		(*Variable_Counter)(nil),
 		(*Variable_Random)(nil),
 		(*Variable_List)(nil),
 	}
-	file_spate_engine_v1_plan_proto_msgTypes[19].OneofWrappers = []any{
+	file_spate_engine_v1_plan_proto_msgTypes[20].OneofWrappers = []any{
 		(*Replay_Pcap)(nil),
 		(*Replay_Path)(nil),
 		(*Replay_Data)(nil),
 		(*Replay_Scale)(nil),
 		(*Replay_FixedNs)(nil),
 	}
-	file_spate_engine_v1_plan_proto_msgTypes[21].OneofWrappers = []any{
+	file_spate_engine_v1_plan_proto_msgTypes[22].OneofWrappers = []any{
 		(*Mark_Ipv4Identification)(nil),
 		(*Mark_Ipv6FlowLabel)(nil),
 	}
@@ -2732,7 +2780,7 @@ func file_spate_engine_v1_plan_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_plan_proto_rawDesc), len(file_spate_engine_v1_plan_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -88,6 +88,17 @@ func (l *Load) addPort(name Place, more *PortLoad) {
 	port.L1Bits.Add(port.L1Bits, more.L1Bits)
 }
 
+// Busiest returns the packets a second of the port that transmits most; 0 if none does.
+func (l Load) Busiest() *big.Rat {
+	most := new(big.Rat)
+	for _, port := range l.Ports {
+		if port.Packets.Cmp(most) > 0 {
+			most = port.Packets
+		}
+	}
+	return most
+}
+
 // Plus returns the sum of the loads.
 func (l Load) Plus(others ...Load) Load {
 	sum := l.Scaled(big.NewRat(1, 1))

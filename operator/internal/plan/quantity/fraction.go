@@ -33,15 +33,15 @@ func RateRatio(unit Unit, value *big.Rat) (*enginev1.Ratio, error) {
 	if unit == PacketsPerSecond {
 		most = MostDenominator
 	}
-	if near := nearest(value, most); near.Sign() > 0 {
+	if near := Nearest(value, most); near.Sign() > 0 {
 		value = near
 	}
 	return Ratio(value)
 }
 
-// nearest returns the last convergent of a value's continued fraction whose denominator is at most `most`; the value
+// Nearest returns the last convergent of a value's continued fraction whose denominator is at most `most`; the value
 // itself if its denominator is.
-func nearest(value *big.Rat, most *big.Int) *big.Rat {
+func Nearest(value *big.Rat, most *big.Int) *big.Rat {
 	if value.Denom().Cmp(most) <= 0 {
 		return value
 	}

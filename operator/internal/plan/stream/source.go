@@ -21,11 +21,35 @@ func Source(e *spatev1.TrafficEntry, streams map[string]*spatev1.StatelessStream
 	}
 	if ref := e.Stream.Ref; ref != nil {
 		if found := streams[string(ref.Name)]; found != nil {
-			return &found.Spec, string(ref.Name)
+			return sized(&found.Spec, e.Stream), string(ref.Name)
 		}
 		return nil, string(ref.Name)
 	}
-	return e.Stream.Inline, ""
+	return sized(e.Stream.Inline, e.Stream), ""
+}
+
+// sized returns the stream with the sizes of its entry, if that has any and the stream's packets can have them.
+func sized(source *spatev1.StatelessStreamSpec, e *spatev1.StreamEntry) *spatev1.StatelessStreamSpec {
+	if source == nil || !OverridesSizes(e) || NoSizes(source) != "" {
+		return source
+	}
+	source = source.DeepCopy()
+	source.Packet.Size, source.Packet.IMIX, source.Packet.Sizes = e.Size, e.IMIX, nil
+	return source
+}
+
+// OverridesSizes reports whether an entry sets the sizes of its stream's packets.
+func OverridesSizes(e *spatev1.StreamEntry) bool { return e.Size != nil || e.IMIX != "" }
+
+// NoSizes says why the sizes of a stream's packets cannot be set; empty if they can.
+func NoSizes(source *spatev1.StatelessStreamSpec) string {
+	switch {
+	case source.Transmit.Replay != nil:
+		return "the stream replays a capture, whose packets have sizes of their own"
+	case source.Packet == nil || len(source.Packet.Headers) == 0:
+		return "the stream's packet is written out (packet.bytes): describe it by headers"
+	}
+	return ""
 }
 
 // MeasuresArrival reports whether a stream's packets are measured on arrival.

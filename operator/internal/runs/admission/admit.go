@@ -67,6 +67,10 @@ func (s *Resolution) Busy(ctx context.Context) (string, error) {
 // when the run is written, or is not going to be.
 func (s *Resolution) Admit(ctx context.Context, run *spatev1.TrafficRun) (resolved *spatev1.ResolvedRun, id plan.Identity, settled func(), err error) {
 	tag, err := s.r.tags.next(ctx, s.r.Client)
+	second := uint16(0)
+	if err == nil && run.Spec.Search != nil {
+		second, err = s.r.tags.next(ctx, s.r.Client)
+	}
 	if err != nil {
 		return nil, id, nil, err
 	}
@@ -79,13 +83,13 @@ func (s *Resolution) Admit(ctx context.Context, run *spatev1.TrafficRun) (resolv
 		return nil, id, nil, err
 	}
 	definition := s.definition
-	id = plan.Identity{RunID: runs.ID(run), Run: run.Name, Tag: tag, Profile: definition.Name, Namespace: run.Namespace, Marks: marks}
+	id = plan.Identity{RunID: runs.ID(run), Run: run.Name, Tag: tag, SecondTag: second, Profile: definition.Name, Namespace: run.Namespace, Marks: marks}
 	resolved = &spatev1.ResolvedRun{
 		Profile: spatev1.ProfileSnapshot{Name: spatev1.ObjectName(definition.Name), Definitions: s.Resolved.Definitions},
 		Generator: spatev1.GeneratorSnapshot{
 			Name: spatev1.ObjectName(s.Generator.Name), Namespace: s.Generator.Namespace, Pods: pods, Limits: s.Generator.Spec.Limits.DeepCopy(),
 		},
-		RunID: id.RunID, Tag: int32(tag), RateFactor: s.Resolved.Factor.RatString(), Entries: s.Resolved.Entries, Marks: marksOf(s.Resolved.Outline(id)),
+		RunID: id.RunID, Tag: int32(tag), SecondTag: int32(second), RateFactor: s.Resolved.Factor.RatString(), Entries: s.Resolved.Entries, Marks: marksOf(s.Resolved.Outline(id)),
 		Timing:     spatev1.RunTiming{Warmup: definition.Spec.Warmup, Duration: definition.Spec.Duration, Drain: definition.Spec.Drain},
 		Thresholds: definition.Spec.Thresholds, GeneratorTolerance: definition.Spec.GeneratorTolerance, WhenPodLost: definition.Spec.WhenPodLost,
 	}

@@ -43,7 +43,7 @@ func (t *tags) next(ctx context.Context, c client.Reader) (uint16, error) {
 		if r.Status.Resolved == nil {
 			continue
 		}
-		used = append(used, uint16(r.Status.Resolved.Tag))
+		used = append(used, uint16(r.Status.Resolved.Tag), uint16(r.Status.Resolved.SecondTag))
 		if t.last == 0 && newest.Before(&r.CreationTimestamp) { // after a restart, continue after the newest run's tag
 			newest = r.CreationTimestamp
 		}
@@ -51,7 +51,7 @@ func (t *tags) next(ctx context.Context, c client.Reader) (uint16, error) {
 	if t.last == 0 {
 		for _, r := range list.Items {
 			if r.Status.Resolved != nil && r.CreationTimestamp.Equal(&newest) {
-				t.last = max(t.last, uint16(r.Status.Resolved.Tag))
+				t.last = max(t.last, uint16(r.Status.Resolved.Tag), uint16(r.Status.Resolved.SecondTag))
 			}
 		}
 	}

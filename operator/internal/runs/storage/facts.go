@@ -42,6 +42,8 @@ type Facts struct {
 	SecretBytes int64
 	// Claims are what no other run of the generator can have at the same time.
 	Claims plan.Claims
+	// Connections a second of all templates with clients, at a rate factor of 1.
+	Connections *big.Rat
 	// Own is the load at a rate factor of 1, from the entries' own rates including live changes.
 	Own load.Load
 
@@ -126,6 +128,7 @@ func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *engine
 			facts.Ports[s.RxPort] = true
 		}
 	}
+	facts.Connections = connectionsOf(p, planned)
 	facts.ClockBound = time.Duration(p.ClockBoundNs)
 	facts.Records = p.GetStateful().GetRecords().GetPath()
 	for _, t := range p.GetStateful().GetTemplates() {
@@ -145,6 +148,17 @@ func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *engine
 		facts.Ports[r.Port] = true
 	}
 	return facts, nil
+}
+
+// connectionsOf returns the connections a second of a plan's templates, at a factor of 1 of their own rates.
+func connectionsOf(p *enginev1.Plan, planned *big.Rat) *big.Rat {
+	total := new(big.Rat)
+	for _, t := range p.GetStateful().GetTemplates() {
+		if t.ClientPort != "" && t.GetFlowsPerSecond().GetDenominator() > 0 {
+			total.Add(total, quantity.Rational(t.FlowsPerSecond))
+		}
+	}
+	return total.Quo(total, planned)
 }
 
 // Whole returns a run's plan with all its frames.

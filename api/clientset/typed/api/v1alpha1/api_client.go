@@ -21,6 +21,7 @@ type SpateV1alpha1Interface interface {
 	TrafficProfilesGetter
 	TrafficRecordsReadersGetter
 	TrafficRunsGetter
+	TrafficSearchesGetter
 }
 
 // SpateV1alpha1Client is used to interact with features provided by the spate.dev group.
@@ -54,6 +55,10 @@ func (c *SpateV1alpha1Client) TrafficRecordsReaders(namespace string) TrafficRec
 
 func (c *SpateV1alpha1Client) TrafficRuns(namespace string) TrafficRunInterface {
 	return newTrafficRuns(c, namespace)
+}
+
+func (c *SpateV1alpha1Client) TrafficSearches(namespace string) TrafficSearchInterface {
+	return newTrafficSearches(c, namespace)
 }
 
 // NewForConfig creates a new SpateV1alpha1Client for the given config.

@@ -17,3 +17,5 @@ type TrafficProfileExpansion interface{}
 type TrafficRecordsReaderExpansion interface{}
 
 type TrafficRunExpansion interface{}
+
+type TrafficSearchExpansion interface{}

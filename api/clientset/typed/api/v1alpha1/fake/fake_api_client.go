@@ -42,6 +42,10 @@ func (c *FakeSpateV1alpha1) TrafficRuns(namespace string) v1alpha1.TrafficRunInt
 	return newFakeTrafficRuns(c, namespace)
 }
 
+func (c *FakeSpateV1alpha1) TrafficSearches(namespace string) v1alpha1.TrafficSearchInterface {
+	return newFakeTrafficSearches(c, namespace)
+}
+
 // RESTClient returns a RESTClient that is used to communicate
 // with API server by this client implementation.
 func (c *FakeSpateV1alpha1) RESTClient() rest.Interface {

@@ -1,0 +1,712 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// TrafficSearch: benchmarks that choose their own loads: throughput, latency, frame loss and back-to-back frames.
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Percentage is a share of a whole such as `0.5%`.
+//
+// +kubebuilder:validation:MaxLength=16
+// +kubebuilder:validation:XValidation:rule="self.matches('^(100([.]0+)?|[0-9]{1,2}([.][0-9]{1,9})?)%$')",message="must be a share from 0% to 100% such as 0.5%"
+type Percentage string
+
+// SearchLoad bounds the loads of a search. A load scales all entries of the profile in proportion.
+type SearchLoad struct {
+	// min load: the lowest that is offered.
+	// +required
+	Min ScaledRate `json:"min"`
+
+	// max load: the highest that is offered. The line rate of each transmitting port when absent.
+	// +optional
+	// +default="100%/port"
+	Max ScaledRate `json:"max,omitempty"`
+}
+
+// SearchTrial is what each trial of a search does beside its traffic (RFC 2544 section 23).
+type SearchTrial struct {
+	// settle is the least time between the end of the pause and the first packet of a trial.
+	// +optional
+	// +default="2s"
+	Settle Duration `json:"settle,omitempty"`
+
+	// rampUp is sent at the load of the trial before it, and counted apart.
+	// +optional
+	// +default="0s"
+	RampUp Duration `json:"rampUp,omitempty"`
+
+	// drain is how long packets in flight are awaited after the last was sent. Later ones count as lost.
+	// +optional
+	// +default="2s"
+	Drain Duration `json:"drain,omitempty"`
+
+	// pause after the drain, in which the device recovers.
+	// +optional
+	// +default="5s"
+	Pause Duration `json:"pause,omitempty"`
+
+	// warmup is the length of a trial at the maximum load before all others, which does not count. There is none when absent.
+	// +optional
+	Warmup Duration `json:"warmup,omitempty"`
+
+	// retries is how often a trial in succession is repeated because it was invalid, as when a start was missed. Then the search is invalid.
+	// +optional
+	// +default=2
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10
+	Retries *int32 `json:"retries,omitempty"`
+}
+
+// SearchMethod chooses the loads of trials.
+//
+// +kubebuilder:validation:Enum=MLRsearch;Bisection
+type SearchMethod string
+
+const (
+	// MethodMLRsearch is Multiple Loss Ratio search (RFC 9971).
+	MethodMLRsearch SearchMethod = "MLRsearch"
+	// MethodBisection halves the interval between the bounds.
+	MethodBisection SearchMethod = "Bisection"
+)
+
+// GoalStandard names the values of a goal.
+//
+// +kubebuilder:validation:Enum=RFC2544;TST009
+type GoalStandard string
+
+const (
+	// GoalRFC2544 is a trial of 60 s without loss.
+	GoalRFC2544 GoalStandard = "RFC2544"
+	// GoalTST009 is one of two trials of 60 s without loss (ETSI GS NFV-TST 009, binary search with loss verification).
+	GoalTST009 GoalStandard = "TST009"
+)
+
+// SearchGoal is a search goal of RFC 9971 section 4.6.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.standard) || (!has(self.lossRatio) && !has(self.exceedRatio) && !has(self.finalTrialDuration) && !has(self.durationSum))",message="standard sets lossRatio, exceedRatio, finalTrialDuration and durationSum: leave them out, or leave standard out"
+// +kubebuilder:validation:XValidation:rule="has(self.standard) || (has(self.lossRatio) && has(self.finalTrialDuration))",message="set standard, or lossRatio and finalTrialDuration"
+type SearchGoal struct {
+	// name of the goal, such as `ndr`.
+	// +required
+	Name EntryName `json:"name"`
+
+	// standard that sets lossRatio, exceedRatio, finalTrialDuration and durationSum.
+	// +optional
+	Standard GoalStandard `json:"standard,omitempty"`
+
+	// lossRatio is the greatest loss ratio of a low-loss trial.
+	// +optional
+	LossRatio Percentage `json:"lossRatio,omitempty"`
+
+	// exceedRatio is the greatest share of durationSum that high-loss trials may have at a lower bound. 0% when absent.
+	// +optional
+	ExceedRatio Percentage `json:"exceedRatio,omitempty"`
+
+	// width is the greatest relative distance between the bounds: (upper - lower) / upper.
+	// +optional
+	// +default="0.5%"
+	Width Percentage `json:"width,omitempty"`
+
+	// initialTrialDuration is the length of the first trials. 1s, or finalTrialDuration if that is less, when absent.
+	// +optional
+	InitialTrialDuration Duration `json:"initialTrialDuration,omitempty"`
+
+	// finalTrialDuration is the length of a full-length trial.
+	// +optional
+	FinalTrialDuration Duration `json:"finalTrialDuration,omitempty"`
+
+	// durationSum is the length of all full-length trials that classify a load. finalTrialDuration when absent.
+	// +optional
+	DurationSum Duration `json:"durationSum,omitempty"`
+
+	// precedingTargets is the number of coarser targets that are reached first. 2 when absent, 0 if initialTrialDuration is durationSum.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=16
+	PrecedingTargets *int32 `json:"precedingTargets,omitempty"`
+
+	// expansion is the factor of the width with each step while a bound is missing.
+	// +optional
+	// +default=2
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1024
+	Expansion *int32 `json:"expansion,omitempty"`
+}
+
+// SearchConfirm is a last trial at each lower bound.
+type SearchConfirm struct {
+	// duration of the trial.
+	// +required
+	Duration Duration `json:"duration"`
+
+	// lossRatio is the greatest that confirms.
+	// +optional
+	// +default="0%"
+	LossRatio Percentage `json:"lossRatio,omitempty"`
+}
+
+// ThroughputTest finds the loads that meet goals (RFC 2544 section 26.1, RFC 9971).
+type ThroughputTest struct {
+	// method that chooses the loads.
+	// +optional
+	// +default="MLRsearch"
+	Method SearchMethod `json:"method,omitempty"`
+
+	// goals of the search. Trials are shared.
+	// +required
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	Goals []SearchGoal `json:"goals"`
+
+	// confirm is a last trial at each lower bound. A goal whose trial loses more is irregular.
+	// +optional
+	Confirm *SearchConfirm `json:"confirm,omitempty"`
+}
+
+// FrameLossTest measures the loss from the maximum load down, until two successive trials lose nothing (RFC 2544 section 26.3).
+type FrameLossTest struct {
+	// step from one load to the next, as a share of the maximum.
+	// +optional
+	// +default="10%"
+	Step Percentage `json:"step,omitempty"`
+
+	// duration of each trial.
+	// +optional
+	// +default="60s"
+	Duration Duration `json:"duration,omitempty"`
+}
+
+// BackToBackTest finds the longest burst at the maximum load that is received whole (RFC 9004). It is for profiles of streams.
+type BackToBackTest struct {
+	// longest burst that is tried, as a time at the maximum load.
+	// +optional
+	// +default="2s"
+	Longest Duration `json:"longest,omitempty"`
+
+	// repeats of the search, whose mean is the result.
+	// +optional
+	// +default=50
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	Repeats *int32 `json:"repeats,omitempty"`
+
+	// resolution of the length of the burst, in packets.
+	// +optional
+	// +default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000000
+	Resolution *int64 `json:"resolution,omitempty"`
+}
+
+// LatencyTest measures latency at shares of a throughput (RFC 2544 section 26.2, RFC 8219 section 7.1).
+type LatencyTest struct {
+	// of is the goal whose lower bound is 100 %. The first goal when absent.
+	// +optional
+	Of EntryName `json:"of,omitempty"`
+
+	// atPercent are the shares of it, each a trial.
+	// +optional
+	// +default=[100]
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:Minimum=1
+	// +kubebuilder:validation:items:Maximum=100
+	AtPercent []int32 `json:"atPercent,omitempty"`
+
+	// duration of each trial.
+	// +optional
+	// +default="120s"
+	Duration Duration `json:"duration,omitempty"`
+
+	// repeats of each trial, whose mean is the result.
+	// +optional
+	// +default=20
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	Repeats *int32 `json:"repeats,omitempty"`
+}
+
+// SearchBudget is what a search may take. When it is used up, the search ends with the bounds that are known.
+type SearchBudget struct {
+	// time of all trials, with their settling, draining and pauses.
+	// +required
+	Time Duration `json:"time"`
+
+	// trials is their number.
+	// +optional
+	// +default=500
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=500
+	Trials *int32 `json:"trials,omitempty"`
+}
+
+// SearchTests are the tests of a search, in the order in which they are done.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.throughput) || has(self.frameLoss)",message="set throughput, frameLoss or both"
+// +kubebuilder:validation:XValidation:rule="!has(self.backToBack) || has(self.throughput)",fieldPath=".backToBack",message="is for loads above the throughput: set throughput too, with a goal without loss as its first"
+// +kubebuilder:validation:XValidation:rule="!has(self.latency) || has(self.throughput)",fieldPath=".latency",message="is measured at shares of a throughput: set throughput too"
+// +kubebuilder:validation:XValidation:rule="!has(self.latency) || !has(self.latency.of) || !has(self.throughput) || self.throughput.goals.exists(g, g.name == self.latency.of)",fieldPath=".latency.of",message="must name a goal of throughput"
+type SearchTests struct {
+	// load between which loads are searched, and offered.
+	// +required
+	Load SearchLoad `json:"load"`
+
+	// trial is what each trial does beside its traffic.
+	// +optional
+	// +default={}
+	Trial SearchTrial `json:"trial,omitzero"`
+
+	// throughput finds the loads that meet goals.
+	// +optional
+	Throughput *ThroughputTest `json:"throughput,omitempty"`
+
+	// latency at shares of a throughput.
+	// +optional
+	Latency *LatencyTest `json:"latency,omitempty"`
+
+	// frameLoss by load.
+	// +optional
+	FrameLoss *FrameLossTest `json:"frameLoss,omitempty"`
+
+	// backToBack finds the longest burst that is received whole.
+	// +optional
+	BackToBack *BackToBackTest `json:"backToBack,omitempty"`
+
+	// budget of all tests together.
+	// +required
+	Budget SearchBudget `json:"budget"`
+}
+
+// SearchTestName is a test of a search.
+//
+// +kubebuilder:validation:Enum=Throughput;Latency;FrameLoss;BackToBack
+type SearchTestName string
+
+const (
+	// TestThroughput is SearchTests.throughput.
+	TestThroughput SearchTestName = "Throughput"
+	// TestLatency is SearchTests.latency.
+	TestLatency SearchTestName = "Latency"
+	// TestFrameLoss is SearchTests.frameLoss.
+	TestFrameLoss SearchTestName = "FrameLoss"
+	// TestBackToBack is SearchTests.backToBack.
+	TestBackToBack SearchTestName = "BackToBack"
+)
+
+// TrialInput is what a trial does.
+type TrialInput struct {
+	// number of the trial in its run, from 1.
+	// +required
+	Number int32 `json:"number"`
+
+	// test that the trial belongs to.
+	// +required
+	Test SearchTestName `json:"test"`
+
+	// load of the busiest transmitting port in packets a second, or connections a second of all templates, as the search asked for it.
+	// +required
+	Load string `json:"load"`
+
+	// rateFactor that was offered, on the rates of the prepared plan: a whole number or a fraction such as `3/4`.
+	// +required
+	RateFactor string `json:"rateFactor"`
+
+	// duration of the measured phase.
+	// +required
+	Duration MeasuredTime `json:"duration"`
+
+	// packets of the burst, in a test of bursts.
+	// +optional
+	Packets int64 `json:"packets,omitempty"`
+
+	// startTime is the instant at which all engines start the trial.
+	// +required
+	StartTime metav1.MicroTime `json:"startTime"`
+}
+
+// TrialRecord is a trial that has ended.
+type TrialRecord struct {
+	TrialInput `json:",inline"`
+
+	// intended packets, or connections: those that were due in the measured phase.
+	// +required
+	Intended int64 `json:"intended"`
+
+	// sent packets, or connections attempted, in time.
+	// +required
+	Sent int64 `json:"sent"`
+
+	// received packets, duplicates left out, or connections that succeeded.
+	// +required
+	Received int64 `json:"received"`
+
+	// lossRatio as searches count it: what was lost or not sent, of what was due, as a decimal number.
+	// +required
+	LossRatio string `json:"lossRatio"`
+
+	// latency of the stream with the greatest 99th percentile, in tests of latency.
+	// +optional
+	Latency *Latency `json:"latency,omitempty"`
+
+	// elapsed is the time since the trial before it, or since the run was prepared.
+	// +required
+	Elapsed MeasuredTime `json:"elapsed"`
+
+	// invalid says why the trial does not count.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Invalid string `json:"invalid,omitempty"`
+}
+
+// GoalResult is what was found for a goal. Loads are of the busiest transmitting port in packets a second, or connections a second of all
+// templates.
+type GoalResult struct {
+	// name of the goal.
+	// +required
+	Name EntryName `json:"name"`
+
+	// reason of the result: `Found`, `MaxLoadPasses` (no upper bound), `MinLoadFails` (no lower bound), `GeneratorLimited` (the upper bound is
+	// the generator's, not the device's), `BudgetExhausted`, `Unstable` (a bound was none any more in a later trial) or `ConfirmFailed`.
+	// +required
+	Reason string `json:"reason"`
+
+	// regular results have both bounds, as close as the goal requires (RFC 9971 section 4.8).
+	// +required
+	Regular bool `json:"regular"`
+
+	// lower is the relevant lower bound; absent if there is none.
+	// +optional
+	Lower string `json:"lower,omitempty"`
+
+	// upper is the relevant upper bound; absent if there is none.
+	// +optional
+	Upper string `json:"upper,omitempty"`
+
+	// throughput is the conditional throughput at the lower bound (RFC 9971 section 4.8.3).
+	// +optional
+	Throughput string `json:"throughput,omitempty"`
+
+	// confirmed is true if the last trial at the lower bound lost no more than allowed.
+	// +optional
+	Confirmed bool `json:"confirmed,omitempty"`
+}
+
+// FrameLossResult is what is lost at a load.
+type FrameLossResult struct {
+	// percent of the maximum load.
+	// +required
+	Percent string `json:"percent"`
+
+	// load of the busiest transmitting port in packets a second.
+	// +required
+	Load string `json:"load"`
+
+	// lossRatio as a decimal number.
+	// +required
+	LossRatio string `json:"lossRatio"`
+}
+
+// LatencyResult is the latency at a share of a throughput: means of the repeats.
+type LatencyResult struct {
+	// percent of the throughput.
+	// +required
+	Percent int32 `json:"percent"`
+
+	// load of the busiest transmitting port in packets a second.
+	// +required
+	Load string `json:"load"`
+
+	// mean latency (RFC 2544 section 26.2).
+	// +required
+	Mean MeasuredTime `json:"mean"`
+
+	// typical is the median (RFC 8219 section 7.1).
+	// +required
+	Typical MeasuredTime `json:"typical"`
+
+	// worstCase is the 99.9th percentile (RFC 8219 section 7.1).
+	// +required
+	WorstCase MeasuredTime `json:"worstCase"`
+
+	// delayVariation is the 99.9th percentile less the minimum (PDV, RFC 8219 section 7.3.1).
+	// +required
+	DelayVariation MeasuredTime `json:"delayVariation"`
+}
+
+// BackToBackResult is the longest burst that was received whole (RFC 9004).
+type BackToBackResult struct {
+	// frames of the burst: the mean of the repeats.
+	// +required
+	Frames string `json:"frames"`
+
+	// bufferTime is frames at the maximum load.
+	// +required
+	BufferTime MeasuredTime `json:"bufferTime"`
+
+	// correctedBufferTime is less by what the device forwards meanwhile (RFC 9004 section 6.4); absent if no throughput is known.
+	// +optional
+	CorrectedBufferTime MeasuredTime `json:"correctedBufferTime,omitempty"`
+}
+
+// SearchResult is what the tests of a search found.
+type SearchResult struct {
+	// goals of throughput.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Goals []GoalResult `json:"goals,omitempty"`
+
+	// latency by share of the throughput.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Latency []LatencyResult `json:"latency,omitempty"`
+
+	// frameLoss by load, descending.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	FrameLoss []FrameLossResult `json:"frameLoss,omitempty"`
+
+	// backToBack is the longest burst.
+	// +optional
+	BackToBack *BackToBackResult `json:"backToBack,omitempty"`
+
+	// reason is the first of the results' that is not `Found`, else `Found`.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+}
+
+// RunSearchStatus is how far the search of a run is.
+type RunSearchStatus struct {
+	// maxLoad of the busiest transmitting port in packets a second: spec.search.load.max.
+	// +required
+	MaxLoad string `json:"maxLoad"`
+
+	// minLoad of that port: spec.search.load.min.
+	// +required
+	MinLoad string `json:"minLoad"`
+
+	// current trial.
+	// +optional
+	Current *TrialInput `json:"current,omitempty"`
+
+	// trials that have ended, in their order.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=512
+	Trials []TrialRecord `json:"trials,omitempty"`
+
+	// spent is the time of all trials.
+	// +optional
+	Spent MeasuredTime `json:"spent,omitempty"`
+
+	// result so far; it is final when the run is complete.
+	// +optional
+	Result SearchResult `json:"result,omitzero"`
+}
+
+// SearchEnvironment is where a search may be done.
+//
+// +kubebuilder:validation:Enum=Isolated
+type SearchEnvironment string
+
+// EnvironmentIsolated is a test network without other traffic: benchmarks of RFC 2544 overload a device and disturb whatever shares it, so they
+// must not be done in production networks (RFC 6815).
+const EnvironmentIsolated SearchEnvironment = "Isolated"
+
+// FrameSize is the size of the packets in a variant of a search: exactly one of size and imix.
+//
+// +kubebuilder:validation:ExactlyOneOf=size;imix
+type FrameSize struct {
+	// size on the wire in bytes, the 4-byte FCS included.
+	// +optional
+	// +kubebuilder:validation:Minimum=64
+	// +kubebuilder:validation:Maximum=9234
+	Size *int32 `json:"size,omitempty"`
+
+	// imix is a published Internet mix.
+	// +optional
+	IMIX IMIX `json:"imix,omitempty"`
+}
+
+// TrafficSearchSpec says what is searched for, in which traffic. Like the spec of a Job it cannot be changed, but for `stop` and
+// `ttlSecondsAfterFinished`.
+//
+// +kubebuilder:validation:XValidation:rule="self.load == oldSelf.load && self.budget == oldSelf.budget && has(self.trial) == has(oldSelf.trial) && (!has(self.trial) || self.trial == oldSelf.trial) && has(self.throughput) == has(oldSelf.throughput) && (!has(self.throughput) || self.throughput == oldSelf.throughput) && has(self.latency) == has(oldSelf.latency) && (!has(self.latency) || self.latency == oldSelf.latency) && has(self.frameLoss) == has(oldSelf.frameLoss) && (!has(self.frameLoss) || self.frameLoss == oldSelf.frameLoss) && has(self.backToBack) == has(oldSelf.backToBack) && (!has(self.backToBack) || self.backToBack == oldSelf.backToBack) && has(self.frameSizes) == has(oldSelf.frameSizes) && (!has(self.frameSizes) || self.frameSizes == oldSelf.frameSizes)",message="cannot be changed, but for stop and ttlSecondsAfterFinished: create another TrafficSearch"
+type TrafficSearchSpec struct {
+	// environment acknowledges that the search is done in an isolated test network: `Isolated` is the only value. Tests of RFC 2544 overload a
+	// device, and must not be done in production networks (RFC 6815).
+	// +required
+	Environment SearchEnvironment `json:"environment"`
+
+	// profileRef names the TrafficProfile in the search's namespace whose traffic is offered, at loads of the search. Its runPolicy should be
+	// `Manual`. Its rate, duration, warmup, drain and thresholds have no effect.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: create another TrafficSearch"
+	ProfileRef LocalReference `json:"profileRef"`
+
+	// frameSizes are the variants of the search, one after the other, with packets of all streams of that size. One variant with the packets as
+	// they are when absent.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	FrameSizes []FrameSize `json:"frameSizes,omitempty"`
+
+	SearchTests `json:",inline"`
+
+	// stop ends the search when it is set to true, with what was found so far.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self || !oldSelf",message="a stopped search cannot go on: create another TrafficSearch"
+	Stop bool `json:"stop,omitempty"`
+
+	// ttlSecondsAfterFinished deletes the search, with its runs, this long after it has ended; never when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+}
+
+// SearchPhase is where a search stands.
+//
+// +kubebuilder:validation:Enum=Pending;Searching;Complete
+type SearchPhase string
+
+const (
+	// SearchPending: the run of the first variant waits for what it refers to, or for its generator.
+	SearchPending SearchPhase = "Pending"
+	// SearchSearching: trials are executed.
+	SearchSearching SearchPhase = "Searching"
+	// SearchComplete: the search has ended.
+	SearchComplete SearchPhase = "Complete"
+)
+
+// SearchVariant is what was found for one size of packets.
+type SearchVariant struct {
+	// name of the variant: the size, `imix-` and the mix, or `all` if the search has no frameSizes.
+	// +required
+	Name string `json:"name"`
+
+	// run is the TrafficRun with the variant's trials.
+	// +required
+	Run string `json:"run"`
+
+	// phase of the run.
+	// +optional
+	Phase RunPhase `json:"phase,omitempty"`
+
+	// maxLoad of the busiest transmitting port in packets a second, or connections a second of all templates: spec.load.max.
+	// +optional
+	MaxLoad string `json:"maxLoad,omitempty"`
+
+	// trials that have ended.
+	// +optional
+	Trials int32 `json:"trials,omitempty"`
+
+	// spent is the time of all trials.
+	// +optional
+	Spent MeasuredTime `json:"spent,omitempty"`
+
+	// result so far; it is final when the run is complete.
+	// +optional
+	Result SearchResult `json:"result,omitzero"`
+
+	// outcome of the run: `Passed` if all results are regular, `Failed` if one is not, `Invalid` if the search could not be done.
+	// +optional
+	Outcome VerdictOutcome `json:"outcome,omitempty"`
+
+	// message of the outcome, or what the run waits for.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+}
+
+// TrafficSearchStatus is how far a search is, and what it has found.
+type TrafficSearchStatus struct {
+	// conditions are Ready, Reconciling, Stalled, Complete and Passed.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation of the spec this status was computed from; -1 until the operator has seen the object.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// phase of the search.
+	// +optional
+	Phase SearchPhase `json:"phase,omitempty"`
+
+	// progress is the variant that is searched, such as `64: trial 5 (Throughput), 1/7 variants done`.
+	// +optional
+	Progress string `json:"progress,omitempty"`
+
+	// completionTime is when the search ended.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+
+	// variants in the order of spec.frameSizes; those that were not begun are absent.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Variants []SearchVariant `json:"variants,omitempty"`
+
+	// outcome of the search: the worst of its variants.
+	// +optional
+	Outcome VerdictOutcome `json:"outcome,omitempty"`
+}
+
+// TrafficSearch finds out what a device under test can do: the loads that meet goals (RFC 9971, RFC 2544 section 26.1), latency, frame loss and
+// back-to-back frames, by trials of a profile's traffic at loads that it chooses.
+//
+// +genclient
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=ts,path=trafficsearches,categories=spate
+// +kubebuilder:printcolumn:name="Profile",type=string,JSONPath=`.spec.profileRef.name`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Outcome",type=string,JSONPath=`.status.outcome`
+// +kubebuilder:printcolumn:name="Lower",type=string,JSONPath=`.status.variants[0].result.goals[0].lower`,description="Lower bound of the first goal of the first variant"
+// +kubebuilder:printcolumn:name="Upper",type=string,JSONPath=`.status.variants[0].result.goals[0].upper`,description="Upper bound of the first goal of the first variant"
+// +kubebuilder:printcolumn:name="Progress",type=string,JSONPath=`.status.progress`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Passed")].reason`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Passed")].message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type TrafficSearch struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata of the object.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec is what is searched for.
+	// +required
+	Spec TrafficSearchSpec `json:"spec"`
+
+	// status is what was found.
+	// +optional
+	// +default={"observedGeneration": -1}
+	Status TrafficSearchStatus `json:"status,omitzero"`
+}
+
+// TrafficSearchList is a list of TrafficSearches.
+//
+// +kubebuilder:object:root=true
+type TrafficSearchList struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	// +required
+	Items []TrafficSearch `json:"items"`
+}

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+// This file answers: how are the trials of a search executed? One after the other, in the run that all engines have prepared. What a trial came
+// to is written together with what the next one is to do, before that starts: an operator that takes over repeats none.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/controller/kstatus"
+	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plan/load"
+	"spate.dev/operator/internal/plan/quantity"
+	"spate.dev/operator/internal/runs/storage"
+	"spate.dev/operator/internal/search"
+	"spate.dev/operator/internal/search/sequence"
+)
+
+const (
+	// trialLead is the least time from the choice of a trial to its first packet: all engines allocate it in this time.
+	trialLead = 200 * time.Millisecond
+	// maxTrialDenominator bounds the fraction that a load becomes: it differs from what the search asked for by less than 1e-12.
+	maxTrialDenominator = 1_000_000
+)
+
+// beginSearch computes the loads of a search and its first trial.
+func (s *scope) beginSearch(ctx context.Context, facts *storage.Facts) (time.Duration, error) {
+	if err := s.loadsOf(facts); err != nil {
+		return s.refused(ctx, []error{err})
+	}
+	s.run.Status.Phase = spatev1.RunRunning
+	return s.nextTrial(ctx, nil)
+}
+
+// loadsOf sets the bounds of the search's loads in the status.
+func (s *scope) loadsOf(facts *storage.Facts) error {
+	planned, err := quantity.ParseFactor(s.run.Status.Resolved.RateFactor)
+	if err != nil {
+		return &refusal{spatev1.ReasonPrepareFailed, err.Error()}
+	}
+	own := facts.Own.Busiest()
+	if facts.Connections.Sign() > 0 {
+		own = facts.Connections
+	}
+	if own.Sign() == 0 {
+		return &refusal{spatev1.ReasonInvalidSpec, "spec.search: the profile sends nothing whose rate can be changed"}
+	}
+	if facts.Connections.Sign() > 0 && facts.Own.Packets.Sign() > 0 {
+		return &refusal{spatev1.ReasonNotSupported, "spec.search: the profile has streams and applications: search the load of either"}
+	}
+	from := s.run.Spec.Search.Load
+	least, err := load.FactorOf(from.Min, facts.Own, facts.Connections.Sign() > 0, s.generator)
+	if err != nil {
+		return &refusal{spatev1.ReasonInvalidSpec, fmt.Sprintf("spec.search.load.min %q: %v", from.Min, err)}
+	}
+	text := func(factor *big.Rat) string {
+		value, _ := new(big.Rat).Mul(factor, own).Float64()
+		return sequence.Text(value)
+	}
+	s.run.Status.Search = &spatev1.RunSearchStatus{MinLoad: text(least), MaxLoad: text(planned)}
+	if err := sequence.Check(s.run.Spec.Search, s.loads()); err != nil {
+		return &refusal{spatev1.ReasonInvalidSpec, "spec.search: " + strings.ReplaceAll(err.Error(), "\n", "; ")}
+	}
+	return nil
+}
+
+func (s *scope) loads() sequence.Loads {
+	status := s.run.Status.Search
+	least, _ := strconv.ParseFloat(status.MinLoad, 64)
+	most, _ := strconv.ParseFloat(status.MaxLoad, 64)
+	return sequence.Loads{Min: least, Max: most}
+}
+
+// nextTrial chooses the trial after those recorded, or ends the run with what the search found. The ports have counted what stats say.
+func (s *scope) nextTrial(ctx context.Context, stats []*enginev1.WatchStatsResponse) (time.Duration, error) {
+	status := s.run.Status.Search
+	status.Current = nil
+	step, result, err := sequence.Next(s.run.Spec.Search, s.loads(), status.Trials)
+	status.Result = result
+	switch {
+	case errors.Is(err, search.ErrTrialsInvalid):
+		s.invalid(spatev1.ReasonTrialsInvalid, fmt.Sprintf("%v; the last: %s", err, status.Trials[len(status.Trials)-1].Invalid), "")
+		return 0, nil
+	case err != nil:
+		s.invalid(spatev1.ReasonRecordsContradict, err.Error(), "")
+		return 0, nil
+	case step == nil:
+		s.concludeSearch()
+		return 0, nil
+	}
+	factor := new(big.Rat)
+	factor.SetFloat64(step.Load / s.loads().Max)
+	factor = quantity.Nearest(factor, big.NewInt(maxTrialDenominator))
+	at := metav1.NewMicroTime(time.Now().Add(s.trialGap(len(status.Trials) > 0)))
+	status.Current = &spatev1.TrialInput{
+		Number: int32(len(status.Trials)) + 1, Test: step.Test, Load: sequence.Text(step.Load), RateFactor: factor.RatString(),
+		Duration: spatev1.MeasuredTime(time.Duration(step.Duration*float64(time.Second) + 0.5)), Packets: step.Packets, StartTime: at,
+	}
+	s.run.Status.TrafficStartTime = &at
+	if stats != nil {
+		s.run.Status.PortBaseline = s.portsOf(stats)
+	}
+	s.progressOf()
+	return time.Millisecond, nil
+}
+
+// trialGap is the time before a trial.
+func (s *scope) trialGap(after bool) time.Duration {
+	trial := s.run.Spec.Search.Trial
+	gap := parsed(trial.Settle)
+	if after {
+		gap += parsed(trial.Pause)
+	}
+	return max(gap, trialLead)
+}
+
+// portsOf is what the run's ports have counted so far: not the next trial's.
+func (s *scope) portsOf(stats []*enginev1.WatchStatsResponse) []spatev1.PortBaseline {
+	holds := make([]engineState, len(stats))
+	for i, st := range present(stats) {
+		holds[i].ports = st.Ports
+	}
+	return s.baseline(holds)
+}
+
+// searching starts the current trial, waits for its end, and records it.
+func (s *scope) searching(ctx context.Context) (time.Duration, error) {
+	facts, err := s.r.Memory.Of(ctx, s.run)
+	var gone *storage.LostError
+	if errors.As(err, &gone) {
+		s.stop(ctx, gone.Message)
+		s.invalid(spatev1.ReasonSnapshotLost, gone.Message, "")
+		return 0, nil
+	} else if err != nil {
+		return 0, err
+	}
+	current := s.run.Status.Search.Current
+	if s.end.message != "" || current == nil {
+		s.stop(ctx, s.end.message)
+		reason := s.end.reason
+		if reason == "" {
+			reason = spatev1.ReasonIncomplete
+		}
+		s.invalid(reason, fmt.Sprintf("stopped after %d trials: %s", len(s.run.Status.Search.Trials), s.end.message), s.end.message)
+		return 0, nil
+	}
+	s.limitAll(ctx)
+	stats := make([]*enginev1.WatchStatsResponse, len(s.pods))
+	if errs := s.each(ctx, func(i int, pod *corev1.Pod, c *engine.Client) (err error) {
+		if stats[i], err = c.Stats(ctx, s.run.Status.Resolved.RunID); err != nil {
+			err = fmt.Errorf("pod %s: %w", pod.Name, err)
+		}
+		return err
+	}); errors.Join(errs...) != nil {
+		return s.unanswered(ctx, errs)
+	}
+	s.answered(stats)
+	if inTrial(stats, current.Number) < len(stats) {
+		return s.startTrial(ctx, stats, facts.ClockBound > 0)
+	}
+	if facts.ClockBound == 0 {
+		s.followClocks(ctx, stats)
+	}
+	s.withoutLink(stats, facts)
+	if _, ended := phaseOf(stats); !ended {
+		return s.trialLeft(), nil
+	}
+	s.record(stats, facts)
+	return s.nextTrial(ctx, stats)
+}
+
+// inTrial counts the engines that have started a trial.
+func inTrial(stats []*enginev1.WatchStatsResponse, trial int32) int {
+	n := 0
+	for _, st := range present(stats) {
+		if st.GetRun().GetTrial() == uint32(trial) && st.GetRun().GetStartedAtNs() != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// trialLeft is the time until the current trial is to be looked at: at its end.
+func (s *scope) trialLeft() time.Duration {
+	current := s.run.Status.Search.Current
+	sends := parsed(s.run.Spec.Search.Trial.RampUp) + time.Duration(current.Duration)
+	left := time.Until(current.StartTime.Add(sends + s.drain()))
+	// Leases are renewed meanwhile. Slightly later, since the engine may check its clock later.
+	return max(min(left+20*time.Millisecond, tick), 10*time.Millisecond)
+}
+
+// startTrial starts the current trial on all engines at one instant. If that has passed, none is started, and the trial gets another one; if
+// some engines had started, it is invalid. If the engines' wall clocks are known to agree, time stamps are by these.
+func (s *scope) startTrial(ctx context.Context, stats []*enginev1.WatchStatsResponse, byWall bool) (time.Duration, error) {
+	current := s.run.Status.Search.Current
+	if time.Until(current.StartTime.Time) < minStartLead {
+		return s.missedTrial(ctx, stats)
+	}
+	factor, err := quantity.ParseFactor(current.RateFactor)
+	if err != nil {
+		return 0, err
+	}
+	ratio, err := quantity.Ratio(factor)
+	if err != nil {
+		return 0, err
+	}
+	holds := make([]engineState, len(s.pods))
+	errs := s.each(ctx, func(i int, pod *corev1.Pod, c *engine.Client) (err error) {
+		holds[i].clock, err = clockOf(ctx, pod, c, &enginev1.GetInfoResponse{})
+		return err
+	})
+	if err := errors.Join(errs...); err != nil {
+		return s.unanswered(ctx, errs)
+	}
+	instant := engine.Instant(current.StartTime.Time)
+	start := func(i int, c *engine.Client, reference *enginev1.ReferenceClock) error {
+		info, err := c.StartTrial(ctx, &enginev1.StartTrialRequest{
+			RunId: s.run.Status.Resolved.RunID, Trial: uint32(current.Number), WarmupNs: uint64(s.warmup()), DurationNs: uint64(current.Duration),
+			DrainNs: uint64(s.drain()), RateFactor: ratio, Packets: uint64(current.Packets), AtMonotonicNs: holds[i].clock.Monotonic(instant), Reference: reference,
+		})
+		holds[i].info = info
+		return err
+	}
+	errs = s.each(ctx, func(i int, _ *corev1.Pod, c *engine.Client) error {
+		switch {
+		case stats[i].GetRun().GetTrial() == uint32(current.Number) && stats[i].GetRun().GetStartedAtNs() != 0:
+			return nil
+		case len(holds) == 1 || byWall:
+			return start(i, c, nil)
+		case i == 0:
+			return start(i, c, s.ownReference(holds[0].clock.Monotonic(instant)))
+		}
+		return start(i, c, s.reference(holds[0].clock, holds[i].clock, holds[0].clock.Monotonic(instant)))
+	})
+	err = errors.Join(errs...)
+	switch {
+	case err == nil:
+		return s.trialLeft(), nil
+	case engine.Unreachable(err) || kstatus.Expected(err) || engine.TooLate(err):
+		return 10 * time.Millisecond, nil // with the same instant, if it has not passed
+	}
+	s.stop(ctx, "a trial could not be started")
+	s.invalid(spatev1.ReasonStartFailed, fmt.Sprintf("trial %d could not be started: %v", current.Number, err), "")
+	return 0, nil
+}
+
+// missedTrial handles a trial whose instant has passed before all engines had it.
+func (s *scope) missedTrial(ctx context.Context, stats []*enginev1.WatchStatsResponse) (time.Duration, error) {
+	current := s.run.Status.Search.Current
+	if inTrial(stats, current.Number) == 0 {
+		at := metav1.NewMicroTime(time.Now().Add(2 * trialLead))
+		current.StartTime, s.run.Status.TrafficStartTime = at, &at
+		return time.Millisecond, nil
+	}
+	s.stop(ctx, "not all engines started the trial")
+	if _, ended := phaseOf(stats); !ended && time.Since(current.StartTime.Time) < trialEnds {
+		return 50 * time.Millisecond, nil
+	}
+	s.add(spatev1.TrialRecord{TrialInput: *current, LossRatio: "0", Invalid: "not all engines could be started at one instant"})
+	return s.nextTrial(ctx, stats)
+}
+
+// trialEnds is how long the end of a trial is awaited that was stopped.
+const trialEnds = 10 * time.Second
+
+// record adds the current trial to the records, with what all engines counted.
+func (s *scope) record(stats []*enginev1.WatchStatsResponse, facts *storage.Facts) {
+	current := s.run.Status.Search.Current
+	result := resultOf(stats, facts, s.run)
+	result.Duration = current.Duration
+	trial := countTrial(s.run.Status.Resolved.GeneratorTolerance, &result)
+	trial.TrialInput = *current
+	if current.Test == spatev1.TestLatency {
+		trial.Latency = slowest(&result)
+	}
+	invalid := timedOut(stats, s.run)
+	invalid = append(invalid, contradictions(stats, s.run)...)
+	for i, st := range present(stats) {
+		if why := st.GetRun().GetEndReason(); why != "" {
+			invalid = append(invalid, fmt.Sprintf("pod %s: %s", s.podName(i), why))
+		}
+	}
+	trial.Invalid = kstatus.Shortened(strings.Join(invalid, "; "), longestText)
+	result.Streams, result.Templates, result.Groups = nil, nil, nil
+	s.run.Status.Result = &result
+	s.add(trial)
+}
+
+// add adds a record, with the time since the one before it.
+func (s *scope) add(trial spatev1.TrialRecord) {
+	status := s.run.Status.Search
+	since := s.run.Status.PrepareTime.Time
+	if n := len(status.Trials); n > 0 {
+		last := status.Trials[n-1]
+		since = last.StartTime.Add(time.Duration(last.Duration) + s.warmup() + s.drain())
+	}
+	trial.Elapsed = spatev1.MeasuredTime(max(time.Since(since), 0))
+	status.Trials, status.Spent = append(status.Trials, trial), status.Spent+trial.Elapsed
+}
+
+// countTrial is what a trial came to. What the generator itself did not send in time, or missed, beyond its tolerance, was not sent: it is no
+// loss of the device.
+func countTrial(tolerance spatev1.GeneratorTolerance, result *spatev1.RunResult) spatev1.TrialRecord {
+	trial := spatev1.TrialRecord{Intended: result.Tx + result.TxDropped, Sent: result.Tx, Received: result.Tx - result.Lost}
+	if f := result.Flows; f != nil {
+		unfinished := max(f.Attempted-f.Established-f.Failed, 0)
+		trial.Intended, trial.Sent = f.Attempted+f.NotStarted+f.Exhausted, f.Attempted
+		trial.Received = f.Attempted - f.Failed - unfinished
+	}
+	for _, limit := range generatorLimits(tolerance, *result) {
+		tolerated, err := quantity.Tolerated(limit.tolerance, uint64(max(limit.of, 0)))
+		exceeds := err != nil || limit.count > 0 && uint64(limit.count) > tolerated
+		switch {
+		case limit.name == "late" && exceeds:
+			trial.Sent -= limit.count
+			trial.Received = max(trial.Received-limit.count, 0)
+		case limit.name == "rxMissed" && exceeds:
+			missed := min(limit.count, max(trial.Sent-trial.Received, 0))
+			trial.Sent -= missed
+		}
+	}
+	counted := search.Trial{Intended: trial.Intended, Sent: trial.Sent, Lost: trial.Sent - trial.Received}
+	trial.LossRatio = sequence.Ratio(counted.LossRatio())
+	return trial
+}
+
+// slowest is the latency of the stream with the greatest 99th percentile; nil if none measured any.
+func slowest(result *spatev1.RunResult) (worst *spatev1.Latency) {
+	for _, stream := range result.Streams {
+		if l := stream.Latency; l != nil && l.Count > 0 && (worst == nil || l.P99 > worst.P99) {
+			worst = l
+		}
+	}
+	return worst
+}
+
+// concludeSearch ends the run with the verdict on its search: whether its results are regular.
+func (s *scope) concludeSearch() {
+	status := s.run.Status.Search
+	numbers := fmt.Sprintf("%d trials in %s: %s", len(status.Trials), time.Duration(status.Spent).Round(time.Second), resultText(&status.Result))
+	for _, goal := range status.Result.Goals {
+		if !goal.Regular {
+			s.complete(spatev1.Verdict{Outcome: spatev1.VerdictFailed, Reasons: []spatev1.VerdictReason{{Reason: spatev1.ReasonSearchIrregular, Message: fmt.Sprintf("goal %s: %s; %s", goal.Name, goal.Reason, numbers)}}}, "")
+			return
+		}
+	}
+	if status.Result.Reason == string(search.BudgetExhausted) {
+		s.complete(spatev1.Verdict{Outcome: spatev1.VerdictFailed, Reasons: []spatev1.VerdictReason{{Reason: spatev1.ReasonSearchIrregular, Message: "the budget was used up; " + numbers}}}, "")
+		return
+	}
+	s.complete(spatev1.Verdict{Outcome: spatev1.VerdictPassed, Reasons: []spatev1.VerdictReason{{Reason: spatev1.ReasonSearchRegular, Message: numbers}}}, "")
+}
+
+// resultText says in a line what was found.
+func resultText(result *spatev1.SearchResult) string {
+	var texts []string
+	for _, goal := range result.Goals {
+		texts = append(texts, fmt.Sprintf("%s %s", goal.Name, loadText(goal.Lower)))
+	}
+	if n := len(result.FrameLoss); n > 0 {
+		texts = append(texts, fmt.Sprintf("frame loss %s at %s%%", result.FrameLoss[0].LossRatio, result.FrameLoss[0].Percent))
+	}
+	if b := result.BackToBack; b != nil {
+		texts = append(texts, fmt.Sprintf("back-to-back %s frames", b.Frames))
+	}
+	return strings.Join(texts, ", ")
+}
+
+func loadText(load string) string {
+	if load == "" {
+		return "none"
+	}
+	value, err := strconv.ParseFloat(load, 64)
+	if err != nil {
+		return load
+	}
+	return strconv.FormatFloat(value, 'f', 3, 64) + " per second"
+}
+
+// progressOf updates the run's progress.
+func (s *scope) progressOf() {
+	at := now()
+	s.run.Status.Progress = &spatev1.RunProgress{UpdateTime: &at}
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package search
+
+// This file answers: how is what a search found written?
+
+import (
+	"cmp"
+	"encoding/csv"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	spatev1 "spate.dev/api/v1alpha1"
+)
+
+// formats write a search.
+var formats = map[string]func(io.Writer, *spatev1.TrafficSearch) error{
+	"table": writeTable, "md": writeMarkdown, "csv": writeCSV, "json": writeJSON, "junit": writeJUnit,
+}
+
+// table is a test's results of all variants.
+type table struct {
+	title, standard string
+	headings        []string
+	rows            [][]string
+}
+
+// tables of a search: one for each test with results.
+func tables(search *spatev1.TrafficSearch) []table {
+	all := []table{
+		{title: "Throughput", standard: "RFC 2544 section 26.1, RFC 9971", headings: []string{"FRAMES", "GOAL", "LOWER", "UPPER", "THROUGHPUT", "OF MAX", "RESULT"}},
+		{title: "Latency", standard: "RFC 2544 section 26.2, RFC 8219 section 7", headings: []string{"FRAMES", "LOAD", "OF THROUGHPUT", "MEAN", "TYPICAL", "WORST CASE", "PDV"}},
+		{title: "Frame loss", standard: "RFC 2544 section 26.3", headings: []string{"FRAMES", "OF MAX", "LOAD", "LOSS RATIO"}},
+		{title: "Back-to-back frames", standard: "RFC 9004", headings: []string{"FRAMES", "BURST", "BUFFER TIME", "CORRECTED"}},
+	}
+	for _, v := range search.Status.Variants {
+		for _, g := range v.Result.Goals {
+			result := g.Reason
+			if !g.Regular {
+				result += " (irregular)"
+			}
+			all[0].rows = append(all[0].rows, []string{v.Name, string(g.Name), pps(g.Lower), pps(g.Upper), pps(g.Throughput), percentOf(g.Lower, v.MaxLoad), result})
+		}
+		for _, l := range v.Result.Latency {
+			all[1].rows = append(all[1].rows, []string{v.Name, pps(l.Load), fmt.Sprintf("%d%%", l.Percent), l.Mean.String(), l.Typical.String(), l.WorstCase.String(), l.DelayVariation.String()})
+		}
+		for _, f := range v.Result.FrameLoss {
+			all[2].rows = append(all[2].rows, []string{v.Name, f.Percent + "%", pps(f.Load), f.LossRatio})
+		}
+		if b := v.Result.BackToBack; b != nil {
+			all[3].rows = append(all[3].rows, []string{v.Name, b.Frames, b.BufferTime.String(), b.CorrectedBufferTime.String()})
+		}
+	}
+	var some []table
+	for _, t := range all {
+		if len(t.rows) > 0 {
+			some = append(some, t)
+		}
+	}
+	return some
+}
+
+// pps writes a load with three decimal places.
+func pps(load string) string {
+	value, err := strconv.ParseFloat(load, 64)
+	if err != nil {
+		return "-"
+	}
+	return strconv.FormatFloat(value, 'f', 3, 64)
+}
+
+func percentOf(part, whole string) string {
+	a, err := strconv.ParseFloat(part, 64)
+	b, other := strconv.ParseFloat(whole, 64)
+	if err != nil || other != nil || b == 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(100*a/b, 'f', 2, 64) + "%"
+}
+
+// method says how a search was done, and in what that differs from RFC 2544.
+func method(search *spatev1.TrafficSearch) []string {
+	trial, spec := search.Spec.Trial, search.Spec
+	lines := []string{
+		fmt.Sprintf("Loads are in packets a second of the busiest transmitting port, from %s to %s; entries of the profile keep their proportions.", spec.Load.Min, cmp.Or(spec.Load.Max, "100%/port")),
+		fmt.Sprintf("A trial settles for %s, ramps up for %s (counted apart), drains for %s and pauses for %s.", cmp.Or(trial.Settle, "2s"), cmp.Or(trial.RampUp, "0s"), cmp.Or(trial.Drain, "2s"), cmp.Or(trial.Pause, "5s")),
+	}
+	if t := spec.Throughput; t != nil {
+		lines = append(lines, fmt.Sprintf("Loads are chosen by %s.", cmp.Or(t.Method, spatev1.MethodMLRsearch)))
+		for _, g := range t.Goals {
+			if g.Standard != "" {
+				lines = append(lines, fmt.Sprintf("Goal %s: %s, width %s.", g.Name, g.Standard, cmp.Or(g.Width, "0.5%")))
+				continue
+			}
+			lines = append(lines, fmt.Sprintf("Goal %s: loss ratio %s, exceed ratio %s, final trials of %s, duration sum %s, width %s.", g.Name, g.LossRatio,
+				cmp.Or(g.ExceedRatio, "0%"), g.FinalTrialDuration, cmp.Or(g.DurationSum, g.FinalTrialDuration), cmp.Or(g.Width, "0.5%")))
+		}
+	}
+	return append(lines, deviations(search)...)
+}
+
+// deviations from RFC 2544 that the parameters make.
+func deviations(search *spatev1.TrafficSearch) (lines []string) {
+	deviate := func(format string, values ...any) {
+		lines = append(lines, "Deviates from RFC 2544: "+fmt.Sprintf(format, values...))
+	}
+	trial := search.Spec.Trial
+	for _, part := range []struct {
+		name        string
+		given, rule spatev1.Duration
+	}{{"settles", cmp.Or(trial.Settle, "2s"), "2s"}, {"drains", cmp.Or(trial.Drain, "2s"), "2s"}, {"pauses", cmp.Or(trial.Pause, "5s"), "5s"}} {
+		if seconds(part.given) < seconds(part.rule) {
+			deviate("a trial %s for %s; section 23 has %s.", part.name, part.given, part.rule)
+		}
+	}
+	if t := search.Spec.Throughput; t != nil {
+		for _, g := range t.Goals {
+			if g.Standard == "" && (g.LossRatio != "0%" || seconds(g.FinalTrialDuration) < 60) {
+				deviate("goal %s accepts a loss ratio of %s in trials of %s; sections 24 and 26.1 have none in 60s.", g.Name, g.LossRatio, g.FinalTrialDuration)
+			}
+			if g.Standard == spatev1.GoalTST009 {
+				deviate("goal %s repeats a trial with loss once (ETSI GS NFV-TST 009).", g.Name)
+			}
+		}
+	}
+	if l := search.Spec.Latency; l != nil && (seconds(cmp.Or(l.Duration, "120s")) < 120 || l.Repeats != nil && *l.Repeats < 20) {
+		deviate("latency is the mean over %d trials of %s; section 26.2 has 20 of 120s.", value(l.Repeats, 20), cmp.Or(l.Duration, "120s"))
+	}
+	if l := search.Spec.Latency; l != nil {
+		deviate("latency is that of all packets of the stream with the greatest 99th percentile, not of one tagged frame (section 26.2).")
+	}
+	if f := search.Spec.FrameLoss; f != nil && seconds(cmp.Or(f.Duration, "60s")) < 60 {
+		deviate("frame loss is measured in trials of %s; section 24 has 60s.", f.Duration)
+	}
+	if b := search.Spec.BackToBack; b != nil && b.Repeats != nil && *b.Repeats < 50 {
+		deviate("back-to-back frames are the mean of %d searches; section 26.4 has 50.", *b.Repeats)
+	}
+	return lines
+}
+
+func value[T any](given *T, absent T) T {
+	if given == nil {
+		return absent
+	}
+	return *given
+}
+
+func seconds(d spatev1.Duration) float64 {
+	value, _ := d.Parse()
+	return value.Seconds()
+}
+
+// heading says in a line how far a search is.
+func heading(search *spatev1.TrafficSearch) string {
+	trials, spent := int32(0), time.Duration(0)
+	for _, v := range search.Status.Variants {
+		trials += v.Trials
+		spent += time.Duration(v.Spent)
+	}
+	return fmt.Sprintf("Search %s of profile %s: %s%s, %s, %d trials in %s", search.Name, search.Spec.ProfileRef.Name, cmp.Or(search.Status.Phase, spatev1.SearchPending),
+		outcome(search.Status.Outcome), search.Status.Progress, trials, spent.Round(time.Second))
+}
+
+func outcome(o spatev1.VerdictOutcome) string {
+	if o == "" {
+		return ""
+	}
+	return " (" + string(o) + ")"
+}
+
+func writeTable(w io.Writer, search *spatev1.TrafficSearch) error {
+	fmt.Fprintln(w, heading(search))
+	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for _, t := range tables(search) {
+		fmt.Fprintf(out, "\n%s (%s)\n%s\n", t.title, t.standard, strings.Join(t.headings, "\t"))
+		for _, row := range t.rows {
+			fmt.Fprintln(out, strings.Join(row, "\t"))
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(w)
+	for _, line := range method(search) {
+		fmt.Fprintln(w, line)
+	}
+	return messages(w, search)
+}
+
+// messages writes why variants are not as they should be.
+func messages(w io.Writer, search *spatev1.TrafficSearch) (err error) {
+	for _, v := range search.Status.Variants {
+		if v.Outcome != spatev1.VerdictPassed && v.Message != "" {
+			_, err = fmt.Fprintf(w, "%s: %s\n", v.Name, v.Message)
+		}
+	}
+	return err
+}
+
+func writeMarkdown(w io.Writer, search *spatev1.TrafficSearch) error {
+	fmt.Fprintf(w, "# %s\n", heading(search))
+	for _, t := range tables(search) {
+		fmt.Fprintf(w, "\n## %s (%s)\n\n| %s |\n|%s\n", t.title, t.standard, strings.Join(t.headings, " | "), strings.Repeat("---|", len(t.headings)))
+		for _, row := range t.rows {
+			fmt.Fprintf(w, "| %s |\n", strings.Join(row, " | "))
+		}
+	}
+	fmt.Fprintln(w)
+	for _, line := range method(search) {
+		fmt.Fprintln(w, "- "+line)
+	}
+	return messages(w, search)
+}
+
+// writeCSV writes a row for each figure: test, frames, load, what it is and its value.
+func writeCSV(w io.Writer, search *spatev1.TrafficSearch) error {
+	out := csv.NewWriter(w)
+	_ = out.Write([]string{"test", "frames", "name", "value"}) // errors are reported at the end
+	row := func(test, frames, name, value string) { _ = out.Write([]string{test, frames, name, value}) }
+	for _, v := range search.Status.Variants {
+		for _, g := range v.Result.Goals {
+			row("throughput", v.Name, string(g.Name)+".lower_pps", g.Lower)
+			row("throughput", v.Name, string(g.Name)+".upper_pps", g.Upper)
+			row("throughput", v.Name, string(g.Name)+".throughput_pps", g.Throughput)
+			row("throughput", v.Name, string(g.Name)+".reason", g.Reason)
+		}
+		for _, l := range v.Result.Latency {
+			at := fmt.Sprintf("%d%%.", l.Percent)
+			for name, ns := range map[string]spatev1.MeasuredTime{"mean_ns": l.Mean, "typical_ns": l.Typical, "worst_case_ns": l.WorstCase, "delay_variation_ns": l.DelayVariation} {
+				row("latency", v.Name, at+name, strconv.FormatInt(int64(ns), 10))
+			}
+		}
+		for _, f := range v.Result.FrameLoss {
+			row("frame_loss", v.Name, f.Percent+"%.loss_ratio", f.LossRatio)
+		}
+		if b := v.Result.BackToBack; b != nil {
+			row("back_to_back", v.Name, "frames", b.Frames)
+			row("back_to_back", v.Name, "buffer_time_ns", strconv.FormatInt(int64(b.BufferTime), 10))
+			row("back_to_back", v.Name, "corrected_buffer_time_ns", strconv.FormatInt(int64(b.CorrectedBufferTime), 10))
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func writeJSON(w io.Writer, search *spatev1.TrafficSearch) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(struct {
+		Name      string                  `json:"name"`
+		Namespace string                  `json:"namespace"`
+		Phase     spatev1.SearchPhase     `json:"phase"`
+		Outcome   spatev1.VerdictOutcome  `json:"outcome,omitempty"`
+		Variants  []spatev1.SearchVariant `json:"variants"`
+		Method    []string                `json:"method"`
+	}{search.Name, search.Namespace, search.Status.Phase, search.Status.Outcome, search.Status.Variants, method(search)})
+}
+
+type suite struct {
+	XMLName  xml.Name   `xml:"testsuite"`
+	Name     string     `xml:"name,attr"`
+	Tests    int        `xml:"tests,attr"`
+	Failures int        `xml:"failures,attr"`
+	Errors   int        `xml:"errors,attr"`
+	Cases    []testCase `xml:"testcase"`
+}
+
+type testCase struct {
+	Name    string   `xml:"name,attr"`
+	Class   string   `xml:"classname,attr"`
+	Time    string   `xml:"time,attr"`
+	Failure *message `xml:"failure"`
+	Error   *message `xml:"error"`
+	Output  string   `xml:"system-out,omitempty"`
+}
+
+type message struct {
+	Text string `xml:"message,attr"`
+}
+
+// writeJUnit writes a test case for each variant: irregular results are failures, searches that could not be done errors.
+func writeJUnit(w io.Writer, search *spatev1.TrafficSearch) error {
+	s := suite{Name: search.Namespace + "/" + search.Name}
+	for _, v := range search.Status.Variants {
+		c := testCase{Name: v.Name, Class: s.Name, Time: strconv.FormatFloat(time.Duration(v.Spent).Seconds(), 'f', 3, 64), Output: v.Message}
+		switch v.Outcome {
+		case spatev1.VerdictPassed:
+		case spatev1.VerdictFailed:
+			c.Failure = &message{v.Message}
+			s.Failures++
+		default:
+			c.Error = &message{cmp.Or(v.Message, "the search has not ended")}
+			s.Errors++
+		}
+		s.Cases = append(s.Cases, c)
+	}
+	s.Tests = len(s.Cases)
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	encoder := xml.NewEncoder(w)
+	encoder.Indent("", "  ")
+	if err := encoder.Encode(s); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}

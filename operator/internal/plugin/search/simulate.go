@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package search
+
+// This file answers: which trials would a search do with a device of known capacity, and how long would that take?
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/quantity"
+	"spate.dev/operator/internal/search/dut"
+	"spate.dev/operator/internal/search/sequence"
+)
+
+type simulateFlags struct{ device, least, most string }
+
+// newSimulateCommand returns `search simulate`.
+func newSimulateCommand() *cobra.Command {
+	var flags simulateFlags
+	c := &cobra.Command{
+		Use:   "simulate FILE",
+		Short: "Print the trials that a search would do with a simulated device, their time and the result",
+		Long: `Reads a TrafficSearch from a file ("-": standard input), and does its tests with a simulated device, without a cluster and without traffic: how long will
+the search take, and what will it find? The device forwards packets at a rate (capacity), and so many more in each trial (buffer). A generator that
+cannot send more than a rate (generator) shows what is reported then. spec.load must be in packets a second, or --min and --max say what its bounds are.`,
+		Example: `  kubectl spate search simulate router.yaml --device capacity=1Mpps
+  kubectl spate search simulate router.yaml --device capacity=1Mpps,buffer=200000 --max 14.88Mpps`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			in := io.Reader(c.InOrStdin())
+			if args[0] != "-" {
+				file, err := os.Open(args[0])
+				if err != nil {
+					return err
+				}
+				defer file.Close()
+				in = file
+			}
+			text, err := io.ReadAll(in)
+			if err != nil {
+				return err
+			}
+			search := &spatev1.TrafficSearch{}
+			if err := yaml.UnmarshalStrict(text, search); err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			if search.Kind != "TrafficSearch" {
+				return fmt.Errorf("%s: kind is %q; the file must have one TrafficSearch", args[0], search.Kind)
+			}
+			return flags.simulate(c.OutOrStdout(), search)
+		},
+	}
+	c.Flags().StringVar(&flags.device, "device", "", "capacity=RATE[,buffer=PACKETS][,generator=RATE], such as capacity=1Mpps")
+	c.Flags().StringVar(&flags.least, "min", "", "least load, such as 1kpps; spec.load.min when absent")
+	c.Flags().StringVar(&flags.most, "max", "", "greatest load, such as 14.88Mpps; spec.load.max when absent")
+	_ = c.MarkFlagRequired("device")
+	return c
+}
+
+func (f *simulateFlags) simulate(w io.Writer, search *spatev1.TrafficSearch) error {
+	device, err := deviceOf(f.device)
+	if err != nil {
+		return err
+	}
+	least, err := loadOf(f.least, search.Spec.Load.Min, "min")
+	most, other := loadOf(f.most, search.Spec.Load.Max, "max")
+	if err := errors.Join(err, other); err != nil {
+		return err
+	}
+	loads := sequence.Loads{Min: least, Max: most}
+	if err := sequence.Check(&search.Spec.SearchTests, loads); err != nil {
+		return fmt.Errorf("spec: %w", err)
+	}
+	var records []spatev1.TrialRecord
+	var total time.Duration
+	for {
+		step, result, err := sequence.Next(&search.Spec.SearchTests, loads, records)
+		if err != nil {
+			return err
+		}
+		if step == nil {
+			search.Status.Phase, search.Status.Progress = spatev1.SearchComplete, "simulated"
+			search.Status.Variants = []spatev1.SearchVariant{{
+				Name: "all", MaxLoad: sequence.Text(most), Trials: int32(len(records)), Spent: spatev1.MeasuredTime(total), Result: result,
+			}}
+			fmt.Fprintln(w)
+			return writeTable(w, search)
+		}
+		record := measured(device, step, len(records)+1, &search.Spec.Trial)
+		total += time.Duration(record.Elapsed)
+		records = append(records, record)
+		fmt.Fprintln(w, trialLine(total.Round(time.Millisecond).String(), &record))
+	}
+}
+
+// measured is what a trial with the device would record.
+func measured(device dut.Device, step *sequence.Step, number int, of *spatev1.SearchTrial) spatev1.TrialRecord {
+	t := device.Measure(number, step.Input)
+	duration := time.Duration(step.Duration*float64(time.Second) + 0.5)
+	elapsed := duration
+	for _, part := range []spatev1.Duration{defaulted(of.Settle, "2s"), of.RampUp, defaulted(of.Drain, "2s"), defaulted(of.Pause, "5s")} {
+		value, _ := part.Parse()
+		elapsed += value
+	}
+	return spatev1.TrialRecord{
+		TrialInput: spatev1.TrialInput{
+			Number: int32(number), Test: step.Test, Load: sequence.Text(step.Load), Duration: spatev1.MeasuredTime(duration), Packets: step.Packets,
+		},
+		Intended: t.Intended, Sent: t.Sent, Received: t.Sent - t.Lost, LossRatio: sequence.Ratio(t.LossRatio()), Elapsed: spatev1.MeasuredTime(elapsed),
+	}
+}
+
+func defaulted(given, absent spatev1.Duration) spatev1.Duration {
+	if given == "" {
+		return absent
+	}
+	return given
+}
+
+// loadOf reads a load in packets a second: a flag, or a field of the search.
+func loadOf(flag string, field spatev1.ScaledRate, name string) (float64, error) {
+	text := flag
+	if text == "" {
+		text = strings.TrimSuffix(string(field), "/port")
+	}
+	value, err := packets(text)
+	if err != nil && flag == "" {
+		return 0, fmt.Errorf("spec.load.%s is %q: which rate that is depends on the generator; say it with --%s, such as --%s 14.88Mpps", name, field, name, name)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("--%s %s: %w", name, flag, err)
+	}
+	return value, nil
+}
+
+func packets(text string) (float64, error) {
+	rate, err := quantity.ParseRate(spatev1.Rate(text))
+	if err != nil || rate.Unit != quantity.PacketsPerSecond {
+		return 0, errors.New("must be packets a second, such as 1.5Mpps")
+	}
+	value, _ := rate.Value.Float64()
+	return value, nil
+}
+
+func deviceOf(text string) (device dut.Device, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		switch name {
+		case "capacity":
+			device.Capacity, err = packets(value)
+		case "generator":
+			device.Generator, err = packets(value)
+		case "buffer":
+			device.Buffer, err = strconv.ParseInt(value, 10, 64)
+		default:
+			err = errors.New("must be capacity=RATE, buffer=PACKETS or generator=RATE")
+		}
+		if err != nil {
+			return device, fmt.Errorf("--device %s: %w", part, err)
+		}
+	}
+	if device.Capacity <= 0 || device.Buffer < 0 {
+		return device, fmt.Errorf("--device %s: capacity is missing, or buffer is negative; such as capacity=1Mpps,buffer=1000", text)
+	}
+	return device, nil
+}

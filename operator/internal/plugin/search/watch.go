@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package search
+
+// This file answers: which trials does a search do?
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plugin/cluster"
+)
+
+// look is the interval at which a search is read.
+const look = time.Second
+
+// newWatchCommand returns `search watch`.
+func newWatchCommand() *cobra.Command {
+	var flags cluster.Flags
+	c := &cobra.Command{
+		Use:   "watch SEARCH",
+		Short: "Print the trials of a search as they end, then its report",
+		Long: `Prints each trial of a TrafficSearch as it ends: its load, what was lost, and the bounds after it. Those that have ended before are printed first. At the
+end of the search its report is printed; the exit code is 1 if its outcome is not Passed.`,
+		Example: `  kubectl spate search watch router`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			connection, err := flags.Connect()
+			if err != nil {
+				return err
+			}
+			return watch(c.Context(), c.OutOrStdout(), connection.Client, connection.Namespace, args[0])
+		},
+	}
+	flags.Add(c)
+	return c
+}
+
+func watch(ctx context.Context, w io.Writer, reader kube.Reader, namespace, name string) error {
+	printed := map[string]int{} // trials by run
+	for {
+		search, err := find(ctx, reader, namespace, name)
+		if err != nil {
+			return err
+		}
+		for _, v := range search.Status.Variants {
+			run := &spatev1.TrafficRun{}
+			if err := reader.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: v.Run}, run); kube.IgnoreNotFound(err) != nil {
+				return err
+			} else if err != nil || run.Status.Search == nil {
+				continue
+			}
+			for _, t := range run.Status.Search.Trials[min(printed[v.Run], len(run.Status.Search.Trials)):] {
+				printed[v.Run]++
+				fmt.Fprintln(w, trialLine(v.Name, &t))
+			}
+		}
+		if search.Status.Phase == spatev1.SearchComplete {
+			fmt.Fprintln(w)
+			if err := writeTable(w, search); err != nil {
+				return err
+			}
+			if o := search.Status.Outcome; o != spatev1.VerdictPassed {
+				return fmt.Errorf("search %s: %s", name, o)
+			}
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(look):
+		}
+	}
+}
+
+// trialLine is a trial in a line.
+func trialLine(variant string, t *spatev1.TrialRecord) string {
+	line := fmt.Sprintf("%s  trial %d (%s): %s per second for %s", variant, t.Number, t.Test, pps(t.Load), t.Duration)
+	if t.Packets > 0 {
+		line += fmt.Sprintf(" (%d packets)", t.Packets)
+	}
+	line += fmt.Sprintf(": %d sent of %d, %d received, loss ratio %s", t.Sent, t.Intended, t.Received, t.LossRatio)
+	if t.Invalid != "" {
+		line += "; invalid: " + t.Invalid
+	}
+	return line
+}

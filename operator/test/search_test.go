@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+// This file answers: does a TrafficSearch execute its trials in real engines, once each, and is it gone on with after a restart of the operator?
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	spatev1 "spate.dev/api/v1alpha1"
+)
+
+// searchOf is a search in the traffic of profile `searched`; spec holds further fields, one a line, indented by two.
+func searchOf(name, spec string) string {
+	return fmt.Sprintf(`
+apiVersion: spate.dev/v1alpha1
+kind: TrafficSearch
+metadata: {name: %s}
+spec:
+  environment: Isolated
+  profileRef: {name: searched}
+  trial: {settle: 0s, drain: 20ms, pause: 0s}
+%s`, name, spec)
+}
+
+func searchNamed(ns, name string) *spatev1.TrafficSearch {
+	return &spatev1.TrafficSearch{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+}
+
+// trialsOf a run of a search.
+func trialsOf(t *testing.T, ns, name string) []spatev1.TrialRecord {
+	t.Helper()
+	r := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+	must(t, get(r))
+	if r.Status.Search == nil {
+		return nil
+	}
+	return r.Status.Search.Trials
+}
+
+// exactly checks that trials of a loopback port have sent and received what their loads make.
+func exactly(t *testing.T, trials []spatev1.TrialRecord) {
+	t.Helper()
+	for i, trial := range trials {
+		load, err := strconv.ParseFloat(trial.Load, 64)
+		want := load * time.Duration(trial.Duration).Seconds()
+		if err != nil || trial.Invalid != "" || trial.Number != int32(i+1) || trial.LossRatio != "0" || trial.Sent != trial.Received || trial.Sent != trial.Intended ||
+			float64(trial.Sent) < want-1 || float64(trial.Sent) > want+1 {
+			t.Errorf("%+v, want %v packets", trial, want)
+		}
+	}
+}
+
+func TestASearchFindsWhatALoopbackPasses(t *testing.T) {
+	t.Parallel()
+	ns := ready(t, "")
+	mustApply(t, ns, strings.NewReplacer("name: small", "name: delayed", "flow: true", "flow: true, latency: true").Replace(loopbackStream))
+	profile := strings.ReplaceAll(loopbackProfile("searched", lenient+"  runPolicy: Manual"), "ref: {name: small}", "ref: {name: delayed}")
+	mustApply(t, ns, profile)
+	w := watchWrites(t, ns)
+	mustApply(t, ns, searchOf("all", `
+  frameSizes: [{size: 96}, {imix: Simple}]
+  load: {min: 1kpps, max: 4kpps}
+  throughput: {goals: [{name: ndr, lossRatio: 0%, finalTrialDuration: 200ms, initialTrialDuration: 100ms, width: 5%}]}
+  latency: {atPercent: [100, 50], duration: 200ms, repeats: 2}
+  frameLoss: {duration: 100ms}
+  budget: {time: 1m}`))
+	s := searchNamed(ns, "all")
+	expect(t, runLimit, s, spatev1.ConditionComplete, metav1.ConditionTrue, spatev1.ReasonFinished)
+	// The device passes the maximum load, so that there is no upper bound.
+	expect(t, answerLimit, s, spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonSearchIrregular, "MaxLoadPasses", "96: ", "imix-simple: ")
+	if len(s.Status.Variants) != 2 || s.Status.Phase != spatev1.SearchComplete || s.Status.Outcome != spatev1.VerdictFailed {
+		t.Fatalf("%+v", s.Status)
+	}
+	all := 0
+	for _, v := range s.Status.Variants {
+		trials := trialsOf(t, ns, v.Run)
+		all += len(trials)
+		exactly(t, trials)
+		if g := v.Result.Goals[0]; v.MaxLoad != "4000" || g.Lower != "4000" || g.Upper != "" || g.Reason != "MaxLoadPasses" || g.Regular {
+			t.Errorf("%s: %+v of %s", v.Name, g, v.MaxLoad)
+		}
+		if l := v.Result.Latency; len(l) != 2 || l[0].Load != "4000" || l[1].Load != "2000" || l[0].Typical <= 0 || l[0].WorstCase < l[0].Typical {
+			t.Errorf("%s: latency %+v", v.Name, l)
+		}
+		if f := v.Result.FrameLoss; len(f) != 2 || f[1].Percent != "90" || f[1].LossRatio != "0" {
+			t.Errorf("%s: frame loss %+v", v.Name, f)
+		}
+	}
+	if n := w.between("run", time.Time{}, time.Now()); n > 2*all+30 {
+		t.Errorf("%d writes of runs for %d trials", n, all)
+	}
+	run := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: s.Status.Variants[0].Run}}
+	must(t, get(run))
+	if tx, rx := run.Status.Result.TxBytes, run.Status.Result.Tx; tx != 96*rx {
+		t.Errorf("%d bytes in %d packets of 96 bytes", tx, rx)
+	}
+}
+
+func TestASearchGoesOnAfterARestartOfTheOperator(t *testing.T) {
+	ns := ready(t, "")
+	mustApply(t, ns, loopbackProfile("searched", lenient+"  runPolicy: Manual"))
+	// Trials at the maximum load until the sum of their durations is 6 s.
+	mustApply(t, ns, searchOf("long", `
+  load: {min: 1kpps, max: 2kpps}
+  throughput: {goals: [{name: ndr, lossRatio: 0%, exceedRatio: 50%, finalTrialDuration: 300ms, initialTrialDuration: 300ms, durationSum: 6s}]}
+  budget: {time: 2m}`))
+	s := searchNamed(ns, "long")
+	until(t, runLimit, "four trials have ended", func() (bool, string) {
+		must(t, get(s))
+		return len(s.Status.Variants) > 0 && s.Status.Variants[0].Trials >= 4, fmt.Sprintf("%+v", s.Status)
+	})
+	before := trialsOf(t, ns, "long-all")
+	restartOperator(t)
+	expect(t, runLimit, s, spatev1.ConditionComplete, metav1.ConditionTrue, spatev1.ReasonFinished)
+	trials := trialsOf(t, ns, "long-all")
+	exactly(t, trials)
+	for i := range before {
+		if before[i].StartTime != trials[i].StartTime {
+			t.Errorf("trial %d was repeated: %v, %v", i+1, before[i].StartTime, trials[i].StartTime)
+		}
+	}
+	if g := s.Status.Variants[0].Result.Goals[0]; g.Reason != "MaxLoadPasses" || g.Lower != "2000" {
+		t.Errorf("%+v", g)
+	}
+}
+
+func TestSearchesThatCannotBeDoneSayWhy(t *testing.T) {
+	t.Parallel()
+	ns := ready(t, "")
+	mustApply(t, ns, loopbackProfile("searched", lenient+"  runPolicy: Manual"))
+	goal := "throughput: {goals: [{name: ndr, standard: RFC2544}]}"
+	for _, c := range []struct{ name, spec, reason, words string }{
+		{"no-room", "  load: {min: 1kpps, max: 20Mpps}\n  " + goal + "\n  budget: {time: 1h}", spatev1.ReasonOversubscribed, "spec.search.load.max: port loop of generator loop would have to carry"},
+		{"reversed", "  load: {min: 5kpps, max: 4kpps}\n  " + goal + "\n  budget: {time: 1h}", spatev1.ReasonInvalidSpec, "load"},
+		{"short", "  load: {min: 1kpps, max: 4kpps}\n  " + goal + "\n  budget: {time: 10s}", spatev1.ReasonInvalidSpec, "budget.time"},
+	} {
+		mustApply(t, ns, searchOf(c.name, c.spec))
+		s := searchNamed(ns, c.name)
+		expect(t, runLimit, s, spatev1.ConditionPassed, metav1.ConditionUnknown, spatev1.ReasonSearchInvalid, c.words)
+		r := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: s.Status.Variants[0].Run}}
+		must(t, get(r))
+		if got := r.Status.Verdict.Reasons[0]; got.Reason != c.reason {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+	for text, words := range map[string]string{
+		"  load: {min: 1kpps}\n  budget: {time: 1h}":                                                                                                  "set throughput, frameLoss or both",
+		"  load: {min: 1kpps}\n  frameLoss: {}\n  latency: {}\n  budget: {time: 1h}":                                                                  "set throughput too",
+		"  load: {min: 1kpps}\n  throughput: {goals: [{name: a, standard: RFC2544, lossRatio: 1%}]}\n  budget: {time: 1h}":                            "leave them out, or leave standard out",
+		"  load: {min: 1kpps}\n  throughput: {goals: [{name: a, lossRatio: 2.5x}]}\n  budget: {time: 1h}":                                             "such as 0.5%",
+		"  load: {min: 1kpps}\n  throughput: {goals: [{name: a, standard: RFC2544}]}\n  latency: {of: b}\n  budget: {time: 1h}":                       "must name a goal",
+		"  load: {min: 1kpps}\n  frameSizes: [{size: 64, imix: Simple}]\n  throughput: {goals: [{name: a, standard: RFC2544}]}\n  budget: {time: 1h}": "exactly one of",
+	} {
+		if err := apply(t.Context(), ns, searchOf("refused", text)); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s\nis answered with %v, want %q", text, err, words)
+		}
+	}
+}
