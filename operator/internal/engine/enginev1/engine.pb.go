@@ -94,6 +94,57 @@ func (PortKind) EnumDescriptor() ([]byte, []int) {
 	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{0}
 }
 
+// Whether the kernel copies packets between a device's memory and that of an AF_XDP socket.
+type XdpCopyMode int32
+
+const (
+	XdpCopyMode_XDP_COPY_MODE_UNSPECIFIED XdpCopyMode = 0
+	// The device reads and writes the engine's packet memory.
+	XdpCopyMode_XDP_COPY_MODE_ZERO_COPY XdpCopyMode = 1
+	XdpCopyMode_XDP_COPY_MODE_COPY      XdpCopyMode = 2
+)
+
+// Enum value maps for XdpCopyMode.
+var (
+	XdpCopyMode_name = map[int32]string{
+		0: "XDP_COPY_MODE_UNSPECIFIED",
+		1: "XDP_COPY_MODE_ZERO_COPY",
+		2: "XDP_COPY_MODE_COPY",
+	}
+	XdpCopyMode_value = map[string]int32{
+		"XDP_COPY_MODE_UNSPECIFIED": 0,
+		"XDP_COPY_MODE_ZERO_COPY":   1,
+		"XDP_COPY_MODE_COPY":        2,
+	}
+)
+
+func (x XdpCopyMode) Enum() *XdpCopyMode {
+	p := new(XdpCopyMode)
+	*p = x
+	return p
+}
+
+func (x XdpCopyMode) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (XdpCopyMode) Descriptor() protoreflect.EnumDescriptor {
+	return file_spate_engine_v1_engine_proto_enumTypes[1].Descriptor()
+}
+
+func (XdpCopyMode) Type() protoreflect.EnumType {
+	return &file_spate_engine_v1_engine_proto_enumTypes[1]
+}
+
+func (x XdpCopyMode) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use XdpCopyMode.Descriptor instead.
+func (XdpCopyMode) EnumDescriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{1}
+}
+
 type RunState int32
 
 const (
@@ -148,11 +199,11 @@ func (x RunState) String() string {
 }
 
 func (RunState) Descriptor() protoreflect.EnumDescriptor {
-	return file_spate_engine_v1_engine_proto_enumTypes[1].Descriptor()
+	return file_spate_engine_v1_engine_proto_enumTypes[2].Descriptor()
 }
 
 func (RunState) Type() protoreflect.EnumType {
-	return &file_spate_engine_v1_engine_proto_enumTypes[1]
+	return &file_spate_engine_v1_engine_proto_enumTypes[2]
 }
 
 func (x RunState) Number() protoreflect.EnumNumber {
@@ -161,7 +212,7 @@ func (x RunState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RunState.Descriptor instead.
 func (RunState) EnumDescriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{1}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{2}
 }
 
 type Side int32
@@ -197,11 +248,11 @@ func (x Side) String() string {
 }
 
 func (Side) Descriptor() protoreflect.EnumDescriptor {
-	return file_spate_engine_v1_engine_proto_enumTypes[2].Descriptor()
+	return file_spate_engine_v1_engine_proto_enumTypes[3].Descriptor()
 }
 
 func (Side) Type() protoreflect.EnumType {
-	return &file_spate_engine_v1_engine_proto_enumTypes[2]
+	return &file_spate_engine_v1_engine_proto_enumTypes[3]
 }
 
 func (x Side) Number() protoreflect.EnumNumber {
@@ -210,7 +261,7 @@ func (x Side) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Side.Descriptor instead.
 func (Side) EnumDescriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{2}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{3}
 }
 
 type Direction int32
@@ -246,11 +297,11 @@ func (x Direction) String() string {
 }
 
 func (Direction) Descriptor() protoreflect.EnumDescriptor {
-	return file_spate_engine_v1_engine_proto_enumTypes[3].Descriptor()
+	return file_spate_engine_v1_engine_proto_enumTypes[4].Descriptor()
 }
 
 func (Direction) Type() protoreflect.EnumType {
-	return &file_spate_engine_v1_engine_proto_enumTypes[3]
+	return &file_spate_engine_v1_engine_proto_enumTypes[4]
 }
 
 func (x Direction) Number() protoreflect.EnumNumber {
@@ -259,7 +310,7 @@ func (x Direction) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Direction.Descriptor instead.
 func (Direction) EnumDescriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{3}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{4}
 }
 
 type GetInfoRequest struct {
@@ -1312,7 +1363,9 @@ type PortInfo struct {
 	BondMembers []*BondMember `protobuf:"bytes,20,rep,name=bond_members,json=bondMembers,proto3" json:"bond_members,omitempty"`
 	// What its device refused at the start, as a virtual function does that is not trusted: "mac" (another address than its own),
 	// "promiscuous" (packets for other addresses).
-	Refused       []string `protobuf:"bytes,21,rep,name=refused,proto3" json:"refused,omitempty"`
+	Refused []string `protobuf:"bytes,21,rep,name=refused,proto3" json:"refused,omitempty"`
+	// Of a kernel interface that is attached through an AF_XDP socket, and of no other.
+	XdpCopyMode   XdpCopyMode `protobuf:"varint,22,opt,name=xdp_copy_mode,json=xdpCopyMode,proto3,enum=spate.engine.v1.XdpCopyMode" json:"xdp_copy_mode,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1478,6 +1531,13 @@ func (x *PortInfo) GetRefused() []string {
 		return x.Refused
 	}
 	return nil
+}
+
+func (x *PortInfo) GetXdpCopyMode() XdpCopyMode {
+	if x != nil {
+		return x.XdpCopyMode
+	}
+	return XdpCopyMode_XDP_COPY_MODE_UNSPECIFIED
 }
 
 // A member of a bond by LACP (IEEE 802.1AX). States are the names of the variables that are true (6.4.2.3), such as "Distributing".
@@ -5670,7 +5730,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\fPcieLinkFact\x121\n" +
 	"\x05value\x18\x01 \x01(\v2\x19.spate.engine.v1.PcieLinkH\x00R\x05value\x12\x1a\n" +
 	"\aunknown\x18\x02 \x01(\tH\x00R\aunknownB\x06\n" +
-	"\x04fact\"\x88\x05\n" +
+	"\x04fact\"\xca\x05\n" +
 	"\bPortInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x19.spate.engine.v1.PortKindR\x04kind\x12\x16\n" +
@@ -5692,7 +5752,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\aworkers\x18\x12 \x01(\rR\aworkers\x12+\n" +
 	"\x11removal_requested\x18\x11 \x01(\bR\x10removalRequested\x12>\n" +
 	"\fbond_members\x18\x14 \x03(\v2\x1b.spate.engine.v1.BondMemberR\vbondMembers\x12\x18\n" +
-	"\arefused\x18\x15 \x03(\tR\arefusedJ\x04\b\n" +
+	"\arefused\x18\x15 \x03(\tR\arefused\x12@\n" +
+	"\rxdp_copy_mode\x18\x16 \x01(\x0e2\x1c.spate.engine.v1.XdpCopyModeR\vxdpCopyModeJ\x04\b\n" +
 	"\x10\vR\trx_worker\"\xa5\x02\n" +
 	"\n" +
 	"BondMember\x12\x16\n" +
@@ -6040,7 +6101,11 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x0ePORT_KIND_NULL\x10\x04\x12\x11\n" +
 	"\rPORT_KIND_TAP\x10\x05\x12\x12\n" +
 	"\x0ePORT_KIND_BOND\x10\x06\x12\x13\n" +
-	"\x0fPORT_KIND_MEMIF\x10\a*\xe0\x01\n" +
+	"\x0fPORT_KIND_MEMIF\x10\a*a\n" +
+	"\vXdpCopyMode\x12\x1d\n" +
+	"\x19XDP_COPY_MODE_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17XDP_COPY_MODE_ZERO_COPY\x10\x01\x12\x16\n" +
+	"\x12XDP_COPY_MODE_COPY\x10\x02*\xe0\x01\n" +
 	"\bRunState\x12\x19\n" +
 	"\x15RUN_STATE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12RUN_STATE_PREPARED\x10\x01\x12\x13\n" +
@@ -6092,195 +6157,197 @@ func file_spate_engine_v1_engine_proto_rawDescGZIP() []byte {
 	return file_spate_engine_v1_engine_proto_rawDescData
 }
 
-var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
 var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
 var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(PortKind)(0),                  // 0: spate.engine.v1.PortKind
-	(RunState)(0),                  // 1: spate.engine.v1.RunState
-	(Side)(0),                      // 2: spate.engine.v1.Side
-	(Direction)(0),                 // 3: spate.engine.v1.Direction
-	(*GetInfoRequest)(nil),         // 4: spate.engine.v1.GetInfoRequest
-	(*GetInfoResponse)(nil),        // 5: spate.engine.v1.GetInfoResponse
-	(*Machine)(nil),                // 6: spate.engine.v1.Machine
-	(*WorkerCpu)(nil),              // 7: spate.engine.v1.WorkerCpu
-	(*PciDevice)(nil),              // 8: spate.engine.v1.PciDevice
-	(*PcieLink)(nil),               // 9: spate.engine.v1.PcieLink
-	(*TextFact)(nil),               // 10: spate.engine.v1.TextFact
-	(*BytesFact)(nil),              // 11: spate.engine.v1.BytesFact
-	(*BoolFact)(nil),               // 12: spate.engine.v1.BoolFact
-	(*NumbersFact)(nil),            // 13: spate.engine.v1.NumbersFact
-	(*Numbers)(nil),                // 14: spate.engine.v1.Numbers
-	(*PcieLinkFact)(nil),           // 15: spate.engine.v1.PcieLinkFact
-	(*PortInfo)(nil),               // 16: spate.engine.v1.PortInfo
-	(*BondMember)(nil),             // 17: spate.engine.v1.BondMember
-	(*Neighbour)(nil),              // 18: spate.engine.v1.Neighbour
-	(*RunInfo)(nil),                // 19: spate.engine.v1.RunInfo
-	(*StartTrialRequest)(nil),      // 20: spate.engine.v1.StartTrialRequest
-	(*StartTrialResponse)(nil),     // 21: spate.engine.v1.StartTrialResponse
-	(*ExchangeTimesRequest)(nil),   // 22: spate.engine.v1.ExchangeTimesRequest
-	(*ExchangeTimesResponse)(nil),  // 23: spate.engine.v1.ExchangeTimesResponse
-	(*ReferenceClock)(nil),         // 24: spate.engine.v1.ReferenceClock
-	(*SetReferenceRequest)(nil),    // 25: spate.engine.v1.SetReferenceRequest
-	(*SetReferenceResponse)(nil),   // 26: spate.engine.v1.SetReferenceResponse
-	(*PrepareRequest)(nil),         // 27: spate.engine.v1.PrepareRequest
-	(*PrepareHeader)(nil),          // 28: spate.engine.v1.PrepareHeader
-	(*PrepareResponse)(nil),        // 29: spate.engine.v1.PrepareResponse
-	(*StartRequest)(nil),           // 30: spate.engine.v1.StartRequest
-	(*StartResponse)(nil),          // 31: spate.engine.v1.StartResponse
-	(*Selector)(nil),               // 32: spate.engine.v1.Selector
-	(*UpdateRequest)(nil),          // 33: spate.engine.v1.UpdateRequest
-	(*UpdateResponse)(nil),         // 34: spate.engine.v1.UpdateResponse
-	(*PauseRequest)(nil),           // 35: spate.engine.v1.PauseRequest
-	(*PauseResponse)(nil),          // 36: spate.engine.v1.PauseResponse
-	(*ResumeRequest)(nil),          // 37: spate.engine.v1.ResumeRequest
-	(*ResumeResponse)(nil),         // 38: spate.engine.v1.ResumeResponse
-	(*StopRequest)(nil),            // 39: spate.engine.v1.StopRequest
-	(*StopResponse)(nil),           // 40: spate.engine.v1.StopResponse
-	(*RemoveRequest)(nil),          // 41: spate.engine.v1.RemoveRequest
-	(*RemoveResponse)(nil),         // 42: spate.engine.v1.RemoveResponse
-	(*WatchStatsRequest)(nil),      // 43: spate.engine.v1.WatchStatsRequest
-	(*WatchStatsResponse)(nil),     // 44: spate.engine.v1.WatchStatsResponse
-	(*RecordStats)(nil),            // 45: spate.engine.v1.RecordStats
-	(*WatchRecordsRequest)(nil),    // 46: spate.engine.v1.WatchRecordsRequest
-	(*WatchRecordsResponse)(nil),   // 47: spate.engine.v1.WatchRecordsResponse
-	(*ConnectionRecord)(nil),       // 48: spate.engine.v1.ConnectionRecord
-	(*TemplateStats)(nil),          // 49: spate.engine.v1.TemplateStats
-	(*NamedCounter)(nil),           // 50: spate.engine.v1.NamedCounter
-	(*ProgramCounter)(nil),         // 51: spate.engine.v1.ProgramCounter
-	(*StreamStats)(nil),            // 52: spate.engine.v1.StreamStats
-	(*StreamCounters)(nil),         // 53: spate.engine.v1.StreamCounters
-	(*LatencyStats)(nil),           // 54: spate.engine.v1.LatencyStats
-	(*Distribution)(nil),           // 55: spate.engine.v1.Distribution
-	(*Quantile)(nil),               // 56: spate.engine.v1.Quantile
-	(*Bucket)(nil),                 // 57: spate.engine.v1.Bucket
-	(*ReceiverStats)(nil),          // 58: spate.engine.v1.ReceiverStats
-	(*WorkerReceived)(nil),         // 59: spate.engine.v1.WorkerReceived
-	(*Moments)(nil),                // 60: spate.engine.v1.Moments
-	(*PortStats)(nil),              // 61: spate.engine.v1.PortStats
-	(*SetLimitsRequest)(nil),       // 62: spate.engine.v1.SetLimitsRequest
-	(*SetLimitsResponse)(nil),      // 63: spate.engine.v1.SetLimitsResponse
-	(*QueueStats)(nil),             // 64: spate.engine.v1.QueueStats
-	(*WorkerStats)(nil),            // 65: spate.engine.v1.WorkerStats
-	(*FlowSteering)(nil),           // 66: spate.engine.v1.FlowSteering
-	(*ResetReceiversRequest)(nil),  // 67: spate.engine.v1.ResetReceiversRequest
-	(*ResetReceiversResponse)(nil), // 68: spate.engine.v1.ResetReceiversResponse
-	(*CaptureRequest)(nil),         // 69: spate.engine.v1.CaptureRequest
-	(*CaptureResponse)(nil),        // 70: spate.engine.v1.CaptureResponse
-	(*CapturedPacket)(nil),         // 71: spate.engine.v1.CapturedPacket
-	(*Ratio)(nil),                  // 72: spate.engine.v1.Ratio
-	(*Rate)(nil),                   // 73: spate.engine.v1.Rate
+	(XdpCopyMode)(0),               // 1: spate.engine.v1.XdpCopyMode
+	(RunState)(0),                  // 2: spate.engine.v1.RunState
+	(Side)(0),                      // 3: spate.engine.v1.Side
+	(Direction)(0),                 // 4: spate.engine.v1.Direction
+	(*GetInfoRequest)(nil),         // 5: spate.engine.v1.GetInfoRequest
+	(*GetInfoResponse)(nil),        // 6: spate.engine.v1.GetInfoResponse
+	(*Machine)(nil),                // 7: spate.engine.v1.Machine
+	(*WorkerCpu)(nil),              // 8: spate.engine.v1.WorkerCpu
+	(*PciDevice)(nil),              // 9: spate.engine.v1.PciDevice
+	(*PcieLink)(nil),               // 10: spate.engine.v1.PcieLink
+	(*TextFact)(nil),               // 11: spate.engine.v1.TextFact
+	(*BytesFact)(nil),              // 12: spate.engine.v1.BytesFact
+	(*BoolFact)(nil),               // 13: spate.engine.v1.BoolFact
+	(*NumbersFact)(nil),            // 14: spate.engine.v1.NumbersFact
+	(*Numbers)(nil),                // 15: spate.engine.v1.Numbers
+	(*PcieLinkFact)(nil),           // 16: spate.engine.v1.PcieLinkFact
+	(*PortInfo)(nil),               // 17: spate.engine.v1.PortInfo
+	(*BondMember)(nil),             // 18: spate.engine.v1.BondMember
+	(*Neighbour)(nil),              // 19: spate.engine.v1.Neighbour
+	(*RunInfo)(nil),                // 20: spate.engine.v1.RunInfo
+	(*StartTrialRequest)(nil),      // 21: spate.engine.v1.StartTrialRequest
+	(*StartTrialResponse)(nil),     // 22: spate.engine.v1.StartTrialResponse
+	(*ExchangeTimesRequest)(nil),   // 23: spate.engine.v1.ExchangeTimesRequest
+	(*ExchangeTimesResponse)(nil),  // 24: spate.engine.v1.ExchangeTimesResponse
+	(*ReferenceClock)(nil),         // 25: spate.engine.v1.ReferenceClock
+	(*SetReferenceRequest)(nil),    // 26: spate.engine.v1.SetReferenceRequest
+	(*SetReferenceResponse)(nil),   // 27: spate.engine.v1.SetReferenceResponse
+	(*PrepareRequest)(nil),         // 28: spate.engine.v1.PrepareRequest
+	(*PrepareHeader)(nil),          // 29: spate.engine.v1.PrepareHeader
+	(*PrepareResponse)(nil),        // 30: spate.engine.v1.PrepareResponse
+	(*StartRequest)(nil),           // 31: spate.engine.v1.StartRequest
+	(*StartResponse)(nil),          // 32: spate.engine.v1.StartResponse
+	(*Selector)(nil),               // 33: spate.engine.v1.Selector
+	(*UpdateRequest)(nil),          // 34: spate.engine.v1.UpdateRequest
+	(*UpdateResponse)(nil),         // 35: spate.engine.v1.UpdateResponse
+	(*PauseRequest)(nil),           // 36: spate.engine.v1.PauseRequest
+	(*PauseResponse)(nil),          // 37: spate.engine.v1.PauseResponse
+	(*ResumeRequest)(nil),          // 38: spate.engine.v1.ResumeRequest
+	(*ResumeResponse)(nil),         // 39: spate.engine.v1.ResumeResponse
+	(*StopRequest)(nil),            // 40: spate.engine.v1.StopRequest
+	(*StopResponse)(nil),           // 41: spate.engine.v1.StopResponse
+	(*RemoveRequest)(nil),          // 42: spate.engine.v1.RemoveRequest
+	(*RemoveResponse)(nil),         // 43: spate.engine.v1.RemoveResponse
+	(*WatchStatsRequest)(nil),      // 44: spate.engine.v1.WatchStatsRequest
+	(*WatchStatsResponse)(nil),     // 45: spate.engine.v1.WatchStatsResponse
+	(*RecordStats)(nil),            // 46: spate.engine.v1.RecordStats
+	(*WatchRecordsRequest)(nil),    // 47: spate.engine.v1.WatchRecordsRequest
+	(*WatchRecordsResponse)(nil),   // 48: spate.engine.v1.WatchRecordsResponse
+	(*ConnectionRecord)(nil),       // 49: spate.engine.v1.ConnectionRecord
+	(*TemplateStats)(nil),          // 50: spate.engine.v1.TemplateStats
+	(*NamedCounter)(nil),           // 51: spate.engine.v1.NamedCounter
+	(*ProgramCounter)(nil),         // 52: spate.engine.v1.ProgramCounter
+	(*StreamStats)(nil),            // 53: spate.engine.v1.StreamStats
+	(*StreamCounters)(nil),         // 54: spate.engine.v1.StreamCounters
+	(*LatencyStats)(nil),           // 55: spate.engine.v1.LatencyStats
+	(*Distribution)(nil),           // 56: spate.engine.v1.Distribution
+	(*Quantile)(nil),               // 57: spate.engine.v1.Quantile
+	(*Bucket)(nil),                 // 58: spate.engine.v1.Bucket
+	(*ReceiverStats)(nil),          // 59: spate.engine.v1.ReceiverStats
+	(*WorkerReceived)(nil),         // 60: spate.engine.v1.WorkerReceived
+	(*Moments)(nil),                // 61: spate.engine.v1.Moments
+	(*PortStats)(nil),              // 62: spate.engine.v1.PortStats
+	(*SetLimitsRequest)(nil),       // 63: spate.engine.v1.SetLimitsRequest
+	(*SetLimitsResponse)(nil),      // 64: spate.engine.v1.SetLimitsResponse
+	(*QueueStats)(nil),             // 65: spate.engine.v1.QueueStats
+	(*WorkerStats)(nil),            // 66: spate.engine.v1.WorkerStats
+	(*FlowSteering)(nil),           // 67: spate.engine.v1.FlowSteering
+	(*ResetReceiversRequest)(nil),  // 68: spate.engine.v1.ResetReceiversRequest
+	(*ResetReceiversResponse)(nil), // 69: spate.engine.v1.ResetReceiversResponse
+	(*CaptureRequest)(nil),         // 70: spate.engine.v1.CaptureRequest
+	(*CaptureResponse)(nil),        // 71: spate.engine.v1.CaptureResponse
+	(*CapturedPacket)(nil),         // 72: spate.engine.v1.CapturedPacket
+	(*Ratio)(nil),                  // 73: spate.engine.v1.Ratio
+	(*Rate)(nil),                   // 74: spate.engine.v1.Rate
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
-	16, // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
-	19, // 1: spate.engine.v1.GetInfoResponse.runs:type_name -> spate.engine.v1.RunInfo
-	6,  // 2: spate.engine.v1.GetInfoResponse.machine:type_name -> spate.engine.v1.Machine
-	7,  // 3: spate.engine.v1.Machine.worker_cpus:type_name -> spate.engine.v1.WorkerCpu
-	13, // 4: spate.engine.v1.Machine.isolated_cpus:type_name -> spate.engine.v1.NumbersFact
-	13, // 5: spate.engine.v1.Machine.nohz_full_cpus:type_name -> spate.engine.v1.NumbersFact
-	13, // 6: spate.engine.v1.Machine.numa_nodes:type_name -> spate.engine.v1.NumbersFact
-	13, // 7: spate.engine.v1.Machine.packet_memory_nodes:type_name -> spate.engine.v1.NumbersFact
-	10, // 8: spate.engine.v1.Machine.clock_source:type_name -> spate.engine.v1.TextFact
-	11, // 9: spate.engine.v1.Machine.memlock_bytes:type_name -> spate.engine.v1.BytesFact
-	12, // 10: spate.engine.v1.Machine.ipc_lock:type_name -> spate.engine.v1.BoolFact
-	8,  // 11: spate.engine.v1.Machine.pci_devices:type_name -> spate.engine.v1.PciDevice
-	13, // 12: spate.engine.v1.WorkerCpu.numa_node:type_name -> spate.engine.v1.NumbersFact
-	13, // 13: spate.engine.v1.WorkerCpu.siblings:type_name -> spate.engine.v1.NumbersFact
-	10, // 14: spate.engine.v1.WorkerCpu.governor:type_name -> spate.engine.v1.TextFact
-	13, // 15: spate.engine.v1.PciDevice.numa_node:type_name -> spate.engine.v1.NumbersFact
-	10, // 16: spate.engine.v1.PciDevice.kernel_driver:type_name -> spate.engine.v1.TextFact
-	10, // 17: spate.engine.v1.PciDevice.iommu:type_name -> spate.engine.v1.TextFact
-	15, // 18: spate.engine.v1.PciDevice.link:type_name -> spate.engine.v1.PcieLinkFact
-	14, // 19: spate.engine.v1.NumbersFact.value:type_name -> spate.engine.v1.Numbers
-	9,  // 20: spate.engine.v1.PcieLinkFact.value:type_name -> spate.engine.v1.PcieLink
+	17, // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
+	20, // 1: spate.engine.v1.GetInfoResponse.runs:type_name -> spate.engine.v1.RunInfo
+	7,  // 2: spate.engine.v1.GetInfoResponse.machine:type_name -> spate.engine.v1.Machine
+	8,  // 3: spate.engine.v1.Machine.worker_cpus:type_name -> spate.engine.v1.WorkerCpu
+	14, // 4: spate.engine.v1.Machine.isolated_cpus:type_name -> spate.engine.v1.NumbersFact
+	14, // 5: spate.engine.v1.Machine.nohz_full_cpus:type_name -> spate.engine.v1.NumbersFact
+	14, // 6: spate.engine.v1.Machine.numa_nodes:type_name -> spate.engine.v1.NumbersFact
+	14, // 7: spate.engine.v1.Machine.packet_memory_nodes:type_name -> spate.engine.v1.NumbersFact
+	11, // 8: spate.engine.v1.Machine.clock_source:type_name -> spate.engine.v1.TextFact
+	12, // 9: spate.engine.v1.Machine.memlock_bytes:type_name -> spate.engine.v1.BytesFact
+	13, // 10: spate.engine.v1.Machine.ipc_lock:type_name -> spate.engine.v1.BoolFact
+	9,  // 11: spate.engine.v1.Machine.pci_devices:type_name -> spate.engine.v1.PciDevice
+	14, // 12: spate.engine.v1.WorkerCpu.numa_node:type_name -> spate.engine.v1.NumbersFact
+	14, // 13: spate.engine.v1.WorkerCpu.siblings:type_name -> spate.engine.v1.NumbersFact
+	11, // 14: spate.engine.v1.WorkerCpu.governor:type_name -> spate.engine.v1.TextFact
+	14, // 15: spate.engine.v1.PciDevice.numa_node:type_name -> spate.engine.v1.NumbersFact
+	11, // 16: spate.engine.v1.PciDevice.kernel_driver:type_name -> spate.engine.v1.TextFact
+	11, // 17: spate.engine.v1.PciDevice.iommu:type_name -> spate.engine.v1.TextFact
+	16, // 18: spate.engine.v1.PciDevice.link:type_name -> spate.engine.v1.PcieLinkFact
+	15, // 19: spate.engine.v1.NumbersFact.value:type_name -> spate.engine.v1.Numbers
+	10, // 20: spate.engine.v1.PcieLinkFact.value:type_name -> spate.engine.v1.PcieLink
 	0,  // 21: spate.engine.v1.PortInfo.kind:type_name -> spate.engine.v1.PortKind
-	18, // 22: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
-	17, // 23: spate.engine.v1.PortInfo.bond_members:type_name -> spate.engine.v1.BondMember
-	1,  // 24: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
-	72, // 25: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
-	72, // 26: spate.engine.v1.StartTrialRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	24, // 27: spate.engine.v1.StartTrialRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	19, // 28: spate.engine.v1.StartTrialResponse.run:type_name -> spate.engine.v1.RunInfo
-	24, // 29: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	28, // 30: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
-	19, // 31: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
-	24, // 32: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	19, // 33: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
-	32, // 34: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	73, // 35: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	72, // 36: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	72, // 37: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
-	19, // 38: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
-	19, // 39: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
-	19, // 40: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
-	19, // 41: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
-	19, // 42: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
-	52, // 43: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	61, // 44: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	65, // 45: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	58, // 46: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
-	49, // 47: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
-	45, // 48: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
-	48, // 49: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
-	2,  // 50: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
-	2,  // 51: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
-	50, // 52: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
-	50, // 53: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
-	51, // 54: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
-	54, // 55: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
-	54, // 56: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
-	53, // 57: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
-	53, // 58: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	54, // 59: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	56, // 60: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	57, // 61: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	55, // 62: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
-	59, // 63: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	60, // 64: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	60, // 65: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	60, // 66: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	64, // 67: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	73, // 68: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
-	66, // 69: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	3,  // 70: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	71, // 71: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	3,  // 72: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	4,  // 73: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	27, // 74: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	30, // 75: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	20, // 76: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
-	33, // 77: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	35, // 78: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	37, // 79: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	39, // 80: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	41, // 81: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	43, // 82: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	69, // 83: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	67, // 84: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	62, // 85: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
-	22, // 86: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
-	25, // 87: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
-	46, // 88: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	5,  // 89: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	29, // 90: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	31, // 91: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	21, // 92: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
-	34, // 93: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	36, // 94: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	38, // 95: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	40, // 96: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	42, // 97: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	44, // 98: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	70, // 99: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	68, // 100: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	63, // 101: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
-	23, // 102: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
-	26, // 103: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
-	47, // 104: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	89, // [89:105] is the sub-list for method output_type
-	73, // [73:89] is the sub-list for method input_type
-	73, // [73:73] is the sub-list for extension type_name
-	73, // [73:73] is the sub-list for extension extendee
-	0,  // [0:73] is the sub-list for field type_name
+	19, // 22: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
+	18, // 23: spate.engine.v1.PortInfo.bond_members:type_name -> spate.engine.v1.BondMember
+	1,  // 24: spate.engine.v1.PortInfo.xdp_copy_mode:type_name -> spate.engine.v1.XdpCopyMode
+	2,  // 25: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
+	73, // 26: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
+	73, // 27: spate.engine.v1.StartTrialRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	25, // 28: spate.engine.v1.StartTrialRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	20, // 29: spate.engine.v1.StartTrialResponse.run:type_name -> spate.engine.v1.RunInfo
+	25, // 30: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	29, // 31: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
+	20, // 32: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
+	25, // 33: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	20, // 34: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
+	33, // 35: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
+	74, // 36: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	73, // 37: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	73, // 38: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
+	20, // 39: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
+	20, // 40: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
+	20, // 41: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
+	20, // 42: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
+	20, // 43: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
+	53, // 44: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
+	62, // 45: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	66, // 46: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	59, // 47: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	50, // 48: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
+	46, // 49: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
+	49, // 50: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
+	3,  // 51: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
+	3,  // 52: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
+	51, // 53: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
+	51, // 54: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
+	52, // 55: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
+	55, // 56: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
+	55, // 57: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
+	54, // 58: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
+	54, // 59: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
+	55, // 60: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	57, // 61: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	58, // 62: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	56, // 63: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
+	60, // 64: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	61, // 65: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	61, // 66: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	61, // 67: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	65, // 68: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	74, // 69: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
+	67, // 70: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	4,  // 71: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	72, // 72: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	4,  // 73: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	5,  // 74: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	28, // 75: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	31, // 76: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	21, // 77: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
+	34, // 78: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	36, // 79: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	38, // 80: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	40, // 81: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	42, // 82: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	44, // 83: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	70, // 84: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	68, // 85: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	63, // 86: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
+	23, // 87: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
+	26, // 88: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
+	47, // 89: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	6,  // 90: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	30, // 91: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	32, // 92: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	22, // 93: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
+	35, // 94: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	37, // 95: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	39, // 96: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	41, // 97: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	43, // 98: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	45, // 99: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	71, // 100: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	69, // 101: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	64, // 102: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
+	24, // 103: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
+	27, // 104: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
+	48, // 105: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	90, // [90:106] is the sub-list for method output_type
+	74, // [74:90] is the sub-list for method input_type
+	74, // [74:74] is the sub-list for extension type_name
+	74, // [74:74] is the sub-list for extension extendee
+	0,  // [0:74] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -6325,7 +6392,7 @@ func file_spate_engine_v1_engine_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_engine_proto_rawDesc), len(file_spate_engine_v1_engine_proto_rawDesc)),
-			NumEnums:      4,
+			NumEnums:      5,
 			NumMessages:   68,
 			NumExtensions: 0,
 			NumServices:   2,

@@ -566,7 +566,10 @@ type Stream struct {
 	// Sent by one worker only: the first of the port on the first engine.
 	Pinned bool `protobuf:"varint,17,opt,name=pinned,proto3" json:"pinned,omitempty"`
 	// Prepared, and stands until an Update sets `paused` to false.
-	Paused        bool `protobuf:"varint,18,opt,name=paused,proto3" json:"paused,omitempty"`
+	Paused bool `protobuf:"varint,18,opt,name=paused,proto3" json:"paused,omitempty"`
+	// The engines that send it; absent: all. Every engine expects its packets at rx_port. Ranges of streams are equal or have no engine in
+	// common, and those of a chain (`next`) are equal.
+	Engines       *Engines `protobuf:"bytes,19,opt,name=engines,proto3" json:"engines,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -738,6 +741,13 @@ func (x *Stream) GetPaused() bool {
 		return x.Paused
 	}
 	return false
+}
+
+func (x *Stream) GetEngines() *Engines {
+	if x != nil {
+		return x.Engines
+	}
+	return nil
 }
 
 type isStream_Transmit interface {
@@ -2497,7 +2507,7 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\twarmup_ns\x18\x01 \x01(\x04R\bwarmupNs\x12\x1f\n" +
 	"\vduration_ns\x18\x02 \x01(\x04R\n" +
 	"durationNs\x12\x19\n" +
-	"\bdrain_ns\x18\x03 \x01(\x04R\adrainNs\"\x8c\x05\n" +
+	"\bdrain_ns\x18\x03 \x01(\x04R\adrainNs\"\xc0\x05\n" +
 	"\x06Stream\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x12\x17\n" +
@@ -2519,7 +2529,8 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\x04next\x18\x0f \x01(\v2\x15.spate.engine.v1.NextR\x04next\x12\x14\n" +
 	"\x05cache\x18\x10 \x01(\rR\x05cache\x12\x16\n" +
 	"\x06pinned\x18\x11 \x01(\bR\x06pinned\x12\x16\n" +
-	"\x06paused\x18\x12 \x01(\bR\x06pausedB\n" +
+	"\x06paused\x18\x12 \x01(\bR\x06paused\x122\n" +
+	"\aengines\x18\x13 \x01(\v2\x18.spate.engine.v1.EnginesR\aenginesB\n" +
 	"\n" +
 	"\btransmit\"4\n" +
 	"\x04Next\x12\x16\n" +
@@ -2696,9 +2707,10 @@ var file_spate_engine_v1_plan_proto_goTypes = []any{
 	(*PortRange)(nil),    // 28: spate.engine.v1.PortRange
 	(*Receiver)(nil),     // 29: spate.engine.v1.Receiver
 	(*Stateful)(nil),     // 30: spate.engine.v1.Stateful
-	(*Rate)(nil),         // 31: spate.engine.v1.Rate
-	(*DataRef)(nil),      // 32: spate.engine.v1.DataRef
-	(*Ratio)(nil),        // 33: spate.engine.v1.Ratio
+	(*Engines)(nil),      // 31: spate.engine.v1.Engines
+	(*Rate)(nil),         // 32: spate.engine.v1.Rate
+	(*DataRef)(nil),      // 33: spate.engine.v1.DataRef
+	(*Ratio)(nil),        // 34: spate.engine.v1.Ratio
 }
 var file_spate_engine_v1_plan_proto_depIdxs = []int32{
 	6,  // 0: spate.engine.v1.Plan.timing:type_name -> spate.engine.v1.Timing
@@ -2715,31 +2727,32 @@ var file_spate_engine_v1_plan_proto_depIdxs = []int32{
 	24, // 11: spate.engine.v1.Stream.measure:type_name -> spate.engine.v1.Measure
 	15, // 12: spate.engine.v1.Stream.program:type_name -> spate.engine.v1.FieldProgram
 	8,  // 13: spate.engine.v1.Stream.next:type_name -> spate.engine.v1.Next
-	14, // 14: spate.engine.v1.Packet.checksums:type_name -> spate.engine.v1.Checksum
-	10, // 15: spate.engine.v1.Packet.lengths:type_name -> spate.engine.v1.Length
-	11, // 16: spate.engine.v1.Packet.sizes:type_name -> spate.engine.v1.Sizes
-	12, // 17: spate.engine.v1.Sizes.list:type_name -> spate.engine.v1.SizeList
-	13, // 18: spate.engine.v1.SizeList.sizes:type_name -> spate.engine.v1.WeightedSize
-	0,  // 19: spate.engine.v1.Checksum.kind:type_name -> spate.engine.v1.ChecksumKind
-	16, // 20: spate.engine.v1.FieldProgram.variables:type_name -> spate.engine.v1.Variable
-	20, // 21: spate.engine.v1.FieldProgram.writes:type_name -> spate.engine.v1.Write
-	17, // 22: spate.engine.v1.Variable.counter:type_name -> spate.engine.v1.Counter
-	18, // 23: spate.engine.v1.Variable.random:type_name -> spate.engine.v1.Random
-	19, // 24: spate.engine.v1.Variable.list:type_name -> spate.engine.v1.List
-	1,  // 25: spate.engine.v1.List.order:type_name -> spate.engine.v1.ListOrder
-	31, // 26: spate.engine.v1.Continuous.rate:type_name -> spate.engine.v1.Rate
-	31, // 27: spate.engine.v1.Bursts.rate:type_name -> spate.engine.v1.Rate
-	32, // 28: spate.engine.v1.Replay.data:type_name -> spate.engine.v1.DataRef
-	33, // 29: spate.engine.v1.Replay.scale:type_name -> spate.engine.v1.Ratio
-	25, // 30: spate.engine.v1.Measure.mark:type_name -> spate.engine.v1.Mark
-	2,  // 31: spate.engine.v1.Reflector.swap:type_name -> spate.engine.v1.Reflection
-	27, // 32: spate.engine.v1.Reflector.allowed_addresses:type_name -> spate.engine.v1.AddressRange
-	28, // 33: spate.engine.v1.Reflector.allowed_ports:type_name -> spate.engine.v1.PortRange
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	31, // 14: spate.engine.v1.Stream.engines:type_name -> spate.engine.v1.Engines
+	14, // 15: spate.engine.v1.Packet.checksums:type_name -> spate.engine.v1.Checksum
+	10, // 16: spate.engine.v1.Packet.lengths:type_name -> spate.engine.v1.Length
+	11, // 17: spate.engine.v1.Packet.sizes:type_name -> spate.engine.v1.Sizes
+	12, // 18: spate.engine.v1.Sizes.list:type_name -> spate.engine.v1.SizeList
+	13, // 19: spate.engine.v1.SizeList.sizes:type_name -> spate.engine.v1.WeightedSize
+	0,  // 20: spate.engine.v1.Checksum.kind:type_name -> spate.engine.v1.ChecksumKind
+	16, // 21: spate.engine.v1.FieldProgram.variables:type_name -> spate.engine.v1.Variable
+	20, // 22: spate.engine.v1.FieldProgram.writes:type_name -> spate.engine.v1.Write
+	17, // 23: spate.engine.v1.Variable.counter:type_name -> spate.engine.v1.Counter
+	18, // 24: spate.engine.v1.Variable.random:type_name -> spate.engine.v1.Random
+	19, // 25: spate.engine.v1.Variable.list:type_name -> spate.engine.v1.List
+	1,  // 26: spate.engine.v1.List.order:type_name -> spate.engine.v1.ListOrder
+	32, // 27: spate.engine.v1.Continuous.rate:type_name -> spate.engine.v1.Rate
+	32, // 28: spate.engine.v1.Bursts.rate:type_name -> spate.engine.v1.Rate
+	33, // 29: spate.engine.v1.Replay.data:type_name -> spate.engine.v1.DataRef
+	34, // 30: spate.engine.v1.Replay.scale:type_name -> spate.engine.v1.Ratio
+	25, // 31: spate.engine.v1.Measure.mark:type_name -> spate.engine.v1.Mark
+	2,  // 32: spate.engine.v1.Reflector.swap:type_name -> spate.engine.v1.Reflection
+	27, // 33: spate.engine.v1.Reflector.allowed_addresses:type_name -> spate.engine.v1.AddressRange
+	28, // 34: spate.engine.v1.Reflector.allowed_ports:type_name -> spate.engine.v1.PortRange
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_plan_proto_init() }
