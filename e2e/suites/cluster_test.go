@@ -118,9 +118,9 @@ func script(path string, args ...string) (string, error) {
 }
 
 // router drives the device under test.
-func router(t *testing.T, command string) string {
+func router(t *testing.T, command ...string) string {
 	t.Helper()
-	out, err := script("e2e/dut/router", command)
+	out, err := script("e2e/dut/router", command...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,6 +240,8 @@ func conditionsOf(object client.Object) []metav1.Condition {
 	case *spate.TrafficGenerator:
 		return o.Status.Conditions
 	case *spate.StatelessStream:
+		return o.Status.Conditions
+	case *spate.TrafficSearch:
 		return o.Status.Conditions
 	case *spate.TrafficRun:
 		return o.Status.Conditions

@@ -15,7 +15,7 @@ import (
 )
 
 // grouped has two pods of a group called near, then three of far.
-func grouped(change ...func(*spatev1.TrafficGenerator)) *spatev1.TrafficGenerator {
+func inPodGroups(change ...func(*spatev1.TrafficGenerator)) *spatev1.TrafficGenerator {
 	g := generator(change...)
 	g.Spec.Replicas, g.Spec.PodGroups = 5, []spatev1.PodGroup{{Name: "near", Replicas: 2}, {Name: "far", Replicas: 3}}
 	return g
@@ -30,7 +30,7 @@ func on(e spatev1.TrafficEntry, transmit, receive spatev1.EntryName) spatev1.Tra
 // webOf returns an input with a template called web, on a generator with groups.
 func webOf(t *testing.T, entries ...spatev1.TrafficEntry) Input {
 	t.Helper()
-	return Input{Profile: profile(entries...), Generator: grouped(), Templates: map[string]*spatev1.ASTFTemplate{"web": templateOf(t, webTemplate, "portPairOffset: 1.0.0.0, ", "")}}
+	return Input{Profile: profile(entries...), Generator: inPodGroups(), Templates: map[string]*spatev1.ASTFTemplate{"web": templateOf(t, webTemplate, "portPairOffset: 1.0.0.0, ", "")}}
 }
 
 func TestClientsAndServersAreOnThePodsOfTheirGroups(t *testing.T) {
@@ -62,7 +62,7 @@ func TestClientsAndServersAreOnThePodsOfTheirGroups(t *testing.T) {
 }
 
 func TestAStreamIsSentByThePodsOfItsGroup(t *testing.T) {
-	in := Input{Profile: profile(on(entryOf("a", "east", "west", streamOf("10%", 512)), "far", "")), Generator: grouped()}
+	in := Input{Profile: profile(on(entryOf("a", "east", "west", streamOf("10%", 512)), "far", "")), Generator: inPodGroups()}
 	resolved := mustResolve(t, in)
 	made := resolved.Plan(Identity{RunID: "r"}).Streams[0]
 	if want := (&enginev1.Engines{First: 2, Count: 3}); !proto.Equal(made.Engines, want) {
@@ -97,7 +97,7 @@ func TestThePodsOfAGroupCarryWhatTheirPortsDo(t *testing.T) {
 		"within the part of the pods": {entries: []spatev1.TrafficEntry{on(entryOf("a", "east", "", streamOf("4Mbps", 512, unmeasured)), "near", "")}, change: func(g *spatev1.TrafficGenerator) { g.Spec.Limits = &spatev1.Limits{MaxRate: "10Mbps"} }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := Input{Profile: profile(c.entries...), Generator: grouped()}
+			in := Input{Profile: profile(c.entries...), Generator: inPodGroups()}
 			if c.change != nil {
 				c.change(in.Generator)
 			}

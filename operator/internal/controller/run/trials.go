@@ -313,22 +313,25 @@ func (s *scope) add(trial spatev1.TrialRecord) {
 // countTrial is what a trial came to. What the generator itself did not send in time, or missed, beyond its tolerance, was not sent: it is no
 // loss of the device.
 func countTrial(tolerance spatev1.GeneratorTolerance, result *spatev1.RunResult) spatev1.TrialRecord {
-	trial := spatev1.TrialRecord{Intended: result.Tx + result.TxDropped, Sent: result.Tx, Received: result.Tx - result.Lost}
+	trial := spatev1.TrialRecord{Intended: result.Tx, Sent: result.Tx, Received: result.Tx - result.Lost}
 	if f := result.Flows; f != nil {
 		unfinished := max(f.Attempted-f.Established-f.Failed, 0)
-		trial.Intended, trial.Sent = f.Attempted+f.NotStarted+f.Exhausted, f.Attempted
+		trial.Intended, trial.Sent = f.Attempted, f.Attempted
 		trial.Received = f.Attempted - f.Failed - unfinished
 	}
 	for _, limit := range generatorLimits(tolerance, *result) {
 		tolerated, err := quantity.Tolerated(limit.tolerance, uint64(max(limit.of, 0)))
-		exceeds := err != nil || limit.count > 0 && uint64(limit.count) > tolerated
-		switch {
-		case limit.name == "late" && exceeds:
+		if err == nil && uint64(max(limit.count, 0)) <= tolerated {
+			continue
+		}
+		switch limit.name {
+		case "txDropped":
+			trial.Intended += limit.count
+		case "late":
 			trial.Sent -= limit.count
 			trial.Received = max(trial.Received-limit.count, 0)
-		case limit.name == "rxMissed" && exceeds:
-			missed := min(limit.count, max(trial.Sent-trial.Received, 0))
-			trial.Sent -= missed
+		case "rxMissed":
+			trial.Sent -= min(limit.count, max(trial.Sent-trial.Received, 0))
 		}
 	}
 	counted := search.Trial{Intended: trial.Intended, Sent: trial.Sent, Lost: trial.Sent - trial.Received}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Does a TrafficSearch find what a router forwards that drops packets beyond a known rate, and does it count the same losses as the router?
+
+package suites
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	spate "spate.dev/api/v1alpha1"
+)
+
+func TestASearchFindsTheRateOfAPolicer(t *testing.T) {
+	ns := lab(t)
+	// In a trial of d seconds it passes the rate and burst/d packets a second.
+	const rate, burst, seconds = 5000, 250, 2
+	router(t, "police", strconv.Itoa(rate), strconv.Itoa(burst))
+	t.Cleanup(func() { router(t, "forward") })
+	mustApply(t, ns, sampleText(t, "trafficsearch.yaml",
+		"  runPolicy: Manual  # the search creates its runs\n", "  runPolicy: Manual"+behind,
+		"  frameSizes: [{size: 64}, {size: 1518}, {imix: Simple}]\n", "  frameSizes: [{size: 128}]\n  trial: {settle: 100ms, drain: 200ms, pause: 200ms}\n",
+		"max: 100%/port", "max: 20kpps",
+		"{name: ndr, standard: RFC2544}", "{name: ndr, lossRatio: 0%, finalTrialDuration: 2s, width: 1%}",
+		"      - {name: pdr, lossRatio: 0.5%, exceedRatio: 50%, finalTrialDuration: 1s, durationSum: 21s}\n", "",
+		"  frameLoss: {}\n", "", "budget: {time: 3h}", "budget: {time: 2m}"))
+	search := &spate.TrafficSearch{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "router"}}
+	condition(t, 2*time.Minute, search, spate.ConditionComplete, metav1.ConditionTrue)
+	dropped := router(t, "dropped")
+	text, err := script("build/out/kubectl-spate", "search", "report", "router", "-n", ns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(text)
+	run := &spate.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "router-128"}}
+	if err := get(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	lost := int64(0)
+	for _, trial := range run.Status.Search.Trials {
+		lost += trial.Sent - trial.Received
+		t.Logf("%s pps for %s: %d sent of %d, %d received", trial.Load, trial.Duration, trial.Sent, trial.Intended, trial.Received)
+	}
+	if strconv.FormatInt(lost, 10) != dropped || lost == 0 {
+		t.Errorf("lost %d, the router dropped %s", lost, dropped)
+	}
+	goal := search.Status.Variants[0].Result.Goals[0]
+	lower, _ := strconv.ParseFloat(goal.Lower, 64)
+	upper, _ := strconv.ParseFloat(goal.Upper, 64)
+	const passes = rate + float64(burst)/seconds
+	// The links of the node have a CPU of their own no more than the engine: what is late arrives in bursts.
+	if !goal.Regular || lower > passes*1.02 || upper < passes*0.97 || (upper-lower)/upper > 0.01 {
+		t.Errorf("found %s to %s (%s), the router passes %v pps", goal.Lower, goal.Upper, goal.Reason, passes)
+	}
+	if !strings.Contains(text, "Throughput (RFC 2544 section 26.1, RFC 9971)") || !strings.Contains(text, "Deviates from RFC 2544") {
+		t.Errorf("the report has no table of throughput, or no deviations:\n%s", text)
+	}
+}
