@@ -128,10 +128,11 @@ e2e: images kubectl-spate $(cluster_there) ## Run the suites in the real cluster
 external-cluster: $(HELM)
 	@kubectl version --request-timeout=20s >/dev/null || { echo "EXTERNAL=1: kubectl does not reach the cluster of KUBECONFIG" >&2; exit 1; }
 
-sriov_env = KUBE=$(KUBE) MULTUS=$(MULTUS) NODE_IMAGES="$(NODE_IMAGE) $(SRIOV_IMAGE) $(engine_image)"
+sriov_env = KUBE=$(KUBE) MULTUS=$(MULTUS) DRA=$(dra_links) NODE_IMAGES="$(NODE_IMAGE) $(SRIOV_IMAGE) $(engine_image)"
 .PHONY: e2e-sriov
 e2e-sriov: deps images kubectl-spate cluster-up $(SRIOV_IMAGE) ## Run VFs under a real kubelet, device plugin and Multus, in an emulated machine as the second node, 5 min (RUN=regexp, KEEP=1)
 	@go test -C e2e -c -o $(suites) ./suites
+	@go build -C e2e -o $(dra_links) ./dra
 	@e2e/install $(operator_image) $(engine_image)
 	@status=0; { $(sriov_env) e2e/sriov/join && \
 	  $(in_cluster) env SPATE_ROOT=$(CURDIR) SPATE_SRIOV=1 $(suites) -test.v -test.timeout 30m -test.run '^TestSRIOV.*($(RUN))' 2>&1 | tee $(suites_log); } || status=$$?; \

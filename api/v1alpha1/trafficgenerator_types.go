@@ -498,7 +498,7 @@ const (
 // the socket must be trusted like the engine.
 type MemifAttachment struct {
 	// volume of the generator (`volumes`) that the socket is on: a persistentVolumeClaim of one node, which the peer's pod mounts, too. For
-	// a Server it must be `writable`.
+	// either role it must be `writable`.
 	// +required
 	Volume EntryName `json:"volume"`
 

@@ -15,3 +15,5 @@ time_port=4445
 gateway_ip=10.99.1.1
 machine_ip=10.99.1.2
 machine_pod_cidr=10.244.1.0/24
+# NICs that pods get whole: PCI addresses of up-a, down-a, up-b and down-b in the machine, of which each up is wired to its down.
+whole="0000:43:00.0 0000:44:00.0 0000:45:00.0 0000:46:00.0"

@@ -151,7 +151,7 @@ func TestClientsOnOneGroupOfPodsAndServersOnAnother(t *testing.T) {
 func TestPoolsOverTwoPods(t *testing.T) {
 	needsRig(t, theNodesFiles)
 	ns := namespace(t)
-	provision(t, ns)
+	provision(t, ns, "records")
 	viewer, reader := userOf(t, ns, "spate-viewer"), userOf(t, ns, "spate-records-reader")
 	mustApply(t, ns, twoPods)
 	condition(t, 60*time.Second, generatorNamed(ns, "two"), spate.ConditionReady, metav1.ConditionTrue)

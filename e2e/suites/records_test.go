@@ -37,15 +37,15 @@ import (
 	spate "spate.dev/api/v1alpha1"
 )
 
-// provision creates a volume for the claim `records` of a namespace: the node has no provisioner.
-func provision(t *testing.T, ns string) {
+// provision creates a volume for a claim of a namespace: the node has no provisioner.
+func provision(t *testing.T, ns, claim string) {
 	t.Helper()
 	volume := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: ns + "-"},
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-			ClaimRef:                      &corev1.ObjectReference{Namespace: ns, Name: "records"},
+			ClaimRef:                      &corev1.ObjectReference{Namespace: ns, Name: claim},
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			PersistentVolumeSource:        corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: t.TempDir()}},
 		},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Drills on virtual functions: the link goes down, a function is taken away, the device plugin is restarted, a pod that no NUMA node has
-// room for, and what `kubectl spate doctor` prints of a machine with faults.
+// room for, a pod with half a core, and what `kubectl spate doctor` prints of a machine with faults.
 
 package suites
 
@@ -162,6 +162,36 @@ func TestSRIOVDrillAPodThatNoNUMANodeHasRoomFor(t *testing.T) {
 	d.Reports("TrafficGenerator", &c)
 }
 
+// wholeCores takes two cores of the emulated machine, and no device.
+const wholeCores = `
+apiVersion: spate.dev/v1alpha1
+kind: TrafficGenerator
+metadata: {name: cores}
+spec:
+  workers: 2
+  packetMemory: {backing: Standard, size: 64Mi}
+  podTemplate:
+    spec:
+      nodeSelector: {kubernetes.io/hostname: sriov-node}
+      tolerations: [{key: spate.dev/emulated, operator: Exists}]
+  ports: [{name: loop, lineRate: 1Gbps, attachment: {loopback: {}}}]
+`
+
+func TestSRIOVDrillAPodWithHalfACore(t *testing.T) {
+	needsVFs(t)
+	ns := namespace(t)
+	d := drill.New(t, "a pod needs 3 CPUs; its node gives whole cores of 2 threads to pods (full-pcpus-only)", 4*time.Minute)
+	d.Strike()
+	mustApply(t, ns, wholeCores)
+	g := generatorNamed(ns, "cores")
+	c := readyReason(t, 90*time.Second, g, spate.ReasonAdmissionFailed, "SMTAlignmentError", "requested 3 cpus", "set spec.threadsPerCore to 1 or 2")
+	d.Detected(90 * time.Second)
+	d.Reports("TrafficGenerator", &c)
+	mustApply(t, ns, strings.Replace(wholeCores, "workers: 2", "workers: 2\n  threadsPerCore: 2", 1))
+	condition(t, 3*time.Minute, g, spate.ConditionReady, metav1.ConditionTrue)
+	d.Kept("the generator: it is ready with threadsPerCore: 2")
+}
+
 // The faults: a link is down, a kernel interface has a small MTU, a virtual function has fewer queues than the generator has workers, the
 // node's clock source is not the CPU's counter (kernel argument clocksource), and its CPUs are not isolated.
 func TestSRIOVDoctorFindsFaults(t *testing.T) {
@@ -196,11 +226,10 @@ spec: {config: '{"cniVersion": "1.0.0", "name": "small", "type": "bridge", "brid
 	}
 }
 
-// Remove the virtual functions of a NIC, and create one as the machine's own script does (e2e/sriov/guest/node).
+// Remove the virtual functions of a NIC, and create them as the machine's own script does (e2e/sriov/guest/node).
 const (
 	removeEast = "echo 0 > /sys/class/net/east0/device/sriov_numvfs"
-	createEast = `cd /sys/class/net/east0/device && echo 1 > sriov_numvfs && ip link set east0 vf 0 mac 02:00:00:00:04:01 spoofchk off trust on &&
-f=$(basename $(readlink virtfn0)) && echo vfio-pci > /sys/bus/pci/devices/$f/driver_override && echo $f > /sys/bus/pci/drivers_probe`
+	createEast = "/run/node/functions east0 02:00:00:00:04:01 02:00:00:00:04:03"
 )
 
 func TestSRIOVDrillFunctionTakenAway(t *testing.T) {

@@ -130,10 +130,22 @@ spate_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, cons
 #define rte_eth_bond_8023ad_member_info rte_eth_bond_8023ad_slave_info
 #endif
 
+/* A NUMA node that has memory of this process: a kubelet may give a pod pages of one node only, which need not be the first. */
+static int
+socket_with_memory(void)
+{
+	void *any = rte_malloc(NULL, 1, 0);
+	const struct rte_memseg *segment = any == NULL ? NULL : rte_mem_virt2memseg(any, NULL);
+	int socket = segment == NULL || segment->socket_id < 0 ? 0 : segment->socket_id;
+
+	rte_free(any);
+	return socket;
+}
+
 int
 spate_bond_create(const char *name, uint16_t *port)
 {
-	int rc = rte_eth_bond_create(name, BONDING_MODE_8023AD, 0);
+	int rc = rte_eth_bond_create(name, BONDING_MODE_8023AD, socket_with_memory());
 
 	if (rc < 0)
 		return rc;

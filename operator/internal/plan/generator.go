@@ -167,8 +167,8 @@ func (p checker) memifs(spec *spatev1.TrafficGeneratorSpec, at *field.Path) {
 			p.Add(spatev1.ReasonInvalidSpec, at.Child("volume"), "%q is none of spec.volumes; add it there, with a persistentVolumeClaim", memif.Volume)
 		case spec.Volumes[v].PersistentVolumeClaim == nil:
 			p.Add(spatev1.ReasonInvalidSpec, at.Child("volume"), "%q is no persistentVolumeClaim, and only on such a socket can be; use another volume", memif.Volume)
-		case memif.Role == spatev1.MemifServer && !spec.Volumes[v].Writable:
-			p.Add(spatev1.ReasonInvalidSpec, at.Child("volume"), "the socket of a Server is made on %q, which is not writable; set writable of the volume, or role: Client", memif.Volume)
+		case !spec.Volumes[v].Writable: // DPDK's driver refuses a client where it cannot write, too
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("volume"), "%q is not writable, as it must be at either end of a socket; set writable of the volume", memif.Volume)
 		case memif.Role == spatev1.MemifServer && spec.Replicas > 1:
 			p.Add(spatev1.ReasonInvalidSpec, at.Child("role"), "%d pods cannot make one socket; set replicas: 1, or make a generator for each", spec.Replicas)
 		}

@@ -135,10 +135,10 @@ func TestMemifs(t *testing.T) {
 		"no volume":   {func(_ *spatev1.TrafficGeneratorSpec, east, _ *spatev1.MemifAttachment) { east.Volume = "none" }, `spec.ports[0].attachment.memif.volume: "none" is none of spec.volumes`},
 		"a ConfigMap": {func(_ *spatev1.TrafficGeneratorSpec, east, _ *spatev1.MemifAttachment) { east.Volume = "map" }, `spec.ports[0].attachment.memif.volume: "map" is no persistentVolumeClaim`},
 		"a server where nothing is written": {func(s *spatev1.TrafficGeneratorSpec, _, _ *spatev1.MemifAttachment) { s.Volumes[0].Writable = false },
-			`spec.ports[0].attachment.memif.volume: the socket of a Server is made on "sockets", which is not writable`},
+			`spec.ports[0].attachment.memif.volume: "sockets" is not writable, as it must be at either end of a socket; set writable`},
 		"a client where nothing is written": {func(s *spatev1.TrafficGeneratorSpec, east, west *spatev1.MemifAttachment) {
 			s.Volumes[0].Writable, east.Role, west.Role = false, spatev1.MemifClient, spatev1.MemifClient
-		}, ""},
+		}, `spec.ports[0].attachment.memif.volume: "sockets" is not writable, as it must be at either end of a socket; set writable`},
 		"servers in two pods": {func(s *spatev1.TrafficGeneratorSpec, _, _ *spatev1.MemifAttachment) { s.Replicas = 2 }, "spec.ports[0].attachment.memif.role: 2 pods cannot make one socket"},
 		"one interface twice": {func(_ *spatev1.TrafficGeneratorSpec, _, west *spatev1.MemifAttachment) { west.ID = 0 }, "spec.ports[1].attachment.memif.id: 0 on vpp/east.sock is that of port east"},
 		"both roles": {func(_ *spatev1.TrafficGeneratorSpec, _, west *spatev1.MemifAttachment) {

@@ -15,7 +15,7 @@ import (
 // the socket must be trusted like the engine.
 type MemifAttachmentApplyConfiguration struct {
 	// volume of the generator (`volumes`) that the socket is on: a persistentVolumeClaim of one node, which the peer's pod mounts, too. For
-	// a Server it must be `writable`.
+	// either role it must be `writable`.
 	Volume *apiv1alpha1.EntryName `json:"volume,omitempty"`
 	// socket is the path of the socket on the volume, such as `vpp/east.sock`.
 	Socket *string `json:"socket,omitempty"`

@@ -140,7 +140,7 @@ fn inside_overflow() {
     const SENT: u64 = 5000;
     let device = Device::Xdp("sp0".into());
     let memory = spate_dpdk::Memory::Normal { bytes: MEMORY };
-    let eal = Eal::init(memory, std::slice::from_ref(&device), &[0], &[0]).unwrap();
+    let eal = Eal::init(memory, std::slice::from_ref(&device), &[0], &[&[0]]).unwrap();
     let port = Port::open(&eal, &device, 1, 1, UseOffloads::Auto).unwrap();
     let pool = port.receive_pool(&eal, None, 1023, port.rx_room()).unwrap();
     let (port, mut rx, _tx) = port.start(QueueSizes { rx: 1024, tx: 1024 }, &pool).unwrap();

@@ -2,16 +2,13 @@
 
 package main
 
-// This file answers: what does the driver do for the kubelet and the API server?
+// This file answers: what does the driver of links do for the kubelet and the API server?
 
 import (
 	"context"
 	"fmt"
 	"log"
-	"os"
-	"path/filepath"
 	"slices"
-	"time"
 
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,55 +16,19 @@ import (
 	resourceapply "k8s.io/client-go/applyconfigurations/resource/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
-	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"k8s.io/utils/ptr"
 )
 
-const scanInterval = 200 * time.Millisecond
-
-// driver hands out links of a node.
-type driver struct {
+// linkDriver hands out links of a node.
+type linkDriver struct {
 	node, prefix string
 	kube         kubernetes.Interface
 	links        ipLinks
 	prepared     prepared
 }
 
-// run serves the kubelet until the context ends.
-func (d *driver) run(ctx context.Context) error {
-	if err := os.MkdirAll(filepath.Join(kubeletplugin.KubeletPluginsDir, driverName), 0o700); err != nil {
-		return err
-	}
-	helper, err := kubeletplugin.Start(ctx, d, kubeletplugin.DriverName(driverName), kubeletplugin.NodeName(d.node), kubeletplugin.KubeClient(d.kube))
-	if err != nil {
-		return err
-	}
-	defer helper.Stop()
-	var published []string
-	for first := true; ctx.Err() == nil; first = false {
-		names, err := d.devices()
-		if err == nil && (first || !slices.Equal(names, published)) {
-			log.Println("devices:", names)
-			if err = helper.PublishResources(ctx, d.resources(names)); err == nil {
-				published = names
-			}
-		}
-		if err == nil {
-			err = d.report(ctx)
-		}
-		if err != nil {
-			log.Println(err) // and again
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(scanInterval):
-		}
-	}
-	return nil
-}
-
 // devices are the links of the node, and those that pods have.
-func (d *driver) devices() ([]string, error) {
+func (d *linkDriver) devices() ([]resourcev1.Device, error) {
 	names, err := d.links.names(d.prefix)
 	if err != nil {
 		return nil, err
@@ -81,21 +42,17 @@ func (d *driver) devices() ([]string, error) {
 		return nil
 	})
 	slices.Sort(names)
-	return slices.Compact(names), err
-}
-
-func (d *driver) resources(names []string) resourceslice.DriverResources {
 	var devices []resourcev1.Device
-	for _, name := range names {
+	for _, name := range slices.Compact(names) {
 		devices = append(devices, resourcev1.Device{Name: name, Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{
 			"ifName": {StringValue: ptr.To(name)},
 		}})
 	}
-	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{d.node: {Slices: []resourceslice.Slice{{Devices: devices}}}}}
+	return devices, err
 }
 
 // PrepareResourceClaims notes the links that the claims' pods get.
-func (d *driver) PrepareResourceClaims(_ context.Context, claims []*resourcev1.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
+func (d *linkDriver) PrepareResourceClaims(_ context.Context, claims []*resourcev1.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	results := map[types.UID]kubeletplugin.PrepareResult{}
 	for _, claim := range claims {
 		devices, err := d.prepare(claim)
@@ -105,14 +62,14 @@ func (d *driver) PrepareResourceClaims(_ context.Context, claims []*resourcev1.R
 	return results, nil
 }
 
-func (d *driver) prepare(claim *resourcev1.ResourceClaim) (devices []kubeletplugin.Device, err error) {
+func (d *linkDriver) prepare(claim *resourcev1.ResourceClaim) (devices []kubeletplugin.Device, err error) {
 	if len(claim.Status.ReservedFor) != 1 {
 		return nil, fmt.Errorf("a link is for one pod, and the claim is reserved for %d", len(claim.Status.ReservedFor))
 	}
 	pod := claim.Status.ReservedFor[0].UID
 	err = d.prepared.change(func(pods map[types.UID][]preparedLink) error {
 		for _, result := range claim.Status.Allocation.Devices.Results {
-			if result.Driver != driverName {
+			if result.Driver != linkDriverName {
 				continue
 			}
 			devices = append(devices, kubeletplugin.Device{Requests: []string{result.Request}, PoolName: result.Pool, DeviceName: result.Device})
@@ -139,7 +96,7 @@ func (d *driver) prepare(claim *resourcev1.ResourceClaim) (devices []kubeletplug
 }
 
 // UnprepareResourceClaims forgets the links of claims. Those that pods still have are refused.
-func (d *driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
+func (d *linkDriver) UnprepareResourceClaims(_ context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
 	results := map[types.UID]error{}
 	for _, claim := range claims {
 		results[claim.UID] = d.prepared.change(func(pods map[types.UID][]preparedLink) error {
@@ -159,10 +116,12 @@ func (d *driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplug
 }
 
 // HandleError logs errors of publishing, which is tried again.
-func (d *driver) HandleError(_ context.Context, err error, message string) { log.Println(message, err) }
+func (d *linkDriver) HandleError(_ context.Context, err error, message string) {
+	log.Println(message, err)
+}
 
 // report writes the interfaces of attached links into the status of their claims (KEP-4817).
-func (d *driver) report(ctx context.Context) error {
+func (d *linkDriver) report(ctx context.Context) error {
 	pods, err := d.prepared.read()
 	if err != nil {
 		return err
@@ -178,11 +137,11 @@ func (d *driver) report(ctx context.Context) error {
 	for uid, links := range claims {
 		status := resourceapply.ResourceClaimStatus()
 		for _, link := range links {
-			status.WithDevices(resourceapply.AllocatedDeviceStatus().WithDriver(driverName).WithPool(d.node).WithDevice(link.Name).
+			status.WithDevices(resourceapply.AllocatedDeviceStatus().WithDriver(linkDriverName).WithPool(d.node).WithDevice(link.Name).
 				WithNetworkData(resourceapply.NetworkDeviceData().WithInterfaceName(link.Name).WithHardwareAddress(link.MAC)))
 		}
 		claim := resourceapply.ResourceClaim(links[0].Claim, links[0].Namespace).WithStatus(status)
-		if _, err := d.kube.ResourceV1().ResourceClaims(links[0].Namespace).ApplyStatus(ctx, claim, metav1.ApplyOptions{FieldManager: driverName, Force: true}); err != nil {
+		if _, err := d.kube.ResourceV1().ResourceClaims(links[0].Namespace).ApplyStatus(ctx, claim, metav1.ApplyOptions{FieldManager: linkDriverName, Force: true}); err != nil {
 			return err
 		}
 		if err := d.markReported(uid); err != nil {
@@ -192,7 +151,7 @@ func (d *driver) report(ctx context.Context) error {
 	return nil
 }
 
-func (d *driver) markReported(claim types.UID) error {
+func (d *linkDriver) markReported(claim types.UID) error {
 	return d.prepared.change(func(pods map[types.UID][]preparedLink) error {
 		for _, links := range pods {
 			for i := range links {
