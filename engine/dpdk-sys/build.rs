@@ -79,6 +79,7 @@ fn main() {
 
     let mut shim = cc::Build::new();
     shim.file("shim.c").opt_level(3).flag(format!("-march={march}")).flag("-include").flag("rte_config.h");
+    shim.flag("-Werror=implicit-function-declaration");
     // DPDK's headers are not free of warnings under -Wextra; system headers are exempt.
     for path in dpdk.include_paths.iter().chain(&pcap.include_paths) {
         shim.flag("-isystem").flag(path);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <rte_cycles.h>
+#include <rte_malloc.h>
 #include <rte_mbuf_pool_ops.h>
 #include <rte_memory.h>
 #include "shim.h"

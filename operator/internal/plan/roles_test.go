@@ -113,12 +113,12 @@ func TestWhatGroupsCannotDoIsRefused(t *testing.T) {
 	fewer := func(in *Input) {
 		in.Templates["web"] = templateOf(t, webTemplate, "portPairOffset: 1.0.0.0, ", "", "16.0.0.254", "16.0.0.2")
 	}
-	burst := func(next spatev1.EntryName) *spatev1.StatelessStreamSpec {
+	burst := func() *spatev1.StatelessStreamSpec {
 		return streamOf("", 64, unmeasured, func(s *spatev1.StatelessStreamSpec) {
 			s.Transmit = spatev1.Transmit{Burst: &spatev1.BurstTransmit{Rate: "1kpps", Packets: 10}}
 		})
 	}
-	first, second := entryOf("one", "east", "", burst("")), entryOf("two", "east", "", burst(""))
+	first, second := entryOf("one", "east", "", burst()), entryOf("two", "east", "", burst())
 	first.Stream.Next = &spatev1.NextEntry{Entry: "two"}
 	for name, c := range map[string]struct {
 		entries []spatev1.TrafficEntry

@@ -41,7 +41,7 @@ func (s *scope) beginSearch(ctx context.Context, facts *storage.Facts) (time.Dur
 		return s.refused(ctx, []error{err})
 	}
 	s.run.Status.Phase = spatev1.RunRunning
-	return s.nextTrial(ctx, nil)
+	return s.nextTrial(nil)
 }
 
 // loadsOf sets the bounds of the search's loads in the status.
@@ -84,7 +84,7 @@ func (s *scope) loads() sequence.Loads {
 }
 
 // nextTrial chooses the trial after those recorded, or ends the run with what the search found. The ports have counted what stats say.
-func (s *scope) nextTrial(ctx context.Context, stats []*enginev1.WatchStatsResponse) (time.Duration, error) {
+func (s *scope) nextTrial(stats []*enginev1.WatchStatsResponse) (time.Duration, error) {
 	status := s.run.Status.Search
 	status.Current = nil
 	step, result, err := sequence.Next(s.run.Spec.Search, s.loads(), status.Trials)
@@ -178,7 +178,7 @@ func (s *scope) searching(ctx context.Context) (time.Duration, error) {
 		return s.trialLeft(), nil
 	}
 	s.record(stats, facts)
-	return s.nextTrial(ctx, stats)
+	return s.nextTrial(stats)
 }
 
 // inTrial counts the engines that have started a trial.
@@ -269,7 +269,7 @@ func (s *scope) missedTrial(ctx context.Context, stats []*enginev1.WatchStatsRes
 		return 50 * time.Millisecond, nil
 	}
 	s.add(spatev1.TrialRecord{TrialInput: *current, LossRatio: "0", Invalid: "not all engines could be started at one instant"})
-	return s.nextTrial(ctx, stats)
+	return s.nextTrial(stats)
 }
 
 // trialEnds is how long the end of a trial is awaited that was stopped.

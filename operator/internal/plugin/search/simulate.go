@@ -37,7 +37,7 @@ cannot send more than a rate (generator) shows what is reported then. spec.load 
   kubectl spate search simulate router.yaml --device capacity=1Mpps,buffer=200000 --max 14.88Mpps`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			in := io.Reader(c.InOrStdin())
+			in := c.InOrStdin()
 			if args[0] != "-" {
 				file, err := os.Open(args[0])
 				if err != nil {
