@@ -241,10 +241,17 @@ type PodGroup struct {
 	// +kubebuilder:validation:Maximum=16
 	Replicas int32 `json:"replicas"`
 
-	// podTemplate of its pods. Each field of `spec` that is set here replaces that of the generator's podTemplate; labels and annotations
-	// are added to those there.
+	// nodeSelector holds labels that a node of its pods must have, beside those of the generator's podTemplate. Of a key that both have, the
+	// group's value counts.
 	// +optional
-	PodTemplate *EnginePodTemplate `json:"podTemplate,omitempty"`
+	// +kubebuilder:validation:MaxProperties=32
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// tolerations of its pods for taints of nodes, beside those of the generator's podTemplate.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 }
 
 // GeneratorPort is one port of every engine pod.

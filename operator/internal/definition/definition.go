@@ -64,8 +64,12 @@ func Of(kind schema.GroupVersionKind) (*Definition, error) {
 }
 
 func readDefinition(kind schema.GroupVersionKind) (*Definition, error) {
-	plural, _ := meta.UnsafeGuessKindToResource(kind)
-	text, err := crds.Files.ReadFile(kind.Group + "_" + plural.Resource + ".yaml")
+	guessed, _ := meta.UnsafeGuessKindToResource(kind)
+	plural := guessed.Resource
+	if root, ends := strings.CutSuffix(plural, "chs"); ends { // the guess knows no other plural of it
+		plural = root + "ches"
+	}
+	text, err := crds.Files.ReadFile(kind.Group + "_" + plural + ".yaml")
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
 		return nil, nil
 	}

@@ -12,7 +12,6 @@ import (
 	"maps"
 	"net/netip"
 	"path"
-	"reflect"
 	"strconv"
 	"strings"
 
@@ -80,25 +79,19 @@ func (t Template) Pod(index, attempt int) *corev1.Pod {
 	return pod
 }
 
-// own returns what users set of the pod with an index: the generator's podTemplate with that of the pod's group over it; nil if there is
+// own returns what users set of the pod with an index: the generator's podTemplate with where the pod's group is to be; nil if there is
 // none.
 func (t Template) own(index int) *spatev1.EnginePodTemplate {
 	all, group := t.Generator.Spec.PodTemplate, ports.GroupAt(&t.Generator.Spec, index)
-	if group == nil || group.PodTemplate == nil {
+	if group == nil || len(group.NodeSelector)+len(group.Tolerations) == 0 {
 		return all
 	}
-	if all == nil {
-		return group.PodTemplate
+	merged := &spatev1.EnginePodTemplate{}
+	if all != nil {
+		merged = all.DeepCopy()
 	}
-	merged, over := all.DeepCopy(), group.PodTemplate.DeepCopy()
-	merged.Metadata.Labels = union(merged.Metadata.Labels, over.Metadata.Labels)
-	merged.Metadata.Annotations = union(merged.Metadata.Annotations, over.Metadata.Annotations)
-	to, from := reflect.ValueOf(&merged.Spec).Elem(), reflect.ValueOf(over.Spec)
-	for i := range from.NumField() { // every field of it, also those to come
-		if !from.Field(i).IsZero() {
-			to.Field(i).Set(from.Field(i))
-		}
-	}
+	merged.Spec.NodeSelector = union(merged.Spec.NodeSelector, maps.Clone(group.NodeSelector))
+	merged.Spec.Tolerations = append(merged.Spec.Tolerations, group.Tolerations...)
 	return merged
 }
 

@@ -499,10 +499,7 @@ func TestPodsOfAGroupHaveItsLabelAndItsScheduling(t *testing.T) {
 	}
 	g.Spec.Replicas, g.Spec.PodGroups = 3, []spatev1.PodGroup{
 		{Name: "near", Replicas: 1},
-		{Name: "far", Replicas: 2, PodTemplate: &spatev1.EnginePodTemplate{
-			Metadata: spatev1.EnginePodMetadata{Labels: map[string]string{"place": "far"}, Annotations: map[string]string{"example.org/b": "2"}},
-			Spec:     spatev1.EnginePodSpec{NodeSelector: map[string]string{"zone": "b"}, Tolerations: []corev1.Toleration{{Key: "far", Operator: corev1.TolerationOpExists}}},
-		}},
+		{Name: "far", Replicas: 2, NodeSelector: map[string]string{"zone": "b"}, Tolerations: []corev1.Toleration{{Key: "far", Operator: corev1.TolerationOpExists}}},
 	}
 	template := Template{Generator: g}
 	digests := make([]string, 4)
@@ -515,13 +512,13 @@ func TestPodsOfAGroupHaveItsLabelAndItsScheduling(t *testing.T) {
 	if near.Labels[LabelPodGroup] != "near" || near.Labels["place"] != "any" || near.Spec.NodeSelector["zone"] != "a" || len(near.Spec.Tolerations) != 0 {
 		t.Errorf("near: %v, %v", near.Labels, near.Spec)
 	}
-	if far.Labels[LabelPodGroup] != "far" || far.Labels["place"] != "far" || far.Labels["team"] != "net" || far.Annotations["example.org/a"] != "1" || far.Annotations["example.org/b"] != "2" {
+	if far.Labels[LabelPodGroup] != "far" || far.Labels["place"] != "any" || far.Labels["team"] != "net" || far.Annotations["example.org/a"] != "1" {
 		t.Errorf("far: %v, %v", far.Labels, far.Annotations)
 	}
-	if len(far.Spec.NodeSelector) != 1 || far.Spec.NodeSelector["zone"] != "b" || far.Spec.PriorityClassName != "high" || len(far.Spec.Tolerations) != 1 {
+	if len(far.Spec.NodeSelector) != 2 || far.Spec.NodeSelector["zone"] != "b" || far.Spec.PriorityClassName != "high" || len(far.Spec.Tolerations) != 1 {
 		t.Errorf("far: %v", far.Spec)
 	}
-	if g.Spec.PodTemplate.Metadata.Labels["place"] != "any" {
+	if g.Spec.PodTemplate.Spec.NodeSelector["zone"] != "a" {
 		t.Error("the generator's own template was changed")
 	}
 	// A pod beyond the last is one of the last group's, until it is deleted.

@@ -214,7 +214,7 @@ var Changes = map[string]map[string]Change{
 		"too many replicas":      {"replicas: 1", "replicas: 17", []string{"spec.replicas"}},
 		"groups of another sum":  {"replicas: 1", "replicas: 4\n  podGroups: [{name: near, replicas: 1}, {name: far, replicas: 2}]", []string{"spec.replicas", "with podGroups it must be the sum of their replicas: set it to that, or change the replicas of a group"}},
 		"groups without a sum":   {"  replicas: 1\n", "  podGroups: [{name: near, replicas: 1}, {name: far, replicas: 2}]\n", []string{"spec.replicas", "with podGroups it must be the sum of their replicas"}},
-		"groups":                 {"replicas: 1", "replicas: 3\n  podGroups: [{name: near, replicas: 1}, {name: far, replicas: 2, podTemplate: {spec: {nodeSelector: {zone: b}}}}]", nil},
+		"groups":                 {"replicas: 1", "replicas: 3\n  podGroups: [{name: near, replicas: 1}, {name: far, replicas: 2, nodeSelector: {zone: b}}]", nil},
 		"a group of nothing":     {"replicas: 1", "replicas: 1\n  podGroups: [{name: near, replicas: 1}, {name: far, replicas: 0}]", []string{"spec.podGroups[1].replicas", "should be greater than or equal to 1"}},
 		"a group twice":          {"replicas: 1", "replicas: 2\n  podGroups: [{name: near, replicas: 1}, {name: near, replicas: 1}]", []string{"spec.podGroups[1]", "Duplicate value"}},
 		"a group in capitals":    {"replicas: 1", "replicas: 1\n  podGroups: [{name: Near, replicas: 1}]", []string{"spec.podGroups[0].name", "must be lower-case letters"}},

@@ -5,6 +5,7 @@
 package v1alpha1
 
 import (
+	v1 "k8s.io/api/core/v1"
 	apiv1alpha1 "spate.dev/api/v1alpha1"
 )
 
@@ -17,9 +18,11 @@ type PodGroupApplyConfiguration struct {
 	Name *apiv1alpha1.EntryName `json:"name,omitempty"`
 	// replicas is the number of its pods. `spec.replicas` is the sum over all groups.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// podTemplate of its pods. Each field of `spec` that is set here replaces that of the generator's podTemplate; labels and annotations
-	// are added to those there.
-	PodTemplate *EnginePodTemplateApplyConfiguration `json:"podTemplate,omitempty"`
+	// nodeSelector holds labels that a node of its pods must have, beside those of the generator's podTemplate. Of a key that both have, the
+	// group's value counts.
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// tolerations of its pods for taints of nodes, beside those of the generator's podTemplate.
+	Tolerations []v1.Toleration `json:"tolerations,omitempty"`
 }
 
 // PodGroupApplyConfiguration constructs a declarative configuration of the PodGroup type for use with
@@ -44,10 +47,26 @@ func (b *PodGroupApplyConfiguration) WithReplicas(value int32) *PodGroupApplyCon
 	return b
 }
 
-// WithPodTemplate sets the PodTemplate field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the PodTemplate field is set to the value of the last call.
-func (b *PodGroupApplyConfiguration) WithPodTemplate(value *EnginePodTemplateApplyConfiguration) *PodGroupApplyConfiguration {
-	b.PodTemplate = value
+// WithNodeSelector puts the entries into the NodeSelector field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the NodeSelector field,
+// overwriting an existing map entries in NodeSelector field with the same key.
+func (b *PodGroupApplyConfiguration) WithNodeSelector(entries map[string]string) *PodGroupApplyConfiguration {
+	if b.NodeSelector == nil && len(entries) > 0 {
+		b.NodeSelector = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.NodeSelector[k] = v
+	}
+	return b
+}
+
+// WithTolerations adds the given value to the Tolerations field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Tolerations field.
+func (b *PodGroupApplyConfiguration) WithTolerations(values ...v1.Toleration) *PodGroupApplyConfiguration {
+	for i := range values {
+		b.Tolerations = append(b.Tolerations, values[i])
+	}
 	return b
 }

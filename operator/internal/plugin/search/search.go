@@ -19,8 +19,10 @@ func NewCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "search",
 		Short: "Report, follow and simulate TrafficSearches",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+		Example: `  kubectl spate search report router
+  kubectl spate search simulate router.yaml --device capacity=1Mpps`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newReportCommand(), newWatchCommand(), newSimulateCommand())
 	return c
