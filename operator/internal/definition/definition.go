@@ -63,13 +63,17 @@ func Of(kind schema.GroupVersionKind) (*Definition, error) {
 	return read.(func() (*Definition, error))()
 }
 
-func readDefinition(kind schema.GroupVersionKind) (*Definition, error) {
-	guessed, _ := meta.UnsafeGuessKindToResource(kind)
-	plural := guessed.Resource
-	if root, ends := strings.CutSuffix(plural, "chs"); ends { // the guess knows no other plural of it
-		plural = root + "ches"
+// Resource returns the resource of a kind.
+func Resource(kind schema.GroupVersionKind) schema.GroupVersionResource {
+	resource, _ := meta.UnsafeGuessKindToResource(kind)
+	if root, ends := strings.CutSuffix(resource.Resource, "chs"); ends { // the guess knows no other plural of it
+		resource.Resource = root + "ches"
 	}
-	text, err := crds.Files.ReadFile(kind.Group + "_" + plural + ".yaml")
+	return resource
+}
+
+func readDefinition(kind schema.GroupVersionKind) (*Definition, error) {
+	text, err := crds.Files.ReadFile(kind.Group + "_" + Resource(kind).Resource + ".yaml")
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
 		return nil, nil
 	}

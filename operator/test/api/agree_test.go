@@ -20,13 +20,13 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/definition"
 	"spate.dev/operator/internal/manifest"
 	"spate.dev/operator/test/refused"
 )
@@ -161,7 +161,7 @@ func (j judges) served(t *testing.T, text []byte) judgment {
 		t.Fatal(err)
 	}
 	kind := object.GroupVersionKind()
-	resource, _ := meta.UnsafeGuessKindToResource(kind)
+	resource := definition.Resource(kind)
 	url := fmt.Sprintf("%s/apis/%s/namespaces/default/%s?dryRun=All&fieldValidation=Strict", j.host, kind.GroupVersion(), resource.Resource)
 	response, err := j.api.Post(url, "application/json", bytes.NewReader(text))
 	if err != nil {
