@@ -247,13 +247,14 @@ func (r *Reader) again(at Origin, name string, object *unstructured.Unstructured
 	return false
 }
 
-// kinds are those that plans are made of, with the lists that they are kept in.
+// kinds are those that plans are made of, and searches, with the lists that they are kept in.
 var kinds = map[schema.GroupVersionKind]func(*Set, Origin, *unstructured.Unstructured) []definition.Fault{
 	spatev1.GroupVersion.WithKind("TrafficProfile"):   into(func(s *Set) *[]Object[*spatev1.TrafficProfile] { return &s.Profiles }),
 	spatev1.GroupVersion.WithKind("TrafficRun"):       into(func(s *Set) *[]Object[*spatev1.TrafficRun] { return &s.Runs }),
 	spatev1.GroupVersion.WithKind("TrafficGenerator"): into(func(s *Set) *[]Object[*spatev1.TrafficGenerator] { return &s.Generators }),
 	spatev1.GroupVersion.WithKind("StatelessStream"):  into(func(s *Set) *[]Object[*spatev1.StatelessStream] { return &s.Streams }),
 	spatev1.GroupVersion.WithKind("ASTFTemplate"):     into(func(s *Set) *[]Object[*spatev1.ASTFTemplate] { return &s.Templates }),
+	spatev1.GroupVersion.WithKind("TrafficSearch"):    into(func(s *Set) *[]Object[*spatev1.TrafficSearch] { return &s.Searches }),
 	corev1.SchemeGroupVersion.WithKind("ConfigMap"):   into(func(s *Set) *[]Object[*corev1.ConfigMap] { return &s.ConfigMaps }),
 	corev1.SchemeGroupVersion.WithKind("Secret"):      into(func(s *Set) *[]Object[*corev1.Secret] { return &s.Secrets }),
 }

@@ -192,7 +192,7 @@ func FuzzRead(f *testing.F) {
 		var r Reader
 		r.Read("f", data)
 		set, problems := r.Done()
-		objects := len(set.Profiles) + len(set.Runs) + len(set.Generators) + len(set.Streams) + len(set.Templates) + len(set.ConfigMaps) + len(set.Secrets) + len(set.Validated) + len(set.Others)
+		objects := len(set.Profiles) + len(set.Runs) + len(set.Generators) + len(set.Streams) + len(set.Templates) + len(set.Searches) + len(set.ConfigMaps) + len(set.Secrets) + len(set.Validated) + len(set.Others)
 		if objects+len(problems) == 0 && !strings.Contains(string(data), "List") {
 			t.Fatal("neither an object nor a problem")
 		}

@@ -8,16 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/manifest"
 	"spate.dev/operator/internal/plan/quantity"
+	"spate.dev/operator/internal/plugin/files"
 	"spate.dev/operator/internal/search/dut"
 	"spate.dev/operator/internal/search/sequence"
 )
@@ -37,26 +37,20 @@ cannot send more than a rate (generator) shows what is reported then. spec.load 
   kubectl spate search simulate router.yaml --device capacity=1Mpps,buffer=200000 --max 14.88Mpps`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			in := c.InOrStdin()
-			if args[0] != "-" {
-				file, err := os.Open(args[0])
-				if err != nil {
-					return err
-				}
-				defer file.Close()
-				in = file
-			}
-			text, err := io.ReadAll(in)
+			text, err := files.ReadFile(c, args[0])
 			if err != nil {
 				return err
 			}
-			search := &spatev1.TrafficSearch{}
-			if err := yaml.UnmarshalStrict(text, search); err != nil {
-				return fmt.Errorf("%s: %w", args[0], err)
+			var reader manifest.Reader
+			reader.Read(args[0], text)
+			set, problems := reader.Done()
+			if len(problems) > 0 {
+				return problems[0]
 			}
-			if search.Kind != "TrafficSearch" {
-				return fmt.Errorf("%s: kind is %q; the file must have one TrafficSearch", args[0], search.Kind)
+			if len(set.Searches) != 1 {
+				return fmt.Errorf("%s: it has %d TrafficSearches; it must have one", args[0], len(set.Searches))
 			}
+			search := set.Searches[0].Value
 			return flags.simulate(c.OutOrStdout(), search)
 		},
 	}
