@@ -189,7 +189,7 @@ func TestBondOfTwoLinksLosesTheFlowsOfALostLinkOnly(t *testing.T) {
 	cut := profileNamed(ns, "cut")
 	phase(t, 45*time.Second, cut, spate.ProfileRunning)
 	inPodNetwork(t, ns, "bonded", "ip", "link", "set", "down-b", "down")
-	until(t, 10*time.Second, "the status has the lost link at both ends", func(ctx context.Context) (bool, string) {
+	until(t, 30*time.Second, "the status has the lost link at both ends", func(ctx context.Context) (bool, string) {
 		if err := get(ctx, g); err != nil {
 			return false, err.Error()
 		}

@@ -166,7 +166,11 @@ var applications = []struct {
 	{"astf-gtpu.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
 		settledAll(t, run, "pages", 600)
 	}},
-	{"worker-groups.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
+	// The node has one CPU that pods share, so the ports share a worker.
+	{"worker-groups.yaml", []string{
+		"duration: 5s", "duration: 3s" + shared, "workers: 2    # of all groups", "workers: 1",
+		"      - {name: a, ports: [left], workers: 1}\n      - {name: b, ports: [right], workers: 1}\n", "      - {name: a, ports: [left, right], workers: 1}\n",
+	}, func(t *testing.T, run *spate.TrafficRun) {
 		settledAll(t, run, "left", 600)
 		settledAll(t, run, "right", 300)
 	}},

@@ -5,12 +5,17 @@
 package suites
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spate "spate.dev/api/v1alpha1"
 )
@@ -59,4 +64,12 @@ func TestASearchFindsTheRateOfAPolicer(t *testing.T) {
 	if !strings.Contains(text, "Throughput (RFC 2544 section 26.1, RFC 9971)") || !strings.Contains(text, "Deviates from RFC 2544") {
 		t.Errorf("the report has no table of throughput, or no deviations:\n%s", text)
 	}
+	// It is deleted with its runs when its time has passed.
+	if err := kube.Patch(t.Context(), search, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"ttlSecondsAfterFinished":0}}`))); err != nil {
+		t.Fatal(err)
+	}
+	until(t, 30*time.Second, "the search and its run are gone", func(ctx context.Context) (bool, string) {
+		err := errors.Join(client.IgnoreNotFound(get(ctx, search)), client.IgnoreNotFound(get(ctx, run)))
+		return err == nil && get(ctx, search) != nil && get(ctx, run) != nil, fmt.Sprint(err)
+	})
 }

@@ -6,10 +6,12 @@
 package suites
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	spate "spate.dev/api/v1alpha1"
@@ -90,7 +92,17 @@ func TestPortsByAFXDPReceiveAllThatIsSent(t *testing.T) {
 	t.Run("an interface whose packets do not fit into a page", func(t *testing.T) {
 		mustApply(t, ns, strings.NewReplacer(`"bridge": "xdp0"`, `"bridge": "xdp1", "mtu": 9000`, "name: redirected", "name: jumbo", "network: redirected", "network: jumbo",
 			"metadata: {name: xdp}", "metadata: {name: jumbo}", "generatorRef: {name: xdp}", "generatorRef: {name: jumbo}", "metadata: {name: packets}", "metadata: {name: none}").Replace(byXDP))
-		refused := condition(t, 90*time.Second, generatorNamed(ns, "jumbo"), spate.ConditionReady, metav1.ConditionFalse)
+		var refused metav1.Condition
+		until(t, 90*time.Second, "the pod has failed", func(ctx context.Context) (bool, string) {
+			g := generatorNamed(ns, "jumbo")
+			if err := get(ctx, g); err != nil {
+				return false, err.Error()
+			}
+			if ready := meta.FindStatusCondition(g.Status.Conditions, spate.ConditionReady); ready != nil {
+				refused = *ready
+			}
+			return refused.Reason == spate.ReasonPodFailed, refused.Message
+		})
 		expect(t, refused, spate.ReasonPodFailed, "by AF_XDP failed: its MTU is 9000")
 	})
 }

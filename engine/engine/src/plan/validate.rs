@@ -249,7 +249,7 @@ pub fn validate(plan: &Plan, site: &Site) -> Result<Checked, Violations> {
         checked.timings = transmit::timings(plan, &rates, &mut wrong);
     }
     if wrong.is_empty() {
-        let flows = checked.stateful.as_ref().map(|scenario| flows::asks(scenario));
+        let flows = checked.stateful.as_ref().map(flows::asks);
         let (flow_asks, unknown) = flows.unwrap_or_default();
         checked.port_bits = port_bits(plan, &checked);
         for ask in &flow_asks {

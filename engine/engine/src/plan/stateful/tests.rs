@@ -1192,7 +1192,8 @@ fn engines_with_clients_begin_together_what_one_would() {
 
 #[test]
 fn engines_of_templates_that_cannot_be_are_refused() {
-    let cases: [(fn(&mut Plan), &str, &str); 7] = [
+    type Case = (fn(&mut Plan), &'static str, &'static str);
+    let cases: [Case; 7] = [
         (|p| web(p).client_engines = some(0, 0), "client_engines.count", "must be at least 1"),
         (|p| web(p).server_engines = some(3, 3), "server_engines", "engines from 3 to 5; there are 5, from 0 on"),
         (|p| web(p).server_engines = some(1, 3), "server_port", "\"east\" is client_port as well"),
