@@ -23,11 +23,9 @@ const claimingFunctions = `
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
 metadata: {name: functions}
-spec:
-  spec:
-    devices:
-      requests: [{name: vf, exactly: {deviceClassName: functions.e2e.spate.dev, count: 2}}]
-      constraints: [{requests: [vf], matchAttribute: resource.kubernetes.io/pcieRoot}]
+spec: {spec: {devices: {
+  requests: [{name: vf, exactly: {deviceClassName: functions.e2e.spate.dev, count: 2}}],
+  constraints: [{requests: [vf], matchAttribute: resource.kubernetes.io/pcieRoot}]}}}
 ---
 apiVersion: spate.dev/v1alpha1
 kind: TrafficGenerator
