@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"reflect"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -80,7 +81,7 @@ func (s *scope) pending(ctx context.Context) (time.Duration, error) {
 
 // checkedAs is the key of the plan's check result: a run without overrides has the plan of its profile.
 func (s *scope) checkedAs() (key types.UID) {
-	if o := s.run.Spec.Overrides; s.profile != nil && o.GeneratorRef == nil && o.Size == nil && o.IMIX == "" && s.run.Spec.Search == nil && o.Rate == "" && o.Duration == "" && o.Warmup == "" && o.Thresholds == nil {
+	if s.profile != nil && s.run.Spec.Search == nil && reflect.DeepEqual(s.run.Spec.Overrides, spatev1.RunOverrides{}) {
 		return s.profile.UID
 	}
 	return s.run.UID

@@ -88,7 +88,7 @@ func (s *scope) preparing(ctx context.Context) (time.Duration, error) {
 		return s.refused(ctx, []error{no})
 	}
 	if s.run.Spec.Search != nil {
-		return s.beginSearch(ctx, facts)
+		return s.beginSearch(ctx, holds, facts)
 	}
 	instant, anyStarted := s.instant(holds)
 	if instant == 0 {

@@ -6,10 +6,12 @@ package run
 // to is written together with what the next one is to do, before that starts: an operator that takes over repeats none.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,12 +38,12 @@ const (
 )
 
 // beginSearch computes the loads of a search and its first trial.
-func (s *scope) beginSearch(ctx context.Context, facts *storage.Facts) (time.Duration, error) {
+func (s *scope) beginSearch(ctx context.Context, holds []engineState, facts *storage.Facts) (time.Duration, error) {
 	if err := s.loadsOf(facts); err != nil {
 		return s.refused(ctx, []error{err})
 	}
-	s.run.Status.Phase = spatev1.RunRunning
-	return s.nextTrial(nil)
+	s.run.Status.Phase, s.run.Status.PortBaseline = spatev1.RunRunning, s.baseline(holds)
+	return s.nextTrial()
 }
 
 // loadsOf sets the bounds of the search's loads in the status.
@@ -83,8 +85,8 @@ func (s *scope) loads() sequence.Loads {
 	return sequence.Loads{Min: least, Max: most}
 }
 
-// nextTrial chooses the trial after those recorded, or ends the run with what the search found. The ports have counted what stats say.
-func (s *scope) nextTrial(stats []*enginev1.WatchStatsResponse) (time.Duration, error) {
+// nextTrial chooses the trial after those recorded, or ends the run with what the search found.
+func (s *scope) nextTrial() (time.Duration, error) {
 	status := s.run.Status.Search
 	status.Current = nil
 	step, result, err := sequence.Next(s.run.Spec.Search, s.loads(), status.Trials)
@@ -109,10 +111,8 @@ func (s *scope) nextTrial(stats []*enginev1.WatchStatsResponse) (time.Duration, 
 		Duration: spatev1.MeasuredTime(time.Duration(step.Duration*float64(time.Second) + 0.5)), Packets: step.Packets, StartTime: at,
 	}
 	s.run.Status.TrafficStartTime = &at
-	if stats != nil {
-		s.run.Status.PortBaseline = s.portsOf(stats)
-	}
-	s.progressOf()
+	updated := now()
+	s.run.Status.Progress = &spatev1.RunProgress{UpdateTime: &updated}
 	return time.Millisecond, nil
 }
 
@@ -126,48 +126,35 @@ func (s *scope) trialGap(after bool) time.Duration {
 	return max(gap, trialLead)
 }
 
-// portsOf is what the run's ports have counted so far: not the next trial's.
-func (s *scope) portsOf(stats []*enginev1.WatchStatsResponse) []spatev1.PortBaseline {
+// afterTrial chooses the next trial. What the run's ports have counted so far is not the next one's.
+func (s *scope) afterTrial(stats []*enginev1.WatchStatsResponse) (time.Duration, error) {
 	holds := make([]engineState, len(stats))
 	for i, st := range present(stats) {
 		holds[i].ports = st.Ports
 	}
-	return s.baseline(holds)
+	s.run.Status.PortBaseline = s.baseline(holds)
+	return s.nextTrial()
 }
 
 // searching starts the current trial, waits for its end, and records it.
 func (s *scope) searching(ctx context.Context) (time.Duration, error) {
-	facts, err := s.r.Memory.Of(ctx, s.run)
-	var gone *storage.LostError
-	if errors.As(err, &gone) {
-		s.stop(ctx, gone.Message)
-		s.invalid(spatev1.ReasonSnapshotLost, gone.Message, "")
-		return 0, nil
-	} else if err != nil {
+	facts, err := s.factsUnderWay(ctx)
+	if facts == nil {
 		return 0, err
 	}
 	current := s.run.Status.Search.Current
 	if s.end.message != "" || current == nil {
 		s.stop(ctx, s.end.message)
-		reason := s.end.reason
-		if reason == "" {
-			reason = spatev1.ReasonIncomplete
-		}
-		s.invalid(reason, fmt.Sprintf("stopped after %d trials: %s", len(s.run.Status.Search.Trials), s.end.message), s.end.message)
+		s.invalid(cmp.Or(s.end.reason, spatev1.ReasonIncomplete), fmt.Sprintf("stopped after %d trials: %s", len(s.run.Status.Search.Trials), s.end.message), s.end.message)
 		return 0, nil
 	}
 	s.limitAll(ctx)
-	stats := make([]*enginev1.WatchStatsResponse, len(s.pods))
-	if errs := s.each(ctx, func(i int, pod *corev1.Pod, c *engine.Client) (err error) {
-		if stats[i], err = c.Stats(ctx, s.run.Status.Resolved.RunID); err != nil {
-			err = fmt.Errorf("pod %s: %w", pod.Name, err)
-		}
-		return err
-	}); errors.Join(errs...) != nil {
+	stats, errs := s.readAll(ctx)
+	if errors.Join(errs...) != nil {
 		return s.unanswered(ctx, errs)
 	}
 	s.answered(stats)
-	if inTrial(stats, current.Number) < len(stats) {
+	if countIn(stats, current.Number) < len(stats) {
 		return s.startTrial(ctx, stats, facts.ClockBound > 0)
 	}
 	if facts.ClockBound == 0 {
@@ -178,14 +165,19 @@ func (s *scope) searching(ctx context.Context) (time.Duration, error) {
 		return s.trialLeft(), nil
 	}
 	s.record(stats, facts)
-	return s.nextTrial(stats)
+	return s.afterTrial(stats)
 }
 
-// inTrial counts the engines that have started a trial.
-func inTrial(stats []*enginev1.WatchStatsResponse, trial int32) int {
+// inTrial reports whether an engine has started a trial.
+func inTrial(run *enginev1.RunInfo, trial int32) bool {
+	return run.GetTrial() == uint32(trial) && run.GetStartedAtNs() != 0
+}
+
+// countIn counts the engines that have started a trial.
+func countIn(stats []*enginev1.WatchStatsResponse, trial int32) int {
 	n := 0
 	for _, st := range present(stats) {
-		if st.GetRun().GetTrial() == uint32(trial) && st.GetRun().GetStartedAtNs() != 0 {
+		if inTrial(st.GetRun(), trial) {
 			n++
 		}
 	}
@@ -195,7 +187,7 @@ func inTrial(stats []*enginev1.WatchStatsResponse, trial int32) int {
 // trialLeft is the time until the current trial is to be looked at: at its end.
 func (s *scope) trialLeft() time.Duration {
 	current := s.run.Status.Search.Current
-	sends := parsed(s.run.Spec.Search.Trial.RampUp) + time.Duration(current.Duration)
+	sends := s.warmup() + time.Duration(current.Duration)
 	left := time.Until(current.StartTime.Add(sends + s.drain()))
 	// Leases are renewed meanwhile. Slightly later, since the engine may check its clock later.
 	return max(min(left+20*time.Millisecond, tick), 10*time.Millisecond)
@@ -235,7 +227,7 @@ func (s *scope) startTrial(ctx context.Context, stats []*enginev1.WatchStatsResp
 	}
 	errs = s.each(ctx, func(i int, _ *corev1.Pod, c *engine.Client) error {
 		switch {
-		case stats[i].GetRun().GetTrial() == uint32(current.Number) && stats[i].GetRun().GetStartedAtNs() != 0:
+		case inTrial(stats[i].GetRun(), current.Number):
 			return nil
 		case len(holds) == 1 || byWall:
 			return start(i, c, nil)
@@ -259,7 +251,7 @@ func (s *scope) startTrial(ctx context.Context, stats []*enginev1.WatchStatsResp
 // missedTrial handles a trial whose instant has passed before all engines had it.
 func (s *scope) missedTrial(ctx context.Context, stats []*enginev1.WatchStatsResponse) (time.Duration, error) {
 	current := s.run.Status.Search.Current
-	if inTrial(stats, current.Number) == 0 {
+	if countIn(stats, current.Number) == 0 {
 		at := metav1.NewMicroTime(time.Now().Add(2 * trialLead))
 		current.StartTime, s.run.Status.TrafficStartTime = at, &at
 		return time.Millisecond, nil
@@ -269,7 +261,7 @@ func (s *scope) missedTrial(ctx context.Context, stats []*enginev1.WatchStatsRes
 		return 50 * time.Millisecond, nil
 	}
 	s.add(spatev1.TrialRecord{TrialInput: *current, LossRatio: "0", Invalid: "not all engines could be started at one instant"})
-	return s.nextTrial(stats)
+	return s.afterTrial(stats)
 }
 
 // trialEnds is how long the end of a trial is awaited that was stopped.
@@ -353,17 +345,16 @@ func slowest(result *spatev1.RunResult) (worst *spatev1.Latency) {
 func (s *scope) concludeSearch() {
 	status := s.run.Status.Search
 	numbers := fmt.Sprintf("%d trials in %s: %s", len(status.Trials), time.Duration(status.Spent).Round(time.Second), resultText(&status.Result))
-	for _, goal := range status.Result.Goals {
-		if !goal.Regular {
-			s.complete(spatev1.Verdict{Outcome: spatev1.VerdictFailed, Reasons: []spatev1.VerdictReason{{Reason: spatev1.ReasonSearchIrregular, Message: fmt.Sprintf("goal %s: %s; %s", goal.Name, goal.Reason, numbers)}}}, "")
-			return
-		}
+	outcome, reason := spatev1.VerdictPassed, spatev1.ReasonSearchRegular
+	irregular := slices.IndexFunc(status.Result.Goals, func(g spatev1.GoalResult) bool { return !g.Regular })
+	switch {
+	case irregular >= 0:
+		goal := status.Result.Goals[irregular]
+		outcome, reason, numbers = spatev1.VerdictFailed, spatev1.ReasonSearchIrregular, fmt.Sprintf("goal %s: %s; %s", goal.Name, goal.Reason, numbers)
+	case status.Result.Reason == string(search.BudgetExhausted):
+		outcome, reason, numbers = spatev1.VerdictFailed, spatev1.ReasonSearchIrregular, "the budget was used up; "+numbers
 	}
-	if status.Result.Reason == string(search.BudgetExhausted) {
-		s.complete(spatev1.Verdict{Outcome: spatev1.VerdictFailed, Reasons: []spatev1.VerdictReason{{Reason: spatev1.ReasonSearchIrregular, Message: "the budget was used up; " + numbers}}}, "")
-		return
-	}
-	s.complete(spatev1.Verdict{Outcome: spatev1.VerdictPassed, Reasons: []spatev1.VerdictReason{{Reason: spatev1.ReasonSearchRegular, Message: numbers}}}, "")
+	s.complete(spatev1.Verdict{Outcome: outcome, Reasons: []spatev1.VerdictReason{{Reason: reason, Message: numbers}}}, "")
 }
 
 // resultText says in a line what was found.
@@ -390,10 +381,4 @@ func loadText(load string) string {
 		return load
 	}
 	return strconv.FormatFloat(value, 'f', 3, 64) + " per second"
-}
-
-// progressOf updates the run's progress.
-func (s *scope) progressOf() {
-	at := now()
-	s.run.Status.Progress = &spatev1.RunProgress{UpdateTime: &at}
 }

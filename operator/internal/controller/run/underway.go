@@ -28,26 +28,15 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 	if s.run.Spec.Search != nil {
 		return s.searching(ctx)
 	}
-	facts, err := s.r.Memory.Of(ctx, s.run)
-	var gone *storage.LostError
-	if errors.As(err, &gone) {
-		s.stop(ctx, gone.Message)
-		s.invalid(spatev1.ReasonSnapshotLost, gone.Message, "")
-		return 0, nil
-	} else if err != nil {
+	facts, err := s.factsUnderWay(ctx)
+	if facts == nil {
 		return 0, err
 	}
 	if s.end.message != "" {
 		s.stop(ctx, s.end.message) // the statistics below reflect it
 	}
 	s.limitAll(ctx)
-	stats := make([]*enginev1.WatchStatsResponse, len(s.pods))
-	errs := s.each(ctx, func(i int, pod *corev1.Pod, c *engine.Client) (err error) {
-		if stats[i], err = c.Stats(ctx, s.run.Status.Resolved.RunID); err != nil {
-			err = fmt.Errorf("pod %s: %w", pod.Name, err)
-		}
-		return err
-	})
+	stats, errs := s.readAll(ctx)
 	if errors.Join(errs...) != nil {
 		return s.unanswered(ctx, errs)
 	}
@@ -78,6 +67,30 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	return s.next(), nil
+}
+
+// factsUnderWay returns the facts of the run's plan. They are nil if they cannot be had: then the run has ended, or there is an error.
+func (s *scope) factsUnderWay(ctx context.Context) (*storage.Facts, error) {
+	facts, err := s.r.Memory.Of(ctx, s.run)
+	var gone *storage.LostError
+	if errors.As(err, &gone) {
+		s.stop(ctx, gone.Message)
+		s.invalid(spatev1.ReasonSnapshotLost, gone.Message, "")
+		return nil, nil
+	}
+	return facts, err
+}
+
+// readAll reads the counters of all engines, and returns the errors by pod.
+func (s *scope) readAll(ctx context.Context) (stats []*enginev1.WatchStatsResponse, errs []error) {
+	stats = make([]*enginev1.WatchStatsResponse, len(s.pods))
+	errs = s.each(ctx, func(i int, pod *corev1.Pod, c *engine.Client) (err error) {
+		if stats[i], err = c.Stats(ctx, s.run.Status.Resolved.RunID); err != nil {
+			err = fmt.Errorf("pod %s: %w", pod.Name, err)
+		}
+		return err
+	})
+	return stats, errs
 }
 
 // phaseOf returns the phase of the engine that is furthest behind.

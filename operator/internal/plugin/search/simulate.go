@@ -102,7 +102,7 @@ func measured(device dut.Device, step *sequence.Step, number int, of *spatev1.Se
 	t := device.Measure(number, step.Input)
 	duration := time.Duration(step.Duration*float64(time.Second) + 0.5)
 	elapsed := duration
-	for _, part := range []spatev1.Duration{defaulted(of.Settle, "2s"), of.RampUp, defaulted(of.Drain, "2s"), defaulted(of.Pause, "5s")} {
+	for _, part := range []spatev1.Duration{of.Settle, of.RampUp, of.Drain, of.Pause} {
 		value, _ := part.Parse()
 		elapsed += value
 	}
@@ -112,13 +112,6 @@ func measured(device dut.Device, step *sequence.Step, number int, of *spatev1.Se
 		},
 		Intended: t.Intended, Sent: t.Sent, Received: t.Sent - t.Lost, LossRatio: sequence.Ratio(t.LossRatio()), Elapsed: spatev1.MeasuredTime(elapsed),
 	}
-}
-
-func defaulted(given, absent spatev1.Duration) spatev1.Duration {
-	if given == "" {
-		return absent
-	}
-	return given
 }
 
 // loadOf reads a load in packets a second: a flag, or a field of the search.
