@@ -276,6 +276,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ReplayTransmitApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResolvedRun"):
 		return &apiv1alpha1.ResolvedRunApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ResolvedStage"):
+		return &apiv1alpha1.ResolvedStageApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResourceClaimAttachment"):
 		return &apiv1alpha1.ResourceClaimAttachmentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResultDetails"):
@@ -344,6 +346,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SourcePortsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SRIOVAttachment"):
 		return &apiv1alpha1.SRIOVAttachmentApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Stage"):
+		return &apiv1alpha1.StageApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("StageResult"):
+		return &apiv1alpha1.StageResultApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("StageStatus"):
+		return &apiv1alpha1.StageStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("StatelessStream"):
 		return &apiv1alpha1.StatelessStreamApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("StatelessStreamSpec"):

@@ -146,6 +146,10 @@ const (
 	ReasonThresholdsMet = "ThresholdsMet"
 	// ReasonThresholdMissed: at least one threshold does not hold; the message has its name and the numbers.
 	ReasonThresholdMissed = "ThresholdMissed"
+	// ReasonStageFailed: a stage did not meet a threshold of its own.
+	ReasonStageFailed = "StageFailed"
+	// ReasonAborted: a threshold or a stage ended the run before its time.
+	ReasonAborted = "Aborted"
 	// ReasonThresholdError: a threshold's expression failed to evaluate.
 	ReasonThresholdError = "ThresholdError"
 	// ReasonGeneratorLimited: invalid, since the generator was the limit (late, dropped or missed packets beyond

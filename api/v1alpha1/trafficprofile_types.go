@@ -50,6 +50,7 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.traffic) && size(self.traffic) > 0) || (has(self.reflect) && size(self.reflect) > 0) || (has(self.receive) && size(self.receive) > 0)",message="there is nothing to do: set traffic, reflect or receive"
 // +kubebuilder:validation:XValidation:rule="has(self.mix) == (has(self.traffic) && self.traffic.exists(t, has(t.application) && has(t.application.share)))",fieldPath=".mix",message="mix goes with applications that have a share: set both or neither"
+// +kubebuilder:validation:XValidation:rule="!has(self.stages) || size(self.stages) == 0 || (!has(self.rate) && !has(self.duration) && !has(self.rampUp))",fieldPath=".stages",message="stages have rates and durations of their own: remove rate, duration and rampUp"
 type TrafficDefinition struct {
 	// generatorRef names the generator to run on. When absent, a run uses the generator that its profile describes (`generator`), or the only
 	// generator of its namespace.
@@ -138,6 +139,14 @@ type TrafficDefinition struct {
 	// +optional
 	// +default="500ms"
 	Drain Duration `json:"drain,omitempty"`
+
+	// stages are parts of the measured phase with a rate each, one after the other without a pause, such as a ramp, a soak, a spike and a
+	// recovery. They replace rate, duration and rampUp. Each is judged by itself, and the run by thresholds too.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Stages []Stage `json:"stages,omitempty"`
 
 	// thresholds the result must meet for the run to pass. Without any, a valid run passes. When those of a profile change, the latest run
 	// is judged by the new ones; nothing is sent.
@@ -526,10 +535,8 @@ type Threshold struct {
 	Name EntryName `json:"name"`
 
 	// expression in CEL over `result`, which has the fields of the run's `status.result`. Counters are integers, ratios are numbers and
-	// times are durations, such as `result.lost == 0`, `result.lossRatio < 0.001`, `result.streams["imix-64"].rx > 0`,
-	// `result.streams.all(name, result.streams[name].lost == 0)`, `result.streams["voice"].latency.p99 < duration('100us')`,
-	// `result.receivers["tap"].packets > 0`, `result.flows.failed == 0`,
-	// `result.templates["http"].client.connectTime.p99 < duration('5ms')`, `result.groups["web"].client.failed == 0`.
+	// times are durations, such as `result.lost == 0`, `result.lossRatio < 0.001`,
+	// `result.streams["voice"].latency.p99 < duration('100us')`, `result.flows.failed == 0`.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -539,6 +546,46 @@ type Threshold struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Message string `json:"message,omitempty"`
+
+	// abort ends the run as soon as the expression is false, which is evaluated once a second. The run has failed then. A packet counts as lost
+	// if a later one of its stream has arrived, or if it was sent a second before.
+	// +optional
+	Abort bool `json:"abort,omitempty"`
+
+	// abortAfter is how long the run, or the stage, is measured before the expression is first evaluated for abort.
+	// +optional
+	AbortAfter Duration `json:"abortAfter,omitempty"`
+}
+
+// Stage is a part of the measured phase.
+type Stage struct {
+	// name of the stage.
+	// +required
+	Name EntryName `json:"name"`
+
+	// duration of the stage, including ramp.
+	// +required
+	Duration Duration `json:"duration"`
+
+	// rate during the stage, as `rate` of a profile.
+	// +required
+	Rate ScaledRate `json:"rate"`
+
+	// ramp is the time from the beginning of the stage in which rates change linearly from those of the stage before to its own; in the first
+	// stage they rise from 0.
+	// +optional
+	Ramp Duration `json:"ramp,omitempty"`
+
+	// thresholds that the stage must meet, on a `result` that has what was counted in the stage. Packets in flight at its end are of the next.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Thresholds []Threshold `json:"thresholds,omitempty"`
+
+	// abortOnFail ends the run at the end of the stage if one of its thresholds does not hold. Later stages are not run.
+	// +optional
+	AbortOnFail bool `json:"abortOnFail,omitempty"`
 }
 
 // GeneratorTolerance is how much of its own a generator may add: a number of packets or of flows, or a share of those sent or
@@ -682,6 +729,10 @@ type RunProgress struct {
 	// timeLeft until the end of the measured phase, such as `12s`; absent without a set duration.
 	// +optional
 	TimeLeft string `json:"timeLeft,omitempty"`
+
+	// stage that is under way, and how many there are, such as `spike (3/4)`.
+	// +optional
+	Stage string `json:"stage,omitempty"`
 
 	// txRate is the present rate of transmission, such as `99.8kpps`.
 	// +optional

@@ -158,6 +158,13 @@ type ResolvedRun struct {
 	// +required
 	Timing RunTiming `json:"timing"`
 
+	// stages of the measured phase.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Stages []ResolvedStage `json:"stages,omitempty"`
+
 	// thresholds that the result is judged by. Those of a profile may be changed until the next run.
 	// +optional
 	// +listType=map
@@ -172,6 +179,33 @@ type ResolvedRun struct {
 	// whenPodLost says what to do when a pod is lost; Abort when absent.
 	// +optional
 	WhenPodLost PodLossPolicy `json:"whenPodLost,omitempty"`
+}
+
+// ResolvedStage is a stage of the profile as it was.
+type ResolvedStage struct {
+	// name of the stage.
+	// +required
+	Name string `json:"name"`
+
+	// duration of the stage, including its ramp.
+	// +required
+	Duration Duration `json:"duration"`
+
+	// rateFactor on the entries' own rates, after the ramp: a whole number or a fraction such as `3/2`.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	RateFactor string `json:"rateFactor"`
+
+	// thresholds of the stage.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Thresholds []Threshold `json:"thresholds,omitempty"`
+
+	// abortOnFail ends the run if the stage fails.
+	// +optional
+	AbortOnFail bool `json:"abortOnFail,omitempty"`
 }
 
 // EntrySnapshot is an entry of the profile as it was.
@@ -443,6 +477,13 @@ type TrafficRunStatus struct {
 	// +optional
 	Search *RunSearchStatus `json:"search,omitempty"`
 
+	// stages of the run, in their order; absent until it sends.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Stages []StageStatus `json:"stages,omitempty"`
+
 	// portBaseline holds what the ports had counted when the run was prepared: that is not this run's.
 	// +optional
 	// +listType=atomic
@@ -478,6 +519,87 @@ type TrafficRunStatus struct {
 	// verdict of the run.
 	// +optional
 	Verdict *Verdict `json:"verdict,omitempty"`
+}
+
+// StagePhase is where a stage stands.
+//
+// +kubebuilder:validation:Enum=Pending;Running;Passed;Failed;Incomplete;NotRun
+type StagePhase string
+
+const (
+	// StagePending: its time has not come.
+	StagePending StagePhase = "Pending"
+	// StageRunning: its traffic is sent.
+	StageRunning StagePhase = "Running"
+	// StagePassed: it has ended, and all its thresholds hold.
+	StagePassed StagePhase = "Passed"
+	// StageFailed: a threshold of it does not hold.
+	StageFailed StagePhase = "Failed"
+	// StageIncomplete: the run ended within the stage.
+	StageIncomplete StagePhase = "Incomplete"
+	// StageNotRun: the run ended before it.
+	StageNotRun StagePhase = "NotRun"
+)
+
+// StageStatus is what came of a stage.
+type StageStatus struct {
+	// name of the stage.
+	// +required
+	Name string `json:"name"`
+
+	// phase of the stage.
+	// +required
+	Phase StagePhase `json:"phase"`
+
+	// result of the stage; absent before its end.
+	// +optional
+	Result *StageResult `json:"result,omitempty"`
+
+	// thresholds of the stage, as evaluated at its end.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Thresholds []ThresholdResult `json:"thresholds,omitempty"`
+}
+
+// StageResult is what was counted in a stage, over all engines.
+type StageResult struct {
+	// duration between the readings of the counters at the ends of the stage.
+	// +required
+	Duration MeasuredTime `json:"duration"`
+
+	// tx packets were sent.
+	// +required
+	Tx int64 `json:"tx"`
+
+	// rx packets were received.
+	// +required
+	Rx int64 `json:"rx"`
+
+	// lost packets, as far as known at the end of the stage.
+	// +required
+	Lost int64 `json:"lost"`
+
+	// lossRatio of the packets that were sent.
+	// +required
+	LossRatio string `json:"lossRatio"`
+
+	// flowsAttempted of templates.
+	// +optional
+	FlowsAttempted int64 `json:"flowsAttempted,omitempty"`
+
+	// flowsEstablished of templates.
+	// +optional
+	FlowsEstablished int64 `json:"flowsEstablished,omitempty"`
+
+	// flowsFailed of templates.
+	// +optional
+	FlowsFailed int64 `json:"flowsFailed,omitempty"`
+
+	// worstLatency is the delay of the stream or template with the greatest 99th percentile.
+	// +optional
+	WorstLatency string `json:"worstLatency,omitempty"`
 }
 
 // EntryChange is what was changed of an entry while its run was active.

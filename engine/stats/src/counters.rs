@@ -31,6 +31,9 @@ pub struct PhaseCounters {
     pub sequence_too_high: u64,
     /// Sequence numbers behind all that is remembered; counted as out of order too.
     pub sequence_too_low: u64,
+    /// Numbers below the highest received of their sending worker that were not received: lost, as far as later packets show it. Of a phase,
+    /// by how much its packets changed that: modulo 2^64 where packets of the warm-up come in the measured phase.
+    pub missing: u64,
     /// When the last packet was due, to find the last one of several streams.
     pub last_due_ns: u64,
 }
@@ -49,6 +52,7 @@ impl PhaseCounters {
         self.misdirected += other.misdirected;
         self.sequence_too_high += other.sequence_too_high;
         self.sequence_too_low += other.sequence_too_low;
+        self.missing = self.missing.wrapping_add(other.missing);
         self.max_departure_delay_ns = self.max_departure_delay_ns.max(other.max_departure_delay_ns);
         if other.tx_packets > 0 && other.last_due_ns >= self.last_due_ns {
             self.last_due_ns = other.last_due_ns;

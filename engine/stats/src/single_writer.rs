@@ -103,6 +103,7 @@ struct RxPhase {
     misdirected: Counter,
     too_high: Counter,
     too_low: Counter,
+    missing: Counter,
 }
 
 impl RxSlot {
@@ -113,7 +114,7 @@ impl RxSlot {
         phase.packets.add(1);
         phase.bytes.add(bytes);
         match arrival {
-            Arrival::InOrder => {}
+            Arrival::InOrder | Arrival::AfterGap | Arrival::BetweenQueues => {}
             Arrival::OutOfOrder => phase.out_of_order.add(1),
             Arrival::TooHigh => phase.too_high.add(1),
             Arrival::TooLow => {
@@ -125,6 +126,12 @@ impl RxSlot {
         if misdirected {
             phase.misdirected.add(1);
         }
+    }
+
+    /// By a packet of this phase, the number of missing packets has changed.
+    pub fn missing(&self, measured: bool, change: i64) {
+        let missing = &self.phases[usize::from(measured)].missing;
+        missing.set(missing.get().wrapping_add_signed(change));
     }
 }
 
@@ -165,6 +172,7 @@ impl StreamCounters {
                 sum.misdirected += r.misdirected.get();
                 sum.sequence_too_high += r.too_high.get();
                 sum.sequence_too_low += r.too_low.get();
+                sum.missing = sum.missing.wrapping_add(r.missing.get());
             }
             sum
         };
@@ -194,6 +202,8 @@ mod tests {
         b.dropped(true, 2);
         r.received(true, 64, Arrival::InOrder, false);
         r.received(true, 64, Arrival::Duplicate, true);
+        r.missing(true, 3);
+        r.missing(true, -1);
         let sum = StreamCounters::merge([&a, &b].into_iter(), [&r].into_iter());
         assert_eq!(
             sum.measured,
@@ -211,6 +221,7 @@ mod tests {
                 misdirected: 1,
                 sequence_too_high: 0,
                 sequence_too_low: 0,
+                missing: 2,
                 last_due_ns: 30,
             }
         );

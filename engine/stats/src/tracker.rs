@@ -16,7 +16,11 @@ pub const WIDE_WINDOW: usize = 32_768;
 pub enum Arrival {
     /// Its sequence number is higher than all before.
     InOrder,
-    /// It is, and by more than the window: a jump rather than a loss.
+    /// It is, and numbers before it are missing.
+    AfterGap,
+    /// It was missing, and came before no later packet of its own queue: the order between queues is not known.
+    BetweenQueues,
+    /// It is higher than all before by more than the window: a jump rather than a loss.
     TooHigh,
     /// A higher one was received before.
     OutOfOrder,
@@ -33,6 +37,8 @@ pub struct Tracker {
     next: u64,
     /// A bit for each of the last sequence numbers below `next`, at (number modulo the window): received.
     window: Box<[u64]>,
+    /// By how much the number of missing packets has changed since it was last taken.
+    missing: i64,
 }
 
 /// What one of several queues has received of a sender: one more than the highest sequence number.
@@ -45,7 +51,7 @@ impl Tracker {
     /// Nothing received yet. The window is a power of two of at least 64.
     pub fn new(window: usize) -> Self {
         debug_assert!(window.is_power_of_two() && window >= 64);
-        Self { next: 0, window: vec![0; window / 64].into() }
+        Self { next: 0, window: vec![0; window / 64].into(), missing: 0 }
     }
 
     /// Memory that one takes.
@@ -77,9 +83,15 @@ impl Tracker {
         let behind = number < queue.next;
         queue.next = queue.next.max(number + 1);
         match arrival {
-            Arrival::OutOfOrder if !behind => Arrival::InOrder,
+            Arrival::OutOfOrder if !behind => Arrival::BetweenQueues,
             arrival => arrival,
         }
+    }
+
+    /// By how much the number of missing packets has changed since the last call: numbers below the highest that were not received. It
+    /// changes with all arrivals but those in order and duplicates.
+    pub fn take_missing(&mut self) -> i64 {
+        std::mem::take(&mut self.missing)
     }
 
     /// The sequence number, extended to 64 bits.
@@ -92,11 +104,13 @@ impl Tracker {
 
     fn receive_below(&mut self, number: u64) -> Arrival {
         if number + self.width() < self.next {
+            self.missing -= 1; // or a duplicate
             Arrival::TooLow
         } else if self.is_set(number) {
             Arrival::Duplicate
         } else {
             self.set(number);
+            self.missing -= 1;
             Arrival::OutOfOrder
         }
     }
@@ -111,8 +125,9 @@ impl Tracker {
             }
         }
         self.set(number);
+        self.missing += (number - self.next).cast_signed();
         self.next = number + 1;
-        if far { Arrival::TooHigh } else { Arrival::InOrder }
+        if far { Arrival::TooHigh } else { Arrival::AfterGap }
     }
 
     #[inline]
@@ -162,9 +177,13 @@ mod tests {
             let new = self.seen.insert(number);
             let window = WINDOW as u64;
             if number >= self.next {
-                let jump = number - self.next >= window;
+                let skipped = number - self.next;
                 self.next = number + 1;
-                if jump { Arrival::TooHigh } else { Arrival::InOrder }
+                match skipped {
+                    0 => Arrival::InOrder,
+                    skipped if skipped >= window => Arrival::TooHigh,
+                    _ => Arrival::AfterGap,
+                }
             } else if number + window < self.next {
                 Arrival::TooLow
             } else if new {
@@ -174,11 +193,16 @@ mod tests {
             }
         }
 
+        /// Numbers below the highest that were not received.
+        fn missing(&self) -> i64 {
+            (0..self.next).filter(|number| !self.seen.contains(number)).count() as i64
+        }
+
         fn receive_from(&mut self, queue: usize, number: u64) -> Arrival {
             let before = self.queues[queue];
             self.queues[queue] = before.max(number + 1);
             match self.receive(number) {
-                Arrival::OutOfOrder if number >= before => Arrival::InOrder,
+                Arrival::OutOfOrder if number >= before => Arrival::BetweenQueues,
                 arrival => arrival,
             }
         }
@@ -205,9 +229,14 @@ mod tests {
         #[test]
         fn agrees_with_the_model(numbers in any_numbers()) {
             let (mut tracker, mut model) = (Tracker::new(WINDOW), Model::default());
+            let mut remembered = true;
             for number in numbers {
-                prop_assert_eq!(tracker.receive(number as u32), model.receive(number), "{}", number);
+                let arrival = tracker.receive(number as u32);
+                prop_assert_eq!(arrival, model.receive(number), "{}", number);
+                remembered &= arrival != Arrival::TooLow;
             }
+            // What is too far back is taken for new each time it comes.
+            prop_assert!(!remembered || tracker.take_missing() == model.missing());
         }
 
         #[test]

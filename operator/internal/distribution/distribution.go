@@ -65,6 +65,58 @@ func Merge(parts []*enginev1.Distribution) (Distribution, bool) {
 	return merged, true
 }
 
+// Between returns what an engine counted after an earlier answer of it. It returns false if an answer is absent or malformed, or the later one
+// has counted less.
+func Between(earlier, later *enginev1.Distribution) (Distribution, bool) {
+	if earlier == nil {
+		return Merge([]*enginev1.Distribution{later})
+	}
+	precision := min(earlier.GetPrecisionBits(), later.GetPrecisionBits())
+	bounded := &enginev1.Distribution{PrecisionBits: precision}
+	before, ok := Merge([]*enginev1.Distribution{earlier, bounded})
+	after, ok2 := Merge([]*enginev1.Distribution{later, bounded})
+	if !ok || !ok2 || later == nil {
+		return Distribution{}, false
+	}
+	counts := make(map[uint32]uint64, len(before.cells))
+	for _, c := range before.cells {
+		counts[c.index] = c.count
+	}
+	between := Distribution{precision: precision}
+	for _, c := range after.cells {
+		if counts[c.index] > c.count {
+			return Distribution{}, false
+		}
+		if n := c.count - counts[c.index]; n > 0 {
+			between.cells, between.total = append(between.cells, cell{c.index, n}), sum(between.total, n)
+		}
+		delete(counts, c.index)
+	}
+	return between, len(counts) == 0
+}
+
+// Bounds returns the bounds of all durations, exact to the width of a cell; 0 if nothing was counted.
+func (d Distribution) Bounds() (least, greatest uint64) {
+	if len(d.cells) == 0 {
+		return 0, 0
+	}
+	if first := d.cells[0].index; first > 0 {
+		least = last(first-1, d.precision) + 1
+	}
+	return least, last(d.cells[len(d.cells)-1].index, d.precision)
+}
+
+// Message returns the distribution as an engine sends it.
+func (d Distribution) Message() *enginev1.Distribution {
+	m := &enginev1.Distribution{PrecisionBits: d.precision}
+	before := uint32(0)
+	for _, c := range d.cells {
+		m.Cells, m.Counts = append(m.Cells, c.index-before), append(m.Counts, c.count)
+		before = c.index
+	}
+	return m
+}
+
 // append adds an engine's cells. It returns false if their indices are not ascending, or are not those of cells.
 func (d *Distribution) append(part *enginev1.Distribution) bool {
 	precision, counts := part.GetPrecisionBits(), part.GetCounts()

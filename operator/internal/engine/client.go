@@ -175,6 +175,18 @@ func (c *Client) Stats(ctx context.Context, runID string) (*enginev1.WatchStatsR
 	return stats, explain(err)
 }
 
+// StageEnd returns the counters of a run as they were at the end of a stage: 1, 2, ...; not the last.
+func (c *Client) StageEnd(ctx context.Context, runID string, stage int) (*enginev1.WatchStatsResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	stream, err := c.rpc.WatchStats(ctx, &enginev1.WatchStatsRequest{RunId: runID, StageEnd: uint32(stage)})
+	if err != nil {
+		return nil, explain(err)
+	}
+	stats, err := stream.Recv()
+	return stats, explain(err)
+}
+
 // Compatible reports whether the engine's minor version of the contract differs from the operator's by one at most.
 func Compatible(info *enginev1.GetInfoResponse) bool {
 	return info.ContractMinor+1 >= ContractMinor && info.ContractMinor <= ContractMinor+1

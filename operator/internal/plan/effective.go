@@ -63,7 +63,7 @@ func override(spec *spatev1.TrafficProfileSpec, by *spatev1.RunOverrides) {
 func asSearched(spec *spatev1.TrafficProfileSpec, search *spatev1.SearchTests) {
 	spec.Rate = cmp.Or(search.Load.Max, "100%/port")
 	spec.Duration, spec.Warmup, spec.Drain = "1s", cmp.Or(search.Trial.RampUp, "0s"), cmp.Or(search.Trial.Drain, "2s")
-	spec.RampUp, spec.RampUpStep, spec.Thresholds, spec.WhenPodLost = "", "", nil, spatev1.PodLossAbort
+	spec.RampUp, spec.RampUpStep, spec.Stages, spec.Thresholds, spec.WhenPodLost = "", "", nil, nil, spatev1.PodLossAbort
 }
 
 // OfRun returns the problems of the profile that a run executes (Effective) with paths of the run: its overrides, its

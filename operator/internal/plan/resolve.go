@@ -48,8 +48,10 @@ type Input struct {
 
 // Resolved is a profile that can be run.
 type Resolved struct {
-	// Factor is spec.rate as a factor of the entries' own rates.
+	// Factor is spec.rate as a factor of the entries' own rates; with stages, the greatest of theirs.
 	Factor *big.Rat
+	// Stages of the measured phase.
+	Stages []spatev1.ResolvedStage
 	// Load of all traffic at that factor.
 	Load load.Load
 	// Definitions are the streams and templates from which it was resolved.
@@ -116,6 +118,7 @@ func Resolve(in Input) (*Resolved, problem.Problems) {
 		resolved.clockBound, _ = generator.Spec.ClockBound.Parse() // CheckGenerator reports what is wrong with it
 	}
 	check := checker{&problems}
+	check.stageTimes(in.Profile, resolved.timing)
 	check.podGroups(in.Profile, generator)
 	size := weight{bound: in.Bound}
 	entries := make([]entry, 0, len(in.Profile.Spec.Traffic))
@@ -239,7 +242,7 @@ func timing(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator
 		DurationNs: uint64(read(profile.Spec.Duration, spec.Child("duration"))),
 		DrainNs:    uint64(read(profile.Spec.Drain, spec.Child("drain"))),
 	}
-	if lease == 0 && timing.DurationNs == 0 {
+	if lease == 0 && timing.DurationNs == 0 && len(profile.Spec.Stages) == 0 {
 		lease = endlessLease
 	}
 	return timing, lease
@@ -445,6 +448,11 @@ func (r *Resolved) scale(profile *spatev1.TrafficProfile, generator *spatev1.Tra
 	if err != nil {
 		problems.Add(spatev1.ReasonInvalidSpec, spec.Child("rate"), "%q: %v", rate, err)
 		return
+	}
+	if len(profile.Spec.Stages) > 0 {
+		if factor = r.stageRates(profile, traffic, generator, problems); factor == nil {
+			return
+		}
 	}
 	r.Factor, r.Load = factor, traffic.Scaled(factor)
 	r.speed(factor, problems)

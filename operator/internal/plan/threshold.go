@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plan/application"
@@ -140,14 +143,37 @@ func sorted(names []string) []string {
 // thresholds reports expressions that cannot be evaluated. The names in a result are known when every stream and
 // template exists; until then an expression only has to compile.
 func (p checker) thresholds(in Input) {
-	profile, subjects, all := in.Profile, subjectsOf(in.Profile, in.Streams, in.Templates), complete(in)
-	for i, t := range profile.Spec.Thresholds {
+	subjects, all := subjectsOf(in.Profile, in.Streams, in.Templates), complete(in)
+	p.compiled(in.Profile.Spec.Thresholds, spec.Child("thresholds"), subjects, all)
+	subjects.Receivers = nil // they are measured over the whole run
+	for i, stage := range in.Profile.Spec.Stages {
+		at := spec.Child("stages").Index(i).Child("thresholds")
+		p.compiled(stage.Thresholds, at, subjects, all)
+		for j, t := range stage.Thresholds {
+			if strings.Contains(t.Expression, "jitterMax") {
+				p.Add(spatev1.ReasonInvalidSpec, at.Index(j).Child("expression"), "%q: jitterMax is not known by stage; use jitterMean, or thresholds of the profile", t.Expression)
+			}
+		}
+	}
+}
+
+// compiled reports what is wrong with some of them.
+func (p checker) compiled(some []spatev1.Threshold, at *field.Path, subjects verdict.Subjects, all bool) {
+	for i, t := range some {
 		compiled, err := verdict.Compile(t.Expression)
 		if err == nil && all {
 			err = compiled.Check(subjects)
 		}
 		if err != nil {
-			p.Add(spatev1.ReasonInvalidSpec, spec.Child("thresholds").Index(i).Child("expression"), "%q: %v", t.Expression, err)
+			p.Add(spatev1.ReasonInvalidSpec, at.Index(i).Child("expression"), "%q: %v", t.Expression, err)
+		}
+		if t.AbortAfter == "" {
+			continue
+		}
+		if _, err := t.AbortAfter.Parse(); err != nil {
+			p.Add(spatev1.ReasonInvalidSpec, at.Index(i).Child("abortAfter"), "%q must be a duration such as 500ms, 10s or 1m30s", t.AbortAfter)
+		} else if !t.Abort {
+			p.Add(spatev1.ReasonInvalidSpec, at.Index(i).Child("abortAfter"), "has no effect: set abort: true too")
 		}
 	}
 }

@@ -33,6 +33,8 @@ type ResolvedRunApplyConfiguration struct {
 	Marks *RunMarksApplyConfiguration `json:"marks,omitempty"`
 	// timing of the phases.
 	Timing *RunTimingApplyConfiguration `json:"timing,omitempty"`
+	// stages of the measured phase.
+	Stages []ResolvedStageApplyConfiguration `json:"stages,omitempty"`
 	// thresholds that the result is judged by. Those of a profile may be changed until the next run.
 	Thresholds []ThresholdApplyConfiguration `json:"thresholds,omitempty"`
 	// generatorTolerance says how much of its own the generator may add.
@@ -129,6 +131,19 @@ func (b *ResolvedRunApplyConfiguration) WithMarks(value *RunMarksApplyConfigurat
 // If called multiple times, the Timing field is set to the value of the last call.
 func (b *ResolvedRunApplyConfiguration) WithTiming(value *RunTimingApplyConfiguration) *ResolvedRunApplyConfiguration {
 	b.Timing = value
+	return b
+}
+
+// WithStages adds the given value to the Stages field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Stages field.
+func (b *ResolvedRunApplyConfiguration) WithStages(values ...*ResolvedStageApplyConfiguration) *ResolvedRunApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithStages")
+		}
+		b.Stages = append(b.Stages, *values[i])
+	}
 	return b
 }
 

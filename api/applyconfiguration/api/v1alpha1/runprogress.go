@@ -17,6 +17,8 @@ type RunProgressApplyConfiguration struct {
 	UpdateTime *v1.Time `json:"updateTime,omitempty"`
 	// timeLeft until the end of the measured phase, such as `12s`; absent without a set duration.
 	TimeLeft *string `json:"timeLeft,omitempty"`
+	// stage that is under way, and how many there are, such as `spike (3/4)`.
+	Stage *string `json:"stage,omitempty"`
 	// txRate is the present rate of transmission, such as `99.8kpps`.
 	TxRate *string `json:"txRate,omitempty"`
 	// rxRate is the present rate of reception.
@@ -46,6 +48,14 @@ func (b *RunProgressApplyConfiguration) WithUpdateTime(value v1.Time) *RunProgre
 // If called multiple times, the TimeLeft field is set to the value of the last call.
 func (b *RunProgressApplyConfiguration) WithTimeLeft(value string) *RunProgressApplyConfiguration {
 	b.TimeLeft = &value
+	return b
+}
+
+// WithStage sets the Stage field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Stage field is set to the value of the last call.
+func (b *RunProgressApplyConfiguration) WithStage(value string) *RunProgressApplyConfiguration {
+	b.Stage = &value
 	return b
 }
 

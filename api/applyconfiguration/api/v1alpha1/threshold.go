@@ -16,13 +16,16 @@ type ThresholdApplyConfiguration struct {
 	// name of the threshold.
 	Name *apiv1alpha1.EntryName `json:"name,omitempty"`
 	// expression in CEL over `result`, which has the fields of the run's `status.result`. Counters are integers, ratios are numbers and
-	// times are durations, such as `result.lost == 0`, `result.lossRatio < 0.001`, `result.streams["imix-64"].rx > 0`,
-	// `result.streams.all(name, result.streams[name].lost == 0)`, `result.streams["voice"].latency.p99 < duration('100us')`,
-	// `result.receivers["tap"].packets > 0`, `result.flows.failed == 0`,
-	// `result.templates["http"].client.connectTime.p99 < duration('5ms')`, `result.groups["web"].client.failed == 0`.
+	// times are durations, such as `result.lost == 0`, `result.lossRatio < 0.001`,
+	// `result.streams["voice"].latency.p99 < duration('100us')`, `result.flows.failed == 0`.
 	Expression *string `json:"expression,omitempty"`
 	// message for people when it does not hold.
 	Message *string `json:"message,omitempty"`
+	// abort ends the run as soon as the expression is false, which is evaluated once a second. The run has failed then. A packet counts as lost
+	// if a later one of its stream has arrived, or if it was sent a second before.
+	Abort *bool `json:"abort,omitempty"`
+	// abortAfter is how long the run, or the stage, is measured before the expression is first evaluated for abort.
+	AbortAfter *apiv1alpha1.Duration `json:"abortAfter,omitempty"`
 }
 
 // ThresholdApplyConfiguration constructs a declarative configuration of the Threshold type for use with
@@ -52,5 +55,21 @@ func (b *ThresholdApplyConfiguration) WithExpression(value string) *ThresholdApp
 // If called multiple times, the Message field is set to the value of the last call.
 func (b *ThresholdApplyConfiguration) WithMessage(value string) *ThresholdApplyConfiguration {
 	b.Message = &value
+	return b
+}
+
+// WithAbort sets the Abort field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Abort field is set to the value of the last call.
+func (b *ThresholdApplyConfiguration) WithAbort(value bool) *ThresholdApplyConfiguration {
+	b.Abort = &value
+	return b
+}
+
+// WithAbortAfter sets the AbortAfter field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AbortAfter field is set to the value of the last call.
+func (b *ThresholdApplyConfiguration) WithAbortAfter(value apiv1alpha1.Duration) *ThresholdApplyConfiguration {
+	b.AbortAfter = &value
 	return b
 }

@@ -53,6 +53,9 @@ type TrafficDefinitionApplyConfiguration struct {
 	Warmup *apiv1alpha1.Duration `json:"warmup,omitempty"`
 	// drain is how long the run waits for packets in flight after the last was sent.
 	Drain *apiv1alpha1.Duration `json:"drain,omitempty"`
+	// stages are parts of the measured phase with a rate each, one after the other without a pause, such as a ramp, a soak, a spike and a
+	// recovery. They replace rate, duration and rampUp. Each is judged by itself, and the run by thresholds too.
+	Stages []StageApplyConfiguration `json:"stages,omitempty"`
 	// thresholds the result must meet for the run to pass. Without any, a valid run passes. When those of a profile change, the latest run
 	// is judged by the new ones; nothing is sent.
 	Thresholds []ThresholdApplyConfiguration `json:"thresholds,omitempty"`
@@ -214,6 +217,19 @@ func (b *TrafficDefinitionApplyConfiguration) WithWarmup(value apiv1alpha1.Durat
 // If called multiple times, the Drain field is set to the value of the last call.
 func (b *TrafficDefinitionApplyConfiguration) WithDrain(value apiv1alpha1.Duration) *TrafficDefinitionApplyConfiguration {
 	b.Drain = &value
+	return b
+}
+
+// WithStages adds the given value to the Stages field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Stages field.
+func (b *TrafficDefinitionApplyConfiguration) WithStages(values ...*StageApplyConfiguration) *TrafficDefinitionApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithStages")
+		}
+		b.Stages = append(b.Stages, *values[i])
+	}
 	return b
 }
 

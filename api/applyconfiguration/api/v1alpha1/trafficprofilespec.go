@@ -183,6 +183,19 @@ func (b *TrafficProfileSpecApplyConfiguration) WithDrain(value apiv1alpha1.Durat
 	return b
 }
 
+// WithStages adds the given value to the Stages field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Stages field.
+func (b *TrafficProfileSpecApplyConfiguration) WithStages(values ...*StageApplyConfiguration) *TrafficProfileSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithStages")
+		}
+		b.TrafficDefinitionApplyConfiguration.Stages = append(b.TrafficDefinitionApplyConfiguration.Stages, *values[i])
+	}
+	return b
+}
+
 // WithThresholds adds the given value to the Thresholds field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Thresholds field.

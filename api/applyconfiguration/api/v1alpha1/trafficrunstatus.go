@@ -39,6 +39,8 @@ type TrafficRunStatusApplyConfiguration struct {
 	Progress *RunProgressApplyConfiguration `json:"progress,omitempty"`
 	// search is how far the search of the run is, and what it has found.
 	Search *RunSearchStatusApplyConfiguration `json:"search,omitempty"`
+	// stages of the run, in their order; absent until it sends.
+	Stages []StageStatusApplyConfiguration `json:"stages,omitempty"`
 	// portBaseline holds what the ports had counted when the run was prepared: that is not this run's.
 	PortBaseline []PortBaselineApplyConfiguration `json:"portBaseline,omitempty"`
 	// portsDown are the run's ports that had no link at some time while it was active.
@@ -159,6 +161,19 @@ func (b *TrafficRunStatusApplyConfiguration) WithProgress(value *RunProgressAppl
 // If called multiple times, the Search field is set to the value of the last call.
 func (b *TrafficRunStatusApplyConfiguration) WithSearch(value *RunSearchStatusApplyConfiguration) *TrafficRunStatusApplyConfiguration {
 	b.Search = value
+	return b
+}
+
+// WithStages adds the given value to the Stages field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Stages field.
+func (b *TrafficRunStatusApplyConfiguration) WithStages(values ...*StageStatusApplyConfiguration) *TrafficRunStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithStages")
+		}
+		b.Stages = append(b.Stages, *values[i])
+	}
 	return b
 }
 

@@ -2,6 +2,7 @@
 //! `spate-engine run`: one plan, from start to end, without Kubernetes.
 use super::site::Site;
 use crate::control::runs::{Engine, Held};
+use crate::control::stages;
 use crate::control::stats::{self, Grouping};
 use crate::plan::decode;
 use anyhow::Context;
@@ -87,7 +88,7 @@ impl Run {
             bytes = plan.encode_to_vec().into();
             format = decode::Format::Binary;
         }
-        let timing = plan.timing.unwrap_or_default();
+        let timing = plan.timing.clone().unwrap_or_default();
         let engine = Engine::new(self.site.open()?);
         let (held, warnings) = engine.prepare(&plan.run_id, bytes, format)?;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
@@ -122,7 +123,7 @@ async fn follow(engine: &Engine, held: &Arc<Held>, whole: Option<Duration>) -> a
                 stopping = true;
                 held.run().stop(&format!("{} was received", signal?));
             }
-            _ = looks.tick() => {}
+            _ = looks.tick() => drop(stages::advance(engine)),
             _ = ticks.tick() => last = progress(engine, held, whole, &last),
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `spate-engine serve`: an engine under the control of an operator.
 use super::site::Site;
-use crate::control::lease;
+use crate::control::{lease, stages};
 use crate::control::listen::{self, Address};
 use crate::control::observer::{NoControl, Observer};
 use crate::control::runs::Engine;
@@ -127,6 +127,7 @@ impl Serve {
             ended = only_records => ended,
             () = metrics::serve(metrics, engine.clone()) => Ok(()),
             () = lease::enforce(&engine) => Ok(()),
+            () = stages::conduct(&engine) => Ok(()),
             () = watchdog::watch(&engine) => Ok(()),
             signal = told_to_end() => {
                 tracing::info!(signal = signal?, "traffic stops, then the engine ends");

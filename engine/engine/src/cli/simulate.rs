@@ -138,8 +138,11 @@ impl Simulate {
                 );
             }
         }
+        let timing = plan.timing.clone().unwrap_or_default();
+        if !timing.stages.is_empty() {
+            wrong.add("timing.stages", "rates that change are not simulated; remove the stages");
+        }
         wrong.or(())?;
-        let timing = plan.timing.unwrap_or_default();
         let end_ns = match (timing.duration_ns, self.limit.or(self.worker_limit)) {
             (0, None) => {
                 bail!("--limit or --worker-limit is needed, since timing.duration_ns is 0 (until stopped)")

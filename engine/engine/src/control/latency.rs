@@ -40,7 +40,7 @@ pub fn stats(held: &Held, group: &Group) -> Option<LatencyStats> {
     stats.from_other_engines = delays.between_engines.min(delays.count);
     if let Some(histogram) = group.histogram {
         let read = held.run().distribution(histogram);
-        stats.distribution = (held.engines > 1).then(|| distribution(&read));
+        stats.distribution = held.tells_distributions().then(|| distribution(&read));
         stats = with_quantiles(stats, &read);
     }
     Some(stats)

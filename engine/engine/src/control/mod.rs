@@ -3,7 +3,7 @@
 //!
 //! [`runs`] is the engine as every front end sees it (the service, the metrics, the command `run`), [`stats`] reads the
 //! counters for all of them, [`capture`] copies packets, [`service`] speaks gRPC with the operator, [`observer`] with those
-//! who may only look on, [`trials`] says what a trial of a run is made of, [`machine`] reports the machine, [`listen`] and [`tls`] say who may speak, [`lease`] stops what nobody asks about any more.
+//! who may only look on, [`stages`] changes rates within a run, [`trials`] says what a trial of a run is made of, [`machine`] reports the machine, [`listen`] and [`tls`] say who may speak, [`lease`] stops what nobody asks about any more.
 pub mod capture;
 pub mod groups;
 pub mod latency;
@@ -16,6 +16,7 @@ pub mod receivers;
 pub mod records;
 pub mod runs;
 pub mod service;
+pub mod stages;
 pub mod stats;
 pub mod status;
 pub mod tls;

@@ -4,6 +4,7 @@ use super::groups::{self, Group};
 use super::lease::Lease;
 use super::next_hop;
 use super::status::Refusal;
+use super::stages::Stages;
 use super::trials::Trials;
 use super::watchdog::Watchdog;
 use crate::datapath::{
@@ -11,7 +12,7 @@ use crate::datapath::{
 };
 use crate::plan::rate::{self, LineRate};
 use crate::plan::validate::{self, Checked, CheckedStream, Site};
-use crate::plan::{Violations, decode, fit, load};
+use crate::plan::{Violations, decode, fit, load, stages};
 use contract::{Plan, Ratio, RunInfo, Selector, StartTrialRequest, update_request};
 use prost::bytes::Bytes;
 use spate_stateful::{PortLink, Scenario};
@@ -50,6 +51,7 @@ pub struct Held {
     plan_digest: [u8; 32],
     /// Of a run of trials: what the next are made of.
     trials: Option<Trials>,
+    stages: Option<Stages>,
     /// From the plan, for the metrics' labels.
     pub profile: String,
     /// From the plan, for the metrics' labels.
@@ -217,6 +219,9 @@ impl Engine {
         let trials = plan.trials.is_some().then(|| Trials::new(plan.clone()));
         let (held, warnings) = self.make(plan, digest, trials)?;
         lock(&self.runs).insert(run_id.to_owned(), held.clone());
+        if let Some(stages) = held.stages() {
+            self.update(&held, &Selector::default(), &stages.first(), 0)?;
+        }
         Ok((held, warnings))
     }
 
@@ -232,6 +237,9 @@ impl Engine {
         let (mut warnings, share_count) = (checked.warnings.clone(), checked.share.1);
         let facts = stream_facts(&plan, &checked);
         let templates = template_facts(&plan, &checked);
+        let mut fine = Violations::default();
+        stages::validate_rates(&plan, facts.iter().map(|stream| stream.ask.rate), &mut fine);
+        fine.or(())?;
         let groups = groups::by_group(&facts, &checked.measured.streams);
         let stateful = match &checked.stateful {
             Some(scenario) => Some(self.join_links(scenario, &mut warnings)?),
@@ -254,6 +262,7 @@ impl Engine {
             prepared: Instant::now(),
             plan_digest: digest,
             trials,
+            stages: stages::Schedule::of(&plan).map(Stages::new),
             run_tag: plan.run_tag as u16,
             lease: Lease::new(plan.lease_ns),
             now: Mutex::new(Now {
@@ -641,6 +650,16 @@ impl Held {
             Some(trials) => trials.tags().contains(&tag),
             None => u32::from(self.run_tag) == tag,
         }
+    }
+
+    /// Its stages, if its plan has some.
+    pub fn stages(&self) -> Option<&Stages> {
+        self.stages.as_ref()
+    }
+
+    /// Whether answers have the distributions of delays: where those of several engines, or at several times, are put together.
+    pub fn tells_distributions(&self) -> bool {
+        self.engines > 1 || self.stages.is_some()
     }
 
     /// Sets what its time stamps are by.

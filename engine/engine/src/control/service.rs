@@ -171,6 +171,12 @@ impl engine_server::Engine for Service {
     ) -> Result<Response<Self::WatchStatsStream>, Status> {
         let request = request.into_inner();
         let held = self.held(&request.run_id)?;
+        if request.stage_end > 0 {
+            let Some(stages) = held.stages() else {
+                return Err(Refusal::field("stage_end", "the run's plan has no stages").into());
+            };
+            return Ok(Response::new(Box::pin(tokio_stream::once(Ok(stages.end(request.stage_end)?)))));
+        }
         let engine = self.engine.clone();
         let grouping = if request.ungrouped { stats::Grouping::ByStream } else { stats::Grouping::ByGroup };
         if request.interval_ns == 0 {

@@ -44,7 +44,7 @@ pub fn read(engine: &Engine, held: &Held, grouping: Grouping) -> WatchStatsRespo
 /// Counters of the templates of a run, clients before servers.
 pub fn templates(held: &Held) -> Vec<TemplateStats> {
     let timed = |timed: &Timed| LatencyStats {
-        distribution: (held.engines > 1).then(|| latency::distribution(&timed.distribution)),
+        distribution: held.tells_distributions().then(|| latency::distribution(&timed.distribution)),
         ..latency::timed(timed)
     };
     let stats = |(side, times): (datapath::TemplateCounters, datapath::TemplateTimes)| {
@@ -98,6 +98,8 @@ fn phase(c: &PhaseCounters) -> StreamCounters {
         misdirected: c.misdirected,
         sequence_too_high: c.sequence_too_high,
         sequence_too_low: c.sequence_too_low,
+        missing: c.missing.cast_signed(),
+        settled_tx_packets: 0,
         latency: None,
     }
 }

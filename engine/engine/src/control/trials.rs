@@ -67,8 +67,8 @@ impl Trials {
         let mut plan = self.plan.clone();
         plan.run_tag = self.tags()[(request.trial as usize + 1) % 2];
         plan.trials = None;
-        plan.timing =
-            Some(Timing { warmup_ns: request.warmup_ns, duration_ns: request.duration_ns, drain_ns: request.drain_ns });
+        let (warmup_ns, duration_ns, drain_ns) = (request.warmup_ns, request.duration_ns, request.drain_ns);
+        plan.timing = Some(Timing { warmup_ns, duration_ns, drain_ns, stages: Vec::new() });
         if request.packets > 0 {
             bursts(&mut plan, request.packets, &mut wrong);
         }

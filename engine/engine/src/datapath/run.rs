@@ -296,6 +296,17 @@ impl Run {
         wall.of(control.clock.mono_of(at_ns).unwrap_or(at).max(at))
     }
 
+    /// Time of the run's clock: from its start on, and negative before; none before an instant is set.
+    pub fn run_time_ns(&self) -> Option<i64> {
+        self.control().clock.ahead(self.clock.mono_ns())
+    }
+
+    /// The wall-clock instant of a time of the run's clock; none while that stands.
+    pub fn wall_of(&self, run_ns: u64) -> Option<u64> {
+        let control = self.control();
+        Some(self.wall(&control).of(control.clock.mono_of(run_ns)?))
+    }
+
     /// Stops transmission and the run's clock at an instant (0: now); returns it.
     pub fn pause(&self, at_wall_ns: u64) -> Result<u64, RunError> {
         self.turn(at_wall_ns, Turn::Stand, "it is paused already, or will be")

@@ -30,7 +30,7 @@ pub fn port_facts(port: &PortInfo, claimed_bits: u128) -> PortFacts {
 
 /// The run of a plan that was validated at the site of these ports; its templates use their `links`.
 pub fn run_spec(plan: &Plan, checked: Checked, links: Option<(Vec<PortLink>, OnLink)>) -> Result<RunSpec, Violations> {
-    let timing = plan.timing.unwrap_or_default();
+    let timing = plan.timing.clone().unwrap_or_default();
     let mut wrong = Violations::default();
     let mut streams = Vec::with_capacity(plan.streams.len());
     let found = checked.streams.into_iter().zip(checked.timings).zip(checked.measured.streams);

@@ -12,6 +12,7 @@ pub mod load;
 pub mod measure;
 pub mod rate;
 mod replay;
+pub mod stages;
 pub mod stateful;
 mod transmit;
 pub mod validate;

@@ -5,7 +5,7 @@ use super::blueprint::{self, Macs};
 use super::measure::{self, Measured};
 use super::rate::{self, FrameBytes, LineRate};
 use super::stateful::{self, session};
-use super::{engines, flows, load, replay, transmit};
+use super::{engines, flows, load, replay, stages, transmit};
 use crate::datapath::ReplaySpec;
 use contract::{Plan, Stream, Trials, stream::Transmit};
 use spate_stateful::{Part, Scenario};
@@ -46,6 +46,7 @@ pub const FEATURES: &[&str] = &[
     "packet.source_mac_from_port",
     "share",
     "engines",
+    "timing.stages",
     "trials",
 ];
 /// Packets of a stream that may be built beforehand.
@@ -327,6 +328,7 @@ fn timing(plan: &Plan, wrong: &mut Violations) {
         ("lease_ns", plan.lease_ns),
         ("late_after_ns", plan.late_after_ns),
     ];
+    stages::validate(plan, wrong);
     for (field, ns) in times {
         if ns > LONGEST_NS {
             wrong.add(field, format!("{ns} ns; must be at most {LONGEST_NS} (ten years)"));

@@ -26,6 +26,10 @@ func (s *scope) finish(ctx context.Context, stats []*enginev1.WatchStatsResponse
 	result := resultOf(stats, facts, s.run)
 	result.Duration = spatev1.MeasuredTime(s.measured())
 	s.adoptThresholds()
+	aborted := abortReason(stats)
+	if err := s.endStages(ctx, stats, facts, why != "" || aborted != "" || stoppedEarly(stats)); err != nil {
+		return err
+	}
 	lost, err := s.settle(ctx, result)
 	if err != nil {
 		return err
@@ -41,15 +45,27 @@ func (s *scope) finish(ctx context.Context, stats []*enginev1.WatchStatsResponse
 	switch {
 	case s.end.reason != "":
 		s.invalid(s.end.reason, "stopped: "+why, why)
+	case aborted != "":
+		s.complete(judge(s.run, result, distrusted(stats, s.run), s.run.Status.PortsDown, aborted), why)
 	case why != "" && s.duration() > 0:
 		s.invalid(spatev1.ReasonIncomplete, "ended before its duration: "+why, why)
 	default:
-		s.complete(judge(s.run, result, distrusted(stats, s.run), s.run.Status.PortsDown), why)
+		s.complete(judge(s.run, result, distrusted(stats, s.run), s.run.Status.PortsDown, ""), why)
 	}
 	if v := s.run.Status.Verdict; lost != "" {
 		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: spatev1.ReasonDetailsNotKept, Message: lost})
 	}
 	return nil
+}
+
+// stoppedEarly reports whether an engine ended its part of the run before its time.
+func stoppedEarly(stats []*enginev1.WatchStatsResponse) bool {
+	for _, st := range present(stats) {
+		if st.GetRun().GetState() == enginev1.RunState_RUN_STATE_STOPPED {
+			return true
+		}
+	}
+	return false
 }
 
 // maxContradictions is how many contradictions of an engine are listed: each of its templates may have one, and a status is bounded.
@@ -125,8 +141,9 @@ func (s *scope) complete(v spatev1.Verdict, why string) {
 }
 
 // judge determines the verdict: first whether the counters are reliable, then whether the generator was the limit, then the thresholds.
-// Ports without a link, packets throttled by limits and lost records are reported, but do not change the outcome.
-func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spatev1.VerdictReason, down []string) spatev1.Verdict {
+// Ports without a link, packets throttled by limits and lost records are reported, but do not change the outcome. A run that was aborted has
+// failed, for that reason.
+func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spatev1.VerdictReason, down []string, aborted string) spatev1.Verdict {
 	v := spatev1.Verdict{Outcome: spatev1.VerdictPassed, Reasons: distrusted}
 	if len(distrusted) > 0 {
 		v.Outcome = spatev1.VerdictInvalid
@@ -140,6 +157,20 @@ func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spate
 				Message: fmt.Sprintf("%d %s; generatorTolerance.%s of %s allows %d of %d %s",
 					limit.count, limit.what, limit.name, limit.tolerance, tolerated, limit.of, limit.did),
 			})
+		}
+	}
+	fail := func(reason, message string) {
+		if v.Outcome == spatev1.VerdictPassed {
+			v.Outcome = spatev1.VerdictFailed
+		}
+		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: reason, Message: message})
+	}
+	if aborted != "" {
+		fail(spatev1.ReasonAborted, aborted)
+	}
+	for _, message := range failedStages(run.Status.Stages) {
+		if !strings.HasPrefix(aborted, message) {
+			fail(spatev1.ReasonStageFailed, message)
 		}
 	}
 	lost := run.Status.LostPods
@@ -159,10 +190,7 @@ func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spate
 			unmeasured = append(unmeasured, reason)
 			continue
 		}
-		if v.Outcome == spatev1.VerdictPassed {
-			v.Outcome = spatev1.VerdictFailed
-		}
-		v.Reasons = append(v.Reasons, reason)
+		fail(reason.Reason, reason.Message)
 	}
 	if v.Outcome == spatev1.VerdictPassed && len(unmeasured) > 0 {
 		v.Outcome = spatev1.VerdictInvalid
@@ -194,6 +222,21 @@ func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spate
 		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: reason, Message: message})
 	}
 	return v
+}
+
+// failedStages describes the failed thresholds of stages.
+func failedStages(stages []spatev1.StageStatus) (messages []string) {
+	for _, stage := range stages {
+		if stage.Phase != spatev1.StageFailed {
+			continue
+		}
+		for _, t := range stage.Thresholds {
+			if !t.Met {
+				messages = append(messages, fmt.Sprintf("stage %s: threshold %s: %s", stage.Name, t.Name, t.Message))
+			}
+		}
+	}
+	return messages
 }
 
 // generatorLimit is an effect of the generator itself that a verdict tolerates up to a bound.

@@ -47,7 +47,7 @@ func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *storage.Fac
 	result, _ = bounded(result, roomOf(s.run))
 	s.run.Status.Result = &result
 	at := now()
-	progress := &spatev1.RunProgress{UpdateTime: &at, TimeLeft: s.timeLeft(), LossRatio: result.LossRatio}
+	progress := &spatev1.RunProgress{UpdateTime: &at, TimeLeft: s.timeLeft(), Stage: s.stageText(), LossRatio: result.LossRatio}
 	current.written = time.Now()
 	if span := current.at.Sub(last.at); known && span > 0 {
 		progress.TxRate, progress.RxRate = rate(current.tx-last.tx, span, "pps"), rate(current.rx-last.rx, span, "pps")
@@ -115,6 +115,13 @@ func rate(count uint64, span time.Duration, unit string) string {
 
 // resultOf sums the measured phase up over all engines whose pods are not lost. A packet in flight counts as lost until it is received.
 func resultOf(stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *spatev1.TrafficRun) spatev1.RunResult {
+	return resultBy(stats, facts, run, func(_ string, expected int64, c *spatev1.StreamCounters) int64 { return expected - (c.Rx - c.Duplicates) })
+}
+
+// resultBy does so with another measure of what is lost of a stream that is expected to have received a number of packets.
+func resultBy(stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *spatev1.TrafficRun,
+	lost func(name string, expected int64, c *spatev1.StreamCounters) int64,
+) spatev1.RunResult {
 	var (
 		order  []string
 		byName = map[string]*spatev1.StreamCounters{}
@@ -158,7 +165,7 @@ func resultOf(stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *s
 	for _, name := range order {
 		c := byName[name]
 		if facts.Flow[name] && facts.CountedAs[name] == "" {
-			c.Lost = expected[name] - (c.Rx - c.Duplicates)
+			c.Lost = lost(name, expected[name], c)
 		}
 		c.LossRatio = ratio(c.Lost, expected[name])
 		total(&result.StreamCounters, c)

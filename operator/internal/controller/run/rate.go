@@ -55,6 +55,9 @@ func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsRespo
 	if known {
 		applied = *s.found.requested
 	}
+	if len(s.run.Status.Resolved.Stages) > 0 {
+		return s.applyPauses(ctx, want, applied)
+	}
 	around := ""
 	if applied.refused != "" {
 		var err error
@@ -110,6 +113,40 @@ func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsRespo
 	s.run.Status.RateFactor, s.run.Status.Entries, s.run.Status.Paused = want.factor, want.changes, want.paused
 	s.found.requested = &want
 	s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "RateChanged", "Update", "sends at %s times the entries' own rates%s", s.run.Status.RateFactor, changesOf(want))
+	return nil
+}
+
+// applyPauses pauses and resumes entries of a run with stages. Their rates are those of the stages.
+func (s *scope) applyPauses(ctx context.Context, want, applied requested) error {
+	status := &s.run.Status
+	if s.found.requested != nil && applied.equal(want) {
+		status.Entries, status.Paused = applied.changes, applied.paused
+		return nil
+	}
+	want.changes = slices.Clone(want.entries)
+	for i, change := range want.entries {
+		if change.Rate != "" || change.ConnectionRate != "" {
+			message := fmt.Sprintf("entry %s: the rates of a run with stages cannot be changed while it is active", change.Name)
+			s.r.Events.Eventf(s.run, nil, corev1.EventTypeWarning, "RateRefused", "Update", "%s", message)
+			want.changes[i].Rate, want.changes[i].ConnectionRate = "", ""
+		}
+	}
+	id := status.Resolved.RunID
+	for paused, which := range s.pauses(want.changes, status.Entries) {
+		err := errors.Join(s.each(ctx, func(_ int, _ *corev1.Pod, c *engine.Client) error {
+			_, err := c.SetPaused(ctx, id, which, paused, time.Time{})
+			return err
+		})...)
+		var e *engine.Error
+		if errors.As(err, &e) && e.Code == codes.FailedPrecondition {
+			return nil // the run is ending
+		}
+		if err != nil {
+			return fmt.Errorf("pause entries: %w", err)
+		}
+	}
+	status.Entries, status.Paused = want.changes, want.paused
+	s.found.requested = &want
 	return nil
 }
 

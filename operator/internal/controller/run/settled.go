@@ -96,7 +96,7 @@ func (s *scope) updateVerdict(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	verdict := judge(s.run, *whole, keptReasons(status.Verdict, distrustReasons), status.PortsDown)
+	verdict := judge(s.run, *whole, keptReasons(status.Verdict, distrustReasons), status.PortsDown, abortedReason(status.Verdict))
 	verdict.Reasons = append(verdict.Reasons, keptReasons(status.Verdict, []string{spatev1.ReasonDetailsNotKept})...)
 	concise(&verdict)
 	status.Verdict = &verdict
@@ -112,6 +112,14 @@ func (s *scope) updateVerdict(ctx context.Context) error {
 	s.r.Events.Eventf(s.run, s.profile, corev1.EventTypeNormal, "VerdictUpdated", "Judge", "%s",
 		kstatus.Shortened("by the thresholds of the profile's generation "+strconv.FormatInt(s.profile.Generation, 10)+": "+string(verdict.Outcome)+": "+reason+": "+message, kstatus.LongestNote))
 	return nil
+}
+
+// abortedReason is what aborted a run, by its verdict; empty if it was not aborted.
+func abortedReason(v *spatev1.Verdict) string {
+	for _, r := range keptReasons(v, []string{spatev1.ReasonAborted}) {
+		return r.Message
+	}
+	return ""
 }
 
 // distrustReasons are reasons for which the engines' own reports say that counters are not reliable.

@@ -39,7 +39,7 @@ func judgedBy(p *spatev1.TrafficProfile, change ...func(*spatev1.TrafficRun)) *s
 	r.Status.Resolved.Timing.Duration = "1s"
 	r.Status.Resolved.Thresholds, r.Status.Resolved.GeneratorTolerance = p.Spec.Thresholds, p.Spec.GeneratorTolerance
 	s := &scope{run: r}
-	s.complete(judge(r, *r.Status.Result, nil, nil), "")
+	s.complete(judge(r, *r.Status.Result, nil, nil, ""), "")
 	s.conditions()
 	for _, c := range change {
 		c(r)

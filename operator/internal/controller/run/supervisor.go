@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/metrics"
 )
 
@@ -45,6 +46,11 @@ type findings struct {
 	appliedLimit appliedLimit
 	// read are the counters that each pod's engine was last seen with, by the pod's index, if the run goes on without lost pods.
 	read map[int]*spatev1.PodCounters
+	// stageStats are the counters at the end of stage stageNumber (1, 2, ...).
+	stageStats  []*enginev1.WatchStatsResponse
+	stageNumber int
+	// earlier has what streams had sent, for about the last second.
+	earlier []earlier
 	// silent is since when each pod's engine has not answered.
 	silent map[int]time.Time
 }

@@ -61,6 +61,16 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 		s.stop(ctx, messages(alone)) // the others would continue without it
 		return s.next(), nil
 	}
+	if s.end.message == "" && phase == spatev1.RunRunning {
+		why, err := s.followStages(ctx, stats, facts)
+		if err != nil {
+			return 0, err
+		}
+		if why != "" {
+			s.stop(ctx, abortedBy+why)
+			return time.Millisecond, nil
+		}
+	}
 	if s.end.message == "" && s.definition != nil {
 		if err := s.applyRate(ctx, stats); err != nil {
 			return 0, err
@@ -125,6 +135,9 @@ func (s *scope) next() time.Duration {
 	ends := []time.Time{start.Time, at}
 	if d := s.duration(); d > 0 {
 		ends = append(ends, at.Add(d), at.Add(d).Add(s.drain()))
+	}
+	for i := range s.run.Status.Resolved.Stages {
+		ends = append(ends, s.stageEnd(i))
 	}
 	again := tick
 	for _, end := range ends {

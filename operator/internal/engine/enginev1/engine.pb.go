@@ -3261,7 +3261,10 @@ type WatchStatsRequest struct {
 	// 0 means one answer only.
 	IntervalNs uint64 `protobuf:"varint,2,opt,name=interval_ns,json=intervalNs,proto3" json:"interval_ns,omitempty"`
 	// Every stream by itself instead of by group.
-	Ungrouped     bool `protobuf:"varint,3,opt,name=ungrouped,proto3" json:"ungrouped,omitempty"`
+	Ungrouped bool `protobuf:"varint,3,opt,name=ungrouped,proto3" json:"ungrouped,omitempty"`
+	// Not 0: the counters as they were at the end of this stage (1, 2, ...; not the last, whose end is that of the run), with the
+	// distributions of all delays. interval_ns has no effect. FAILED_PRECONDITION before that.
+	StageEnd      uint32 `protobuf:"varint,4,opt,name=stage_end,json=stageEnd,proto3" json:"stage_end,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3315,6 +3318,13 @@ func (x *WatchStatsRequest) GetUngrouped() bool {
 		return x.Ungrouped
 	}
 	return false
+}
+
+func (x *WatchStatsRequest) GetStageEnd() uint32 {
+	if x != nil {
+		return x.StageEnd
+	}
+	return 0
 }
 
 type WatchStatsResponse struct {
@@ -4138,8 +4148,13 @@ type StreamCounters struct {
 	// Sequence numbers far from the expected one: more than a window ahead, or behind all that is remembered.
 	SequenceTooHigh uint64 `protobuf:"varint,13,opt,name=sequence_too_high,json=sequenceTooHigh,proto3" json:"sequence_too_high,omitempty"`
 	SequenceTooLow  uint64 `protobuf:"varint,14,opt,name=sequence_too_low,json=sequenceTooLow,proto3" json:"sequence_too_low,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Sequence numbers below the highest received of their sending worker that were not received: lost, as far as later packets show it.
+	// Negative if packets of the warm-up came in the measured phase.
+	Missing int64 `protobuf:"zigzag64,17,opt,name=missing,proto3" json:"missing,omitempty"`
+	// Of counters at the end of a stage: tx_packets slightly before (WatchStatsRequest.stage_end). Those that were not received then are lost.
+	SettledTxPackets uint64 `protobuf:"varint,18,opt,name=settled_tx_packets,json=settledTxPackets,proto3" json:"settled_tx_packets,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *StreamCounters) Reset() {
@@ -4266,6 +4281,20 @@ func (x *StreamCounters) GetSequenceTooHigh() uint64 {
 func (x *StreamCounters) GetSequenceTooLow() uint64 {
 	if x != nil {
 		return x.SequenceTooLow
+	}
+	return 0
+}
+
+func (x *StreamCounters) GetMissing() int64 {
+	if x != nil {
+		return x.Missing
+	}
+	return 0
+}
+
+func (x *StreamCounters) GetSettledTxPackets() uint64 {
+	if x != nil {
+		return x.SettledTxPackets
 	}
 	return 0
 }
@@ -5877,12 +5906,13 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x03run\x18\x01 \x01(\v2\x18.spate.engine.v1.RunInfoR\x03run\"&\n" +
 	"\rRemoveRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\"\x10\n" +
-	"\x0eRemoveResponse\"i\n" +
+	"\x0eRemoveResponse\"\x86\x01\n" +
 	"\x11WatchStatsRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1f\n" +
 	"\vinterval_ns\x18\x02 \x01(\x04R\n" +
 	"intervalNs\x12\x1c\n" +
-	"\tungrouped\x18\x03 \x01(\bR\tungrouped\"\xb4\x03\n" +
+	"\tungrouped\x18\x03 \x01(\bR\tungrouped\x12\x1b\n" +
+	"\tstage_end\x18\x04 \x01(\rR\bstageEnd\"\xb4\x03\n" +
 	"\x12WatchStatsResponse\x12*\n" +
 	"\x03run\x18\x01 \x01(\v2\x18.spate.engine.v1.RunInfoR\x03run\x12\x1c\n" +
 	"\n" +
@@ -5954,7 +5984,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\vStreamStats\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
 	"\x06warmup\x18\x02 \x01(\v2\x1f.spate.engine.v1.StreamCountersR\x06warmup\x12;\n" +
-	"\bmeasured\x18\x03 \x01(\v2\x1f.spate.engine.v1.StreamCountersR\bmeasured\"\x96\x04\n" +
+	"\bmeasured\x18\x03 \x01(\v2\x1f.spate.engine.v1.StreamCountersR\bmeasured\"\xde\x04\n" +
 	"\x0eStreamCounters\x12\x1d\n" +
 	"\n" +
 	"tx_packets\x18\x01 \x01(\x04R\ttxPackets\x12\x19\n" +
@@ -5976,7 +6006,9 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\vmisdirected\x18\v \x01(\x04R\vmisdirected\x127\n" +
 	"\alatency\x18\f \x01(\v2\x1d.spate.engine.v1.LatencyStatsR\alatency\x12*\n" +
 	"\x11sequence_too_high\x18\r \x01(\x04R\x0fsequenceTooHigh\x12(\n" +
-	"\x10sequence_too_low\x18\x0e \x01(\x04R\x0esequenceTooLow\"\xe7\x04\n" +
+	"\x10sequence_too_low\x18\x0e \x01(\x04R\x0esequenceTooLow\x12\x18\n" +
+	"\amissing\x18\x11 \x01(\x12R\amissing\x12,\n" +
+	"\x12settled_tx_packets\x18\x12 \x01(\x04R\x10settledTxPackets\"\xe7\x04\n" +
 	"\fLatencyStats\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x04R\x05count\x12\x15\n" +
 	"\x06sum_ns\x18\x02 \x01(\x04R\x05sumNs\x12\x15\n" +

@@ -472,8 +472,10 @@ type Timing struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	WarmupNs uint64                 `protobuf:"varint,1,opt,name=warmup_ns,json=warmupNs,proto3" json:"warmup_ns,omitempty"`
 	// Length of the measured phase; 0 means until stopped.
-	DurationNs    uint64 `protobuf:"varint,2,opt,name=duration_ns,json=durationNs,proto3" json:"duration_ns,omitempty"`
-	DrainNs       uint64 `protobuf:"varint,3,opt,name=drain_ns,json=drainNs,proto3" json:"drain_ns,omitempty"`
+	DurationNs uint64 `protobuf:"varint,2,opt,name=duration_ns,json=durationNs,proto3" json:"duration_ns,omitempty"`
+	DrainNs    uint64 `protobuf:"varint,3,opt,name=drain_ns,json=drainNs,proto3" json:"drain_ns,omitempty"`
+	// Parts of the measured phase that differ in their rates, at most 64. Empty: rates are the plan's. The warm-up has the rates of the first.
+	Stages        []*Stage `protobuf:"bytes,4,rep,name=stages,proto3" json:"stages,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -529,6 +531,78 @@ func (x *Timing) GetDrainNs() uint64 {
 	return 0
 }
 
+func (x *Timing) GetStages() []*Stage {
+	if x != nil {
+		return x.Stages
+	}
+	return nil
+}
+
+// A part of the measured phase.
+type Stage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The sum over all stages is Timing.duration_ns.
+	DurationNs uint64 `protobuf:"varint,1,opt,name=duration_ns,json=durationNs,proto3" json:"duration_ns,omitempty"`
+	// Of all rates of the plan: greater than 0, at most 1.
+	RateFactor *Ratio `protobuf:"bytes,2,opt,name=rate_factor,json=rateFactor,proto3" json:"rate_factor,omitempty"`
+	// From the stage's beginning, at most its duration: rates change linearly from those of the stage before (of the first, from 0), in steps
+	// of 100 ms, or 600 if that is fewer.
+	RampNs        uint64 `protobuf:"varint,3,opt,name=ramp_ns,json=rampNs,proto3" json:"ramp_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stage) Reset() {
+	*x = Stage{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stage) ProtoMessage() {}
+
+func (x *Stage) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stage.ProtoReflect.Descriptor instead.
+func (*Stage) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Stage) GetDurationNs() uint64 {
+	if x != nil {
+		return x.DurationNs
+	}
+	return 0
+}
+
+func (x *Stage) GetRateFactor() *Ratio {
+	if x != nil {
+		return x.RateFactor
+	}
+	return nil
+}
+
+func (x *Stage) GetRampNs() uint64 {
+	if x != nil {
+		return x.RampNs
+	}
+	return 0
+}
+
 // One stream of packets, sent from one port and expected on another (or nowhere).
 type Stream struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -576,7 +650,7 @@ type Stream struct {
 
 func (x *Stream) Reset() {
 	*x = Stream{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[4]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -588,7 +662,7 @@ func (x *Stream) String() string {
 func (*Stream) ProtoMessage() {}
 
 func (x *Stream) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[4]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -601,7 +675,7 @@ func (x *Stream) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stream.ProtoReflect.Descriptor instead.
 func (*Stream) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{4}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Stream) GetName() string {
@@ -785,7 +859,7 @@ type Next struct {
 
 func (x *Next) Reset() {
 	*x = Next{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[5]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -797,7 +871,7 @@ func (x *Next) String() string {
 func (*Next) ProtoMessage() {}
 
 func (x *Next) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[5]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -810,7 +884,7 @@ func (x *Next) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Next.ProtoReflect.Descriptor instead.
 func (*Next) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{5}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Next) GetStream() string {
@@ -849,7 +923,7 @@ type Packet struct {
 
 func (x *Packet) Reset() {
 	*x = Packet{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -861,7 +935,7 @@ func (x *Packet) String() string {
 func (*Packet) ProtoMessage() {}
 
 func (x *Packet) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -874,7 +948,7 @@ func (x *Packet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Packet.ProtoReflect.Descriptor instead.
 func (*Packet) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{6}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Packet) GetFrame() []byte {
@@ -934,7 +1008,7 @@ type Length struct {
 
 func (x *Length) Reset() {
 	*x = Length{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -946,7 +1020,7 @@ func (x *Length) String() string {
 func (*Length) ProtoMessage() {}
 
 func (x *Length) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -959,7 +1033,7 @@ func (x *Length) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Length.ProtoReflect.Descriptor instead.
 func (*Length) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Length) GetOffset() uint32 {
@@ -997,7 +1071,7 @@ type Sizes struct {
 
 func (x *Sizes) Reset() {
 	*x = Sizes{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1009,7 +1083,7 @@ func (x *Sizes) String() string {
 func (*Sizes) ProtoMessage() {}
 
 func (x *Sizes) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1022,7 +1096,7 @@ func (x *Sizes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sizes.ProtoReflect.Descriptor instead.
 func (*Sizes) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Sizes) GetKind() isSizes_Kind {
@@ -1080,7 +1154,7 @@ type SizeList struct {
 
 func (x *SizeList) Reset() {
 	*x = SizeList{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1092,7 +1166,7 @@ func (x *SizeList) String() string {
 func (*SizeList) ProtoMessage() {}
 
 func (x *SizeList) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1105,7 +1179,7 @@ func (x *SizeList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SizeList.ProtoReflect.Descriptor instead.
 func (*SizeList) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SizeList) GetSizes() []*WeightedSize {
@@ -1139,7 +1213,7 @@ type WeightedSize struct {
 
 func (x *WeightedSize) Reset() {
 	*x = WeightedSize{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +1225,7 @@ func (x *WeightedSize) String() string {
 func (*WeightedSize) ProtoMessage() {}
 
 func (x *WeightedSize) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1238,7 @@ func (x *WeightedSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightedSize.ProtoReflect.Descriptor instead.
 func (*WeightedSize) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WeightedSize) GetBytes() uint32 {
@@ -1208,7 +1282,7 @@ type Checksum struct {
 
 func (x *Checksum) Reset() {
 	*x = Checksum{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1220,7 +1294,7 @@ func (x *Checksum) String() string {
 func (*Checksum) ProtoMessage() {}
 
 func (x *Checksum) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1233,7 +1307,7 @@ func (x *Checksum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checksum.ProtoReflect.Descriptor instead.
 func (*Checksum) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Checksum) GetOffset() uint32 {
@@ -1312,7 +1386,7 @@ type FieldProgram struct {
 
 func (x *FieldProgram) Reset() {
 	*x = FieldProgram{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1324,7 +1398,7 @@ func (x *FieldProgram) String() string {
 func (*FieldProgram) ProtoMessage() {}
 
 func (x *FieldProgram) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1337,7 +1411,7 @@ func (x *FieldProgram) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldProgram.ProtoReflect.Descriptor instead.
 func (*FieldProgram) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FieldProgram) GetVariables() []*Variable {
@@ -1378,7 +1452,7 @@ type Variable struct {
 
 func (x *Variable) Reset() {
 	*x = Variable{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1464,7 @@ func (x *Variable) String() string {
 func (*Variable) ProtoMessage() {}
 
 func (x *Variable) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1477,7 @@ func (x *Variable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Variable.ProtoReflect.Descriptor instead.
 func (*Variable) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Variable) GetName() string {
@@ -1506,7 +1580,7 @@ type Counter struct {
 
 func (x *Counter) Reset() {
 	*x = Counter{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +1592,7 @@ func (x *Counter) String() string {
 func (*Counter) ProtoMessage() {}
 
 func (x *Counter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +1605,7 @@ func (x *Counter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counter.ProtoReflect.Descriptor instead.
 func (*Counter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Counter) GetMin() uint64 {
@@ -1581,7 +1655,7 @@ type Random struct {
 
 func (x *Random) Reset() {
 	*x = Random{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1593,7 +1667,7 @@ func (x *Random) String() string {
 func (*Random) ProtoMessage() {}
 
 func (x *Random) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1606,7 +1680,7 @@ func (x *Random) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Random.ProtoReflect.Descriptor instead.
 func (*Random) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Random) GetMin() uint64 {
@@ -1643,7 +1717,7 @@ type List struct {
 
 func (x *List) Reset() {
 	*x = List{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1655,7 +1729,7 @@ func (x *List) String() string {
 func (*List) ProtoMessage() {}
 
 func (x *List) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1668,7 +1742,7 @@ func (x *List) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use List.ProtoReflect.Descriptor instead.
 func (*List) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *List) GetValues() []uint64 {
@@ -1711,7 +1785,7 @@ type Write struct {
 
 func (x *Write) Reset() {
 	*x = Write{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1723,7 +1797,7 @@ func (x *Write) String() string {
 func (*Write) ProtoMessage() {}
 
 func (x *Write) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1736,7 +1810,7 @@ func (x *Write) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Write.ProtoReflect.Descriptor instead.
 func (*Write) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Write) GetVariable() string {
@@ -1798,7 +1872,7 @@ type Continuous struct {
 
 func (x *Continuous) Reset() {
 	*x = Continuous{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1810,7 +1884,7 @@ func (x *Continuous) String() string {
 func (*Continuous) ProtoMessage() {}
 
 func (x *Continuous) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1823,7 +1897,7 @@ func (x *Continuous) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Continuous.ProtoReflect.Descriptor instead.
 func (*Continuous) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Continuous) GetRate() *Rate {
@@ -1848,7 +1922,7 @@ type Bursts struct {
 
 func (x *Bursts) Reset() {
 	*x = Bursts{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +1934,7 @@ func (x *Bursts) String() string {
 func (*Bursts) ProtoMessage() {}
 
 func (x *Bursts) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +1947,7 @@ func (x *Bursts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bursts.ProtoReflect.Descriptor instead.
 func (*Bursts) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Bursts) GetRate() *Rate {
@@ -1930,7 +2004,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1942,7 +2016,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1955,7 +2029,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Replay) GetSource() isReplay_Source {
@@ -2096,7 +2170,7 @@ type Measure struct {
 
 func (x *Measure) Reset() {
 	*x = Measure{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2108,7 +2182,7 @@ func (x *Measure) String() string {
 func (*Measure) ProtoMessage() {}
 
 func (x *Measure) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2121,7 +2195,7 @@ func (x *Measure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measure.ProtoReflect.Descriptor instead.
 func (*Measure) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Measure) GetFlow() bool {
@@ -2159,7 +2233,7 @@ type Mark struct {
 
 func (x *Mark) Reset() {
 	*x = Mark{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2171,7 +2245,7 @@ func (x *Mark) String() string {
 func (*Mark) ProtoMessage() {}
 
 func (x *Mark) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2184,7 +2258,7 @@ func (x *Mark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mark.ProtoReflect.Descriptor instead.
 func (*Mark) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Mark) GetField() isMark_Field {
@@ -2251,7 +2325,7 @@ type Reflector struct {
 
 func (x *Reflector) Reset() {
 	*x = Reflector{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2263,7 +2337,7 @@ func (x *Reflector) String() string {
 func (*Reflector) ProtoMessage() {}
 
 func (x *Reflector) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2276,7 +2350,7 @@ func (x *Reflector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reflector.ProtoReflect.Descriptor instead.
 func (*Reflector) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Reflector) GetPort() string {
@@ -2325,7 +2399,7 @@ type AddressRange struct {
 
 func (x *AddressRange) Reset() {
 	*x = AddressRange{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2337,7 +2411,7 @@ func (x *AddressRange) String() string {
 func (*AddressRange) ProtoMessage() {}
 
 func (x *AddressRange) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2350,7 +2424,7 @@ func (x *AddressRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddressRange.ProtoReflect.Descriptor instead.
 func (*AddressRange) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AddressRange) GetFirst() []byte {
@@ -2377,7 +2451,7 @@ type PortRange struct {
 
 func (x *PortRange) Reset() {
 	*x = PortRange{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2389,7 +2463,7 @@ func (x *PortRange) String() string {
 func (*PortRange) ProtoMessage() {}
 
 func (x *PortRange) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2402,7 +2476,7 @@ func (x *PortRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortRange.ProtoReflect.Descriptor instead.
 func (*PortRange) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PortRange) GetFirst() uint32 {
@@ -2431,7 +2505,7 @@ type Receiver struct {
 
 func (x *Receiver) Reset() {
 	*x = Receiver{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2443,7 +2517,7 @@ func (x *Receiver) String() string {
 func (*Receiver) ProtoMessage() {}
 
 func (x *Receiver) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2456,7 +2530,7 @@ func (x *Receiver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receiver.ProtoReflect.Descriptor instead.
 func (*Receiver) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Receiver) GetName() string {
@@ -2502,12 +2576,19 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\x0esecond_run_tag\x18\x01 \x01(\rR\fsecondRunTag\"3\n" +
 	"\x05Share\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\rR\x05count\"a\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\"\x91\x01\n" +
 	"\x06Timing\x12\x1b\n" +
 	"\twarmup_ns\x18\x01 \x01(\x04R\bwarmupNs\x12\x1f\n" +
 	"\vduration_ns\x18\x02 \x01(\x04R\n" +
 	"durationNs\x12\x19\n" +
-	"\bdrain_ns\x18\x03 \x01(\x04R\adrainNs\"\xc0\x05\n" +
+	"\bdrain_ns\x18\x03 \x01(\x04R\adrainNs\x12.\n" +
+	"\x06stages\x18\x04 \x03(\v2\x16.spate.engine.v1.StageR\x06stages\"z\n" +
+	"\x05Stage\x12\x1f\n" +
+	"\vduration_ns\x18\x01 \x01(\x04R\n" +
+	"durationNs\x127\n" +
+	"\vrate_factor\x18\x02 \x01(\v2\x16.spate.engine.v1.RatioR\n" +
+	"rateFactor\x12\x17\n" +
+	"\aramp_ns\x18\x03 \x01(\x04R\x06rampNs\"\xc0\x05\n" +
 	"\x06Stream\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x12\x17\n" +
@@ -2674,7 +2755,7 @@ func file_spate_engine_v1_plan_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_spate_engine_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_spate_engine_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_spate_engine_v1_plan_proto_goTypes = []any{
 	(ChecksumKind)(0),    // 0: spate.engine.v1.ChecksumKind
 	(ListOrder)(0),       // 1: spate.engine.v1.ListOrder
@@ -2683,76 +2764,79 @@ var file_spate_engine_v1_plan_proto_goTypes = []any{
 	(*Trials)(nil),       // 4: spate.engine.v1.Trials
 	(*Share)(nil),        // 5: spate.engine.v1.Share
 	(*Timing)(nil),       // 6: spate.engine.v1.Timing
-	(*Stream)(nil),       // 7: spate.engine.v1.Stream
-	(*Next)(nil),         // 8: spate.engine.v1.Next
-	(*Packet)(nil),       // 9: spate.engine.v1.Packet
-	(*Length)(nil),       // 10: spate.engine.v1.Length
-	(*Sizes)(nil),        // 11: spate.engine.v1.Sizes
-	(*SizeList)(nil),     // 12: spate.engine.v1.SizeList
-	(*WeightedSize)(nil), // 13: spate.engine.v1.WeightedSize
-	(*Checksum)(nil),     // 14: spate.engine.v1.Checksum
-	(*FieldProgram)(nil), // 15: spate.engine.v1.FieldProgram
-	(*Variable)(nil),     // 16: spate.engine.v1.Variable
-	(*Counter)(nil),      // 17: spate.engine.v1.Counter
-	(*Random)(nil),       // 18: spate.engine.v1.Random
-	(*List)(nil),         // 19: spate.engine.v1.List
-	(*Write)(nil),        // 20: spate.engine.v1.Write
-	(*Continuous)(nil),   // 21: spate.engine.v1.Continuous
-	(*Bursts)(nil),       // 22: spate.engine.v1.Bursts
-	(*Replay)(nil),       // 23: spate.engine.v1.Replay
-	(*Measure)(nil),      // 24: spate.engine.v1.Measure
-	(*Mark)(nil),         // 25: spate.engine.v1.Mark
-	(*Reflector)(nil),    // 26: spate.engine.v1.Reflector
-	(*AddressRange)(nil), // 27: spate.engine.v1.AddressRange
-	(*PortRange)(nil),    // 28: spate.engine.v1.PortRange
-	(*Receiver)(nil),     // 29: spate.engine.v1.Receiver
-	(*Stateful)(nil),     // 30: spate.engine.v1.Stateful
-	(*Engines)(nil),      // 31: spate.engine.v1.Engines
-	(*Rate)(nil),         // 32: spate.engine.v1.Rate
-	(*DataRef)(nil),      // 33: spate.engine.v1.DataRef
-	(*Ratio)(nil),        // 34: spate.engine.v1.Ratio
+	(*Stage)(nil),        // 7: spate.engine.v1.Stage
+	(*Stream)(nil),       // 8: spate.engine.v1.Stream
+	(*Next)(nil),         // 9: spate.engine.v1.Next
+	(*Packet)(nil),       // 10: spate.engine.v1.Packet
+	(*Length)(nil),       // 11: spate.engine.v1.Length
+	(*Sizes)(nil),        // 12: spate.engine.v1.Sizes
+	(*SizeList)(nil),     // 13: spate.engine.v1.SizeList
+	(*WeightedSize)(nil), // 14: spate.engine.v1.WeightedSize
+	(*Checksum)(nil),     // 15: spate.engine.v1.Checksum
+	(*FieldProgram)(nil), // 16: spate.engine.v1.FieldProgram
+	(*Variable)(nil),     // 17: spate.engine.v1.Variable
+	(*Counter)(nil),      // 18: spate.engine.v1.Counter
+	(*Random)(nil),       // 19: spate.engine.v1.Random
+	(*List)(nil),         // 20: spate.engine.v1.List
+	(*Write)(nil),        // 21: spate.engine.v1.Write
+	(*Continuous)(nil),   // 22: spate.engine.v1.Continuous
+	(*Bursts)(nil),       // 23: spate.engine.v1.Bursts
+	(*Replay)(nil),       // 24: spate.engine.v1.Replay
+	(*Measure)(nil),      // 25: spate.engine.v1.Measure
+	(*Mark)(nil),         // 26: spate.engine.v1.Mark
+	(*Reflector)(nil),    // 27: spate.engine.v1.Reflector
+	(*AddressRange)(nil), // 28: spate.engine.v1.AddressRange
+	(*PortRange)(nil),    // 29: spate.engine.v1.PortRange
+	(*Receiver)(nil),     // 30: spate.engine.v1.Receiver
+	(*Stateful)(nil),     // 31: spate.engine.v1.Stateful
+	(*Ratio)(nil),        // 32: spate.engine.v1.Ratio
+	(*Engines)(nil),      // 33: spate.engine.v1.Engines
+	(*Rate)(nil),         // 34: spate.engine.v1.Rate
+	(*DataRef)(nil),      // 35: spate.engine.v1.DataRef
 }
 var file_spate_engine_v1_plan_proto_depIdxs = []int32{
 	6,  // 0: spate.engine.v1.Plan.timing:type_name -> spate.engine.v1.Timing
-	7,  // 1: spate.engine.v1.Plan.streams:type_name -> spate.engine.v1.Stream
+	8,  // 1: spate.engine.v1.Plan.streams:type_name -> spate.engine.v1.Stream
 	5,  // 2: spate.engine.v1.Plan.share:type_name -> spate.engine.v1.Share
-	26, // 3: spate.engine.v1.Plan.reflectors:type_name -> spate.engine.v1.Reflector
-	29, // 4: spate.engine.v1.Plan.receivers:type_name -> spate.engine.v1.Receiver
-	30, // 5: spate.engine.v1.Plan.stateful:type_name -> spate.engine.v1.Stateful
+	27, // 3: spate.engine.v1.Plan.reflectors:type_name -> spate.engine.v1.Reflector
+	30, // 4: spate.engine.v1.Plan.receivers:type_name -> spate.engine.v1.Receiver
+	31, // 5: spate.engine.v1.Plan.stateful:type_name -> spate.engine.v1.Stateful
 	4,  // 6: spate.engine.v1.Plan.trials:type_name -> spate.engine.v1.Trials
-	9,  // 7: spate.engine.v1.Stream.packet:type_name -> spate.engine.v1.Packet
-	21, // 8: spate.engine.v1.Stream.continuous:type_name -> spate.engine.v1.Continuous
-	22, // 9: spate.engine.v1.Stream.bursts:type_name -> spate.engine.v1.Bursts
-	23, // 10: spate.engine.v1.Stream.replay:type_name -> spate.engine.v1.Replay
-	24, // 11: spate.engine.v1.Stream.measure:type_name -> spate.engine.v1.Measure
-	15, // 12: spate.engine.v1.Stream.program:type_name -> spate.engine.v1.FieldProgram
-	8,  // 13: spate.engine.v1.Stream.next:type_name -> spate.engine.v1.Next
-	31, // 14: spate.engine.v1.Stream.engines:type_name -> spate.engine.v1.Engines
-	14, // 15: spate.engine.v1.Packet.checksums:type_name -> spate.engine.v1.Checksum
-	10, // 16: spate.engine.v1.Packet.lengths:type_name -> spate.engine.v1.Length
-	11, // 17: spate.engine.v1.Packet.sizes:type_name -> spate.engine.v1.Sizes
-	12, // 18: spate.engine.v1.Sizes.list:type_name -> spate.engine.v1.SizeList
-	13, // 19: spate.engine.v1.SizeList.sizes:type_name -> spate.engine.v1.WeightedSize
-	0,  // 20: spate.engine.v1.Checksum.kind:type_name -> spate.engine.v1.ChecksumKind
-	16, // 21: spate.engine.v1.FieldProgram.variables:type_name -> spate.engine.v1.Variable
-	20, // 22: spate.engine.v1.FieldProgram.writes:type_name -> spate.engine.v1.Write
-	17, // 23: spate.engine.v1.Variable.counter:type_name -> spate.engine.v1.Counter
-	18, // 24: spate.engine.v1.Variable.random:type_name -> spate.engine.v1.Random
-	19, // 25: spate.engine.v1.Variable.list:type_name -> spate.engine.v1.List
-	1,  // 26: spate.engine.v1.List.order:type_name -> spate.engine.v1.ListOrder
-	32, // 27: spate.engine.v1.Continuous.rate:type_name -> spate.engine.v1.Rate
-	32, // 28: spate.engine.v1.Bursts.rate:type_name -> spate.engine.v1.Rate
-	33, // 29: spate.engine.v1.Replay.data:type_name -> spate.engine.v1.DataRef
-	34, // 30: spate.engine.v1.Replay.scale:type_name -> spate.engine.v1.Ratio
-	25, // 31: spate.engine.v1.Measure.mark:type_name -> spate.engine.v1.Mark
-	2,  // 32: spate.engine.v1.Reflector.swap:type_name -> spate.engine.v1.Reflection
-	27, // 33: spate.engine.v1.Reflector.allowed_addresses:type_name -> spate.engine.v1.AddressRange
-	28, // 34: spate.engine.v1.Reflector.allowed_ports:type_name -> spate.engine.v1.PortRange
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	7,  // 7: spate.engine.v1.Timing.stages:type_name -> spate.engine.v1.Stage
+	32, // 8: spate.engine.v1.Stage.rate_factor:type_name -> spate.engine.v1.Ratio
+	10, // 9: spate.engine.v1.Stream.packet:type_name -> spate.engine.v1.Packet
+	22, // 10: spate.engine.v1.Stream.continuous:type_name -> spate.engine.v1.Continuous
+	23, // 11: spate.engine.v1.Stream.bursts:type_name -> spate.engine.v1.Bursts
+	24, // 12: spate.engine.v1.Stream.replay:type_name -> spate.engine.v1.Replay
+	25, // 13: spate.engine.v1.Stream.measure:type_name -> spate.engine.v1.Measure
+	16, // 14: spate.engine.v1.Stream.program:type_name -> spate.engine.v1.FieldProgram
+	9,  // 15: spate.engine.v1.Stream.next:type_name -> spate.engine.v1.Next
+	33, // 16: spate.engine.v1.Stream.engines:type_name -> spate.engine.v1.Engines
+	15, // 17: spate.engine.v1.Packet.checksums:type_name -> spate.engine.v1.Checksum
+	11, // 18: spate.engine.v1.Packet.lengths:type_name -> spate.engine.v1.Length
+	12, // 19: spate.engine.v1.Packet.sizes:type_name -> spate.engine.v1.Sizes
+	13, // 20: spate.engine.v1.Sizes.list:type_name -> spate.engine.v1.SizeList
+	14, // 21: spate.engine.v1.SizeList.sizes:type_name -> spate.engine.v1.WeightedSize
+	0,  // 22: spate.engine.v1.Checksum.kind:type_name -> spate.engine.v1.ChecksumKind
+	17, // 23: spate.engine.v1.FieldProgram.variables:type_name -> spate.engine.v1.Variable
+	21, // 24: spate.engine.v1.FieldProgram.writes:type_name -> spate.engine.v1.Write
+	18, // 25: spate.engine.v1.Variable.counter:type_name -> spate.engine.v1.Counter
+	19, // 26: spate.engine.v1.Variable.random:type_name -> spate.engine.v1.Random
+	20, // 27: spate.engine.v1.Variable.list:type_name -> spate.engine.v1.List
+	1,  // 28: spate.engine.v1.List.order:type_name -> spate.engine.v1.ListOrder
+	34, // 29: spate.engine.v1.Continuous.rate:type_name -> spate.engine.v1.Rate
+	34, // 30: spate.engine.v1.Bursts.rate:type_name -> spate.engine.v1.Rate
+	35, // 31: spate.engine.v1.Replay.data:type_name -> spate.engine.v1.DataRef
+	32, // 32: spate.engine.v1.Replay.scale:type_name -> spate.engine.v1.Ratio
+	26, // 33: spate.engine.v1.Measure.mark:type_name -> spate.engine.v1.Mark
+	2,  // 34: spate.engine.v1.Reflector.swap:type_name -> spate.engine.v1.Reflection
+	28, // 35: spate.engine.v1.Reflector.allowed_addresses:type_name -> spate.engine.v1.AddressRange
+	29, // 36: spate.engine.v1.Reflector.allowed_ports:type_name -> spate.engine.v1.PortRange
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_plan_proto_init() }
@@ -2762,28 +2846,28 @@ func file_spate_engine_v1_plan_proto_init() {
 	}
 	file_spate_engine_v1_rate_proto_init()
 	file_spate_engine_v1_stateful_proto_init()
-	file_spate_engine_v1_plan_proto_msgTypes[4].OneofWrappers = []any{
+	file_spate_engine_v1_plan_proto_msgTypes[5].OneofWrappers = []any{
 		(*Stream_Continuous)(nil),
 		(*Stream_Bursts)(nil),
 		(*Stream_Replay)(nil),
 	}
-	file_spate_engine_v1_plan_proto_msgTypes[8].OneofWrappers = []any{
+	file_spate_engine_v1_plan_proto_msgTypes[9].OneofWrappers = []any{
 		(*Sizes_List)(nil),
 		(*Sizes_Variable)(nil),
 	}
-	file_spate_engine_v1_plan_proto_msgTypes[13].OneofWrappers = []any{
+	file_spate_engine_v1_plan_proto_msgTypes[14].OneofWrappers = []any{
 		(*Variable_Counter)(nil),
 		(*Variable_Random)(nil),
 		(*Variable_List)(nil),
 	}
-	file_spate_engine_v1_plan_proto_msgTypes[20].OneofWrappers = []any{
+	file_spate_engine_v1_plan_proto_msgTypes[21].OneofWrappers = []any{
 		(*Replay_Pcap)(nil),
 		(*Replay_Path)(nil),
 		(*Replay_Data)(nil),
 		(*Replay_Scale)(nil),
 		(*Replay_FixedNs)(nil),
 	}
-	file_spate_engine_v1_plan_proto_msgTypes[22].OneofWrappers = []any{
+	file_spate_engine_v1_plan_proto_msgTypes[23].OneofWrappers = []any{
 		(*Mark_Ipv4Identification)(nil),
 		(*Mark_Ipv6FlowLabel)(nil),
 	}
@@ -2793,7 +2877,7 @@ func file_spate_engine_v1_plan_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_plan_proto_rawDesc), len(file_spate_engine_v1_plan_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

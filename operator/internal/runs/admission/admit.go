@@ -91,7 +91,11 @@ func (s *Resolution) Admit(ctx context.Context, run *spatev1.TrafficRun) (resolv
 		},
 		RunID: id.RunID, Tag: int32(tag), SecondTag: int32(second), RateFactor: s.Resolved.Factor.RatString(), Entries: s.Resolved.Entries, Marks: marksOf(s.Resolved.Outline(id)),
 		Timing:     spatev1.RunTiming{Warmup: definition.Spec.Warmup, Duration: definition.Spec.Duration, Drain: definition.Spec.Drain},
+		Stages:     s.Resolved.Stages,
 		Thresholds: definition.Spec.Thresholds, GeneratorTolerance: definition.Spec.GeneratorTolerance, WhenPodLost: definition.Spec.WhenPodLost,
+	}
+	if len(resolved.Stages) > 0 {
+		resolved.Timing.Duration = spatev1.Duration(s.Resolved.Length().String())
 	}
 	if run.Spec.ProfileRef != nil {
 		resolved.Profile.UID, resolved.Profile.Generation = definition.UID, definition.Generation

@@ -428,7 +428,11 @@ fn count(run: &mut WorkerRun, from: usize, packet: &Handed, stream: usize, track
         receive.trackers[tracker].receive(trailer.sequence)
     };
     let misdirected = facts.port != Some(packet.port);
-    run.share.rx[stream].received(trailer.measured, u64::from(packet.bytes), arrival, misdirected);
+    let slot = &run.share.rx[stream];
+    slot.received(trailer.measured, u64::from(packet.bytes), arrival, misdirected);
+    if arrival != Arrival::InOrder {
+        slot.missing(trailer.measured, receive.trackers[tracker].take_missing());
+    }
     if let Some(place) = facts.delay
         && trailer.measured
         && arrival != Arrival::Duplicate

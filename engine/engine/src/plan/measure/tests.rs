@@ -44,7 +44,7 @@ fn good() -> Plan {
     Plan {
         run_id: "run-1".into(),
         run_tag: 7,
-        timing: Some(Timing { warmup_ns: 0, duration_ns: 1_000_000_000, drain_ns: 0 }),
+        timing: Some(Timing { warmup_ns: 0, duration_ns: 1_000_000_000, drain_ns: 0, stages: Vec::new() }),
         streams: vec![
             stream("alone", 1, flow(true)),
             in_group("all-0", 2),

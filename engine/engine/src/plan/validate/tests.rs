@@ -12,7 +12,7 @@ fn good() -> Plan {
         profile: "imix".into(),
         namespace: "default".into(),
         run_tag: 7,
-        timing: Some(Timing { warmup_ns: 0, duration_ns: 1_000_000_000, drain_ns: 100_000_000 }),
+        timing: Some(Timing { warmup_ns: 0, duration_ns: 1_000_000_000, drain_ns: 100_000_000, stages: Vec::new() }),
         streams: vec![stream("small", 1), stream("large", 2)],
         ..Plan::default()
     }

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+// This file answers: what came of each stage of a run, and does a stage or a threshold end the run before its time?
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+
+	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/runs/storage"
+)
+
+const (
+	// abortedBy precedes what aborted a run in its engines' end reasons, by which an operator that takes over recognizes it.
+	abortedBy = "aborted: "
+	// settleTime is after how long a packet of an active run that was not received counts as lost.
+	settleTime = 900 * time.Millisecond
+)
+
+// abortReason returns what aborted a run; empty if it was not aborted.
+func abortReason(stats []*enginev1.WatchStatsResponse) string {
+	for _, st := range present(stats) {
+		if why, aborted := strings.CutPrefix(st.GetRun().GetEndReason(), abortedBy); aborted {
+			return why
+		}
+	}
+	return ""
+}
+
+// followStages records stages that have ended, and returns why the run must be aborted, if it must.
+func (s *scope) followStages(ctx context.Context, stats []*enginev1.WatchStatsResponse, facts *storage.Facts) (string, error) {
+	all := s.run.Status.Resolved.Stages
+	if len(all) > 0 && s.run.Status.Stages == nil {
+		for _, stage := range all {
+			s.run.Status.Stages = append(s.run.Status.Stages, spatev1.StageStatus{Name: stage.Name, Phase: spatev1.StagePending})
+		}
+	}
+	for i := range s.run.Status.Stages {
+		status := &s.run.Status.Stages[i]
+		if status.Phase == spatev1.StagePending && time.Until(s.stageEnd(i-1)) <= 0 {
+			status.Phase = spatev1.StageRunning
+			s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "StageStarted", "Run", "stage %s (%d of %d) for %s", status.Name, i+1, len(all), all[i].Duration)
+		}
+		if status.Phase != spatev1.StageRunning || i == len(all)-1 || time.Until(s.stageEnd(i)) > 0 {
+			continue
+		}
+		begin, err := s.stageReading(ctx, i)
+		if err != nil {
+			return "", err
+		}
+		end, err := s.stageReading(ctx, i+1)
+		if err != nil || end == nil {
+			return "", err
+		}
+		if why := s.endStage(i, begin, end, facts); why != "" {
+			return why, nil
+		}
+	}
+	return s.abortedByThreshold(ctx, stats, facts)
+}
+
+// stageEnd is when a stage ends: of -1, when the measured phase begins.
+func (s *scope) stageEnd(stage int) time.Time {
+	at := s.run.Status.TrafficStartTime.Add(s.warmup())
+	for i := 0; i <= stage; i++ {
+		at = at.Add(parsed(s.run.Status.Resolved.Stages[i].Duration))
+	}
+	return at
+}
+
+// stageReading returns the counters at the end of a stage (1, 2, ...); nil at the beginning of the first, and if the stage has not ended on all
+// engines.
+func (s *scope) stageReading(ctx context.Context, stage int) ([]*enginev1.WatchStatsResponse, error) {
+	if stage == 0 {
+		return nil, nil
+	}
+	if s.found.stageStats == nil || s.found.stageNumber != stage {
+		stats := make([]*enginev1.WatchStatsResponse, len(s.pods))
+		errs := s.each(ctx, func(i int, _ *corev1.Pod, c *engine.Client) (err error) {
+			stats[i], err = c.StageEnd(ctx, s.run.Status.Resolved.RunID, stage)
+			return err
+		})
+		var e *engine.Error
+		if err := errors.Join(errs...); errors.As(err, &e) && e.Code == codes.FailedPrecondition {
+			return nil, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("the counters at the end of stage %d: %w", stage, err)
+		}
+		s.found.stageStats, s.found.stageNumber = stats, stage
+	}
+	return s.found.stageStats, nil
+}
+
+// endStage records what came of a stage. It returns why the run must be aborted, if it must.
+func (s *scope) endStage(stage int, begin, end []*enginev1.WatchStatsResponse, facts *storage.Facts) string {
+	resolved, status := &s.run.Status.Resolved.Stages[stage], &s.run.Status.Stages[stage]
+	result := stageResult(begin, end, settledTx(end), facts, s.run)
+	if stage == len(s.run.Status.Resolved.Stages)-1 { // all packets were awaited
+		result = stageResult(begin, end, nil, facts, s.run)
+	}
+	status.Result = &spatev1.StageResult{
+		Duration: result.Duration, Tx: result.Tx, Rx: result.Rx, Lost: result.Lost, LossRatio: result.LossRatio, WorstLatency: result.WorstLatency,
+	}
+	if flows := result.Flows; flows != nil {
+		status.Result.FlowsAttempted, status.Result.FlowsEstablished, status.Result.FlowsFailed = flows.Attempted, flows.Established, flows.Failed
+	}
+	status.Phase = spatev1.StagePassed
+	status.Thresholds = nil
+	why := ""
+	for _, t := range thresholds(resolved.Thresholds, result, podNames(s.run.Status.LostPods)) {
+		status.Thresholds = append(status.Thresholds, t.ThresholdResult)
+		if !t.Met && why == "" {
+			status.Phase = spatev1.StageFailed
+			why = fmt.Sprintf("stage %s: threshold %s: %s", status.Name, t.Name, t.Message)
+		}
+	}
+	s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "Stage"+string(status.Phase), "Run", "stage %s: %s", status.Name, summary(result, false))
+	if !resolved.AbortOnFail {
+		return ""
+	}
+	return why
+}
+
+// endStages records the last stage, or the one within which the run ended, and those that were not run.
+func (s *scope) endStages(ctx context.Context, stats []*enginev1.WatchStatsResponse, facts *storage.Facts, early bool) error {
+	for i := range s.run.Status.Stages {
+		status := &s.run.Status.Stages[i]
+		switch {
+		case status.Phase == spatev1.StagePending && early:
+			status.Phase = spatev1.StageNotRun
+		case status.Phase == spatev1.StageRunning || status.Phase == spatev1.StagePending:
+			begin, err := s.stageReading(ctx, i)
+			if err != nil {
+				return err
+			}
+			end := stats
+			if i < len(s.run.Status.Stages)-1 && !early { // no operator ran when it ended
+				if end, err = s.stageReading(ctx, i+1); err != nil {
+					return err
+				}
+			}
+			s.endStage(i, begin, end, facts)
+			if early {
+				status.Phase = spatev1.StageIncomplete
+			}
+		}
+	}
+	return nil
+}
+
+// abortedByThreshold evaluates the thresholds that abort the run on what was counted so far.
+func (s *scope) abortedByThreshold(ctx context.Context, stats []*enginev1.WatchStatsResponse, facts *storage.Facts) (string, error) {
+	sinceStart := time.Since(s.stageEnd(-1))
+	ofRun := aborting(s.run.Status.Resolved.Thresholds, sinceStart)
+	current, ofStage := s.currentStage(), []spatev1.Threshold(nil)
+	if current >= 0 {
+		ofStage = aborting(s.run.Status.Resolved.Stages[current].Thresholds, time.Since(s.stageEnd(current-1)))
+	}
+	if !canAbort(s.run.Status.Resolved) {
+		return "", nil
+	}
+	settled, known := s.settledBefore(stats)
+	if !known {
+		return "", nil
+	}
+	if len(ofRun) > 0 {
+		result := stageResult(nil, stats, settled, facts, s.run)
+		if why := firstMissed(ofRun, result); why != "" {
+			return why, nil
+		}
+	}
+	if len(ofStage) == 0 {
+		return "", nil
+	}
+	begin, err := s.stageReading(ctx, current)
+	if err != nil || begin == nil && current > 0 {
+		return "", err
+	}
+	if why := firstMissed(ofStage, stageResult(begin, stats, settled, facts, s.run)); why != "" {
+		s.run.Status.Stages[current].Phase = spatev1.StageFailed
+		return fmt.Sprintf("stage %s: %s", s.run.Status.Stages[current].Name, why), nil
+	}
+	return "", nil
+}
+
+// currentStage is the one that is under way; -1 if there is none.
+func (s *scope) currentStage() int {
+	for i, stage := range s.run.Status.Stages {
+		if stage.Phase == spatev1.StageRunning {
+			return i
+		}
+	}
+	return -1
+}
+
+// stageText names the stage that is under way.
+func (s *scope) stageText() string {
+	if at := s.currentStage(); at >= 0 {
+		return fmt.Sprintf("%s (%d/%d)", s.run.Status.Stages[at].Name, at+1, len(s.run.Status.Stages))
+	}
+	return ""
+}
+
+// canAbort reports whether a threshold of a run can abort it.
+func canAbort(resolved *spatev1.ResolvedRun) bool {
+	some := func(all []spatev1.Threshold) bool {
+		for _, t := range all {
+			if t.Abort {
+				return true
+			}
+		}
+		return false
+	}
+	for _, stage := range resolved.Stages {
+		if some(stage.Thresholds) {
+			return true
+		}
+	}
+	return some(resolved.Thresholds)
+}
+
+// aborting are the thresholds that abort a run or stage that has been measured for a time.
+func aborting(all []spatev1.Threshold, after time.Duration) (some []spatev1.Threshold) {
+	for _, t := range all {
+		if t.Abort && after >= max(parsed(t.AbortAfter), settleTime) {
+			some = append(some, t)
+		}
+	}
+	return some
+}
+
+// firstMissed describes the first threshold that a result does not meet.
+func firstMissed(all []spatev1.Threshold, result spatev1.RunResult) string {
+	for _, t := range thresholds(all, result, nil) {
+		if !t.Met && t.reason == spatev1.ReasonThresholdMissed {
+			return fmt.Sprintf("threshold %s: %s", t.Name, t.Message)
+		}
+	}
+	return ""
+}
+
+// earlier is how many packets each stream had sent at a time, warm-up not included.
+type earlier struct {
+	at   time.Time
+	sent map[string]int64
+}
+
+// settledBefore returns what each stream had sent slightly less than a second ago or before that, and keeps what it has sent now.
+func (s *scope) settledBefore(stats []*enginev1.WatchStatsResponse) (settled map[string]int64, known bool) {
+	now := earlier{at: time.Now(), sent: map[string]int64{}}
+	for _, st := range present(stats) {
+		for _, stream := range st.Streams {
+			now.sent[stream.Name] += int64(stream.GetMeasured().GetTxPackets())
+		}
+	}
+	readings := append(s.found.earlier, now)
+	for len(readings) > 1 && now.at.Sub(readings[1].at) >= settleTime {
+		readings = readings[1:]
+	}
+	s.found.earlier = readings
+	return readings[0].sent, now.at.Sub(readings[0].at) >= settleTime
+}
+
+// settledTx returns the packets of each stream that were sent some time before the end of a stage.
+func settledTx(end []*enginev1.WatchStatsResponse) map[string]int64 {
+	settled := map[string]int64{}
+	for _, st := range present(end) {
+		for _, stream := range st.Streams {
+			settled[stream.Name] += int64(stream.GetMeasured().GetSettledTxPackets())
+		}
+	}
+	return settled
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+// This file answers: is a run in stages judged by stage, and does a stage or a threshold end it before its time?
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	spatev1 "spate.dev/api/v1alpha1"
+)
+
+// phasesOf the stages of a run, by name.
+func phasesOf(r *spatev1.TrafficRun) (all []string) {
+	for _, stage := range r.Status.Stages {
+		all = append(all, stage.Name+" "+string(stage.Phase))
+	}
+	return all
+}
+
+func TestEachStageHasItsRateItsResultAndItsVerdict(t *testing.T) {
+	t.Parallel()
+	ns := ready(t, "")
+	mustApply(t, ns, loopbackProfile("staged", lenient+`  stages:
+  - {name: ramp, duration: 1s, ramp: 1s, rate: 2kpps}
+  - {name: soak, duration: 1500ms, rate: 2kpps, thresholds: [{name: rate, expression: result.tx > 2000 && result.lost == 0}]}
+  - {name: spike, duration: 500ms, rate: 5x, thresholds: [{name: few, expression: result.tx < 10}]}
+  - {name: recovery, duration: 1s, rate: 0.5x, thresholds: [{name: kept, expression: 'result.lost == 0 && result.streams["small"].rx > 0'}]}
+  thresholds: [{name: all, expression: result.lost == 0 && result.tx == 1000 + 3000 + 2500 + 500}]
+`))
+	r := complete(t, 2*runLimit, profileNamed(ns, "staged"))
+	if got, want := phasesOf(r), []string{"ramp Passed", "soak Passed", "spike Failed", "recovery Passed"}; !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	tx, lost := int64(0), int64(0)
+	for _, stage := range r.Status.Stages {
+		tx, lost = tx+stage.Result.Tx, lost+stage.Result.Lost
+	}
+	if tx != r.Status.Result.Tx || lost != r.Status.Result.Lost {
+		t.Errorf("stages have %d packets of which %d are lost; the run has %+v", tx, lost, r.Status.Result.StreamCounters)
+	}
+	v := r.Status.Verdict
+	if v.Outcome != spatev1.VerdictFailed || v.Reasons[0].Reason != spatev1.ReasonStageFailed || !strings.HasPrefix(v.Reasons[0].Message, "stage spike: threshold few: result.tx < 10 does not hold: result.tx is ") || !v.Thresholds[0].Met {
+		t.Errorf("%+v", v)
+	}
+	if r.Status.Resolved.Timing.Duration != "4s" || r.Status.RateFactor != "5" {
+		t.Errorf("%+v, %s", r.Status.Resolved.Timing, r.Status.RateFactor)
+	}
+}
+
+// abortLimit is the time from the end of a stage that fails until nothing is sent.
+const abortLimit = 1500 * time.Millisecond
+
+func TestAStageThatFailsEndsTheRun(t *testing.T) {
+	t.Parallel()
+	ns := ready(t, "")
+	mustApply(t, ns, loopbackProfile("broken", lenient+`  stages:
+  - {name: fine, duration: 500ms, rate: 1x}
+  - {name: bad, duration: 1s, rate: 2x, abortOnFail: true, thresholds: [{name: none, expression: result.tx == 0}]}
+  - {name: long, duration: 10m, rate: 1x}
+`))
+	r := complete(t, 2*runLimit, profileNamed(ns, "broken"))
+	if got, want := phasesOf(r), []string{"fine Passed", "bad Failed", "long NotRun"}; !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	v := r.Status.Verdict
+	if v.Outcome != spatev1.VerdictFailed || v.Reasons[0].Reason != spatev1.ReasonAborted || !strings.HasPrefix(v.Reasons[0].Message, "stage bad: threshold none: ") {
+		t.Errorf("%+v", v)
+	}
+	// Until the engine stops, it sends 1,000 packets a second, as the next stage would.
+	after, most := r.Status.Result.Tx-500-2000, int64(abortLimit/time.Millisecond)
+	t.Logf("traffic ended %d ms after the stage that failed", after)
+	if after < 0 || after > most {
+		t.Errorf("%d packets after the stage that failed, want at most %d", after, most)
+	}
+	if c := meta.FindStatusCondition(r.Status.Conditions, spatev1.ConditionComplete); c.Reason != spatev1.ReasonStopped || !strings.Contains(c.Message, "aborted: stage bad") {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestAThresholdAbortsARunAfterItsGrace(t *testing.T) {
+	t.Parallel()
+	ns := ready(t, "")
+	mustApply(t, ns, loopbackProfile("guarded", lenient+`  stages:
+  - {name: calm, duration: 1s, rate: 1x}
+  - {name: storm, duration: 10m, rate: 1x}
+  - {name: never, duration: 1s, rate: 1x}
+  thresholds:
+  - {name: lossless, expression: result.lost == 0, abort: true}
+  - {name: few, expression: result.tx < 100, abort: true, abortAfter: 3s}
+`))
+	r := complete(t, 2*runLimit, profileNamed(ns, "guarded"))
+	v := r.Status.Verdict
+	if v.Outcome != spatev1.VerdictFailed || v.Reasons[0].Reason != spatev1.ReasonAborted || !strings.HasPrefix(v.Reasons[0].Message, "threshold few: result.tx < 100 does not hold") {
+		t.Errorf("%+v", v)
+	}
+	if got, want := phasesOf(r), []string{"calm Passed", "storm Incomplete", "never NotRun"}; !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	if tx := r.Status.Result.Tx; tx < 3000 || tx > 3000+int64(abortLimit/time.Millisecond)+1000 {
+		t.Errorf("%d packets were sent at 1,000 a second", tx)
+	}
+}
+
+func TestWhatStagesCannotDoIsRefusedAtItsField(t *testing.T) {
+	t.Parallel()
+	ns := ready(t, "")
+	for name, c := range map[string]struct{ fields, message string }{
+		"ramp":     {"  stages: [{name: a, duration: 1s, ramp: 2s, rate: 1x}]\n", "spec.stages[0].ramp: 2s is longer than the stage, whose duration is 1s"},
+		"jitter":   {"  stages: [{name: a, duration: 1s, rate: 1x, thresholds: [{name: j, expression: \"result.streams['small'].latency.jitterMax < duration('1s')\"}]}]\n", "jitterMax is not known by stage"},
+		"grace":    {"  duration: 1s\n  thresholds: [{name: a, expression: result.lost == 0, abortAfter: 1s}]\n", "spec.thresholds[0].abortAfter: has no effect: set abort: true too"},
+		"unscaled": {"  stages: [{name: a, duration: 1s, rate: 1x}, {name: b, duration: 1s, rate: 0.0000001x}]\n", "spec.stages[1].rate"},
+	} {
+		mustApply(t, ns, loopbackProfile(name, lenient+c.fields))
+		expect(t, answerLimit, profileNamed(ns, name), spatev1.ConditionReady, "False", spatev1.ReasonInvalidSpec, c.message)
+	}
+	if err := apply(t.Context(), ns, loopbackProfile("both", lenient+"  rate: 2x\n  stages: [{name: a, duration: 1s, rate: 1x}]\n")); err == nil || !strings.Contains(err.Error(), "stages have rates and durations of their own") {
+		t.Errorf("%v", err)
+	}
+	mustApply(t, ns, loopbackProfile("fine", lenient+"  runPolicy: Manual\n  stages: [{name: a, duration: 1s, rate: 1x}]\n"))
+	r := create(t, ns, "over-", "{profileRef: {name: fine}, overrides: {rate: 2x}}")
+	hasEnded(t, answerLimit, r)
+	if v := r.Status.Verdict; v.Outcome != spatev1.VerdictInvalid || !strings.Contains(v.Reasons[0].Message, "spec.overrides.rate: 2x: the profile has stages") {
+		t.Errorf("%+v", v)
+	}
+}
