@@ -90,6 +90,17 @@ var onLab = []struct {
 			t.Errorf("%d bytes in %d packets are not 7:4:1", s.TxBytes, s.Tx)
 		}
 	}},
+	{"stages.yaml", []string{
+		"rate: 10kpps", "rate: 500pps", "duration: 30s, ramp: 30s", "duration: 1s, ramp: 1s", "duration: 10m", "duration: 1s", "duration: 20s", "duration: 1s", "duration: 1m", "duration: 1s",
+		"''10ms''", "''1s''", "abortAfter: 10s}", "abortAfter: 1s}" + strings.TrimSuffix(shared, "\n"),
+	}, func(t *testing.T, run *spate.TrafficRun) {
+		exact(t, run, "forward", 250+500+1500+500)
+		for _, stage := range run.Status.Stages {
+			if stage.Phase != spate.StagePassed || stage.Result.Lost != 0 || stage.Result.Tx == 0 {
+				t.Errorf("stage %s: %s, %+v", stage.Name, stage.Phase, stage.Result)
+			}
+		}
+	}},
 	{"vxlan.yaml", []string{"duration: 5s", "duration: 4s" + shared, "rate: 100pps", "rate: 20pps"}, func(t *testing.T, run *spate.TrafficRun) {
 		exact(t, run, "overlay", 100*20*4) // the copies are counted together
 	}},

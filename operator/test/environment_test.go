@@ -44,6 +44,7 @@ const (
 	operatorNamespace = "spate-system"
 	// operatorAccount is the service account that role_binding.yaml names.
 	operatorAccount = "system:serviceaccount:" + operatorNamespace + ":spate-operator"
+	auditLog        = "audit.log"
 )
 
 // cluster is what TestMain brought up.
@@ -89,6 +90,9 @@ func setUp(m *testing.M) (code int, err error) {
 		// Ample time: the machine may be busy building.
 		ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute,
 	}
+	// It has all requests of the operator.
+	audit := cluster.env.ControlPlane.GetAPIServer().Configure()
+	audit.Set("audit-policy-file", "../../e2e/cluster/audit-policy.yaml").Set("audit-log-path", filepath.Join(cluster.dir, auditLog))
 	config, err := cluster.env.Start()
 	if err != nil {
 		return 1, err

@@ -115,7 +115,9 @@ func rate(count uint64, span time.Duration, unit string) string {
 
 // resultOf sums the measured phase up over all engines whose pods are not lost. A packet in flight counts as lost until it is received.
 func resultOf(stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *spatev1.TrafficRun) spatev1.RunResult {
-	return resultBy(stats, facts, run, func(_ string, expected int64, c *spatev1.StreamCounters) int64 { return expected - (c.Rx - c.Duplicates) })
+	return resultBy(stats, facts, run, func(_ string, expected int64, c *spatev1.StreamCounters) int64 {
+		return expected - (c.Rx - c.Duplicates)
+	})
 }
 
 // resultBy does so with another measure of what is lost of a stream that is expected to have received a number of packets.

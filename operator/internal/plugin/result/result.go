@@ -81,19 +81,23 @@ func showResult(ctx context.Context, w io.Writer, reader kube.Reader, run *spate
 
 // printed is a run's result as JSON.
 type printed struct {
-	Name      string             `json:"name"`
-	Namespace string             `json:"namespace"`
-	Profile   string             `json:"profile"`
-	Phase     spatev1.RunPhase   `json:"phase"`
-	Verdict   *spatev1.Verdict   `json:"verdict,omitempty"`
-	LostPods  []spatev1.LostPod  `json:"lostPods,omitempty"`
-	Result    *spatev1.RunResult `json:"result,omitempty"`
+	Name      string                `json:"name"`
+	Namespace string                `json:"namespace"`
+	Profile   string                `json:"profile"`
+	Phase     spatev1.RunPhase      `json:"phase"`
+	Verdict   *spatev1.Verdict      `json:"verdict,omitempty"`
+	Stages    []spatev1.StageStatus `json:"stages,omitempty"`
+	LostPods  []spatev1.LostPod     `json:"lostPods,omitempty"`
+	Result    *spatev1.RunResult    `json:"result,omitempty"`
 }
 
 func writeResultJSON(w io.Writer, run *spatev1.TrafficRun) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
-	return encoder.Encode(printed{run.Name, run.Namespace, cluster.ProfileOf(run), run.Status.Phase, run.Status.Verdict, run.Status.LostPods, run.Status.Result})
+	return encoder.Encode(printed{
+		Name: run.Name, Namespace: run.Namespace, Profile: cluster.ProfileOf(run), Phase: run.Status.Phase, Verdict: run.Status.Verdict,
+		Stages: run.Status.Stages, LostPods: run.Status.LostPods, Result: run.Status.Result,
+	})
 }
 
 // writeResult writes a run's verdict and tables of what it has measured.
@@ -119,6 +123,8 @@ func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
 		tables.Flush() // an error is reported by the last call
 	}
 	table("THRESHOLD,MET,VALUES", thresholdRows(run.Status.Verdict))
+	table("STAGE,PHASE,DURATION,TX,RX,LOST,LOSS RATIO,FLOWS,FAILED", stageRows(run.Status.Stages))
+	table("THRESHOLD OF STAGE,NAME,MET,VALUES", stageThresholdRows(run.Status.Stages))
 	table("LOST POD (NOT IN WHAT FOLLOWS),AT,LAST SEEN TX,RX,FLOWS,HOW", lostRows(run.Status.LostPods))
 	result := run.Status.Result
 	if result == nil {
@@ -150,16 +156,41 @@ func lostRows(lost []spatev1.LostPod) (rows [][]string) {
 	return rows
 }
 
+func stageRows(stages []spatev1.StageStatus) (rows [][]string) {
+	for _, stage := range stages {
+		row := []string{stage.Name, string(stage.Phase), "-", "-", "-", "-", "-", "-", "-"}
+		if r := stage.Result; r != nil {
+			row = []string{
+				stage.Name, string(stage.Phase), span(r.Duration), number(r.Tx), number(r.Rx), number(r.Lost), r.LossRatio, number(r.FlowsEstablished), number(r.FlowsFailed),
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func stageThresholdRows(stages []spatev1.StageStatus) (rows [][]string) {
+	for _, stage := range stages {
+		for _, t := range stage.Thresholds {
+			rows = append(rows, []string{stage.Name, t.Name, yesOrNo(t.Met), t.Message})
+		}
+	}
+	return rows
+}
+
+func yesOrNo(met bool) string {
+	if met {
+		return "yes"
+	}
+	return "NO"
+}
+
 func thresholdRows(v *spatev1.Verdict) (rows [][]string) {
 	if v == nil {
 		return nil
 	}
 	for _, t := range v.Thresholds {
-		met := "yes"
-		if !t.Met {
-			met = "NO"
-		}
-		rows = append(rows, []string{t.Name, met, t.Message})
+		rows = append(rows, []string{t.Name, yesOrNo(t.Met), t.Message})
 	}
 	return rows
 }
