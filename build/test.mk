@@ -33,7 +33,7 @@ demo: images kubectl-spate $(cluster_there) ## Run IMIX, a web site, a real ngin
 	@$(in_cluster) e2e/demo/anywhere
 	$(cluster_end)
 else
-demo: deps images $(cluster_there)
+demo: deps images kubectl-spate $(cluster_there)
 	@e2e/install $(operator_image) $(engine_image)
 	@e2e/cluster/load $(PEER_IMAGE) >/dev/null
 	@$(in_cluster) e2e/demo/run || { status=$$?; [ -n "$${KEEP:-}" ] || e2e/cluster/down; exit $$status; }
@@ -81,6 +81,10 @@ shell_scripts = $(shell git ls-files --cached --others --exclude-standard -- e2e
 lint-shell:
 	@echo "lint: shellcheck"
 	@shellcheck -x $(shell_scripts)
+
+.PHONY: e2e-searches
+e2e-searches: ## Run the searches in the real cluster, and the tables of RFC 2544 through a router with a policer for each frame size, 12 min
+	@SPATE_LONG=1 $(MAKE) --no-print-directory e2e RUN='TestASearch|TestTheTables'
 
 lint-yaml:
 	@echo "lint: yamllint"

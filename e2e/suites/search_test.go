@@ -20,19 +20,75 @@ import (
 	spate "spate.dev/api/v1alpha1"
 )
 
+// policed is the sample of a search, with one size and one goal for a router that polices: bounds are within a width, and trials are short.
+func policed(t *testing.T, name, width, budget string) string {
+	t.Helper()
+	return sampleText(t, "trafficsearch.yaml",
+		"name: router\n", "name: "+name+"\n",
+		"  runPolicy: Manual  # the search creates its runs\n", "  runPolicy: Manual"+behind,
+		"  frameSizes: [{size: 64}, {size: 1518}, {imix: Simple}]\n", "  frameSizes: [{size: 128}]\n  trial: {settle: 100ms, drain: 200ms, pause: 200ms}\n",
+		"max: 100%/port", "max: 20kpps",
+		"{name: ndr, standard: RFC2544}", "{name: ndr, lossRatio: 0%, finalTrialDuration: 2s, width: "+width+"}",
+		"      - {name: pdr, lossRatio: 0.5%, exceedRatio: 50%, finalTrialDuration: 1s, durationSum: 21s}\n", "",
+		"  frameLoss: {}\n", "", "budget: {time: 3h}", "budget: {time: "+budget+"}")
+}
+
+// trialsOf the one variant of a search.
+func trialsOf(t *testing.T, ns, search string) []spate.TrialRecord {
+	t.Helper()
+	run := &spate.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: search + "-128"}}
+	if err := get(t.Context(), run); err != nil || run.Status.Search == nil {
+		return nil
+	}
+	return run.Status.Search.Trials
+}
+
+func TestASearchGoesOnWhenTheOperatorIsDeleted(t *testing.T) {
+	ns := lab(t)
+	router(t, "police", "5000", "250")
+	t.Cleanup(func() { router(t, "forward") })
+	search := func(name, width, budget string, meanwhile func()) *spate.TrafficSearch {
+		t.Helper()
+		mustApply(t, ns, policed(t, name, width, budget))
+		meanwhile()
+		s := &spate.TrafficSearch{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+		condition(t, 2*time.Minute, s, spate.ConditionComplete, metav1.ConditionTrue)
+		return s
+	}
+	search("undisturbed", "5%", "2m", func() {})
+	search("disturbed", "5%", "2m", func() {
+		until(t, time.Minute, "the fourth trial is under way", func(context.Context) (bool, string) {
+			n := len(trialsOf(t, ns, "disturbed"))
+			return n >= 3, fmt.Sprint(n)
+		})
+		kubectl(t, "delete", "pod", "-n", operatorNamespace, "-l", "app.kubernetes.io/name=spate-operator", "--wait=false")
+	})
+	want, got := trialsOf(t, ns, "undisturbed"), trialsOf(t, ns, "disturbed")
+	if len(got) != len(want) || len(want) < 5 {
+		t.Errorf("%d trials, %d without a deleted operator", len(got), len(want))
+	}
+	for i := range min(len(got), len(want)) {
+		if got[i].Number != int32(i+1) || got[i].Load != want[i].Load || got[i].Duration != want[i].Duration || got[i].Invalid != "" {
+			t.Errorf("trial %d: %+v, without a deleted operator %+v", i+1, got[i], want[i])
+		}
+	}
+	short := search("short", "0.1%", "7s", func() {})
+	if goal := short.Status.Variants[0].Result.Goals[0]; goal.Reason != "BudgetExhausted" || goal.Regular || goal.Upper == "" {
+		t.Errorf("a search whose budget is at its end: %+v", goal)
+	}
+	junit, err := script("build/out/kubectl-spate", "search", "report", "short", "-n", ns, "-o", "junit")
+	if err != nil || !strings.Contains(junit, `<failure message="BudgetExhausted`) {
+		t.Errorf("%s %v", junit, err)
+	}
+}
+
 func TestASearchFindsTheRateOfAPolicer(t *testing.T) {
 	ns := lab(t)
 	// In a trial of d seconds it passes the rate and burst/d packets a second.
 	const rate, burst, seconds = 5000, 250, 2
 	router(t, "police", strconv.Itoa(rate), strconv.Itoa(burst))
 	t.Cleanup(func() { router(t, "forward") })
-	mustApply(t, ns, sampleText(t, "trafficsearch.yaml",
-		"  runPolicy: Manual  # the search creates its runs\n", "  runPolicy: Manual"+behind,
-		"  frameSizes: [{size: 64}, {size: 1518}, {imix: Simple}]\n", "  frameSizes: [{size: 128}]\n  trial: {settle: 100ms, drain: 200ms, pause: 200ms}\n",
-		"max: 100%/port", "max: 20kpps",
-		"{name: ndr, standard: RFC2544}", "{name: ndr, lossRatio: 0%, finalTrialDuration: 2s, width: 1%}",
-		"      - {name: pdr, lossRatio: 0.5%, exceedRatio: 50%, finalTrialDuration: 1s, durationSum: 21s}\n", "",
-		"  frameLoss: {}\n", "", "budget: {time: 3h}", "budget: {time: 2m}"))
+	mustApply(t, ns, policed(t, "router", "1%", "2m"))
 	search := &spate.TrafficSearch{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "router"}}
 	condition(t, 2*time.Minute, search, spate.ConditionComplete, metav1.ConditionTrue)
 	dropped := router(t, "dropped")
