@@ -253,8 +253,8 @@ pub struct Stack {
     ports: Vec<Port>,
     /// Other workers have flows of the same clients.
     shared: bool,
-    /// This worker, and of how many.
-    worker: (u64, u64),
+    /// By template: its place among all workers that serve it, over all engines.
+    servers: Box<[Share]>,
     /// Flows of clients whose servers are here that are new (see `Flow::is_new`), and of servers whose clients are.
     new: [usize; 2],
     /// By template and side.
@@ -374,6 +374,12 @@ fn spare(flows: usize, v6: bool) -> usize {
     if v6 { flows / 3 } else { flows }
 }
 
+/// By template: the place of a worker of this engine among all workers that serve it.
+fn server_shares(scenario: &Scenario, worker: u64, workers: u64) -> Box<[Share]> {
+    let of = |template| Share::of_engine(worker, workers, scenario.server_part(template));
+    (0..scenario.templates.len()).map(of).collect()
+}
+
 /// What is left of frames for the device behind an output.
 #[inline]
 fn finish(out: &impl Output) -> Finish {
@@ -436,7 +442,7 @@ impl Stack {
             }),
             ports: ports.iter().enumerate().map(port).collect(),
             shared: false,
-            worker: (0, 1),
+            servers: server_shares(&scenario, 0, 1),
             new: [0; 2],
             sides: sides.collect(),
             secrets,
@@ -456,7 +462,7 @@ impl Stack {
     /// It is one of several workers of the engine: its servers number their flows so that no other's have the same numbers, nor
     /// those of other engines with the template's servers.
     pub fn set_worker(&mut self, worker: u64, workers: u64) {
-        self.worker = (worker, workers);
+        self.servers = server_shares(&self.scenario, worker, workers);
     }
 
     /// Clients of a port send to these addresses at these MACs, and to all others by its next hop.
@@ -581,8 +587,7 @@ impl Stack {
 
     /// The number of a server's next flow, of all workers'.
     fn server_number(&self, template: usize) -> u64 {
-        let (worker, workers) = self.worker;
-        let Share { worker, workers } = Share::of_engine(worker, workers, self.scenario.server_part(template));
+        let Share { worker, workers } = self.servers[template];
         self.sides[side_of(template, false)].counters.get(Count::FlowsAccepted) * workers + worker
     }
 
