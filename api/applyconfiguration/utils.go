@@ -202,6 +202,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.NetworkReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NextEntry"):
 		return &apiv1alpha1.NextEntryApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Outage"):
+		return &apiv1alpha1.OutageApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Packet"):
 		return &apiv1alpha1.PacketApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PacketField"):

@@ -159,4 +159,8 @@ type TemplateSide struct {
 	// measures latency.
 	// +optional
 	RoundTrip *Latency `json:"roundTrip,omitempty"`
+
+	// outage is the longest time in which the side received no packet of a flow.
+	// +optional
+	Outage *Outage `json:"outage,omitempty"`
 }

@@ -965,6 +965,33 @@ type StreamResult struct {
 	// latency of the stream, if it measures latency and a packet arrived.
 	// +optional
 	Latency *Latency `json:"latency,omitempty"`
+
+	// outage is the longest time without an arrival, if packets of the stream are counted on arrival.
+	// +optional
+	Outage *Outage `json:"outage,omitempty"`
+}
+
+// Outage is the longest time without an arrival in the measured phase. The time in which the run, or what is measured, was paused does not
+// count. Of a stream it is from the beginning of the phase, or of the stream if that is later, until its last packet was due, both later by
+// the least delay of the path; of one side of a template it is until the end of transmission, or until the last arrival if the template
+// has a maximum of flows. Pauses that a stream's own schedule makes, such as gaps between bursts, are a part of it.
+type Outage struct {
+	// longest time without an arrival. If it is not exact, it is at most this, and at least `atLeast`.
+	// +required
+	Longest MeasuredTime `json:"longest"`
+
+	// atLeast is the longest time without an arrival that is certain; absent where longest is exact. What arrives at several workers or pods
+	// had more gaps at one of them than it keeps.
+	// +optional
+	AtLeast *MeasuredTime `json:"atLeast,omitempty"`
+
+	// offset of its beginning (of the one that is certain) from that of the measured phase.
+	// +optional
+	Offset MeasuredTime `json:"offset,omitempty"`
+
+	// at is the instant of its beginning, by the clock of the first pod.
+	// +optional
+	At *metav1.MicroTime `json:"at,omitempty"`
 }
 
 // ReceiverResult is what arrived of foreign traffic on one port.

@@ -121,10 +121,13 @@ var onLab = []struct {
 			}
 		}
 	}},
-	{"latency.yaml", []string{"duration: 5s", "duration: 4s" + shared, "rate: 5kpps", "rate: 1kpps", "duration('10ms')", "duration('1s')", "for 10 ms or longer", "for a second or longer"}, func(t *testing.T, run *spate.TrafficRun) {
+	{"latency.yaml", []string{"duration: 5s", "duration: 4s" + shared, "rate: 5kpps", "rate: 1kpps", "duration('10ms')", "duration('1s')", "for 10 ms or longer", "for a second or longer", "duration('50ms')", "duration('1s')"}, func(t *testing.T, run *spate.TrafficRun) {
 		exact(t, run, "voice", 4000)
 		exact(t, run, "load", 4000)
 		timed(t, run, "voice")
+		if o := streamOf(t, run, "voice").Outage; o == nil || o.Longest == 0 || o.At == nil {
+			t.Errorf("the longest time without an arrival of a packet each millisecond is %+v", o)
+		}
 		if streamOf(t, run, "load").Latency != nil {
 			t.Error("the load carries no time stamps and has a latency")
 		}

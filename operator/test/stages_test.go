@@ -112,7 +112,7 @@ func TestWhatStagesCannotDoIsRefusedAtItsField(t *testing.T) {
 	ns := ready(t, "")
 	for name, c := range map[string]struct{ fields, message string }{
 		"ramp":     {"  stages: [{name: a, duration: 1s, ramp: 2s, rate: 1x}]\n", "spec.stages[0].ramp: 2s is longer than the stage, whose duration is 1s"},
-		"jitter":   {"  stages: [{name: a, duration: 1s, rate: 1x, thresholds: [{name: j, expression: \"result.streams['small'].latency.jitterMax < duration('1s')\"}]}]\n", "jitterMax is not known by stage"},
+		"jitter":   {"  stages: [{name: a, duration: 1s, rate: 1x, thresholds: [{name: j, expression: \"result.streams['small'].latency.jitterMax < duration('1s')\"}]}]\n", "jitterMax is known of the whole run only"},
 		"grace":    {"  duration: 1s\n  thresholds: [{name: a, expression: result.lost == 0, abortAfter: 1s}]\n", "spec.thresholds[0].abortAfter: has no effect: set abort: true too"},
 		"unscaled": {"  stages: [{name: a, duration: 1s, rate: 1x}, {name: b, duration: 1s, rate: 0.0000001x}]\n", "spec.stages[1].rate"},
 	} {

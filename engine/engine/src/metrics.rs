@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! OpenMetrics: the counters of WatchStats, as a page that is encoded when somebody asks for it.
 mod latency;
+mod outage;
 mod receivers;
 mod serve;
 mod templates;
@@ -112,8 +113,10 @@ impl Collector for Scrape {
         let streams: Vec<_> = self.runs.iter().map(|held| stats::streams(held, held.groups())).collect();
         self.streams(&mut encoder, &streams)?;
         self.delays(&mut encoder, &streams)?;
+        self.stream_outages(&mut encoder, &streams)?;
         self.receivers(&mut encoder)?;
         self.templates(&mut encoder)?;
+        self.template_outages(&mut encoder)?;
         self.ports(&mut encoder)?;
         self.workers(&mut encoder)
     }

@@ -11,7 +11,8 @@ const HEAD: &str = "\
 
 Each side of a template (its clients, its servers) has these counters in each engine. They are in `WatchStats` of the contract
 (those that are not 0), in what `spate-engine run --output json` prints, and in the metrics. They count from the run's start and
-are never reset. Bytes are bytes of data, without headers. A connection or UDP flow belongs to the template that serves it; on a
+are never reset. Beside them each side has its longest time without an arrival in the measured phase, the metric
+`spate_template_outage_longest_seconds` ([what counts](../concepts.md#outages)). Bytes are bytes of data, without headers. A connection or UDP flow belongs to the template that serves it; on a
 server it may come to belong to another one with its first bytes, or by its program: `switched_out` and `switched_in` count that.
 
 The third column is the name of the counter of Cisco TRex that counts the same; [its others](#trexs-other-counters) come behind.

@@ -2,7 +2,7 @@
 //! What is counted, for each template and side: names, meanings, and what TRex calls the same.
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use spate_stats::{Counter, Times};
+use spate_stats::{Counter, Gaps, LastArrival, Silence, Span, Times};
 
 macro_rules! counters {
     ($($variant:ident $name:literal $trex:literal $meaning:literal;)*) => {
@@ -112,6 +112,9 @@ counters! {
     GtpuOthers "gtpu_others" "" "Other GTP-U messages received, which nothing is done with.";
 }
 
+/// Arrival gaps of a side that a worker keeps.
+const GAPS: usize = 128;
+
 /// How many there are.
 pub const COUNTS: usize = COUNTERS.len();
 
@@ -126,6 +129,9 @@ pub struct Counters {
     warming: AtomicBool,
     /// Counters of the program, in their order, with what of each was counted in the warm-up.
     programs: Box<[(Counter, Counter)]>,
+    /// Of packets of flows.
+    last: LastArrival,
+    gaps: Gaps,
     connect_times: Option<Box<Times>>,
     round_trips: Option<Box<Times>>,
 }
@@ -138,6 +144,8 @@ impl Default for Counters {
             warmup: core::array::from_fn(|_| Counter::default()),
             warming: AtomicBool::new(false),
             programs: Box::default(),
+            last: LastArrival::default(),
+            gaps: Gaps::new(1),
             connect_times: None,
             round_trips: None,
         }
@@ -149,7 +157,8 @@ impl Counters {
     pub fn new(connects: bool, round_trips: bool, programs: usize) -> Self {
         let times = |so: bool| so.then(Box::<Times>::default);
         let programs = (0..programs).map(|_| Default::default()).collect();
-        Self { connect_times: times(connects), round_trips: times(round_trips), programs, ..Self::default() }
+        let gaps = Gaps::new(GAPS);
+        Self { connect_times: times(connects), round_trips: times(round_trips), programs, gaps, ..Self::default() }
     }
 
     /// What is counted from now on is of a warm-up, and no times are noted.
@@ -157,8 +166,9 @@ impl Counters {
         self.warming.store(true, Ordering::Release);
     }
 
-    /// The warm-up is over; only the one writer may say so.
-    pub(crate) fn end_warmup(&self) {
+    /// The warm-up is over since an instant; only the one writer may say so.
+    pub(crate) fn end_warmup(&self, at_ns: u64) {
+        self.gaps.restart(&self.last, at_ns);
         let programs = self.programs.iter().map(|(count, warmup)| (warmup, count));
         self.warmup.iter().zip(&self.counts).chain(programs).for_each(|(warmup, count)| warmup.set(count.get()));
         self.warming.store(false, Ordering::Release);
@@ -199,6 +209,24 @@ impl Counters {
         {
             times.record(ns);
         }
+    }
+
+    /// Counts a packet of a flow that arrives; only its one writer may.
+    #[inline]
+    pub(crate) fn received(&self, at_ns: u64) {
+        self.one(Count::ReceivedPackets);
+        self.last.arrived(at_ns, |from_ns| self.keep_gap(Span { from_ns, to_ns: at_ns }));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep_gap(&self, gap: Span) {
+        self.gaps.keep(&self.last, gap);
+    }
+
+    /// When no packet of its flows arrived; none if none has arrived.
+    pub fn silence(&self) -> Option<Silence> {
+        self.gaps.read(&self.last)
     }
 
     /// Counts; only its one writer may.

@@ -201,9 +201,9 @@ impl Emulation {
         self.all_counters().for_each(|counters| counters.begin_warmup());
     }
 
-    /// The warm-up is over.
-    pub fn measure(&self) {
-        self.all_counters().for_each(|counters| counters.end_warmup());
+    /// The warm-up is over since an instant.
+    pub fn measure(&self, at_ns: u64) {
+        self.all_counters().for_each(|counters| counters.end_warmup(at_ns));
     }
 
     fn all_counters(&self) -> impl Iterator<Item = &Counters> {

@@ -903,7 +903,7 @@ impl Stack {
     #[cold]
     fn receive_strange(&mut self, port: usize, index: u32, frame: &[u8], s: &Segment<'_>) -> Received {
         let side = usize::from(self.flows[index].side);
-        self.sides[side].counters.one(Count::ReceivedPackets);
+        self.sides[side].counters.received(self.now.ns);
         self.sides[side].counters.one(Count::AcksOfUnsent);
         if let Ok(packet) = Packet::read(frame) {
             self.refuse(port, &packet, s, side);

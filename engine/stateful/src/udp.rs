@@ -41,7 +41,7 @@ impl Flow {
     /// A datagram of so many bytes of data arrives.
     #[inline]
     pub fn datagram(&mut self, len: usize, cx: &mut Context<'_>) {
-        cx.counters.one(Count::ReceivedPackets);
+        cx.counters.received(cx.now.ns);
         cx.counters.one(Count::MessagesReceived);
         cx.counters.add(Count::MessageBytesReceived, len as u64);
         self.received += 1;

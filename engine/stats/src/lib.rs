@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is counted, and how: single-writer counters, the tracking of received sequences, delays and their distribution.
+//! What is counted, and how: single-writer counters, the tracking of received sequences, arrival gaps, delays and their distribution.
 mod arrivals;
 mod counters;
 mod delay;
+mod gaps;
 mod histogram;
 mod moments;
 mod single_writer;
@@ -12,6 +13,7 @@ mod tracker;
 pub use arrivals::{Arrivals, ArrivalsSlot};
 pub use counters::{PhaseCounters, StreamCounters};
 pub use delay::{DelaySlot, Delays, Transit};
+pub use gaps::{Gaps, LastArrival, Silence, Span, intersection, union, without};
 pub use histogram::{Distribution, Histogram, LogDistribution, LogHistogram};
 pub use moments::Moments;
 pub use single_writer::{Counter, RxSlot, Sent, TxSlot};

@@ -2,7 +2,7 @@
 //! Counters that one worker writes and anybody may read at any time, without a lock or an atomic read-modify-write.
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::{Arrival, PhaseCounters, StreamCounters};
+use crate::{Arrival, LastArrival, PhaseCounters, StreamCounters};
 
 /// A number with one writer.
 #[derive(Debug, Default)]
@@ -87,17 +87,25 @@ impl TxSlot {
     }
 }
 
-/// What a receiving worker counts of a stream, warm-up and measured phase. On cache lines of its own.
+/// What a receiving worker counts of a stream, warm-up and measured phase. On cache lines of its own: what every packet touches is on the
+/// first.
 #[derive(Debug, Default)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub struct RxSlot {
-    phases: [RxPhase; 2],
+    received: [Received; 2],
+    /// Of the packets that this worker read itself, of both phases.
+    pub last: LastArrival,
+    unexpected: [Unexpected; 2],
 }
 
 #[derive(Debug, Default)]
-struct RxPhase {
+struct Received {
     packets: Counter,
     bytes: Counter,
+}
+
+#[derive(Debug, Default)]
+struct Unexpected {
     duplicates: Counter,
     out_of_order: Counter,
     misdirected: Counter,
@@ -110,9 +118,10 @@ impl RxSlot {
     /// A packet of `bytes` (with FCS) came in.
     #[inline]
     pub fn received(&self, measured: bool, bytes: u64, arrival: Arrival, misdirected: bool) {
-        let phase = &self.phases[usize::from(measured)];
-        phase.packets.add(1);
-        phase.bytes.add(bytes);
+        let phase = usize::from(measured);
+        self.received[phase].packets.add(1);
+        self.received[phase].bytes.add(bytes);
+        let phase = &self.unexpected[phase];
         match arrival {
             Arrival::InOrder | Arrival::AfterGap | Arrival::BetweenQueues => {}
             Arrival::OutOfOrder => phase.out_of_order.add(1),
@@ -130,7 +139,7 @@ impl RxSlot {
 
     /// By a packet of this phase, the number of missing packets has changed.
     pub fn missing(&self, measured: bool, change: i64) {
-        let missing = &self.phases[usize::from(measured)].missing;
+        let missing = &self.unexpected[usize::from(measured)].missing;
         missing.set(missing.get().wrapping_add_signed(change));
     }
 }
@@ -164,9 +173,10 @@ impl StreamCounters {
                     sum.last_departure_delay_ns = t.last_delay_ns.get();
                 }
             }
-            for r in rx.clone().map(|slot| &slot.phases[index]) {
-                sum.rx_packets += r.packets.get();
-                sum.rx_bytes += r.bytes.get();
+            for slot in rx.clone() {
+                sum.rx_packets += slot.received[index].packets.get();
+                sum.rx_bytes += slot.received[index].bytes.get();
+                let r = &slot.unexpected[index];
                 sum.duplicates += r.duplicates.get();
                 sum.out_of_order += r.out_of_order.get();
                 sum.misdirected += r.misdirected.get();

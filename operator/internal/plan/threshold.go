@@ -150,8 +150,10 @@ func (p checker) thresholds(in Input) {
 		at := spec.Child("stages").Index(i).Child("thresholds")
 		p.compiled(stage.Thresholds, at, subjects, all)
 		for j, t := range stage.Thresholds {
-			if strings.Contains(t.Expression, "jitterMax") {
-				p.Add(spatev1.ReasonInvalidSpec, at.Index(j).Child("expression"), "%q: jitterMax is not known by stage; use jitterMean, or thresholds of the profile", t.Expression)
+			for _, unknown := range []string{"jitterMax", "outage"} {
+				if strings.Contains(t.Expression, unknown) {
+					p.Add(spatev1.ReasonInvalidSpec, at.Index(j).Child("expression"), "%q: %s is known of the whole run only; use it in thresholds of the profile", t.Expression, unknown)
+				}
 			}
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
@@ -27,10 +29,12 @@ var (
 		// A number of pods, which the status lists.
 		"records.filesNotWritten",
 		// Every side has them; for all flows together they are empty.
-		"flows.counters.*", "flows.connectTime", "flows.roundTrip",
+		"flows.counters.*", "flows.connectTime", "flows.roundTrip", "flows.outage",
+		// Of templates only, not of groups of them.
+		"groups.*.client.outage", "groups.*.server.outage",
 	}
 	// For people to read, and references to the rest of a result.
-	reported = []string{"worstLatency", "details", "receivers.*.workers", "records.pods", "clockBound", "streams.*.latency.clockBound", "streams.*.latency.oneWayUnknown", "streams.*.latency.message"}
+	reported = []string{"worstLatency", "details", "receivers.*.workers", "records.pods", "clockBound", "streams.*.latency.clockBound", "streams.*.latency.oneWayUnknown", "streams.*.latency.message", "streams.*.outage.at", "templates.*.client.outage.at", "templates.*.server.outage.at"}
 	// A Latency has them; times of flows have no jitter, and are of one pod's clock.
 	withoutJitter = []string{"jitter", "jitterMean", "jitterMax", "clockBound", "oneWayUnknown", "message"}
 )
@@ -71,6 +75,10 @@ func missing(of, in map[string]reflect.Type) []string {
 // timesOf returns the keys of a map of times.
 func timesOf(path string) []string {
 	switch {
+	case strings.HasSuffix(path, ".outage") && !strings.HasPrefix(path, "flows.") && !strings.HasPrefix(path, "groups."):
+		return OutageKeys
+	case strings.HasSuffix(path, ".outage"):
+		return nil
 	case strings.HasPrefix(path, "streams."):
 		return LatencyKeys
 	case strings.HasPrefix(path, "templates."):
@@ -115,7 +123,7 @@ func ofStatus(all map[string]reflect.Type, path string, kind reflect.Type) {
 	switch {
 	case kind.Kind() == reflect.Pointer:
 		ofStatus(all, path, kind.Elem())
-	case kind == reflect.TypeFor[spatev1.ResultDetails]():
+	case kind == reflect.TypeFor[spatev1.ResultDetails](), kind == reflect.TypeFor[metav1.MicroTime]():
 		all[path] = kind
 	case kind.Kind() == reflect.Map:
 		ofStatus(all, path+".*", kind.Elem())

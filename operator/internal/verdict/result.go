@@ -127,6 +127,8 @@ type Side struct {
 	// Result.Flows. Round trips are from TCP data to its acknowledgement, and from UDP messages to their answers.
 	ConnectTime map[string]any `cel:"connectTime"`
 	RoundTrip   map[string]any `cel:"roundTrip"`
+	// The longest time in which the side received no packet, by the names of OutageKeys; empty for Result.Flows and for groups.
+	Outage map[string]any `cel:"outage"`
 }
 
 // Stream is the type of an entry of `result.streams`.
@@ -152,6 +154,8 @@ type Stream struct {
 	// Times by the names of LatencyKeys, durations but for the count. A time that was not measured is absent: using it
 	// is an error, not a zero.
 	Latency map[string]any `cel:"latency"`
+	// The longest time without an arrival, by the names of OutageKeys; empty if packets are not counted on arrival.
+	Outage map[string]any `cel:"outage"`
 }
 
 // Receiver is the type of an entry of `result.receivers`.
@@ -171,6 +175,10 @@ var DelayKeys = []string{"count", "min", "mean", "max", "deviation", "p50", "p90
 
 // LatencyKeys are the keys of a stream's latency: the number of packets, and durations.
 var LatencyKeys = append(slices.Clone(DelayKeys), "jitter", "jitterMean", "jitterMax")
+
+// OutageKeys are the keys of an outage, which are durations: its length, the length that is certain (the same if it is exact), and the time
+// from the beginning of the measured phase to that of the outage.
+var OutageKeys = []string{"longest", "atLeast", "offset"}
 
 // MomentKeys are the keys of the times of a receiver and of a group of templates: the number of samples, and durations.
 var MomentKeys = []string{"count", "mean", "deviation", "min", "max"}

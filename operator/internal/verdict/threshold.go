@@ -114,7 +114,7 @@ func (t *Threshold) Check(subjects Subjects) error {
 	}
 	empty := Result{Streams: map[string]Stream{}, Receivers: map[string]Receiver{}, Templates: map[string]map[string]Side{}, Groups: map[string]Group{}}
 	for s := range subjects.Streams {
-		empty.Streams[s] = Stream{Latency: noTimes(LatencyKeys)}
+		empty.Streams[s] = Stream{Latency: noTimes(LatencyKeys), Outage: noTimes(OutageKeys)}
 	}
 	for _, r := range subjects.Receivers {
 		empty.Receivers[r] = Receiver{InterArrival: noTimes(MomentKeys), Jitter: noTimes(MomentKeys), Latency: noTimes(MomentKeys)}
@@ -122,7 +122,9 @@ func (t *Threshold) Check(subjects Subjects) error {
 	for name, sides := range subjects.Templates {
 		empty.Templates[name] = map[string]Side{}
 		for side, program := range sides {
-			empty.Templates[name][side] = program.side(DelayKeys)
+			all := program.side(DelayKeys)
+			all.Outage = noTimes(OutageKeys)
+			empty.Templates[name][side] = all
 		}
 	}
 	for name, sides := range subjects.Groups {
@@ -133,8 +135,8 @@ func (t *Threshold) Check(subjects Subjects) error {
 	}
 	_, _, err := t.program.Eval(map[string]any{"result": empty})
 	if err != nil && strings.Contains(err.Error(), "no such key") {
-		return fmt.Errorf("%w: streams of the profile are %s; receivers are %s; templates are %s; groups are %s; a latency has %s, of groups and receivers %s",
-			err, list(slices.Sorted(maps.Keys(subjects.Streams))), list(subjects.Receivers), withSides(subjects.Templates), withSides(subjects.Groups), list(LatencyKeys), list(MomentKeys))
+		return fmt.Errorf("%w: streams of the profile are %s; receivers are %s; templates are %s; groups are %s; a latency has %s, of groups and receivers %s; an outage of a stream or template has %s",
+			err, list(slices.Sorted(maps.Keys(subjects.Streams))), list(subjects.Receivers), withSides(subjects.Templates), withSides(subjects.Groups), list(LatencyKeys), list(MomentKeys), list(OutageKeys))
 	}
 	if err != nil && strings.Contains(err.Error(), "no such overload") {
 		return fmt.Errorf("%w: times are durations, such as result.streams[\"voice\"].latency.p99 < duration('100us'), and counts are integers", err)
@@ -204,7 +206,7 @@ func (t *Threshold) Evaluate(result Result) Outcome {
 	value, details, err := t.program.Eval(map[string]any{"result": result})
 	if err != nil {
 		message := fmt.Sprintf("%s cannot be evaluated: %s", t.expression, err)
-		if strings.Contains(err.Error(), "no such key") && slices.ContainsFunc(LatencyKeys, func(key string) bool { return strings.HasSuffix(err.Error(), ": "+key) }) {
+		if strings.Contains(err.Error(), "no such key") && slices.ContainsFunc(slices.Concat(LatencyKeys, OutageKeys), func(key string) bool { return strings.HasSuffix(err.Error(), ": "+key) }) {
 			message += " (no such time was measured: the stream or template does not measure it, nothing of it arrived, or the clocks are not known to agree)"
 		}
 		return Outcome{Failed: true, Message: message}

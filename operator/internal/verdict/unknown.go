@@ -13,7 +13,10 @@ import (
 // betweenEngines are fields of a result and of its streams that compare what one engine sent with what another received, or sum up what
 // each received of all. Without one of the engines they are not known, not even as a bound: it may have received what the others sent, and they what
 // it sent. All other fields are what the remaining engines did.
-var betweenEngines = []string{"rx", "rxBytes", "rxPps", "rxBps", "lost", "lossRatio"}
+var betweenEngines = []string{"rx", "rxBytes", "rxPps", "rxBps", "lost", "lossRatio", outage}
+
+// outage is a field of streams and of sides of templates: while one engine received nothing, another may have.
+const outage = "outage"
 
 // Unknown returns the fields that the expression reads and that are not known without one of the engines. It does not depend on values: an
 // expression that reads such a field only in some cases reads it.
@@ -22,7 +25,7 @@ func (t *Threshold) Unknown() []string {
 	for _, e := range ast.MatchDescendants(ast.NavigateAST(t.compiled.NativeRep()), ast.KindMatcher(ast.SelectKind)) {
 		field, of := e.AsSelect().FieldName(), typeOf(e.Children()[0])
 		// Of dyn, what it is of is only known when it is evaluated.
-		if slices.Contains(betweenEngines, field) && (of == "verdict.Result" || of == "verdict.Stream" || of == "dyn") && !slices.Contains(fields, field) {
+		if slices.Contains(betweenEngines, field) && (of == "verdict.Result" || of == "verdict.Stream" || of == "verdict.Side" && field == outage || of == "dyn") && !slices.Contains(fields, field) {
 			fields = append(fields, field)
 		}
 	}

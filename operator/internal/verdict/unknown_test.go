@@ -18,6 +18,8 @@ func TestWhatIsCountedBetweenEnginesIsUnknownWithoutOne(t *testing.T) {
 		"result.duplicates == 0 && result.outOfOrder == 0":               nil,
 		`{"lost": result.tx}.lost == 5`:                                  nil,
 		// What one sends and another receives, however it is named.
+		`result.streams["voice"].outage.longest < duration("50ms")`:        {"outage"},
+		`result.templates["web"].client.outage.longest < duration("50ms")`: {"outage"},
 		"result.lost == 0":                                                     {"lost"},
 		"result.lossRatio < 0.1 || result.tx > 0":                              {"lossRatio"},
 		"result.rx == result.tx":                                               {"rx"},

@@ -35,6 +35,7 @@ var needs = func() map[string]need {
 	return map[string]need{
 		"rx": arrival, "rxBytes": arrival, "rxPps": arrival, "rxBps": arrival, "lost": arrival, "lossRatio": arrival, "misdirected": arrival,
 		"duplicates": order, "outOfOrder": order, "sequenceTooHigh": order, "sequenceTooLow": order,
+		outage:    arrival,
 		"latency": {func(m Measures) bool { return m.Latency }, "set measure.latency"},
 	}
 }()

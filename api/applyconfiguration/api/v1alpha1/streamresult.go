@@ -12,6 +12,8 @@ type StreamResultApplyConfiguration struct {
 	StreamCountersApplyConfiguration `json:",inline"`
 	// latency of the stream, if it measures latency and a packet arrived.
 	Latency *LatencyApplyConfiguration `json:"latency,omitempty"`
+	// outage is the longest time without an arrival, if packets of the stream are counted on arrival.
+	Outage *OutageApplyConfiguration `json:"outage,omitempty"`
 }
 
 // StreamResultApplyConfiguration constructs a declarative configuration of the StreamResult type for use with
@@ -129,5 +131,13 @@ func (b *StreamResultApplyConfiguration) WithSequenceTooLow(value int64) *Stream
 // If called multiple times, the Latency field is set to the value of the last call.
 func (b *StreamResultApplyConfiguration) WithLatency(value *LatencyApplyConfiguration) *StreamResultApplyConfiguration {
 	b.Latency = value
+	return b
+}
+
+// WithOutage sets the Outage field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Outage field is set to the value of the last call.
+func (b *StreamResultApplyConfiguration) WithOutage(value *OutageApplyConfiguration) *StreamResultApplyConfiguration {
+	b.Outage = value
 	return b
 }

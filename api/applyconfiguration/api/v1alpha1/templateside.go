@@ -17,6 +17,8 @@ type TemplateSideApplyConfiguration struct {
 	// roundTrip is the time from TCP data to its acknowledgement, and from a UDP message to its answer where the template
 	// measures latency.
 	RoundTrip *LatencyApplyConfiguration `json:"roundTrip,omitempty"`
+	// outage is the longest time in which the side received no packet of a flow.
+	Outage *OutageApplyConfiguration `json:"outage,omitempty"`
 }
 
 // TemplateSideApplyConfiguration constructs a declarative configuration of the TemplateSide type for use with
@@ -236,5 +238,13 @@ func (b *TemplateSideApplyConfiguration) WithConnectTime(value *LatencyApplyConf
 // If called multiple times, the RoundTrip field is set to the value of the last call.
 func (b *TemplateSideApplyConfiguration) WithRoundTrip(value *LatencyApplyConfiguration) *TemplateSideApplyConfiguration {
 	b.RoundTrip = value
+	return b
+}
+
+// WithOutage sets the Outage field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Outage field is set to the value of the last call.
+func (b *TemplateSideApplyConfiguration) WithOutage(value *OutageApplyConfiguration) *TemplateSideApplyConfiguration {
+	b.Outage = value
 	return b
 }

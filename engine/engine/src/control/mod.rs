@@ -12,6 +12,7 @@ pub mod listen;
 pub mod machine;
 pub mod next_hop;
 pub mod observer;
+pub mod outage;
 pub mod receivers;
 pub mod records;
 pub mod runs;

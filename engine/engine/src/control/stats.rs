@@ -2,7 +2,7 @@
 //! Counters as the contract says them. WatchStats, the metrics and the command `run` all read through here.
 use super::groups::{self, Group};
 use super::runs::{Engine, Held};
-use super::{latency, receivers, records};
+use super::{latency, outage, receivers, records};
 use crate::datapath::{self, PhaseCounters};
 use contract::{
     FlowSteering, LatencyStats, NamedCounter, PortStats, ProgramCounter, QueueStats, Side, StreamCounters, StreamStats,
@@ -47,6 +47,7 @@ pub fn templates(held: &Held) -> Vec<TemplateStats> {
         distribution: held.tells_distributions().then(|| latency::distribution(&timed.distribution)),
         ..latency::timed(timed)
     };
+    let mut outages = held.run().template_outages().into_iter();
     let stats = |(side, times): (datapath::TemplateCounters, datapath::TemplateTimes)| {
         let named = |counts: &[u64]| {
             let some = COUNTERS.iter().zip(counts).filter(|(_, value)| **value > 0);
@@ -62,6 +63,7 @@ pub fn templates(held: &Held) -> Vec<TemplateStats> {
             open_flows: side.open,
             connect_time: times.connect.as_ref().map(timed),
             round_trip: times.round_trip.as_ref().map(timed),
+            outage: outages.next().flatten().map(|outage| outage::stats(held, outage)),
         }
     };
     held.run().template_counters().into_iter().zip(held.run().template_times()).map(stats).collect()
@@ -77,7 +79,11 @@ pub fn streams(held: &Held, groups: &[Group]) -> Vec<StreamStats> {
     let stats = |group: &Group| {
         let mut sum = datapath::StreamCounters::default();
         group.streams.iter().for_each(|&stream| sum.add(&counters[stream]));
-        let measured = StreamCounters { latency: latency::stats(held, group), ..phase(&sum.measured) };
+        let measured = StreamCounters {
+            latency: latency::stats(held, group),
+            outage: held.run().outage(&group.streams).map(|outage| outage::stats(held, outage)),
+            ..phase(&sum.measured)
+        };
         StreamStats { name: group.name.clone(), warmup: Some(phase(&sum.warmup)), measured: Some(measured) }
     };
     groups.iter().map(stats).collect()
@@ -101,6 +107,7 @@ fn phase(c: &PhaseCounters) -> StreamCounters {
         missing: c.missing.cast_signed(),
         settled_tx_packets: 0,
         latency: None,
+        outage: None,
     }
 }
 

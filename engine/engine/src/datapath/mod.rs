@@ -8,6 +8,7 @@ mod limit;
 mod memory;
 mod monitor;
 mod open;
+mod outage;
 mod prepare;
 mod readings;
 mod receive_plan;
@@ -30,6 +31,7 @@ pub use clock::{Clock, ClockError};
 pub use command::Direction;
 pub use limit::{LimitUnit, MaxRate};
 pub use open::WORKER_THREAD;
+pub use outage::Outage;
 pub use readings::Received;
 pub use records::Watch;
 pub use run::Run;
@@ -44,7 +46,7 @@ pub use spate_stateless::{
     Blueprint, Checksum, ChecksumKind, FieldProgram, Length, ListOrder, Rate, RateError, Sequence, StreamTiming,
     Template, TemplateError, Transmit, Variable, Write,
 };
-pub use spate_stats::{Arrivals, Delays, Distribution, Moments, PhaseCounters, StreamCounters};
+pub use spate_stats::{Arrivals, Delays, Distribution, Moments, PhaseCounters, Silence, Span, StreamCounters};
 pub use spate_wire::{
     Mark,
     reflect::{Allowed, Swap},

@@ -9,6 +9,7 @@ use spate_wire::Trailer;
 use super::{
     Clock, PrepareError, ReplaySpec, RunSpec,
     open::{Nodes, OpenPort, SHORT_ROOM},
+    outage::Pauses,
     receive_plan,
     reference::Stamps,
     replay,
@@ -132,6 +133,7 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
         tag: spec.tag,
         slot: context.slot,
         timing: spec.timing,
+        alone: spec.share.1 == 1,
         end_ns,
         clock: context.clock.clone(),
         stamps,
@@ -337,6 +339,8 @@ fn control_streams(spec: &RunSpec, by_port: &[Vec<usize>]) -> Result<Vec<run::St
             rate,
             paused: s.paused,
             enabled: s.enabled,
+            begins_ns: (!s.timing.waits).then_some(s.timing.start_delay_ns),
+            pauses: Pauses::default(),
         })
     };
     spec.streams.iter().enumerate().map(stream).collect()

@@ -2,7 +2,7 @@
 //! Preparing a run's receiving side: who keeps which sequence, what is measured where, and the memory for it.
 use std::sync::Arc;
 
-use spate_stats::{Histogram, Queue, Tracker, Transit, WIDE_WINDOW, WINDOW};
+use spate_stats::{Gaps, Histogram, Queue, Tracker, Transit, WIDE_WINDOW, WINDOW};
 use spate_wire::{reflect::Rules, spread};
 
 use super::{
@@ -19,6 +19,11 @@ use super::{
 const TRACKER_BYTES: usize = 1 << 30;
 /// Latency histograms of a run, at most.
 const HISTOGRAM_BYTES: usize = 1 << 30;
+
+/// Arrival gaps that a worker keeps of a stream: as many as have room in this memory over all of them, but within these bounds.
+const GAPS_BYTES: usize = 64 << 20;
+const FEWEST_GAPS: usize = 8;
+const MOST_GAPS: usize = 256;
 
 /// A run's receiving side.
 pub(super) struct Receive {
@@ -37,6 +42,8 @@ pub(super) struct Control {
     pub(super) receivers: Vec<Receiver>,
     /// Ports that send back what they receive.
     pub(super) reflecting: Vec<usize>,
+    /// By stream: its packets are counted where they arrive.
+    pub(super) measured: Vec<bool>,
     /// Marks by stream.
     pub(super) marks: Vec<(usize, spate_wire::Mark)>,
 }
@@ -112,12 +119,21 @@ pub(super) fn receive(
         )));
     }
 
+    let measured = |s: &StreamSpec| s.template.flow() || s.receive.mark.is_some();
+    let readers: Vec<bool> =
+        (0..workers).map(|worker| context.ports.iter().any(|port| port.rx_workers.contains(&worker))).collect();
+    let lists = spec.streams.iter().filter(|s| measured(s)).count() * readers.iter().filter(|reads| **reads).count();
+    let places = (GAPS_BYTES / Gaps::bytes(1) / lists.max(1)).clamp(FEWEST_GAPS, MOST_GAPS);
     let shares = owned_histograms
         .iter()
-        .map(|owned| {
+        .zip(&readers)
+        .map(|(owned, reads)| {
             let delays = if owned.is_empty() { 0 } else { slots as usize };
             let mut share = RunShare::new(spec.streams.len(), delays, histograms, spec.measure.receivers.len());
             owned.iter().for_each(|&histogram| share.histograms[histogram] = Some(Histogram::new()));
+            for (gaps, s) in share.gaps.iter_mut().zip(&spec.streams) {
+                *gaps = (*reads && measured(s)).then(|| Gaps::new(places));
+            }
             Arc::new(share)
         })
         .collect();
@@ -157,6 +173,7 @@ pub(super) fn receive(
             delays,
             receivers: spec.measure.receivers.iter().map(receiver).collect(),
             reflecting: spec.measure.reflectors.iter().map(|reflector| reflector.port).collect(),
+            measured: spec.streams.iter().map(measured).collect(),
             marks,
         },
     })

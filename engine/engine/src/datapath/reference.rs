@@ -39,6 +39,16 @@ impl Stamps {
         }
     }
 
+    /// The clock minus the monotonic one at a monotonic instant, where other engines keep it.
+    pub(super) fn common_offset_ns(&self, mono_ns: u64) -> Option<i64> {
+        match self {
+            Self::Reference(reference) if reference.timescale.is_common() => {
+                Some(reference.timescale.of(mono_ns).wrapping_sub(mono_ns).cast_signed())
+            }
+            _ => None,
+        }
+    }
+
     /// Its greatest error from the first time that it was set to a monotonic instant; none if it was not.
     pub(super) fn bound_ns(&self, mono_ns: u64) -> Option<u64> {
         match self {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use spate_stateless::Rate;
-use spate_stats::StreamCounters;
+use spate_stats::{Silence, Span, StreamCounters};
 use spate_wire::Mark;
 
 use super::{
@@ -14,6 +14,7 @@ use super::{
     TemplateTimes, Timing,
     clock::Wall,
     command::{Command, FlowRate, RateChange, TempoChange},
+    outage::{self, Outage, Part, Pauses, Scale, Timeline},
     receive_plan,
     records::{Records, Watch},
     reference::Stamps,
@@ -43,12 +44,16 @@ pub struct Run {
     pub(super) tag: u16,
     pub(super) slot: usize,
     timing: Timing,
+    /// No other engine runs its plan.
+    alone: bool,
     clock: Clock,
     workers: Arc<Workers>,
     /// By worker.
     pub(super) shares: Vec<Arc<RunShare>>,
     /// By stream: its place in the shares' delays.
     pub(super) delays: Vec<Option<u32>>,
+    /// By stream: its packets are counted where they arrive.
+    measured: Vec<bool>,
     reflecting: Vec<usize>,
     marks: Vec<(usize, Mark)>,
     templates: Templates,
@@ -74,6 +79,10 @@ pub(super) struct Control {
     wall: Option<Wall>,
     pub(super) started_at_wall_ns: Option<u64>,
     started_at_mono_ns: Option<u64>,
+    /// How its clock went.
+    timeline: Timeline,
+    /// What its time stamps were by at the start, minus the monotonic clock, where other engines keep that.
+    common_offset_ns: Option<i64>,
     /// What its time stamps are by.
     stamps: Stamps,
     /// End of transmission on the run's clock.
@@ -99,6 +108,8 @@ pub(super) struct Control {
     holding: Option<Arc<Holding>>,
     removed: bool,
     streams: Vec<Stream>,
+    /// By template.
+    flows: Vec<Flows>,
     pub(super) receivers: Vec<Receiver>,
     /// Changes come in order of time.
     last_change_ns: u64,
@@ -119,6 +130,31 @@ pub(super) struct Stream {
     pub(super) rate: Rate,
     pub(super) paused: bool,
     pub(super) enabled: bool,
+    /// When it begins on the run's clock; none: when another stream has sent its packets.
+    pub(super) begins_ns: Option<u64>,
+    pub(super) pauses: Pauses,
+}
+
+/// What control knows of whether flows of a template begin.
+#[derive(Clone, Debug, Default)]
+struct Flows {
+    paused: bool,
+    disabled: bool,
+    /// The rate is 0.
+    stand: bool,
+    pauses: Pauses,
+}
+
+impl Flows {
+    /// From a run time on.
+    fn change(&mut self, change: FlowChange, at_ns: u64) {
+        match change {
+            FlowChange::Rate((flows, _)) | FlowChange::Factor((flows, _)) => self.stand = flows == 0,
+            FlowChange::Paused(paused) => self.paused = paused,
+            FlowChange::Enabled(enabled) => self.disabled = !enabled,
+        }
+        self.pauses.note(at_ns, !(self.paused || self.disabled || self.stand));
+    }
 }
 
 impl Stream {
@@ -134,6 +170,7 @@ pub(super) struct Parts {
     pub(super) tag: u16,
     pub(super) slot: usize,
     pub(super) timing: Timing,
+    pub(super) alone: bool,
     pub(super) end_ns: u64,
     pub(super) clock: Clock,
     pub(super) stamps: Stamps,
@@ -147,12 +184,18 @@ pub(super) struct Parts {
 }
 
 impl Run {
-    pub(super) fn new(parts: Parts) -> Self {
+    pub(super) fn new(mut parts: Parts) -> Self {
+        for stream in &mut parts.streams {
+            let goes = stream.rate().is_some();
+            stream.pauses.note(0, goes);
+        }
         let control = Control {
             clock: RunClock::new(),
             wall: None,
             started_at_wall_ns: None,
             started_at_mono_ns: None,
+            timeline: Timeline::default(),
+            common_offset_ns: None,
             stamps: parts.stamps,
             end_ns: parts.end_ns,
             stop_reason: None,
@@ -167,6 +210,7 @@ impl Run {
             holding: parts.holding,
             removed: false,
             streams: parts.streams,
+            flows: vec![Flows::default(); parts.templates.count()],
             receivers: parts.receive.receivers,
             last_change_ns: 0,
         };
@@ -175,10 +219,12 @@ impl Run {
             tag: parts.tag,
             slot: parts.slot,
             timing: parts.timing,
+            alone: parts.alone,
             clock: parts.clock,
             workers: parts.workers,
             shares: parts.shares,
             delays: parts.receive.delays,
+            measured: parts.receive.measured,
             reflecting: parts.receive.reflecting,
             marks: parts.receive.marks,
             templates: parts.templates,
@@ -219,6 +265,8 @@ impl Run {
         control.wall = Some(wall);
         control.started_at_wall_ns = Some(at_wall_ns);
         control.started_at_mono_ns = Some(at);
+        control.timeline.start_ns = at;
+        control.common_offset_ns = control.stamps.common_offset_ns(at);
         self.workers.tell_all(|| Command::Start(self.slot, at));
         Ok(())
     }
@@ -279,6 +327,8 @@ impl Run {
                 Change::Enabled(enabled) => stream.enabled = enabled,
                 Change::Rate(_) | Change::Factor(..) => {}
             }
+            let goes = stream.rate().is_some();
+            stream.pauses.note(at_ns, goes);
             if stream.elsewhere {
                 continue;
             }
@@ -467,7 +517,93 @@ impl Run {
             self.workers.tell(worker, Command::FlowRate(self.slot, FlowRate { at_ns, factor, row }));
         })?;
         control.last_change_ns = at_ns;
+        for (index, flows) in control.flows.iter_mut().enumerate() {
+            if templates.is_none_or(|some| some.contains(&index)) {
+                flows.change(change, at_ns);
+            }
+        }
         Ok(wall.of(control.clock.mono_of(at_ns).unwrap_or(at).max(at)))
+    }
+
+    /// When nothing of some streams arrived in the measured phase; none if they are not counted on arrival, or before the phase.
+    pub fn outage(&self, streams: &[usize]) -> Option<Outage> {
+        let control = self.control();
+        let now_ns = self.clock.mono_ns();
+        let phase = self.measured_phase(&control, now_ns)?;
+        let measured: Vec<_> = streams.iter().copied().filter(|&stream| self.measured[stream]).collect();
+        let parts: Vec<_> = measured.iter().map(|&stream| self.part(&control, stream, phase)).collect();
+        let sent = measured.iter().filter_map(|&stream| self.sent(&control, stream, phase));
+        let sent = sent.reduce(|a, b| Span { from_ns: a.from_ns.min(b.from_ns), to_ns: a.to_ns.max(b.to_ns) });
+        (!parts.is_empty()).then(|| self.outage_of(&control, &parts, sent, phase, now_ns))
+    }
+
+    /// When nothing arrived on each side of its templates, in the order of `template_counters`; none before the measured phase.
+    pub fn template_outages(&self) -> Vec<Option<Outage>> {
+        let control = self.control();
+        let now_ns = self.clock.mono_ns();
+        let phase = self.measured_phase(&control, now_ns);
+        let outage = |(template, limited, silence): (usize, bool, Silence)| {
+            let phase = phase?;
+            let mut sent = phase;
+            // With as many flows as it may have, it has no more to send.
+            if let Some(open) = silence.spans.last().filter(|last| limited && last.to_ns == u64::MAX) {
+                sent.to_ns = sent.to_ns.min(open.from_ns).max(sent.from_ns);
+            }
+            let part = Part { silence, sent, pauses: &control.flows[template].pauses };
+            Some(self.outage_of(&control, &[part], Some(sent), phase, now_ns))
+        };
+        self.templates.silences().map(outage).collect()
+    }
+
+    /// The measured phase until now, or until the end of transmission; none before it.
+    fn measured_phase(&self, control: &Control, now_ns: u64) -> Option<Span> {
+        control.started_at_mono_ns?;
+        let from_ns = control.timeline.mono_of(self.timing.warmup_ns);
+        let to_ns = control.timeline.mono_of(control.end_ns).min(now_ns);
+        (from_ns <= now_ns).then_some(Span { from_ns, to_ns: to_ns.max(from_ns) })
+    }
+
+    /// A measured stream. What is sent elsewhere may have been sent in all of the phase.
+    fn part<'a>(&self, control: &'a Control, index: usize, phase: Span) -> Part<'a> {
+        let received = self.shares.iter().filter_map(|share| share.gaps[index].as_ref()?.read(&share.rx[index].last));
+        let silence = received.fold(Silence::whole(), |whole, one| whole.and(&one));
+        let stream = &control.streams[index];
+        let begins_ns = match stream.begins_ns {
+            Some(begins_ns) => control.timeline.mono_of(begins_ns),
+            // It is not known when: with the first arrival at the latest.
+            None => silence.spans.first().map_or(0, |first| if first.to_ns == u64::MAX { 0 } else { first.to_ns }),
+        };
+        let from_ns = phase.from_ns.max(begins_ns);
+        let to_ns = match self.alone {
+            true => self.sent(control, index, phase).map_or(from_ns, |sent| sent.to_ns),
+            false => phase.to_ns,
+        };
+        Part { silence, sent: Span { from_ns, to_ns: to_ns.max(from_ns) }, pauses: &stream.pauses }
+    }
+
+    /// When this engine sent a stream in the measured phase: from its beginning until the last packet was due.
+    fn sent(&self, control: &Control, index: usize, phase: Span) -> Option<Span> {
+        let tx = self.shares.iter().map(move |share| &share.tx[index]);
+        let counted = StreamCounters::merge(tx, std::iter::empty()).measured;
+        let stream = &control.streams[index];
+        let from_ns = phase.from_ns.max(control.timeline.mono_of(stream.begins_ns.unwrap_or(0)));
+        let to_ns = control.timeline.mono_of(counted.last_due_ns).max(from_ns);
+        (counted.tx_packets > 0).then_some(Span { from_ns, to_ns })
+    }
+
+    fn outage_of(&self, control: &Control, parts: &[Part<'_>], sent: Option<Span>, phase: Span, now_ns: u64) -> Outage {
+        let started_ns = control.timeline.start_ns;
+        let common_ns = control.common_offset_ns.zip(control.stamps.common_offset_ns(now_ns));
+        let scale = Scale {
+            begins_ns: phase.from_ns,
+            gains_ns: common_ns.map_or(0, |(before, now)| now.wrapping_sub(before)),
+            in_ns: now_ns.saturating_sub(started_ns),
+        };
+        Outage {
+            phase_began_at_ns: self.wall(control).of(phase.from_ns),
+            silence: scale.silence(outage::silence(parts, &control.timeline, now_ns)),
+            sent: sent.filter(|_| !self.alone).map(|sent| scale.span(sent)),
+        }
     }
 
     /// Its templates, unless it is over.
@@ -650,6 +786,7 @@ impl Run {
             return Err(RunError::State { state, problem });
         }
         control.clock.turn(at, turn);
+        control.timeline.stands.note(at, turn == Turn::Go);
         self.workers.tell_all(|| Command::Turn(self.slot, at, turn));
         Ok(wall.of(at))
     }

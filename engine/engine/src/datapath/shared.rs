@@ -2,7 +2,7 @@
 //! What workers write and control reads: counters and acknowledgements, each with one writer.
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use spate_stats::{ArrivalsSlot, Counter, DelaySlot, Histogram, RxSlot, TxSlot};
+use spate_stats::{ArrivalsSlot, Counter, DelaySlot, Gaps, Histogram, RxSlot, Span, TxSlot};
 
 /// One worker's side of one run.
 #[derive(Debug)]
@@ -11,6 +11,8 @@ pub(super) struct RunShare {
     pub(super) tx: Box<[TxSlot]>,
     /// By stream of the run.
     pub(super) rx: Box<[RxSlot]>,
+    /// By stream of the run: of packets that this worker reads itself, where they are measured.
+    pub(super) gaps: Box<[Option<Gaps>]>,
     /// By stream whose delays are measured; empty if this worker measures none.
     pub(super) delays: Box<[DelaySlot]>,
     /// By number, those this worker counts in.
@@ -30,12 +32,32 @@ impl RunShare {
         Self {
             tx: (0..streams).map(|_| TxSlot::default()).collect(),
             rx: (0..streams).map(|_| RxSlot::default()).collect(),
+            gaps: (0..streams).map(|_| None).collect(),
             delays: (0..delays).map(|_| DelaySlot::default()).collect(),
             histograms: (0..histograms).map(|_| None).collect(),
             receivers: (0..receivers).map(|_| ArrivalsSlot::default()).collect(),
             sent: Flag::default(),
             emptied: Flag::default(),
             closed: Flag::default(),
+        }
+    }
+}
+
+impl RunShare {
+    /// Notes when a packet of a stream arrived that a mark told.
+    #[inline]
+    pub(super) fn note_arrival(&self, stream: usize, at_ns: u64, measured: bool) {
+        let last = &self.rx[stream].last;
+        last.arrived(at_ns, |from_ns| self.keep_gap(stream, Span { from_ns, to_ns: at_ns }, measured));
+    }
+
+    /// Keeps the time before an arrival. Gaps of the warm-up are not kept: they would leave no room for those that count.
+    #[cold]
+    pub(super) fn keep_gap(&self, stream: usize, gap: Span, measured: bool) {
+        if let Some(gaps) = &self.gaps[stream]
+            && (measured || !gaps.is_empty())
+        {
+            gaps.keep(&self.rx[stream].last, gap);
         }
     }
 }

@@ -18,7 +18,7 @@ use spate_stateful::{
     pool::Order,
     tuples::{Dealing, Share},
 };
-use spate_stats::{Timed, Times};
+use spate_stats::{Silence, Timed, Times};
 use spate_wire::spread;
 
 use super::{
@@ -129,6 +129,10 @@ struct Side {
     name: String,
     group: String,
     client: bool,
+    /// Index of the template.
+    template: usize,
+    /// It has a maximum of flows in all.
+    limited: bool,
     /// Names of its program's counters.
     programs: Box<[String]>,
     /// Of each of those workers.
@@ -195,6 +199,20 @@ impl Templates {
             round_trip: of(side, Counters::round_trips),
         };
         self.sides.iter().map(read).collect()
+    }
+
+    /// How many templates there are.
+    pub(super) fn count(&self) -> usize {
+        self.sides.iter().map(|side| side.template + 1).max().unwrap_or(0)
+    }
+
+    /// When no packet of its flows arrived on each side, in the order of `read`: the template's index, whether it has a maximum of
+    /// flows, and what all workers together know.
+    pub(super) fn silences(&self) -> impl Iterator<Item = (usize, bool, Silence)> + '_ {
+        self.sides.iter().map(|side| {
+            let received = side.counters.iter().filter_map(|counters| counters.silence());
+            (side.template, side.limited, received.fold(Silence::whole(), |whole, one| whole.and(&one)))
+        })
     }
 
     /// What cannot be, once nothing changes any more: each flow that began has ended or is open, and nobody receives what
@@ -353,7 +371,8 @@ pub(super) fn prepare(
         };
         let programs = program?.counters.clone();
         let (name, group) = (template.name.clone(), template.group.clone());
-        Some(Side { name, group, client: !server, programs, counters })
+        let limited = template.client.as_ref().is_some_and(|client| client.limit > 0);
+        Some(Side { name, group, client: !server, template: index, limited, programs, counters })
     };
     let sides = counters.into_iter().filter_map(side).collect();
     let claims = claims.into_iter().map(|claim| (claim.port, claim.pool)).collect();

@@ -15,7 +15,7 @@ use spate_stats::Timed;
 type TimesOf = fn(&TemplateTimes) -> Option<&Timed>;
 
 /// What tells one side of a template.
-fn labels<'a>(held: &'a Held, side: &'a TemplateCounters) -> [(&'static str, &'a str); 6] {
+pub(super) fn labels<'a>(held: &'a Held, side: &'a TemplateCounters) -> [(&'static str, &'a str); 6] {
     [
         ("profile_namespace", held.namespace.as_str()),
         ("profile", &held.profile),

@@ -18,7 +18,10 @@ mod memif;
 mod null;
 mod offload;
 mod other_mac;
+mod outage;
 mod own_mac;
+#[path = "../../../peers/src/packet_socket.rs"]
+mod packet_socket;
 mod punt;
 mod records;
 mod replay;

@@ -35,7 +35,7 @@ impl Flow {
         self.rtt_seq = isn;
         self.set(is::OUTPUT | is::TIMED);
         cx.one(Count::FlowsAccepted);
-        cx.one(Count::ReceivedPackets);
+        cx.counters.received(cx.now.ns);
     }
 
     /// Takes in what a SYN offers.
@@ -131,7 +131,7 @@ impl Flow {
     /// Whether the program may go on: something that it can wait for has happened.
     #[inline]
     pub fn input(&mut self, s: &Segment<'_>, ecn: u8, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) -> bool {
-        cx.one(Count::ReceivedPackets);
+        cx.counters.received(cx.now.ns);
         if self.is_predicted(s, ecn) {
             self.input_predicted(s, cx, backlogs);
             return true;
@@ -148,7 +148,7 @@ impl Flow {
         cx: &mut Context<'_>,
         backlogs: &mut Slab<Backlog>,
     ) -> bool {
-        cx.one(Count::ReceivedPackets);
+        cx.counters.received(cx.now.ns);
         self.input_any(s, ecn, most, cx, backlogs)
     }
 

@@ -44,6 +44,22 @@ func stageResult(begin, end []*enginev1.WatchStatsResponse, settled map[string]i
 	result := resultBy(counted, facts, run, func(name string, _ int64, _ *spatev1.StreamCounters) int64 { return lost[name] })
 	result.Duration = spatev1.MeasuredTime(max(length, 0))
 	result.Receivers, result.Records = nil, nil
+	return withoutOutages(result)
+}
+
+// withoutOutages is a result without what is known of the whole run only.
+func withoutOutages(result spatev1.RunResult) spatev1.RunResult {
+	for name, stream := range result.Streams {
+		stream.Outage = nil
+		result.Streams[name] = stream
+	}
+	for _, t := range result.Templates {
+		for _, side := range []*spatev1.TemplateSide{t.Client, t.Server} {
+			if side != nil {
+				side.Outage = nil
+			}
+		}
+	}
 	return result
 }
 

@@ -375,7 +375,7 @@ func forThresholds(r spatev1.RunResult) verdict.Result {
 			OutOfOrder: s.OutOfOrder, Misdirected: s.Misdirected, TxDropped: s.TxDropped, Late: s.Late,
 			TxPps: float64(s.Tx) / seconds, RxPps: float64(s.Rx) / seconds,
 			TxBps: float64(s.TxBytes) * 8 / seconds, RxBps: float64(s.RxBytes) * 8 / seconds,
-			SequenceTooHigh: s.SequenceTooHigh, SequenceTooLow: s.SequenceTooLow, Latency: times(s.Latency),
+			SequenceTooHigh: s.SequenceTooHigh, SequenceTooLow: s.SequenceTooLow, Latency: times(s.Latency), Outage: outageForThresholds(s.Outage),
 		}
 	}
 	return out
@@ -391,7 +391,7 @@ func sideForThresholds(s *spatev1.TemplateSide, length time.Duration) verdict.Si
 		PacketsSent: s.PacketsSent, PacketsReceived: s.PacketsReceived, Retransmitted: s.Retransmitted, Errors: s.Errors,
 		Late: s.Late, NotStarted: s.NotStarted, Exhausted: s.Exhausted, Throttled: s.Throttled,
 		Cps: float64(s.Established) / seconds, Bps: float64(s.BytesSent+s.BytesReceived) * 8 / seconds,
-		Counters: s.Counters, ConnectTime: delays(s.ConnectTime), RoundTrip: delays(s.RoundTrip),
+		Counters: s.Counters, ConnectTime: delays(s.ConnectTime), RoundTrip: delays(s.RoundTrip), Outage: outageForThresholds(s.Outage),
 	}
 }
 
@@ -399,6 +399,18 @@ func groupForThresholds(s *spatev1.GroupSide, length time.Duration) verdict.Side
 	side := sideForThresholds(&spatev1.TemplateSide{FlowCounters: s.FlowCounters, Counters: s.Counters}, length)
 	side.ConnectTime, side.RoundTrip = moments(s.ConnectTime), moments(s.RoundTrip)
 	return side
+}
+
+// outageForThresholds returns the times of an outage by the names of verdict.OutageKeys; nil if none was measured.
+func outageForThresholds(o *spatev1.Outage) map[string]any {
+	if o == nil {
+		return nil
+	}
+	all := map[string]any{"longest": time.Duration(o.Longest), "atLeast": time.Duration(o.Longest), "offset": time.Duration(o.Offset)}
+	if o.AtLeast != nil {
+		all["atLeast"] = time.Duration(*o.AtLeast)
+	}
+	return all
 }
 
 // times of a stream as expressions read them: only known ones.

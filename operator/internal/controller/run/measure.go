@@ -125,15 +125,17 @@ func resultBy(stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *s
 	lost func(name string, expected int64, c *spatev1.StreamCounters) int64,
 ) spatev1.RunResult {
 	var (
-		order  []string
-		byName = map[string]*spatev1.StreamCounters{}
-		delays = map[string][]*enginev1.LatencyStats{}
+		order   []string
+		byName  = map[string]*spatev1.StreamCounters{}
+		delays  = map[string][]*enginev1.LatencyStats{}
+		outages = map[string][]*enginev1.Outage{}
 		// between is how many packets went from one pod to another, by stream.
 		between = map[string]uint64{}
 		result  spatev1.RunResult
 	)
 	for _, st := range present(stats) {
 		for _, stream := range st.Streams {
+			outages[stream.Name] = append(outages[stream.Name], stream.GetMeasured().GetOutage())
 			if l := stream.GetMeasured().GetLatency(); l != nil {
 				delays[stream.Name] = append(delays[stream.Name], l)
 				if n := l.FromOtherEngines; n > 0 {
@@ -171,7 +173,9 @@ func resultBy(stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *s
 		}
 		c.LossRatio = ratio(c.Lost, expected[name])
 		total(&result.StreamCounters, c)
-		result.Streams[name] = spatev1.StreamResult{StreamCounters: *c, Latency: oneWay(latencyOf(delays[name]), between[name], result.ClockBound, read.read(name))}
+		result.Streams[name] = spatev1.StreamResult{
+			StreamCounters: *c, Latency: oneWay(latencyOf(delays[name]), between[name], result.ClockBound, read.read(name)), Outage: outageOf(outages[name]),
+		}
 	}
 	result.LossRatio = ratio(result.Lost, flowTx)
 	ofPorts(&result, stats, facts, run)

@@ -42,8 +42,11 @@ var counted = []struct {
 // attempted is the counter of flows that a side started.
 var attempted = map[enginev1.Side]string{enginev1.Side_SIDE_CLIENT: "flows_attempted", enginev1.Side_SIDE_SERVER: "flows_accepted"}
 
-// sideDelays are the delays that engines measured on one side of a template.
-type sideDelays struct{ connect, roundTrip []*enginev1.LatencyStats }
+// sideTimes are the times that engines measured on one side of a template.
+type sideTimes struct {
+	connect, roundTrip []*enginev1.LatencyStats
+	outages            []*enginev1.Outage
+}
 
 // templates sums the measurements of each side of each template up over all engines.
 func templates(stats []*enginev1.WatchStatsResponse) map[string]spatev1.TemplateResult {
@@ -105,7 +108,7 @@ func measured(t *enginev1.TemplateStats) values {
 func templatesBy(stats []*enginev1.WatchStatsResponse, name func(*enginev1.TemplateStats) string, count func(*enginev1.TemplateStats) values,
 	combine func([]*enginev1.LatencyStats) *spatev1.Latency,
 ) map[string]spatev1.TemplateResult {
-	delays := map[*spatev1.TemplateSide]*sideDelays{}
+	times := map[*spatev1.TemplateSide]*sideTimes{}
 	byName := map[string]map[enginev1.Side]*spatev1.TemplateSide{}
 	for _, st := range stats {
 		for _, t := range st.GetTemplates() {
@@ -117,16 +120,17 @@ func templatesBy(stats []*enginev1.WatchStatsResponse, name func(*enginev1.Templ
 			side := sides[t.GetSide()]
 			if side == nil {
 				side = &spatev1.TemplateSide{}
-				sides[t.GetSide()], delays[side] = side, &sideDelays{}
+				sides[t.GetSide()], times[side] = side, &sideTimes{}
 			}
 			addSide(&side.FlowCounters, t, count(t))
 			addOwn(side, t)
-			d := delays[side]
-			d.connect, d.roundTrip = append(d.connect, t.GetConnectTime()), append(d.roundTrip, t.GetRoundTrip())
+			of := times[side]
+			of.connect, of.roundTrip = append(of.connect, t.GetConnectTime()), append(of.roundTrip, t.GetRoundTrip())
+			of.outages = append(of.outages, t.GetOutage())
 		}
 	}
-	for side, d := range delays {
-		side.ConnectTime, side.RoundTrip = combine(d.connect), combine(d.roundTrip)
+	for side, of := range times {
+		side.ConnectTime, side.RoundTrip, side.Outage = combine(of.connect), combine(of.roundTrip), outageOf(of.outages)
 	}
 	if len(byName) == 0 {
 		return nil

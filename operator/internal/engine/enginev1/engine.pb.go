@@ -3849,7 +3849,9 @@ type TemplateStats struct {
 	ConnectTime *LatencyStats `protobuf:"bytes,6,opt,name=connect_time,json=connectTime,proto3" json:"connect_time,omitempty"`
 	// In the measured phase. TCP: of data, from when a segment first left until it was acknowledged (RFC 6298 section 3). UDP, of clients where the
 	// template measures latency: from a message to its reply.
-	RoundTrip     *LatencyStats `protobuf:"bytes,7,opt,name=round_trip,json=roundTrip,proto3" json:"round_trip,omitempty"`
+	RoundTrip *LatencyStats `protobuf:"bytes,7,opt,name=round_trip,json=roundTrip,proto3" json:"round_trip,omitempty"`
+	// Packets of flows that the side received; from the beginning of the measured phase on.
+	Outage        *Outage `protobuf:"bytes,10,opt,name=outage,proto3" json:"outage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3943,6 +3945,13 @@ func (x *TemplateStats) GetConnectTime() *LatencyStats {
 func (x *TemplateStats) GetRoundTrip() *LatencyStats {
 	if x != nil {
 		return x.RoundTrip
+	}
+	return nil
+}
+
+func (x *TemplateStats) GetOutage() *Outage {
+	if x != nil {
+		return x.Outage
 	}
 	return nil
 }
@@ -4148,11 +4157,13 @@ type StreamCounters struct {
 	// Sequence numbers far from the expected one: more than a window ahead, or behind all that is remembered.
 	SequenceTooHigh uint64 `protobuf:"varint,13,opt,name=sequence_too_high,json=sequenceTooHigh,proto3" json:"sequence_too_high,omitempty"`
 	SequenceTooLow  uint64 `protobuf:"varint,14,opt,name=sequence_too_low,json=sequenceTooLow,proto3" json:"sequence_too_low,omitempty"`
+	// Of streams that are counted on arrival, from the beginning of the measured phase on.
+	Outage *Outage `protobuf:"bytes,15,opt,name=outage,proto3" json:"outage,omitempty"`
 	// Sequence numbers below the highest received of their sending worker that were not received: lost, as far as later packets show it.
 	// Negative if packets of the warm-up came in the measured phase.
-	Missing int64 `protobuf:"zigzag64,17,opt,name=missing,proto3" json:"missing,omitempty"`
+	Missing int64 `protobuf:"zigzag64,16,opt,name=missing,proto3" json:"missing,omitempty"`
 	// Of counters at the end of a stage: tx_packets slightly before (WatchStatsRequest.stage_end). Those that were not received then are lost.
-	SettledTxPackets uint64 `protobuf:"varint,18,opt,name=settled_tx_packets,json=settledTxPackets,proto3" json:"settled_tx_packets,omitempty"`
+	SettledTxPackets uint64 `protobuf:"varint,17,opt,name=settled_tx_packets,json=settledTxPackets,proto3" json:"settled_tx_packets,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -4285,6 +4296,13 @@ func (x *StreamCounters) GetSequenceTooLow() uint64 {
 	return 0
 }
 
+func (x *StreamCounters) GetOutage() *Outage {
+	if x != nil {
+		return x.Outage
+	}
+	return nil
+}
+
 func (x *StreamCounters) GetMissing() int64 {
 	if x != nil {
 		return x.Missing
@@ -4295,6 +4313,162 @@ func (x *StreamCounters) GetMissing() int64 {
 func (x *StreamCounters) GetSettledTxPackets() uint64 {
 	if x != nil {
 		return x.SettledTxPackets
+	}
+	return 0
+}
+
+// The longest time without an arrival in the measured phase: of a stream, from its beginning until its last packet was due, both later by
+// the least delay of the path; of a side of a template, until the end of transmission. Without the time in which the run, the stream or
+// the template stood. Instants are nanoseconds since the phase began; where several engines run the plan, by the clock they have in common.
+type Outage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The longest that is known, of what arrived at this engine.
+	LongestNs uint64 `protobuf:"varint,1,opt,name=longest_ns,json=longestNs,proto3" json:"longest_ns,omitempty"`
+	// Its beginning.
+	OffsetNs uint64 `protobuf:"varint,2,opt,name=offset_ns,json=offsetNs,proto3" json:"offset_ns,omitempty"`
+	// There may be others of up to this length: some receiver had more gaps than it keeps.
+	UnlistedNs uint64 `protobuf:"varint,3,opt,name=unlisted_ns,json=unlistedNs,proto3" json:"unlisted_ns,omitempty"`
+	// Wall-clock instant at which the measured phase began.
+	PhaseBeganAtNs int64 `protobuf:"varint,4,opt,name=phase_began_at_ns,json=phaseBeganAtNs,proto3" json:"phase_began_at_ns,omitempty"`
+	// Only where several engines run the plan (Plan.share.count > 1): in ascending order, when nothing arrived at this engine. Nothing of the
+	// whole arrived when all engines have a gap, as long as one of them sent.
+	Gaps []*ArrivalGap `protobuf:"bytes,5,rep,name=gaps,proto3" json:"gaps,omitempty"`
+	// The same: from the stream's beginning until the last packet that this engine sent was due; absent if it sent none.
+	Sent *ArrivalGap `protobuf:"bytes,6,opt,name=sent,proto3" json:"sent,omitempty"`
+	// The same: least delay of the path, by which `sent` is earlier than the gaps; 0: not known.
+	LeastDelayNs  uint64 `protobuf:"varint,7,opt,name=least_delay_ns,json=leastDelayNs,proto3" json:"least_delay_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Outage) Reset() {
+	*x = Outage{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Outage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Outage) ProtoMessage() {}
+
+func (x *Outage) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Outage.ProtoReflect.Descriptor instead.
+func (*Outage) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *Outage) GetLongestNs() uint64 {
+	if x != nil {
+		return x.LongestNs
+	}
+	return 0
+}
+
+func (x *Outage) GetOffsetNs() uint64 {
+	if x != nil {
+		return x.OffsetNs
+	}
+	return 0
+}
+
+func (x *Outage) GetUnlistedNs() uint64 {
+	if x != nil {
+		return x.UnlistedNs
+	}
+	return 0
+}
+
+func (x *Outage) GetPhaseBeganAtNs() int64 {
+	if x != nil {
+		return x.PhaseBeganAtNs
+	}
+	return 0
+}
+
+func (x *Outage) GetGaps() []*ArrivalGap {
+	if x != nil {
+		return x.Gaps
+	}
+	return nil
+}
+
+func (x *Outage) GetSent() *ArrivalGap {
+	if x != nil {
+		return x.Sent
+	}
+	return nil
+}
+
+func (x *Outage) GetLeastDelayNs() uint64 {
+	if x != nil {
+		return x.LeastDelayNs
+	}
+	return 0
+}
+
+// From an instant to another.
+type ArrivalGap struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	FromNs        uint64                 `protobuf:"varint,1,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
+	ToNs          uint64                 `protobuf:"varint,2,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ArrivalGap) Reset() {
+	*x = ArrivalGap{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ArrivalGap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ArrivalGap) ProtoMessage() {}
+
+func (x *ArrivalGap) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ArrivalGap.ProtoReflect.Descriptor instead.
+func (*ArrivalGap) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *ArrivalGap) GetFromNs() uint64 {
+	if x != nil {
+		return x.FromNs
+	}
+	return 0
+}
+
+func (x *ArrivalGap) GetToNs() uint64 {
+	if x != nil {
+		return x.ToNs
 	}
 	return 0
 }
@@ -4337,7 +4511,7 @@ type LatencyStats struct {
 
 func (x *LatencyStats) Reset() {
 	*x = LatencyStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4349,7 +4523,7 @@ func (x *LatencyStats) String() string {
 func (*LatencyStats) ProtoMessage() {}
 
 func (x *LatencyStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4362,7 +4536,7 @@ func (x *LatencyStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyStats.ProtoReflect.Descriptor instead.
 func (*LatencyStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{50}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *LatencyStats) GetCount() uint64 {
@@ -4498,7 +4672,7 @@ type Distribution struct {
 
 func (x *Distribution) Reset() {
 	*x = Distribution{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4510,7 +4684,7 @@ func (x *Distribution) String() string {
 func (*Distribution) ProtoMessage() {}
 
 func (x *Distribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4523,7 +4697,7 @@ func (x *Distribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distribution.ProtoReflect.Descriptor instead.
 func (*Distribution) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{51}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Distribution) GetPrecisionBits() uint32 {
@@ -4557,7 +4731,7 @@ type Quantile struct {
 
 func (x *Quantile) Reset() {
 	*x = Quantile{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4569,7 +4743,7 @@ func (x *Quantile) String() string {
 func (*Quantile) ProtoMessage() {}
 
 func (x *Quantile) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4582,7 +4756,7 @@ func (x *Quantile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantile.ProtoReflect.Descriptor instead.
 func (*Quantile) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{52}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Quantile) GetPartsPerMillion() uint32 {
@@ -4609,7 +4783,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4621,7 +4795,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4634,7 +4808,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{53}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Bucket) GetUpperNs() uint64 {
@@ -4671,7 +4845,7 @@ type ReceiverStats struct {
 
 func (x *ReceiverStats) Reset() {
 	*x = ReceiverStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4683,7 +4857,7 @@ func (x *ReceiverStats) String() string {
 func (*ReceiverStats) ProtoMessage() {}
 
 func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4696,7 +4870,7 @@ func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiverStats.ProtoReflect.Descriptor instead.
 func (*ReceiverStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{54}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ReceiverStats) GetName() string {
@@ -4766,7 +4940,7 @@ type WorkerReceived struct {
 
 func (x *WorkerReceived) Reset() {
 	*x = WorkerReceived{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4778,7 +4952,7 @@ func (x *WorkerReceived) String() string {
 func (*WorkerReceived) ProtoMessage() {}
 
 func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4791,7 +4965,7 @@ func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReceived.ProtoReflect.Descriptor instead.
 func (*WorkerReceived) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{55}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WorkerReceived) GetWorker() uint32 {
@@ -4828,7 +5002,7 @@ type Moments struct {
 
 func (x *Moments) Reset() {
 	*x = Moments{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4840,7 +5014,7 @@ func (x *Moments) String() string {
 func (*Moments) ProtoMessage() {}
 
 func (x *Moments) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4853,7 +5027,7 @@ func (x *Moments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moments.ProtoReflect.Descriptor instead.
 func (*Moments) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{56}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Moments) GetCount() uint64 {
@@ -4928,7 +5102,7 @@ type PortStats struct {
 
 func (x *PortStats) Reset() {
 	*x = PortStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4940,7 +5114,7 @@ func (x *PortStats) String() string {
 func (*PortStats) ProtoMessage() {}
 
 func (x *PortStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4953,7 +5127,7 @@ func (x *PortStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortStats.ProtoReflect.Descriptor instead.
 func (*PortStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{57}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *PortStats) GetPort() string {
@@ -5086,7 +5260,7 @@ type SetLimitsRequest struct {
 
 func (x *SetLimitsRequest) Reset() {
 	*x = SetLimitsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5098,7 +5272,7 @@ func (x *SetLimitsRequest) String() string {
 func (*SetLimitsRequest) ProtoMessage() {}
 
 func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5111,7 +5285,7 @@ func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimitsRequest.ProtoReflect.Descriptor instead.
 func (*SetLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{58}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *SetLimitsRequest) GetMaxRate() *Rate {
@@ -5129,7 +5303,7 @@ type SetLimitsResponse struct {
 
 func (x *SetLimitsResponse) Reset() {
 	*x = SetLimitsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5141,7 +5315,7 @@ func (x *SetLimitsResponse) String() string {
 func (*SetLimitsResponse) ProtoMessage() {}
 
 func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5154,7 +5328,7 @@ func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimitsResponse.ProtoReflect.Descriptor instead.
 func (*SetLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{59}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{61}
 }
 
 type QueueStats struct {
@@ -5168,7 +5342,7 @@ type QueueStats struct {
 
 func (x *QueueStats) Reset() {
 	*x = QueueStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5180,7 +5354,7 @@ func (x *QueueStats) String() string {
 func (*QueueStats) ProtoMessage() {}
 
 func (x *QueueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5193,7 +5367,7 @@ func (x *QueueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStats.ProtoReflect.Descriptor instead.
 func (*QueueStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{60}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *QueueStats) GetQueue() uint32 {
@@ -5236,7 +5410,7 @@ type WorkerStats struct {
 
 func (x *WorkerStats) Reset() {
 	*x = WorkerStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5248,7 +5422,7 @@ func (x *WorkerStats) String() string {
 func (*WorkerStats) ProtoMessage() {}
 
 func (x *WorkerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5261,7 +5435,7 @@ func (x *WorkerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStats.ProtoReflect.Descriptor instead.
 func (*WorkerStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{61}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *WorkerStats) GetWorker() uint32 {
@@ -5337,7 +5511,7 @@ type FlowSteering struct {
 
 func (x *FlowSteering) Reset() {
 	*x = FlowSteering{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5349,7 +5523,7 @@ func (x *FlowSteering) String() string {
 func (*FlowSteering) ProtoMessage() {}
 
 func (x *FlowSteering) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5362,7 +5536,7 @@ func (x *FlowSteering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowSteering.ProtoReflect.Descriptor instead.
 func (*FlowSteering) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{62}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *FlowSteering) GetHome() uint64 {
@@ -5404,7 +5578,7 @@ type ResetReceiversRequest struct {
 
 func (x *ResetReceiversRequest) Reset() {
 	*x = ResetReceiversRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5416,7 +5590,7 @@ func (x *ResetReceiversRequest) String() string {
 func (*ResetReceiversRequest) ProtoMessage() {}
 
 func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5429,7 +5603,7 @@ func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversRequest.ProtoReflect.Descriptor instead.
 func (*ResetReceiversRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{63}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ResetReceiversRequest) GetRunId() string {
@@ -5454,7 +5628,7 @@ type ResetReceiversResponse struct {
 
 func (x *ResetReceiversResponse) Reset() {
 	*x = ResetReceiversResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5466,7 +5640,7 @@ func (x *ResetReceiversResponse) String() string {
 func (*ResetReceiversResponse) ProtoMessage() {}
 
 func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5479,7 +5653,7 @@ func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversResponse.ProtoReflect.Descriptor instead.
 func (*ResetReceiversResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{64}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{66}
 }
 
 type CaptureRequest struct {
@@ -5498,7 +5672,7 @@ type CaptureRequest struct {
 
 func (x *CaptureRequest) Reset() {
 	*x = CaptureRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5510,7 +5684,7 @@ func (x *CaptureRequest) String() string {
 func (*CaptureRequest) ProtoMessage() {}
 
 func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5523,7 +5697,7 @@ func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureRequest.ProtoReflect.Descriptor instead.
 func (*CaptureRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{65}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CaptureRequest) GetPort() string {
@@ -5572,7 +5746,7 @@ type CaptureResponse struct {
 
 func (x *CaptureResponse) Reset() {
 	*x = CaptureResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5584,7 +5758,7 @@ func (x *CaptureResponse) String() string {
 func (*CaptureResponse) ProtoMessage() {}
 
 func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5597,7 +5771,7 @@ func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureResponse.ProtoReflect.Descriptor instead.
 func (*CaptureResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{66}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *CaptureResponse) GetPackets() []*CapturedPacket {
@@ -5626,7 +5800,7 @@ type CapturedPacket struct {
 
 func (x *CapturedPacket) Reset() {
 	*x = CapturedPacket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5638,7 +5812,7 @@ func (x *CapturedPacket) String() string {
 func (*CapturedPacket) ProtoMessage() {}
 
 func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5651,7 +5825,7 @@ func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapturedPacket.ProtoReflect.Descriptor instead.
 func (*CapturedPacket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{67}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *CapturedPacket) GetAtNs() int64 {
@@ -5961,7 +6135,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\fsent_packets\x18\x10 \x01(\x04R\vsentPackets\x12)\n" +
 	"\x10received_packets\x18\x11 \x01(\x04R\x0freceivedPackets\x123\n" +
 	"\x15retransmitted_packets\x18\x12 \x01(\x04R\x14retransmittedPackets\x12\"\n" +
-	"\rround_trip_ns\x18\x13 \x01(\x04R\vroundTripNs\"\xc9\x03\n" +
+	"\rround_trip_ns\x18\x13 \x01(\x04R\vroundTripNs\"\xfa\x03\n" +
 	"\rTemplateStats\x12\x1a\n" +
 	"\btemplate\x18\x01 \x01(\tR\btemplate\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12)\n" +
@@ -5973,7 +6147,9 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x10program_counters\x18\t \x03(\v2\x1f.spate.engine.v1.ProgramCounterR\x0fprogramCounters\x12@\n" +
 	"\fconnect_time\x18\x06 \x01(\v2\x1d.spate.engine.v1.LatencyStatsR\vconnectTime\x12<\n" +
 	"\n" +
-	"round_trip\x18\a \x01(\v2\x1d.spate.engine.v1.LatencyStatsR\troundTrip\"8\n" +
+	"round_trip\x18\a \x01(\v2\x1d.spate.engine.v1.LatencyStatsR\troundTrip\x12/\n" +
+	"\x06outage\x18\n" +
+	" \x01(\v2\x17.spate.engine.v1.OutageR\x06outage\"8\n" +
 	"\fNamedCounter\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value\"R\n" +
@@ -5984,7 +6160,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\vStreamStats\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
 	"\x06warmup\x18\x02 \x01(\v2\x1f.spate.engine.v1.StreamCountersR\x06warmup\x12;\n" +
-	"\bmeasured\x18\x03 \x01(\v2\x1f.spate.engine.v1.StreamCountersR\bmeasured\"\xde\x04\n" +
+	"\bmeasured\x18\x03 \x01(\v2\x1f.spate.engine.v1.StreamCountersR\bmeasured\"\x8f\x05\n" +
 	"\x0eStreamCounters\x12\x1d\n" +
 	"\n" +
 	"tx_packets\x18\x01 \x01(\x04R\ttxPackets\x12\x19\n" +
@@ -6006,9 +6182,24 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\vmisdirected\x18\v \x01(\x04R\vmisdirected\x127\n" +
 	"\alatency\x18\f \x01(\v2\x1d.spate.engine.v1.LatencyStatsR\alatency\x12*\n" +
 	"\x11sequence_too_high\x18\r \x01(\x04R\x0fsequenceTooHigh\x12(\n" +
-	"\x10sequence_too_low\x18\x0e \x01(\x04R\x0esequenceTooLow\x12\x18\n" +
-	"\amissing\x18\x11 \x01(\x12R\amissing\x12,\n" +
-	"\x12settled_tx_packets\x18\x12 \x01(\x04R\x10settledTxPackets\"\xe7\x04\n" +
+	"\x10sequence_too_low\x18\x0e \x01(\x04R\x0esequenceTooLow\x12/\n" +
+	"\x06outage\x18\x0f \x01(\v2\x17.spate.engine.v1.OutageR\x06outage\x12\x18\n" +
+	"\amissing\x18\x10 \x01(\x12R\amissing\x12,\n" +
+	"\x12settled_tx_packets\x18\x11 \x01(\x04R\x10settledTxPackets\"\x98\x02\n" +
+	"\x06Outage\x12\x1d\n" +
+	"\n" +
+	"longest_ns\x18\x01 \x01(\x04R\tlongestNs\x12\x1b\n" +
+	"\toffset_ns\x18\x02 \x01(\x04R\boffsetNs\x12\x1f\n" +
+	"\vunlisted_ns\x18\x03 \x01(\x04R\n" +
+	"unlistedNs\x12)\n" +
+	"\x11phase_began_at_ns\x18\x04 \x01(\x03R\x0ephaseBeganAtNs\x12/\n" +
+	"\x04gaps\x18\x05 \x03(\v2\x1b.spate.engine.v1.ArrivalGapR\x04gaps\x12/\n" +
+	"\x04sent\x18\x06 \x01(\v2\x1b.spate.engine.v1.ArrivalGapR\x04sent\x12$\n" +
+	"\x0eleast_delay_ns\x18\a \x01(\x04R\fleastDelayNs\":\n" +
+	"\n" +
+	"ArrivalGap\x12\x17\n" +
+	"\afrom_ns\x18\x01 \x01(\x04R\x06fromNs\x12\x13\n" +
+	"\x05to_ns\x18\x02 \x01(\x04R\x04toNs\"\xe7\x04\n" +
 	"\fLatencyStats\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x04R\x05count\x12\x15\n" +
 	"\x06sum_ns\x18\x02 \x01(\x04R\x05sumNs\x12\x15\n" +
@@ -6190,7 +6381,7 @@ func file_spate_engine_v1_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
+var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
 var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(PortKind)(0),                  // 0: spate.engine.v1.PortKind
 	(XdpCopyMode)(0),               // 1: spate.engine.v1.XdpCopyMode
@@ -6247,26 +6438,28 @@ var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(*ProgramCounter)(nil),         // 52: spate.engine.v1.ProgramCounter
 	(*StreamStats)(nil),            // 53: spate.engine.v1.StreamStats
 	(*StreamCounters)(nil),         // 54: spate.engine.v1.StreamCounters
-	(*LatencyStats)(nil),           // 55: spate.engine.v1.LatencyStats
-	(*Distribution)(nil),           // 56: spate.engine.v1.Distribution
-	(*Quantile)(nil),               // 57: spate.engine.v1.Quantile
-	(*Bucket)(nil),                 // 58: spate.engine.v1.Bucket
-	(*ReceiverStats)(nil),          // 59: spate.engine.v1.ReceiverStats
-	(*WorkerReceived)(nil),         // 60: spate.engine.v1.WorkerReceived
-	(*Moments)(nil),                // 61: spate.engine.v1.Moments
-	(*PortStats)(nil),              // 62: spate.engine.v1.PortStats
-	(*SetLimitsRequest)(nil),       // 63: spate.engine.v1.SetLimitsRequest
-	(*SetLimitsResponse)(nil),      // 64: spate.engine.v1.SetLimitsResponse
-	(*QueueStats)(nil),             // 65: spate.engine.v1.QueueStats
-	(*WorkerStats)(nil),            // 66: spate.engine.v1.WorkerStats
-	(*FlowSteering)(nil),           // 67: spate.engine.v1.FlowSteering
-	(*ResetReceiversRequest)(nil),  // 68: spate.engine.v1.ResetReceiversRequest
-	(*ResetReceiversResponse)(nil), // 69: spate.engine.v1.ResetReceiversResponse
-	(*CaptureRequest)(nil),         // 70: spate.engine.v1.CaptureRequest
-	(*CaptureResponse)(nil),        // 71: spate.engine.v1.CaptureResponse
-	(*CapturedPacket)(nil),         // 72: spate.engine.v1.CapturedPacket
-	(*Ratio)(nil),                  // 73: spate.engine.v1.Ratio
-	(*Rate)(nil),                   // 74: spate.engine.v1.Rate
+	(*Outage)(nil),                 // 55: spate.engine.v1.Outage
+	(*ArrivalGap)(nil),             // 56: spate.engine.v1.ArrivalGap
+	(*LatencyStats)(nil),           // 57: spate.engine.v1.LatencyStats
+	(*Distribution)(nil),           // 58: spate.engine.v1.Distribution
+	(*Quantile)(nil),               // 59: spate.engine.v1.Quantile
+	(*Bucket)(nil),                 // 60: spate.engine.v1.Bucket
+	(*ReceiverStats)(nil),          // 61: spate.engine.v1.ReceiverStats
+	(*WorkerReceived)(nil),         // 62: spate.engine.v1.WorkerReceived
+	(*Moments)(nil),                // 63: spate.engine.v1.Moments
+	(*PortStats)(nil),              // 64: spate.engine.v1.PortStats
+	(*SetLimitsRequest)(nil),       // 65: spate.engine.v1.SetLimitsRequest
+	(*SetLimitsResponse)(nil),      // 66: spate.engine.v1.SetLimitsResponse
+	(*QueueStats)(nil),             // 67: spate.engine.v1.QueueStats
+	(*WorkerStats)(nil),            // 68: spate.engine.v1.WorkerStats
+	(*FlowSteering)(nil),           // 69: spate.engine.v1.FlowSteering
+	(*ResetReceiversRequest)(nil),  // 70: spate.engine.v1.ResetReceiversRequest
+	(*ResetReceiversResponse)(nil), // 71: spate.engine.v1.ResetReceiversResponse
+	(*CaptureRequest)(nil),         // 72: spate.engine.v1.CaptureRequest
+	(*CaptureResponse)(nil),        // 73: spate.engine.v1.CaptureResponse
+	(*CapturedPacket)(nil),         // 74: spate.engine.v1.CapturedPacket
+	(*Ratio)(nil),                  // 75: spate.engine.v1.Ratio
+	(*Rate)(nil),                   // 76: spate.engine.v1.Rate
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	17, // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
@@ -6295,8 +6488,8 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	18, // 23: spate.engine.v1.PortInfo.bond_members:type_name -> spate.engine.v1.BondMember
 	1,  // 24: spate.engine.v1.PortInfo.xdp_copy_mode:type_name -> spate.engine.v1.XdpCopyMode
 	2,  // 25: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
-	73, // 26: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
-	73, // 27: spate.engine.v1.StartTrialRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	75, // 26: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
+	75, // 27: spate.engine.v1.StartTrialRequest.rate_factor:type_name -> spate.engine.v1.Ratio
 	25, // 28: spate.engine.v1.StartTrialRequest.reference:type_name -> spate.engine.v1.ReferenceClock
 	20, // 29: spate.engine.v1.StartTrialResponse.run:type_name -> spate.engine.v1.RunInfo
 	25, // 30: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
@@ -6305,18 +6498,18 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	25, // 33: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
 	20, // 34: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
 	33, // 35: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	74, // 36: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	73, // 37: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	73, // 38: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
+	76, // 36: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	75, // 37: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	75, // 38: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
 	20, // 39: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
 	20, // 40: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
 	20, // 41: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
 	20, // 42: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
 	20, // 43: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
 	53, // 44: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	62, // 45: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	66, // 46: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	59, // 47: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	64, // 45: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	68, // 46: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	61, // 47: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
 	50, // 48: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
 	46, // 49: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
 	49, // 50: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
@@ -6325,61 +6518,65 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	51, // 53: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
 	51, // 54: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
 	52, // 55: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
-	55, // 56: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
-	55, // 57: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
-	54, // 58: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
-	54, // 59: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	55, // 60: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	57, // 61: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	58, // 62: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	56, // 63: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
-	60, // 64: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	61, // 65: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	61, // 66: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	61, // 67: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	65, // 68: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	74, // 69: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
-	67, // 70: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	4,  // 71: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	72, // 72: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	4,  // 73: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	5,  // 74: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	28, // 75: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	31, // 76: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	21, // 77: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
-	34, // 78: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	36, // 79: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	38, // 80: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	40, // 81: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	42, // 82: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	44, // 83: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	70, // 84: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	68, // 85: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	63, // 86: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
-	23, // 87: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
-	26, // 88: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
-	47, // 89: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	6,  // 90: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	30, // 91: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	32, // 92: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	22, // 93: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
-	35, // 94: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	37, // 95: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	39, // 96: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	41, // 97: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	43, // 98: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	45, // 99: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	71, // 100: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	69, // 101: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	64, // 102: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
-	24, // 103: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
-	27, // 104: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
-	48, // 105: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	90, // [90:106] is the sub-list for method output_type
-	74, // [74:90] is the sub-list for method input_type
-	74, // [74:74] is the sub-list for extension type_name
-	74, // [74:74] is the sub-list for extension extendee
-	0,  // [0:74] is the sub-list for field type_name
+	57, // 56: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
+	57, // 57: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
+	55, // 58: spate.engine.v1.TemplateStats.outage:type_name -> spate.engine.v1.Outage
+	54, // 59: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
+	54, // 60: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
+	57, // 61: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	55, // 62: spate.engine.v1.StreamCounters.outage:type_name -> spate.engine.v1.Outage
+	56, // 63: spate.engine.v1.Outage.gaps:type_name -> spate.engine.v1.ArrivalGap
+	56, // 64: spate.engine.v1.Outage.sent:type_name -> spate.engine.v1.ArrivalGap
+	59, // 65: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	60, // 66: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	58, // 67: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
+	62, // 68: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	63, // 69: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	63, // 70: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	63, // 71: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	67, // 72: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	76, // 73: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
+	69, // 74: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	4,  // 75: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	74, // 76: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	4,  // 77: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	5,  // 78: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	28, // 79: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	31, // 80: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	21, // 81: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
+	34, // 82: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	36, // 83: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	38, // 84: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	40, // 85: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	42, // 86: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	44, // 87: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	72, // 88: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	70, // 89: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	65, // 90: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
+	23, // 91: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
+	26, // 92: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
+	47, // 93: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	6,  // 94: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	30, // 95: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	32, // 96: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	22, // 97: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
+	35, // 98: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	37, // 99: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	39, // 100: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	41, // 101: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	43, // 102: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	45, // 103: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	73, // 104: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	71, // 105: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	66, // 106: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
+	24, // 107: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
+	27, // 108: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
+	48, // 109: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	94, // [94:110] is the sub-list for method output_type
+	78, // [78:94] is the sub-list for method input_type
+	78, // [78:78] is the sub-list for extension type_name
+	78, // [78:78] is the sub-list for extension extendee
+	0,  // [0:78] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -6425,7 +6622,7 @@ func file_spate_engine_v1_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_engine_proto_rawDesc), len(file_spate_engine_v1_engine_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   68,
+			NumMessages:   70,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -137,6 +137,7 @@ func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
 	table("GROUP,"+sideColumns, groupRows(result))
 	table("COUNTER OF,SIDE,NAME,COUNT", counterRows(result))
 	table("TIMES OF,SIDE,CONNECT P50,P99,MAX,ROUND TRIP P50,P99,MAX", timeRows(result))
+	table("LONGEST WITHOUT AN ARRIVAL OF,SIDE,TIME,AT", outageRows(result))
 	table("TIMES OF GROUP,SIDE,CONNECT MEAN,MAX,ROUND TRIP MEAN,MAX", groupTimeRows(result))
 	table("THE GENERATOR'S OWN,LATE,NOT STARTED,EXHAUSTED", generatorRows(result))
 	table("RECEIVER,PACKETS,BYTES", receiverRows(result))
@@ -312,6 +313,28 @@ func timeRows(r *spatev1.RunResult) (rows [][]string) {
 			rows = append(rows, slices.Concat([]string{name, side}, times(s.ConnectTime), times(s.RoundTrip)))
 		}
 	})
+	return rows
+}
+
+// outageRows returns the outages of streams and of sides of templates.
+func outageRows(r *spatev1.RunResult) (rows [][]string) {
+	row := func(name, side string, o *spatev1.Outage) {
+		if o == nil || o.Longest == 0 {
+			return
+		}
+		length, at := span(o.Longest), "-"
+		if o.AtLeast != nil {
+			length = fmt.Sprintf("%s to %s", span(*o.AtLeast), length)
+		}
+		if o.At != nil {
+			at = o.At.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+		}
+		rows = append(rows, []string{name, side, length, at})
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Streams)) {
+		row(name, "-", r.Streams[name].Outage)
+	}
+	sides(r, func(name, side string, s *spatev1.TemplateSide) { row(name, side, s.Outage) })
 	return rows
 }
 

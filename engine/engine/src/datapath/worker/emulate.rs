@@ -235,8 +235,8 @@ impl Emulated {
             self.emulation.start(origin);
             self.stage = Stage::Begins;
         }
-        if self.warmup_ns.take_if(|warmup_ns| at >= *warmup_ns).is_some() {
-            self.emulation.measure();
+        if let Some(warmup_ns) = self.warmup_ns.take_if(|warmup_ns| at >= *warmup_ns) {
+            self.emulation.measure(clock.mono_of(warmup_ns).unwrap_or(mono_ns));
         }
         while let Some(change) = self.changes.front().filter(|change| change.at_ns <= at) {
             // While the clock stands it is not known when that is: the change waits until it goes on.

@@ -111,7 +111,9 @@ pub(super) fn watch(
             && let Some(stream) = marks.stream(mark)
         {
             let misdirected = run.receive.streams[stream].port != Some(port as u16);
-            run.share.rx[stream].marked(at >= run.warmup_ns, packet.bytes, misdirected);
+            let measured = at >= run.warmup_ns;
+            run.share.rx[stream].marked(measured, packet.bytes, misdirected);
+            run.share.note_arrival(stream, packet.at_ns, measured);
             return true;
         }
     }

@@ -12,7 +12,7 @@ use std::{ops::Range, sync::Arc};
 
 use spate_dpdk::{BURST, Burst, KernelSocket, RxQueue};
 use spate_stateful::Hints;
-use spate_stats::{Arrival, DelaySlot, Queue, Tracker, Transit};
+use spate_stats::{Arrival, DelaySlot, Queue, Span, Tracker, Transit};
 use spate_wire::{FCS_LEN, Trailer, trailer};
 
 use super::{
@@ -26,7 +26,7 @@ use super::{
 use crate::datapath::{
     clock::{Clock, Timescale},
     command::RUNS,
-    shared::QueueShare,
+    shared::{QueueShare, RunShare},
 };
 
 /// In `RunReceive::by_id`: no such stream.
@@ -262,7 +262,7 @@ impl Receiver {
                 && let Some(stream) = run.receive.stream(&packet.trailer)
             {
                 let tracker = run.receive.owner(stream, packet.trailer.sender).tracker;
-                count(run, from, packet, stream, tracker as usize);
+                count::<false>(run, from, packet, stream, tracker as usize);
             }
         });
         let mut received = 0;
@@ -409,15 +409,16 @@ fn take(
     }
     let owner = run.receive.owner(stream, packet.trailer.sender);
     if usize::from(owner.worker) == worker {
-        count(run, worker, packet, stream, owner.tracker as usize);
+        count::<true>(run, worker, packet, stream, owner.tracker as usize);
         return true;
     }
+    note_arrival(&run.share, &run.receive, packet, stream);
     handing.give(usize::from(owner.worker), *packet)
 }
 
-/// Counts a packet of a sequence that this worker owns and worker `from` received.
+/// Counts a packet of a sequence that this worker owns and worker `from` received; `HERE`: that is this one.
 #[inline(always)]
-fn count(run: &mut WorkerRun, from: usize, packet: &Handed, stream: usize, tracker: usize) {
+fn count<const HERE: bool>(run: &mut WorkerRun, from: usize, packet: &Handed, stream: usize, tracker: usize) {
     let receive = &mut run.receive;
     let trailer = &packet.trailer;
     let facts = &receive.streams[stream];
@@ -432,6 +433,9 @@ fn count(run: &mut WorkerRun, from: usize, packet: &Handed, stream: usize, track
     slot.received(trailer.measured, u64::from(packet.bytes), arrival, misdirected);
     if arrival != Arrival::InOrder {
         slot.missing(trailer.measured, receive.trackers[tracker].take_missing());
+    }
+    if HERE {
+        note_arrival(&run.share, receive, packet, stream);
     }
     if let Some(place) = facts.delay
         && trailer.measured
@@ -461,6 +465,23 @@ fn count(run: &mut WorkerRun, from: usize, packet: &Handed, stream: usize, track
     }
 }
 
+/// Notes when a packet of a stream arrived. The worker that read it does: those of one are in order of time.
+#[inline(always)]
+fn note_arrival(share: &RunShare, receive: &RunReceive, packet: &Handed, stream: usize) {
+    share.rx[stream].last.arrived(packet.at_ns, |from_ns| keep_gap(share, receive, packet, stream, from_ns));
+}
+
+#[cold]
+#[inline(never)]
+fn keep_gap(share: &RunShare, receive: &RunReceive, packet: &Handed, stream: usize, from_ns: u64) {
+    share.keep_gap(stream, Span { from_ns, to_ns: packet.at_ns }, packet.trailer.measured);
+    if packet.trailer.measured
+        && let (Some(gaps), Some(delay_ns)) = (&share.gaps[stream], receive.delay_of(packet))
+    {
+        gaps.delayed(delay_ns);
+    }
+}
+
 /// The delay of a packet of another engine. By a reference clock it is 0 at least: what is negative is the error of that clock, and the true
 /// delay is smaller than the error.
 #[inline]
@@ -478,6 +499,17 @@ impl RunReceive {
     #[inline]
     fn knows_delays(&self) -> bool {
         self.clocks_agree || self.timescale.is_common()
+    }
+
+    /// How long a packet was under way; none if the clock of its sender is not known to agree with this one's.
+    fn delay_of(&self, packet: &Handed) -> Option<u64> {
+        let (trailer, at_ns) = (&packet.trailer, packet.at_ns);
+        let delay_ns = match self.here.contains(&usize::from(trailer.sender)) {
+            true => self.timescale.since_own_stamp(trailer.timestamp, at_ns),
+            false if self.knows_delays() => self.timescale.since_stamp(trailer.timestamp, at_ns),
+            false => return None,
+        };
+        Some(delay_ns.max(0).cast_unsigned())
     }
 
     /// Index of the stream that a trailer names, if there is one and a worker of that number sends it.

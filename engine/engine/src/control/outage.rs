@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Outages as the contract says them.
+use super::runs::Held;
+use crate::datapath::{self, Span};
+use contract::{ArrivalGap, Outage};
+
+/// Gaps that other engines are asked about, of one stream or side: a hundred streams of them are some 100 KiB.
+const GAPS: usize = 64;
+
+/// What is known of the times without an arrival.
+pub fn stats(held: &Held, outage: datapath::Outage) -> Outage {
+    let silence = outage.silence.limited(GAPS);
+    let longest = silence.longest();
+    let gaps = if held.engines > 1 { silence.spans.iter().map(|span| gap(*span)).collect() } else { Vec::new() };
+    Outage {
+        longest_ns: longest.map_or(0, Span::len_ns),
+        offset_ns: longest.map_or(0, |longest| longest.from_ns),
+        unlisted_ns: silence.unlisted_ns,
+        phase_began_at_ns: outage.phase_began_at_ns.cast_signed(),
+        gaps,
+        sent: outage.sent.map(gap),
+        least_delay_ns: silence.least_delay_ns.filter(|_| held.engines > 1).unwrap_or(0),
+    }
+}
+
+fn gap(span: Span) -> ArrivalGap {
+    ArrivalGap { from_ns: span.from_ns, to_ns: span.to_ns }
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Outages: what streams and templates report of a path that is blacked out at seeded times agrees with what the path let through.
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use spate_engine::datapath::{
+    Change, Datapath, FlowChange, OnLink, Outage, PollMode, PortDevice, Run, RunSpec, RunState, Span, StatefulSpec,
+    Timing,
+};
+use spate_stateful::{PortLink, Protocol, Scenario, random::Numbers};
+
+use crate::kernel::{run, run_inside};
+use crate::packet_socket::{BATCH, PacketSocket, ROOM};
+use crate::setup::{MS, open, pps, spec, start, stream, turn, undisturbed, wait_for};
+use crate::stateful::over_v4;
+
+/// Packets a second, and the time between two.
+const RATE: u64 = 500;
+const GAP_NS: u64 = 2 * MS;
+/// Times without a packet that are compared are longer than this: those of the shortest black-out are.
+const LONG_NS: u64 = 5 * MS - MS / 10;
+const WARMUP_NS: u64 = 300 * MS;
+const BLACKOUTS: [u64; 6] = [5 * MS, 20 * MS, 50 * MS, 200 * MS, 1000 * MS, 2000 * MS];
+
+fn wall_ns() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64
+}
+
+/// Black-outs in an order and at distances that a seed decides, from an instant on; the first is over before the warm-up is.
+fn blackouts(seed: u64, from_ns: u64) -> (Vec<Span>, u64) {
+    let mut random = Numbers::new(seed);
+    let mut lengths = BLACKOUTS.to_vec();
+    let mut spans = vec![Span { from_ns: from_ns + 60 * MS, to_ns: from_ns + 160 * MS }];
+    let mut at_ns = from_ns + WARMUP_NS;
+    while !lengths.is_empty() {
+        let len = lengths.remove(random.below(lengths.len() as u64) as usize);
+        at_ns += 60 * MS + random.below(190 * MS);
+        spans.push(Span { from_ns: at_ns, to_ns: at_ns + len });
+        at_ns += len;
+    }
+    (spans, at_ns + 150 * MS)
+}
+
+/// What the path did.
+struct Passed {
+    /// By direction: when it let frames through, on the wall clock.
+    instants: [Vec<u64>; 2],
+    missed: u64,
+}
+
+impl Passed {
+    /// Long times in which it let nothing through in a direction, after an instant.
+    fn outages(&self, direction: usize, after_ns: u64) -> Vec<Span> {
+        let pairs = self.instants[direction].windows(2).map(|pair| Span { from_ns: pair[0], to_ns: pair[1] });
+        pairs.filter(|span| span.len_ns() > LONG_NS && span.to_ns > after_ns).collect()
+    }
+}
+
+/// Passes frames between two interfaces, but for black-outs on the wall clock.
+fn pass(ends: [&str; 2], blackouts: &[Span], stop: &AtomicBool) -> Passed {
+    let ends = ends.map(|end| PacketSocket::open(end).unwrap());
+    let mut passed = Passed { instants: [Vec::new(), Vec::new()], missed: 0 };
+    let mut rooms = Box::new([[0; ROOM]; BATCH]);
+    let mut lengths = [0; BATCH];
+    while !stop.load(Ordering::Relaxed) {
+        let mut taken = 0;
+        for from in 0..2 {
+            let count = ends[from].receive(&mut rooms, &mut lengths).unwrap();
+            taken += count;
+            let now_ns = wall_ns();
+            if count == 0 || blackouts.iter().any(|span| (span.from_ns..span.to_ns).contains(&now_ns)) {
+                continue;
+            }
+            let frames: Vec<_> = rooms.iter().zip(&lengths[..count]).map(|(room, len)| room[..*len].to_vec()).collect();
+            assert_eq!(ends[1 - from].send(&frames).unwrap(), count, "a veth takes all");
+            passed.instants[from].extend(std::iter::repeat_n(now_ns, count));
+        }
+        if taken == 0 {
+            let mut fds = [PollFd::new(&ends[0], PollFlags::IN), PollFd::new(&ends[1], PollFlags::IN)];
+            let wait = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+            let _ = poll(&mut fds, Some(&wait));
+        }
+    }
+    passed.missed = ends.iter().map(|end| end.missed().unwrap()).sum();
+    passed
+}
+
+/// What a run reports agrees with what the path did in a direction: each long time without an arrival, and no other.
+fn agree(outage: &Outage, passed: &Passed, direction: usize) -> Result<usize, String> {
+    assert_eq!(passed.missed, 0);
+    let silence = &outage.silence;
+    let began_ns = outage.phase_began_at_ns;
+    let long: Vec<_> = silence.spans.iter().copied().filter(|span| span.len_ns() > LONG_NS).collect();
+    let truth = passed.outages(direction, began_ns);
+    if long.len() != truth.len() {
+        return Err(format!("{} outages of {}: {long:?}, {truth:?} since {began_ns}", long.len(), truth.len()));
+    }
+    for (reported, truth) in long.iter().zip(&truth) {
+        let apart = [began_ns + reported.from_ns, began_ns + reported.to_ns]
+            .into_iter()
+            .zip([truth.from_ns.max(began_ns), truth.to_ns])
+            .map(|(reported, truth)| reported.abs_diff(truth));
+        let length = reported.len_ns().abs_diff(truth.to_ns - truth.from_ns.max(began_ns));
+        if apart.chain([length]).any(|ns| ns > GAP_NS) {
+            return Err(format!("{reported:?} since {began_ns}, and nothing passed in {truth:?}"));
+        }
+    }
+    if silence.longest().map(Span::len_ns) != long.iter().map(|span| span.len_ns()).max() {
+        return Err(format!("the longest of {long:?} is {:?}", silence.longest()));
+    }
+    assert!(silence.unlisted_ns < LONG_NS, "{silence:?}");
+    println!("{} outages, as the path has them", long.len());
+    Ok(long.len())
+}
+
+/// Runs something on two ports with a path in between that is blacked out.
+fn blacked_out(
+    datapath: &Datapath,
+    seed: u64,
+    spec: RunSpec,
+    check: impl Fn(&Run, &Passed) -> Result<(), String>,
+) -> Result<(), String> {
+    let starts_ns = wall_ns() + 100 * MS;
+    let (spans, ends_ns) = blackouts(seed, starts_ns);
+    let timing =
+        Timing { warmup_ns: WARMUP_NS, duration_ns: Some(ends_ns - starts_ns - WARMUP_NS), drain_ns: 200 * MS };
+    let run = datapath.prepare(RunSpec { timing, ..spec }).unwrap();
+    let stop = AtomicBool::new(false);
+    let passed = thread::scope(|scope| {
+        let path = scope.spawn(|| pass(["sp1", "sp3"], &spans, &stop));
+        // Its sockets are open before the first packet.
+        thread::sleep(Duration::from_millis(30));
+        run.start(starts_ns).unwrap();
+        wait_for(&run, RunState::Complete, 20);
+        stop.store(true, Ordering::Relaxed);
+        path.join().unwrap()
+    });
+    let checked = check(&run, &passed);
+    run.remove();
+    checked
+}
+
+fn two_ports() -> Datapath {
+    run(&["ip", "link", "add", "sp2", "type", "veth", "peer", "name", "sp3"]);
+    for interface in ["sp2", "sp3"] {
+        run(&["sysctl", "-qw", &format!("net.ipv6.conf.{interface}.disable_ipv6=1")]);
+        run(&["ip", "link", "set", interface, "mtu", "1500", "up"]);
+    }
+    open(&[("east", PortDevice::Kernel("sp0".into())), ("west", PortDevice::Kernel("sp2".into()))], 1, PollMode::Auto)
+}
+
+#[test]
+fn streams_report_every_black_out_of_the_path_and_no_other() {
+    run_inside("outage::inside_streams", "1500");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_streams() {
+    let datapath = two_ports();
+    for seed in 1..=3 {
+        undisturbed(|| {
+            let streams = vec![stream(1, 0, Some(1), 60, pps(RATE)), stream(2, 1, Some(0), 594, pps(RATE))];
+            blacked_out(&datapath, seed, spec(seed as u16, 0, None, streams), |run, passed| {
+                for direction in 0..2 {
+                    let found = agree(&run.outage(&[direction]).unwrap(), passed, direction)?;
+                    if found != BLACKOUTS.len() {
+                        return Err(format!("{found} outages of {}", BLACKOUTS.len()));
+                    }
+                }
+                // Both directions are blacked out at the same time: so is the group of both streams.
+                let both = run.outage(&[0, 1]).unwrap().silence.longest().map_or(0, Span::len_ns);
+                let each = [0, 1].map(|i| run.outage(&[i]).unwrap().silence.longest().map_or(0, Span::len_ns));
+                let least = each[0].min(each[1]);
+                if both > least || both + GAP_NS < least { Err(format!("{both} of {each:?}")) } else { Ok(()) }
+            })
+        });
+    }
+}
+
+/// The scenario with its servers on another port, behind the path.
+fn across(datapath: &Datapath, tag: u16, mut scenario: Scenario) -> RunSpec {
+    scenario.templates[0].server.as_mut().unwrap().port = 1;
+    let macs: Vec<_> = datapath.ports().iter().map(|port| port.mac).collect();
+    let links = vec![PortLink { mac: macs[0], next_hop: macs[1] }, PortLink { mac: macs[1], next_hop: macs[0] }];
+    let stateful = StatefulSpec { scenario: Arc::new(scenario), links, on_link: OnLink::default(), records: None };
+    RunSpec { stateful: Some(stateful), ..spec(tag, 0, None, vec![]) }
+}
+
+#[test]
+fn templates_report_every_black_out_of_the_path_and_no_other() {
+    run_inside("outage::inside_templates", "1500");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_templates() {
+    let datapath = two_ports();
+    for (seed, protocol) in [(4, Protocol::Udp), (5, Protocol::Udp), (6, Protocol::Tcp)] {
+        undisturbed(|| {
+            let spec = across(&datapath, seed as u16, over_v4(protocol, RATE));
+            blacked_out(&datapath, seed, spec, |run, passed| {
+                let sides = run.template_counters();
+                for (side, outage) in sides.iter().zip(run.template_outages()) {
+                    // Packets on their way out come to servers.
+                    let found = agree(&outage.unwrap(), passed, usize::from(side.client))?;
+                    if found < BLACKOUTS.len() || (protocol == Protocol::Udp && found != BLACKOUTS.len()) {
+                        return Err(format!("{found} outages of {}", BLACKOUTS.len()));
+                    }
+                }
+                Ok(())
+            })
+        });
+    }
+}
+
+#[test]
+fn what_stands_or_is_received_by_another_worker_has_no_outage() {
+    let _turn = turn();
+    let datapath = open(&[("a", PortDevice::Loopback), ("b", PortDevice::Loopback)], 2, PollMode::Adaptive);
+    undisturbed(|| {
+        // Each comes back on the port that sends it: one worker reads it, the other keeps the first one's sequence.
+        let streams = vec![stream(1, 0, Some(1), 60, pps(1000)), stream(2, 1, Some(1), 60, pps(1000))];
+        let run = start(&datapath, spec(9, 50 * MS, Some(700 * MS), streams));
+        thread::sleep(Duration::from_millis(200));
+        run.pause(0).unwrap();
+        thread::sleep(Duration::from_millis(300));
+        run.resume(0).unwrap();
+        thread::sleep(Duration::from_millis(50));
+        run.update(&[0], Change::Paused(true), 0).unwrap();
+        thread::sleep(Duration::from_millis(200));
+        run.update(&[0], Change::Paused(false), 0).unwrap();
+        wait_for(&run, RunState::Complete, 5);
+        let outages = [0, 1].map(|stream| run.outage(&[stream]).unwrap());
+        run.remove();
+        for outage in &outages {
+            let longest = outage.silence.longest().unwrap();
+            if longest.len_ns() > 5 * MS || longest.len_ns() < MS / 2 {
+                return Err(format!("{longest:?} with a packet each millisecond"));
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn templates_that_stand_have_no_outage() {
+    let _turn = turn();
+    let datapath = open(&[("a", PortDevice::Loopback)], 1, PollMode::Adaptive);
+    undisturbed(|| {
+        let run =
+            start(&datapath, crate::stateful::emulated(&datapath, 10, Some(600 * MS), over_v4(Protocol::Udp, 1000)));
+        thread::sleep(Duration::from_millis(150));
+        run.update_templates(&[0], FlowChange::Paused(true), 0).unwrap();
+        thread::sleep(Duration::from_millis(250));
+        run.update_templates(&[0], FlowChange::Paused(false), 0).unwrap();
+        wait_for(&run, RunState::Complete, 5);
+        let longest: Vec<_> =
+            run.template_outages().into_iter().map(|side| side.unwrap().silence.longest().unwrap()).collect();
+        run.remove();
+        match longest.iter().find(|span| span.len_ns() > 5 * MS) {
+            Some(span) => Err(format!("{span:?} with a flow each millisecond")),
+            None => Ok(()),
+        }
+    });
+}
