@@ -34,6 +34,8 @@ pub struct PhaseCounters {
     /// Numbers below the highest received of their sending worker that were not received: lost, as far as later packets show it. Of a phase,
     /// by how much its packets changed that: modulo 2^64 where packets of the warm-up come in the measured phase.
     pub missing: u64,
+    /// When the last packet arrived before which others were missing, on the monotonic clock; 0: none has.
+    pub last_gap_at_ns: u64,
     /// When the last packet was due, to find the last one of several streams.
     pub last_due_ns: u64,
 }
@@ -53,6 +55,7 @@ impl PhaseCounters {
         self.sequence_too_high += other.sequence_too_high;
         self.sequence_too_low += other.sequence_too_low;
         self.missing = self.missing.wrapping_add(other.missing);
+        self.last_gap_at_ns = self.last_gap_at_ns.max(other.last_gap_at_ns);
         self.max_departure_delay_ns = self.max_departure_delay_ns.max(other.max_departure_delay_ns);
         if other.tx_packets > 0 && other.last_due_ns >= self.last_due_ns {
             self.last_due_ns = other.last_due_ns;

@@ -112,6 +112,7 @@ struct Unexpected {
     too_high: Counter,
     too_low: Counter,
     missing: Counter,
+    last_gap_at_ns: Counter,
 }
 
 impl RxSlot {
@@ -137,10 +138,13 @@ impl RxSlot {
         }
     }
 
-    /// By a packet of this phase, the number of missing packets has changed.
-    pub fn missing(&self, measured: bool, change: i64) {
-        let missing = &self.unexpected[usize::from(measured)].missing;
-        missing.set(missing.get().wrapping_add_signed(change));
+    /// By a packet of this phase that arrived at an instant, the number of missing packets has changed.
+    pub fn missing(&self, measured: bool, change: i64, at_ns: u64) {
+        let phase = &self.unexpected[usize::from(measured)];
+        phase.missing.set(phase.missing.get().wrapping_add_signed(change));
+        if change > 0 {
+            phase.last_gap_at_ns.set(at_ns);
+        }
     }
 }
 
@@ -183,6 +187,7 @@ impl StreamCounters {
                 sum.sequence_too_high += r.too_high.get();
                 sum.sequence_too_low += r.too_low.get();
                 sum.missing = sum.missing.wrapping_add(r.missing.get());
+                sum.last_gap_at_ns = sum.last_gap_at_ns.max(r.last_gap_at_ns.get());
             }
             sum
         };
@@ -212,8 +217,8 @@ mod tests {
         b.dropped(true, 2);
         r.received(true, 64, Arrival::InOrder, false);
         r.received(true, 64, Arrival::Duplicate, true);
-        r.missing(true, 3);
-        r.missing(true, -1);
+        r.missing(true, 3, 40);
+        r.missing(true, -1, 50);
         let sum = StreamCounters::merge([&a, &b].into_iter(), [&r].into_iter());
         assert_eq!(
             sum.measured,
@@ -232,6 +237,7 @@ mod tests {
                 sequence_too_high: 0,
                 sequence_too_low: 0,
                 missing: 2,
+                last_gap_at_ns: 40,
                 last_due_ns: 30,
             }
         );

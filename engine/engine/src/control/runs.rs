@@ -306,6 +306,7 @@ impl Engine {
         let (held, _) = self.make(plan, held.plan_digest, Some(next))?;
         lock(&self.runs).insert(request.run_id.clone(), held.clone());
         let factor = update_request::Change::RateFactor(request.rate_factor.unwrap_or(NO_FACTOR));
+        let factor = held.stages().map_or(factor, Stages::first);
         self.update(&held, &Selector::default(), &factor, 0)?;
         if let Some(reference) = &request.reference {
             held.set_reference(reference)?;

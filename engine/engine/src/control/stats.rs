@@ -79,7 +79,12 @@ pub fn streams(held: &Held, groups: &[Group]) -> Vec<StreamStats> {
     let stats = |group: &Group| {
         let mut sum = datapath::StreamCounters::default();
         group.streams.iter().for_each(|&stream| sum.add(&counters[stream]));
+        let last_loss_ns = match sum.measured.last_gap_at_ns {
+            0 => 0,
+            at_ns => at_ns.saturating_sub(held.run().measured_from_mono_ns()),
+        };
         let measured = StreamCounters {
+            last_loss_ns,
             latency: latency::stats(held, group),
             outage: held.run().outage(&group.streams).map(|outage| outage::stats(held, outage)),
             ..phase(&sum.measured)
@@ -106,6 +111,7 @@ fn phase(c: &PhaseCounters) -> StreamCounters {
         sequence_too_low: c.sequence_too_low,
         missing: c.missing.cast_signed(),
         settled_tx_packets: 0,
+        last_loss_ns: 0,
         latency: None,
         outage: None,
     }

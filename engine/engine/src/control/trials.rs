@@ -61,6 +61,9 @@ impl Trials {
         {
             wrong.add("rate_factor", error.to_string());
         }
+        if request.rate_factor.is_some() && !request.stages.is_empty() {
+            wrong.add("rate_factor", "stages have rates of their own; leave it out");
+        }
         if request.at_monotonic_ns <= 0 {
             wrong.add("at_monotonic_ns", format!("{}; must be an instant to come", request.at_monotonic_ns));
         }
@@ -68,7 +71,7 @@ impl Trials {
         plan.run_tag = self.tags()[(request.trial as usize + 1) % 2];
         plan.trials = None;
         let (warmup_ns, duration_ns, drain_ns) = (request.warmup_ns, request.duration_ns, request.drain_ns);
-        plan.timing = Some(Timing { warmup_ns, duration_ns, drain_ns, stages: Vec::new() });
+        plan.timing = Some(Timing { warmup_ns, duration_ns, drain_ns, stages: request.stages.clone() });
         if request.packets > 0 {
             bursts(&mut plan, request.packets, &mut wrong);
         }
@@ -148,6 +151,30 @@ mod tests {
             assert_eq!((info.trial, info.state()), (trial, RunState::Complete));
         }
         assert_eq!(engine.all().len(), 1);
+        engine.remove("r");
+        engine.close();
+    }
+
+    #[test]
+    fn a_trial_in_stages_has_their_rates() {
+        let engine = engine();
+        engine.prepare("r", PLAN.into(), Format::Auto).unwrap();
+        let stage = |ms: u64, of: u64| contract::Stage {
+            duration_ns: ms * 1_000_000,
+            rate_factor: Some(Ratio { numerator: 1, denominator: of }),
+            ramp_ns: 0,
+        };
+        let mut request = request(&engine, 1, (1, 1), 0);
+        request.stages = vec![stage(150, 1), stage(50, 2)];
+        let refused = engine.start_trial(&request).map(drop).unwrap_err().to_string();
+        assert!(refused.starts_with("rate_factor: stages have rates"), "{refused}");
+        request.rate_factor = None;
+        let held = engine.start_trial(&request).unwrap();
+        while !held.has_ended() {
+            std::thread::sleep(super::super::stages::advance(&engine).min(Duration::from_millis(5)));
+        }
+        let counted = end(&engine, &held);
+        assert_eq!((counted.tx_packets, counted.last_loss_ns), (1500 + 250, 0));
         engine.remove("r");
         engine.close();
     }

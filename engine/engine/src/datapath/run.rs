@@ -346,6 +346,11 @@ impl Run {
         wall.of(control.clock.mono_of(at_ns).unwrap_or(at).max(at))
     }
 
+    /// The monotonic instant at which the measured phase begins, if the run does not stand before; 0 before a start is set.
+    pub fn measured_from_mono_ns(&self) -> u64 {
+        self.control().started_at_mono_ns.map_or(0, |at| at + self.timing.warmup_ns)
+    }
+
     /// Time of the run's clock: from its start on, and negative before; none before an instant is set.
     pub fn run_time_ns(&self) -> Option<i64> {
         self.control().clock.ahead(self.clock.mono_ns())

@@ -1879,7 +1879,9 @@ type StartTrialRequest struct {
 	// The instant of the start by the engine's monotonic clock.
 	AtMonotonicNs int64 `protobuf:"varint,8,opt,name=at_monotonic_ns,json=atMonotonicNs,proto3" json:"at_monotonic_ns,omitempty"`
 	// As in StartRequest.
-	Reference     *ReferenceClock `protobuf:"bytes,9,opt,name=reference,proto3" json:"reference,omitempty"`
+	Reference *ReferenceClock `protobuf:"bytes,9,opt,name=reference,proto3" json:"reference,omitempty"`
+	// In place of rate_factor: as in Timing. Their sum is duration_ns.
+	Stages        []*Stage `protobuf:"bytes,10,rep,name=stages,proto3" json:"stages,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1973,6 +1975,13 @@ func (x *StartTrialRequest) GetAtMonotonicNs() int64 {
 func (x *StartTrialRequest) GetReference() *ReferenceClock {
 	if x != nil {
 		return x.Reference
+	}
+	return nil
+}
+
+func (x *StartTrialRequest) GetStages() []*Stage {
+	if x != nil {
+		return x.Stages
 	}
 	return nil
 }
@@ -4164,8 +4173,10 @@ type StreamCounters struct {
 	Missing int64 `protobuf:"zigzag64,16,opt,name=missing,proto3" json:"missing,omitempty"`
 	// Of counters at the end of a stage: tx_packets slightly before (WatchStatsRequest.stage_end). Those that were not received then are lost.
 	SettledTxPackets uint64 `protobuf:"varint,17,opt,name=settled_tx_packets,json=settledTxPackets,proto3" json:"settled_tx_packets,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// When the last packet arrived before which others were missing: nanoseconds since the measured phase began. 0: none has.
+	LastLossNs    uint64 `protobuf:"varint,18,opt,name=last_loss_ns,json=lastLossNs,proto3" json:"last_loss_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StreamCounters) Reset() {
@@ -4313,6 +4324,13 @@ func (x *StreamCounters) GetMissing() int64 {
 func (x *StreamCounters) GetSettledTxPackets() uint64 {
 	if x != nil {
 		return x.SettledTxPackets
+	}
+	return 0
+}
+
+func (x *StreamCounters) GetLastLossNs() uint64 {
+	if x != nil {
+		return x.LastLossNs
 	}
 	return 0
 }
@@ -5860,7 +5878,7 @@ var File_spate_engine_v1_engine_proto protoreflect.FileDescriptor
 
 const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\n" +
-	"\x1cspate/engine/v1/engine.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\"\x10\n" +
+	"\x1cspate/engine/v1/engine.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/plan.proto\x1a\x1aspate/engine/v1/rate.proto\"\x10\n" +
 	"\x0eGetInfoRequest\"\xed\x03\n" +
 	"\x0fGetInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12%\n" +
@@ -5993,7 +6011,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x17started_at_monotonic_ns\x18\n" +
 	" \x01(\x03R\x14startedAtMonotonicNs\x12,\n" +
 	"\x12reference_bound_ns\x18\v \x01(\x04R\x10referenceBoundNs\x12\x14\n" +
-	"\x05trial\x18\f \x01(\rR\x05trial\"\xd3\x02\n" +
+	"\x05trial\x18\f \x01(\rR\x05trial\"\x83\x03\n" +
 	"\x11StartTrialRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x14\n" +
 	"\x05trial\x18\x02 \x01(\rR\x05trial\x12\x1b\n" +
@@ -6005,7 +6023,9 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"rateFactor\x12\x18\n" +
 	"\apackets\x18\a \x01(\x04R\apackets\x12&\n" +
 	"\x0fat_monotonic_ns\x18\b \x01(\x03R\ratMonotonicNs\x12=\n" +
-	"\treference\x18\t \x01(\v2\x1f.spate.engine.v1.ReferenceClockR\treference\"@\n" +
+	"\treference\x18\t \x01(\v2\x1f.spate.engine.v1.ReferenceClockR\treference\x12.\n" +
+	"\x06stages\x18\n" +
+	" \x03(\v2\x16.spate.engine.v1.StageR\x06stages\"@\n" +
 	"\x12StartTrialResponse\x12*\n" +
 	"\x03run\x18\x01 \x01(\v2\x18.spate.engine.v1.RunInfoR\x03run\"\x16\n" +
 	"\x14ExchangeTimesRequest\"\xbd\x01\n" +
@@ -6160,7 +6180,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\vStreamStats\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
 	"\x06warmup\x18\x02 \x01(\v2\x1f.spate.engine.v1.StreamCountersR\x06warmup\x12;\n" +
-	"\bmeasured\x18\x03 \x01(\v2\x1f.spate.engine.v1.StreamCountersR\bmeasured\"\x8f\x05\n" +
+	"\bmeasured\x18\x03 \x01(\v2\x1f.spate.engine.v1.StreamCountersR\bmeasured\"\xb1\x05\n" +
 	"\x0eStreamCounters\x12\x1d\n" +
 	"\n" +
 	"tx_packets\x18\x01 \x01(\x04R\ttxPackets\x12\x19\n" +
@@ -6185,7 +6205,9 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x10sequence_too_low\x18\x0e \x01(\x04R\x0esequenceTooLow\x12/\n" +
 	"\x06outage\x18\x0f \x01(\v2\x17.spate.engine.v1.OutageR\x06outage\x12\x18\n" +
 	"\amissing\x18\x10 \x01(\x12R\amissing\x12,\n" +
-	"\x12settled_tx_packets\x18\x11 \x01(\x04R\x10settledTxPackets\"\x98\x02\n" +
+	"\x12settled_tx_packets\x18\x11 \x01(\x04R\x10settledTxPackets\x12 \n" +
+	"\flast_loss_ns\x18\x12 \x01(\x04R\n" +
+	"lastLossNs\"\x98\x02\n" +
 	"\x06Outage\x12\x1d\n" +
 	"\n" +
 	"longest_ns\x18\x01 \x01(\x04R\tlongestNs\x12\x1b\n" +
@@ -6459,7 +6481,8 @@ var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(*CaptureResponse)(nil),        // 73: spate.engine.v1.CaptureResponse
 	(*CapturedPacket)(nil),         // 74: spate.engine.v1.CapturedPacket
 	(*Ratio)(nil),                  // 75: spate.engine.v1.Ratio
-	(*Rate)(nil),                   // 76: spate.engine.v1.Rate
+	(*Stage)(nil),                  // 76: spate.engine.v1.Stage
+	(*Rate)(nil),                   // 77: spate.engine.v1.Rate
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	17, // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
@@ -6491,92 +6514,93 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	75, // 26: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
 	75, // 27: spate.engine.v1.StartTrialRequest.rate_factor:type_name -> spate.engine.v1.Ratio
 	25, // 28: spate.engine.v1.StartTrialRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	20, // 29: spate.engine.v1.StartTrialResponse.run:type_name -> spate.engine.v1.RunInfo
-	25, // 30: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	29, // 31: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
-	20, // 32: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
-	25, // 33: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	20, // 34: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
-	33, // 35: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	76, // 36: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	75, // 37: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	75, // 38: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
-	20, // 39: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
-	20, // 40: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
-	20, // 41: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
-	20, // 42: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
-	20, // 43: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
-	53, // 44: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	64, // 45: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	68, // 46: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	61, // 47: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
-	50, // 48: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
-	46, // 49: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
-	49, // 50: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
-	3,  // 51: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
-	3,  // 52: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
-	51, // 53: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
-	51, // 54: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
-	52, // 55: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
-	57, // 56: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
-	57, // 57: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
-	55, // 58: spate.engine.v1.TemplateStats.outage:type_name -> spate.engine.v1.Outage
-	54, // 59: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
-	54, // 60: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	57, // 61: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	55, // 62: spate.engine.v1.StreamCounters.outage:type_name -> spate.engine.v1.Outage
-	56, // 63: spate.engine.v1.Outage.gaps:type_name -> spate.engine.v1.ArrivalGap
-	56, // 64: spate.engine.v1.Outage.sent:type_name -> spate.engine.v1.ArrivalGap
-	59, // 65: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	60, // 66: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	58, // 67: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
-	62, // 68: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	63, // 69: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	63, // 70: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	63, // 71: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	67, // 72: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	76, // 73: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
-	69, // 74: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	4,  // 75: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	74, // 76: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	4,  // 77: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	5,  // 78: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	28, // 79: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	31, // 80: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	21, // 81: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
-	34, // 82: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	36, // 83: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	38, // 84: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	40, // 85: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	42, // 86: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	44, // 87: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	72, // 88: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	70, // 89: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	65, // 90: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
-	23, // 91: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
-	26, // 92: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
-	47, // 93: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	6,  // 94: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	30, // 95: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	32, // 96: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	22, // 97: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
-	35, // 98: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	37, // 99: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	39, // 100: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	41, // 101: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	43, // 102: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	45, // 103: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	73, // 104: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	71, // 105: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	66, // 106: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
-	24, // 107: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
-	27, // 108: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
-	48, // 109: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	94, // [94:110] is the sub-list for method output_type
-	78, // [78:94] is the sub-list for method input_type
-	78, // [78:78] is the sub-list for extension type_name
-	78, // [78:78] is the sub-list for extension extendee
-	0,  // [0:78] is the sub-list for field type_name
+	76, // 29: spate.engine.v1.StartTrialRequest.stages:type_name -> spate.engine.v1.Stage
+	20, // 30: spate.engine.v1.StartTrialResponse.run:type_name -> spate.engine.v1.RunInfo
+	25, // 31: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	29, // 32: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
+	20, // 33: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
+	25, // 34: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	20, // 35: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
+	33, // 36: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
+	77, // 37: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	75, // 38: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	75, // 39: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
+	20, // 40: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
+	20, // 41: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
+	20, // 42: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
+	20, // 43: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
+	20, // 44: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
+	53, // 45: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
+	64, // 46: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	68, // 47: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	61, // 48: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	50, // 49: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
+	46, // 50: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
+	49, // 51: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
+	3,  // 52: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
+	3,  // 53: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
+	51, // 54: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
+	51, // 55: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
+	52, // 56: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
+	57, // 57: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
+	57, // 58: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
+	55, // 59: spate.engine.v1.TemplateStats.outage:type_name -> spate.engine.v1.Outage
+	54, // 60: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
+	54, // 61: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
+	57, // 62: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	55, // 63: spate.engine.v1.StreamCounters.outage:type_name -> spate.engine.v1.Outage
+	56, // 64: spate.engine.v1.Outage.gaps:type_name -> spate.engine.v1.ArrivalGap
+	56, // 65: spate.engine.v1.Outage.sent:type_name -> spate.engine.v1.ArrivalGap
+	59, // 66: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	60, // 67: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	58, // 68: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
+	62, // 69: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	63, // 70: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	63, // 71: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	63, // 72: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	67, // 73: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	77, // 74: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
+	69, // 75: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	4,  // 76: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	74, // 77: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	4,  // 78: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	5,  // 79: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	28, // 80: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	31, // 81: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	21, // 82: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
+	34, // 83: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	36, // 84: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	38, // 85: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	40, // 86: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	42, // 87: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	44, // 88: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	72, // 89: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	70, // 90: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	65, // 91: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
+	23, // 92: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
+	26, // 93: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
+	47, // 94: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	6,  // 95: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	30, // 96: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	32, // 97: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	22, // 98: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
+	35, // 99: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	37, // 100: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	39, // 101: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	41, // 102: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	43, // 103: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	45, // 104: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	73, // 105: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	71, // 106: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	66, // 107: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
+	24, // 108: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
+	27, // 109: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
+	48, // 110: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	95, // [95:111] is the sub-list for method output_type
+	79, // [79:95] is the sub-list for method input_type
+	79, // [79:79] is the sub-list for extension type_name
+	79, // [79:79] is the sub-list for extension extendee
+	0,  // [0:79] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -6584,6 +6608,7 @@ func file_spate_engine_v1_engine_proto_init() {
 	if File_spate_engine_v1_engine_proto != nil {
 		return
 	}
+	file_spate_engine_v1_plan_proto_init()
 	file_spate_engine_v1_rate_proto_init()
 	file_spate_engine_v1_engine_proto_msgTypes[6].OneofWrappers = []any{
 		(*TextFact_Value)(nil),

@@ -432,7 +432,7 @@ fn count<const HERE: bool>(run: &mut WorkerRun, from: usize, packet: &Handed, st
     let slot = &run.share.rx[stream];
     slot.received(trailer.measured, u64::from(packet.bytes), arrival, misdirected);
     if arrival != Arrival::InOrder {
-        slot.missing(trailer.measured, receive.trackers[tracker].take_missing());
+        slot.missing(trailer.measured, receive.trackers[tracker].take_missing(), packet.at_ns);
     }
     if HERE {
         note_arrival(&run.share, receive, packet, stream);
