@@ -428,6 +428,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.TunablesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("UDPHeader"):
 		return &apiv1alpha1.UDPHeaderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("UnmetRequirement"):
+		return &apiv1alpha1.UnmetRequirementApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VariableCommand"):
 		return &apiv1alpha1.VariableCommandApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Verdict"):

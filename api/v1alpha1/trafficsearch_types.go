@@ -134,6 +134,17 @@ type SearchGoal struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1024
 	Expansion *int32 `json:"expansion,omitempty"`
+
+	// require are expressions in CEL over `trial`, the result of a trial, with the fields that `result` has in thresholds of a profile, such as
+	// `trial.streams["voice"].latency.p99 < duration('100us')`. A trial for which one is false, or cannot be evaluated since nothing
+	// arrived, counts as a high-loss trial for this goal, whatever it lost.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=1024
+	Require []string `json:"require,omitempty"`
 }
 
 // SearchConfirm is a last trial at each lower bound.
@@ -188,7 +199,7 @@ type BackToBackTest struct {
 	// +default="2s"
 	Longest Duration `json:"longest,omitempty"`
 
-	// repeats of the search, whose mean is the result.
+	// repeats is the number of searches for the longest burst. The result is their mean.
 	// +optional
 	// +default=50
 	// +kubebuilder:validation:Minimum=1
@@ -224,7 +235,7 @@ type LatencyTest struct {
 	// +default="120s"
 	Duration Duration `json:"duration,omitempty"`
 
-	// repeats of each trial, whose mean is the result.
+	// repeats is the number of trials at each share. The result is their mean.
 	// +optional
 	// +default=20
 	// +kubebuilder:validation:Minimum=1
@@ -358,10 +369,33 @@ type TrialRecord struct {
 	// +required
 	Elapsed MeasuredTime `json:"elapsed"`
 
+	// unmet are the requirements of goals that the trial does not meet, the first of each goal: it is a high-loss trial for these goals.
+	// +optional
+	// +listType=map
+	// +listMapKey=goal
+	// +kubebuilder:validation:MaxItems=8
+	Unmet []UnmetRequirement `json:"unmet,omitempty"`
+
+	// unmetValues are the values that the first unmet requirement read.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	UnmetValues string `json:"unmetValues,omitempty"`
+
 	// invalid says why the trial does not count.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Invalid string `json:"invalid,omitempty"`
+}
+
+// UnmetRequirement is a requirement of a goal that a trial does not meet.
+type UnmetRequirement struct {
+	// goal that requires it.
+	// +required
+	Goal EntryName `json:"goal"`
+
+	// index of the expression in the goal's require.
+	// +required
+	Index int32 `json:"index"`
 }
 
 // GoalResult is what was found for a goal. Loads are of the busiest transmitting port in packets a second, or connections a second of all
@@ -395,6 +429,11 @@ type GoalResult struct {
 	// confirmed is true if the last trial at the lower bound lost no more than allowed.
 	// +optional
 	Confirmed bool `json:"confirmed,omitempty"`
+
+	// boundedBy is the expression of the goal's `require` that made the upper bound one, or the last trial fail, though the loss was within
+	// lossRatio. Absent if loss did.
+	// +optional
+	BoundedBy string `json:"boundedBy,omitempty"`
 }
 
 // FrameLossResult is what is lost at a load.
@@ -653,7 +692,7 @@ type TrafficSearchStatus struct {
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// variants in the order of spec.frameSizes; those that were not begun are absent.
+	// variants in the order of spec.frameSizes. A variant is absent until its first run is created.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

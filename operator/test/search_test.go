@@ -131,6 +131,38 @@ func TestASearchGoesOnAfterARestartOfTheOperator(t *testing.T) {
 	}
 }
 
+func TestARequirementBoundsASearch(t *testing.T) {
+	t.Parallel()
+	ns := ready(t, "")
+	mustApply(t, ns, loopbackProfile("searched", lenient+"  runPolicy: Manual"))
+	mustApply(t, ns, searchOf("required", `
+  load: {min: 1kpps, max: 4kpps}
+  throughput:
+    goals:
+    - {name: ndr, lossRatio: 0%, finalTrialDuration: 100ms, initialTrialDuration: 100ms, width: 20%}
+    - {name: slow, lossRatio: 0%, finalTrialDuration: 100ms, initialTrialDuration: 100ms, width: 20%, require: ["trial.lost == 0", "trial.txPps < 2500.0"]}
+  budget: {time: 1m}`))
+	s := searchNamed(ns, "required")
+	expect(t, runLimit, s, spatev1.ConditionComplete, metav1.ConditionTrue, spatev1.ReasonFinished)
+	goals := s.Status.Variants[0].Result.Goals
+	if g := goals[0]; g.Reason != "MaxLoadPasses" || g.BoundedBy != "" {
+		t.Errorf("%+v", g)
+	}
+	lower, _ := strconv.ParseFloat(goals[1].Lower, 64)
+	upper, _ := strconv.ParseFloat(goals[1].Upper, 64)
+	if g := goals[1]; !g.Regular || lower <= 0 || lower >= 2500 || upper < 2500 || g.BoundedBy != "trial.txPps < 2500.0" {
+		t.Errorf("%+v", g)
+	}
+	trials := trialsOf(t, ns, "required-all")
+	exactly(t, trials)
+	for _, trial := range trials {
+		load, _ := strconv.ParseFloat(trial.Load, 64)
+		if unmet := len(trial.Unmet) == 1 && trial.Unmet[0] == (spatev1.UnmetRequirement{Goal: "slow", Index: 1}) && strings.HasPrefix(trial.UnmetValues, "trial.txPps is "); unmet != (load >= 2500) {
+			t.Errorf("at %v pps: %+v %q", load, trial.Unmet, trial.UnmetValues)
+		}
+	}
+}
+
 func TestSearchesThatCannotBeDoneSayWhy(t *testing.T) {
 	t.Parallel()
 	ns := ready(t, "")

@@ -30,6 +30,7 @@ import (
 	"spate.dev/operator/internal/plan/quantity"
 	"spate.dev/operator/internal/plan/stateful"
 	"spate.dev/operator/internal/plan/stream"
+	"spate.dev/operator/internal/verdict"
 )
 
 // Input is a profile and the objects found for its references.
@@ -66,6 +67,9 @@ type Resolved struct {
 	Secrets []spatev1.DataReference
 	// secretBytes are the bytes of each.
 	secretBytes [][]byte
+
+	// subjects are the names in the results of its runs.
+	subjects verdict.Subjects
 
 	timing *enginev1.Timing
 	lease  time.Duration
@@ -139,6 +143,7 @@ func Resolve(in Input) (*Resolved, problem.Problems) {
 		return nil, problems
 	}
 	problems = append(problems, stateful.CheckGroups(templates, generator)...)
+	resolved.subjects = subjectsOf(in.Profile, in.Streams, in.Templates)
 	check.thresholds(in)
 	resolved.answering(in.Profile, generator, &problems)
 	check.checkRecords(in.Profile, generator)

@@ -25,7 +25,7 @@ type TrafficSearchStatusApplyConfiguration struct {
 	Progress *string `json:"progress,omitempty"`
 	// completionTime is when the search ended.
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
-	// variants in the order of spec.frameSizes; those that were not begun are absent.
+	// variants in the order of spec.frameSizes. A variant is absent until its first run is created.
 	Variants []SearchVariantApplyConfiguration `json:"variants,omitempty"`
 	// outcome of the search: the worst of its variants.
 	Outcome *apiv1alpha1.VerdictOutcome `json:"outcome,omitempty"`

@@ -264,6 +264,9 @@ func (s *scope) missedTrial(ctx context.Context, stats []*enginev1.WatchStatsRes
 	return s.afterTrial(stats)
 }
 
+// longestInvalid bounds the reason for which a trial does not count, which is then shortened by an ellipsis: a record has at most 512 characters.
+const longestInvalid = 509
+
 // trialEnds is how long the end of a trial is awaited that was stopped.
 const trialEnds = 10 * time.Second
 
@@ -284,7 +287,10 @@ func (s *scope) record(stats []*enginev1.WatchStatsResponse, facts *storage.Fact
 			invalid = append(invalid, fmt.Sprintf("pod %s: %s", s.podName(i), why))
 		}
 	}
-	trial.Invalid = kstatus.Shortened(strings.Join(invalid, "; "), longestText)
+	trial.Invalid = kstatus.Shortened(strings.Join(invalid, "; "), longestInvalid)
+	if trial.Invalid == "" && current.Test == spatev1.TestThroughput {
+		trial.Unmet, trial.UnmetValues = unmet(s.run.Spec.Search, &result)
+	}
 	result.Streams, result.Templates, result.Groups = nil, nil, nil
 	s.run.Status.Result = &result
 	s.add(trial)

@@ -183,7 +183,8 @@ func found(name string, run *spatev1.TrafficRun) spatev1.SearchVariant {
 	return v
 }
 
-const longestMessage = 1024
+// longestMessage leaves room for the ellipsis in the 1024 characters of a message.
+const longestMessage = 1021
 
 // report sets the conditions of a search that has not ended.
 func report(search *spatev1.TrafficSearch, run *spatev1.TrafficRun, variant string, done, all int) {

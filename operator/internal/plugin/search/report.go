@@ -45,6 +45,9 @@ func tables(search *spatev1.TrafficSearch) []table {
 			if !g.Regular {
 				result += " (irregular)"
 			}
+			if g.BoundedBy != "" {
+				result += " (by a requirement)"
+			}
 			all[0].rows = append(all[0].rows, []string{v.Name, string(g.Name), pps(g.Lower), pps(g.Upper), pps(g.Throughput), percentOf(g.Lower, v.MaxLoad), result})
 		}
 		for _, l := range v.Result.Latency {
@@ -100,6 +103,11 @@ func method(search *spatev1.TrafficSearch) []string {
 			}
 			lines = append(lines, fmt.Sprintf("Goal %s: loss ratio %s, exceed ratio %s, final trials of %s, duration sum %s, width %s.", g.Name, g.LossRatio,
 				cmp.Or(g.ExceedRatio, "0%"), g.FinalTrialDuration, cmp.Or(g.DurationSum, g.FinalTrialDuration), cmp.Or(g.Width, "0.5%")))
+		}
+		for _, g := range t.Goals {
+			for _, expression := range g.Require {
+				lines = append(lines, fmt.Sprintf("Goal %s requires of each trial: %s.", g.Name, expression))
+			}
 		}
 	}
 	return append(lines, deviations(search)...)
@@ -193,9 +201,14 @@ func writeTable(w io.Writer, search *spatev1.TrafficSearch) error {
 	return messages(w, search)
 }
 
-// messages writes why variants are not as they should be.
+// messages writes which requirements bounded goals, and why variants are not as they should be.
 func messages(w io.Writer, search *spatev1.TrafficSearch) (err error) {
 	for _, v := range search.Status.Variants {
+		for _, g := range v.Result.Goals {
+			if g.BoundedBy != "" {
+				_, err = fmt.Fprintf(w, "%s: goal %s is bounded by a requirement, not by loss: %s\n", v.Name, g.Name, g.BoundedBy)
+			}
+		}
 		if v.Outcome != spatev1.VerdictPassed && v.Message != "" {
 			_, err = fmt.Fprintf(w, "%s: %s\n", v.Name, v.Message)
 		}
@@ -229,6 +242,9 @@ func writeCSV(w io.Writer, search *spatev1.TrafficSearch) error {
 			row("throughput", v.Name, string(g.Name)+".upper_pps", g.Upper)
 			row("throughput", v.Name, string(g.Name)+".throughput_pps", g.Throughput)
 			row("throughput", v.Name, string(g.Name)+".reason", g.Reason)
+			if g.BoundedBy != "" {
+				row("throughput", v.Name, string(g.Name)+".bounded_by", g.BoundedBy)
+			}
 		}
 		for _, l := range v.Result.Latency {
 			at := fmt.Sprintf("%d%%.", l.Percent)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -88,6 +89,9 @@ func (f *simulateFlags) simulate(w io.Writer, search *spatev1.TrafficSearch) err
 				Name: "all", MaxLoad: sequence.Text(most), Trials: int32(len(records)), Spent: spatev1.MeasuredTime(total), Result: result,
 			}}
 			fmt.Fprintln(w)
+			if requires(search) {
+				fmt.Fprintln(w, "The simulated device meets all requirements (require): it has neither latency nor connections.")
+			}
 			return writeTable(w, search)
 		}
 		record := measured(device, step, len(records)+1, &search.Spec.Trial)
@@ -95,6 +99,12 @@ func (f *simulateFlags) simulate(w io.Writer, search *spatev1.TrafficSearch) err
 		records = append(records, record)
 		fmt.Fprintln(w, trialLine(total.Round(time.Millisecond).String(), &record))
 	}
+}
+
+// requires reports whether a goal has requirements.
+func requires(search *spatev1.TrafficSearch) bool {
+	t := search.Spec.Throughput
+	return t != nil && slices.ContainsFunc(t.Goals, func(g spatev1.SearchGoal) bool { return len(g.Require) > 0 })
 }
 
 // measured is what a trial with the device would record.

@@ -86,6 +86,12 @@ func trialLine(variant string, t *spatev1.TrialRecord) string {
 		line += fmt.Sprintf(" (%d packets)", t.Packets)
 	}
 	line += fmt.Sprintf(": %d sent of %d, %d received, loss ratio %s", t.Sent, t.Intended, t.Received, t.LossRatio)
+	for _, unmet := range t.Unmet {
+		line += fmt.Sprintf("; require[%d] of goal %s is not met", unmet.Index, unmet.Goal)
+	}
+	if t.UnmetValues != "" {
+		line += ": " + t.UnmetValues
+	}
 	if t.Invalid != "" {
 		line += "; invalid: " + t.Invalid
 	}
