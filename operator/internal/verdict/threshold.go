@@ -305,7 +305,9 @@ func format(v ref.Val) string {
 		return fmt.Sprintf("%d groups", len(x))
 	case map[string]Receiver:
 		return fmt.Sprintf("%d receivers", len(x))
-	default:
-		return fmt.Sprint(x)
 	}
+	if text, ok := formatted(v.Value()); ok {
+		return text
+	}
+	return fmt.Sprint(v.Value())
 }
