@@ -24,6 +24,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
+	"spate.dev/operator/internal/metrics"
 	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/runs"
 )
@@ -47,9 +48,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	search := &spatev1.TrafficSearch{}
 	if err := r.Client.Get(ctx, request.NamespacedName, search); err != nil || search.DeletionTimestamp != nil {
+		if apierrors.IsNotFound(err) {
+			metrics.SearchDeleted(request.NamespacedName)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if search.Status.Phase == spatev1.SearchComplete {
+		metrics.Search(search, "")
 		return r.expire(ctx, search)
 	}
 	before := search.DeepCopy()
@@ -59,6 +64,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return kstatus.Next(0, patchErr)
 	}
 	if search.Status.Phase == spatev1.SearchComplete {
+		metrics.Search(search, "")
 		passed := meta.FindStatusCondition(search.Status.Conditions, spatev1.ConditionPassed)
 		kind := corev1.EventTypeNormal
 		if search.Status.Outcome != spatev1.VerdictPassed {
@@ -116,6 +122,7 @@ func (r *Reconciler) advance(ctx context.Context, search *spatev1.TrafficSearch)
 			}
 			search.Status.Variants = withFound(search.Status.Variants, variant.name, own, repeats)
 			report(search, run, progress{variant.name, n, repeats, i, len(all)})
+			metrics.Search(search, loadOf(run))
 			if search.Spec.Stop && !run.Spec.Stop {
 				stopped := run.DeepCopy()
 				stopped.Spec.Stop = true
@@ -189,6 +196,14 @@ func (r *Reconciler) create(ctx context.Context, search *spatev1.TrafficSearch, 
 
 // longestMessage leaves room for the ellipsis in the 1024 characters of a message.
 const longestMessage = 1021
+
+// loadOf is the load of a run's current trial; empty without one.
+func loadOf(run *spatev1.TrafficRun) string {
+	if s := run.Status.Search; s != nil && s.Current != nil {
+		return s.Current.Load
+	}
+	return ""
+}
 
 // progress is how far a search is: the repeat of the variant that is searched, and the variants done of all.
 type progress struct {
