@@ -4,6 +4,8 @@ go 1.26.0
 
 require (
 	cel.dev/cel-go v0.33.2
+	// Statistics of benchstat (golang.org/x/perf/benchmath, which does not report U). It has no releases: this is its latest commit.
+	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794
 	github.com/fluxcd/cli-utils v1.2.1
 	github.com/go-logr/logr v1.4.4
 	github.com/gopacket/gopacket v1.7.7

@@ -118,6 +118,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.GeneveOptionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GoalResult"):
 		return &apiv1alpha1.GoalResultApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("GoalSpread"):
+		return &apiv1alpha1.GoalSpreadApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GREHeader"):
 		return &apiv1alpha1.GREHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GroupResult"):
@@ -272,6 +274,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RecordsResultApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReflectPort"):
 		return &apiv1alpha1.ReflectPortApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RepeatedGoal"):
+		return &apiv1alpha1.RepeatedGoalApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReplayGap"):
 		return &apiv1alpha1.ReplayGapApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReplayTransmit"):
@@ -322,10 +326,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SearchGoalApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SearchLoad"):
 		return &apiv1alpha1.SearchLoadApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SearchRepeat"):
+		return &apiv1alpha1.SearchRepeatApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SearchResult"):
 		return &apiv1alpha1.SearchResultApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SearchTests"):
 		return &apiv1alpha1.SearchTestsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SearchThreshold"):
+		return &apiv1alpha1.SearchThresholdApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SearchTrial"):
 		return &apiv1alpha1.SearchTrialApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SearchVariant"):
@@ -438,6 +446,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.TunablesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("UDPHeader"):
 		return &apiv1alpha1.UDPHeaderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("UnmetRequirement"):
+		return &apiv1alpha1.UnmetRequirementApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VariableCommand"):
 		return &apiv1alpha1.VariableCommandApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Verdict"):

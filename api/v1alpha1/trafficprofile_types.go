@@ -547,12 +547,11 @@ type Threshold struct {
 	// +kubebuilder:validation:MaxLength=256
 	Message string `json:"message,omitempty"`
 
-	// abort ends the run as soon as the expression is false, which is evaluated once a second. The run has failed then. A packet counts as lost
-	// if a later one of its stream has arrived, or if it was sent a second before.
+	// abort ends the run, which has failed then, as soon as the expression is false. It is evaluated once a second.
 	// +optional
 	Abort bool `json:"abort,omitempty"`
 
-	// abortAfter is how long the run, or the stage, is measured before the expression is first evaluated for abort.
+	// abortAfter is how long the run, or the stage, is measured before that.
 	// +optional
 	AbortAfter Duration `json:"abortAfter,omitempty"`
 }
@@ -567,9 +566,9 @@ type Stage struct {
 	// +required
 	Duration Duration `json:"duration"`
 
-	// rate during the stage, as `rate` of a profile.
+	// rate during the stage, as `rate` of a profile; of applications also connections a second, such as `300cps`.
 	// +required
-	Rate ScaledRate `json:"rate"`
+	Rate SearchRate `json:"rate"`
 
 	// ramp is the time from the beginning of the stage in which rates change linearly from those of the stage before to its own; in the first
 	// stage they rise from 0.

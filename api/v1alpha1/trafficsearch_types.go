@@ -14,17 +14,40 @@ import (
 // +kubebuilder:validation:XValidation:rule="self.matches('^(100([.]0+)?|[0-9]{1,2}([.][0-9]{1,9})?)%$')",message="must be a share from 0% to 100% such as 0.5%"
 type Percentage string
 
+// SearchRate is a load of a search, or the rate of a stage. It scales the rates of all entries of the profile in proportion, and is one of
+//
+//   - of streams: the total of each port that transmits, such as `1Mpps/port`, `10Gbps/port` or `80%/port`, or of all ports, such as `1Mpps`;
+//   - of applications: the connections a second of all of them, such as `300cps`;
+//   - of both: a factor on the entries' own rates, such as `2x`.
+//
+// +kubebuilder:validation:MaxLength=32
+// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?(x|[kMG]?cps|([kMG]?(pps|bps|bpsL1|bpsL2)|%)(/port)?)$')",message="must be a factor such as 2x, connections a second such as 300cps, a total such as 1Mpps, 10Gbps (layer 2, FCS included), 10GbpsL1 or 80%, or the total of each port such as 1Mpps/port"
+// +kubebuilder:validation:XValidation:rule="!self.matches('^[0.]+[kMG]?[xpbc%]')",message="a load must be greater than zero"
+type SearchRate string
+
 // SearchLoad bounds the loads of a search. A load scales all entries of the profile in proportion.
 type SearchLoad struct {
 	// min load: the lowest that is offered.
 	// +required
-	Min ScaledRate `json:"min"`
+	Min SearchRate `json:"min"`
 
-	// max load: the highest that is offered. The line rate of each transmitting port when absent.
+	// max load: the highest that is offered. The line rate of each transmitting port when absent, which is for streams.
 	// +optional
 	// +default="100%/port"
-	Max ScaledRate `json:"max,omitempty"`
+	Max SearchRate `json:"max,omitempty"`
 }
+
+// LoadUnit is what loads of a search count.
+//
+// +kubebuilder:validation:Enum=pps;cps
+type LoadUnit string
+
+const (
+	// UnitPackets are packets a second of the transmitting port that sends most.
+	UnitPackets LoadUnit = "pps"
+	// UnitConnections are connections a second of all applications.
+	UnitConnections LoadUnit = "cps"
+)
 
 // SearchTrial is what each trial of a search does beside its traffic (RFC 2544 section 23).
 type SearchTrial struct {
@@ -134,6 +157,17 @@ type SearchGoal struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1024
 	Expansion *int32 `json:"expansion,omitempty"`
+
+	// require are expressions in CEL over `trial`, the result of a trial, with the fields that `result` has in thresholds of a profile, such as
+	// `trial.streams["voice"].latency.p99 < duration('100us')`. A trial for which one is false, or cannot be evaluated since nothing
+	// arrived, counts as a high-loss trial for this goal, whatever it lost.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=1024
+	Require []string `json:"require,omitempty"`
 }
 
 // SearchConfirm is a last trial at each lower bound.
@@ -188,7 +222,7 @@ type BackToBackTest struct {
 	// +default="2s"
 	Longest Duration `json:"longest,omitempty"`
 
-	// repeats of the search, whose mean is the result.
+	// repeats is the number of searches for the longest burst. The result is their mean.
 	// +optional
 	// +default=50
 	// +kubebuilder:validation:Minimum=1
@@ -224,7 +258,7 @@ type LatencyTest struct {
 	// +default="120s"
 	Duration Duration `json:"duration,omitempty"`
 
-	// repeats of each trial, whose mean is the result.
+	// repeats is the number of trials at each share. The result is their mean.
 	// +optional
 	// +default=20
 	// +kubebuilder:validation:Minimum=1
@@ -358,10 +392,33 @@ type TrialRecord struct {
 	// +required
 	Elapsed MeasuredTime `json:"elapsed"`
 
+	// unmet are the requirements of goals that the trial does not meet, the first of each goal: it is a high-loss trial for these goals.
+	// +optional
+	// +listType=map
+	// +listMapKey=goal
+	// +kubebuilder:validation:MaxItems=8
+	Unmet []UnmetRequirement `json:"unmet,omitempty"`
+
+	// unmetValues are the values that the first unmet requirement read.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	UnmetValues string `json:"unmetValues,omitempty"`
+
 	// invalid says why the trial does not count.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Invalid string `json:"invalid,omitempty"`
+}
+
+// UnmetRequirement is a requirement of a goal that a trial does not meet.
+type UnmetRequirement struct {
+	// goal that requires it.
+	// +required
+	Goal EntryName `json:"goal"`
+
+	// index of the expression in the goal's require.
+	// +required
+	Index int32 `json:"index"`
 }
 
 // GoalResult is what was found for a goal. Loads are of the busiest transmitting port in packets a second, or connections a second of all
@@ -395,6 +452,11 @@ type GoalResult struct {
 	// confirmed is true if the last trial at the lower bound lost no more than allowed.
 	// +optional
 	Confirmed bool `json:"confirmed,omitempty"`
+
+	// boundedBy is the expression of the goal's `require` that made the upper bound one, or the last trial fail, though the loss was within
+	// lossRatio. Absent if loss did.
+	// +optional
+	BoundedBy string `json:"boundedBy,omitempty"`
 }
 
 // FrameLossResult is what is lost at a load.
@@ -486,6 +548,10 @@ type SearchResult struct {
 
 // RunSearchStatus is how far the search of a run is.
 type RunSearchStatus struct {
+	// unit of loads.
+	// +optional
+	Unit LoadUnit `json:"unit,omitempty"`
+
 	// maxLoad of the busiest transmitting port in packets a second: spec.search.load.max.
 	// +required
 	MaxLoad string `json:"maxLoad"`
@@ -540,7 +606,7 @@ type FrameSize struct {
 // TrafficSearchSpec says what is searched for, in which traffic. Like the spec of a Job it cannot be changed, but for `stop` and
 // `ttlSecondsAfterFinished`.
 //
-// +kubebuilder:validation:XValidation:rule="self.load == oldSelf.load && self.budget == oldSelf.budget && has(self.trial) == has(oldSelf.trial) && (!has(self.trial) || self.trial == oldSelf.trial) && has(self.throughput) == has(oldSelf.throughput) && (!has(self.throughput) || self.throughput == oldSelf.throughput) && has(self.latency) == has(oldSelf.latency) && (!has(self.latency) || self.latency == oldSelf.latency) && has(self.frameLoss) == has(oldSelf.frameLoss) && (!has(self.frameLoss) || self.frameLoss == oldSelf.frameLoss) && has(self.backToBack) == has(oldSelf.backToBack) && (!has(self.backToBack) || self.backToBack == oldSelf.backToBack) && has(self.frameSizes) == has(oldSelf.frameSizes) && (!has(self.frameSizes) || self.frameSizes == oldSelf.frameSizes)",message="cannot be changed, but for stop and ttlSecondsAfterFinished: create another TrafficSearch"
+// +kubebuilder:validation:XValidation:rule="self.load == oldSelf.load && self.budget == oldSelf.budget && has(self.trial) == has(oldSelf.trial) && (!has(self.trial) || self.trial == oldSelf.trial) && has(self.throughput) == has(oldSelf.throughput) && (!has(self.throughput) || self.throughput == oldSelf.throughput) && has(self.latency) == has(oldSelf.latency) && (!has(self.latency) || self.latency == oldSelf.latency) && has(self.frameLoss) == has(oldSelf.frameLoss) && (!has(self.frameLoss) || self.frameLoss == oldSelf.frameLoss) && has(self.backToBack) == has(oldSelf.backToBack) && (!has(self.backToBack) || self.backToBack == oldSelf.backToBack) && has(self.frameSizes) == has(oldSelf.frameSizes) && (!has(self.frameSizes) || self.frameSizes == oldSelf.frameSizes) && has(self.repeats) == has(oldSelf.repeats) && (!has(self.repeats) || self.repeats == oldSelf.repeats) && has(self.thresholds) == has(oldSelf.thresholds) && (!has(self.thresholds) || self.thresholds == oldSelf.thresholds)",message="cannot be changed, but for stop and ttlSecondsAfterFinished: create another TrafficSearch"
 type TrafficSearchSpec struct {
 	// environment acknowledges that the search is done in an isolated test network: `Isolated` is the only value. Tests of RFC 2544 overload a
 	// device, and must not be done in production networks (RFC 6815).
@@ -563,6 +629,21 @@ type TrafficSearchSpec struct {
 
 	SearchTests `json:",inline"`
 
+	// repeats is how often the whole search is done for each variant, one after the other; each has the whole budget. The reported result is
+	// the median.
+	// +optional
+	// +default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=20
+	Repeats *int32 `json:"repeats,omitempty"`
+
+	// thresholds decide whether the search has passed: all of them must hold. Without thresholds, all results must be regular.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Thresholds []SearchThreshold `json:"thresholds,omitempty"`
+
 	// stop ends the search when it is set to true, with what was found so far.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self || !oldSelf",message="a stopped search cannot go on: create another TrafficSearch"
@@ -573,6 +654,30 @@ type TrafficSearchSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+}
+
+// SearchThreshold is an expression that must be true of what a search found.
+type SearchThreshold struct {
+	// name of the threshold.
+	// +required
+	Name EntryName `json:"name"`
+
+	// expression in CEL over `search`, whose `variants` have their results by name: the size, `imix-` and the mix, or `all`. Of a goal:
+	// `search.variants["64"].goals["ndr"].lower >= 1000000.0`, and `upper`, `throughput`, `lossRatio`, `min`, `max` and `deviation`, which are
+	// numbers, `regular` and `confirmed`, which are true or false, and `reason`. Loads are packets a second of the busiest transmitting
+	// port, or connections a second. Of other tests: `search.variants["64"].latency["50"].worstCase < duration('1ms')` (`mean`, `typical`,
+	// `worstCase`, `delayVariation`, by the percentage), `search.variants["64"].frameLoss.all(row, row.percent > 50.0 || row.lossRatio == 0.0)`
+	// (`percent`, `load`, `lossRatio`), `search.variants["64"].backToBack.frames >= 500.0` (`frames`, and the durations `bufferTime` and
+	// `correctedBufferTime`). A lower bound that does not exist is 0, such an upper bound infinite.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Expression string `json:"expression"`
+
+	// message for people when it does not hold.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Message string `json:"message,omitempty"`
 }
 
 // SearchPhase is where a search stands.
@@ -589,13 +694,94 @@ const (
 	SearchComplete SearchPhase = "Complete"
 )
 
+// RepeatedGoal is what one repeat of a search found for a goal. Fields are those of GoalResult.
+type RepeatedGoal struct {
+	// name of the goal.
+	// +required
+	Name EntryName `json:"name"`
+
+	// reason of the result.
+	// +required
+	Reason string `json:"reason"`
+
+	// regular is true if both bounds are known, and as close as the goal requires.
+	// +required
+	Regular bool `json:"regular"`
+
+	// lower bound; absent if there is none.
+	// +optional
+	Lower string `json:"lower,omitempty"`
+
+	// upper bound; absent if there is none.
+	// +optional
+	Upper string `json:"upper,omitempty"`
+
+	// throughput at the lower bound.
+	// +optional
+	Throughput string `json:"throughput,omitempty"`
+}
+
+// SearchRepeat is one repeat of the search of a variant.
+type SearchRepeat struct {
+	// run is the TrafficRun with its trials, and with its results of all tests.
+	// +required
+	Run string `json:"run"`
+
+	// outcome of the run.
+	// +optional
+	Outcome VerdictOutcome `json:"outcome,omitempty"`
+
+	// goals that it found.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Goals []RepeatedGoal `json:"goals,omitempty"`
+}
+
+// GoalSpread is how the lower bounds of a goal are spread over the repeats of a search. A repeat without a lower bound counts as 0.
+type GoalSpread struct {
+	// name of the goal.
+	// +required
+	Name EntryName `json:"name"`
+
+	// count of the repeats.
+	// +required
+	Count int32 `json:"count"`
+
+	// min is the least.
+	// +required
+	Min string `json:"min"`
+
+	// median of them.
+	// +required
+	Median string `json:"median"`
+
+	// max is the greatest.
+	// +required
+	Max string `json:"max"`
+
+	// deviation is their sample standard deviation; absent of one repeat.
+	// +optional
+	Deviation string `json:"deviation,omitempty"`
+
+	// medianLow is the lower end of the 95 % confidence interval of the median, by order statistics. Absent of fewer than 6 repeats, which
+	// have none.
+	// +optional
+	MedianLow string `json:"medianLow,omitempty"`
+
+	// medianHigh is the upper end of that interval.
+	// +optional
+	MedianHigh string `json:"medianHigh,omitempty"`
+}
+
 // SearchVariant is what was found for one size of packets.
 type SearchVariant struct {
 	// name of the variant: the size, `imix-` and the mix, or `all` if the search has no frameSizes.
 	// +required
 	Name string `json:"name"`
 
-	// run is the TrafficRun with the variant's trials.
+	// run is the TrafficRun with the variant's trials; with repeats, the latest.
 	// +required
 	Run string `json:"run"`
 
@@ -603,11 +789,15 @@ type SearchVariant struct {
 	// +optional
 	Phase RunPhase `json:"phase,omitempty"`
 
+	// unit of loads.
+	// +optional
+	Unit LoadUnit `json:"unit,omitempty"`
+
 	// maxLoad of the busiest transmitting port in packets a second, or connections a second of all templates: spec.load.max.
 	// +optional
 	MaxLoad string `json:"maxLoad,omitempty"`
 
-	// trials that have ended.
+	// trials that have ended, of all repeats.
 	// +optional
 	Trials int32 `json:"trials,omitempty"`
 
@@ -615,11 +805,25 @@ type SearchVariant struct {
 	// +optional
 	Spent MeasuredTime `json:"spent,omitempty"`
 
-	// result so far; it is final when the run is complete.
+	// result so far; it is final when the run is complete. With repeats, medians over those that have ended: a goal is regular if it is in all
+	// of them.
 	// +optional
 	Result SearchResult `json:"result,omitzero"`
 
-	// outcome of the run: `Passed` if all results are regular, `Failed` if one is not, `Invalid` if the search could not be done.
+	// repeats that have ended, if spec.repeats exceeds 1.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=20
+	Repeats []SearchRepeat `json:"repeats,omitempty"`
+
+	// spread of the lower bounds over these repeats, by goal.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Spread []GoalSpread `json:"spread,omitempty"`
+
+	// outcome of the run, or the worst of the repeats: `Passed` if all results are regular, `Failed` if one is not, `Invalid` if the search could not be done.
 	// +optional
 	Outcome VerdictOutcome `json:"outcome,omitempty"`
 
@@ -653,16 +857,24 @@ type TrafficSearchStatus struct {
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// variants in the order of spec.frameSizes; those that were not begun are absent.
+	// variants in the order of spec.frameSizes. A variant is absent until its first run is created.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	Variants []SearchVariant `json:"variants,omitempty"`
 
-	// outcome of the search: the worst of its variants.
+	// outcome of the search: `Invalid` if a variant is; else `Passed` if all thresholds hold and `Failed` if one does not; without thresholds
+	// the worst of its variants.
 	// +optional
 	Outcome VerdictOutcome `json:"outcome,omitempty"`
+
+	// thresholds as they were evaluated, when all variants have results.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Thresholds []ThresholdResult `json:"thresholds,omitempty"`
 }
 
 // TrafficSearch finds out what a device under test can do: the loads that meet goals (RFC 9971, RFC 2544 section 26.1), latency, frame loss and

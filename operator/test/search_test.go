@@ -131,6 +131,38 @@ func TestASearchGoesOnAfterARestartOfTheOperator(t *testing.T) {
 	}
 }
 
+func TestARequirementBoundsASearch(t *testing.T) {
+	t.Parallel()
+	ns := ready(t, "")
+	mustApply(t, ns, loopbackProfile("searched", lenient+"  runPolicy: Manual"))
+	mustApply(t, ns, searchOf("required", `
+  load: {min: 1kpps, max: 4kpps}
+  throughput:
+    goals:
+    - {name: ndr, lossRatio: 0%, finalTrialDuration: 100ms, initialTrialDuration: 100ms, width: 20%}
+    - {name: slow, lossRatio: 0%, finalTrialDuration: 100ms, initialTrialDuration: 100ms, width: 20%, require: ["trial.lost == 0", "trial.txPps < 2500.0"]}
+  budget: {time: 1m}`))
+	s := searchNamed(ns, "required")
+	expect(t, runLimit, s, spatev1.ConditionComplete, metav1.ConditionTrue, spatev1.ReasonFinished)
+	goals := s.Status.Variants[0].Result.Goals
+	if g := goals[0]; g.Reason != "MaxLoadPasses" || g.BoundedBy != "" {
+		t.Errorf("%+v", g)
+	}
+	lower, _ := strconv.ParseFloat(goals[1].Lower, 64)
+	upper, _ := strconv.ParseFloat(goals[1].Upper, 64)
+	if g := goals[1]; !g.Regular || lower <= 0 || lower >= 2500 || upper < 2500 || g.BoundedBy != "trial.txPps < 2500.0" {
+		t.Errorf("%+v", g)
+	}
+	trials := trialsOf(t, ns, "required-all")
+	exactly(t, trials)
+	for _, trial := range trials {
+		load, _ := strconv.ParseFloat(trial.Load, 64)
+		if unmet := len(trial.Unmet) == 1 && trial.Unmet[0] == (spatev1.UnmetRequirement{Goal: "slow", Index: 1}) && strings.HasPrefix(trial.UnmetValues, "trial.txPps is "); unmet != (load >= 2500) {
+			t.Errorf("at %v pps: %+v %q", load, trial.Unmet, trial.UnmetValues)
+		}
+	}
+}
+
 func TestSearchesThatCannotBeDoneSayWhy(t *testing.T) {
 	t.Parallel()
 	ns := ready(t, "")
@@ -161,5 +193,111 @@ func TestSearchesThatCannotBeDoneSayWhy(t *testing.T) {
 		if err := apply(t.Context(), ns, searchOf("refused", text)); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s\nis answered with %v, want %q", text, err, words)
 		}
+	}
+}
+
+// ndrOf is a goal on a loopback port, which passes all loads.
+const ndrOf = "  throughput: {goals: [{name: ndr, lossRatio: 0%, finalTrialDuration: 100ms, initialTrialDuration: 100ms, width: 20%}]}\n  budget: {time: 1m}\n"
+
+func TestThresholdsDecideWhetherASearchHasPassed(t *testing.T) {
+	t.Parallel()
+	ns := ready(t, "")
+	mustApply(t, ns, loopbackProfile("searched", lenient+"  runPolicy: Manual"))
+	const enough = `  - {name: enough, expression: 'search.variants["all"].goals["ndr"].lower >= 4000.0'}` + "\n"
+	for _, c := range []struct {
+		name, thresholds string
+		status           metav1.ConditionStatus
+		reason, words    string
+		met              []bool
+	}{
+		// There is no upper bound, which no threshold asks for.
+		{"enough", enough, metav1.ConditionTrue, spatev1.ReasonThresholdsMet, "MaxLoadPasses", []bool{true}},
+		{"regular", enough + `  - {name: regular, message: the bounds are not known, expression: 'search.variants.all(n, v, v.goals["ndr"].regular)'}`, metav1.ConditionFalse,
+			spatev1.ReasonThresholdMissed, "the bounds are not known (threshold regular: ", []bool{true, false}},
+	} {
+		mustApply(t, ns, searchOf(c.name, "  load: {min: 1kpps, max: 4kpps}\n"+ndrOf+"  thresholds:\n"+c.thresholds))
+		s := searchNamed(ns, c.name)
+		expect(t, runLimit, s, spatev1.ConditionPassed, c.status, c.reason, c.words)
+		for i, met := range c.met {
+			if got := s.Status.Thresholds[i]; got.Met != met || !strings.Contains(got.Message, "search.variants") {
+				t.Errorf("%s: %+v", c.name, got)
+			}
+		}
+	}
+	for name, c := range map[string]struct{ goal, threshold, words string }{
+		"variant":  {"", `search.variants["64"].goals["ndr"].regular`, `spec.thresholds[0].expression: "search.variants[\"64\"].goals[\"ndr\"].regular": no such key: 64: variants of the search are all`},
+		"goal":     {"", `search.variants["all"].goals["pdr"].regular`, "goals of the search are ndr"},
+		"test":     {"", `search.variants["all"].backToBack.frames > 5.0`, "backToBack is not measured: set spec.backToBack"},
+		"field":    {"", `search.variants["all"].goals["ndr"].pps > 5.0`, "undefined field 'pps'"},
+		"variable": {`, require: ["result.lost == 0"]`, "true", `spec.throughput.goals[0].require[0]: "result.lost == 0": column 1: undeclared reference to 'result'`},
+	} {
+		mustApply(t, ns, searchOf("wrong-"+name, "  load: {min: 1kpps, max: 4kpps}\n"+strings.Replace(ndrOf, "width: 20%", "width: 20%"+c.goal, 1)+
+			"  thresholds: [{name: t, expression: '"+c.threshold+"'}]\n"))
+		s := searchNamed(ns, "wrong-"+name)
+		expect(t, answerLimit, s, spatev1.ConditionPassed, metav1.ConditionUnknown, spatev1.ReasonInvalidSpec, c.words)
+		if len(s.Status.Variants) != 0 || s.Status.Phase != spatev1.SearchComplete {
+			t.Errorf("%+v", s.Status)
+		}
+	}
+	// What the profile does not have is known when the run has found it.
+	mustApply(t, ns, searchOf("unmeasured", "  load: {min: 1kpps, max: 4kpps}\n"+strings.Replace(ndrOf, "width: 20%", `width: 20%, require: ['trial.streams["small"].latency.p99 < duration("1s")']`, 1)))
+	expect(t, runLimit, searchNamed(ns, "unmeasured"), spatev1.ConditionPassed, metav1.ConditionUnknown, spatev1.ReasonSearchInvalid,
+		`spec.search.throughput.goals[0].require[0]: "trial.streams[\"small\"].latency.p99 < duration(\"1s\")": latency is not measured of stream small: set measure.latency`)
+}
+
+func TestLoadsOfApplicationsAreConnectionsASecond(t *testing.T) {
+	t.Parallel()
+	ns := ready(t, "")
+	mustApply(t, ns, loopbackTemplate)
+	mustApply(t, ns, greetingProfile("searched", "  runPolicy: Manual\n"))
+	mustApply(t, ns, strings.Replace(searchOf("cps", "  load: {min: 50cps, max: 400cps}\n"+strings.ReplaceAll(ndrOf, "100ms", "500ms")), "drain: 20ms", "drain: 200ms", 1))
+	s := searchNamed(ns, "cps")
+	expect(t, runLimit, s, spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonSearchIrregular, "MaxLoadPasses")
+	v := s.Status.Variants[0]
+	if g := v.Result.Goals[0]; v.Unit != spatev1.UnitConnections || v.MaxLoad != "400" || g.Lower != "400" || g.Reason != "MaxLoadPasses" {
+		t.Errorf("%s %s: %+v", v.MaxLoad, v.Unit, g)
+	}
+	for _, trial := range trialsOf(t, ns, "cps-all") {
+		if load, _ := strconv.ParseFloat(trial.Load, 64); trial.Invalid != "" || float64(trial.Intended) != load*time.Duration(trial.Duration).Seconds() || trial.Received != trial.Intended {
+			t.Errorf("%+v", trial)
+		}
+	}
+	mustApply(t, ns, searchOf("no-unit", "  load: {min: 1kpps, max: 400cps}\n"+ndrOf))
+	expect(t, runLimit, searchNamed(ns, "no-unit"), spatev1.ConditionPassed, metav1.ConditionUnknown, spatev1.ReasonSearchInvalid,
+		`spec.search.load.min "1kpps": the rate of templates cannot be given in packets or bits; use a factor such as 2x, or in a search or a stage connections a second such as 300cps`)
+	if err := apply(t.Context(), ns, searchOf("refused", "  load: {min: 50cps/port}\n"+ndrOf)); err == nil || !strings.Contains(err.Error(), "connections a second such as 300cps") {
+		t.Errorf("connections of a port are answered with %v", err)
+	}
+}
+
+func TestASearchIsRepeated(t *testing.T) {
+	t.Parallel()
+	ns := ready(t, "")
+	mustApply(t, ns, loopbackProfile("searched", lenient+"  runPolicy: Manual"))
+	// In the second variant no load passes.
+	mustApply(t, ns, searchOf("again", "  load: {min: 1kpps, max: 4kpps}\n  repeats: 3\n  frameSizes: [{size: 96}, {size: 200}]\n"+
+		strings.Replace(ndrOf, "width: 20%", "width: 20%, require: ['trial.txBytes / trial.tx < 100']", 1)+
+		"  thresholds: [{name: spread, expression: 'search.variants[\"96\"].goals[\"ndr\"].deviation == 0.0 && search.variants[\"96\"].goals[\"ndr\"].lower == 4000.0'}]\n"))
+	s := searchNamed(ns, "again")
+	expect(t, runLimit, s, spatev1.ConditionPassed, metav1.ConditionTrue, spatev1.ReasonThresholdsMet, "96: ", "200: ")
+	for i, lower := range []string{"4000", "0"} {
+		v := s.Status.Variants[i]
+		spread := spatev1.GoalSpread{Name: "ndr", Count: 3, Min: lower, Median: lower, Max: lower, Deviation: "0"}
+		if len(v.Repeats) != 3 || len(v.Spread) != 1 || v.Spread[0] != spread || v.Outcome != spatev1.VerdictFailed || v.Run != fmt.Sprintf("again-%s-3", v.Name) {
+			t.Errorf("%+v", v)
+		}
+		trials := 0
+		for n, repeat := range v.Repeats {
+			if repeat.Run != fmt.Sprintf("again-%s-%d", v.Name, n+1) || repeat.Outcome != spatev1.VerdictFailed || len(repeat.Goals) != 1 {
+				t.Errorf("%+v", repeat)
+			}
+			trials += len(trialsOf(t, ns, repeat.Run))
+		}
+		if int(v.Trials) != trials || trials == 0 {
+			t.Errorf("%d trials, the runs have %d", v.Trials, trials)
+		}
+	}
+	if g := s.Status.Variants[1].Result.Goals[0]; g.Lower != "" || g.Reason != "MinLoadFails" || g.BoundedBy == "" {
+		t.Errorf("%+v", g)
 	}
 }

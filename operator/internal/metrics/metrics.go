@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package metrics answers: what does the operator report about itself? Its metrics are served beside those of controller-runtime, and
-// docs/reference/operator-metrics.md lists them. Labels are bounded: kinds, methods, verdicts and reasons, never a name.
+// docs/reference/operator-metrics.md lists them. Labels are bounded: kinds, methods, verdicts and
+// reasons, and names of TrafficSearches only, whose metrics are removed with them.
 package metrics
 
 import (
@@ -48,7 +49,7 @@ var (
 	}, []string{"method", "code"})
 )
 
-var all = []prometheus.Collector{runsCompleted, runsWaiting, runsActive, runsSupervised, runWait, planBytes, apiWrites, engineCalls}
+var all = []prometheus.Collector{runsCompleted, runsWaiting, runsActive, runsSupervised, runWait, planBytes, apiWrites, engineCalls, searches}
 
 func init() { metrics.Registry.MustRegister(all...) }
 

@@ -19,12 +19,15 @@ func TestEachMetricIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, collector := range all {
-		described := make(chan *prometheus.Desc, 1)
+		described := make(chan *prometheus.Desc, 8)
 		collector.Describe(described)
-		_, name, _ := strings.Cut((<-described).String(), `fqName: "`)
-		name, _, _ = strings.Cut(name, `"`)
-		if !strings.Contains(string(text), "| `"+name+"` |") {
-			t.Errorf("%s is not in the document", name)
+		close(described)
+		for metric := range described {
+			_, name, _ := strings.Cut(metric.String(), `fqName: "`)
+			name, _, _ = strings.Cut(name, `"`)
+			if !strings.Contains(string(text), "| `"+name+"` |") {
+				t.Errorf("%s is not in the document", name)
+			}
 		}
 	}
 }

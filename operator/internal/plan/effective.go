@@ -61,7 +61,7 @@ func override(spec *spatev1.TrafficProfileSpec, by *spatev1.RunOverrides) {
 
 // asSearched makes a profile what the trials of a search execute parts of: its greatest load, for the longest trial.
 func asSearched(spec *spatev1.TrafficProfileSpec, search *spatev1.SearchTests) {
-	spec.Rate = cmp.Or(search.Load.Max, "100%/port")
+	spec.Rate = spatev1.ScaledRate(cmp.Or(search.Load.Max, "100%/port"))
 	spec.Duration, spec.Warmup, spec.Drain = "1s", cmp.Or(search.Trial.RampUp, "0s"), cmp.Or(search.Trial.Drain, "2s")
 	spec.RampUp, spec.RampUpStep, spec.Stages, spec.Thresholds, spec.WhenPodLost = "", "", nil, nil, spatev1.PodLossAbort
 }

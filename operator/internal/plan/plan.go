@@ -145,7 +145,12 @@ func Rescale(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, gen
 		return Rescaled{}, err
 	}
 	own := traffic.Scaled(new(big.Rat).Inv(planned))
-	ownFactor, err := load.FactorOf(rate, own, len(plan.GetStateful().GetTemplates()) > 0, generator)
+	var connections *big.Rat
+	if templates := plan.GetStateful(); len(templates.GetTemplates()) > 0 {
+		connections = load.Connections(templates)
+		connections.Quo(connections, planned)
+	}
+	ownFactor, err := load.FactorOf(rate, own, connections, generator)
 	if err != nil {
 		return Rescaled{}, fmt.Errorf("spec.rate %q: %w", rate, err)
 	}

@@ -30,6 +30,7 @@ import (
 	"spate.dev/operator/internal/plan/quantity"
 	"spate.dev/operator/internal/plan/stateful"
 	"spate.dev/operator/internal/plan/stream"
+	"spate.dev/operator/internal/verdict"
 )
 
 // Input is a profile and the objects found for its references.
@@ -68,6 +69,9 @@ type Resolved struct {
 	Secrets []spatev1.DataReference
 	// secretBytes are the bytes of each.
 	secretBytes [][]byte
+
+	// subjects are the names in the results of its runs.
+	subjects verdict.Subjects
 
 	timing *enginev1.Timing
 	lease  time.Duration
@@ -142,6 +146,7 @@ func Resolve(in Input) (*Resolved, problem.Problems) {
 		return nil, problems
 	}
 	problems = append(problems, stateful.CheckGroups(templates, generator)...)
+	resolved.subjects = subjectsOf(in.Profile, in.Streams, in.Templates)
 	check.thresholds(in)
 	resolved.answering(in.Profile, generator, &problems)
 	check.checkRecords(in.Profile, generator)
@@ -444,7 +449,7 @@ func (r *Resolved) scale(profile *spatev1.TrafficProfile, generator *spatev1.Tra
 		problems.Add(spatev1.ReasonInvalidSpec, spec.Child("traffic"), "%v", err)
 		return
 	}
-	factor, err := load.FactorOf(rate, traffic, len(r.templates) > 0, generator)
+	factor, err := load.FactorOf(rate, traffic, stateful.Connections(r.templates), generator)
 	if err != nil {
 		problems.Add(spatev1.ReasonInvalidSpec, spec.Child("rate"), "%q: %v", rate, err)
 		return

@@ -14,6 +14,7 @@ import (
 	"spate.dev/operator/internal/plan/load"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
+	"spate.dev/operator/internal/plan/stateful"
 )
 
 // maxStageDenominator bounds the fraction of the plan's rates that a stage has: it differs from the requested rate by less than 1e-12.
@@ -68,7 +69,7 @@ func (r *Resolved) Length() time.Duration {
 func (r *Resolved) stageRates(profile *spatev1.TrafficProfile, own load.Load, generator *spatev1.TrafficGenerator, problems *problem.Problems) *big.Rat {
 	factors := make([]*big.Rat, len(profile.Spec.Stages))
 	for i, stage := range profile.Spec.Stages {
-		factor, err := load.FactorOf(stage.Rate, own, len(r.templates) > 0, generator)
+		factor, err := load.FactorOf(spatev1.ScaledRate(stage.Rate), own, stateful.Connections(r.templates), generator)
 		if err != nil {
 			problems.Add(spatev1.ReasonInvalidSpec, spec.Child("stages").Index(i).Child("rate"), "%q: %v", stage.Rate, err)
 			return nil

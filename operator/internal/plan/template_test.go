@@ -603,3 +603,30 @@ func TestGNBsAreSplitOverPodsAsTheirClients(t *testing.T) {
 		}
 	}
 }
+
+// A load of a search in connections a second is the sum of all applications with clients, which keep their proportions.
+func TestConnectionsASecondScaleAllTemplates(t *testing.T) {
+	for _, c := range []struct {
+		rate spatev1.ScaledRate
+		want [2]uint64
+	}{{"300cps", [2]uint64{100, 200}}, {"6kcps", [2]uint64{2000, 4000}}, {"2x", [2]uint64{1000, 2000}}} {
+		p := profile(running("a", "one", "east", "west"), running("b", "one", "east", "west"))
+		p.Spec.Traffic[0].Application.ConnectionRate, p.Spec.Traffic[1].Application.ConnectionRate = "500cps", "1kcps"
+		p.Spec.Rate = c.rate
+		made := planOf(t, Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)}})
+		for i, want := range c.want {
+			if got := made.Templates[i].FlowsPerSecond; got.Numerator != want || got.Denominator != 1 {
+				t.Errorf("%s: %v, want %d", c.rate, got, want)
+			}
+		}
+	}
+	p := profile(entryOf("b", "east", "west", streamOf("1kpps", 64)))
+	p.Spec.Rate = "300cps"
+	if _, problems := Resolve(Input{Profile: p, Generator: generator()}); len(problems) != 1 || !strings.Contains(problems[0].Error(), `spec.rate: "300cps": connections a second are those of applications that have clients`) {
+		t.Errorf("%v", problems)
+	}
+	resolved := mustResolve(t, Input{Profile: scaledTo("2x"), Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)}})
+	if got, err := Rescale(resolved.Plan(Identity{RunID: "r"}), resolved.Factor, "4.5kcps", generator()); err != nil || got.OwnFactor.RatString() != "3" {
+		t.Errorf("got %v %v", got.OwnFactor, err)
+	}
+}

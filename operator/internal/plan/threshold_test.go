@@ -69,3 +69,26 @@ func TestThresholdsWaitForReferences(t *testing.T) {
 		}
 	}
 }
+
+// Requirements of a search's goals are judged as thresholds are, by the name of the trial.
+func TestRequirementsAreJudgedBeforeARun(t *testing.T) {
+	for expression, want := range map[string]string{
+		"trial.lost ==":    `spec.search.throughput.goals[1].require[1]: "trial.lost ==": column 14: Syntax error`,
+		"result.lost == 0": "undeclared reference to 'result'",
+		`trial.templates["other"].client.failed == 0`:         "no such key: other: streams of the profile are a",
+		`trial.streams["a"].latency.p99 < duration("5ms")`:    "latency is not measured of stream a: set measure.latency",
+		`trial.templates["b"].client.failed == 0`:             "",
+		`trial.streams["a"].tx > 0 && trial.flows.failed < 1`: "",
+	} {
+		p := profile(entryOf("a", "east", "west", streamOf("1kpps", 64)), running("b", "http", "east", "west"))
+		resolved, problems := Resolve(Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"http": templateOf(t, webTemplate)}})
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		tests := &spatev1.SearchTests{Throughput: &spatev1.ThroughputTest{Goals: []spatev1.SearchGoal{{Name: "ndr"}, {Name: "pdr", Require: []string{"trial.tx > 0", expression}}}}}
+		found := resolved.CheckRequirements(tests, spec.Child("search"))
+		if (len(found) == 0) != (want == "") || len(found) > 0 && (len(found) > 1 || !strings.Contains(found[0].Error(), want) || found.Reason() != spatev1.ReasonInvalidSpec) {
+			t.Errorf("%s: got %v\nwant %s", expression, found, want)
+		}
+	}
+}

@@ -43,7 +43,7 @@ type BackToBackResult struct {
 func NewBackToBack(b BackToBack) (Method, error) {
 	errs := []error{b.problems(b.Longest), checkMax(b.Max)}
 	if !isLoad(b.Throughput) {
-		errs = append(errs, refused("throughput", "%v pps is no throughput; give that of a goal with loss ratio 0, which must have a lower bound", b.Throughput))
+		errs = append(errs, refused("throughput", "%v per second is no throughput; give that of a goal with loss ratio 0, which must have a lower bound", b.Throughput))
 	}
 	if !isDuration(b.Longest) {
 		errs = append(errs, refused("backToBack.longest", "%v s is no duration; give one above 0, as 2s", b.Longest))
@@ -59,7 +59,7 @@ func NewBackToBack(b BackToBack) (Method, error) {
 	}
 	units := math.Floor(b.Max * b.Longest / float64(b.Resolution))
 	if !(units >= 1 && units < 1<<52) || float64(b.Resolution) > 1<<52 {
-		return nil, refused("backToBack.longest", "%v s at %v pps is %v times resolution, %d packets; give a duration with at least one of these, or a finer resolution",
+		return nil, refused("backToBack.longest", "%v s at %v per second is %v times resolution, %d packets; give a duration with at least one of these, or a finer resolution",
 			b.Longest, b.Max, units, b.Resolution)
 	}
 	return replayed{b.Options, func() progress { return &backToBack{test: b, bracket: newBracket(int64(units))} }}, nil

@@ -46,7 +46,7 @@ const maxSplits = 60
 
 func checkSplits(t Throughput, goal Goal) error {
 	if splits := math.Log2((t.Max - t.Min) / t.Min / goal.Width); splits > maxSplits-1 {
-		return refused("load.max", "%v pps is too far above load.min, %v pps, for width %v of goal %s; raise load.min", t.Max, t.Min, goal.Width, goal.Name)
+		return refused("load.max", "%v per second is too far above load.min, %v per second, for width %v of goal %s; raise load.min", t.Max, t.Min, goal.Width, goal.Name)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ type LatencyResult struct {
 func NewLatency(l Latency) (Method, error) {
 	errs := []error{l.problems(l.Duration)}
 	if !isLoad(l.Throughput) {
-		errs = append(errs, refused("latency.of", "the goal has no throughput (%v pps); name a goal with a lower bound", l.Throughput))
+		errs = append(errs, refused("latency.of", "the goal has no throughput (%v per second); name a goal with a lower bound", l.Throughput))
 	}
 	if len(l.Percent) == 0 {
 		errs = append(errs, refused("latency.atPercent", "there is none; give percentages of the throughput, as 100, 50 and 10"))

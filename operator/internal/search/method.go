@@ -108,7 +108,7 @@ func contradiction(trial int, format string, values ...any) error {
 }
 
 func (in Input) String() string {
-	text := fmt.Sprintf("%v pps for %v s", in.Load, in.Duration)
+	text := fmt.Sprintf("%v per second for %v s", in.Load, in.Duration)
 	if in.Packets > 0 {
 		text += fmt.Sprintf(" (%d packets)", in.Packets)
 	}

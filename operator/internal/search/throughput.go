@@ -104,7 +104,7 @@ func checkMax(load float64) error {
 	if isLoad(load) {
 		return nil
 	}
-	return refused("load.max", "%v pps is no load; give one above 0", load)
+	return refused("load.max", "%v per second is no load; give one above 0", load)
 }
 
 func isLoad(pps float64) bool { return pps > 0 && !math.IsInf(pps, 0) }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package verdict evaluates thresholds: CEL expressions that must be true of a result.
+// Package verdict evaluates thresholds: CEL expressions that must be true of a result, of a trial of a search, or of what a search found.
 package verdict
 
-// This file answers: is an expression valid, and is it true of a result?
+// This file answers: is an expression valid, and is it true of a result, or of a trial?
 
 import (
 	"errors"
@@ -25,26 +25,47 @@ import (
 // costLimit ends the evaluation of expensive expressions; a comparison costs a handful.
 const costLimit = 100_000
 
-var environment = sync.OnceValues(func() (*cel.Env, error) {
-	return cel.NewEnv(
-		ext.NativeTypes(reflect.TypeFor[Result](), ext.ParseStructTags(true)),
-		ext.Math(),
-		ext.TwoVarComprehensions(),
-		cel.CrossTypeNumericComparisons(true),
-		cel.Variable("result", cel.ObjectType("verdict.Result")),
-	)
-})
+// subject is what expressions are about: the name of the variable, its type, and an example of an expression.
+type subject struct {
+	variable string
+	of       reflect.Type
+	example  string
+	env      func() (*cel.Env, error)
+}
+
+func newSubject(variable string, of reflect.Type, example string) *subject {
+	return &subject{variable, of, example, sync.OnceValues(func() (*cel.Env, error) {
+		return cel.NewEnv(
+			ext.NativeTypes(of, ext.ParseStructTags(true)),
+			ext.Math(),
+			ext.TwoVarComprehensions(),
+			cel.CrossTypeNumericComparisons(true),
+			cel.Variable(variable, cel.ObjectType(of.String())),
+		)
+	})}
+}
+
+var (
+	ofRun   = newSubject("result", reflect.TypeFor[Result](), "result.lost == 0")
+	ofTrial = newSubject("trial", reflect.TypeFor[Result](), "trial.outOfOrder == 0")
+)
 
 // Threshold is a compiled expression.
 type Threshold struct {
+	subject    *subject
 	expression string
 	compiled   *cel.Ast
 	program    cel.Program
 }
 
 // Compile checks that the expression uses only fields that a result has and that it is a boolean.
-func Compile(expression string) (*Threshold, error) {
-	env, err := environment()
+func Compile(expression string) (*Threshold, error) { return ofRun.compile(expression) }
+
+// CompileTrial is Compile for an expression on a trial of a search, whose result is the variable `trial`.
+func CompileTrial(expression string) (*Threshold, error) { return ofTrial.compile(expression) }
+
+func (s *subject) compile(expression string) (*Threshold, error) {
+	env, err := s.env()
 	if err != nil {
 		return nil, err
 	}
@@ -61,13 +82,13 @@ func Compile(expression string) (*Threshold, error) {
 		return nil, errors.New(strings.Join(messages, "; "))
 	}
 	if out := compiled.OutputType(); !out.IsExactType(cel.BoolType) {
-		return nil, fmt.Errorf("is of type %s: must be true or false, as in \"result.lost == 0\"", out)
+		return nil, fmt.Errorf("is of type %s: must be true or false, as in %q", out, s.example)
 	}
 	program, err := env.Program(compiled, cel.EvalOptions(cel.OptTrackState), cel.CostLimit(costLimit))
 	if err != nil {
 		return nil, err
 	}
-	return &Threshold{expression: expression, compiled: compiled, program: program}, nil
+	return &Threshold{subject: s, expression: expression, compiled: compiled, program: program}, nil
 }
 
 // Subjects are the names that a profile's result will have.
@@ -133,13 +154,13 @@ func (t *Threshold) Check(subjects Subjects) error {
 			empty.Groups[name][side] = program.side(MomentKeys)
 		}
 	}
-	_, _, err := t.program.Eval(map[string]any{"result": empty})
+	_, _, err := t.program.Eval(map[string]any{t.subject.variable: empty})
 	if err != nil && strings.Contains(err.Error(), "no such key") {
 		return fmt.Errorf("%w: streams of the profile are %s; receivers are %s; templates are %s; groups are %s; a latency has %s, of groups and receivers %s; an outage of a stream or template has %s",
 			err, list(slices.Sorted(maps.Keys(subjects.Streams))), list(subjects.Receivers), withSides(subjects.Templates), withSides(subjects.Groups), list(LatencyKeys), list(MomentKeys), list(OutageKeys))
 	}
 	if err != nil && strings.Contains(err.Error(), "no such overload") {
-		return fmt.Errorf("%w: times are durations, such as result.streams[\"voice\"].latency.p99 < duration('100us'), and counts are integers", err)
+		return fmt.Errorf("%w: times are durations, such as %s.streams[\"voice\"].latency.p99 < duration('100us'), and counts are integers", err, t.subject.variable)
 	}
 	return nil // others, such as a division by zero, come from counters that are zero here
 }
@@ -199,11 +220,15 @@ type Outcome struct {
 	Failed bool
 	// Message has the expression and the values it was evaluated with.
 	Message string
+	// Values are those that the expression read, such as "result.lost is 12"; empty if it read none or could not be evaluated.
+	Values string
 }
 
 // Evaluate evaluates the threshold on a result.
-func (t *Threshold) Evaluate(result Result) Outcome {
-	value, details, err := t.program.Eval(map[string]any{"result": result})
+func (t *Threshold) Evaluate(result Result) Outcome { return t.evaluate(result) }
+
+func (t *Threshold) evaluate(of any) Outcome {
+	value, details, err := t.program.Eval(map[string]any{t.subject.variable: of})
 	if err != nil {
 		message := fmt.Sprintf("%s cannot be evaluated: %s", t.expression, err)
 		if strings.Contains(err.Error(), "no such key") && slices.ContainsFunc(slices.Concat(LatencyKeys, OutageKeys), func(key string) bool { return strings.HasSuffix(err.Error(), ": "+key) }) {
@@ -217,10 +242,11 @@ func (t *Threshold) Evaluate(result Result) Outcome {
 		verb = "holds"
 	}
 	message := t.expression + " " + verb
-	if values := t.values(details); len(values) > 0 {
-		message += ": " + strings.Join(values, ", ")
+	values := strings.Join(t.values(details), ", ")
+	if values != "" {
+		message += ": " + values
 	}
-	return Outcome{Passed: passed, Message: message}
+	return Outcome{Passed: passed, Message: message, Values: values}
 }
 
 // values lists the values that the expression read from the result, such as "result.lost is 12".
@@ -230,7 +256,7 @@ func (t *Threshold) values(details *cel.EvalDetails) []string {
 	source := t.compiled.NativeRep()
 	var walk func(e ast.NavigableExpr)
 	walk = func(e ast.NavigableExpr) {
-		if path, ok := resultPath(e); ok {
+		if path, ok := t.subject.path(e); ok {
 			if v, known := details.State().Value(e.ID()); known && !seen[path] {
 				seen[path] = true
 				out = append(out, path+" is "+format(v))
@@ -245,20 +271,20 @@ func (t *Threshold) values(details *cel.EvalDetails) []string {
 	return out
 }
 
-// resultPath formats a selection that starts at the variable, such as result.streams["a"].lost; not ok for others.
-func resultPath(e ast.Expr) (string, bool) {
+// path formats a selection that starts at the variable, such as result.streams["a"].lost; not ok for others.
+func (s *subject) path(e ast.Expr) (string, bool) {
 	switch e.Kind() {
 	case ast.IdentKind:
-		return "result", e.AsIdent() == "result"
+		return s.variable, e.AsIdent() == s.variable
 	case ast.SelectKind:
-		operand, ok := resultPath(e.AsSelect().Operand())
+		operand, ok := s.path(e.AsSelect().Operand())
 		return operand + "." + e.AsSelect().FieldName(), ok
 	case ast.CallKind:
 		call := e.AsCall()
 		if call.FunctionName() != "_[_]" || call.Args()[1].Kind() != ast.LiteralKind {
 			return "", false
 		}
-		operand, ok := resultPath(call.Args()[0])
+		operand, ok := s.path(call.Args()[0])
 		return operand + "[" + format(call.Args()[1].AsLiteral()) + "]", ok
 	default:
 		return "", false
@@ -281,7 +307,9 @@ func format(v ref.Val) string {
 		return fmt.Sprintf("%d groups", len(x))
 	case map[string]Receiver:
 		return fmt.Sprintf("%d receivers", len(x))
-	default:
-		return fmt.Sprint(x)
 	}
+	if text, ok := formatted(v.Value()); ok {
+		return text
+	}
+	return fmt.Sprint(v.Value())
 }

@@ -25,7 +25,11 @@ var measured = Result{
 }
 
 func TestEvaluate(t *testing.T) {
-	for expression, want := range map[string]Outcome{
+	type outcome struct {
+		passed, failed bool
+		message        string
+	}
+	for expression, want := range map[string]outcome{
 		`result.lost == 0`:                     {false, false, `result.lost == 0 does not hold: result.lost is 12`},
 		`result.lossRatio < 0.02`:              {true, false, `result.lossRatio < 0.02 holds: result.lossRatio is 0.012`},
 		`result.streams["imix-64"].rx > 0`:     {true, false, `result.streams["imix-64"].rx > 0 holds: result.streams["imix-64"].rx is 695`},
@@ -61,9 +65,51 @@ func TestEvaluate(t *testing.T) {
 			t.Errorf("%s: %v", expression, err)
 			continue
 		}
-		if got := threshold.Evaluate(measured); got != want {
+		got := threshold.Evaluate(measured)
+		if (outcome{got.Passed, got.Failed, got.Message}) != want || !strings.HasSuffix(got.Message, got.Values) || got.Failed != (got.Values == "") {
 			t.Errorf("got  %+v\nwant %+v", got, want)
 		}
+	}
+}
+
+// A trial has the fields of a result, under a name of its own.
+func TestTrialsAreEvaluatedByTheirOwnName(t *testing.T) {
+	threshold, err := CompileTrial(`trial.streams["imix-64"].latency.p99 < duration("10us") && trial.lost == 12`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := threshold.Evaluate(measured); got.Passed || got.Failed || got.Values != `trial.streams["imix-64"].latency.p99 is 31us, trial.lost is 12` && got.Values != `trial.streams["imix-64"].latency.p99 is 31us` {
+		t.Errorf("%+v", got)
+	}
+	for expression, want := range map[string]string{
+		`result.lost == 0`: "undeclared reference to 'result'",
+		`trial.lots == 0`:  "undefined field 'lots'",
+		`trial.lost`:       `as in "trial.outOfOrder == 0"`,
+	} {
+		if _, err := CompileTrial(expression); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", expression, err, want)
+		}
+	}
+	if _, err := Compile(`trial.lost == 0`); err == nil || !strings.Contains(err.Error(), "undeclared reference to 'trial'") {
+		t.Errorf("a threshold of a profile reads a trial: %v", err)
+	}
+	subjects := Subjects{Streams: map[string]Measures{"flow": {Arrival: true, Order: true}}}
+	for expression, want := range map[string]string{
+		`trial.streams["flow"].latency.p99 < duration("5ns")`: "latency is not measured of stream flow: set measure.latency",
+		`trial.flows.failed == 0`:                             "trial.flows is not measured",
+		`trial.streams["voice"].lost == 0`:                    "streams of the profile are flow",
+		`trial.streams["flow"].outOfOrder == 0`:               "",
+	} {
+		compiled, err := CompileTrial(expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := compiled.Check(subjects); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", expression, err, want)
+		}
+	}
+	if !threshold.ReadsLatency("imix-64") || threshold.ReadsLatency("imix-594") {
+		t.Error("which stream's latency is read is not found")
 	}
 }
 

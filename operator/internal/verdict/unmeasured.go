@@ -48,7 +48,7 @@ func (t *Threshold) unmeasured(subjects Subjects) error {
 		candidates, owner := subjects.Streams, "the profile's streams"
 		switch name, named := keyOf(of); {
 		case typeOf(of) == "verdict.Result" && field == "flows" && len(subjects.Templates) == 0:
-			return fmt.Errorf("result.flows is not measured: no entry of spec.traffic is an application")
+			return fmt.Errorf("%s.flows is not measured: no entry of spec.traffic is an application", t.subject.variable)
 		case typeOf(of) == "verdict.Stream" && named:
 			measures, known := subjects.Streams[name]
 			if !known {

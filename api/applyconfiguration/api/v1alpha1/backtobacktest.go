@@ -15,7 +15,7 @@ import (
 type BackToBackTestApplyConfiguration struct {
 	// longest burst that is tried, as a time at the maximum load.
 	Longest *apiv1alpha1.Duration `json:"longest,omitempty"`
-	// repeats of the search, whose mean is the result.
+	// repeats is the number of searches for the longest burst. The result is their mean.
 	Repeats *int32 `json:"repeats,omitempty"`
 	// resolution of the length of the burst, in packets.
 	Resolution *int64 `json:"resolution,omitempty"`

@@ -29,6 +29,9 @@ type GoalResultApplyConfiguration struct {
 	Throughput *string `json:"throughput,omitempty"`
 	// confirmed is true if the last trial at the lower bound lost no more than allowed.
 	Confirmed *bool `json:"confirmed,omitempty"`
+	// boundedBy is the expression of the goal's `require` that made the upper bound one, or the last trial fail, though the loss was within
+	// lossRatio. Absent if loss did.
+	BoundedBy *string `json:"boundedBy,omitempty"`
 }
 
 // GoalResultApplyConfiguration constructs a declarative configuration of the GoalResult type for use with
@@ -90,5 +93,13 @@ func (b *GoalResultApplyConfiguration) WithThroughput(value string) *GoalResultA
 // If called multiple times, the Confirmed field is set to the value of the last call.
 func (b *GoalResultApplyConfiguration) WithConfirmed(value bool) *GoalResultApplyConfiguration {
 	b.Confirmed = &value
+	return b
+}
+
+// WithBoundedBy sets the BoundedBy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the BoundedBy field is set to the value of the last call.
+func (b *GoalResultApplyConfiguration) WithBoundedBy(value string) *GoalResultApplyConfiguration {
+	b.BoundedBy = &value
 	return b
 }

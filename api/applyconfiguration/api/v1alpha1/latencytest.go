@@ -19,7 +19,7 @@ type LatencyTestApplyConfiguration struct {
 	AtPercent []int32 `json:"atPercent,omitempty"`
 	// duration of each trial.
 	Duration *apiv1alpha1.Duration `json:"duration,omitempty"`
-	// repeats of each trial, whose mean is the result.
+	// repeats is the number of trials at each share. The result is their mean.
 	Repeats *int32 `json:"repeats,omitempty"`
 }
 

@@ -13,6 +13,8 @@ import (
 //
 // RunSearchStatus is how far the search of a run is.
 type RunSearchStatusApplyConfiguration struct {
+	// unit of loads.
+	Unit *apiv1alpha1.LoadUnit `json:"unit,omitempty"`
 	// maxLoad of the busiest transmitting port in packets a second: spec.search.load.max.
 	MaxLoad *string `json:"maxLoad,omitempty"`
 	// minLoad of that port: spec.search.load.min.
@@ -31,6 +33,14 @@ type RunSearchStatusApplyConfiguration struct {
 // apply.
 func RunSearchStatus() *RunSearchStatusApplyConfiguration {
 	return &RunSearchStatusApplyConfiguration{}
+}
+
+// WithUnit sets the Unit field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Unit field is set to the value of the last call.
+func (b *RunSearchStatusApplyConfiguration) WithUnit(value apiv1alpha1.LoadUnit) *RunSearchStatusApplyConfiguration {
+	b.Unit = &value
+	return b
 }
 
 // WithMaxLoad sets the MaxLoad field in the declarative configuration to the given value

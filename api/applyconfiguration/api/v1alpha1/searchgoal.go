@@ -33,6 +33,10 @@ type SearchGoalApplyConfiguration struct {
 	PrecedingTargets *int32 `json:"precedingTargets,omitempty"`
 	// expansion is the factor of the width with each step while a bound is missing.
 	Expansion *int32 `json:"expansion,omitempty"`
+	// require are expressions in CEL over `trial`, the result of a trial, with the fields that `result` has in thresholds of a profile, such as
+	// `trial.streams["voice"].latency.p99 < duration('100us')`. A trial for which one is false, or cannot be evaluated since nothing
+	// arrived, counts as a high-loss trial for this goal, whatever it lost.
+	Require []string `json:"require,omitempty"`
 }
 
 // SearchGoalApplyConfiguration constructs a declarative configuration of the SearchGoal type for use with
@@ -118,5 +122,15 @@ func (b *SearchGoalApplyConfiguration) WithPrecedingTargets(value int32) *Search
 // If called multiple times, the Expansion field is set to the value of the last call.
 func (b *SearchGoalApplyConfiguration) WithExpansion(value int32) *SearchGoalApplyConfiguration {
 	b.Expansion = &value
+	return b
+}
+
+// WithRequire adds the given value to the Require field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Require field.
+func (b *SearchGoalApplyConfiguration) WithRequire(values ...string) *SearchGoalApplyConfiguration {
+	for i := range values {
+		b.Require = append(b.Require, values[i])
+	}
 	return b
 }

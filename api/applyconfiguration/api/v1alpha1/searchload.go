@@ -14,9 +14,9 @@ import (
 // SearchLoad bounds the loads of a search. A load scales all entries of the profile in proportion.
 type SearchLoadApplyConfiguration struct {
 	// min load: the lowest that is offered.
-	Min *apiv1alpha1.ScaledRate `json:"min,omitempty"`
-	// max load: the highest that is offered. The line rate of each transmitting port when absent.
-	Max *apiv1alpha1.ScaledRate `json:"max,omitempty"`
+	Min *apiv1alpha1.SearchRate `json:"min,omitempty"`
+	// max load: the highest that is offered. The line rate of each transmitting port when absent, which is for streams.
+	Max *apiv1alpha1.SearchRate `json:"max,omitempty"`
 }
 
 // SearchLoadApplyConfiguration constructs a declarative configuration of the SearchLoad type for use with
@@ -28,7 +28,7 @@ func SearchLoad() *SearchLoadApplyConfiguration {
 // WithMin sets the Min field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Min field is set to the value of the last call.
-func (b *SearchLoadApplyConfiguration) WithMin(value apiv1alpha1.ScaledRate) *SearchLoadApplyConfiguration {
+func (b *SearchLoadApplyConfiguration) WithMin(value apiv1alpha1.SearchRate) *SearchLoadApplyConfiguration {
 	b.Min = &value
 	return b
 }
@@ -36,7 +36,7 @@ func (b *SearchLoadApplyConfiguration) WithMin(value apiv1alpha1.ScaledRate) *Se
 // WithMax sets the Max field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Max field is set to the value of the last call.
-func (b *SearchLoadApplyConfiguration) WithMax(value apiv1alpha1.ScaledRate) *SearchLoadApplyConfiguration {
+func (b *SearchLoadApplyConfiguration) WithMax(value apiv1alpha1.SearchRate) *SearchLoadApplyConfiguration {
 	b.Max = &value
 	return b
 }

@@ -15,19 +15,26 @@ import (
 type SearchVariantApplyConfiguration struct {
 	// name of the variant: the size, `imix-` and the mix, or `all` if the search has no frameSizes.
 	Name *string `json:"name,omitempty"`
-	// run is the TrafficRun with the variant's trials.
+	// run is the TrafficRun with the variant's trials; with repeats, the latest.
 	Run *string `json:"run,omitempty"`
 	// phase of the run.
 	Phase *apiv1alpha1.RunPhase `json:"phase,omitempty"`
+	// unit of loads.
+	Unit *apiv1alpha1.LoadUnit `json:"unit,omitempty"`
 	// maxLoad of the busiest transmitting port in packets a second, or connections a second of all templates: spec.load.max.
 	MaxLoad *string `json:"maxLoad,omitempty"`
-	// trials that have ended.
+	// trials that have ended, of all repeats.
 	Trials *int32 `json:"trials,omitempty"`
 	// spent is the time of all trials.
 	Spent *apiv1alpha1.MeasuredTime `json:"spent,omitempty"`
-	// result so far; it is final when the run is complete.
+	// result so far; it is final when the run is complete. With repeats, medians over those that have ended: a goal is regular if it is in all
+	// of them.
 	Result *SearchResultApplyConfiguration `json:"result,omitempty"`
-	// outcome of the run: `Passed` if all results are regular, `Failed` if one is not, `Invalid` if the search could not be done.
+	// repeats that have ended, if spec.repeats exceeds 1.
+	Repeats []SearchRepeatApplyConfiguration `json:"repeats,omitempty"`
+	// spread of the lower bounds over these repeats, by goal.
+	Spread []GoalSpreadApplyConfiguration `json:"spread,omitempty"`
+	// outcome of the run, or the worst of the repeats: `Passed` if all results are regular, `Failed` if one is not, `Invalid` if the search could not be done.
 	Outcome *apiv1alpha1.VerdictOutcome `json:"outcome,omitempty"`
 	// message of the outcome, or what the run waits for.
 	Message *string `json:"message,omitempty"`
@@ -63,6 +70,14 @@ func (b *SearchVariantApplyConfiguration) WithPhase(value apiv1alpha1.RunPhase) 
 	return b
 }
 
+// WithUnit sets the Unit field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Unit field is set to the value of the last call.
+func (b *SearchVariantApplyConfiguration) WithUnit(value apiv1alpha1.LoadUnit) *SearchVariantApplyConfiguration {
+	b.Unit = &value
+	return b
+}
+
 // WithMaxLoad sets the MaxLoad field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the MaxLoad field is set to the value of the last call.
@@ -92,6 +107,32 @@ func (b *SearchVariantApplyConfiguration) WithSpent(value apiv1alpha1.MeasuredTi
 // If called multiple times, the Result field is set to the value of the last call.
 func (b *SearchVariantApplyConfiguration) WithResult(value *SearchResultApplyConfiguration) *SearchVariantApplyConfiguration {
 	b.Result = value
+	return b
+}
+
+// WithRepeats adds the given value to the Repeats field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Repeats field.
+func (b *SearchVariantApplyConfiguration) WithRepeats(values ...*SearchRepeatApplyConfiguration) *SearchVariantApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithRepeats")
+		}
+		b.Repeats = append(b.Repeats, *values[i])
+	}
+	return b
+}
+
+// WithSpread adds the given value to the Spread field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Spread field.
+func (b *SearchVariantApplyConfiguration) WithSpread(values ...*GoalSpreadApplyConfiguration) *SearchVariantApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithSpread")
+		}
+		b.Spread = append(b.Spread, *values[i])
+	}
 	return b
 }
 

@@ -17,8 +17,8 @@ type StageApplyConfiguration struct {
 	Name *apiv1alpha1.EntryName `json:"name,omitempty"`
 	// duration of the stage, including ramp.
 	Duration *apiv1alpha1.Duration `json:"duration,omitempty"`
-	// rate during the stage, as `rate` of a profile.
-	Rate *apiv1alpha1.ScaledRate `json:"rate,omitempty"`
+	// rate during the stage, as `rate` of a profile; of applications also connections a second, such as `300cps`.
+	Rate *apiv1alpha1.SearchRate `json:"rate,omitempty"`
 	// ramp is the time from the beginning of the stage in which rates change linearly from those of the stage before to its own; in the first
 	// stage they rise from 0.
 	Ramp *apiv1alpha1.Duration `json:"ramp,omitempty"`
@@ -53,7 +53,7 @@ func (b *StageApplyConfiguration) WithDuration(value apiv1alpha1.Duration) *Stag
 // WithRate sets the Rate field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Rate field is set to the value of the last call.
-func (b *StageApplyConfiguration) WithRate(value apiv1alpha1.ScaledRate) *StageApplyConfiguration {
+func (b *StageApplyConfiguration) WithRate(value apiv1alpha1.SearchRate) *StageApplyConfiguration {
 	b.Rate = &value
 	return b
 }

@@ -21,10 +21,9 @@ type ThresholdApplyConfiguration struct {
 	Expression *string `json:"expression,omitempty"`
 	// message for people when it does not hold.
 	Message *string `json:"message,omitempty"`
-	// abort ends the run as soon as the expression is false, which is evaluated once a second. The run has failed then. A packet counts as lost
-	// if a later one of its stream has arrived, or if it was sent a second before.
+	// abort ends the run, which has failed then, as soon as the expression is false. It is evaluated once a second.
 	Abort *bool `json:"abort,omitempty"`
-	// abortAfter is how long the run, or the stage, is measured before the expression is first evaluated for abort.
+	// abortAfter is how long the run, or the stage, is measured before that.
 	AbortAfter *apiv1alpha1.Duration `json:"abortAfter,omitempty"`
 }
 

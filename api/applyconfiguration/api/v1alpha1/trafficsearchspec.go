@@ -24,6 +24,11 @@ type TrafficSearchSpecApplyConfiguration struct {
 	// they are when absent.
 	FrameSizes                    []FrameSizeApplyConfiguration `json:"frameSizes,omitempty"`
 	SearchTestsApplyConfiguration `json:",inline"`
+	// repeats is how often the whole search is done for each variant, one after the other; each has the whole budget. The reported result is
+	// the median.
+	Repeats *int32 `json:"repeats,omitempty"`
+	// thresholds decide whether the search has passed: all of them must hold. Without thresholds, all results must be regular.
+	Thresholds []SearchThresholdApplyConfiguration `json:"thresholds,omitempty"`
 	// stop ends the search when it is set to true, with what was found so far.
 	Stop *bool `json:"stop,omitempty"`
 	// ttlSecondsAfterFinished deletes the search, with its runs, this long after it has ended; never when absent.
@@ -118,6 +123,27 @@ func (b *TrafficSearchSpecApplyConfiguration) WithBackToBack(value *BackToBackTe
 // If called multiple times, the Budget field is set to the value of the last call.
 func (b *TrafficSearchSpecApplyConfiguration) WithBudget(value *SearchBudgetApplyConfiguration) *TrafficSearchSpecApplyConfiguration {
 	b.SearchTestsApplyConfiguration.Budget = value
+	return b
+}
+
+// WithRepeats sets the Repeats field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Repeats field is set to the value of the last call.
+func (b *TrafficSearchSpecApplyConfiguration) WithRepeats(value int32) *TrafficSearchSpecApplyConfiguration {
+	b.Repeats = &value
+	return b
+}
+
+// WithThresholds adds the given value to the Thresholds field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Thresholds field.
+func (b *TrafficSearchSpecApplyConfiguration) WithThresholds(values ...*SearchThresholdApplyConfiguration) *TrafficSearchSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithThresholds")
+		}
+		b.Thresholds = append(b.Thresholds, *values[i])
+	}
 	return b
 }
 

@@ -25,10 +25,13 @@ type TrafficSearchStatusApplyConfiguration struct {
 	Progress *string `json:"progress,omitempty"`
 	// completionTime is when the search ended.
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
-	// variants in the order of spec.frameSizes; those that were not begun are absent.
+	// variants in the order of spec.frameSizes. A variant is absent until its first run is created.
 	Variants []SearchVariantApplyConfiguration `json:"variants,omitempty"`
-	// outcome of the search: the worst of its variants.
+	// outcome of the search: `Invalid` if a variant is; else `Passed` if all thresholds hold and `Failed` if one does not; without thresholds
+	// the worst of its variants.
 	Outcome *apiv1alpha1.VerdictOutcome `json:"outcome,omitempty"`
+	// thresholds as they were evaluated, when all variants have results.
+	Thresholds []ThresholdResultApplyConfiguration `json:"thresholds,omitempty"`
 }
 
 // TrafficSearchStatusApplyConfiguration constructs a declarative configuration of the TrafficSearchStatus type for use with
@@ -100,5 +103,18 @@ func (b *TrafficSearchStatusApplyConfiguration) WithVariants(values ...*SearchVa
 // If called multiple times, the Outcome field is set to the value of the last call.
 func (b *TrafficSearchStatusApplyConfiguration) WithOutcome(value apiv1alpha1.VerdictOutcome) *TrafficSearchStatusApplyConfiguration {
 	b.Outcome = &value
+	return b
+}
+
+// WithThresholds adds the given value to the Thresholds field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Thresholds field.
+func (b *TrafficSearchStatusApplyConfiguration) WithThresholds(values ...*ThresholdResultApplyConfiguration) *TrafficSearchStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithThresholds")
+		}
+		b.Thresholds = append(b.Thresholds, *values[i])
+	}
 	return b
 }

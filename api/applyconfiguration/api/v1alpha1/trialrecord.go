@@ -27,6 +27,10 @@ type TrialRecordApplyConfiguration struct {
 	Latency *LatencyApplyConfiguration `json:"latency,omitempty"`
 	// elapsed is the time since the trial before it, or since the run was prepared.
 	Elapsed *apiv1alpha1.MeasuredTime `json:"elapsed,omitempty"`
+	// unmet are the requirements of goals that the trial does not meet, the first of each goal: it is a high-loss trial for these goals.
+	Unmet []UnmetRequirementApplyConfiguration `json:"unmet,omitempty"`
+	// unmetValues are the values that the first unmet requirement read.
+	UnmetValues *string `json:"unmetValues,omitempty"`
 	// invalid says why the trial does not count.
 	Invalid *string `json:"invalid,omitempty"`
 }
@@ -138,6 +142,27 @@ func (b *TrialRecordApplyConfiguration) WithLatency(value *LatencyApplyConfigura
 // If called multiple times, the Elapsed field is set to the value of the last call.
 func (b *TrialRecordApplyConfiguration) WithElapsed(value apiv1alpha1.MeasuredTime) *TrialRecordApplyConfiguration {
 	b.Elapsed = &value
+	return b
+}
+
+// WithUnmet adds the given value to the Unmet field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Unmet field.
+func (b *TrialRecordApplyConfiguration) WithUnmet(values ...*UnmetRequirementApplyConfiguration) *TrialRecordApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithUnmet")
+		}
+		b.Unmet = append(b.Unmet, *values[i])
+	}
+	return b
+}
+
+// WithUnmetValues sets the UnmetValues field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UnmetValues field is set to the value of the last call.
+func (b *TrialRecordApplyConfiguration) WithUnmetValues(value string) *TrialRecordApplyConfiguration {
+	b.UnmetValues = &value
 	return b
 }
 

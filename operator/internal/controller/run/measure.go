@@ -158,7 +158,7 @@ func resultBy(stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *s
 	expected := map[string]int64{} // by the stream under which received packets are counted
 	var read readers
 	if len(between) > 0 {
-		result.ClockBound, read = clockBound(stats, facts.ClockBound), readersOf(run.Status.Resolved.Thresholds)
+		result.ClockBound, read = clockBound(stats, facts.ClockBound), latencyReaders(run)
 	}
 	for _, name := range order {
 		if facts.Flow[name] {

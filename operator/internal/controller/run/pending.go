@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -68,6 +69,10 @@ func (s *scope) pending(ctx context.Context) (time.Duration, error) {
 	defer release()
 	if len(resolution.Problems) > 0 {
 		return s.unresolved(resolution)
+	}
+	if problems := resolution.Resolved.CheckRequirements(s.run.Spec.Search, field.NewPath("spec", "search")); len(problems) > 0 {
+		s.invalid(problems.Reason(), problems.Message(), "")
+		return 0, nil
 	}
 	g := resolution.Generator
 	if g != nil {

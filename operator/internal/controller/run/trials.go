@@ -52,18 +52,18 @@ func (s *scope) loadsOf(facts *storage.Facts) error {
 	if err != nil {
 		return &refusal{spatev1.ReasonPrepareFailed, err.Error()}
 	}
-	own := facts.Own.Busiest()
+	own, unit, connections := facts.Own.Busiest(), spatev1.UnitPackets, (*big.Rat)(nil)
 	if facts.Connections.Sign() > 0 {
-		own = facts.Connections
+		own, unit, connections = facts.Connections, spatev1.UnitConnections, facts.Connections
 	}
 	if own.Sign() == 0 {
 		return &refusal{spatev1.ReasonInvalidSpec, "spec.search: the profile sends nothing whose rate can be changed"}
 	}
-	if facts.Connections.Sign() > 0 && facts.Own.Packets.Sign() > 0 {
+	if facts.Connections.Sign() > 0 && len(facts.Flow) > 0 {
 		return &refusal{spatev1.ReasonNotSupported, "spec.search: the profile has streams and applications: search the load of either"}
 	}
 	from := s.run.Spec.Search.Load
-	least, err := load.FactorOf(from.Min, facts.Own, facts.Connections.Sign() > 0, s.generator)
+	least, err := load.FactorOf(spatev1.ScaledRate(from.Min), facts.Own, connections, s.generator)
 	if err != nil {
 		return &refusal{spatev1.ReasonInvalidSpec, fmt.Sprintf("spec.search.load.min %q: %v", from.Min, err)}
 	}
@@ -71,7 +71,7 @@ func (s *scope) loadsOf(facts *storage.Facts) error {
 		value, _ := new(big.Rat).Mul(factor, own).Float64()
 		return sequence.Text(value)
 	}
-	s.run.Status.Search = &spatev1.RunSearchStatus{MinLoad: text(least), MaxLoad: text(planned)}
+	s.run.Status.Search = &spatev1.RunSearchStatus{Unit: unit, MinLoad: text(least), MaxLoad: text(planned)}
 	if err := sequence.Check(s.run.Spec.Search, s.loads()); err != nil {
 		return &refusal{spatev1.ReasonInvalidSpec, "spec.search: " + strings.ReplaceAll(err.Error(), "\n", "; ")}
 	}
@@ -264,6 +264,9 @@ func (s *scope) missedTrial(ctx context.Context, stats []*enginev1.WatchStatsRes
 	return s.afterTrial(stats)
 }
 
+// longestInvalid bounds the reason for which a trial does not count, which is then shortened by an ellipsis: a record has at most 512 characters.
+const longestInvalid = 509
+
 // trialEnds is how long the end of a trial is awaited that was stopped.
 const trialEnds = 10 * time.Second
 
@@ -284,7 +287,10 @@ func (s *scope) record(stats []*enginev1.WatchStatsResponse, facts *storage.Fact
 			invalid = append(invalid, fmt.Sprintf("pod %s: %s", s.podName(i), why))
 		}
 	}
-	trial.Invalid = kstatus.Shortened(strings.Join(invalid, "; "), longestText)
+	trial.Invalid = kstatus.Shortened(strings.Join(invalid, "; "), longestInvalid)
+	if trial.Invalid == "" && current.Test == spatev1.TestThroughput {
+		trial.Unmet, trial.UnmetValues = unmet(s.run.Spec.Search, &result)
+	}
 	result.Streams, result.Templates, result.Groups = nil, nil, nil
 	s.run.Status.Result = &result
 	s.add(trial)

@@ -24,6 +24,8 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
+	"spate.dev/operator/internal/metrics"
+	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/runs"
 )
 
@@ -46,9 +48,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	search := &spatev1.TrafficSearch{}
 	if err := r.Client.Get(ctx, request.NamespacedName, search); err != nil || search.DeletionTimestamp != nil {
+		if apierrors.IsNotFound(err) {
+			metrics.SearchDeleted(request.NamespacedName)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if search.Status.Phase == spatev1.SearchComplete {
+		metrics.Search(search, "")
 		return r.expire(ctx, search)
 	}
 	before := search.DeepCopy()
@@ -58,6 +64,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return kstatus.Next(0, patchErr)
 	}
 	if search.Status.Phase == spatev1.SearchComplete {
+		metrics.Search(search, "")
 		passed := meta.FindStatusCondition(search.Status.Conditions, spatev1.ConditionPassed)
 		kind := corev1.EventTypeNormal
 		if search.Status.Outcome != spatev1.VerdictPassed {
@@ -83,38 +90,57 @@ func (r *Reconciler) expire(ctx context.Context, search *spatev1.TrafficSearch) 
 
 // advance copies what the runs have found, and creates the next one.
 func (r *Reconciler) advance(ctx context.Context, search *spatev1.TrafficSearch) error {
-	all := variantsOf(search)
+	if len(search.Status.Variants) == 0 {
+		if wrong := plan.CheckSearch(&search.Spec); len(wrong) > 0 {
+			refuse(search, wrong)
+			return nil
+		}
+	}
+	all, repeats := variantsOf(search), repeatsOf(search)
 	search.Status.Variants = nil
 	for i, variant := range all {
-		run := &spatev1.TrafficRun{}
-		err := r.Client.Get(ctx, client.ObjectKey{Namespace: search.Namespace, Name: runName(search, variant.name)}, run)
-		switch {
-		case apierrors.IsNotFound(err) && search.Spec.Stop:
-			conclude(search, len(all))
+		var own []*spatev1.TrafficRun
+		for n := range repeats {
+			run := &spatev1.TrafficRun{}
+			err := r.Client.Get(ctx, client.ObjectKey{Namespace: search.Namespace, Name: runName(search, variant, n, repeats)}, run)
+			switch {
+			case apierrors.IsNotFound(err) && search.Spec.Stop:
+				search.Status.Variants = withFound(search.Status.Variants, variant.name, own, repeats)
+				conclude(search, len(all)*repeats-i*repeats-n)
+				return nil
+			case apierrors.IsNotFound(err):
+				run, err = r.create(ctx, search, variant, n, repeats)
+			case err == nil && !metav1.IsControlledBy(run, search):
+				nameTaken(search, run)
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if own = append(own, run); !runs.Active(run) {
+				continue
+			}
+			search.Status.Variants = withFound(search.Status.Variants, variant.name, own, repeats)
+			report(search, run, progress{variant.name, n, repeats, i, len(all)})
+			metrics.Search(search, loadOf(run))
+			if search.Spec.Stop && !run.Spec.Stop {
+				stopped := run.DeepCopy()
+				stopped.Spec.Stop = true
+				return client.IgnoreNotFound(r.Client.Update(ctx, stopped))
+			}
 			return nil
-		case apierrors.IsNotFound(err):
-			run, err = r.create(ctx, search, variant)
-		case err == nil && !metav1.IsControlledBy(run, search):
-			nameTaken(search, run)
-			return nil
 		}
-		if err != nil {
-			return err
-		}
-		search.Status.Variants = append(search.Status.Variants, found(variant.name, run))
-		if !runs.Active(run) {
-			continue
-		}
-		report(search, run, variant.name, i, len(all))
-		if search.Spec.Stop && !run.Spec.Stop {
-			stopped := run.DeepCopy()
-			stopped.Spec.Stop = true
-			return client.IgnoreNotFound(r.Client.Update(ctx, stopped))
-		}
-		return nil
+		search.Status.Variants = withFound(search.Status.Variants, variant.name, own, repeats)
 	}
-	conclude(search, len(all))
+	conclude(search, 0)
 	return nil
+}
+
+func repeatsOf(search *spatev1.TrafficSearch) int {
+	if search.Spec.Repeats == nil {
+		return 1
+	}
+	return int(*search.Spec.Repeats)
 }
 
 // variant is a size of packets to search with.
@@ -125,15 +151,11 @@ type variant struct {
 
 func variantsOf(search *spatev1.TrafficSearch) []variant {
 	if len(search.Spec.FrameSizes) == 0 {
-		return []variant{{name: "all"}}
+		return []variant{{name: plan.VariantName(nil)}}
 	}
 	var all []variant
 	for _, size := range search.Spec.FrameSizes {
-		name := "imix-" + strings.ToLower(string(size.IMIX))
-		if size.Size != nil {
-			name = strconv.Itoa(int(*size.Size))
-		}
-		all = append(all, variant{name, size})
+		all = append(all, variant{plan.VariantName(&size), size})
 	}
 	return all
 }
@@ -141,18 +163,22 @@ func variantsOf(search *spatev1.TrafficSearch) []variant {
 // longestName bounds the names of runs, which become values of labels.
 const longestName = 63
 
-func runName(search *spatev1.TrafficSearch, variant string) string {
-	name := search.Name
-	if most := longestName - len(variant) - 1 - len(search.UID[:8]) - 1; len(name) > most {
+// runName is the name of the run of a variant; of several repeats, with the number of the repeat, from 1.
+func runName(search *spatev1.TrafficSearch, v variant, repeat, repeats int) string {
+	name, suffix := search.Name, "-"+v.name
+	if repeats > 1 {
+		suffix += "-" + strconv.Itoa(repeat+1)
+	}
+	if most := longestName - len(suffix) - len(search.UID[:8]) - 1; len(name) > most {
 		name = strings.TrimRight(name[:most], "-.") + "-" + string(search.UID[:8])
 	}
-	return name + "-" + variant
+	return name + suffix
 }
 
 // create creates the run of a variant.
-func (r *Reconciler) create(ctx context.Context, search *spatev1.TrafficSearch, v variant) (*spatev1.TrafficRun, error) {
+func (r *Reconciler) create(ctx context.Context, search *spatev1.TrafficSearch, v variant, repeat, repeats int) (*spatev1.TrafficRun, error) {
 	run := &spatev1.TrafficRun{
-		ObjectMeta: metav1.ObjectMeta{Namespace: search.Namespace, Name: runName(search, v.name)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: search.Namespace, Name: runName(search, v, repeat, repeats)},
 		Spec: spatev1.TrafficRunSpec{
 			ProfileRef: search.Spec.ProfileRef.DeepCopy(), Search: search.Spec.SearchTests.DeepCopy(),
 			Overrides: spatev1.RunOverrides{Size: v.size.Size, IMIX: v.size.IMIX},
@@ -168,27 +194,41 @@ func (r *Reconciler) create(ctx context.Context, search *spatev1.TrafficSearch, 
 	return run, err
 }
 
-// found is what a run has found.
-func found(name string, run *spatev1.TrafficRun) spatev1.SearchVariant {
-	v := spatev1.SearchVariant{Name: name, Run: run.Name, Phase: run.Status.Phase}
-	if s := run.Status.Search; s != nil {
-		v.MaxLoad, v.Trials, v.Spent, v.Result = s.MaxLoad, int32(len(s.Trials)), s.Spent, s.Result
+// longestMessage leaves room for the ellipsis in the 1024 characters of a message.
+const longestMessage = 1021
+
+// loadOf is the load of a run's current trial; empty without one.
+func loadOf(run *spatev1.TrafficRun) string {
+	if s := run.Status.Search; s != nil && s.Current != nil {
+		return s.Current.Load
 	}
-	if verdict := run.Status.Verdict; verdict != nil {
-		v.Outcome = verdict.Outcome
-	}
-	if passed := meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionPassed); passed != nil {
-		v.Message = kstatus.Shortened(passed.Message, longestMessage)
-	}
-	return v
+	return ""
 }
 
-const longestMessage = 1024
+// progress is how far a search is: the repeat of the variant that is searched, and the variants done of all.
+type progress struct {
+	variant         string
+	repeat, repeats int
+	done, all       int
+}
+
+func (p progress) String() string { return fmt.Sprintf("%d/%d variants done", p.done, p.all) }
+
+// of describes what is searched.
+func (p progress) of() string {
+	if p.repeats == 1 {
+		return p.variant
+	}
+	return fmt.Sprintf("%s repeat %d/%d", p.variant, p.repeat+1, p.repeats)
+}
 
 // report sets the conditions of a search that has not ended.
-func report(search *spatev1.TrafficSearch, run *spatev1.TrafficRun, variant string, done, all int) {
+func report(search *spatev1.TrafficSearch, run *spatev1.TrafficRun, now progress) {
 	status := &search.Status
-	status.Phase, status.Progress = spatev1.SearchPending, fmt.Sprintf("%d/%d variants done", done, all)
+	status.Phase, status.Progress = spatev1.SearchPending, now.String()
+	if now.repeat > 0 {
+		status.Phase = spatev1.SearchSearching
+	}
 	reason, message := spatev1.ReasonProgressing, fmt.Sprintf("run %s is to start", run.Name)
 	if ready := meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionReady); ready != nil && ready.Status != metav1.ConditionTrue {
 		reason, message = ready.Reason, fmt.Sprintf("run %s: %s", run.Name, ready.Message)
@@ -197,43 +237,12 @@ func report(search *spatev1.TrafficSearch, run *spatev1.TrafficRun, variant stri
 		status.Phase = spatev1.SearchSearching
 		reason, message = spatev1.ReasonTransmitting, fmt.Sprintf("run %s: %d trials", run.Name, len(s.Trials))
 		if s.Current != nil {
-			status.Progress = fmt.Sprintf("%s: trial %d (%s), %d/%d variants done", variant, s.Current.Number, s.Current.Test, done, all)
+			status.Progress = fmt.Sprintf("%s: trial %d (%s), %s", now.of(), s.Current.Number, s.Current.Test, now)
 		}
 	}
 	kstatus.Progressing(&status.Conditions, search.Generation, reason, message)
 	kstatus.Set(&status.Conditions, spatev1.ConditionComplete, metav1.ConditionFalse, search.Generation, reason, "")
 	kstatus.Set(&status.Conditions, spatev1.ConditionPassed, metav1.ConditionUnknown, search.Generation, spatev1.ReasonAwaitingResult, "the search has not ended")
-}
-
-// conclude ends a search with the worst outcome of its variants.
-func conclude(search *spatev1.TrafficSearch, all int) {
-	status := &search.Status
-	at := metav1.Now()
-	status.Phase, status.CompletionTime, status.Progress = spatev1.SearchComplete, &at, fmt.Sprintf("%d/%d variants done", len(status.Variants), all)
-	status.Outcome = spatev1.VerdictPassed
-	complete, reason := spatev1.ReasonFinished, spatev1.ReasonSearchRegular
-	var messages []string
-	for _, v := range status.Variants {
-		messages = append(messages, v.Name+": "+v.Message)
-		switch {
-		case v.Outcome == spatev1.VerdictInvalid:
-			status.Outcome, reason = spatev1.VerdictInvalid, spatev1.ReasonSearchInvalid
-		case v.Outcome == spatev1.VerdictFailed && status.Outcome == spatev1.VerdictPassed:
-			status.Outcome, reason = spatev1.VerdictFailed, spatev1.ReasonSearchIrregular
-		}
-	}
-	if search.Spec.Stop && len(status.Variants) < all {
-		status.Outcome, reason, complete = spatev1.VerdictInvalid, spatev1.ReasonIncomplete, spatev1.ReasonStopped
-		messages = append(messages, fmt.Sprintf("spec.stop is true: %d variants were not begun", all-len(status.Variants)))
-	}
-	passed := map[spatev1.VerdictOutcome]metav1.ConditionStatus{spatev1.VerdictPassed: metav1.ConditionTrue, spatev1.VerdictFailed: metav1.ConditionFalse}[status.Outcome]
-	if passed == "" {
-		passed = metav1.ConditionUnknown
-	}
-	message := kstatus.Shortened(strings.Join(messages, "; "), longestMessage)
-	kstatus.Set(&status.Conditions, spatev1.ConditionPassed, passed, search.Generation, reason, message)
-	kstatus.Set(&status.Conditions, spatev1.ConditionComplete, metav1.ConditionTrue, search.Generation, complete, "")
-	kstatus.Ready(&status.Conditions, search.Generation, complete, "the search has ended")
 }
 
 // nameTaken reports that a run of somebody else has the name of a variant's.

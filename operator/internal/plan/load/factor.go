@@ -12,15 +12,20 @@ import (
 	"spate.dev/operator/internal/plan/quantity"
 )
 
-// FactorOf converts a profile's rate to a factor of a load, which does not include templates.
-func FactorOf(rate spatev1.ScaledRate, own Load, templates bool, generator *spatev1.TrafficGenerator) (*big.Rat, error) {
-	wanted, err := quantity.ParseScaledRate(rate)
+// FactorOf converts a profile's rate, or a load of a search, to a factor of a load, which does not include templates. connections are those a
+// second of all templates, nil without templates.
+func FactorOf(rate spatev1.ScaledRate, own Load, connections *big.Rat, generator *spatev1.TrafficGenerator) (*big.Rat, error) {
+	wanted, err := quantity.ParseSearchRate(spatev1.SearchRate(rate))
 	switch {
 	case err != nil:
 		return nil, err
 	case wanted.Unit == quantity.Factor:
 		return wanted.Value, nil
-	case templates:
+	case wanted.Unit == quantity.ConnectionsPerSecond && (connections == nil || connections.Sign() == 0):
+		return nil, errNoConnections
+	case wanted.Unit == quantity.ConnectionsPerSecond:
+		return new(big.Rat).Quo(wanted.Value, connections), nil
+	case connections != nil:
 		return nil, errTemplatesByFactor
 	case own.in(wanted.Unit).Sign() == 0:
 		return nil, errNothingToScale
@@ -43,4 +48,6 @@ func FactorOf(rate spatev1.ScaledRate, own Load, templates bool, generator *spat
 
 var errNothingToScale = errors.New("a total needs an entry that sends packets to scale")
 
-var errTemplatesByFactor = errors.New("the rate of templates cannot be given in packets or bits; use a factor such as 2x")
+var errTemplatesByFactor = errors.New("the rate of templates cannot be given in packets or bits; use a factor such as 2x, or in a search or a stage connections a second such as 300cps")
+
+var errNoConnections = errors.New("connections a second are those of applications that have clients, and there are none; use a total such as 1Mpps/port")

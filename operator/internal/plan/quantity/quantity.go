@@ -28,6 +28,8 @@ const (
 	LinePercent
 	// Factor multiplies other rates.
 	Factor
+	// ConnectionsPerSecond counts connections of templates.
+	ConnectionsPerSecond
 )
 
 var units = map[string]Unit{
@@ -136,6 +138,19 @@ func ParseScaledRate(rate spatev1.ScaledRate) (ScaledQuantity, error) {
 		err = fmt.Errorf("must be %s", wanted)
 	}
 	return ScaledQuantity{Quantity: quantity, PerPort: perPort}, err
+}
+
+// ParseSearchRate reads a load of a search: the rate of a profile, or connections per second of all its templates.
+func ParseSearchRate(rate spatev1.SearchRate) (ScaledQuantity, error) {
+	if strings.HasSuffix(string(rate), "cps") {
+		value, err := ParseConnectionRate(spatev1.ConnectionRate(rate))
+		return ScaledQuantity{Quantity: Quantity{Value: value, Unit: ConnectionsPerSecond}}, err
+	}
+	scaled, err := ParseScaledRate(spatev1.ScaledRate(rate))
+	if err != nil && !strings.HasSuffix(err.Error(), "greater than zero") {
+		err = fmt.Errorf("%w, or connections a second such as 300cps", err)
+	}
+	return scaled, err
 }
 
 // ParseBitRate reads a bandwidth in whole bits per second.

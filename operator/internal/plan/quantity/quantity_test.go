@@ -179,3 +179,31 @@ func TestParseScaledRate(t *testing.T) {
 		}
 	}
 }
+
+func TestParseSearchRate(t *testing.T) {
+	for text, want := range map[spatev1.SearchRate]struct {
+		value *big.Rat
+		unit  Unit
+		words string
+	}{
+		"300cps":     {big.NewRat(300, 1), ConnectionsPerSecond, ""},
+		"1.5kcps":    {big.NewRat(1500, 1), ConnectionsPerSecond, ""},
+		"2x":         {big.NewRat(2, 1), Factor, ""},
+		"80%/port":   {big.NewRat(80, 1), LinePercent, ""},
+		"0cps":       {nil, 0, "greater than zero"},
+		"0x":         {nil, 0, "must be greater than zero"},
+		"5cps/port":  {nil, 0, "or connections a second such as 300cps"},
+		"Infinitcps": {nil, 0, "connections a second such as 100cps"},
+	} {
+		got, err := ParseSearchRate(text)
+		if want.value == nil {
+			if err == nil || !strings.Contains(err.Error(), want.words) {
+				t.Errorf("%q: %v %v", text, got, err)
+			}
+			continue
+		}
+		if err != nil || got.Unit != want.unit || got.Value.Cmp(want.value) != 0 {
+			t.Errorf("%q: got %v %v", text, got, err)
+		}
+	}
+}

@@ -350,6 +350,20 @@ type sharing struct {
 	numbered map[*enginev1.Payload]uint32
 }
 
+// Connections returns the connections a second of all entries with clients, at their own rates; nil without entries.
+func Connections(entries []Entry) *big.Rat {
+	if len(entries) == 0 {
+		return nil
+	}
+	total := new(big.Rat)
+	for i := range entries {
+		if e := &entries[i]; e.spec.TransmitPort != "" {
+			total.Add(total, e.rate)
+		}
+	}
+	return total
+}
+
 // Part returns the stateful part of a plan at a factor of the entries' rates; nil without templates.
 func Part(profile *spatev1.TrafficProfile, entries []Entry, factor *big.Rat) (*enginev1.Stateful, problem.Problems) {
 	if len(entries) == 0 {

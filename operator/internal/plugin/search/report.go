@@ -16,6 +16,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
@@ -38,6 +40,8 @@ func tables(search *spatev1.TrafficSearch) []table {
 		{title: "Latency", standard: "RFC 2544 section 26.2, RFC 8219 section 7", headings: []string{"FRAMES", "LOAD", "OF THROUGHPUT", "MEAN", "TYPICAL", "WORST CASE", "PDV"}},
 		{title: "Frame loss", standard: "RFC 2544 section 26.3", headings: []string{"FRAMES", "OF MAX", "LOAD", "LOSS RATIO"}},
 		{title: "Back-to-back frames", standard: "RFC 9004", headings: []string{"FRAMES", "BURST", "BUFFER TIME", "CORRECTED"}},
+		{title: "Lower bounds of the repeats", standard: "95 % confidence interval of the median by order statistics, from 6 repeats on", headings: []string{"FRAMES", "GOAL", "REPEATS", "MIN", "MEDIAN", "MAX", "DEVIATION", "INTERVAL"}},
+		{title: "Thresholds", standard: "all must hold", headings: []string{"NAME", "HOLDS", "VALUES"}},
 	}
 	for _, v := range search.Status.Variants {
 		for _, g := range v.Result.Goals {
@@ -45,17 +49,34 @@ func tables(search *spatev1.TrafficSearch) []table {
 			if !g.Regular {
 				result += " (irregular)"
 			}
-			all[0].rows = append(all[0].rows, []string{v.Name, string(g.Name), pps(g.Lower), pps(g.Upper), pps(g.Throughput), percentOf(g.Lower, v.MaxLoad), result})
+			if g.BoundedBy != "" {
+				result += " (by a requirement)"
+			}
+			all[0].rows = append(all[0].rows, []string{v.Name, string(g.Name), loadText(g.Lower), loadText(g.Upper), loadText(g.Throughput), percentOf(g.Lower, v.MaxLoad), result})
 		}
 		for _, l := range v.Result.Latency {
-			all[1].rows = append(all[1].rows, []string{v.Name, pps(l.Load), fmt.Sprintf("%d%%", l.Percent), l.Mean.String(), l.Typical.String(), l.WorstCase.String(), l.DelayVariation.String()})
+			all[1].rows = append(all[1].rows, []string{v.Name, loadText(l.Load), fmt.Sprintf("%d%%", l.Percent), l.Mean.String(), l.Typical.String(), l.WorstCase.String(), l.DelayVariation.String()})
 		}
 		for _, f := range v.Result.FrameLoss {
-			all[2].rows = append(all[2].rows, []string{v.Name, f.Percent + "%", pps(f.Load), f.LossRatio})
+			all[2].rows = append(all[2].rows, []string{v.Name, f.Percent + "%", loadText(f.Load), f.LossRatio})
 		}
 		if b := v.Result.BackToBack; b != nil {
 			all[3].rows = append(all[3].rows, []string{v.Name, b.Frames, b.BufferTime.String(), b.CorrectedBufferTime.String()})
 		}
+		for _, s := range v.Spread {
+			interval := "-"
+			if s.MedianLow != "" {
+				interval = loadText(s.MedianLow) + " to " + loadText(s.MedianHigh)
+			}
+			all[4].rows = append(all[4].rows, []string{v.Name, string(s.Name), strconv.Itoa(int(s.Count)), loadText(s.Min), loadText(s.Median), loadText(s.Max), loadText(s.Deviation), interval})
+		}
+	}
+	for _, t := range search.Status.Thresholds {
+		holds := "no"
+		if t.Met {
+			holds = "yes"
+		}
+		all[5].rows = append(all[5].rows, []string{t.Name, holds, t.Message})
 	}
 	var some []table
 	for _, t := range all {
@@ -66,8 +87,8 @@ func tables(search *spatev1.TrafficSearch) []table {
 	return some
 }
 
-// pps writes a load with three decimal places.
-func pps(load string) string {
+// loadText writes a load with three decimal places.
+func loadText(load string) string {
 	value, err := strconv.ParseFloat(load, 64)
 	if err != nil {
 		return "-"
@@ -88,7 +109,7 @@ func percentOf(part, whole string) string {
 func method(search *spatev1.TrafficSearch) []string {
 	trial, spec := search.Spec.Trial, search.Spec
 	lines := []string{
-		fmt.Sprintf("Loads are in packets a second of the busiest transmitting port, from %s to %s; entries of the profile keep their proportions.", spec.Load.Min, cmp.Or(spec.Load.Max, "100%/port")),
+		fmt.Sprintf("Loads are in %s, from %s to %s; entries of the profile keep their proportions.", unitOf(search), spec.Load.Min, cmp.Or(spec.Load.Max, "100%/port")),
 		fmt.Sprintf("A trial settles for %s, ramps up for %s (counted apart), drains for %s and pauses for %s.", cmp.Or(trial.Settle, "2s"), cmp.Or(trial.RampUp, "0s"), cmp.Or(trial.Drain, "2s"), cmp.Or(trial.Pause, "5s")),
 	}
 	if t := spec.Throughput; t != nil {
@@ -101,8 +122,23 @@ func method(search *spatev1.TrafficSearch) []string {
 			lines = append(lines, fmt.Sprintf("Goal %s: loss ratio %s, exceed ratio %s, final trials of %s, duration sum %s, width %s.", g.Name, g.LossRatio,
 				cmp.Or(g.ExceedRatio, "0%"), g.FinalTrialDuration, cmp.Or(g.DurationSum, g.FinalTrialDuration), cmp.Or(g.Width, "0.5%")))
 		}
+		for _, g := range t.Goals {
+			for _, expression := range g.Require {
+				lines = append(lines, fmt.Sprintf("Goal %s requires of each trial: %s.", g.Name, expression))
+			}
+		}
 	}
 	return append(lines, deviations(search)...)
+}
+
+// unitOf describes the unit of a search's loads.
+func unitOf(search *spatev1.TrafficSearch) string {
+	for _, v := range search.Status.Variants {
+		if v.Unit == spatev1.UnitConnections {
+			return "connections a second of all applications"
+		}
+	}
+	return "packets a second of the busiest transmitting port"
 }
 
 // deviations from RFC 2544 that the parameters make.
@@ -193,9 +229,14 @@ func writeTable(w io.Writer, search *spatev1.TrafficSearch) error {
 	return messages(w, search)
 }
 
-// messages writes why variants are not as they should be.
+// messages writes which requirements bounded goals, and why variants are not as they should be.
 func messages(w io.Writer, search *spatev1.TrafficSearch) (err error) {
 	for _, v := range search.Status.Variants {
+		for _, g := range v.Result.Goals {
+			if g.BoundedBy != "" {
+				_, err = fmt.Fprintf(w, "%s: goal %s is bounded by a requirement, not by loss: %s\n", v.Name, g.Name, g.BoundedBy)
+			}
+		}
 		if v.Outcome != spatev1.VerdictPassed && v.Message != "" {
 			_, err = fmt.Fprintf(w, "%s: %s\n", v.Name, v.Message)
 		}
@@ -225,10 +266,21 @@ func writeCSV(w io.Writer, search *spatev1.TrafficSearch) error {
 	row := func(test, frames, name, value string) { _ = out.Write([]string{test, frames, name, value}) }
 	for _, v := range search.Status.Variants {
 		for _, g := range v.Result.Goals {
-			row("throughput", v.Name, string(g.Name)+".lower_pps", g.Lower)
-			row("throughput", v.Name, string(g.Name)+".upper_pps", g.Upper)
-			row("throughput", v.Name, string(g.Name)+".throughput_pps", g.Throughput)
+			unit := string(cmp.Or(v.Unit, spatev1.UnitPackets))
+			row("throughput", v.Name, string(g.Name)+".lower_"+unit, g.Lower)
+			row("throughput", v.Name, string(g.Name)+".upper_"+unit, g.Upper)
+			row("throughput", v.Name, string(g.Name)+".throughput_"+unit, g.Throughput)
 			row("throughput", v.Name, string(g.Name)+".reason", g.Reason)
+			if g.BoundedBy != "" {
+				row("throughput", v.Name, string(g.Name)+".bounded_by", g.BoundedBy)
+			}
+		}
+		for _, s := range v.Spread {
+			for _, figure := range []struct{ name, value string }{
+				{"repeats", strconv.Itoa(int(s.Count))}, {"min", s.Min}, {"median", s.Median}, {"max", s.Max}, {"deviation", s.Deviation}, {"median_low", s.MedianLow}, {"median_high", s.MedianHigh},
+			} {
+				row("repeats", v.Name, string(s.Name)+"."+figure.name, figure.value)
+			}
 		}
 		for _, l := range v.Result.Latency {
 			at := fmt.Sprintf("%d%%.", l.Percent)
@@ -245,6 +297,9 @@ func writeCSV(w io.Writer, search *spatev1.TrafficSearch) error {
 			row("back_to_back", v.Name, "corrected_buffer_time_ns", strconv.FormatInt(int64(b.CorrectedBufferTime), 10))
 		}
 	}
+	for _, t := range search.Status.Thresholds {
+		row("thresholds", "", t.Name, strconv.FormatBool(t.Met))
+	}
 	out.Flush()
 	return out.Error()
 }
@@ -258,8 +313,18 @@ func writeJSON(w io.Writer, search *spatev1.TrafficSearch) error {
 		Phase     spatev1.SearchPhase     `json:"phase"`
 		Outcome   spatev1.VerdictOutcome  `json:"outcome,omitempty"`
 		Variants  []spatev1.SearchVariant `json:"variants"`
-		Method    []string                `json:"method"`
-	}{search.Name, search.Namespace, search.Status.Phase, search.Status.Outcome, search.Status.Variants, method(search)})
+
+		Thresholds []spatev1.ThresholdResult `json:"thresholds,omitempty"`
+		Method     []string                  `json:"method"`
+	}{search.Name, search.Namespace, search.Status.Phase, search.Status.Outcome, search.Status.Variants, search.Status.Thresholds, method(search)})
+}
+
+// passedMessage says what came of a search.
+func passedMessage(search *spatev1.TrafficSearch) string {
+	if passed := meta.FindStatusCondition(search.Status.Conditions, spatev1.ConditionPassed); passed != nil {
+		return passed.Message
+	}
+	return ""
 }
 
 type suite struct {
@@ -284,7 +349,8 @@ type message struct {
 	Text string `xml:"message,attr"`
 }
 
-// writeJUnit writes a test case for each variant: irregular results are failures, searches that could not be done errors.
+// writeJUnit writes a test case for each variant: irregular results are failures, searches that could not be done errors. With thresholds each of
+// them is a test case too, and decides instead of whether results are regular.
 func writeJUnit(w io.Writer, search *spatev1.TrafficSearch) error {
 	s := suite{Name: search.Namespace + "/" + search.Name}
 	for _, v := range search.Status.Variants {
@@ -292,11 +358,33 @@ func writeJUnit(w io.Writer, search *spatev1.TrafficSearch) error {
 		switch v.Outcome {
 		case spatev1.VerdictPassed:
 		case spatev1.VerdictFailed:
+			if len(search.Spec.Thresholds) > 0 {
+				break
+			}
 			c.Failure = &message{v.Message}
 			s.Failures++
 		default:
 			c.Error = &message{cmp.Or(v.Message, "the search has not ended")}
 			s.Errors++
+		}
+		s.Cases = append(s.Cases, c)
+	}
+	judged := map[string]spatev1.ThresholdResult{}
+	for _, t := range search.Status.Thresholds {
+		judged[t.Name] = t
+	}
+	for _, t := range search.Spec.Thresholds {
+		c, result := testCase{Name: "threshold " + string(t.Name), Class: s.Name, Time: "0"}, judged[string(t.Name)]
+		switch {
+		case result.Met:
+			c.Output = result.Message
+		case result.Name == "":
+			c.Error = &message{cmp.Or(passedMessage(search), "the search has not ended")}
+			s.Errors++
+		default:
+			c.Failure = &message{cmp.Or(t.Message, result.Message)}
+			c.Output = result.Message
+			s.Failures++
 		}
 		s.Cases = append(s.Cases, c)
 	}

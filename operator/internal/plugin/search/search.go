@@ -18,13 +18,14 @@ import (
 func NewCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "search",
-		Short: "Report, follow and simulate TrafficSearches",
+		Short: "Report, follow, compare and simulate TrafficSearches",
 		Example: `  kubectl spate search report router
+  kubectl spate search compare router-before router-after
   kubectl spate search simulate router.yaml --device capacity=1Mpps`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newReportCommand(), newWatchCommand(), newSimulateCommand())
+	c.AddCommand(newReportCommand(), newWatchCommand(), newSimulateCommand(), newCompareCommand())
 	return c
 }
 

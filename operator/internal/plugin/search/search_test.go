@@ -91,6 +91,70 @@ func ended() *spatev1.TrafficSearch {
 	return s
 }
 
+// judged is a search with repeats, thresholds and a requirement, in connections a second.
+func judged() *spatev1.TrafficSearch {
+	s := ended()
+	s.Status.Outcome = spatev1.VerdictFailed
+	s.Spec.Throughput.Goals[0].Require = []string{"trial.flows.failed == 0"}
+	s.Spec.Thresholds = []spatev1.SearchThreshold{{Name: "fast"}, {Name: "steady", Message: "too much spread"}}
+	s.Status.Thresholds = []spatev1.ThresholdResult{{Name: "fast", Met: true, Message: "lower is 999392"}, {Name: "steady", Message: "deviation is 15"}}
+	v := &s.Status.Variants[0]
+	v.Unit, v.Result.Goals[0].BoundedBy = spatev1.UnitConnections, "trial.flows.failed == 0"
+	v.Spread = []spatev1.GoalSpread{{Name: "ndr", Count: 6, Min: "990000", Median: "999392.19624", Max: "1000000", Deviation: "15.5", MedianLow: "990000", MedianHigh: "1000000"}}
+	return s
+}
+
+func TestReportsHaveRepeatsThresholdsAndRequirements(t *testing.T) {
+	for format, wants := range map[string][]string{
+		"table": {
+			"64      ndr   999392.196  1004412.154  999392.196  6.72%   Found (by a requirement)", "64      ndr   6        990000.000  999392.196  1000000.000  15.500     990000.000 to 1000000.000",
+			"fast    yes    lower is 999392", "steady  no     deviation is 15", "64: goal ndr is bounded by a requirement, not by loss: trial.flows.failed == 0",
+			"Loads are in connections a second of all applications", "Goal ndr requires of each trial: trial.flows.failed == 0.",
+		},
+		"csv":  {"throughput,64,ndr.lower_cps,999392.19624\n", "throughput,64,ndr.bounded_by,trial.flows.failed == 0\n", "repeats,64,ndr.median_low,990000\n", "thresholds,,steady,false\n"},
+		"json": {`"boundedBy": "trial.flows.failed == 0"`, `"deviation": "15.5"`, `"thresholds": [`},
+		"junit": {
+			`<testsuite name="lab/router" tests="4" failures="1" errors="0">`, `<testcase name="threshold fast"`, `<failure message="too much spread"></failure>`, `<system-out>deviation is 15</system-out>`,
+			`<system-out>goal ndr: MaxLoadPasses</system-out>`,
+		},
+	} {
+		var out bytes.Buffer
+		if err := formats[format](&out, judged()); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range wants {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: no %q in\n%s", format, want, out.String())
+			}
+		}
+	}
+	// Thresholds that were not evaluated are errors.
+	s := judged()
+	s.Status.Thresholds = nil
+	var out bytes.Buffer
+	if err := writeJUnit(&out, s); err != nil || !strings.Contains(out.String(), `failures="0" errors="2"`) {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+func TestASearchOfConnectionsIsSimulated(t *testing.T) {
+	text, err := os.ReadFile(sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "cps.yaml")
+	if err := os.WriteFile(file, bytes.Replace(text, []byte("min: 1kpps, max: 100%/port"), []byte("min: 10cps, max: 1kcps"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := run(t, "simulate", file, "--device", "capacity=300cps")
+	if err != nil || !strings.Contains(out, "connections a second of all applications, from 10cps to 1kcps") || !strings.Contains(out, "all     ndr   298.894  300.395") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := run(t, "simulate", file, "--device", "capacity=1Mpps"); err == nil || !strings.Contains(err.Error(), "must be in cps, as the loads of the search") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func TestReportsHaveEveryFigure(t *testing.T) {
 	for format, wants := range map[string][]string{
 		"table": {

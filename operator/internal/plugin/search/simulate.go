@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/manifest"
+	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/plan/quantity"
 	"spate.dev/operator/internal/plugin/files"
 	"spate.dev/operator/internal/search/dut"
@@ -32,7 +34,7 @@ func newSimulateCommand() *cobra.Command {
 		Short: "Print the trials that a search would do with a simulated device, their time and the result",
 		Long: `Reads a TrafficSearch from a file ("-": standard input), and does its tests with a simulated device, without a cluster and without traffic: how long will
 the search take, and what will it find? The device forwards packets at a rate (capacity), and so many more in each trial (buffer). A generator that
-cannot send more than a rate (generator) shows what is reported then. spec.load must be in packets a second, or --min and --max say what its bounds are.`,
+cannot send more than a rate (generator) shows what is reported then. spec.load must be in packets or connections a second, or --min and --max say what its bounds are.`,
 		Example: `  kubectl spate search simulate router.yaml --device capacity=1Mpps
   kubectl spate search simulate router.yaml --device capacity=1Mpps,buffer=200000 --max 14.88Mpps`,
 		Args: cobra.ExactArgs(1),
@@ -62,14 +64,20 @@ cannot send more than a rate (generator) shows what is reported then. spec.load 
 }
 
 func (f *simulateFlags) simulate(w io.Writer, search *spatev1.TrafficSearch) error {
-	device, err := deviceOf(f.device)
+	least, unit, err := loadOf(f.least, search.Spec.Load.Min, "min")
+	most, unitOfMost, other := loadOf(f.most, search.Spec.Load.Max, "max")
+	if err := errors.Join(err, other); err != nil {
+		return err
+	}
+	if unit != unitOfMost {
+		return fmt.Errorf("load.min is in %s, load.max in %s: give both in one unit", unit, unitOfMost)
+	}
+	device, err := deviceOf(f.device, unit)
 	if err != nil {
 		return err
 	}
-	least, err := loadOf(f.least, search.Spec.Load.Min, "min")
-	most, other := loadOf(f.most, search.Spec.Load.Max, "max")
-	if err := errors.Join(err, other); err != nil {
-		return err
+	if wrong := plan.CheckSearch(&search.Spec); len(wrong) > 0 {
+		return wrong[0]
 	}
 	loads := sequence.Loads{Min: least, Max: most}
 	if err := sequence.Check(&search.Spec.SearchTests, loads); err != nil {
@@ -85,9 +93,12 @@ func (f *simulateFlags) simulate(w io.Writer, search *spatev1.TrafficSearch) err
 		if step == nil {
 			search.Status.Phase, search.Status.Progress = spatev1.SearchComplete, "simulated"
 			search.Status.Variants = []spatev1.SearchVariant{{
-				Name: "all", MaxLoad: sequence.Text(most), Trials: int32(len(records)), Spent: spatev1.MeasuredTime(total), Result: result,
+				Name: "all", Unit: unit, MaxLoad: sequence.Text(most), Trials: int32(len(records)), Spent: spatev1.MeasuredTime(total), Result: result,
 			}}
 			fmt.Fprintln(w)
+			if requires(search) {
+				fmt.Fprintln(w, "The simulated device meets all requirements (require): it has neither latency nor connections.")
+			}
 			return writeTable(w, search)
 		}
 		record := measured(device, step, len(records)+1, &search.Spec.Trial)
@@ -95,6 +106,12 @@ func (f *simulateFlags) simulate(w io.Writer, search *spatev1.TrafficSearch) err
 		records = append(records, record)
 		fmt.Fprintln(w, trialLine(total.Round(time.Millisecond).String(), &record))
 	}
+}
+
+// requires reports whether a goal has requirements.
+func requires(search *spatev1.TrafficSearch) bool {
+	t := search.Spec.Throughput
+	return t != nil && slices.ContainsFunc(t.Goals, func(g spatev1.SearchGoal) bool { return len(g.Require) > 0 })
 }
 
 // measured is what a trial with the device would record.
@@ -114,39 +131,49 @@ func measured(device dut.Device, step *sequence.Step, number int, of *spatev1.Se
 	}
 }
 
-// loadOf reads a load in packets a second: a flag, or a field of the search.
-func loadOf(flag string, field spatev1.ScaledRate, name string) (float64, error) {
+// loadOf reads a load: a flag, or a field of the search.
+func loadOf(flag string, field spatev1.SearchRate, name string) (float64, spatev1.LoadUnit, error) {
 	text := flag
 	if text == "" {
 		text = strings.TrimSuffix(string(field), "/port")
 	}
-	value, err := packets(text)
+	value, unit, err := perSecond(text)
 	if err != nil && flag == "" {
-		return 0, fmt.Errorf("spec.load.%s is %q: which rate that is depends on the generator; say it with --%s, such as --%s 14.88Mpps", name, field, name, name)
+		return 0, "", fmt.Errorf("spec.load.%s is %q: which rate that is depends on the generator; say it with --%s, such as --%s 14.88Mpps", name, field, name, name)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("--%s %s: %w", name, flag, err)
+		return 0, "", fmt.Errorf("--%s %s: %w", name, flag, err)
 	}
-	return value, nil
+	return value, unit, nil
 }
 
-func packets(text string) (float64, error) {
-	rate, err := quantity.ParseRate(spatev1.Rate(text))
-	if err != nil || rate.Unit != quantity.PacketsPerSecond {
-		return 0, errors.New("must be packets a second, such as 1.5Mpps")
+// perSecond reads packets or connections a second.
+func perSecond(text string) (float64, spatev1.LoadUnit, error) {
+	rate, err := quantity.ParseSearchRate(spatev1.SearchRate(text))
+	unit, known := map[quantity.Unit]spatev1.LoadUnit{quantity.PacketsPerSecond: spatev1.UnitPackets, quantity.ConnectionsPerSecond: spatev1.UnitConnections}[rate.Unit]
+	if err != nil || !known || rate.PerPort || text == "" {
+		return 0, "", errors.New("must be packets or connections a second, such as 1.5Mpps or 300cps")
 	}
 	value, _ := rate.Value.Float64()
-	return value, nil
+	return value, unit, nil
 }
 
-func deviceOf(text string) (device dut.Device, err error) {
+// deviceOf reads a device whose rates have the unit of the search's loads.
+func deviceOf(text string, unit spatev1.LoadUnit) (device dut.Device, err error) {
+	rate := func(value string) (float64, error) {
+		number, own, err := perSecond(value)
+		if err == nil && own != unit {
+			err = fmt.Errorf("must be in %s, as the loads of the search", unit)
+		}
+		return number, err
+	}
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(part, "=")
 		switch name {
 		case "capacity":
-			device.Capacity, err = packets(value)
+			device.Capacity, err = rate(value)
 		case "generator":
-			device.Generator, err = packets(value)
+			device.Generator, err = rate(value)
 		case "buffer":
 			device.Buffer, err = strconv.ParseInt(value, 10, 64)
 		default:

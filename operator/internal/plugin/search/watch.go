@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,15 +51,21 @@ func watch(ctx context.Context, w io.Writer, reader kube.Reader, namespace, name
 			return err
 		}
 		for _, v := range search.Status.Variants {
-			run := &spatev1.TrafficRun{}
-			if err := reader.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: v.Run}, run); kube.IgnoreNotFound(err) != nil {
-				return err
-			} else if err != nil || run.Status.Search == nil {
-				continue
-			}
-			for _, t := range run.Status.Search.Trials[min(printed[v.Run], len(run.Status.Search.Trials)):] {
-				printed[v.Run]++
-				fmt.Fprintln(w, trialLine(v.Name, &t))
+			for i, name := range runsOf(&v) {
+				run := &spatev1.TrafficRun{}
+				if err := reader.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: name}, run); kube.IgnoreNotFound(err) != nil {
+					return err
+				} else if err != nil || run.Status.Search == nil {
+					continue
+				}
+				of := v.Name
+				if search.Spec.Repeats != nil && *search.Spec.Repeats > 1 {
+					of += fmt.Sprintf(" repeat %d", i+1)
+				}
+				for _, t := range run.Status.Search.Trials[min(printed[name], len(run.Status.Search.Trials)):] {
+					printed[name]++
+					fmt.Fprintln(w, trialLine(of, &t))
+				}
 			}
 		}
 		if search.Status.Phase == spatev1.SearchComplete {
@@ -79,13 +86,30 @@ func watch(ctx context.Context, w io.Writer, reader kube.Reader, namespace, name
 	}
 }
 
+// runsOf are the runs of a variant: of its repeats, and the latest.
+func runsOf(v *spatev1.SearchVariant) (all []string) {
+	for _, repeat := range v.Repeats {
+		all = append(all, repeat.Run)
+	}
+	if !slices.Contains(all, v.Run) {
+		all = append(all, v.Run)
+	}
+	return all
+}
+
 // trialLine is a trial in a line.
 func trialLine(variant string, t *spatev1.TrialRecord) string {
-	line := fmt.Sprintf("%s  trial %d (%s): %s per second for %s", variant, t.Number, t.Test, pps(t.Load), t.Duration)
+	line := fmt.Sprintf("%s  trial %d (%s): %s per second for %s", variant, t.Number, t.Test, loadText(t.Load), t.Duration)
 	if t.Packets > 0 {
 		line += fmt.Sprintf(" (%d packets)", t.Packets)
 	}
 	line += fmt.Sprintf(": %d sent of %d, %d received, loss ratio %s", t.Sent, t.Intended, t.Received, t.LossRatio)
+	for _, unmet := range t.Unmet {
+		line += fmt.Sprintf("; require[%d] of goal %s is not met", unmet.Index, unmet.Goal)
+	}
+	if t.UnmetValues != "" {
+		line += ": " + t.UnmetValues
+	}
 	if t.Invalid != "" {
 		line += "; invalid: " + t.Invalid
 	}

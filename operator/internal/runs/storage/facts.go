@@ -114,13 +114,13 @@ func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *engine
 	} else {
 		generator.Spec.Replicas = int32(len(ref.Pods)) // spec.replicas may have changed meanwhile
 	}
-	load, err := plan.OwnLoad(p, planned, run.Status.Entries, generator)
+	own, err := plan.OwnLoad(p, planned, run.Status.Entries, generator)
 	if err != nil { // a port that no longer reports its line rate
-		if load, err = plan.OwnLoad(p, planned, nil, nil); err != nil {
+		if own, err = plan.OwnLoad(p, planned, nil, nil); err != nil {
 			return nil, &LostError{err.Error()}
 		}
 	}
-	facts := &Facts{Flow: map[string]bool{}, CountedAs: countedAs(p.Streams), Groups: map[string]string{}, Ports: map[string]bool{}, SecretBytes: plan.SecretBytes(p), Claims: plan.ClaimsOf(p), Own: load, changes: slices.Clone(run.Status.Entries)}
+	facts := &Facts{Flow: map[string]bool{}, CountedAs: countedAs(p.Streams), Groups: map[string]string{}, Ports: map[string]bool{}, SecretBytes: plan.SecretBytes(p), Claims: plan.ClaimsOf(p), Own: own, changes: slices.Clone(run.Status.Entries)}
 	for _, s := range p.Streams {
 		facts.Flow[nameOf(s)] = s.GetMeasure().GetFlow() || s.GetMeasure().GetMark() != nil
 		facts.Ports[s.TxPort] = true
@@ -128,7 +128,7 @@ func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *engine
 			facts.Ports[s.RxPort] = true
 		}
 	}
-	facts.Connections = connectionsOf(p, planned)
+	facts.Connections = new(big.Rat).Quo(load.Connections(p.GetStateful()), planned)
 	facts.ClockBound = time.Duration(p.ClockBoundNs)
 	facts.Records = p.GetStateful().GetRecords().GetPath()
 	for _, t := range p.GetStateful().GetTemplates() {
@@ -148,17 +148,6 @@ func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *engine
 		facts.Ports[r.Port] = true
 	}
 	return facts, nil
-}
-
-// connectionsOf returns the connections a second of a plan's templates, at a factor of 1 of their own rates.
-func connectionsOf(p *enginev1.Plan, planned *big.Rat) *big.Rat {
-	total := new(big.Rat)
-	for _, t := range p.GetStateful().GetTemplates() {
-		if t.ClientPort != "" && t.GetFlowsPerSecond().GetDenominator() > 0 {
-			total.Add(total, quantity.Rational(t.FlowsPerSecond))
-		}
-	}
-	return total.Quo(total, planned)
 }
 
 // Whole returns a run's plan with all its frames.

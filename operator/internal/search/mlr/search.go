@@ -52,10 +52,10 @@ func New(least, greatest float64, goals []Goal) (*Search, error) {
 
 func check(least, greatest float64, goals []Goal) (problems []*FieldError) {
 	if !(least > 0) || math.IsInf(least, 0) {
-		problems = append(problems, problem("load.min", "%v pps is no load; give one above 0", least))
+		problems = append(problems, problem("load.min", "%v per second is no load; give one above 0", least))
 	}
 	if !(greatest > least) || math.IsInf(greatest, 0) {
-		problems = append(problems, problem("load.max", "%v pps is not above load.min, %v pps; raise load.max or lower load.min", greatest, least))
+		problems = append(problems, problem("load.max", "%v per second is not above load.min, %v per second; raise load.max or lower load.min", greatest, least))
 	}
 	if len(goals) == 0 || len(goals) > MaxGoals {
 		problems = append(problems, problem("goals", "%d goals; give 1 to %d", len(goals), MaxGoals))
@@ -68,7 +68,7 @@ func check(least, greatest float64, goals []Goal) (problems []*FieldError) {
 		names[goal.Name] = true
 		problems = append(problems, goal.Check()...)
 		if shortest := goal.InitialTrialDuration; shortest > 0 && least*shortest < 1 {
-			problems = append(problems, problem("load.min", "%v pps is less than one packet in a trial of goal %s, %v s; raise load.min to %v pps or "+
+			problems = append(problems, problem("load.min", "%v per second is less than one packet or connection in a trial of goal %s, %v s; raise load.min to %v per second or "+
 				"more, or goals[%s].initialTrialDuration", least, goal.Name, shortest, 1/shortest, goal.Name))
 		}
 	}

@@ -168,6 +168,9 @@ func trialsOf(records []spatev1.TrialRecord) []search.Trial {
 			Number: i + 1, Input: search.Input{Load: load, Duration: time.Duration(r.Duration).Seconds(), Packets: r.Packets},
 			Intended: r.Intended, Sent: r.Sent, Lost: r.Sent - r.Received, Valid: r.Invalid == "", Elapsed: time.Duration(r.Elapsed).Seconds(),
 		}
+		for _, requirement := range r.Unmet {
+			trials[i].HighLoss = append(trials[i].HighLoss, string(requirement.Goal))
+		}
 	}
 	return trials
 }
@@ -176,11 +179,11 @@ func (s *sequence) throughput() (*Step, error) {
 	if s.tests.Throughput == nil {
 		return nil, nil
 	}
-	return s.do(spatev1.TestThroughput, s.throughputMethod, func(r *search.Result, _ []spatev1.TrialRecord) {
-		for _, g := range r.Goals {
+	return s.do(spatev1.TestThroughput, s.throughputMethod, func(r *search.Result, own []spatev1.TrialRecord) {
+		for i, g := range r.Goals {
 			s.result.Goals = append(s.result.Goals, spatev1.GoalResult{
 				Name: spatev1.EntryName(g.Name), Reason: string(g.Reason), Regular: g.Regular, Lower: Text(g.Lower), Upper: Text(g.Upper),
-				Throughput: Text(g.Throughput), Confirmed: g.Confirmed,
+				Throughput: Text(g.Throughput), Confirmed: g.Confirmed, BoundedBy: boundedBy(&s.tests.Throughput.Goals[i], g, own),
 			})
 		}
 	})
