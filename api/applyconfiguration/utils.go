@@ -272,6 +272,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RecordCountersApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RecordsResult"):
 		return &apiv1alpha1.RecordsResultApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RecoveryResult"):
+		return &apiv1alpha1.RecoveryResultApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RecoveryTest"):
+		return &apiv1alpha1.RecoveryTestApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReflectPort"):
 		return &apiv1alpha1.ReflectPortApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RepeatedGoal"):

@@ -79,9 +79,7 @@ type FlowCounters struct {
 	// +required
 	Retransmitted int64 `json:"retransmitted"`
 
-	// errors are what a correct peer and path do not send: ICMP errors about flows, acknowledgements of data that was never sent, data
-	// behind a FIN, segments without the negotiated timestamps, HTTP messages whose end cannot be determined, first bytes that no
-	// template matches, and packets that are damaged (a wrong checksum, truncated) or fragmented.
+	// errors are packets and messages that a correct peer and path do not send: ICMP errors, and damaged, impossible or unexpected ones.
 	// +optional
 	Errors int64 `json:"errors,omitempty"`
 

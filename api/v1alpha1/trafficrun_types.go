@@ -827,8 +827,7 @@ type Latency struct {
 	// +optional
 	ClockBound MeasuredTime `json:"clockBound,omitempty"`
 
-	// oneWayUnknown is true when packets went from one pod to another and the pods' clocks are not known well enough: clockBound exceeds a
-	// tenth of the median delay, and no threshold reads the stream's latency. Then only jitter is reported.
+	// oneWayUnknown is true when packets went from one pod to another, whose clocks are not known well enough: only jitter is reported.
 	// +optional
 	OneWayUnknown bool `json:"oneWayUnknown,omitempty"`
 

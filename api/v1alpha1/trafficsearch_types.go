@@ -237,6 +237,37 @@ type BackToBackTest struct {
 	Resolution *int64 `json:"resolution,omitempty"`
 }
 
+// RecoveryTest measures for how long packets are lost after an overload (RFC 2544 section 26.5). It is for profiles of streams.
+type RecoveryTest struct {
+	// of is the goal whose lower bound is overloaded. The first goal when absent.
+	// +optional
+	Of EntryName `json:"of,omitempty"`
+
+	// overload as a share of that, at most the maximum load. It is halved afterwards.
+	// +optional
+	// +default="110%"
+	// +kubebuilder:validation:Pattern=`^[0-9]+([.][0-9]+)?%$`
+	// +kubebuilder:validation:MaxLength=16
+	Overload string `json:"overload,omitempty"`
+
+	// duration of the overload.
+	// +optional
+	// +default="60s"
+	Duration Duration `json:"duration,omitempty"`
+
+	// after is how long half of the load is offered then.
+	// +optional
+	// +default="60s"
+	After Duration `json:"after,omitempty"`
+
+	// repeats is the number of trials. The result is their mean.
+	// +optional
+	// +default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	Repeats *int32 `json:"repeats,omitempty"`
+}
+
 // LatencyTest measures latency at shares of a throughput (RFC 2544 section 26.2, RFC 8219 section 7.1).
 type LatencyTest struct {
 	// of is the goal whose lower bound is 100 %. The first goal when absent.
@@ -284,6 +315,7 @@ type SearchBudget struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.throughput) || has(self.frameLoss)",message="set throughput, frameLoss or both"
 // +kubebuilder:validation:XValidation:rule="!has(self.backToBack) || has(self.throughput)",fieldPath=".backToBack",message="is for loads above the throughput: set throughput too, with a goal without loss as its first"
+// +kubebuilder:validation:XValidation:rule="!has(self.recovery) || has(self.throughput)",fieldPath=".recovery",message="is measured above a throughput: set throughput too"
 // +kubebuilder:validation:XValidation:rule="!has(self.latency) || has(self.throughput)",fieldPath=".latency",message="is measured at shares of a throughput: set throughput too"
 // +kubebuilder:validation:XValidation:rule="!has(self.latency) || !has(self.latency.of) || !has(self.throughput) || self.throughput.goals.exists(g, g.name == self.latency.of)",fieldPath=".latency.of",message="must name a goal of throughput"
 type SearchTests struct {
@@ -312,6 +344,10 @@ type SearchTests struct {
 	// +optional
 	BackToBack *BackToBackTest `json:"backToBack,omitempty"`
 
+	// recovery from an overload.
+	// +optional
+	Recovery *RecoveryTest `json:"recovery,omitempty"`
+
 	// budget of all tests together.
 	// +required
 	Budget SearchBudget `json:"budget"`
@@ -319,7 +355,7 @@ type SearchTests struct {
 
 // SearchTestName is a test of a search.
 //
-// +kubebuilder:validation:Enum=Throughput;Latency;FrameLoss;BackToBack
+// +kubebuilder:validation:Enum=Throughput;Latency;FrameLoss;BackToBack;Recovery
 type SearchTestName string
 
 const (
@@ -331,6 +367,8 @@ const (
 	TestFrameLoss SearchTestName = "FrameLoss"
 	// TestBackToBack is SearchTests.backToBack.
 	TestBackToBack SearchTestName = "BackToBack"
+	// TestRecovery is SearchTests.recovery.
+	TestRecovery SearchTestName = "Recovery"
 )
 
 // TrialInput is what a trial does.
@@ -358,6 +396,10 @@ type TrialInput struct {
 	// packets of the burst, in a test of bursts.
 	// +optional
 	Packets int64 `json:"packets,omitempty"`
+
+	// overload is the time after which the load is halved, in a test of recovery.
+	// +optional
+	Overload MeasuredTime `json:"overload,omitempty"`
 
 	// startTime is the instant at which all engines start the trial.
 	// +required
@@ -387,6 +429,10 @@ type TrialRecord struct {
 	// latency of the stream with the greatest 99th percentile, in tests of latency.
 	// +optional
 	Latency *Latency `json:"latency,omitempty"`
+
+	// lastLoss is when the last loss became known, since the measured phase began, in a test of recovery; absent if nothing was lost.
+	// +optional
+	LastLoss MeasuredTime `json:"lastLoss,omitempty"`
 
 	// elapsed is the time since the trial before it, or since the run was prepared.
 	// +required
@@ -516,6 +562,21 @@ type BackToBackResult struct {
 	CorrectedBufferTime MeasuredTime `json:"correctedBufferTime,omitempty"`
 }
 
+// RecoveryResult is for how long packets were lost after an overload: from the reduction of the load to the arrival that showed the last loss.
+type RecoveryResult struct {
+	// load of the overload.
+	// +required
+	Load string `json:"load"`
+
+	// mean of the trials.
+	// +required
+	Mean MeasuredTime `json:"mean"`
+
+	// greatest of the trials.
+	// +required
+	Greatest MeasuredTime `json:"greatest"`
+}
+
 // SearchResult is what the tests of a search found.
 type SearchResult struct {
 	// goals of throughput.
@@ -540,6 +601,10 @@ type SearchResult struct {
 	// backToBack is the longest burst.
 	// +optional
 	BackToBack *BackToBackResult `json:"backToBack,omitempty"`
+
+	// recovery from an overload.
+	// +optional
+	Recovery *RecoveryResult `json:"recovery,omitempty"`
 
 	// reason is the first of the results' that is not `Found`, else `Found`.
 	// +optional

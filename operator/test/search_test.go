@@ -50,6 +50,9 @@ func exactly(t *testing.T, trials []spatev1.TrialRecord) {
 	for i, trial := range trials {
 		load, err := strconv.ParseFloat(trial.Load, 64)
 		want := load * time.Duration(trial.Duration).Seconds()
+		if trial.Overload > 0 {
+			want -= load / 2 * time.Duration(trial.Duration-trial.Overload).Seconds()
+		}
 		if err != nil || trial.Invalid != "" || trial.Number != int32(i+1) || trial.LossRatio != "0" || trial.Sent != trial.Received || trial.Sent != trial.Intended ||
 			float64(trial.Sent) < want-1 || float64(trial.Sent) > want+1 {
 			t.Errorf("%+v, want %v packets", trial, want)
@@ -70,6 +73,7 @@ func TestASearchFindsWhatALoopbackPasses(t *testing.T) {
   throughput: {goals: [{name: ndr, lossRatio: 0%, finalTrialDuration: 200ms, initialTrialDuration: 100ms, width: 5%}]}
   latency: {atPercent: [100, 50], duration: 200ms, repeats: 2}
   frameLoss: {duration: 100ms}
+  recovery: {duration: 200ms, after: 100ms}
   budget: {time: 1m}`))
 	s := searchNamed(ns, "all")
 	expect(t, runLimit, s, spatev1.ConditionComplete, metav1.ConditionTrue, spatev1.ReasonFinished)
@@ -88,6 +92,9 @@ func TestASearchFindsWhatALoopbackPasses(t *testing.T) {
 		}
 		if l := v.Result.Latency; len(l) != 2 || l[0].Load != "4000" || l[1].Load != "2000" || l[0].Typical <= 0 || l[0].WorstCase < l[0].Typical {
 			t.Errorf("%s: latency %+v", v.Name, l)
+		}
+		if r := v.Result.Recovery; r == nil || r.Load != "4000" || r.Mean != 0 || trials[len(trials)-1].Overload != spatev1.MeasuredTime(200*time.Millisecond) {
+			t.Errorf("%s: recovery %+v in trial %+v", v.Name, r, trials[len(trials)-1])
 		}
 		if f := v.Result.FrameLoss; len(f) != 2 || f[1].Percent != "90" || f[1].LossRatio != "0" {
 			t.Errorf("%s: frame loss %+v", v.Name, f)

@@ -112,6 +112,9 @@ func (in Input) String() string {
 	if in.Packets > 0 {
 		text += fmt.Sprintf(" (%d packets)", in.Packets)
 	}
+	if in.Overload > 0 {
+		text += fmt.Sprintf(" (half of it after %v s)", in.Overload)
+	}
 	return text
 }
 
@@ -120,6 +123,6 @@ const tolerance = 1e-9
 
 func same(want, recorded Input) bool {
 	near := func(a, b float64) bool { return math.Abs(a-b) <= tolerance*math.Abs(a) }
-	return want.Packets == recorded.Packets && near(want.Load, recorded.Load) &&
+	return want.Packets == recorded.Packets && math.Abs(want.Overload-recorded.Overload) <= tolerance && near(want.Load, recorded.Load) &&
 		(near(want.Duration, recorded.Duration) || math.Abs(want.Duration-recorded.Duration) <= tolerance)
 }

@@ -38,6 +38,8 @@ type Result struct {
 	Goals []GoalResult
 	// Latency by percentage of a throughput.
 	Latency []LatencyResult
+	// Recovery from an overload; nil without such a trial.
+	Recovery *RecoveryResult
 	// FrameLoss by percentage of the maximum load, descending.
 	FrameLoss []FrameLossResult
 	// BackToBack is nil in other tests.

@@ -16,6 +16,8 @@ type Input struct {
 	Duration float64
 	// Packets is the length of a burst: the number of packets in all. 0: as many as Load and Duration make.
 	Packets int64
+	// Overload is the part of Duration, at its beginning, after which the load is halved, in seconds. 0: the load is the same all the time.
+	Overload float64
 }
 
 // Trial is a recorded trial.
@@ -30,6 +32,8 @@ type Trial struct {
 	Sent int64
 	// Lost is the number of packets sent and not received, negative if more were received.
 	Lost int64
+	// LastLoss is when the last loss became known, in seconds from the beginning; 0 if there was none.
+	LastLoss float64
 	// Valid: the trial counts. It does not if a pod was lost, a link was down or counters contradict each other; it is then repeated.
 	Valid bool
 	// HighLoss are the goals for which the trial is high-loss whatever it lost, because a `require` is false.

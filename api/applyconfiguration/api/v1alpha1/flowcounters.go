@@ -46,9 +46,7 @@ type FlowCountersApplyConfiguration struct {
 	PacketsReceived *int64 `json:"packetsReceived,omitempty"`
 	// retransmitted segments: those with data that were sent again, and SYNs that were.
 	Retransmitted *int64 `json:"retransmitted,omitempty"`
-	// errors are what a correct peer and path do not send: ICMP errors about flows, acknowledgements of data that was never sent, data
-	// behind a FIN, segments without the negotiated timestamps, HTTP messages whose end cannot be determined, first bytes that no
-	// template matches, and packets that are damaged (a wrong checksum, truncated) or fragmented.
+	// errors are packets and messages that a correct peer and path do not send: ICMP errors, and damaged, impossible or unexpected ones.
 	Errors *int64 `json:"errors,omitempty"`
 	// late flows started later than they were due, by more than packets of streams may be late.
 	Late *int64 `json:"late,omitempty"`

@@ -45,8 +45,7 @@ type LatencyApplyConfiguration struct {
 	// clockBound is the maximum error of delays of packets from one pod to another, by which the pods' clocks may differ. Absent when all
 	// packets were received by the pod that sent them.
 	ClockBound *apiv1alpha1.MeasuredTime `json:"clockBound,omitempty"`
-	// oneWayUnknown is true when packets went from one pod to another and the pods' clocks are not known well enough: clockBound exceeds a
-	// tenth of the median delay, and no threshold reads the stream's latency. Then only jitter is reported.
+	// oneWayUnknown is true when packets went from one pod to another, whose clocks are not known well enough: only jitter is reported.
 	OneWayUnknown *bool `json:"oneWayUnknown,omitempty"`
 	// message says why delays are not reported.
 	Message *string `json:"message,omitempty"`

@@ -17,6 +17,8 @@ type SearchResultApplyConfiguration struct {
 	FrameLoss []FrameLossResultApplyConfiguration `json:"frameLoss,omitempty"`
 	// backToBack is the longest burst.
 	BackToBack *BackToBackResultApplyConfiguration `json:"backToBack,omitempty"`
+	// recovery from an overload.
+	Recovery *RecoveryResultApplyConfiguration `json:"recovery,omitempty"`
 	// reason is the first of the results' that is not `Found`, else `Found`.
 	Reason *string `json:"reason,omitempty"`
 }
@@ -71,6 +73,14 @@ func (b *SearchResultApplyConfiguration) WithFrameLoss(values ...*FrameLossResul
 // If called multiple times, the BackToBack field is set to the value of the last call.
 func (b *SearchResultApplyConfiguration) WithBackToBack(value *BackToBackResultApplyConfiguration) *SearchResultApplyConfiguration {
 	b.BackToBack = value
+	return b
+}
+
+// WithRecovery sets the Recovery field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Recovery field is set to the value of the last call.
+func (b *SearchResultApplyConfiguration) WithRecovery(value *RecoveryResultApplyConfiguration) *SearchResultApplyConfiguration {
+	b.Recovery = value
 	return b
 }
 

@@ -21,6 +21,8 @@ type SearchTestsApplyConfiguration struct {
 	FrameLoss *FrameLossTestApplyConfiguration `json:"frameLoss,omitempty"`
 	// backToBack finds the longest burst that is received whole.
 	BackToBack *BackToBackTestApplyConfiguration `json:"backToBack,omitempty"`
+	// recovery from an overload.
+	Recovery *RecoveryTestApplyConfiguration `json:"recovery,omitempty"`
 	// budget of all tests together.
 	Budget *SearchBudgetApplyConfiguration `json:"budget,omitempty"`
 }
@@ -76,6 +78,14 @@ func (b *SearchTestsApplyConfiguration) WithFrameLoss(value *FrameLossTestApplyC
 // If called multiple times, the BackToBack field is set to the value of the last call.
 func (b *SearchTestsApplyConfiguration) WithBackToBack(value *BackToBackTestApplyConfiguration) *SearchTestsApplyConfiguration {
 	b.BackToBack = value
+	return b
+}
+
+// WithRecovery sets the Recovery field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Recovery field is set to the value of the last call.
+func (b *SearchTestsApplyConfiguration) WithRecovery(value *RecoveryTestApplyConfiguration) *SearchTestsApplyConfiguration {
+	b.Recovery = value
 	return b
 }
 

@@ -118,6 +118,14 @@ func (b *TrafficSearchSpecApplyConfiguration) WithBackToBack(value *BackToBackTe
 	return b
 }
 
+// WithRecovery sets the Recovery field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Recovery field is set to the value of the last call.
+func (b *TrafficSearchSpecApplyConfiguration) WithRecovery(value *RecoveryTestApplyConfiguration) *TrafficSearchSpecApplyConfiguration {
+	b.SearchTestsApplyConfiguration.Recovery = value
+	return b
+}
+
 // WithBudget sets the Budget field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Budget field is set to the value of the last call.

@@ -26,6 +26,8 @@ type TrialInputApplyConfiguration struct {
 	Duration *apiv1alpha1.MeasuredTime `json:"duration,omitempty"`
 	// packets of the burst, in a test of bursts.
 	Packets *int64 `json:"packets,omitempty"`
+	// overload is the time after which the load is halved, in a test of recovery.
+	Overload *apiv1alpha1.MeasuredTime `json:"overload,omitempty"`
 	// startTime is the instant at which all engines start the trial.
 	StartTime *v1.MicroTime `json:"startTime,omitempty"`
 }
@@ -81,6 +83,14 @@ func (b *TrialInputApplyConfiguration) WithDuration(value apiv1alpha1.MeasuredTi
 // If called multiple times, the Packets field is set to the value of the last call.
 func (b *TrialInputApplyConfiguration) WithPackets(value int64) *TrialInputApplyConfiguration {
 	b.Packets = &value
+	return b
+}
+
+// WithOverload sets the Overload field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Overload field is set to the value of the last call.
+func (b *TrialInputApplyConfiguration) WithOverload(value apiv1alpha1.MeasuredTime) *TrialInputApplyConfiguration {
+	b.Overload = &value
 	return b
 }
 

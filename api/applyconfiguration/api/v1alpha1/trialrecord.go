@@ -25,6 +25,8 @@ type TrialRecordApplyConfiguration struct {
 	LossRatio *string `json:"lossRatio,omitempty"`
 	// latency of the stream with the greatest 99th percentile, in tests of latency.
 	Latency *LatencyApplyConfiguration `json:"latency,omitempty"`
+	// lastLoss is when the last loss became known, since the measured phase began, in a test of recovery; absent if nothing was lost.
+	LastLoss *apiv1alpha1.MeasuredTime `json:"lastLoss,omitempty"`
 	// elapsed is the time since the trial before it, or since the run was prepared.
 	Elapsed *apiv1alpha1.MeasuredTime `json:"elapsed,omitempty"`
 	// unmet are the requirements of goals that the trial does not meet, the first of each goal: it is a high-loss trial for these goals.
@@ -89,6 +91,14 @@ func (b *TrialRecordApplyConfiguration) WithPackets(value int64) *TrialRecordApp
 	return b
 }
 
+// WithOverload sets the Overload field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Overload field is set to the value of the last call.
+func (b *TrialRecordApplyConfiguration) WithOverload(value apiv1alpha1.MeasuredTime) *TrialRecordApplyConfiguration {
+	b.TrialInputApplyConfiguration.Overload = &value
+	return b
+}
+
 // WithStartTime sets the StartTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the StartTime field is set to the value of the last call.
@@ -134,6 +144,14 @@ func (b *TrialRecordApplyConfiguration) WithLossRatio(value string) *TrialRecord
 // If called multiple times, the Latency field is set to the value of the last call.
 func (b *TrialRecordApplyConfiguration) WithLatency(value *LatencyApplyConfiguration) *TrialRecordApplyConfiguration {
 	b.Latency = value
+	return b
+}
+
+// WithLastLoss sets the LastLoss field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastLoss field is set to the value of the last call.
+func (b *TrialRecordApplyConfiguration) WithLastLoss(value apiv1alpha1.MeasuredTime) *TrialRecordApplyConfiguration {
+	b.LastLoss = &value
 	return b
 }
 

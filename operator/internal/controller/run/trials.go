@@ -108,7 +108,7 @@ func (s *scope) nextTrial() (time.Duration, error) {
 	at := metav1.NewMicroTime(time.Now().Add(s.trialGap(len(status.Trials) > 0)))
 	status.Current = &spatev1.TrialInput{
 		Number: int32(len(status.Trials)) + 1, Test: step.Test, Load: sequence.Text(step.Load), RateFactor: factor.RatString(),
-		Duration: spatev1.MeasuredTime(time.Duration(step.Duration*float64(time.Second) + 0.5)), Packets: step.Packets, StartTime: at,
+		Duration: spatev1.MeasuredTime(time.Duration(step.Duration*float64(time.Second) + 0.5)), Packets: step.Packets, Overload: spatev1.MeasuredTime(time.Duration(step.Overload*float64(time.Second) + 0.5)), StartTime: at,
 	}
 	s.run.Status.TrafficStartTime = &at
 	updated := now()
@@ -218,10 +218,14 @@ func (s *scope) startTrial(ctx context.Context, stats []*enginev1.WatchStatsResp
 	}
 	instant := engine.Instant(current.StartTime.Time)
 	start := func(i int, c *engine.Client, reference *enginev1.ReferenceClock) error {
-		info, err := c.StartTrial(ctx, &enginev1.StartTrialRequest{
+		request := &enginev1.StartTrialRequest{
 			RunId: s.run.Status.Resolved.RunID, Trial: uint32(current.Number), WarmupNs: uint64(s.warmup()), DurationNs: uint64(current.Duration),
 			DrainNs: uint64(s.drain()), RateFactor: ratio, Packets: uint64(current.Packets), AtMonotonicNs: holds[i].clock.Monotonic(instant), Reference: reference,
-		})
+		}
+		if current.Overload > 0 {
+			request.RateFactor, request.Stages = nil, overloaded(current, ratio)
+		}
+		info, err := c.StartTrial(ctx, request)
 		holds[i].info = info
 		return err
 	}
@@ -246,6 +250,25 @@ func (s *scope) startTrial(ctx context.Context, stats []*enginev1.WatchStatsResp
 	s.stop(ctx, "a trial could not be started")
 	s.invalid(spatev1.ReasonStartFailed, fmt.Sprintf("trial %d could not be started: %v", current.Number, err), "")
 	return 0, nil
+}
+
+// overloaded are the stages of a trial at a part of the plan's rates, which is halved after the overload.
+func overloaded(trial *spatev1.TrialInput, factor *enginev1.Ratio) []*enginev1.Stage {
+	half := &enginev1.Ratio{Numerator: factor.Numerator, Denominator: 2 * factor.Denominator}
+	return []*enginev1.Stage{
+		{DurationNs: uint64(trial.Overload), RateFactor: factor}, {DurationNs: uint64(trial.Duration - trial.Overload), RateFactor: half},
+	}
+}
+
+// lastLoss is when the last loss of any stream became known, since the measured phase began; 0 if nothing was lost.
+func lastLoss(stats []*enginev1.WatchStatsResponse) spatev1.MeasuredTime {
+	last := uint64(0)
+	for _, st := range present(stats) {
+		for _, stream := range st.Streams {
+			last = max(last, stream.GetMeasured().GetLastLossNs())
+		}
+	}
+	return nanoseconds(last)
 }
 
 // missedTrial handles a trial whose instant has passed before all engines had it.
@@ -279,6 +302,9 @@ func (s *scope) record(stats []*enginev1.WatchStatsResponse, facts *storage.Fact
 	trial.TrialInput = *current
 	if current.Test == spatev1.TestLatency {
 		trial.Latency = slowest(&result)
+	}
+	if current.Test == spatev1.TestRecovery {
+		trial.LastLoss = lastLoss(stats)
 	}
 	invalid := timedOut(stats, s.run)
 	invalid = append(invalid, contradictions(stats, s.run)...)

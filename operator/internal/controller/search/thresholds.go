@@ -81,6 +81,9 @@ func forThresholds(variants []spatev1.SearchVariant) verdict.Search {
 		if b := v.Result.BackToBack; b != nil {
 			found.BackToBack = verdict.Burst(number(b.Frames), time.Duration(b.BufferTime), time.Duration(b.CorrectedBufferTime))
 		}
+		if r := v.Result.Recovery; r != nil {
+			found.Recovery = verdict.Recovered(time.Duration(r.Mean), time.Duration(r.Greatest))
+		}
 		all.Variants[v.Name] = found
 	}
 	return all

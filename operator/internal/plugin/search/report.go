@@ -40,6 +40,7 @@ func tables(search *spatev1.TrafficSearch) []table {
 		{title: "Latency", standard: "RFC 2544 section 26.2, RFC 8219 section 7", headings: []string{"FRAMES", "LOAD", "OF THROUGHPUT", "MEAN", "TYPICAL", "WORST CASE", "PDV"}},
 		{title: "Frame loss", standard: "RFC 2544 section 26.3", headings: []string{"FRAMES", "OF MAX", "LOAD", "LOSS RATIO"}},
 		{title: "Back-to-back frames", standard: "RFC 9004", headings: []string{"FRAMES", "BURST", "BUFFER TIME", "CORRECTED"}},
+		{title: "Recovery from an overload", standard: "RFC 2544 section 26.5", headings: []string{"FRAMES", "OVERLOAD", "MEAN", "GREATEST"}},
 		{title: "Lower bounds of the repeats", standard: "95 % confidence interval of the median by order statistics, from 6 repeats on", headings: []string{"FRAMES", "GOAL", "REPEATS", "MIN", "MEDIAN", "MAX", "DEVIATION", "INTERVAL"}},
 		{title: "Thresholds", standard: "all must hold", headings: []string{"NAME", "HOLDS", "VALUES"}},
 	}
@@ -63,12 +64,15 @@ func tables(search *spatev1.TrafficSearch) []table {
 		if b := v.Result.BackToBack; b != nil {
 			all[3].rows = append(all[3].rows, []string{v.Name, b.Frames, b.BufferTime.String(), b.CorrectedBufferTime.String()})
 		}
+		if r := v.Result.Recovery; r != nil {
+			all[4].rows = append(all[4].rows, []string{v.Name, loadText(r.Load), r.Mean.String(), r.Greatest.String()})
+		}
 		for _, s := range v.Spread {
 			interval := "-"
 			if s.MedianLow != "" {
 				interval = loadText(s.MedianLow) + " to " + loadText(s.MedianHigh)
 			}
-			all[4].rows = append(all[4].rows, []string{v.Name, string(s.Name), strconv.Itoa(int(s.Count)), loadText(s.Min), loadText(s.Median), loadText(s.Max), loadText(s.Deviation), interval})
+			all[5].rows = append(all[5].rows, []string{v.Name, string(s.Name), strconv.Itoa(int(s.Count)), loadText(s.Min), loadText(s.Median), loadText(s.Max), loadText(s.Deviation), interval})
 		}
 	}
 	for _, t := range search.Status.Thresholds {
@@ -76,7 +80,7 @@ func tables(search *spatev1.TrafficSearch) []table {
 		if t.Met {
 			holds = "yes"
 		}
-		all[5].rows = append(all[5].rows, []string{t.Name, holds, t.Message})
+		all[6].rows = append(all[6].rows, []string{t.Name, holds, t.Message})
 	}
 	var some []table
 	for _, t := range all {
@@ -176,6 +180,9 @@ func deviations(search *spatev1.TrafficSearch) (lines []string) {
 	}
 	if b := search.Spec.BackToBack; b != nil && b.Repeats != nil && *b.Repeats < 50 {
 		deviate("back-to-back frames are the mean of %d searches; section 26.4 has 50.", *b.Repeats)
+	}
+	if r := search.Spec.Recovery; r != nil && seconds(cmp.Or(r.Duration, "60s")) < 60 {
+		deviate("the overload before a recovery lasts %s; section 26.5 has 60s.", r.Duration)
 	}
 	return lines
 }
@@ -295,6 +302,10 @@ func writeCSV(w io.Writer, search *spatev1.TrafficSearch) error {
 			row("back_to_back", v.Name, "frames", b.Frames)
 			row("back_to_back", v.Name, "buffer_time_ns", strconv.FormatInt(int64(b.BufferTime), 10))
 			row("back_to_back", v.Name, "corrected_buffer_time_ns", strconv.FormatInt(int64(b.CorrectedBufferTime), 10))
+		}
+		if r := v.Result.Recovery; r != nil {
+			row("recovery", v.Name, "mean_ns", strconv.FormatInt(int64(r.Mean), 10))
+			row("recovery", v.Name, "greatest_ns", strconv.FormatInt(int64(r.Greatest), 10))
 		}
 	}
 	for _, t := range search.Status.Thresholds {

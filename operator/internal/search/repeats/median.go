@@ -40,12 +40,27 @@ func Result(all []spatev1.SearchResult) spatev1.SearchResult {
 	if !slices.ContainsFunc(all, func(r spatev1.SearchResult) bool { return r.BackToBack == nil }) {
 		median.BackToBack = medianBurst(all)
 	}
+	if found, complete := collect(all, recoveries, func(spatev1.RecoveryResult) bool { return true }); complete {
+		median.Recovery = &spatev1.RecoveryResult{
+			Load:     sequence.Text(of(found, func(r spatev1.RecoveryResult) float64 { return number(r.Load) })),
+			Mean:     ofTimes(found, func(r spatev1.RecoveryResult) spatev1.MeasuredTime { return r.Mean }),
+			Greatest: ofTimes(found, func(r spatev1.RecoveryResult) spatev1.MeasuredTime { return r.Greatest }),
+		}
+	}
 	for _, result := range all {
 		if median.Reason == string(search.Found) && result.Reason != "" {
 			median.Reason = result.Reason
 		}
 	}
 	return median
+}
+
+// recoveries of a result: one or none.
+func recoveries(r spatev1.SearchResult) []spatev1.RecoveryResult {
+	if r.Recovery == nil {
+		return nil
+	}
+	return []spatev1.RecoveryResult{*r.Recovery}
 }
 
 // collect returns the row of each result that is the same one; complete is false if one has none.

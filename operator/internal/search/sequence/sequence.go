@@ -33,7 +33,7 @@ type Step struct {
 // search.Method, and search.FieldError for tests that cannot be done.
 func Next(tests *spatev1.SearchTests, loads Loads, records []spatev1.TrialRecord) (*Step, spatev1.SearchResult, error) {
 	s := sequence{tests: tests, loads: loads, records: records, result: spatev1.SearchResult{Reason: string(search.Found)}}
-	for _, test := range []func() (*Step, error){s.throughput, s.latency, s.frameLoss, s.backToBack} {
+	for _, test := range []func() (*Step, error){s.throughput, s.latency, s.frameLoss, s.backToBack, s.recovery} {
 		if step, err := test(); step != nil || err != nil {
 			return step, s.result, err
 		}
@@ -48,7 +48,7 @@ func Next(tests *spatev1.SearchTests, loads Loads, records []spatev1.TrialRecord
 func Check(tests *spatev1.SearchTests, loads Loads) error {
 	s := sequence{tests: tests, loads: loads}
 	var errs []error
-	for _, method := range []builder{s.throughputMethod, s.latencyMethod(loads.Max), s.frameLossMethod, s.backToBackMethod(loads.Max)} {
+	for _, method := range []builder{s.throughputMethod, s.latencyMethod(loads.Max), s.frameLossMethod, s.backToBackMethod(loads.Max), s.recoveryMethod(loads.Max)} {
 		if method != nil {
 			_, err := method(s.options())
 			errs = append(errs, err)
@@ -165,8 +165,8 @@ func trialsOf(records []spatev1.TrialRecord) []search.Trial {
 	for i, r := range records {
 		load, _ := strconv.ParseFloat(r.Load, 64)
 		trials[i] = search.Trial{
-			Number: i + 1, Input: search.Input{Load: load, Duration: time.Duration(r.Duration).Seconds(), Packets: r.Packets},
-			Intended: r.Intended, Sent: r.Sent, Lost: r.Sent - r.Received, Valid: r.Invalid == "", Elapsed: time.Duration(r.Elapsed).Seconds(),
+			Number: i + 1, Input: search.Input{Load: load, Duration: time.Duration(r.Duration).Seconds(), Packets: r.Packets, Overload: time.Duration(r.Overload).Seconds()},
+			Intended: r.Intended, Sent: r.Sent, Lost: r.Sent - r.Received, LastLoss: time.Duration(r.LastLoss).Seconds(), Valid: r.Invalid == "", Elapsed: time.Duration(r.Elapsed).Seconds(),
 		}
 		for _, requirement := range r.Unmet {
 			trials[i].HighLoss = append(trials[i].HighLoss, string(requirement.Goal))
@@ -349,6 +349,35 @@ func (s *sequence) backToBackMethod(throughput float64) builder {
 		return search.NewBackToBack(search.BackToBack{
 			Max: s.loads.Max, Throughput: throughput, Longest: seconds(cmp.Or(t.Longest, "2s")), Resolution: value(t.Resolution, 1),
 			Repeats: int(value(t.Repeats, 50)), Options: options,
+		})
+	}
+}
+
+func (s *sequence) recovery() (*Step, error) {
+	t := s.tests.Recovery
+	if t == nil {
+		return nil, nil
+	}
+	throughput := s.found(cmp.Or(t.Of, s.tests.Throughput.Goals[0].Name))
+	if throughput == 0 {
+		return nil, nil
+	}
+	return s.do(spatev1.TestRecovery, s.recoveryMethod(throughput), func(r *search.Result, _ []spatev1.TrialRecord) {
+		if found := r.Recovery; found != nil {
+			s.result.Recovery = &spatev1.RecoveryResult{Load: Text(found.Load), Mean: timeOf(found.Mean), Greatest: timeOf(found.Greatest)}
+		}
+	})
+}
+
+func (s *sequence) recoveryMethod(throughput float64) builder {
+	t := s.tests.Recovery
+	if t == nil {
+		return nil
+	}
+	return func(options search.Options) (search.Method, error) {
+		return search.NewRecovery(search.Recovery{
+			Max: s.loads.Max, Throughput: throughput, Overload: share(spatev1.Percentage(cmp.Or(t.Overload, "110%"))), Duration: seconds(cmp.Or(t.Duration, "60s")),
+			After: seconds(cmp.Or(t.After, "60s")), Repeats: int(value(t.Repeats, 1)), Options: options,
 		})
 	}
 }
