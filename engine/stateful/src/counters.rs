@@ -113,7 +113,7 @@ counters! {
 }
 
 /// Arrival gaps of a side that a worker keeps.
-const GAPS: usize = 128;
+const GAPS: usize = 256;
 
 /// How many there are.
 pub const COUNTS: usize = COUNTERS.len();

@@ -87,25 +87,19 @@ impl TxSlot {
     }
 }
 
-/// What a receiving worker counts of a stream, warm-up and measured phase. On cache lines of its own: what every packet touches is on the
-/// first.
+/// What a receiving worker counts of a stream, warm-up and measured phase. On cache lines of its own.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct RxSlot {
-    received: [Received; 2],
-    /// Of the packets that this worker read itself, of both phases.
+    phases: [RxPhase; 2],
+    /// Of the packets that this worker read itself, of both phases. On the cache line of the measured phase.
     pub last: LastArrival,
-    unexpected: [Unexpected; 2],
 }
 
 #[derive(Debug, Default)]
-struct Received {
+struct RxPhase {
     packets: Counter,
     bytes: Counter,
-}
-
-#[derive(Debug, Default)]
-struct Unexpected {
     duplicates: Counter,
     out_of_order: Counter,
     misdirected: Counter,
@@ -119,10 +113,9 @@ impl RxSlot {
     /// A packet of `bytes` (with FCS) came in.
     #[inline]
     pub fn received(&self, measured: bool, bytes: u64, arrival: Arrival, misdirected: bool) {
-        let phase = usize::from(measured);
-        self.received[phase].packets.add(1);
-        self.received[phase].bytes.add(bytes);
-        let phase = &self.unexpected[phase];
+        let phase = &self.phases[usize::from(measured)];
+        phase.packets.add(1);
+        phase.bytes.add(bytes);
         match arrival {
             Arrival::InOrder | Arrival::AfterGap | Arrival::BetweenQueues => {}
             Arrival::OutOfOrder => phase.out_of_order.add(1),
@@ -140,7 +133,7 @@ impl RxSlot {
 
     /// By a packet of this phase that arrived at an instant, the number of missing packets has changed.
     pub fn missing(&self, measured: bool, change: i64, at_ns: u64) {
-        let phase = &self.unexpected[usize::from(measured)];
+        let phase = &self.phases[usize::from(measured)];
         phase.missing.set(phase.missing.get().wrapping_add_signed(change));
         if change > 0 {
             phase.last_gap_at_ns.set(at_ns);
@@ -177,10 +170,9 @@ impl StreamCounters {
                     sum.last_departure_delay_ns = t.last_delay_ns.get();
                 }
             }
-            for slot in rx.clone() {
-                sum.rx_packets += slot.received[index].packets.get();
-                sum.rx_bytes += slot.received[index].bytes.get();
-                let r = &slot.unexpected[index];
+            for r in rx.clone().map(|slot| &slot.phases[index]) {
+                sum.rx_packets += r.packets.get();
+                sum.rx_bytes += r.bytes.get();
                 sum.duplicates += r.duplicates.get();
                 sum.out_of_order += r.out_of_order.get();
                 sum.misdirected += r.misdirected.get();

@@ -4,12 +4,14 @@ use super::runs::Held;
 use crate::datapath::{self, Span};
 use contract::{ArrivalGap, Outage};
 
-/// Gaps that other engines are asked about, of one stream or side: a hundred streams of them are some 100 KiB.
-const GAPS: usize = 64;
+/// Gaps in an answer, of all streams or sides together, and of each: at most some 3 MiB.
+const GAPS: usize = 1 << 17;
+const FEWEST_OF_EACH: usize = 4;
+const MOST_OF_EACH: usize = 64;
 
-/// What is known of the times without an arrival.
-pub fn stats(held: &Held, outage: datapath::Outage) -> Outage {
-    let silence = outage.silence.limited(GAPS);
+/// What is known of the times without an arrival, of one of so many streams or sides.
+pub fn stats(held: &Held, outage: datapath::Outage, of: usize) -> Outage {
+    let silence = outage.silence.limited((GAPS / of.max(1)).clamp(FEWEST_OF_EACH, MOST_OF_EACH));
     let longest = silence.longest();
     let gaps = if held.engines > 1 { silence.spans.iter().map(|span| gap(*span)).collect() } else { Vec::new() };
     Outage {

@@ -48,6 +48,7 @@ pub fn templates(held: &Held) -> Vec<TemplateStats> {
         ..latency::timed(timed)
     };
     let mut outages = held.run().template_outages().into_iter();
+    let count = outages.len();
     let stats = |(side, times): (datapath::TemplateCounters, datapath::TemplateTimes)| {
         let named = |counts: &[u64]| {
             let some = COUNTERS.iter().zip(counts).filter(|(_, value)| **value > 0);
@@ -63,7 +64,7 @@ pub fn templates(held: &Held) -> Vec<TemplateStats> {
             open_flows: side.open,
             connect_time: times.connect.as_ref().map(timed),
             round_trip: times.round_trip.as_ref().map(timed),
-            outage: outages.next().flatten().map(|outage| outage::stats(held, outage)),
+            outage: outages.next().flatten().map(|outage| outage::stats(held, outage, count)),
         }
     };
     held.run().template_counters().into_iter().zip(held.run().template_times()).map(stats).collect()
@@ -86,7 +87,7 @@ pub fn streams(held: &Held, groups: &[Group]) -> Vec<StreamStats> {
         let measured = StreamCounters {
             last_loss_ns,
             latency: latency::stats(held, group),
-            outage: held.run().outage(&group.streams).map(|outage| outage::stats(held, outage)),
+            outage: held.run().outage(&group.streams).map(|outage| outage::stats(held, outage, groups.len())),
             ..phase(&sum.measured)
         };
         StreamStats { name: group.name.clone(), warmup: Some(phase(&sum.warmup)), measured: Some(measured) }

@@ -537,7 +537,8 @@ impl Run {
         let phase = self.measured_phase(&control, now_ns)?;
         let measured: Vec<_> = streams.iter().copied().filter(|&stream| self.measured[stream]).collect();
         let parts: Vec<_> = measured.iter().map(|&stream| self.part(&control, stream, phase)).collect();
-        let sent = measured.iter().filter_map(|&stream| self.sent(&control, stream, phase));
+        // Where there is no other engine, its parts have it.
+        let sent = measured.iter().filter(|_| !self.alone).filter_map(|&stream| self.sent(&control, stream, phase));
         let sent = sent.reduce(|a, b| Span { from_ns: a.from_ns.min(b.from_ns), to_ns: a.to_ns.max(b.to_ns) });
         (!parts.is_empty()).then(|| self.outage_of(&control, &parts, sent, phase, now_ns))
     }

@@ -36,9 +36,11 @@ func ended() *spatev1.TrafficRun {
 	group := spatev1.GroupResult{Client: &spatev1.GroupSide{FlowCounters: client.FlowCounters, ConnectTime: &spatev1.Moments{Count: 99, Mean: 45_000, Max: 2_500_000_000}}}
 	all := client.FlowCounters
 	all.Late = 5
+	began, certain := metav1.NewMicroTime(time.Date(2026, 1, 2, 3, 4, 5, 678_901_000, time.UTC)), spatev1.MeasuredTime(2_000_000)
+	server.Outage = &spatev1.Outage{Longest: 5_000_000, AtLeast: &certain}
 	run.Status.Result = &spatev1.RunResult{
 		StreamCounters: probe,
-		Streams:        map[string]spatev1.StreamResult{"probe": {StreamCounters: probe, Latency: &spatev1.Latency{Count: 1, P50: 900, P99: 5000, Max: 70_000}}},
+		Streams:        map[string]spatev1.StreamResult{"probe": {StreamCounters: probe, Latency: &spatev1.Latency{Count: 1, P50: 900, P99: 5000, Max: 70_000}, Outage: &spatev1.Outage{Longest: 12_300_000, Offset: 1, At: &began}}},
 		Templates:      map[string]spatev1.TemplateResult{"web": {Client: client, Server: server}}, Flows: &all, Groups: map[string]spatev1.GroupResult{"sites": group},
 		Receivers: map[string]spatev1.ReceiverResult{"tap": {Packets: 7, Bytes: 448}},
 		Records: &spatev1.RecordsResult{Pods: []spatev1.PodRecords{
@@ -77,6 +79,10 @@ web       client  31.53µs      1.2ms  2.5s  -               -    -
 
 TIMES OF GROUP  SIDE    CONNECT MEAN  MAX   ROUND TRIP MEAN  MAX
 sites           client  45µs          2.5s  -                -
+
+OUTAGE OF  SIDE    LONGEST     BEGAN AT
+probe      -       12.3ms      2026-01-02T03:04:05.678Z
+web        server  2ms to 5ms  -
 
 THE GENERATOR'S OWN  LATE  NOT STARTED  EXHAUSTED
 flows                5     0            0

@@ -412,7 +412,9 @@ fn take(
         count::<true>(run, worker, packet, stream, owner.tracker as usize);
         return true;
     }
-    note_arrival(&run.share, &run.receive, packet, stream);
+    // The worker that read a packet notes when it arrived: its own are in order of time.
+    let last = &run.share.rx[stream].last;
+    last.arrived(packet.at_ns, |from_ns| keep_gap(&run.share, &run.receive, packet, stream, from_ns));
     handing.give(usize::from(owner.worker), *packet)
 }
 
@@ -435,7 +437,7 @@ fn count<const HERE: bool>(run: &mut WorkerRun, from: usize, packet: &Handed, st
         slot.missing(trailer.measured, receive.trackers[tracker].take_missing(), packet.at_ns);
     }
     if HERE {
-        note_arrival(&run.share, receive, packet, stream);
+        slot.last.arrived(packet.at_ns, |from_ns| keep_gap(&run.share, receive, packet, stream, from_ns));
     }
     if let Some(place) = facts.delay
         && trailer.measured
@@ -465,12 +467,7 @@ fn count<const HERE: bool>(run: &mut WorkerRun, from: usize, packet: &Handed, st
     }
 }
 
-/// Notes when a packet of a stream arrived. The worker that read it does: those of one are in order of time.
-#[inline(always)]
-fn note_arrival(share: &RunShare, receive: &RunReceive, packet: &Handed, stream: usize) {
-    share.rx[stream].last.arrived(packet.at_ns, |from_ns| keep_gap(share, receive, packet, stream, from_ns));
-}
-
+/// Keeps the time before a packet's arrival if it is one of the longest, and the packet's delay.
 #[cold]
 #[inline(never)]
 fn keep_gap(share: &RunShare, receive: &RunReceive, packet: &Handed, stream: usize, from_ns: u64) {
