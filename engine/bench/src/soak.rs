@@ -386,7 +386,12 @@ impl Chance {
             profile: "soak".into(),
             namespace: "soak".into(),
             run_tag: tag.into(),
-            timing: Some(Timing { warmup_ns: self.below(2) * 200_000_000, duration_ns, drain_ns: 200_000_000, stages: Vec::new() }),
+            timing: Some(Timing {
+                warmup_ns: self.below(2) * 200_000_000,
+                duration_ns,
+                drain_ns: 200_000_000,
+                stages: Vec::new(),
+            }),
             streams: (0..streams).map(|index| self.stream(index as u32)).collect(),
             ..Plan::default()
         }

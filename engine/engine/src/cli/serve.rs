@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `spate-engine serve`: an engine under the control of an operator.
 use super::site::Site;
-use crate::control::{lease, stages};
 use crate::control::listen::{self, Address};
 use crate::control::observer::{NoControl, Observer};
 use crate::control::runs::Engine;
 use crate::control::service::Service;
 use crate::control::tls::Certificates;
 use crate::control::watchdog;
+use crate::control::{lease, stages};
 use crate::machine::{self, Facts};
 use crate::metrics;
 use anyhow::{Context, bail};

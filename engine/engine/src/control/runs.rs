@@ -3,8 +3,8 @@
 use super::groups::{self, Group};
 use super::lease::Lease;
 use super::next_hop;
-use super::status::Refusal;
 use super::stages::Stages;
+use super::status::Refusal;
 use super::trials::Trials;
 use super::watchdog::Watchdog;
 use crate::datapath::{

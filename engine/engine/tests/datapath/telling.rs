@@ -42,7 +42,12 @@ fn plan(streams: Vec<Stream>) -> Plan {
         profile: "p".into(),
         namespace: "n".into(),
         run_tag: 5,
-        timing: Some(Timing { warmup_ns: 50_000_000, duration_ns: 300_000_000, drain_ns: 50_000_000, stages: Vec::new() }),
+        timing: Some(Timing {
+            warmup_ns: 50_000_000,
+            duration_ns: 300_000_000,
+            drain_ns: 50_000_000,
+            stages: Vec::new(),
+        }),
         streams,
         receivers: vec![Receiver { name: "rest".into(), port: "a".into() }],
         ..Plan::default()
