@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// abortedBy precedes what aborted a run in its engines' end reasons, by which an operator that takes over recognizes it.
+	// abortedBy precedes what aborted a run in its engines' end reasons, by which an operator that takes over finds it.
 	abortedBy = "aborted: "
 	// settleTime is after how long a packet of an active run that was not received counts as lost.
 	settleTime = 900 * time.Millisecond
@@ -263,7 +263,8 @@ func (s *scope) settledBefore(stats []*enginev1.WatchStatsResponse) (settled map
 			now.sent[stream.Name] += int64(stream.GetMeasured().GetTxPackets())
 		}
 	}
-	readings := append(s.found.earlier, now)
+	s.found.earlier = append(s.found.earlier, now)
+	readings := s.found.earlier
 	for len(readings) > 1 && now.at.Sub(readings[1].at) >= settleTime {
 		readings = readings[1:]
 	}
