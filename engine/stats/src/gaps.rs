@@ -65,11 +65,6 @@ impl LastArrival {
 }
 
 impl Gaps {
-    /// Bytes of one that keeps so many.
-    pub const fn bytes(places: usize) -> usize {
-        size_of::<Self>() + places * size_of::<(Counter, Counter)>()
-    }
-
     /// Keeps so many gaps, at least 1.
     pub fn new(places: usize) -> Self {
         Self {
@@ -92,13 +87,18 @@ impl Gaps {
             return;
         }
         let kept = self.kept.get() as usize;
-        let place = if kept < self.places.len() { kept } else { self.shortest() };
-        self.write(|| {
-            self.set(place, gap);
-            self.kept.set(self.kept.get().max(place as u64 + 1));
-        });
-        if self.kept.get() as usize == self.places.len() {
-            last.longer_than_ns.set(self.place(self.shortest()).len_ns());
+        if kept < self.places.len() {
+            self.write(|| {
+                self.set(kept, gap);
+                self.kept.set(kept as u64 + 1);
+            });
+            if kept + 1 == self.places.len() {
+                last.longer_than_ns.set(self.two_shortest().1[0]);
+            }
+        } else {
+            let (shortest, lengths) = self.two_shortest();
+            self.write(|| self.set(shortest, gap));
+            last.longer_than_ns.set(lengths[1].min(gap.len_ns()));
         }
     }
 
@@ -163,8 +163,18 @@ impl Gaps {
         to_ns.set(gap.to_ns);
     }
 
-    fn shortest(&self) -> usize {
-        (0..self.places.len()).min_by_key(|place| self.place(*place).len_ns()).unwrap_or(0)
+    /// The place of the shortest, its length and that of the next.
+    fn two_shortest(&self) -> (usize, [u64; 2]) {
+        let (mut place, mut lengths) = (0, [u64::MAX; 2]);
+        for (index, (from_ns, to_ns)) in self.places.iter().enumerate() {
+            let len_ns = to_ns.get().wrapping_sub(from_ns.get());
+            if len_ns < lengths[0] {
+                (place, lengths) = (index, [len_ns, lengths[0]]);
+            } else {
+                lengths[1] = lengths[1].min(len_ns);
+            }
+        }
+        (place, lengths)
     }
 
     /// Readers see all of a change or nothing of it.

@@ -20,10 +20,11 @@ const TRACKER_BYTES: usize = 1 << 30;
 /// Latency histograms of a run, at most.
 const HISTOGRAM_BYTES: usize = 1 << 30;
 
-/// Arrival gaps that a worker keeps of a stream: as many as have room in this memory over all of them, but within these bounds.
-const GAPS_BYTES: usize = 64 << 20;
+/// Arrival gaps that workers keep of streams: so many over all of them, but of each within these bounds. Of few streams many are kept,
+/// which several workers may need; of many few, because the first packets of each find their places.
+const GAPS: usize = 1 << 15;
 const FEWEST_GAPS: usize = 8;
-const MOST_GAPS: usize = 256;
+const MOST_GAPS: usize = 128;
 
 /// A run's receiving side.
 pub(super) struct Receive {
@@ -123,7 +124,7 @@ pub(super) fn receive(
     let readers: Vec<bool> =
         (0..workers).map(|worker| context.ports.iter().any(|port| port.rx_workers.contains(&worker))).collect();
     let lists = spec.streams.iter().filter(|s| measured(s)).count() * readers.iter().filter(|reads| **reads).count();
-    let places = (GAPS_BYTES / Gaps::bytes(1) / lists.max(1)).clamp(FEWEST_GAPS, MOST_GAPS);
+    let places = (GAPS / lists.max(1)).clamp(FEWEST_GAPS, MOST_GAPS);
     let shares = owned_histograms
         .iter()
         .zip(&readers)

@@ -84,7 +84,7 @@ func TestOutageOfSeveralEnginesIsThatOfAllArrivals(t *testing.T) {
 			}
 			reports = append(reports, report)
 		}
-		at := append(all, 0, end)
+		at := slices.Concat(all, []uint64{0, end})
 		slices.Sort(at)
 		want := uint64(0)
 		for i, to := range at[1:] {
