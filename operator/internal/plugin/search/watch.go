@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -104,8 +105,12 @@ func trialLine(variant string, t *spatev1.TrialRecord) string {
 		line += fmt.Sprintf(" (%d packets)", t.Packets)
 	}
 	line += fmt.Sprintf(": %d sent of %d, %d received, loss ratio %s", t.Sent, t.Intended, t.Received, t.LossRatio)
-	for _, unmet := range t.Unmet {
-		line += fmt.Sprintf("; require[%d] of goal %s is not met", unmet.Index, unmet.Goal)
+	if len(t.Unmet) > 0 {
+		unmet := make([]string, len(t.Unmet))
+		for i, u := range t.Unmet {
+			unmet[i] = fmt.Sprintf("require[%d] of goal %s", u.Index, u.Goal)
+		}
+		line += "; not met: " + strings.Join(unmet, ", ")
 	}
 	if t.UnmetValues != "" {
 		line += ": " + t.UnmetValues
