@@ -65,7 +65,7 @@ func watch(ctx context.Context, w io.Writer, reader kube.Reader, namespace, name
 				}
 				for _, t := range run.Status.Search.Trials[min(printed[name], len(run.Status.Search.Trials)):] {
 					printed[name]++
-					fmt.Fprintln(w, trialLine(of, &t))
+					fmt.Fprintln(w, trialLine(of, &t, run.Status.Search.Unit))
 				}
 			}
 		}
@@ -99,8 +99,12 @@ func runsOf(v *spatev1.SearchVariant) (all []string) {
 }
 
 // trialLine is a trial in a line.
-func trialLine(variant string, t *spatev1.TrialRecord) string {
-	line := fmt.Sprintf("%s  trial %d (%s): %s per second for %s", variant, t.Number, t.Test, loadText(t.Load), t.Duration)
+func trialLine(variant string, t *spatev1.TrialRecord, unit spatev1.LoadUnit) string {
+	of := "per second"
+	if unit == spatev1.UnitOpen {
+		of = string(unit)
+	}
+	line := fmt.Sprintf("%s  trial %d (%s): %s %s for %s", variant, t.Number, t.Test, loadText(t.Load), of, t.Duration)
 	if t.Packets > 0 {
 		line += fmt.Sprintf(" (%d packets)", t.Packets)
 	}
