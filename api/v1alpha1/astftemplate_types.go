@@ -713,10 +713,8 @@ type AddressPool struct {
 	// +optional
 	StartMAC MACAddress `json:"startMAC,omitempty"`
 
-	// allowMulticast says that all addresses of the pool are multicast (224.0.0.0/4, ff00::/8), which is refused otherwise: TRex's
-	// IPv6 profiles have such by default (`ff02::`). Frames to one have the MAC address of its group (01:00:5e:..., 33:33:...), and
-	// the template's ports accept frames to and from groups. A packet whose source is a group is a protocol violation (RFC 1122
-	// section 3.2.1.3, RFC 4291 section 2.7), sent on purpose: a device under test that forwards by the RFCs drops it.
+	// allowMulticast says that all addresses of the pool are multicast (224.0.0.0/4, ff00::/8), as in TRex's IPv6 profiles; they are refused
+	// otherwise. Frames to one have the MAC address of its group. A device that forwards by the RFCs drops packets whose source is a group.
 	// +optional
 	AllowMulticast bool `json:"allowMulticast,omitempty"`
 

@@ -91,8 +91,7 @@ type FlowCounters struct {
 	// +optional
 	NotStarted int64 `json:"notStarted,omitempty"`
 
-	// throttled flows were due before the end and did not start because `maxConcurrentFlows` were open. The template requests that: it is
-	// no limit of the generator.
+	// throttled flows did not start because `maxConcurrentFlows` of their template were open.
 	// +optional
 	Throttled int64 `json:"throttled,omitempty"`
 

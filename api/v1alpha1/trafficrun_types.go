@@ -810,7 +810,7 @@ type Latency struct {
 	// +required
 	P9999 MeasuredTime `json:"p9999"`
 
-	// jitter is the interarrival jitter (RFC 3550 section 6.4.1) at the end; the greatest when several pods received the stream.
+	// jitter is the interarrival jitter (RFC 3550 section 6.4.1) at the end; the greatest of several pods.
 	// +required
 	Jitter MeasuredTime `json:"jitter"`
 
@@ -822,8 +822,7 @@ type Latency struct {
 	// +required
 	JitterMax MeasuredTime `json:"jitterMax"`
 
-	// clockBound is the maximum error of delays of packets from one pod to another, by which the pods' clocks may differ. Absent when all
-	// packets were received by the pod that sent them.
+	// clockBound is the maximum error of delays between pods, by which their clocks may differ.
 	// +optional
 	ClockBound MeasuredTime `json:"clockBound,omitempty"`
 
@@ -979,8 +978,7 @@ type Outage struct {
 	// +required
 	Longest MeasuredTime `json:"longest"`
 
-	// atLeast is the longest time without an arrival that is certain; absent where longest is exact. What arrives at several workers or pods
-	// had more gaps at one of them than it keeps.
+	// atLeast is the longest that is certain; absent where longest is exact: workers keep a limited number of gaps.
 	// +optional
 	AtLeast *MeasuredTime `json:"atLeast,omitempty"`
 

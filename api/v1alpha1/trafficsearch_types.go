@@ -18,15 +18,43 @@ type Percentage string
 //
 //   - of streams: the total of each port that transmits, such as `1Mpps/port`, `10Gbps/port` or `80%/port`, or of all ports, such as `1Mpps`;
 //   - of applications: the connections a second of all of them, such as `300cps`;
-//   - of both: a factor on the entries' own rates, such as `2x`.
+//   - of both: a factor on the entries' own rates, such as `2x`;
+//   - with `vary: OpenConnections`: a number of connections, such as `1000conn` or `10kconn`.
 //
 // +kubebuilder:validation:MaxLength=32
-// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?(x|[kMG]?cps|([kMG]?(pps|bps|bpsL1|bpsL2)|%)(/port)?)$')",message="must be a factor such as 2x, connections a second such as 300cps, a total such as 1Mpps, 10Gbps (layer 2, FCS included), 10GbpsL1 or 80%, or the total of each port such as 1Mpps/port"
+// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?(x|[kMG]?(cps|conn)|([kMG]?(pps|bps|bpsL1|bpsL2)|%)(/port)?)$')",message="must be a factor such as 2x, connections a second such as 300cps, open connections such as 10kconn, a total such as 1Mpps, 10Gbps (layer 2, FCS included), 10GbpsL1 or 80%, or the total of each port such as 1Mpps/port"
 // +kubebuilder:validation:XValidation:rule="!self.matches('^[0.]+[kMG]?[xpbc%]')",message="a load must be greater than zero"
 type SearchRate string
 
+// SearchVary is what a search varies.
+//
+// +kubebuilder:validation:Enum=Rate;OpenConnections
+type SearchVary string
+
+const (
+	// VaryRate varies the rates of streams or the connection rates of applications.
+	VaryRate SearchVary = "Rate"
+	// VaryOpenConnections varies the number of connections that are open at the same time (RFC 9411 section 7.5).
+	VaryOpenConnections SearchVary = "OpenConnections"
+)
+
 // SearchLoad bounds the loads of a search. A load scales all entries of the profile in proportion.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.vary) && self.vary == 'OpenConnections') == self.min.endsWith('conn')",fieldPath=".min",message="is a number of connections such as 1kconn with vary: OpenConnections, and a rate without"
+// +kubebuilder:validation:XValidation:rule="(has(self.vary) && self.vary == 'OpenConnections') == (has(self.max) && self.max.endsWith('conn'))",fieldPath=".max",message="is a number of connections such as 100kconn with vary: OpenConnections, and a rate without"
+// +kubebuilder:validation:XValidation:rule="(has(self.vary) && self.vary == 'OpenConnections') == has(self.ramp)",fieldPath=".ramp",message="is required with vary: OpenConnections, and not used without"
 type SearchLoad struct {
+	// vary is what the search varies. `OpenConnections` is for applications whose clients leave connections open: a trial opens as many
+	// connections as its load within `ramp`, and then holds them for its duration. Connections that are not open at the end are lost.
+	// +optional
+	// +default="Rate"
+	Vary SearchVary `json:"vary,omitempty"`
+
+	// ramp is the time in which a trial opens its connections, with `vary: OpenConnections`.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$') || duration(self) > duration('0s')",message="must be greater than zero"
+	Ramp Duration `json:"ramp,omitempty"`
+
 	// min load: the lowest that is offered.
 	// +required
 	Min SearchRate `json:"min"`
@@ -39,7 +67,7 @@ type SearchLoad struct {
 
 // LoadUnit is what loads of a search count.
 //
-// +kubebuilder:validation:Enum=pps;cps
+// +kubebuilder:validation:Enum=pps;cps;connections
 type LoadUnit string
 
 const (
@@ -47,6 +75,8 @@ const (
 	UnitPackets LoadUnit = "pps"
 	// UnitConnections are connections a second of all applications.
 	UnitConnections LoadUnit = "cps"
+	// UnitOpen are open connections of all applications.
+	UnitOpen LoadUnit = "connections"
 )
 
 // SearchTrial is what each trial of a search does beside its traffic (RFC 2544 section 23).
@@ -318,6 +348,8 @@ type SearchBudget struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.recovery) || has(self.throughput)",fieldPath=".recovery",message="is measured above a throughput: set throughput too"
 // +kubebuilder:validation:XValidation:rule="!has(self.latency) || has(self.throughput)",fieldPath=".latency",message="is measured at shares of a throughput: set throughput too"
 // +kubebuilder:validation:XValidation:rule="!has(self.latency) || !has(self.latency.of) || !has(self.throughput) || self.throughput.goals.exists(g, g.name == self.latency.of)",fieldPath=".latency.of",message="must name a goal of throughput"
+// +kubebuilder:validation:XValidation:rule="self.load.vary != 'OpenConnections' || (!has(self.latency) && !has(self.backToBack))",fieldPath=".load.vary",message="OpenConnections is for throughput and frameLoss: leave latency and backToBack out"
+// +kubebuilder:validation:XValidation:rule="self.load.vary != 'OpenConnections' || !has(self.trial) || !has(self.trial.rampUp) || self.trial.rampUp == '0s'",fieldPath=".trial.rampUp",message="must be 0s with vary: OpenConnections: set load.ramp"
 type SearchTests struct {
 	// load between which loads are searched, and offered.
 	// +required

@@ -30,7 +30,7 @@ func policed(t *testing.T, name, width, budget string) string {
 		"  frameSizes: [{size: 64}, {size: 1518}, {imix: Simple}]\n", "  frameSizes: [{size: 128}]\n  trial: {settle: 100ms, drain: 200ms, pause: 200ms}\n",
 		"max: 100%/port", "max: 20kpps",
 		"{name: ndr, standard: RFC2544}", "{name: ndr, lossRatio: 0%, finalTrialDuration: 2s, width: "+width+"}",
-		"      - {name: pdr, lossRatio: 0.5%, exceedRatio: 50%, finalTrialDuration: 1s, durationSum: 21s}\n", "",
+		"      - {name: pdr, lossRatio: 0.5%, exceedRatio: 50%, finalTrialDuration: 1s, durationSum: 21s, require: ['trial.outOfOrder == 0']}\n", "",
 		"  frameLoss: {}\n", "", "budget: {time: 3h}", "budget: {time: "+budget+"}")
 }
 

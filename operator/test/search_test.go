@@ -308,3 +308,63 @@ func TestASearchIsRepeated(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 }
+
+// holding is a template whose clients leave their connections open.
+var holding = strings.Replace(loopbackTemplate, "{receive: {bytes: 1000}}]", "{receive: {bytes: 1000}}, {delay: {min: 1m}}]", 1)
+
+func TestOpenConnectionsAreHeldForTheTimeOfATrial(t *testing.T) {
+	t.Parallel()
+	ns := ready(t, "")
+	for name, template := range map[string]string{
+		"holds":   holding,
+		"bounded": strings.Replace(holding, "  connectionRate: 100cps\n", "  connectionRate: 100cps\n  maxConcurrentFlows: 40\n", 1),
+		"closes":  loopbackTemplate,
+	} {
+		mustApply(t, ns, strings.Replace(template, "name: greeting", "name: "+name, 1))
+		mustApply(t, ns, strings.Replace(greetingProfile(name, "  runPolicy: Manual\n"), "templateRef: {name: greeting}", "templateRef: {name: "+name+"}", 1))
+	}
+	search := func(name, load string) *spatev1.TrafficSearch {
+		mustApply(t, ns, strings.Replace(searchOf("open-"+name, "  load: {"+load+"}\n"+strings.ReplaceAll(ndrOf, "100ms", "400ms")), "name: searched", "name: "+name, 1))
+		return searchNamed(ns, "open-"+name)
+	}
+	const load = "vary: OpenConnections, min: 10conn, max: 0.1kconn, ramp: 300ms"
+	for name, c := range map[string]struct{ reason, lower string }{
+		"holds": {"MaxLoadPasses", "100"}, "bounded": {"GeneratorLimited", ""}, "closes": {"MinLoadFails", ""},
+	} {
+		s := search(name, load)
+		expect(t, runLimit, s, spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonSearchIrregular, c.reason)
+		v := s.Status.Variants[0]
+		g := v.Result.Goals[0]
+		if g.Reason != c.reason || v.Unit != spatev1.UnitOpen || v.MaxLoad != "100" || name != "bounded" && g.Lower != c.lower {
+			t.Errorf("%s: %+v of %s %s", name, g, v.MaxLoad, v.Unit)
+		}
+		lower, _ := strconv.ParseFloat(g.Lower, 64)
+		upper, _ := strconv.ParseFloat(g.Upper, 64)
+		if name == "bounded" && (lower > 40 || upper < 40 || (upper-lower)/upper > 0.2) {
+			t.Errorf("%s: %+v, want bounds around 40", name, g)
+		}
+		for _, trial := range trialsOf(t, ns, "open-"+name+"-all") {
+			asked, _ := strconv.ParseFloat(trial.Load, 64)
+			held := map[string]int64{"holds": trial.Intended, "bounded": min(trial.Intended, 40), "closes": 0}[name]
+			if trial.Invalid != "" || float64(trial.Intended) < asked-1 || float64(trial.Intended) > asked+1 || trial.Received != held || time.Duration(trial.Duration) != 400*time.Millisecond {
+				t.Errorf("%s: %+v, want %d held", name, trial, held)
+			}
+		}
+	}
+	mustApply(t, ns, loopbackProfile("streams", lenient+"  runPolicy: Manual"))
+	expect(t, runLimit, search("streams", load), spatev1.ConditionPassed, metav1.ConditionUnknown, spatev1.ReasonSearchInvalid, "connections a second are those of applications that have clients")
+	for text, words := range map[string]string{
+		"  load: {vary: OpenConnections, min: 10cps, max: 100conn, ramp: 1s}\n" + ndrOf:                 "is a number of connections such as 1kconn with vary: OpenConnections",
+		"  load: {vary: OpenConnections, min: 10conn, ramp: 1s}\n" + ndrOf:                              "is a number of connections such as 100kconn with vary: OpenConnections",
+		"  load: {vary: OpenConnections, min: 10conn, max: 100conn}\n" + ndrOf:                          "is required with vary: OpenConnections",
+		"  load: {vary: OpenConnections, min: 10conn, max: 100conn, ramp: 0s}\n" + ndrOf:                "must be greater than zero",
+		"  load: {min: 10conn, max: 100cps}\n" + ndrOf:                                                  "and a rate without",
+		"  load: {min: 10cps, max: 100cps, ramp: 1s}\n" + ndrOf:                                         "and not used without",
+		"  load: {vary: OpenConnections, min: 10conn, max: 100conn, ramp: 1s}\n  latency: {}\n" + ndrOf: "leave latency and backToBack out",
+		"  load: {vary: OpenConnections, min: 0conn, max: 100conn, ramp: 1s}\n" + ndrOf:                 "a load must be greater than zero",
+	} {
+		if err := apply(t.Context(), ns, searchOf("refused", text)); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s\nis answered with %v, want %q", text, err, words)
+		}
+	}
+}

@@ -173,6 +173,9 @@ func (f Files) Check() []manifest.Problem {
 		}
 		add(d.Origin, d.Object, d.own(found))
 	}
+	for _, s := range f.Searches {
+		add(s.Origin, "TrafficSearch "+s.Value.Name, f.search(s))
+	}
 	return append(problems, more...)
 }
 

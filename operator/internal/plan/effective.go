@@ -7,10 +7,13 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"math/big"
 	"strings"
+	"time"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plan/problem"
+	"spate.dev/operator/internal/plan/quantity"
 )
 
 // Effective returns the profile that a run executes: the referenced one with its metadata, or the inline one, named
@@ -61,9 +64,22 @@ func override(spec *spatev1.TrafficProfileSpec, by *spatev1.RunOverrides) {
 
 // asSearched makes a profile what the trials of a search execute parts of: its greatest load, for the longest trial.
 func asSearched(spec *spatev1.TrafficProfileSpec, search *spatev1.SearchTests) {
-	spec.Rate = spatev1.ScaledRate(cmp.Or(search.Load.Max, "100%/port"))
+	spec.Rate = mostOf(&search.Load)
 	spec.Duration, spec.Warmup, spec.Drain = "1s", cmp.Or(search.Trial.RampUp, "0s"), cmp.Or(search.Trial.Drain, "2s")
 	spec.RampUp, spec.RampUpStep, spec.Stages, spec.Thresholds, spec.WhenPodLost = "", "", nil, nil, spatev1.PodLossAbort
+}
+
+// mostOf is the rate of a search's greatest load. Open connections are opened within a time.
+func mostOf(search *spatev1.SearchLoad) spatev1.ScaledRate {
+	most := cmp.Or(search.Max, "100%/port")
+	ramp, wrong := search.Ramp.Parse()
+	connections, err := quantity.ParseSearchRate(most)
+	if wrong != nil || err != nil || ramp <= 0 || connections.Unit != quantity.OpenConnections {
+		return spatev1.ScaledRate(most)
+	}
+	const digits = 12
+	perSecond := new(big.Rat).Quo(connections.Value, new(big.Rat).SetFrac64(int64(ramp), int64(time.Second)))
+	return spatev1.ScaledRate(perSecond.FloatString(digits) + "cps")
 }
 
 // OfRun returns the problems of the profile that a run executes (Effective) with paths of the run: its overrides, its

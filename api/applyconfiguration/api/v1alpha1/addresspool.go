@@ -34,10 +34,8 @@ type AddressPoolApplyConfiguration struct {
 	SourcePorts *SourcePortsApplyConfiguration `json:"sourcePorts,omitempty"`
 	// startMAC is the Ethernet address of the first client's frames; that of client n is n higher. The port's own when absent.
 	StartMAC *apiv1alpha1.MACAddress `json:"startMAC,omitempty"`
-	// allowMulticast says that all addresses of the pool are multicast (224.0.0.0/4, ff00::/8), which is refused otherwise: TRex's
-	// IPv6 profiles have such by default (`ff02::`). Frames to one have the MAC address of its group (01:00:5e:..., 33:33:...), and
-	// the template's ports accept frames to and from groups. A packet whose source is a group is a protocol violation (RFC 1122
-	// section 3.2.1.3, RFC 4291 section 2.7), sent on purpose: a device under test that forwards by the RFCs drops it.
+	// allowMulticast says that all addresses of the pool are multicast (224.0.0.0/4, ff00::/8), as in TRex's IPv6 profiles; they are refused
+	// otherwise. Frames to one have the MAC address of its group. A device that forwards by the RFCs drops packets whose source is a group.
 	AllowMulticast *bool `json:"allowMulticast,omitempty"`
 	// gtpu puts each client's packets into a GTP-U tunnel of its own, as a gNB does; they pass as they are when absent.
 	GTPU *GTPUTunnelsApplyConfiguration `json:"gtpu,omitempty"`

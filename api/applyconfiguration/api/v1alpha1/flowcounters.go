@@ -52,8 +52,7 @@ type FlowCountersApplyConfiguration struct {
 	Late *int64 `json:"late,omitempty"`
 	// notStarted flows were due before the end and did not start because the generator was behind.
 	NotStarted *int64 `json:"notStarted,omitempty"`
-	// throttled flows were due before the end and did not start because `maxConcurrentFlows` were open. The template requests that: it is
-	// no limit of the generator.
+	// throttled flows did not start because `maxConcurrentFlows` of their template were open.
 	Throttled *int64 `json:"throttled,omitempty"`
 	// exhausted flows did not start, or were not accepted, because the flow table was full or no source port was free.
 	Exhausted *int64 `json:"exhausted,omitempty"`

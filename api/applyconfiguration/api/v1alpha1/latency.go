@@ -36,14 +36,13 @@ type LatencyApplyConfiguration struct {
 	P999 *apiv1alpha1.MeasuredTime `json:"p999,omitempty"`
 	// p9999 is the 99.99th percentile.
 	P9999 *apiv1alpha1.MeasuredTime `json:"p9999,omitempty"`
-	// jitter is the interarrival jitter (RFC 3550 section 6.4.1) at the end; the greatest when several pods received the stream.
+	// jitter is the interarrival jitter (RFC 3550 section 6.4.1) at the end; the greatest of several pods.
 	Jitter *apiv1alpha1.MeasuredTime `json:"jitter,omitempty"`
 	// jitterMean is the mean difference of the delays of successive packets.
 	JitterMean *apiv1alpha1.MeasuredTime `json:"jitterMean,omitempty"`
 	// jitterMax is the greatest difference of the delays of successive packets.
 	JitterMax *apiv1alpha1.MeasuredTime `json:"jitterMax,omitempty"`
-	// clockBound is the maximum error of delays of packets from one pod to another, by which the pods' clocks may differ. Absent when all
-	// packets were received by the pod that sent them.
+	// clockBound is the maximum error of delays between pods, by which their clocks may differ.
 	ClockBound *apiv1alpha1.MeasuredTime `json:"clockBound,omitempty"`
 	// oneWayUnknown is true when packets went from one pod to another, whose clocks are not known well enough: only jitter is reported.
 	OneWayUnknown *bool `json:"oneWayUnknown,omitempty"`

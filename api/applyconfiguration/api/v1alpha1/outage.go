@@ -19,8 +19,7 @@ import (
 type OutageApplyConfiguration struct {
 	// longest time without an arrival. If it is not exact, it is at most this, and at least `atLeast`.
 	Longest *apiv1alpha1.MeasuredTime `json:"longest,omitempty"`
-	// atLeast is the longest time without an arrival that is certain; absent where longest is exact. What arrives at several workers or pods
-	// had more gaps at one of them than it keeps.
+	// atLeast is the longest that is certain; absent where longest is exact: workers keep a limited number of gaps.
 	AtLeast *apiv1alpha1.MeasuredTime `json:"atLeast,omitempty"`
 	// offset of its beginning (of the one that is certain) from that of the measured phase.
 	Offset *apiv1alpha1.MeasuredTime `json:"offset,omitempty"`

@@ -13,6 +13,11 @@ import (
 //
 // SearchLoad bounds the loads of a search. A load scales all entries of the profile in proportion.
 type SearchLoadApplyConfiguration struct {
+	// vary is what the search varies. `OpenConnections` is for applications whose clients leave connections open: a trial opens as many
+	// connections as its load within `ramp`, and then holds them for its duration. Connections that are not open at the end are lost.
+	Vary *apiv1alpha1.SearchVary `json:"vary,omitempty"`
+	// ramp is the time in which a trial opens its connections, with `vary: OpenConnections`.
+	Ramp *apiv1alpha1.Duration `json:"ramp,omitempty"`
 	// min load: the lowest that is offered.
 	Min *apiv1alpha1.SearchRate `json:"min,omitempty"`
 	// max load: the highest that is offered. The line rate of each transmitting port when absent, which is for streams.
@@ -23,6 +28,22 @@ type SearchLoadApplyConfiguration struct {
 // apply.
 func SearchLoad() *SearchLoadApplyConfiguration {
 	return &SearchLoadApplyConfiguration{}
+}
+
+// WithVary sets the Vary field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Vary field is set to the value of the last call.
+func (b *SearchLoadApplyConfiguration) WithVary(value apiv1alpha1.SearchVary) *SearchLoadApplyConfiguration {
+	b.Vary = &value
+	return b
+}
+
+// WithRamp sets the Ramp field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Ramp field is set to the value of the last call.
+func (b *SearchLoadApplyConfiguration) WithRamp(value apiv1alpha1.Duration) *SearchLoadApplyConfiguration {
+	b.Ramp = &value
+	return b
 }
 
 // WithMin sets the Min field in the declarative configuration to the given value

@@ -62,6 +62,9 @@ func (s *scope) loadsOf(facts *storage.Facts) error {
 	if facts.Connections.Sign() > 0 && len(facts.Flow) > 0 {
 		return &refusal{spatev1.ReasonNotSupported, "spec.search: the profile has streams and applications: search the load of either"}
 	}
+	if s.opens() {
+		return s.openLoads(connections)
+	}
 	from := s.run.Spec.Search.Load
 	least, err := load.FactorOf(spatev1.ScaledRate(from.Min), facts.Own, connections, s.generator)
 	if err != nil {
@@ -71,7 +74,12 @@ func (s *scope) loadsOf(facts *storage.Facts) error {
 		value, _ := new(big.Rat).Mul(factor, own).Float64()
 		return sequence.Text(value)
 	}
-	s.run.Status.Search = &spatev1.RunSearchStatus{Unit: unit, MinLoad: text(least), MaxLoad: text(planned)}
+	return s.bounds(unit, text(least), text(planned))
+}
+
+// bounds sets the loads of the search, and checks its tests.
+func (s *scope) bounds(unit spatev1.LoadUnit, least, most string) error {
+	s.run.Status.Search = &spatev1.RunSearchStatus{Unit: unit, MinLoad: least, MaxLoad: most}
 	if err := sequence.Check(s.run.Spec.Search, s.loads()); err != nil {
 		return &refusal{spatev1.ReasonInvalidSpec, "spec.search: " + strings.ReplaceAll(err.Error(), "\n", "; ")}
 	}
@@ -187,8 +195,7 @@ func countIn(stats []*enginev1.WatchStatsResponse, trial int32) int {
 // trialLeft is the time until the current trial is to be looked at: at its end.
 func (s *scope) trialLeft() time.Duration {
 	current := s.run.Status.Search.Current
-	sends := s.warmup() + time.Duration(current.Duration)
-	left := time.Until(current.StartTime.Add(sends + s.drain()))
+	left := time.Until(s.phasesOf(current).endAfter(current.StartTime.Time))
 	// Leases are renewed meanwhile. Slightly later, since the engine may check its clock later.
 	return max(min(left+20*time.Millisecond, tick), 10*time.Millisecond)
 }
@@ -216,11 +223,11 @@ func (s *scope) startTrial(ctx context.Context, stats []*enginev1.WatchStatsResp
 	if err := errors.Join(errs...); err != nil {
 		return s.unanswered(ctx, errs)
 	}
-	instant := engine.Instant(current.StartTime.Time)
+	instant, phases := engine.Instant(current.StartTime.Time), s.phasesOf(current)
 	start := func(i int, c *engine.Client, reference *enginev1.ReferenceClock) error {
 		request := &enginev1.StartTrialRequest{
-			RunId: s.run.Status.Resolved.RunID, Trial: uint32(current.Number), WarmupNs: uint64(s.warmup()), DurationNs: uint64(current.Duration),
-			DrainNs: uint64(s.drain()), RateFactor: ratio, Packets: uint64(current.Packets), AtMonotonicNs: holds[i].clock.Monotonic(instant), Reference: reference,
+			RunId: s.run.Status.Resolved.RunID, Trial: uint32(current.Number), WarmupNs: uint64(phases.warmup), DurationNs: uint64(phases.sends),
+			DrainNs: uint64(phases.drain), RateFactor: ratio, Packets: uint64(current.Packets), AtMonotonicNs: holds[i].clock.Monotonic(instant), Reference: reference,
 		}
 		if current.Overload > 0 {
 			request.RateFactor, request.Stages = nil, overloaded(current, ratio)
@@ -299,6 +306,9 @@ func (s *scope) record(stats []*enginev1.WatchStatsResponse, facts *storage.Fact
 	result := resultOf(stats, facts, s.run)
 	result.Duration = current.Duration
 	trial := countTrial(s.run.Status.Resolved.GeneratorTolerance, &result)
+	if s.opens() {
+		trial = countOpen(result.Flows)
+	}
 	trial.TrialInput = *current
 	if current.Test == spatev1.TestLatency {
 		trial.Latency = slowest(&result)
@@ -328,7 +338,7 @@ func (s *scope) add(trial spatev1.TrialRecord) {
 	since := s.run.Status.PrepareTime.Time
 	if n := len(status.Trials); n > 0 {
 		last := status.Trials[n-1]
-		since = last.StartTime.Add(time.Duration(last.Duration) + s.warmup() + s.drain())
+		since = s.phasesOf(&last.TrialInput).endAfter(last.StartTime.Time)
 	}
 	trial.Elapsed = spatev1.MeasuredTime(max(time.Since(since), 0))
 	status.Trials, status.Spent = append(status.Trials, trial), status.Spent+trial.Elapsed

@@ -25,6 +25,8 @@ func FactorOf(rate spatev1.ScaledRate, own Load, connections *big.Rat, generator
 		return nil, errNoConnections
 	case wanted.Unit == quantity.ConnectionsPerSecond:
 		return new(big.Rat).Quo(wanted.Value, connections), nil
+	case wanted.Unit == quantity.OpenConnections:
+		return nil, errOpen
 	case connections != nil:
 		return nil, errTemplatesByFactor
 	case own.in(wanted.Unit).Sign() == 0:
@@ -49,5 +51,7 @@ func FactorOf(rate spatev1.ScaledRate, own Load, connections *big.Rat, generator
 var errNothingToScale = errors.New("a total needs an entry that sends packets to scale")
 
 var errTemplatesByFactor = errors.New("the rate of templates cannot be given in packets or bits; use a factor such as 2x, or in a search or a stage connections a second such as 300cps")
+
+var errOpen = errors.New("a number of open connections needs load.vary: OpenConnections and load.ramp")
 
 var errNoConnections = errors.New("connections a second are those of applications that have clients, and there are none; use a total such as 1Mpps/port")

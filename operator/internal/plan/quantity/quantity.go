@@ -30,6 +30,8 @@ const (
 	Factor
 	// ConnectionsPerSecond counts connections of templates.
 	ConnectionsPerSecond
+	// OpenConnections counts connections of templates that are open at the same time.
+	OpenConnections
 )
 
 var units = map[string]Unit{
@@ -45,6 +47,7 @@ type Quantity struct {
 var (
 	ratePattern   = regexp.MustCompile(`^([0-9]{1,24}(?:\.[0-9]{1,24})?)(?:([kMGT]?)(pps|bpsL1|bpsL2|bps)|(%|x))$`)
 	countPattern  = regexp.MustCompile(`^[0-9]{1,18}$`)
+	number        = regexp.MustCompile(`^([0-9]{1,24}(?:\.[0-9]{1,24})?)([kMG]?)conn$`)
 	connections   = regexp.MustCompile(`^([0-9]{1,24}(?:\.[0-9]{1,24})?)([kMG]?)cps$`)
 	percentNumber = regexp.MustCompile(`^([0-9]{1,3}(?:\.[0-9]{1,18})?)%$`)
 )
@@ -94,6 +97,11 @@ func ParseConnectionRate(rate spatev1.ConnectionRate) (*big.Rat, error) {
 	if parts == nil {
 		return nil, fmt.Errorf("must be connections a second such as 100cps or 1.5Mcps")
 	}
+	return prefixed(parts)
+}
+
+// prefixed reads a number with a decimal prefix, from the parts of a match.
+func prefixed(parts []string) (*big.Rat, error) {
 	value, ok := new(big.Rat).SetString(parts[1])
 	if !ok || value.Sign() <= 0 {
 		return nil, fmt.Errorf("must be greater than zero")
@@ -140,15 +148,19 @@ func ParseScaledRate(rate spatev1.ScaledRate) (ScaledQuantity, error) {
 	return ScaledQuantity{Quantity: quantity, PerPort: perPort}, err
 }
 
-// ParseSearchRate reads a load of a search: the rate of a profile, or connections per second of all its templates.
+// ParseSearchRate reads a load of a search: the rate of a profile, or connections per second or open connections of all its templates.
 func ParseSearchRate(rate spatev1.SearchRate) (ScaledQuantity, error) {
+	if parts := number.FindStringSubmatch(string(rate)); parts != nil {
+		value, err := prefixed(parts)
+		return ScaledQuantity{Quantity: Quantity{Value: value, Unit: OpenConnections}}, err
+	}
 	if strings.HasSuffix(string(rate), "cps") {
 		value, err := ParseConnectionRate(spatev1.ConnectionRate(rate))
 		return ScaledQuantity{Quantity: Quantity{Value: value, Unit: ConnectionsPerSecond}}, err
 	}
 	scaled, err := ParseScaledRate(spatev1.ScaledRate(rate))
 	if err != nil && !strings.HasSuffix(err.Error(), "greater than zero") {
-		err = fmt.Errorf("%w, or connections a second such as 300cps", err)
+		err = fmt.Errorf("%w, or connections a second such as 300cps or open connections such as 10kconn", err)
 	}
 	return scaled, err
 }

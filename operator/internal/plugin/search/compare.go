@@ -172,7 +172,7 @@ func namesOf(search *spatev1.TrafficSearch) string {
 func writeComparison(w io.Writer, all []compared) error {
 	fmt.Fprintf(w, "Lower bounds of %s and %s: %s\n\n", all[0].First.Search, all[0].Second.Search, repeats.TestName)
 	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(out, "FRAMES\tGOAL\tREPEATS\tMEDIAN\tMEDIAN\tSHIFT\tU\tP\tDIFFER")
+	fmt.Fprintln(out, "FRAMES\tGOAL\tREPEATS\tFIRST MEDIAN\tSECOND\tSHIFT\tU\tP\tDIFFER")
 	for _, c := range all {
 		shift, differ := "-", "no"
 		if c.Shift != nil {

@@ -33,15 +33,15 @@ func TestSearchesAreComparedByTheirRepeats(t *testing.T) {
 	}{
 		{
 			repeated("before", "64", "1000", "1010", "1020", "1030"), repeated("after", "64", "1100", "1110", "1120", "1130"),
-			[]string{"Lower bounds of before and after: Mann-Whitney U, two-sided", "64      ndr   4, 4     1015.000  1115.000  +9.85%  0  0.0286  yes"},
+			[]string{"Lower bounds of before and after: Mann-Whitney U, two-sided", "64      ndr   4, 4     1015.000      1115.000  +9.85%  0  0.0286  yes"},
 		},
 		{
 			repeated("before", "64", "1000", "1010", "1020", "1030"), repeated("after", "64", "1005", "1015", "1025", "1035"),
-			[]string{"64      ndr   4, 4     1015.000  1020.000  +0.49%  6  0.6857  no"},
+			[]string{"64      ndr   4, 4     1015.000      1020.000  +0.49%  6  0.6857  no"},
 		},
 		{repeated("before", "64", "1000", "1010"), repeated("after", "64", "1100", "1110"), []string{"0.3333  needs 4 repeats of each"}},
 		{repeated("before", "64", "1000"), repeated("after", "64", "1100"), []string{"1, 1", "+10.00%", "needs 4 repeats of each"}},
-		{repeated("before", "64", "", "", "", ""), repeated("after", "64", "1", "2", "3", "4"), []string{"0.000   2.500   -      0  0.0286  yes", "64: goal ndr is irregular in 4 of 4 repeats of before"}},
+		{repeated("before", "64", "", "", "", ""), repeated("after", "64", "1", "2", "3", "4"), []string{"0.000         2.500   -      0  0.0286  yes", "64: goal ndr is irregular in 4 of 4 repeats of before"}},
 	} {
 		all, err := compare(c.first, c.second)
 		if err != nil {

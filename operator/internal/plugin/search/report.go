@@ -116,6 +116,9 @@ func method(search *spatev1.TrafficSearch) []string {
 		fmt.Sprintf("Loads are in %s, from %s to %s; entries of the profile keep their proportions.", unitOf(search), spec.Load.Min, cmp.Or(spec.Load.Max, "100%/port")),
 		fmt.Sprintf("A trial settles for %s, ramps up for %s (counted apart), drains for %s and pauses for %s.", cmp.Or(trial.Settle, "2s"), cmp.Or(trial.RampUp, "0s"), cmp.Or(trial.Drain, "2s"), cmp.Or(trial.Pause, "5s")),
 	}
+	if spec.Load.Vary == spatev1.VaryOpenConnections {
+		lines[1] = fmt.Sprintf("A trial settles for %s, opens its connections in %s, holds them for its duration, and pauses for %s.", cmp.Or(trial.Settle, "2s"), spec.Load.Ramp, cmp.Or(trial.Pause, "5s"))
+	}
 	if t := spec.Throughput; t != nil {
 		lines = append(lines, fmt.Sprintf("Loads are chosen by %s.", cmp.Or(t.Method, spatev1.MethodMLRsearch)))
 		for _, g := range t.Goals {
@@ -138,8 +141,11 @@ func method(search *spatev1.TrafficSearch) []string {
 // unitOf describes the unit of a search's loads.
 func unitOf(search *spatev1.TrafficSearch) string {
 	for _, v := range search.Status.Variants {
-		if v.Unit == spatev1.UnitConnections {
+		switch v.Unit {
+		case spatev1.UnitConnections:
 			return "connections a second of all applications"
+		case spatev1.UnitOpen:
+			return "open connections of all applications"
 		}
 	}
 	return "packets a second of the busiest transmitting port"

@@ -155,6 +155,25 @@ func TestASearchOfConnectionsIsSimulated(t *testing.T) {
 	}
 }
 
+func TestASearchForOpenConnectionsIsSimulated(t *testing.T) {
+	text, err := os.ReadFile(sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "open.yaml")
+	if err := os.WriteFile(file, bytes.Replace(text, []byte("min: 1kpps, max: 100%/port"), []byte("vary: OpenConnections, min: 1kconn, max: 1Mconn, ramp: 30s"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := run(t, "simulate", file, "--device", "capacity=250kconn")
+	for _, want := range []string{
+		"open connections of all applications, from 1kconn to 1Mconn", "opens its connections in 30s, holds them for its duration", "1000000.000 connections for 1s: 1000000 sent of 1000000, 250000 received", "all     ndr   249", "Found",
+	} {
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("no %q: %v\n%s", want, err, out)
+		}
+	}
+}
+
 func TestReportsHaveEveryFigure(t *testing.T) {
 	for format, wants := range map[string][]string{
 		"table": {

@@ -101,10 +101,10 @@ func (f *simulateFlags) simulate(w io.Writer, search *spatev1.TrafficSearch) err
 			}
 			return writeTable(w, search)
 		}
-		record := measured(device, step, len(records)+1, &search.Spec.Trial)
+		record := measured(device, step, len(records)+1, &search.Spec.SearchTests)
 		total += time.Duration(record.Elapsed)
 		records = append(records, record)
-		fmt.Fprintln(w, trialLine(total.Round(time.Millisecond).String(), &record))
+		fmt.Fprintln(w, trialLine(total.Round(time.Millisecond).String(), &record, unit))
 	}
 }
 
@@ -115,11 +115,15 @@ func requires(search *spatev1.TrafficSearch) bool {
 }
 
 // measured is what a trial with the device would record.
-func measured(device dut.Device, step *sequence.Step, number int, of *spatev1.SearchTrial) spatev1.TrialRecord {
-	t := device.Measure(number, step.Input)
+func measured(device dut.Device, step *sequence.Step, number int, of *spatev1.SearchTests) spatev1.TrialRecord {
+	input := step.Input
+	if of.Load.Vary == spatev1.VaryOpenConnections {
+		input.Duration = 1 // a number of connections, not a rate
+	}
+	t := device.Measure(number, input)
 	duration := time.Duration(step.Duration*float64(time.Second) + 0.5)
 	elapsed := duration
-	for _, part := range []spatev1.Duration{of.Settle, of.RampUp, of.Drain, of.Pause} {
+	for _, part := range sequence.Beside(of) {
 		value, _ := part.Parse()
 		elapsed += value
 	}
@@ -147,12 +151,12 @@ func loadOf(flag string, field spatev1.SearchRate, name string) (float64, spatev
 	return value, unit, nil
 }
 
-// perSecond reads packets or connections a second.
+// perSecond reads packets or connections a second, or a number of open connections.
 func perSecond(text string) (float64, spatev1.LoadUnit, error) {
 	rate, err := quantity.ParseSearchRate(spatev1.SearchRate(text))
-	unit, known := map[quantity.Unit]spatev1.LoadUnit{quantity.PacketsPerSecond: spatev1.UnitPackets, quantity.ConnectionsPerSecond: spatev1.UnitConnections}[rate.Unit]
+	unit, known := map[quantity.Unit]spatev1.LoadUnit{quantity.PacketsPerSecond: spatev1.UnitPackets, quantity.ConnectionsPerSecond: spatev1.UnitConnections, quantity.OpenConnections: spatev1.UnitOpen}[rate.Unit]
 	if err != nil || !known || rate.PerPort || text == "" {
-		return 0, "", errors.New("must be packets or connections a second, such as 1.5Mpps or 300cps")
+		return 0, "", errors.New("must be packets or connections a second, such as 1.5Mpps or 300cps, or open connections, such as 10kconn")
 	}
 	value, _ := rate.Value.Float64()
 	return value, unit, nil

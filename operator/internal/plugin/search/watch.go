@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,7 +65,7 @@ func watch(ctx context.Context, w io.Writer, reader kube.Reader, namespace, name
 				}
 				for _, t := range run.Status.Search.Trials[min(printed[name], len(run.Status.Search.Trials)):] {
 					printed[name]++
-					fmt.Fprintln(w, trialLine(of, &t))
+					fmt.Fprintln(w, trialLine(of, &t, run.Status.Search.Unit))
 				}
 			}
 		}
@@ -98,14 +99,22 @@ func runsOf(v *spatev1.SearchVariant) (all []string) {
 }
 
 // trialLine is a trial in a line.
-func trialLine(variant string, t *spatev1.TrialRecord) string {
-	line := fmt.Sprintf("%s  trial %d (%s): %s per second for %s", variant, t.Number, t.Test, loadText(t.Load), t.Duration)
+func trialLine(variant string, t *spatev1.TrialRecord, unit spatev1.LoadUnit) string {
+	of := "per second"
+	if unit == spatev1.UnitOpen {
+		of = string(unit)
+	}
+	line := fmt.Sprintf("%s  trial %d (%s): %s %s for %s", variant, t.Number, t.Test, loadText(t.Load), of, t.Duration)
 	if t.Packets > 0 {
 		line += fmt.Sprintf(" (%d packets)", t.Packets)
 	}
 	line += fmt.Sprintf(": %d sent of %d, %d received, loss ratio %s", t.Sent, t.Intended, t.Received, t.LossRatio)
-	for _, unmet := range t.Unmet {
-		line += fmt.Sprintf("; require[%d] of goal %s is not met", unmet.Index, unmet.Goal)
+	if len(t.Unmet) > 0 {
+		unmet := make([]string, len(t.Unmet))
+		for i, u := range t.Unmet {
+			unmet[i] = fmt.Sprintf("require[%d] of goal %s", u.Index, u.Goal)
+		}
+		line += "; not met: " + strings.Join(unmet, ", ")
 	}
 	if t.UnmetValues != "" {
 		line += ": " + t.UnmetValues

@@ -149,13 +149,21 @@ func (s *sequence) own(name spatev1.SearchTestName) []spatev1.TrialRecord {
 // options of a test: its budget is what those before it have left.
 func (s *sequence) options() search.Options {
 	options := search.Options{Retries: int(value(s.tests.Trial.Retries, 2))}
-	trial := s.tests.Trial
-	for _, part := range []spatev1.Duration{trial.Settle, trial.RampUp, trial.Drain, trial.Pause} {
+	for _, part := range Beside(s.tests) {
 		options.Budget.Overhead += seconds(part)
 	}
 	options.Budget.Trials = int(value(s.tests.Budget.Trials, maxTrials)) - s.used
 	options.Budget.Time = seconds(s.tests.Budget.Time) - s.spent.Seconds()
 	return options
+}
+
+// Beside returns what a trial takes beside its duration. Open connections are opened in a ramp, and held in place of a drain.
+func Beside(tests *spatev1.SearchTests) []spatev1.Duration {
+	trial := tests.Trial
+	if tests.Load.Vary == spatev1.VaryOpenConnections {
+		return []spatev1.Duration{trial.Settle, tests.Load.Ramp, trial.Pause}
+	}
+	return []spatev1.Duration{trial.Settle, trial.RampUp, trial.Drain, trial.Pause}
 }
 
 const maxTrials = 500
