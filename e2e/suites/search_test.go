@@ -65,7 +65,7 @@ func TestASearchGoesOnWhenTheOperatorIsDeleted(t *testing.T) {
 	search("disturbed", steady("disturbed"), func() {
 		until(t, time.Minute, "the fourth trial is under way", func(context.Context) (bool, string) {
 			n := len(trialsOf(t, ns, "disturbed"))
-			return n >= 3, fmt.Sprint(n)
+			return n >= 3, strconv.Itoa(n)
 		})
 		kubectl(t, "delete", "pod", "-n", operatorNamespace, "-l", "app.kubernetes.io/name=spate-operator", "--wait=false")
 	})
