@@ -272,6 +272,9 @@ func TestLoadsOfApplicationsAreConnectionsASecond(t *testing.T) {
 	mustApply(t, ns, searchOf("no-unit", "  load: {min: 1kpps, max: 400cps}\n"+ndrOf))
 	expect(t, runLimit, searchNamed(ns, "no-unit"), spatev1.ConditionPassed, metav1.ConditionUnknown, spatev1.ReasonSearchInvalid,
 		`spec.search.load.min "1kpps": the rate of templates cannot be given in packets or bits; use a factor such as 2x, or in a search or a stage connections a second such as 300cps`)
+	mustApply(t, ns, strings.Replace(greetingProfile("both", "  runPolicy: Manual\n"), "  traffic:\n", "  traffic:\n  - {name: small, stream: {ref: {name: small}}, transmitPort: loop, receivePort: loop}\n", 1))
+	mustApply(t, ns, strings.Replace(searchOf("mixed", "  load: {min: 0.5x, max: 1x}\n"+ndrOf), "name: searched", "name: both", 1))
+	expect(t, runLimit, searchNamed(ns, "mixed"), spatev1.ConditionPassed, metav1.ConditionUnknown, spatev1.ReasonSearchInvalid, "the profile has streams and applications: search the load of either")
 	if err := apply(t.Context(), ns, searchOf("refused", "  load: {min: 50cps/port}\n"+ndrOf)); err == nil || !strings.Contains(err.Error(), "connections a second such as 300cps") {
 		t.Errorf("connections of a port are answered with %v", err)
 	}
