@@ -97,21 +97,22 @@ fn long(spans: &[Span], longer_than_ns: u64) -> impl Iterator<Item = &Span> {
     spans.iter().filter(move |span| span.len_ns() > longer_than_ns)
 }
 
-/// What a run reports agrees with what the path did in a direction: each long time without an arrival, and no other.
-fn agree(outage: &Outage, passed: &Passed, direction: usize, blackouts: &[Span]) -> Result<(), String> {
+/// What a run reports agrees with what the path did in a direction, to within a distance of packets and this noise: each long time without an
+/// arrival, and no other.
+fn agree(outage: &Outage, passed: &Passed, direction: usize, blackouts: &[Span], noise_ns: u64) -> Result<(), String> {
     assert_eq!(passed.missed, 0);
     let silence = &outage.silence;
     let began_ns = outage.phase_began_at_ns;
     // Several workers may miss shorter ones.
-    let longer_than_ns = LONG_NS.max(silence.unlisted_ns);
-    assert!(longer_than_ns < 20 * MS, "{silence:?}");
+    let longer_than_ns = (LONG_NS + 2 * noise_ns).max(silence.unlisted_ns);
+    assert!(longer_than_ns < 20 * MS + 2 * noise_ns, "{silence:?}");
     let since = |ns: u64| ns.saturating_sub(began_ns);
     let truth = passed.outages(direction, began_ns);
     let near = |reported: &Span, truth: &Span| {
         let truth = Span { from_ns: since(truth.from_ns), to_ns: since(truth.to_ns) };
         let ends =
             [(reported.from_ns, truth.from_ns), (reported.to_ns, truth.to_ns), (reported.len_ns(), truth.len_ns())];
-        ends.into_iter().all(|(reported, truth)| reported.abs_diff(truth) <= GAP_NS)
+        ends.into_iter().all(|(reported, truth)| reported.abs_diff(truth) <= GAP_NS + noise_ns)
     };
     if let Some(invented) = long(&silence.spans, longer_than_ns).find(|r| !truth.iter().any(|t| near(r, t))) {
         return Err(format!("invented since {began_ns}: {invented:?}, and nothing passed in {truth:?}"));
@@ -121,7 +122,7 @@ fn agree(outage: &Outage, passed: &Passed, direction: usize, blackouts: &[Span])
     }
     let longest = silence.longest().unwrap();
     let truly = truth.iter().map(|span| span.len_ns().min(since(span.to_ns))).max().unwrap();
-    if longest.len_ns().abs_diff(truly) > GAP_NS {
+    if longest.len_ns().abs_diff(truly) > GAP_NS + noise_ns {
         return Err(format!("the longest is {longest:?}, and nothing passed for {truly} ns"));
     }
     // Those of the path are the black-outs, and times in which it had no CPU.
@@ -202,7 +203,7 @@ fn inside_streams() {
             let streams = vec![stream(1, 0, Some(1), 60, pps(RATE)), stream(2, 1, Some(0), 594, pps(RATE))];
             blacked_out_by_seed(&datapath, seed, spec(seed as u16, 0, None, streams), |run, passed, blackouts| {
                 for direction in 0..2 {
-                    agree(&run.outage(&[direction]).unwrap(), passed, direction, blackouts)?;
+                    agree(&run.outage(&[direction]).unwrap(), passed, direction, blackouts, 0)?;
                 }
                 // Both directions are blacked out at the same time: so is the group of both streams.
                 let both = run.outage(&[0, 1]).unwrap().silence.longest().map_or(0, Span::len_ns);
@@ -269,16 +270,18 @@ fn templates_report_every_black_out_of_the_path_and_no_other() {
 #[ignore = "runs in the namespace that the test above makes"]
 fn inside_templates() {
     second_pair();
-    // With two workers, each has a part of the flows, and long gaps of its own.
+    // With two workers, each has a part of the flows, and long gaps of its own. They and the path share two CPUs: what they keep from each
+    // other is no outage of the path.
     for (seed, workers, protocol) in [(4, 1, Protocol::Udp), (5, 1, Protocol::Tcp), (6, 2, Protocol::Udp)] {
         let datapath = two_ports(workers);
+        let noise_ns = if workers > 1 { 60 * MS } else { 0 };
         undisturbed(|| {
             let spec = across(&datapath, seed as u16, over_v4(protocol, RATE));
             blacked_out_by_seed(&datapath, seed, spec, |run, passed, blackouts| {
                 let sides = run.template_counters();
                 for (side, outage) in sides.iter().zip(run.template_outages()) {
                     // Packets on their way out come to servers.
-                    agree(&outage.unwrap(), passed, usize::from(side.client), blackouts)?;
+                    agree(&outage.unwrap(), passed, usize::from(side.client), blackouts, noise_ns)?;
                 }
                 Ok(())
             })
