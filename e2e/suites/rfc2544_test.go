@@ -87,7 +87,7 @@ func TestTheTablesOfRFC2544(t *testing.T) {
 		if b := v.Result.BackToBack; b == nil {
 			t.Errorf("%s has no burst", p.size)
 		} else {
-			near(p.size+" back to back", number(b.Frames), burst, 0.02)
+			near(p.size+" back to back", number(b.Frames), burst, 0.03) // a burst of 17 ms is a little shorter if the CPU is taken away meanwhile
 			near(p.size+" corrected buffer time", time.Duration(b.CorrectedBufferTime).Seconds(), burst/tableLoad*(1-passes/tableLoad), 0.05)
 		}
 		for _, l := range v.Result.Latency {
