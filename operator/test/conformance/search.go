@@ -93,7 +93,7 @@ func (s Search) Compare() error {
 		case done != nil:
 			return fmt.Errorf("the search ends before trial %d of %d", i+1, len(s.Trials))
 		case !sameDuration(want.Duration, reference.Duration) || !nearLoad(want.Load, reference.Load):
-			return fmt.Errorf("trial %d is %v, want %v pps for %v s", i+1, *want, reference.Load, reference.Duration)
+			return fmt.Errorf("trial %d is %v, want %v per second for %v s", i+1, *want, reference.Load, reference.Duration)
 		}
 		trials = append(trials, search.Trial{
 			Number: i + 1, Input: search.Input{Load: reference.Load, Duration: reference.Duration}, Valid: true,

@@ -49,12 +49,12 @@ func TestDifferencesOfSearchesAreFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(s *Search){
-		"trial 1 is 2000 pps for 60 s, want 2000 pps for 59 s": func(s *Search) { s.Trials = []SearchTrial{{Duration: 59, Load: 2000}} },
-		"trial 1 is 2000 pps for 60 s, want 2000.1 pps":        func(s *Search) { s.Trials = []SearchTrial{{Duration: 60, Load: 2000.1}} },
-		"ends before trial 2 of 2":                             func(s *Search) { s.Trials = append(s.Trials, passes) },
-		"goes on after trial 0":                                func(s *Search) { s.Trials = nil },
-		"1 goals, want 0":                                      func(s *Search) { s.Results = nil },
-		"throughput 2000; want 2000 to none, throughput none":  func(s *Search) { s.Results = []SearchResult{{Lower: &load}} },
+		"trial 1 is 2000 per second for 60 s, want 2000 per second for 59 s": func(s *Search) { s.Trials = []SearchTrial{{Duration: 59, Load: 2000}} },
+		"trial 1 is 2000 per second for 60 s, want 2000.1 per second":        func(s *Search) { s.Trials = []SearchTrial{{Duration: 60, Load: 2000.1}} },
+		"ends before trial 2 of 2":                                           func(s *Search) { s.Trials = append(s.Trials, passes) },
+		"goes on after trial 0":                                              func(s *Search) { s.Trials = nil },
+		"1 goals, want 0":                                                    func(s *Search) { s.Results = nil },
+		"throughput 2000; want 2000 to none, throughput none":                func(s *Search) { s.Results = []SearchResult{{Lower: &load}} },
 		"load.max": func(s *Search) { s.Max = 1 },
 	} {
 		s := right

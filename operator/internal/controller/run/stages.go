@@ -149,6 +149,10 @@ func (s *scope) endStages(ctx context.Context, stats []*enginev1.WatchStatsRespo
 					return err
 				}
 			}
+			if end == nil || begin == nil && i > 0 { // an engine has not kept them
+				status.Phase = spatev1.StageIncomplete
+				continue
+			}
 			s.endStage(i, begin, end, facts)
 			if early {
 				status.Phase = spatev1.StageIncomplete
