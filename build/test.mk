@@ -124,7 +124,7 @@ e2e: images kubectl-spate $(cluster_there) ## Run the suites in the real cluster
 	@$(if $(EXTERNAL),,e2e/cluster/load $(PEER_IMAGE) >/dev/null)
 	@$(if $(rights),go build -C e2e -o $(rbac) ./rbac)
 	@$(if $(EXTERNAL),,go test -C e2e -count=1 ./dra && go build -C e2e -o $(dra_links) ./dra)
-	@status=0; $(in_cluster) env SPATE_ROOT=$(CURDIR) $(suites) -test.v -test.parallel 3 -test.timeout 14m -test.run '$(RUN)' 2>&1 | tee $(suites_log) || status=$$?; \
+	@status=0; $(in_cluster) env SPATE_ROOT=$(CURDIR) $(suites) -test.v -test.parallel 3 -test.timeout 20m -test.run '$(RUN)' 2>&1 | tee $(suites_log) || status=$$?; \
 	  $(if $(rights),$(in_cluster) $(rbac) /var/log/audit.log || status=$$?;) \
 	  [ -n "$${KEEP:-}$(EXTERNAL)" ] || e2e/cluster/down; [ $$status = 0 ] || e2e/failures $(suites_log); exit $$status
 
