@@ -35,7 +35,7 @@ type Reconciler struct {
 	Events events.EventRecorder
 }
 
-// +kubebuilder:rbac:groups=spate.dev,resources=trafficsearches,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficsearches,verbs=list;watch;delete
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficsearches/status,verbs=patch
 // +kubebuilder:rbac:groups=spate.dev,resources=trafficsearches/finalizers,verbs=update
 
