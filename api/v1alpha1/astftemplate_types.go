@@ -714,7 +714,7 @@ type AddressPool struct {
 	StartMAC MACAddress `json:"startMAC,omitempty"`
 
 	// allowMulticast says that all addresses of the pool are multicast (224.0.0.0/4, ff00::/8), as in TRex's IPv6 profiles; they are refused
-	// otherwise. Frames to one have the MAC address of its group. A device that forwards by the RFCs drops packets whose source is a group.
+	// otherwise. Frames to one have the MAC address of its group. A device that follows the RFCs drops packets from a group address.
 	// +optional
 	AllowMulticast bool `json:"allowMulticast,omitempty"`
 

@@ -826,7 +826,7 @@ type Latency struct {
 	// +optional
 	ClockBound MeasuredTime `json:"clockBound,omitempty"`
 
-	// oneWayUnknown is true when packets went from one pod to another, whose clocks are not known well enough: only jitter is reported.
+	// oneWayUnknown is true for packets between pods with clocks that are not known well enough: only jitter is reported.
 	// +optional
 	OneWayUnknown bool `json:"oneWayUnknown,omitempty"`
 

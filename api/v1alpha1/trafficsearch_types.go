@@ -269,7 +269,7 @@ type BackToBackTest struct {
 
 // RecoveryTest measures for how long packets are lost after an overload (RFC 2544 section 26.5). It is for profiles of streams.
 type RecoveryTest struct {
-	// of is the goal whose lower bound is overloaded. The first goal when absent.
+	// of names the goal: its lower bound is overloaded. The first goal when absent.
 	// +optional
 	Of EntryName `json:"of,omitempty"`
 

@@ -98,9 +98,11 @@ func TestTheTablesOfRFC2544(t *testing.T) {
 	}
 }
 
-// bounds of the first goal of a search of the one variant.
-func boundsOf(t *testing.T, search *spate.TrafficSearch) (lower, upper float64) {
+// boundsOf waits for the end of a search of one variant, and returns those of its first goal.
+func boundsOf(t *testing.T, ns, name string, limit time.Duration) (lower, upper float64) {
 	t.Helper()
+	search := &spate.TrafficSearch{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+	condition(t, limit, search, spate.ConditionComplete, metav1.ConditionTrue)
 	if len(search.Status.Variants) != 1 || len(search.Status.Variants[0].Result.Goals) == 0 {
 		t.Fatalf("%+v", search.Status)
 	}
@@ -121,9 +123,7 @@ func TestASearchFindsTheConnectionsARouterAdmits(t *testing.T) {
 		"  runPolicy: Manual  # the search creates its runs\n", "  runPolicy: Manual"+behind,
 		"  trial: {rampUp: 30s}\n", "  trial: {settle: 0s, drain: 500ms, pause: 500ms}\n", "min: 100cps, max: 100kcps", "min: 100cps, max: 1kcps",
 		"lossRatio: 0.001%, finalTrialDuration: 300s, initialTrialDuration: 10s, require: ['trial.flows.retransmitted == 0']", "lossRatio: 1%, finalTrialDuration: 4s, width: 1%", "budget: {time: 3h}", "budget: {time: 3m}"))
-	cps := &spate.TrafficSearch{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "cps"}}
-	condition(t, 4*time.Minute, cps, spate.ConditionComplete, metav1.ConditionTrue)
-	if lower, upper := boundsOf(t, cps); lower > 300*1.03 || upper < 300*0.97 {
+	if lower, upper := boundsOf(t, ns, "cps", 4*time.Minute); lower > 300*1.03 || upper < 300*0.97 {
 		t.Errorf("%v to %v connections a second, the router admits 300", lower, upper)
 	}
 
@@ -132,9 +132,7 @@ func TestASearchFindsTheConnectionsARouterAdmits(t *testing.T) {
 		"  runPolicy: Manual  # the search creates its runs\n", "  runPolicy: Manual"+behind,
 		"min: 100conn, max: 60kconn, ramp: 30s", "min: 500conn, max: 2kconn, ramp: 2s", "pause: 5m", "settle: 0s, pause: 7s",
 		"lossRatio: 0.001%, initialTrialDuration: 10s, finalTrialDuration: 60s", "lossRatio: 0%, initialTrialDuration: 1s, finalTrialDuration: 1s, width: 1%", "budget: {time: 6h}", "budget: {time: 4m}"))
-	connections := &spate.TrafficSearch{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "connections"}}
-	condition(t, 5*time.Minute, connections, spate.ConditionComplete, metav1.ConditionTrue)
-	if lower, upper := boundsOf(t, connections); lower > 1000*1.01 || upper < 1000*0.99 {
+	if lower, upper := boundsOf(t, ns, "connections", 5*time.Minute); lower > 1000*1.01 || upper < 1000*0.99 {
 		t.Errorf("%v to %v connections, the router holds 1000", lower, upper)
 	}
 }

@@ -227,17 +227,7 @@ const sharedLateAfter = 20 * time.Millisecond
 const endlessLease = 5 * time.Minute
 
 func timing(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator, problems *problem.Problems) (*enginev1.Timing, time.Duration) {
-	read := func(text spatev1.Duration, at *field.Path) time.Duration {
-		if text == "" {
-			return 0
-		}
-		duration, err := text.Parse()
-		if err != nil || duration < 0 {
-			problems.Add(spatev1.ReasonInvalidSpec, at, "%q must be a duration such as 500ms, 10s or 1m30s", text)
-			return 0
-		}
-		return duration
-	}
+	read := checker{problems}.duration
 	lease := time.Duration(0)
 	if generator != nil {
 		lease = read(generator.Spec.Lease, spec.Child("generator", "lease"))
@@ -251,6 +241,19 @@ func timing(profile *spatev1.TrafficProfile, generator *spatev1.TrafficGenerator
 		lease = endlessLease
 	}
 	return timing, lease
+}
+
+// duration reads one; 0 if it is absent or wrong.
+func (p checker) duration(text spatev1.Duration, at *field.Path) time.Duration {
+	if text == "" {
+		return 0
+	}
+	duration, err := text.Parse()
+	if err != nil || duration < 0 {
+		p.Add(spatev1.ReasonInvalidSpec, at, "%q must be a duration such as 500ms, 10s or 1m30s", text)
+		return 0
+	}
+	return duration
 }
 
 // entry is an entry of a profile's traffic that is being planned.

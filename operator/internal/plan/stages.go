@@ -21,7 +21,7 @@ import (
 var maxStageDenominator = big.NewInt(1_000_000)
 
 // stageTimes adds the stages of a profile to the timing of its plan.
-func (c checker) stageTimes(profile *spatev1.TrafficProfile, timing *enginev1.Timing) {
+func (p checker) stageTimes(profile *spatev1.TrafficProfile, timing *enginev1.Timing) {
 	stages := profile.Spec.Stages
 	if len(stages) == 0 {
 		return
@@ -31,28 +31,18 @@ func (c checker) stageTimes(profile *spatev1.TrafficProfile, timing *enginev1.Ti
 		value string
 	}{{"rate", string(profile.Spec.Rate)}, {"duration", string(profile.Spec.Duration)}, {"rampUp", string(profile.Spec.RampUp)}} {
 		if set.value != "" {
-			c.Add(spatev1.ReasonInvalidSpec, spec.Child(set.name), "%s: the profile has stages, which have rates and durations of their own", set.value)
+			p.Add(spatev1.ReasonInvalidSpec, spec.Child(set.name), "%s: the profile has stages, which have rates and durations of their own", set.value)
 		}
 	}
 	total := time.Duration(0)
 	for i, stage := range stages {
 		at := spec.Child("stages").Index(i)
-		read := func(text spatev1.Duration, name string) time.Duration {
-			if text == "" {
-				return 0
-			}
-			length, err := text.Parse()
-			if err != nil || length < 0 {
-				c.Add(spatev1.ReasonInvalidSpec, at.Child(name), "%q must be a duration such as 500ms, 10s or 1m30s", text)
-			}
-			return length
-		}
-		length, ramp := read(stage.Duration, "duration"), read(stage.Ramp, "ramp")
+		length, ramp := p.duration(stage.Duration, at.Child("duration")), p.duration(stage.Ramp, at.Child("ramp"))
 		if length == 0 {
-			c.Add(spatev1.ReasonInvalidSpec, at.Child("duration"), "must be greater than zero")
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("duration"), "must be greater than zero")
 		}
 		if ramp > length {
-			c.Add(spatev1.ReasonInvalidSpec, at.Child("ramp"), "%s is longer than the stage, whose duration is %s", stage.Ramp, stage.Duration)
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("ramp"), "%s is longer than the stage, whose duration is %s", stage.Ramp, stage.Duration)
 		}
 		total += length
 		timing.Stages = append(timing.Stages, &enginev1.Stage{DurationNs: uint64(length), RampNs: uint64(ramp)})

@@ -35,7 +35,7 @@ type AddressPoolApplyConfiguration struct {
 	// startMAC is the Ethernet address of the first client's frames; that of client n is n higher. The port's own when absent.
 	StartMAC *apiv1alpha1.MACAddress `json:"startMAC,omitempty"`
 	// allowMulticast says that all addresses of the pool are multicast (224.0.0.0/4, ff00::/8), as in TRex's IPv6 profiles; they are refused
-	// otherwise. Frames to one have the MAC address of its group. A device that forwards by the RFCs drops packets whose source is a group.
+	// otherwise. Frames to one have the MAC address of its group. A device that follows the RFCs drops packets from a group address.
 	AllowMulticast *bool `json:"allowMulticast,omitempty"`
 	// gtpu puts each client's packets into a GTP-U tunnel of its own, as a gNB does; they pass as they are when absent.
 	GTPU *GTPUTunnelsApplyConfiguration `json:"gtpu,omitempty"`

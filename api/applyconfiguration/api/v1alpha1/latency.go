@@ -44,7 +44,7 @@ type LatencyApplyConfiguration struct {
 	JitterMax *apiv1alpha1.MeasuredTime `json:"jitterMax,omitempty"`
 	// clockBound is the maximum error of delays between pods, by which their clocks may differ.
 	ClockBound *apiv1alpha1.MeasuredTime `json:"clockBound,omitempty"`
-	// oneWayUnknown is true when packets went from one pod to another, whose clocks are not known well enough: only jitter is reported.
+	// oneWayUnknown is true for packets between pods with clocks that are not known well enough: only jitter is reported.
 	OneWayUnknown *bool `json:"oneWayUnknown,omitempty"`
 	// message says why delays are not reported.
 	Message *string `json:"message,omitempty"`

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -104,10 +105,11 @@ func (s *scope) stageReading(ctx context.Context, stage int) ([]*enginev1.WatchS
 // endStage records what came of a stage. It returns why the run must be aborted, if it must.
 func (s *scope) endStage(stage int, begin, end []*enginev1.WatchStatsResponse, facts *storage.Facts) string {
 	resolved, status := &s.run.Status.Resolved.Stages[stage], &s.run.Status.Stages[stage]
-	result := stageResult(begin, end, settledTx(end), facts, s.run)
-	if stage == len(s.run.Status.Resolved.Stages)-1 { // all packets were awaited
-		result = stageResult(begin, end, nil, facts, s.run)
+	settled := settledTx(end)
+	if stage == len(s.run.Status.Resolved.Stages)-1 {
+		settled = nil // all packets were awaited
 	}
+	result := stageResult(begin, end, settled, facts, s.run)
 	status.Result = &spatev1.StageResult{
 		Duration: result.Duration, Tx: result.Tx, Rx: result.Rx, Lost: result.Lost, LossRatio: result.LossRatio, WorstLatency: result.WorstLatency,
 	}
@@ -164,12 +166,6 @@ func (s *scope) endStages(ctx context.Context, stats []*enginev1.WatchStatsRespo
 
 // abortedByThreshold evaluates the thresholds that abort the run on what was counted so far.
 func (s *scope) abortedByThreshold(ctx context.Context, stats []*enginev1.WatchStatsResponse, facts *storage.Facts) (string, error) {
-	sinceStart := time.Since(s.stageEnd(-1))
-	ofRun := aborting(s.run.Status.Resolved.Thresholds, sinceStart)
-	current, ofStage := s.currentStage(), []spatev1.Threshold(nil)
-	if current >= 0 {
-		ofStage = aborting(s.run.Status.Resolved.Stages[current].Thresholds, time.Since(s.stageEnd(current-1)))
-	}
 	if !canAbort(s.run.Status.Resolved) {
 		return "", nil
 	}
@@ -177,12 +173,17 @@ func (s *scope) abortedByThreshold(ctx context.Context, stats []*enginev1.WatchS
 	if !known {
 		return "", nil
 	}
-	if len(ofRun) > 0 {
+	if ofRun := aborting(s.run.Status.Resolved.Thresholds, time.Since(s.stageEnd(-1))); len(ofRun) > 0 {
 		result := stageResult(nil, stats, settled, facts, s.run)
 		if why := firstMissed(ofRun, result); why != "" {
 			return why, nil
 		}
 	}
+	current := s.currentStage()
+	if current < 0 {
+		return "", nil
+	}
+	ofStage := aborting(s.run.Status.Resolved.Stages[current].Thresholds, time.Since(s.stageEnd(current-1)))
 	if len(ofStage) == 0 {
 		return "", nil
 	}
@@ -199,12 +200,7 @@ func (s *scope) abortedByThreshold(ctx context.Context, stats []*enginev1.WatchS
 
 // currentStage is the one that is under way; -1 if there is none.
 func (s *scope) currentStage() int {
-	for i, stage := range s.run.Status.Stages {
-		if stage.Phase == spatev1.StageRunning {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(s.run.Status.Stages, func(stage spatev1.StageStatus) bool { return stage.Phase == spatev1.StageRunning })
 }
 
 // stageText names the stage that is under way.
@@ -218,19 +214,9 @@ func (s *scope) stageText() string {
 // canAbort reports whether a threshold of a run can abort it.
 func canAbort(resolved *spatev1.ResolvedRun) bool {
 	some := func(all []spatev1.Threshold) bool {
-		for _, t := range all {
-			if t.Abort {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(all, func(t spatev1.Threshold) bool { return t.Abort })
 	}
-	for _, stage := range resolved.Stages {
-		if some(stage.Thresholds) {
-			return true
-		}
-	}
-	return some(resolved.Thresholds)
+	return some(resolved.Thresholds) || slices.ContainsFunc(resolved.Stages, func(stage spatev1.ResolvedStage) bool { return some(stage.Thresholds) })
 }
 
 // aborting are the thresholds that abort a run or stage that has been measured for a time.
@@ -261,12 +247,7 @@ type earlier struct {
 
 // settledBefore returns what each stream had sent slightly less than a second ago or before that, and keeps what it has sent now.
 func (s *scope) settledBefore(stats []*enginev1.WatchStatsResponse) (settled map[string]int64, known bool) {
-	now := earlier{at: time.Now(), sent: map[string]int64{}}
-	for _, st := range present(stats) {
-		for _, stream := range st.Streams {
-			now.sent[stream.Name] += int64(stream.GetMeasured().GetTxPackets())
-		}
-	}
+	now := earlier{at: time.Now(), sent: byStream(stats, (*enginev1.StreamCounters).GetTxPackets)}
 	s.found.earlier = append(s.found.earlier, now)
 	readings := s.found.earlier
 	for len(readings) > 1 && now.at.Sub(readings[1].at) >= settleTime {
@@ -278,11 +259,16 @@ func (s *scope) settledBefore(stats []*enginev1.WatchStatsResponse) (settled map
 
 // settledTx returns the packets of each stream that were sent some time before the end of a stage.
 func settledTx(end []*enginev1.WatchStatsResponse) map[string]int64 {
-	settled := map[string]int64{}
-	for _, st := range present(end) {
+	return byStream(end, (*enginev1.StreamCounters).GetSettledTxPackets)
+}
+
+// byStream sums a counter of the measured phase up over all engines.
+func byStream(stats []*enginev1.WatchStatsResponse, counter func(*enginev1.StreamCounters) uint64) map[string]int64 {
+	sums := map[string]int64{}
+	for _, st := range present(stats) {
 		for _, stream := range st.Streams {
-			settled[stream.Name] += int64(stream.GetMeasured().GetSettledTxPackets())
+			sums[stream.Name] += int64(counter(stream.GetMeasured()))
 		}
 	}
-	return settled
+	return sums
 }
