@@ -284,6 +284,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ReplayGapApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReplayTransmit"):
 		return &apiv1alpha1.ReplayTransmitApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ResetResult"):
+		return &apiv1alpha1.ResetResultApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ResetTest"):
+		return &apiv1alpha1.ResetTestApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResolvedRun"):
 		return &apiv1alpha1.ResolvedRunApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ResolvedStage"):

@@ -17,13 +17,13 @@ type Percentage string
 // SearchRate is a load of a search, or the rate of a stage. It scales the rates of all entries of the profile in proportion, and is one of
 //
 //   - of streams: the total of each port that transmits, such as `1Mpps/port`, `10Gbps/port` or `80%/port`, or of all ports, such as `1Mpps`;
-//   - of applications: the connections a second of all of them, such as `300cps`;
+//   - of applications: the connections a second of all of them, such as `300cps`, or their transactions, such as `3ktps`;
 //   - of both: a factor on the entries' own rates, such as `2x`;
 //   - with `vary: OpenConnections`: a number of connections, such as `1000conn` or `10kconn`.
 //
 // +kubebuilder:validation:MaxLength=32
-// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?(x|[kMG]?(cps|conn)|([kMG]?(pps|bps|bpsL1|bpsL2)|%)(/port)?)$')",message="must be a factor such as 2x, connections a second such as 300cps, open connections such as 10kconn, a total such as 1Mpps, 10Gbps (layer 2, FCS included), 10GbpsL1 or 80%, or the total of each port such as 1Mpps/port"
-// +kubebuilder:validation:XValidation:rule="!self.matches('^[0.]+[kMG]?[xpbc%]')",message="a load must be greater than zero"
+// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]+([.][0-9]+)?(x|[kMG]?(cps|tps|conn)|([kMG]?(pps|bps|bpsL1|bpsL2)|%)(/port)?)$')",message="must be a factor such as 2x, connections or transactions a second such as 300cps and 3ktps, open connections such as 10kconn, a total such as 1Mpps, 10Gbps (layer 2, FCS included), 10GbpsL1 or 80%, or the total of each port such as 1Mpps/port"
+// +kubebuilder:validation:XValidation:rule="!self.matches('^[0.]+[kMG]?[xpbct%]')",message="a load must be greater than zero"
 type SearchRate string
 
 // SearchVary is what a search varies.
@@ -42,6 +42,7 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.vary) && self.vary == 'OpenConnections') == self.min.endsWith('conn')",fieldPath=".min",message="is a number of connections such as 1kconn with vary: OpenConnections, and a rate without"
 // +kubebuilder:validation:XValidation:rule="(has(self.vary) && self.vary == 'OpenConnections') == (has(self.max) && self.max.endsWith('conn'))",fieldPath=".max",message="is a number of connections such as 100kconn with vary: OpenConnections, and a rate without"
+// +kubebuilder:validation:XValidation:rule="self.min.endsWith('tps') == (has(self.max) && self.max.endsWith('tps'))",fieldPath=".max",message="must be transactions a second such as 100ktps if min is, and must not if min is not"
 // +kubebuilder:validation:XValidation:rule="(has(self.vary) && self.vary == 'OpenConnections') == has(self.ramp)",fieldPath=".ramp",message="is required with vary: OpenConnections, and not used without"
 type SearchLoad struct {
 	// vary is what the search varies. `OpenConnections` is for applications whose clients leave connections open: a trial opens as many
@@ -67,7 +68,7 @@ type SearchLoad struct {
 
 // LoadUnit is what loads of a search count.
 //
-// +kubebuilder:validation:Enum=pps;cps;connections
+// +kubebuilder:validation:Enum=pps;cps;tps;connections
 type LoadUnit string
 
 const (
@@ -75,6 +76,8 @@ const (
 	UnitPackets LoadUnit = "pps"
 	// UnitConnections are connections a second of all applications.
 	UnitConnections LoadUnit = "cps"
+	// UnitTransactions are transactions a second of all applications.
+	UnitTransactions LoadUnit = "tps"
 	// UnitOpen are open connections of all applications.
 	UnitOpen LoadUnit = "connections"
 )
@@ -86,7 +89,8 @@ type SearchTrial struct {
 	// +default="2s"
 	Settle Duration `json:"settle,omitempty"`
 
-	// rampUp is sent at the load of the trial before it, and counted apart.
+	// rampUp precedes the measured phase, and is counted apart: streams are sent at the load of the trial, rates of applications rise linearly
+	// from 0 to it.
 	// +optional
 	// +default="0s"
 	RampUp Duration `json:"rampUp,omitempty"`
@@ -127,7 +131,7 @@ const (
 
 // GoalStandard names the values of a goal.
 //
-// +kubebuilder:validation:Enum=RFC2544;TST009
+// +kubebuilder:validation:Enum=RFC2544;TST009;RFC9411
 type GoalStandard string
 
 const (
@@ -135,6 +139,9 @@ const (
 	GoalRFC2544 GoalStandard = "RFC2544"
 	// GoalTST009 is one of two trials of 60 s without loss (ETSI GS NFV-TST 009, binary search with loss verification).
 	GoalTST009 GoalStandard = "TST009"
+	// GoalRFC9411 is a trial of 300 s of applications in which at most 0.001 % of the connections or transactions fail, at most 0.001 % of the
+	// connections are reset, and the rate is constant within 5 % (RFC 9411 section 7.2.3).
+	GoalRFC9411 GoalStandard = "RFC9411"
 )
 
 // SearchGoal is a search goal of RFC 9971 section 4.6.
@@ -298,6 +305,26 @@ type RecoveryTest struct {
 	Repeats *int32 `json:"repeats,omitempty"`
 }
 
+// ResetTest measures for how long nothing arrives when the device is reset (RFC 2544 section 26.6, RFC 6201). Each trial emits the event
+// `ResetDevice` when it begins: the device is to be reset then, by whoever can. It is for profiles of streams.
+type ResetTest struct {
+	// of names the goal whose lower bound is offered. The first goal when absent.
+	// +optional
+	Of EntryName `json:"of,omitempty"`
+
+	// duration of each trial: the device must be reset, and forward again, within it.
+	// +optional
+	// +default="120s"
+	Duration Duration `json:"duration,omitempty"`
+
+	// repeats is the number of trials. The result is their mean.
+	// +optional
+	// +default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	Repeats *int32 `json:"repeats,omitempty"`
+}
+
 // LatencyTest measures latency at shares of a throughput (RFC 2544 section 26.2, RFC 8219 section 7.1).
 type LatencyTest struct {
 	// of is the goal whose lower bound is 100 %. The first goal when absent.
@@ -346,9 +373,10 @@ type SearchBudget struct {
 // +kubebuilder:validation:XValidation:rule="has(self.throughput) || has(self.frameLoss)",message="set throughput, frameLoss or both"
 // +kubebuilder:validation:XValidation:rule="!has(self.backToBack) || has(self.throughput)",fieldPath=".backToBack",message="is for loads above the throughput: set throughput too, with a goal without loss as its first"
 // +kubebuilder:validation:XValidation:rule="!has(self.recovery) || has(self.throughput)",fieldPath=".recovery",message="is measured above a throughput: set throughput too"
+// +kubebuilder:validation:XValidation:rule="!has(self.reset) || has(self.throughput)",fieldPath=".reset",message="is measured at a throughput: set throughput too"
 // +kubebuilder:validation:XValidation:rule="!has(self.latency) || has(self.throughput)",fieldPath=".latency",message="is measured at shares of a throughput: set throughput too"
 // +kubebuilder:validation:XValidation:rule="!has(self.latency) || !has(self.latency.of) || !has(self.throughput) || self.throughput.goals.exists(g, g.name == self.latency.of)",fieldPath=".latency.of",message="must name a goal of throughput"
-// +kubebuilder:validation:XValidation:rule="self.load.vary != 'OpenConnections' || (!has(self.latency) && !has(self.backToBack))",fieldPath=".load.vary",message="OpenConnections is for throughput and frameLoss: leave latency and backToBack out"
+// +kubebuilder:validation:XValidation:rule="self.load.vary != 'OpenConnections' || (!has(self.latency) && !has(self.backToBack) && !has(self.recovery) && !has(self.reset))",fieldPath=".load.vary",message="OpenConnections is for throughput and frameLoss: leave latency, backToBack, recovery and reset out"
 // +kubebuilder:validation:XValidation:rule="self.load.vary != 'OpenConnections' || !has(self.trial) || !has(self.trial.rampUp) || self.trial.rampUp == '0s'",fieldPath=".trial.rampUp",message="must be 0s with vary: OpenConnections: set load.ramp"
 type SearchTests struct {
 	// load between which loads are searched, and offered.
@@ -380,6 +408,10 @@ type SearchTests struct {
 	// +optional
 	Recovery *RecoveryTest `json:"recovery,omitempty"`
 
+	// reset of the device.
+	// +optional
+	Reset *ResetTest `json:"reset,omitempty"`
+
 	// budget of all tests together.
 	// +required
 	Budget SearchBudget `json:"budget"`
@@ -387,7 +419,7 @@ type SearchTests struct {
 
 // SearchTestName is a test of a search.
 //
-// +kubebuilder:validation:Enum=Throughput;Latency;FrameLoss;BackToBack;Recovery
+// +kubebuilder:validation:Enum=Throughput;Latency;FrameLoss;BackToBack;Recovery;Reset
 type SearchTestName string
 
 const (
@@ -401,6 +433,8 @@ const (
 	TestBackToBack SearchTestName = "BackToBack"
 	// TestRecovery is SearchTests.recovery.
 	TestRecovery SearchTestName = "Recovery"
+	// TestReset is SearchTests.reset.
+	TestReset SearchTestName = "Reset"
 )
 
 // TrialInput is what a trial does.
@@ -413,7 +447,7 @@ type TrialInput struct {
 	// +required
 	Test SearchTestName `json:"test"`
 
-	// load of the busiest transmitting port in packets a second, or connections a second of all templates, as the search asked for it.
+	// load of the busiest transmitting port in packets a second, or connections or transactions a second of all templates, as the search asked for it.
 	// +required
 	Load string `json:"load"`
 
@@ -465,6 +499,10 @@ type TrialRecord struct {
 	// lastLoss is when the last loss became known, since the measured phase began, in a test of recovery; absent if nothing was lost.
 	// +optional
 	LastLoss MeasuredTime `json:"lastLoss,omitempty"`
+
+	// outage is the longest of all streams, in a test of a reset.
+	// +optional
+	Outage *Outage `json:"outage,omitempty"`
 
 	// elapsed is the time since the trial before it, or since the run was prepared.
 	// +required
@@ -609,6 +647,30 @@ type RecoveryResult struct {
 	Greatest MeasuredTime `json:"greatest"`
 }
 
+// ResetResult is for how long nothing arrived when the device was reset.
+type ResetResult struct {
+	// load that was offered.
+	// +required
+	Load string `json:"load"`
+
+	// mean of the longest times without an arrival in each trial (method of time stamps).
+	// +required
+	Mean MeasuredTime `json:"mean"`
+
+	// greatest of them.
+	// +required
+	Greatest MeasuredTime `json:"greatest"`
+
+	// byLoss is the mean time in which as many packets are sent as were lost (method of frame loss, RFC 6201).
+	// +required
+	ByLoss MeasuredTime `json:"byLoss"`
+
+	// reason of the result: `Found`, `NothingLost` (the device was not reset in a trial), `NotRecovered` (nothing arrived at the end of one),
+	// `GeneratorLimited` or `BudgetExhausted`.
+	// +required
+	Reason string `json:"reason"`
+}
+
 // SearchResult is what the tests of a search found.
 type SearchResult struct {
 	// goals of throughput.
@@ -637,6 +699,10 @@ type SearchResult struct {
 	// recovery from an overload.
 	// +optional
 	Recovery *RecoveryResult `json:"recovery,omitempty"`
+
+	// reset of the device.
+	// +optional
+	Reset *ResetResult `json:"reset,omitempty"`
 
 	// reason is the first of the results' that is not `Found`, else `Found`.
 	// +optional
@@ -703,7 +769,7 @@ type FrameSize struct {
 // TrafficSearchSpec says what is searched for, in which traffic. Like the spec of a Job it cannot be changed, but for `stop` and
 // `ttlSecondsAfterFinished`.
 //
-// +kubebuilder:validation:XValidation:rule="self.load == oldSelf.load && self.budget == oldSelf.budget && has(self.trial) == has(oldSelf.trial) && (!has(self.trial) || self.trial == oldSelf.trial) && has(self.throughput) == has(oldSelf.throughput) && (!has(self.throughput) || self.throughput == oldSelf.throughput) && has(self.latency) == has(oldSelf.latency) && (!has(self.latency) || self.latency == oldSelf.latency) && has(self.frameLoss) == has(oldSelf.frameLoss) && (!has(self.frameLoss) || self.frameLoss == oldSelf.frameLoss) && has(self.backToBack) == has(oldSelf.backToBack) && (!has(self.backToBack) || self.backToBack == oldSelf.backToBack) && has(self.frameSizes) == has(oldSelf.frameSizes) && (!has(self.frameSizes) || self.frameSizes == oldSelf.frameSizes) && has(self.repeats) == has(oldSelf.repeats) && (!has(self.repeats) || self.repeats == oldSelf.repeats) && has(self.thresholds) == has(oldSelf.thresholds) && (!has(self.thresholds) || self.thresholds == oldSelf.thresholds)",message="cannot be changed, but for stop and ttlSecondsAfterFinished: create another TrafficSearch"
+// +kubebuilder:validation:XValidation:rule="self.load == oldSelf.load && self.budget == oldSelf.budget && has(self.trial) == has(oldSelf.trial) && (!has(self.trial) || self.trial == oldSelf.trial) && has(self.throughput) == has(oldSelf.throughput) && (!has(self.throughput) || self.throughput == oldSelf.throughput) && has(self.latency) == has(oldSelf.latency) && (!has(self.latency) || self.latency == oldSelf.latency) && has(self.frameLoss) == has(oldSelf.frameLoss) && (!has(self.frameLoss) || self.frameLoss == oldSelf.frameLoss) && has(self.backToBack) == has(oldSelf.backToBack) && (!has(self.backToBack) || self.backToBack == oldSelf.backToBack) && has(self.recovery) == has(oldSelf.recovery) && (!has(self.recovery) || self.recovery == oldSelf.recovery) && has(self.reset) == has(oldSelf.reset) && (!has(self.reset) || self.reset == oldSelf.reset) && has(self.frameSizes) == has(oldSelf.frameSizes) && (!has(self.frameSizes) || self.frameSizes == oldSelf.frameSizes) && has(self.repeats) == has(oldSelf.repeats) && (!has(self.repeats) || self.repeats == oldSelf.repeats) && has(self.thresholds) == has(oldSelf.thresholds) && (!has(self.thresholds) || self.thresholds == oldSelf.thresholds)",message="cannot be changed, but for stop and ttlSecondsAfterFinished: create another TrafficSearch"
 type TrafficSearchSpec struct {
 	// environment acknowledges that the search is done in an isolated test network: `Isolated` is the only value. Tests of RFC 2544 overload a
 	// device, and must not be done in production networks (RFC 6815).

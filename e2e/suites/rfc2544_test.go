@@ -122,7 +122,7 @@ func TestASearchFindsTheConnectionsARouterAdmits(t *testing.T) {
 	mustApply(t, ns, sampleText(t, "search-cps.yaml",
 		"  runPolicy: Manual  # the search creates its runs\n", "  runPolicy: Manual"+behind,
 		"  trial: {rampUp: 30s}\n", "  trial: {settle: 0s, drain: 500ms, pause: 500ms}\n", "min: 100cps, max: 100kcps", "min: 100cps, max: 1kcps",
-		"lossRatio: 0.001%, finalTrialDuration: 300s, initialTrialDuration: 10s, require: ['trial.flows.retransmitted == 0']", "lossRatio: 1%, finalTrialDuration: 4s, width: 1%", "budget: {time: 3h}", "budget: {time: 3m}"))
+		"standard: RFC9411, initialTrialDuration: 10s, require: ['trial.flows.retransmitted == 0']", "lossRatio: 1%, finalTrialDuration: 4s, width: 1%", "budget: {time: 3h}", "budget: {time: 3m}"))
 	if lower, upper := boundsOf(t, ns, "cps", 4*time.Minute); lower > 300*1.03 || upper < 300*0.97 {
 		t.Errorf("%v to %v connections a second, the router admits 300", lower, upper)
 	}

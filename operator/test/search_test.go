@@ -6,12 +6,15 @@ package test
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
 )
@@ -271,13 +274,70 @@ func TestLoadsOfApplicationsAreConnectionsASecond(t *testing.T) {
 	}
 	mustApply(t, ns, searchOf("no-unit", "  load: {min: 1kpps, max: 400cps}\n"+ndrOf))
 	expect(t, runLimit, searchNamed(ns, "no-unit"), spatev1.ConditionPassed, metav1.ConditionUnknown, spatev1.ReasonSearchInvalid,
-		`spec.search.load.min "1kpps": the rate of templates cannot be given in packets or bits; use a factor such as 2x, or in a search or a stage connections a second such as 300cps`)
+		`spec.search.load.min "1kpps": the rate of templates cannot be given in packets or bits; use a factor such as 2x, or in a search or a stage connections or transactions a second such as 300cps and 3ktps`)
 	mustApply(t, ns, strings.Replace(greetingProfile("both", "  runPolicy: Manual\n"), "  traffic:\n", "  traffic:\n  - {name: small, stream: {ref: {name: small}}, transmitPort: loop, receivePort: loop}\n", 1))
 	mustApply(t, ns, strings.Replace(searchOf("mixed", "  load: {min: 0.5x, max: 1x}\n"+ndrOf), "name: searched", "name: both", 1))
 	expect(t, runLimit, searchNamed(ns, "mixed"), spatev1.ConditionPassed, metav1.ConditionUnknown, spatev1.ReasonSearchInvalid, "the profile has streams and applications: search the load of either")
-	if err := apply(t.Context(), ns, searchOf("refused", "  load: {min: 50cps/port}\n"+ndrOf)); err == nil || !strings.Contains(err.Error(), "connections a second such as 300cps") {
+	if err := apply(t.Context(), ns, searchOf("refused", "  load: {min: 50cps/port}\n"+ndrOf)); err == nil || !strings.Contains(err.Error(), "connections or transactions a second such as 300cps") {
 		t.Errorf("connections of a port are answered with %v", err)
 	}
+}
+
+// Each connection has three requests. The standard of a goal has trials of 300 s, which the test does not wait for.
+func TestLoadsOfApplicationsCanBeTransactionsASecond(t *testing.T) {
+	t.Parallel()
+	ns := ready(t, "")
+	profile := strings.Replace(greetingProfile("searched", "  runPolicy: Manual\n"), "templateRef: {name: greeting}",
+		"inline: {connectionRate: 100cps, source: {http: {requestsPerConnection: 3, responseBytes: 2000}}, pools: {clients: [{name: c, start: 198.18.0.1, count: 100}], servers: [{name: s, start: 198.19.0.1, count: 10}]}}", 1)
+	mustApply(t, ns, profile)
+	search := func(name, load, goal string) *spatev1.TrafficSearch {
+		mustApply(t, ns, strings.Replace(searchOf(name, "  load: {"+load+"}\n  throughput: {goals: [{name: tps, "+goal+"}]}\n  budget: {time: 10m}\n"),
+			"settle: 0s, drain: 20ms", "settle: 0s, rampUp: 300ms, drain: 200ms", 1))
+		return searchNamed(ns, name)
+	}
+	s := search("tps", "min: 150tps, max: 1.2ktps", "lossRatio: 0%, initialTrialDuration: 500ms, finalTrialDuration: 1s, width: 10%")
+	expect(t, runLimit, s, spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonSearchIrregular, "MaxLoadPasses")
+	v := s.Status.Variants[0]
+	if g := v.Result.Goals[0]; v.Unit != spatev1.UnitTransactions || v.MaxLoad != "1200" || g.Lower != "1200" || g.Reason != "MaxLoadPasses" {
+		t.Errorf("%s %s: %+v", v.MaxLoad, v.Unit, g)
+	}
+	trials := trialsOf(t, ns, "tps-all")
+	for _, trial := range trials {
+		// The ramp-up ends where a worker looks at its clock: connections on either side of it are in either phase.
+		load, _ := strconv.ParseFloat(trial.Load, 64)
+		due := load * time.Duration(trial.Duration).Seconds()
+		if trial.Invalid != "" || math.Abs(float64(trial.Intended)-due) > 0.05*due || trial.Intended%3 != 0 || trial.Received != trial.Intended {
+			t.Errorf("%+v", trial)
+		}
+	}
+	if len(trials) == 0 {
+		t.Error("there was no trial")
+	}
+	s = search("constant", "min: 150tps, max: 1.2ktps", "standard: RFC9411, initialTrialDuration: 2s")
+	until(t, runLimit, "the first trial", func() (bool, string) {
+		err := get(s)
+		return err == nil && len(s.Status.Variants) > 0 && s.Status.Variants[0].Trials > 0, fmt.Sprintf("%v %+v", err, s.Status.Variants)
+	})
+	if trial := trialsOf(t, ns, "constant-all")[0]; trial.Invalid != "" || len(trial.Unmet) > 0 || trial.LossRatio != "0" || trial.Sent < 2300 {
+		t.Errorf("%+v", trial)
+	}
+	must(t, cluster.kube.Patch(t.Context(), s, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"stop":true}}`))))
+	expect(t, runLimit, s, spatev1.ConditionComplete, metav1.ConditionTrue, "")
+	for text, words := range map[string]string{
+		"min: 150tps, max: 300cps": "must be transactions a second such as 100ktps if min is",
+		"min: 150cps, max: 300tps": "must be transactions a second such as 100ktps if min is",
+		"min: 0tps, max: 3tps":     "a load must be greater than zero",
+	} {
+		if err := apply(t.Context(), ns, searchOf("refused", "  load: {"+text+"}\n"+ndrOf)); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s is answered with %v, want %q", text, err, words)
+		}
+	}
+	mustApply(t, ns, loopbackTemplate+"---"+greetingProfile("uncounted", "  runPolicy: Manual\n"))
+	mustApply(t, ns, strings.Replace(searchOf("unknown", "  load: {min: 30tps, max: 3ktps}\n"+ndrOf), "name: searched", "name: uncounted", 1))
+	expect(t, runLimit, searchNamed(ns, "unknown"), spatev1.ConditionPassed, metav1.ConditionUnknown, spatev1.ReasonSearchInvalid, "its client's program counts none: add `count: {counter: transactions}`")
+	mustApply(t, ns, loopbackProfile("streams", lenient+"  runPolicy: Manual"))
+	mustApply(t, ns, strings.Replace(searchOf("packets", "  load: {min: 30pps, max: 3kpps}\n  throughput: {goals: [{name: a, standard: RFC9411}]}\n  budget: {time: 12s}\n"), "name: searched", "name: streams", 1))
+	expect(t, runLimit, searchNamed(ns, "packets"), spatev1.ConditionPassed, metav1.ConditionUnknown, spatev1.ReasonSearchInvalid, "RFC9411 is for applications, and the profile has none; use RFC2544")
 }
 
 func TestASearchIsRepeated(t *testing.T) {
@@ -355,7 +415,7 @@ func TestOpenConnectionsAreHeldForTheTimeOfATrial(t *testing.T) {
 		}
 	}
 	mustApply(t, ns, loopbackProfile("streams", lenient+"  runPolicy: Manual"))
-	expect(t, runLimit, search("streams", load), spatev1.ConditionPassed, metav1.ConditionUnknown, spatev1.ReasonSearchInvalid, "connections a second are those of applications that have clients")
+	expect(t, runLimit, search("streams", load), spatev1.ConditionPassed, metav1.ConditionUnknown, spatev1.ReasonSearchInvalid, "connections and transactions a second are those of applications that have clients")
 	for text, words := range map[string]string{
 		"  load: {vary: OpenConnections, min: 10cps, max: 100conn, ramp: 1s}\n" + ndrOf:                 "is a number of connections such as 1kconn with vary: OpenConnections",
 		"  load: {vary: OpenConnections, min: 10conn, ramp: 1s}\n" + ndrOf:                              "is a number of connections such as 100kconn with vary: OpenConnections",
@@ -363,7 +423,7 @@ func TestOpenConnectionsAreHeldForTheTimeOfATrial(t *testing.T) {
 		"  load: {vary: OpenConnections, min: 10conn, max: 100conn, ramp: 0s}\n" + ndrOf:                "must be greater than zero",
 		"  load: {min: 10conn, max: 100cps}\n" + ndrOf:                                                  "and a rate without",
 		"  load: {min: 10cps, max: 100cps, ramp: 1s}\n" + ndrOf:                                         "and not used without",
-		"  load: {vary: OpenConnections, min: 10conn, max: 100conn, ramp: 1s}\n  latency: {}\n" + ndrOf: "leave latency and backToBack out",
+		"  load: {vary: OpenConnections, min: 10conn, max: 100conn, ramp: 1s}\n  latency: {}\n" + ndrOf: "leave latency, backToBack, recovery and reset out",
 		"  load: {vary: OpenConnections, min: 0conn, max: 100conn, ramp: 1s}\n" + ndrOf:                 "a load must be greater than zero",
 	} {
 		if err := apply(t.Context(), ns, searchOf("refused", text)); err == nil || !strings.Contains(err.Error(), words) {

@@ -66,7 +66,7 @@ func override(spec *spatev1.TrafficProfileSpec, by *spatev1.RunOverrides) {
 func asSearched(spec *spatev1.TrafficProfileSpec, search *spatev1.SearchTests) {
 	spec.Rate = mostOf(&search.Load)
 	spec.Duration, spec.Warmup, spec.Drain = "1s", cmp.Or(search.Trial.RampUp, "0s"), cmp.Or(search.Trial.Drain, "2s")
-	spec.RampUp, spec.RampUpStep, spec.Stages, spec.Thresholds, spec.WhenPodLost = "", "", nil, nil, spatev1.PodLossAbort
+	spec.RampUp, spec.RampUpStep, spec.Stages, spec.Thresholds, spec.WhenPodLost = search.Trial.RampUp, "", nil, nil, spatev1.PodLossAbort
 }
 
 // mostOf is the rate of a search's greatest load. Open connections are opened within a time.

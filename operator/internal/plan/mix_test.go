@@ -130,7 +130,7 @@ func TestMixesThatCannotBe(t *testing.T) {
 			p.Spec.Traffic = append(p.Spec.Traffic, e)
 		}, fine, "spec.mix.rate: \"1.00000000001cps\": has too many digits"},
 		"too little": {func(p *spatev1.TrafficProfile) { p.Spec.Mix.Rate = "0.000001bps" }, fine, "spec.traffic[0].application.share: is less than a connection in 1000000 s"},
-		"a time":     {func(*spatev1.TrafficProfile) {}, program(), "source.programs.server loops for a time (command 3): count with a variable"},
+		"a time":     {func(*spatev1.TrafficProfile) {}, program(), "source.programs.server loops for a time (command 3): count its rounds with a variable"},
 		"no end": {func(*spatev1.TrafficProfile) {}, program("    - loop: {to: more, since: start, duration: 1s}", "    - set: {variable: start, value: 0}\n    - jump: {to: more, variable: start, comparison: Equal}"),
 			"source.programs.server does not end in 1000000 steps"},
 		"by a time": {func(*spatev1.TrafficProfile) {}, program("    - loop: {to: more, since: start, duration: 1s}", "    - jump: {to: more, variable: start, comparison: Greater}"),

@@ -145,12 +145,11 @@ func Rescale(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, gen
 		return Rescaled{}, err
 	}
 	own := traffic.Scaled(new(big.Rat).Inv(planned))
-	var connections *big.Rat
-	if templates := plan.GetStateful(); len(templates.GetTemplates()) > 0 {
-		connections = load.Connections(templates)
-		connections.Quo(connections, planned)
+	flows := load.FlowsOf(plan.GetStateful())
+	if flows != nil {
+		flows = flows.Rates(planned)
 	}
-	ownFactor, err := load.FactorOf(rate, own, connections, generator)
+	ownFactor, err := load.FactorOf(rate, own, flows, generator)
 	if err != nil {
 		return Rescaled{}, fmt.Errorf("spec.rate %q: %w", rate, err)
 	}

@@ -20,7 +20,16 @@ func CheckRequirements(tests *spatev1.SearchTests, at *field.Path) problem.Probl
 // CheckRequirements also reports expressions that read what trials of the profile do not have: streams and templates that are not in it, or times
 // that it does not measure.
 func (r *Resolved) CheckRequirements(tests *spatev1.SearchTests, at *field.Path) problem.Problems {
-	return requirements(tests, at, func(t *verdict.Threshold) error { return t.Check(r.subjects) })
+	problems := requirements(tests, at, func(t *verdict.Threshold) error { return t.Check(r.subjects) })
+	if tests == nil || tests.Throughput == nil || len(r.templates) > 0 {
+		return problems
+	}
+	for i, goal := range tests.Throughput.Goals {
+		if goal.Standard == spatev1.GoalRFC9411 {
+			problems.Add(spatev1.ReasonInvalidSpec, at.Child("throughput", "goals").Index(i).Child("standard"), "RFC9411 is for applications, and the profile has none; use RFC2544")
+		}
+	}
+	return problems
 }
 
 func requirements(tests *spatev1.SearchTests, at *field.Path, check func(*verdict.Threshold) error) (problems problem.Problems) {

@@ -452,7 +452,7 @@ func (r *Resolved) scale(profile *spatev1.TrafficProfile, generator *spatev1.Tra
 		problems.Add(spatev1.ReasonInvalidSpec, spec.Child("traffic"), "%v", err)
 		return
 	}
-	factor, err := load.FactorOf(rate, traffic, stateful.Connections(r.templates), generator)
+	factor, err := load.FactorOf(rate, traffic, stateful.Flows(r.templates), generator)
 	if err != nil {
 		problems.Add(spatev1.ReasonInvalidSpec, spec.Child("rate"), "%q: %v", rate, err)
 		return

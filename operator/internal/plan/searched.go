@@ -47,7 +47,7 @@ func VariantName(size *spatev1.FrameSize) string {
 
 // testsOf returns the names in what a search will find.
 func testsOf(search *spatev1.TrafficSearchSpec) verdict.Tests {
-	names := verdict.Tests{FrameLoss: search.FrameLoss != nil, BackToBack: search.BackToBack != nil, Recovery: search.Recovery != nil}
+	names := verdict.Tests{FrameLoss: search.FrameLoss != nil, BackToBack: search.BackToBack != nil, Recovery: search.Recovery != nil, Reset: search.Reset != nil}
 	for i := range search.FrameSizes {
 		names.Variants = append(names.Variants, VariantName(&search.FrameSizes[i]))
 	}

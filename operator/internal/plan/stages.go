@@ -59,7 +59,7 @@ func (r *Resolved) Length() time.Duration {
 func (r *Resolved) stageRates(profile *spatev1.TrafficProfile, own load.Load, generator *spatev1.TrafficGenerator, problems *problem.Problems) *big.Rat {
 	factors := make([]*big.Rat, len(profile.Spec.Stages))
 	for i, stage := range profile.Spec.Stages {
-		factor, err := load.FactorOf(spatev1.ScaledRate(stage.Rate), own, stateful.Connections(r.templates), generator)
+		factor, err := load.FactorOf(spatev1.ScaledRate(stage.Rate), own, stateful.Flows(r.templates), generator)
 		if err != nil {
 			problems.Add(spatev1.ReasonInvalidSpec, spec.Child("stages").Index(i).Child("rate"), "%q: %v", stage.Rate, err)
 			return nil

@@ -622,7 +622,7 @@ func TestConnectionsASecondScaleAllTemplates(t *testing.T) {
 	}
 	p := profile(entryOf("b", "east", "west", streamOf("1kpps", 64)))
 	p.Spec.Rate = "300cps"
-	if _, problems := Resolve(Input{Profile: p, Generator: generator()}); len(problems) != 1 || !strings.Contains(problems[0].Error(), `spec.rate: "300cps": connections a second are those of applications that have clients`) {
+	if _, problems := Resolve(Input{Profile: p, Generator: generator()}); len(problems) != 1 || !strings.Contains(problems[0].Error(), `spec.rate: "300cps": connections and transactions a second are those of applications that have clients`) {
 		t.Errorf("%v", problems)
 	}
 	resolved := mustResolve(t, Input{Profile: scaledTo("2x"), Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)}})

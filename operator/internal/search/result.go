@@ -24,6 +24,10 @@ const (
 	Unstable Reason = "Unstable"
 	// ConfirmFailed: the trial that was to confirm the lower bound lost too much.
 	ConfirmFailed Reason = "ConfirmFailed"
+	// NothingLost: nothing was lost in a trial in which the device was to be reset.
+	NothingLost Reason = "NothingLost"
+	// NotRecovered: nothing arrived at the end of a trial in which the device was reset.
+	NotRecovered Reason = "NotRecovered"
 )
 
 // Result of a test.
@@ -40,6 +44,8 @@ type Result struct {
 	Latency []LatencyResult
 	// Recovery from an overload; nil without such a trial.
 	Recovery *RecoveryResult
+	// Reset of the device; nil without such a trial.
+	Reset *ResetResult
 	// FrameLoss by percentage of the maximum load, descending.
 	FrameLoss []FrameLossResult
 	// BackToBack is nil in other tests.

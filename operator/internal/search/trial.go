@@ -34,6 +34,8 @@ type Trial struct {
 	Lost int64
 	// LastLoss is when the last loss became known, in seconds from the beginning; 0 if there was none.
 	LastLoss float64
+	// Outage is the longest time in which nothing arrived, and OutageAt its beginning, in seconds; only of tests of a reset.
+	Outage, OutageAt float64
 	// Valid: the trial counts. It does not if a pod was lost, a link was down or counters contradict each other; it is then repeated.
 	Valid bool
 	// HighLoss are the goals for which the trial is high-loss whatever it lost, because a `require` is false.

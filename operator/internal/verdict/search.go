@@ -33,7 +33,9 @@ type Variant struct {
 	BackToBack map[string]any `cel:"backToBack"`
 	// Recovery has the keys of RecoveryKeys; none if no trial of an overload was made.
 	Recovery map[string]any `cel:"recovery"`
-	MaxLoad  float64        `cel:"maxLoad"`
+	// Reset has the keys of ResetKeys; none if no trial of a reset was made.
+	Reset   map[string]any `cel:"reset"`
+	MaxLoad float64        `cel:"maxLoad"`
 }
 
 // Goal is the type of an entry of a variant's goals: of several repeats, the median.
@@ -85,6 +87,14 @@ func Recovered(mean, greatest time.Duration) map[string]any {
 	return map[string]any{"mean": mean, "greatest": greatest}
 }
 
+// ResetKeys are the keys of a variant's reset: durations.
+var ResetKeys = []string{"mean", "greatest", "byLoss"}
+
+// WasReset returns a variant's reset.
+func WasReset(mean, greatest, byLoss time.Duration) map[string]any {
+	return map[string]any{"mean": mean, "greatest": greatest, "byLoss": byLoss}
+}
+
 var ofSearch = newSubject("search", reflect.TypeFor[Search](), `search.variants["64"].goals["ndr"].regular`)
 
 // SearchThreshold is a compiled expression on what a search found.
@@ -104,8 +114,8 @@ type Tests struct {
 	Variants []string
 	// Goals of throughput, and Latency by the percentages of it; empty without these tests.
 	Goals, Latency []string
-	// FrameLoss, BackToBack and Recovery are whether the search has these tests.
-	FrameLoss, BackToBack, Recovery bool
+	// FrameLoss, BackToBack, Recovery and Reset are whether the search has these tests.
+	FrameLoss, BackToBack, Recovery, Reset bool
 }
 
 // Check returns an error for variants, goals and tests in the expression that the search does not have.
@@ -140,7 +150,7 @@ func (t Tests) has(field string) error {
 		done          bool
 	}{
 		{"goals", "throughput", len(t.Goals) > 0}, {"latency", "latency", len(t.Latency) > 0}, {"frameLoss", "frameLoss", t.FrameLoss}, {"backToBack", "backToBack", t.BackToBack},
-		{"recovery", "recovery", t.Recovery},
+		{"recovery", "recovery", t.Recovery}, {"reset", "reset", t.Reset},
 	} {
 		if test.field == field && !test.done {
 			return fmt.Errorf("%s is not measured: set spec.%s", field, test.remedy)
@@ -157,7 +167,7 @@ func (t Tests) hasKey(of, key string) error {
 	}{
 		{"verdict.Search.variants", "variants of the search", t.Variants}, {"verdict.Variant.goals", "goals of the search", t.Goals},
 		{"verdict.Variant.latency", "percentages of spec.latency.atPercent", t.Latency}, {"verdict.Variant.backToBack", "fields of backToBack", BurstKeys},
-		{"verdict.Variant.recovery", "fields of recovery", RecoveryKeys},
+		{"verdict.Variant.recovery", "fields of recovery", RecoveryKeys}, {"verdict.Variant.reset", "fields of reset", ResetKeys},
 	} {
 		if known.of == of && !slices.Contains(known.keys, key) {
 			return fmt.Errorf("no such key: %s: %s are %s", key, known.what, list(known.keys))
@@ -168,7 +178,7 @@ func (t Tests) hasKey(of, key string) error {
 
 // sample is what a search with these tests finds, without numbers.
 func (t Tests) sample() Search {
-	variant := Variant{Goals: map[string]Goal{}, Latency: map[string]LatencyRow{}, FrameLoss: []FrameLossRow{{}}, BackToBack: Burst(0, 0, 0), Recovery: Recovered(0, 0)}
+	variant := Variant{Goals: map[string]Goal{}, Latency: map[string]LatencyRow{}, FrameLoss: []FrameLossRow{{}}, BackToBack: Burst(0, 0, 0), Recovery: Recovered(0, 0), Reset: WasReset(0, 0, 0)}
 	for _, goal := range t.Goals {
 		variant.Goals[goal] = Goal{}
 	}

@@ -19,6 +19,8 @@ type SearchResultApplyConfiguration struct {
 	BackToBack *BackToBackResultApplyConfiguration `json:"backToBack,omitempty"`
 	// recovery from an overload.
 	Recovery *RecoveryResultApplyConfiguration `json:"recovery,omitempty"`
+	// reset of the device.
+	Reset *ResetResultApplyConfiguration `json:"reset,omitempty"`
 	// reason is the first of the results' that is not `Found`, else `Found`.
 	Reason *string `json:"reason,omitempty"`
 }
@@ -81,6 +83,14 @@ func (b *SearchResultApplyConfiguration) WithBackToBack(value *BackToBackResultA
 // If called multiple times, the Recovery field is set to the value of the last call.
 func (b *SearchResultApplyConfiguration) WithRecovery(value *RecoveryResultApplyConfiguration) *SearchResultApplyConfiguration {
 	b.Recovery = value
+	return b
+}
+
+// WithReset sets the Reset field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Reset field is set to the value of the last call.
+func (b *SearchResultApplyConfiguration) WithReset(value *ResetResultApplyConfiguration) *SearchResultApplyConfiguration {
+	b.Reset = value
 	return b
 }
 

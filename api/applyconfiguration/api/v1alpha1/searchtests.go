@@ -23,6 +23,8 @@ type SearchTestsApplyConfiguration struct {
 	BackToBack *BackToBackTestApplyConfiguration `json:"backToBack,omitempty"`
 	// recovery from an overload.
 	Recovery *RecoveryTestApplyConfiguration `json:"recovery,omitempty"`
+	// reset of the device.
+	Reset *ResetTestApplyConfiguration `json:"reset,omitempty"`
 	// budget of all tests together.
 	Budget *SearchBudgetApplyConfiguration `json:"budget,omitempty"`
 }
@@ -86,6 +88,14 @@ func (b *SearchTestsApplyConfiguration) WithBackToBack(value *BackToBackTestAppl
 // If called multiple times, the Recovery field is set to the value of the last call.
 func (b *SearchTestsApplyConfiguration) WithRecovery(value *RecoveryTestApplyConfiguration) *SearchTestsApplyConfiguration {
 	b.Recovery = value
+	return b
+}
+
+// WithReset sets the Reset field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Reset field is set to the value of the last call.
+func (b *SearchTestsApplyConfiguration) WithReset(value *ResetTestApplyConfiguration) *SearchTestsApplyConfiguration {
+	b.Reset = value
 	return b
 }
 

@@ -15,7 +15,8 @@ import (
 type SearchTrialApplyConfiguration struct {
 	// settle is the least time between the end of the pause and the first packet of a trial.
 	Settle *apiv1alpha1.Duration `json:"settle,omitempty"`
-	// rampUp is sent at the load of the trial before it, and counted apart.
+	// rampUp precedes the measured phase, and is counted apart: streams are sent at the load of the trial, rates of applications rise linearly
+	// from 0 to it.
 	RampUp *apiv1alpha1.Duration `json:"rampUp,omitempty"`
 	// drain is how long packets in flight are awaited after the last was sent. Later ones count as lost.
 	Drain *apiv1alpha1.Duration `json:"drain,omitempty"`

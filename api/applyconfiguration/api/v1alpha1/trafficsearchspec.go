@@ -126,6 +126,14 @@ func (b *TrafficSearchSpecApplyConfiguration) WithRecovery(value *RecoveryTestAp
 	return b
 }
 
+// WithReset sets the Reset field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Reset field is set to the value of the last call.
+func (b *TrafficSearchSpecApplyConfiguration) WithReset(value *ResetTestApplyConfiguration) *TrafficSearchSpecApplyConfiguration {
+	b.SearchTestsApplyConfiguration.Reset = value
+	return b
+}
+
 // WithBudget sets the Budget field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Budget field is set to the value of the last call.

@@ -18,7 +18,7 @@ type TrialInputApplyConfiguration struct {
 	Number *int32 `json:"number,omitempty"`
 	// test that the trial belongs to.
 	Test *apiv1alpha1.SearchTestName `json:"test,omitempty"`
-	// load of the busiest transmitting port in packets a second, or connections a second of all templates, as the search asked for it.
+	// load of the busiest transmitting port in packets a second, or connections or transactions a second of all templates, as the search asked for it.
 	Load *string `json:"load,omitempty"`
 	// rateFactor that was offered, on the rates of the prepared plan: a whole number or a fraction such as `3/4`.
 	RateFactor *string `json:"rateFactor,omitempty"`

@@ -27,6 +27,8 @@ type TrialRecordApplyConfiguration struct {
 	Latency *LatencyApplyConfiguration `json:"latency,omitempty"`
 	// lastLoss is when the last loss became known, since the measured phase began, in a test of recovery; absent if nothing was lost.
 	LastLoss *apiv1alpha1.MeasuredTime `json:"lastLoss,omitempty"`
+	// outage is the longest of all streams, in a test of a reset.
+	Outage *OutageApplyConfiguration `json:"outage,omitempty"`
 	// elapsed is the time since the trial before it, or since the run was prepared.
 	Elapsed *apiv1alpha1.MeasuredTime `json:"elapsed,omitempty"`
 	// unmet are the requirements of goals that the trial does not meet, the first of each goal: it is a high-loss trial for these goals.
@@ -152,6 +154,14 @@ func (b *TrialRecordApplyConfiguration) WithLatency(value *LatencyApplyConfigura
 // If called multiple times, the LastLoss field is set to the value of the last call.
 func (b *TrialRecordApplyConfiguration) WithLastLoss(value apiv1alpha1.MeasuredTime) *TrialRecordApplyConfiguration {
 	b.LastLoss = &value
+	return b
+}
+
+// WithOutage sets the Outage field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Outage field is set to the value of the last call.
+func (b *TrialRecordApplyConfiguration) WithOutage(value *OutageApplyConfiguration) *TrialRecordApplyConfiguration {
+	b.Outage = value
 	return b
 }
 

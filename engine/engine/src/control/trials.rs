@@ -72,6 +72,12 @@ impl Trials {
         plan.trials = None;
         let (warmup_ns, duration_ns, drain_ns) = (request.warmup_ns, request.duration_ns, request.drain_ns);
         plan.timing = Some(Timing { warmup_ns, duration_ns, drain_ns, stages: request.stages.clone() });
+        let factor = request.rate_factor.or_else(|| request.stages.first().and_then(|stage| stage.rate_factor));
+        if let (Some(stateful), Some(factor)) = (&mut plan.stateful, factor) {
+            // Arrivals measure the ramp-up by a clock that runs at the factor.
+            let scaled = u128::from(stateful.ramp_up_ns) * u128::from(factor.numerator);
+            stateful.ramp_up_ns = (scaled / u128::from(factor.denominator.max(1))) as u64;
+        }
         if request.packets > 0 {
             bursts(&mut plan, request.packets, &mut wrong);
         }
@@ -98,7 +104,10 @@ fn bursts(plan: &mut Plan, packets: u64, wrong: &mut Violations) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::runs::{Engine, tests::engine};
+    use crate::control::runs::{
+        Engine,
+        tests::{ONE_TEMPLATE, engine},
+    };
     use crate::control::stats::{self, Grouping};
     use crate::plan::decode::Format;
     use contract::{Ratio, RunState, StreamCounters};
@@ -175,6 +184,38 @@ mod tests {
         }
         let counted = end(&engine, &held);
         assert_eq!((counted.tx_packets, counted.last_loss_ns), (1500 + 250, 0));
+        engine.remove("r");
+        engine.close();
+    }
+
+    #[test]
+    fn rates_of_applications_rise_to_those_of_the_trial() {
+        let engine = engine();
+        let plan = ONE_TEMPLATE
+            .replacen(r#""timing""#, r#""trials": {"secondRunTag": 8}, "timing""#, 1)
+            .replacen(r#""stateful": {"#, r#""stateful": {"rampUpNs": 200000000,"#, 1)
+            .replacen(r#"{"numerator": 1,"#, r#"{"numerator": 10000,"#, 1);
+        engine.prepare("r", plan.into(), Format::Auto).unwrap();
+        for (trial, (numerator, denominator), ramp, sustained) in [(1, (1, 2), 500, 1000), (2, (1, 10), 100, 200)] {
+            let request = StartTrialRequest {
+                warmup_ns: 200_000_000,
+                at_monotonic_ns: (engine.clock().mono_ns() + 500_000_000) as i64,
+                ..request(&engine, trial, (numerator, denominator), 0)
+            };
+            let held = engine.start_trial(&request).unwrap();
+            while !held.has_ended() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let templates = stats::templates(&held);
+            let attempted = |counters: &[contract::NamedCounter]| {
+                counters.iter().find(|counter| counter.name == "flows_attempted").map_or(0, |counter| counter.value)
+            };
+            let clients = templates.iter().find(|t| t.side() == contract::Side::Client).unwrap();
+            let before = attempted(&clients.warmup);
+            // A worker that is late begins some of them slightly after the ramp-up.
+            assert!(before.abs_diff(ramp) <= ramp / 10, "{before} in the ramp-up of trial {trial}");
+            assert!(attempted(&clients.counters).abs_diff(ramp + sustained) <= 1, "trial {trial}: {templates:?}");
+        }
         engine.remove("r");
         engine.close();
     }

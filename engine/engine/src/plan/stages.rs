@@ -46,7 +46,9 @@ impl Schedule {
                 let factor = midway(before, to, 2 * step + 1, 2 * steps);
                 schedule.steps.push(Step { at_ns: at_ns + begin(step), factor });
             }
-            schedule.steps.push(Step { at_ns: at_ns + stage.ramp_ns, factor: to });
+            if schedule.steps.last().is_none_or(|step| step.factor != to) {
+                schedule.steps.push(Step { at_ns: at_ns + stage.ramp_ns, factor: to });
+            }
             at_ns += stage.duration_ns;
             schedule.ends_ns.push(at_ns);
             before = to;

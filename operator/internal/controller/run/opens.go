@@ -7,7 +7,6 @@ package run
 
 import (
 	"fmt"
-	"math/big"
 	"time"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -36,9 +35,9 @@ func (s *scope) phasesOf(trial *spatev1.TrialInput) trialPhases {
 	return trialPhases{s.warmup(), time.Duration(trial.Duration), s.drain()}
 }
 
-// openLoads sets the bounds of a search for open connections; connections are those a second of all templates, nil without any.
-func (s *scope) openLoads(connections *big.Rat) error {
-	if connections == nil {
+// openLoads sets the bounds of a search for open connections.
+func (s *scope) openLoads(clients bool) error {
+	if !clients {
 		return &refusal{spatev1.ReasonInvalidSpec, "spec.search.load.vary: OpenConnections is for applications that have clients, and the profile has none"}
 	}
 	from, texts := s.run.Spec.Search.Load, [2]string{}

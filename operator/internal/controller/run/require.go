@@ -5,8 +5,11 @@ package run
 // This file answers: which requirements of a search's goals does a trial not meet?
 
 import (
+	"fmt"
+
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
+	"spate.dev/operator/internal/search/sequence"
 	"spate.dev/operator/internal/verdict"
 )
 
@@ -14,19 +17,22 @@ import (
 const longestValues = 128
 
 // unmet returns the first requirement of each goal that a trial does not meet, and the values that the first of them read. An expression that
-// cannot be evaluated is not met: a trial of which nothing arrived has no latency.
-func unmet(tests *spatev1.SearchTests, result *spatev1.RunResult) (all []spatev1.UnmetRequirement, values string) {
+// cannot be evaluated is not met: a trial of which nothing arrived has no latency. deviation is that of the trial's rate (rateDeviation).
+func unmet(tests *spatev1.SearchTests, result *spatev1.RunResult, deviation float64) (all []spatev1.UnmetRequirement, values string) {
 	if tests.Throughput == nil {
 		return nil, ""
 	}
 	var trial *verdict.Result
 	for _, goal := range tests.Throughput.Goals {
-		for i, expression := range goal.Require {
+		for i, requirement := range sequence.Requirements(&goal) {
 			if trial == nil {
 				whole := forThresholds(*result)
 				trial = &whole
 			}
-			why, met := meets(expression, trial)
+			why, met := meets(requirement.Text, trial)
+			if requirement.ConstantRate {
+				why, met = fmt.Sprintf("the rate deviates by %.1f%%", 100*deviation), deviation < sequence.MaxRateDeviation
+			}
 			if met {
 				continue
 			}

@@ -31,24 +31,24 @@ func TestUnmetRequirementsNameTheirGoalsAndTheValues(t *testing.T) {
 		"second": {`trial.outOfOrder < 5`, `trial.streams["voice"].latency.p99 < duration("100us")`, `trial.outOfOrder == 0`},
 		"silent": {`trial.streams["silent"].latency.p99 < duration("1ms")`},
 	}
-	all, values := unmet(requiring(goals, "none", "met", "second", "silent"), result)
+	all, values := unmet(requiring(goals, "none", "met", "second", "silent"), result, 0)
 	if len(all) != 2 || all[0] != (spatev1.UnmetRequirement{Goal: "second", Index: 1}) || all[1] != (spatev1.UnmetRequirement{Goal: "silent", Index: 0}) {
 		t.Errorf("%+v", all)
 	}
 	if values != `trial.streams["voice"].latency.p99 is 214us` {
 		t.Errorf("%q", values)
 	}
-	if all, values := unmet(requiring(goals, "silent"), result); len(all) != 1 || values != "cannot be evaluated" {
+	if all, values := unmet(requiring(goals, "silent"), result, 0); len(all) != 1 || values != "cannot be evaluated" {
 		t.Errorf("%+v, %q", all, values)
 	}
-	if all, values := unmet(requiring(goals, "none", "met"), result); all != nil || values != "" {
+	if all, values := unmet(requiring(goals, "none", "met"), result, 0); all != nil || values != "" {
 		t.Errorf("%+v, %q", all, values)
 	}
-	if all, _ := unmet(&spatev1.SearchTests{}, result); all != nil {
+	if all, _ := unmet(&spatev1.SearchTests{}, result, 0); all != nil {
 		t.Errorf("%+v", all)
 	}
 	long := strings.Repeat(`trial.streams["voice"].latency.p99 < duration("1s") && trial.outOfOrder < 5 && `, 3) + "trial.lost + trial.late + trial.txDropped + trial.sequenceTooHigh > 0"
-	if _, values := unmet(requiring(map[spatev1.EntryName][]string{"a": {long}}, "a"), result); len(values) > longestValues || values == "" {
+	if _, values := unmet(requiring(map[spatev1.EntryName][]string{"a": {long}}, "a"), result, 0); len(values) > longestValues || values == "" {
 		t.Errorf("%d bytes: %q", len(values), values)
 	}
 }

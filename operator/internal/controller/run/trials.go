@@ -52,21 +52,24 @@ func (s *scope) loadsOf(facts *storage.Facts) error {
 	if err != nil {
 		return &refusal{spatev1.ReasonPrepareFailed, err.Error()}
 	}
-	own, unit, connections := facts.Own.Busiest(), spatev1.UnitPackets, (*big.Rat)(nil)
-	if facts.Connections.Sign() > 0 {
-		own, unit, connections = facts.Connections, spatev1.UnitConnections, facts.Connections
+	own, unit, flows := facts.Own.Busiest(), spatev1.UnitPackets, (*load.Flows)(nil)
+	if facts.Flows.Any() {
+		own, unit, flows = facts.Flows.Connections, spatev1.UnitConnections, facts.Flows
+		if flows.Transactions != nil {
+			own, unit = flows.Transactions, spatev1.UnitTransactions
+		}
 	}
 	if own.Sign() == 0 {
 		return &refusal{spatev1.ReasonInvalidSpec, "spec.search: the profile sends nothing whose rate can be changed"}
 	}
-	if facts.Connections.Sign() > 0 && len(facts.Flow) > 0 {
+	if flows != nil && len(facts.Flow) > 0 {
 		return &refusal{spatev1.ReasonNotSupported, "spec.search: the profile has streams and applications: search the load of either"}
 	}
 	if s.opens() {
-		return s.openLoads(connections)
+		return s.openLoads(flows != nil)
 	}
 	from := s.run.Spec.Search.Load
-	least, err := load.FactorOf(spatev1.ScaledRate(from.Min), facts.Own, connections, s.generator)
+	least, err := load.FactorOf(spatev1.ScaledRate(from.Min), facts.Own, flows, s.generator)
 	if err != nil {
 		return &refusal{spatev1.ReasonInvalidSpec, fmt.Sprintf("spec.search.load.min %q: %v", from.Min, err)}
 	}
@@ -172,7 +175,9 @@ func (s *scope) searching(ctx context.Context) (time.Duration, error) {
 	if _, ended := phaseOf(stats); !ended {
 		return s.trialLeft(), nil
 	}
-	s.record(stats, facts)
+	if err := s.record(ctx, stats, facts); err != nil {
+		return 0, err
+	}
 	return s.afterTrial(stats)
 }
 
@@ -229,8 +234,11 @@ func (s *scope) startTrial(ctx context.Context, stats []*enginev1.WatchStatsResp
 			RunId: s.run.Status.Resolved.RunID, Trial: uint32(current.Number), WarmupNs: uint64(phases.warmup), DurationNs: uint64(phases.sends),
 			DrainNs: uint64(phases.drain), RateFactor: ratio, Packets: uint64(current.Packets), AtMonotonicNs: holds[i].clock.Monotonic(instant), Reference: reference,
 		}
-		if current.Overload > 0 {
+		switch {
+		case current.Overload > 0:
 			request.RateFactor, request.Stages = nil, overloaded(current, ratio)
+		case s.inIntervals():
+			request.RateFactor, request.Stages = nil, intervals(current, ratio)
 		}
 		info, err := c.StartTrial(ctx, request)
 		holds[i].info = info
@@ -250,6 +258,9 @@ func (s *scope) startTrial(ctx context.Context, stats []*enginev1.WatchStatsResp
 	err = errors.Join(errs...)
 	switch {
 	case err == nil:
+		if current.Test == spatev1.TestReset {
+			s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "ResetDevice", "Run", "trial %d begins at %s: reset the device within %s", current.Number, current.StartTime.UTC().Format(time.TimeOnly), current.Duration)
+		}
 		return s.trialLeft(), nil
 	case engine.Unreachable(err) || kstatus.Expected(err) || engine.TooLate(err):
 		return 10 * time.Millisecond, nil // with the same instant, if it has not passed
@@ -301,13 +312,16 @@ const longestInvalid = 509
 const trialEnds = 10 * time.Second
 
 // record adds the current trial to the records, with what all engines counted.
-func (s *scope) record(stats []*enginev1.WatchStatsResponse, facts *storage.Facts) {
+func (s *scope) record(ctx context.Context, stats []*enginev1.WatchStatsResponse, facts *storage.Facts) error {
 	current := s.run.Status.Search.Current
 	result := resultOf(stats, facts, s.run)
 	result.Duration = current.Duration
 	trial := countTrial(s.run.Status.Resolved.GeneratorTolerance, &result)
-	if s.opens() {
+	switch s.run.Status.Search.Unit {
+	case spatev1.UnitOpen:
 		trial = countOpen(result.Flows)
+	case spatev1.UnitTransactions:
+		trial = countTransactions(trial, stats, facts.Flows.PerConnection)
 	}
 	trial.TrialInput = *current
 	if current.Test == spatev1.TestLatency {
@@ -315,6 +329,9 @@ func (s *scope) record(stats []*enginev1.WatchStatsResponse, facts *storage.Fact
 	}
 	if current.Test == spatev1.TestRecovery {
 		trial.LastLoss = lastLoss(stats)
+	}
+	if current.Test == spatev1.TestReset {
+		trial.Outage = longestOutage(&result)
 	}
 	invalid := timedOut(stats, s.run)
 	invalid = append(invalid, contradictions(stats, s.run)...)
@@ -325,11 +342,16 @@ func (s *scope) record(stats []*enginev1.WatchStatsResponse, facts *storage.Fact
 	}
 	trial.Invalid = kstatus.Shortened(strings.Join(invalid, "; "), longestInvalid)
 	if trial.Invalid == "" && current.Test == spatev1.TestThroughput {
-		trial.Unmet, trial.UnmetValues = unmet(s.run.Spec.Search, &result)
+		deviation, err := s.rateDeviation(ctx, stats)
+		if err != nil {
+			return err
+		}
+		trial.Unmet, trial.UnmetValues = unmet(s.run.Spec.Search, &result, deviation)
 	}
 	result.Streams, result.Templates, result.Groups = nil, nil, nil
 	s.run.Status.Result = &result
 	s.add(trial)
+	return nil
 }
 
 // add adds a record, with the time since the one before it.
@@ -383,6 +405,16 @@ func slowest(result *spatev1.RunResult) (worst *spatev1.Latency) {
 	return worst
 }
 
+// longestOutage is that of all streams; nil if none is known.
+func longestOutage(result *spatev1.RunResult) (longest *spatev1.Outage) {
+	for _, stream := range result.Streams {
+		if o := stream.Outage; o != nil && (longest == nil || o.Longest > longest.Longest) {
+			longest = o
+		}
+	}
+	return longest
+}
+
 // concludeSearch ends the run with the verdict on its search: whether its results are regular.
 func (s *scope) concludeSearch() {
 	status := s.run.Status.Search
@@ -393,6 +425,8 @@ func (s *scope) concludeSearch() {
 	case irregular >= 0:
 		goal := status.Result.Goals[irregular]
 		outcome, reason, numbers = spatev1.VerdictFailed, spatev1.ReasonSearchIrregular, fmt.Sprintf("goal %s: %s; %s", goal.Name, goal.Reason, numbers)
+	case status.Result.Reset != nil && status.Result.Reset.Reason != string(search.Found):
+		outcome, reason, numbers = spatev1.VerdictFailed, spatev1.ReasonSearchIrregular, fmt.Sprintf("reset: %s; %s", status.Result.Reset.Reason, numbers)
 	case status.Result.Reason == string(search.BudgetExhausted):
 		outcome, reason, numbers = spatev1.VerdictFailed, spatev1.ReasonSearchIrregular, "the budget was used up; "+numbers
 	}
@@ -410,6 +444,12 @@ func resultText(result *spatev1.SearchResult) string {
 	}
 	if b := result.BackToBack; b != nil {
 		texts = append(texts, fmt.Sprintf("back-to-back %s frames", b.Frames))
+	}
+	if r := result.Recovery; r != nil {
+		texts = append(texts, fmt.Sprintf("recovery %s", r.Mean))
+	}
+	if r := result.Reset; r != nil {
+		texts = append(texts, fmt.Sprintf("reset %s", r.Mean))
 	}
 	return strings.Join(texts, ", ")
 }

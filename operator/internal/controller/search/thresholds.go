@@ -84,6 +84,9 @@ func forThresholds(variants []spatev1.SearchVariant) verdict.Search {
 		if r := v.Result.Recovery; r != nil {
 			found.Recovery = verdict.Recovered(time.Duration(r.Mean), time.Duration(r.Greatest))
 		}
+		if r := v.Result.Reset; r != nil {
+			found.Reset = verdict.WasReset(time.Duration(r.Mean), time.Duration(r.Greatest), time.Duration(r.ByLoss))
+		}
 		all.Variants[v.Name] = found
 	}
 	return all

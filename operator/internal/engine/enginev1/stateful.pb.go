@@ -250,7 +250,7 @@ type Stateful struct {
 	// Most connections at a time over all templates and both sides, each side counted for itself; 0 means the engine's
 	// default (65,536 a worker). Memory for them is taken at Prepare.
 	MostFlows uint64 `protobuf:"varint,4,opt,name=most_flows,json=mostFlows,proto3" json:"most_flows,omitempty"`
-	// Rates of all templates rise linearly from 0 to full over this time.
+	// Rates of all templates rise linearly from 0 to full over this time; in a trial to those of the trial.
 	RampUpNs uint64 `protobuf:"varint,5,opt,name=ramp_up_ns,json=rampUpNs,proto3" json:"ramp_up_ns,omitempty"`
 	// Absent: templates begin their flows in turn, as evenly as their rates allow. Given: whose flow is next is drawn in
 	// proportion to the rates with this seed, as TRex does with 555.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/load"
 )
 
 // Ports that servers listen on by default.
@@ -21,6 +22,11 @@ const (
 	httpPort = 80
 	dnsPort  = 53
 )
+
+// counted counts a transaction: a request that was answered.
+func counted() spatev1.Command {
+	return spatev1.Command{Count: &spatev1.CountCommand{Counter: load.TransactionCounter}}
+}
 
 // Names of the label and the variable of a program that repeats a request.
 const (
@@ -101,7 +107,7 @@ func httpPrograms(h *spatev1.HTTPSource) *spatev1.Programs {
 	message := spatev1.Command{ReceiveUntil: &spatev1.ReceiveUntilCommand{HTTPMessage: &spatev1.EmptyCommand{}}}
 	return &spatev1.Programs{
 		Transport: spatev1.TransportTCP,
-		Client:    repeated(rounds, h.ThinkTime, send(text(request)), message),
+		Client:    repeated(rounds, h.ThinkTime, send(text(request)), message, counted()),
 		Server: append(repeated(rounds, "", message, send(text(response)), send(spatev1.Content{Size: ptr.To(body)})),
 			spatev1.Command{WaitForPeerClose: &spatev1.EmptyCommand{}}),
 	}
@@ -148,7 +154,7 @@ func dnsPrograms(d *spatev1.DNSSource) *spatev1.Programs {
 	received := spatev1.Command{ReceiveMessages: &spatev1.ReceiveMessagesCommand{Messages: 1, Clear: true}}
 	return &spatev1.Programs{
 		Transport: spatev1.TransportUDP,
-		Client:    repeated(rounds, d.ThinkTime, spatev1.Command{SendMessage: &spatev1.Content{Base64: dnsMessage(name, -1)}}, received),
+		Client:    repeated(rounds, d.ThinkTime, spatev1.Command{SendMessage: &spatev1.Content{Base64: dnsMessage(name, -1)}}, received, counted()),
 		Server:    repeated(rounds, "", received, spatev1.Command{SendMessage: &spatev1.Content{Base64: dnsMessage(name, int(answers))}}),
 	}
 }
@@ -231,7 +237,7 @@ func payloadPrograms(s *spatev1.PayloadSource) *spatev1.Programs {
 		received := spatev1.Command{ReceiveMessages: &spatev1.ReceiveMessagesCommand{Messages: 1, Clear: true}}
 		client, server := []spatev1.Command{{SendMessage: &request}}, []spatev1.Command{received}
 		if s.ResponseBytes != nil {
-			client, server = append(client, received), append(server, spatev1.Command{SendMessage: &response})
+			client, server = append(client, received, counted()), append(server, spatev1.Command{SendMessage: &response})
 		}
 		made.Client, made.Server = repeated(rounds, s.ThinkTime, client...), repeated(rounds, "", server...)
 		return made
@@ -241,7 +247,7 @@ func payloadPrograms(s *spatev1.PayloadSource) *spatev1.Programs {
 	}
 	client, server := []spatev1.Command{send(request)}, []spatev1.Command{received(s.RequestBytes)}
 	if s.ResponseBytes != nil {
-		client, server = append(client, received(*s.ResponseBytes)), append(server, send(response))
+		client, server = append(client, received(*s.ResponseBytes), counted()), append(server, send(response))
 	}
 	made.Client = repeated(rounds, s.ThinkTime, client...)
 	made.Server = append(repeated(rounds, "", server...), spatev1.Command{WaitForPeerClose: &spatev1.EmptyCommand{}})

@@ -51,6 +51,7 @@ transport: TCP
 client:
 - send: {content: {text: "` + escaped(plainRequest) + `"}, waitForAck: false}
 - receiveUntil: {httpMessage: {}}
+- count: {counter: transactions}
 server:
 - receiveUntil: {httpMessage: {}}
 - send: {content: {text: "` + escaped(fmt.Sprintf(responseTo, 1024)) + `"}, waitForAck: false}
@@ -63,6 +64,7 @@ client:
 - set: {variable: requests, value: 3}
 - {label: next-request, send: {content: {text: "` + escaped("GET /a?b=c HTTP/1.1\r\nHost: example.org\r\n\r\n") + `"}, waitForAck: false}}
 - receiveUntil: {httpMessage: {}}
+- count: {counter: transactions}
 - add: {variable: requests, value: -1}
 - jump: {to: next-request, variable: requests, comparison: NotEqual}
 server:
@@ -79,10 +81,12 @@ transport: TCP
 client:
 - send: {content: {text: "` + escaped(plainRequest) + `"}, waitForAck: false}
 - receiveUntil: {httpMessage: {}}
+- count: {counter: transactions}
 - set: {variable: requests, value: 1}
 - {label: next-request, delay: {min: 1s}}
 - send: {content: {text: "` + escaped(plainRequest) + `"}, waitForAck: false}
 - receiveUntil: {httpMessage: {}}
+- count: {counter: transactions}
 - add: {variable: requests, value: -1}
 - jump: {to: next-request, variable: requests, comparison: NotEqual}
 server:
@@ -99,6 +103,7 @@ transport: TCP
 client:
 - send: {content: {text: "` + escaped(plainRequest) + `"}, waitForAck: false}
 - receiveUntil: {httpMessage: {}}
+- count: {counter: transactions}
 server:
 - receiveUntil: {httpMessage: {}}
 - send: {content: {text: "` + escaped(fmt.Sprintf(responseTo, 1)) + `"}, waitForAck: false}
@@ -110,6 +115,7 @@ transport: UDP
 client:
 - sendMessage: {base64: ` + plainQuery + `}
 - receiveMessages: {messages: 1, clear: true}
+- count: {counter: transactions}
 server:
 - receiveMessages: {messages: 1, clear: true}
 - sendMessage: {base64: ` + plainResponse + `}
@@ -119,10 +125,12 @@ transport: UDP
 client:
 - sendMessage: {base64: ` + plainQuery + `}
 - receiveMessages: {messages: 1, clear: true}
+- count: {counter: transactions}
 - set: {variable: requests, value: 1}
 - {label: next-request, delay: {min: 5ms}}
 - sendMessage: {base64: ` + plainQuery + `}
 - receiveMessages: {messages: 1, clear: true}
+- count: {counter: transactions}
 - add: {variable: requests, value: -1}
 - jump: {to: next-request, variable: requests, comparison: NotEqual}
 server:
@@ -137,6 +145,7 @@ transport: TCP
 client:
 - send: {content: {size: 100}, waitForAck: false}
 - receive: {bytes: 2000, clear: true}
+- count: {counter: transactions}
 server:
 - receive: {bytes: 100, clear: true}
 - send: {content: {size: 2000}, waitForAck: false}
@@ -161,6 +170,7 @@ transport: UDP
 client:
 - sendMessage: {size: 100}
 - receiveMessages: {messages: 1, clear: true}
+- count: {counter: transactions}
 server:
 - receiveMessages: {messages: 1, clear: true}
 - sendMessage: {size: 200}

@@ -12,22 +12,27 @@ import (
 	"spate.dev/operator/internal/plan/quantity"
 )
 
-// FactorOf converts a profile's rate, or a load of a search, to a factor of a load, which does not include templates. connections are those a
-// second of all templates, nil without templates.
-func FactorOf(rate spatev1.ScaledRate, own Load, connections *big.Rat, generator *spatev1.TrafficGenerator) (*big.Rat, error) {
+// FactorOf converts a profile's rate, or a load of a search, to a factor of a load, which does not include templates. flows are those of
+// all templates, nil without templates.
+func FactorOf(rate spatev1.ScaledRate, own Load, flows *Flows, generator *spatev1.TrafficGenerator) (*big.Rat, error) {
 	wanted, err := quantity.ParseSearchRate(spatev1.SearchRate(rate))
 	switch {
 	case err != nil:
 		return nil, err
 	case wanted.Unit == quantity.Factor:
 		return wanted.Value, nil
-	case wanted.Unit == quantity.ConnectionsPerSecond && (connections == nil || connections.Sign() == 0):
-		return nil, errNoConnections
+	case (wanted.Unit == quantity.ConnectionsPerSecond || wanted.Unit == quantity.TransactionsPerSecond) && !flows.Any():
+		return nil, errNoClients
 	case wanted.Unit == quantity.ConnectionsPerSecond:
-		return new(big.Rat).Quo(wanted.Value, connections), nil
+		return new(big.Rat).Quo(wanted.Value, flows.Connections), nil
+	case wanted.Unit == quantity.TransactionsPerSecond:
+		if err := flows.Count(); err != nil {
+			return nil, err
+		}
+		return new(big.Rat).Quo(wanted.Value, flows.Transactions), nil
 	case wanted.Unit == quantity.OpenConnections:
 		return nil, errOpen
-	case connections != nil:
+	case flows != nil:
 		return nil, errTemplatesByFactor
 	case own.in(wanted.Unit).Sign() == 0:
 		return nil, errNothingToScale
@@ -50,8 +55,8 @@ func FactorOf(rate spatev1.ScaledRate, own Load, connections *big.Rat, generator
 
 var errNothingToScale = errors.New("a total needs an entry that sends packets to scale")
 
-var errTemplatesByFactor = errors.New("the rate of templates cannot be given in packets or bits; use a factor such as 2x, or in a search or a stage connections a second such as 300cps")
+var errTemplatesByFactor = errors.New("the rate of templates cannot be given in packets or bits; use a factor such as 2x, or in a search or a stage connections or transactions a second such as 300cps and 3ktps")
 
 var errOpen = errors.New("a number of open connections needs load.vary: OpenConnections and load.ramp")
 
-var errNoConnections = errors.New("connections a second are those of applications that have clients, and there are none; use a total such as 1Mpps/port")
+var errNoClients = errors.New("connections and transactions a second are those of applications that have clients, and there are none; use a total such as 1Mpps/port")

@@ -56,17 +56,6 @@ func flowAsks(s *enginev1.Stateful) []ask {
 	return asks
 }
 
-// Connections returns the connections a second of all templates with clients, at the plan's rates.
-func Connections(s *enginev1.Stateful) *big.Rat {
-	total := new(big.Rat)
-	for _, t := range s.GetTemplates() {
-		if t.GetClientPort() != "" && t.GetFlowsPerSecond().GetDenominator() > 0 {
-			total.Add(total, quantity.Rational(t.GetFlowsPerSecond()))
-		}
-	}
-	return total
-}
-
 // leastSent returns the minimum number of packets that a flow of a side sends, and their bytes with FCS.
 func leastSent(s *enginev1.Stateful, t *enginev1.Template, program *enginev1.Program, tunables *enginev1.Tunables) (packets, bytes int64) {
 	network, mss := int64(ethernetHeader+ipv4Header), int64(defaultMSS)

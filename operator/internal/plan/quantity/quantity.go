@@ -30,6 +30,8 @@ const (
 	Factor
 	// ConnectionsPerSecond counts connections of templates.
 	ConnectionsPerSecond
+	// TransactionsPerSecond counts transactions of templates: requests that are answered.
+	TransactionsPerSecond
 	// OpenConnections counts connections of templates that are open at the same time.
 	OpenConnections
 )
@@ -48,6 +50,7 @@ var (
 	ratePattern   = regexp.MustCompile(`^([0-9]{1,24}(?:\.[0-9]{1,24})?)(?:([kMGT]?)(pps|bpsL1|bpsL2|bps)|(%|x))$`)
 	countPattern  = regexp.MustCompile(`^[0-9]{1,18}$`)
 	number        = regexp.MustCompile(`^([0-9]{1,24}(?:\.[0-9]{1,24})?)([kMG]?)conn$`)
+	transactions  = regexp.MustCompile(`^([0-9]{1,24}(?:\.[0-9]{1,24})?)([kMG]?)tps$`)
 	connections   = regexp.MustCompile(`^([0-9]{1,24}(?:\.[0-9]{1,24})?)([kMG]?)cps$`)
 	percentNumber = regexp.MustCompile(`^([0-9]{1,3}(?:\.[0-9]{1,18})?)%$`)
 )
@@ -148,11 +151,16 @@ func ParseScaledRate(rate spatev1.ScaledRate) (ScaledQuantity, error) {
 	return ScaledQuantity{Quantity: quantity, PerPort: perPort}, err
 }
 
-// ParseSearchRate reads a load of a search: the rate of a profile, or connections per second or open connections of all its templates.
+// ParseSearchRate reads a load of a search: the rate of a profile, or connections or transactions per second, or open connections, of all its
+// templates.
 func ParseSearchRate(rate spatev1.SearchRate) (ScaledQuantity, error) {
 	if parts := number.FindStringSubmatch(string(rate)); parts != nil {
 		value, err := prefixed(parts)
 		return ScaledQuantity{Quantity: Quantity{Value: value, Unit: OpenConnections}}, err
+	}
+	if parts := transactions.FindStringSubmatch(string(rate)); parts != nil {
+		value, err := prefixed(parts)
+		return ScaledQuantity{Quantity: Quantity{Value: value, Unit: TransactionsPerSecond}}, err
 	}
 	if strings.HasSuffix(string(rate), "cps") {
 		value, err := ParseConnectionRate(spatev1.ConnectionRate(rate))
@@ -160,7 +168,7 @@ func ParseSearchRate(rate spatev1.SearchRate) (ScaledQuantity, error) {
 	}
 	scaled, err := ParseScaledRate(spatev1.ScaledRate(rate))
 	if err != nil && !strings.HasSuffix(err.Error(), "greater than zero") {
-		err = fmt.Errorf("%w, or connections a second such as 300cps or open connections such as 10kconn", err)
+		err = fmt.Errorf("%w, or connections a second such as 300cps, transactions a second such as 3ktps, or open connections such as 10kconn", err)
 	}
 	return scaled, err
 }

@@ -188,13 +188,15 @@ func TestParseSearchRate(t *testing.T) {
 	}{
 		"300cps":     {big.NewRat(300, 1), ConnectionsPerSecond, ""},
 		"1.5kcps":    {big.NewRat(1500, 1), ConnectionsPerSecond, ""},
+		"2.5ktps":    {big.NewRat(2500, 1), TransactionsPerSecond, ""},
+		"0tps":       {nil, 0, "greater than zero"},
 		"2x":         {big.NewRat(2, 1), Factor, ""},
 		"80%/port":   {big.NewRat(80, 1), LinePercent, ""},
 		"10kconn":    {big.NewRat(1e4, 1), OpenConnections, ""},
 		"0conn":      {nil, 0, "greater than zero"},
 		"0cps":       {nil, 0, "greater than zero"},
 		"0x":         {nil, 0, "must be greater than zero"},
-		"5cps/port":  {nil, 0, "or connections a second such as 300cps"},
+		"5cps/port":  {nil, 0, "or connections a second such as 300cps, transactions a second such as 3ktps"},
 		"Infinitcps": {nil, 0, "connections a second such as 100cps"},
 	} {
 		got, err := ParseSearchRate(text)

@@ -19,6 +19,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan/application"
 	"spate.dev/operator/internal/plan/limits"
+	"spate.dev/operator/internal/plan/load"
 	"spate.dev/operator/internal/plan/ports"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
@@ -350,18 +351,24 @@ type sharing struct {
 	numbered map[*enginev1.Payload]uint32
 }
 
-// Connections returns the connections a second of all entries with clients, at their own rates; nil without entries.
-func Connections(entries []Entry) *big.Rat {
+// Flows returns the connections and transactions a second of all entries with clients, at their own rates; nil without entries.
+func Flows(entries []Entry) *load.Flows {
 	if len(entries) == 0 {
 		return nil
 	}
-	total := new(big.Rat)
+	flows := &load.Flows{Connections: new(big.Rat)}
 	for i := range entries {
-		if e := &entries[i]; e.spec.TransmitPort != "" {
-			total.Add(total, e.rate)
+		e := &entries[i]
+		if e.spec.TransmitPort == "" {
+			continue
 		}
+		var client *enginev1.Program
+		if e.Template.Client != nil {
+			client = e.Template.Client.Program
+		}
+		flows.Add(string(e.spec.Name), e.rate, client)
 	}
-	return total
+	return flows
 }
 
 // Part returns the stateful part of a plan at a factor of the entries' rates; nil without templates.

@@ -111,7 +111,7 @@ func madeOf(t *testing.T, input string, args ...string) *enginev1.Plan {
 func TestAPlanHasTheProgramsOfPresets(t *testing.T) {
 	stateful := madeOf(t, website).Stateful
 	web := stateful.Templates[0]
-	if web.Name != "web" || web.DestinationPort != 80 || web.ClientPort != "east" || web.ServerPort != "west" || len(web.Client.Instructions) != 8 || len(web.Server.Instructions) != 7 {
+	if web.Name != "web" || web.DestinationPort != 80 || web.ClientPort != "east" || web.ServerPort != "west" || len(web.Client.Instructions) != 10 || len(web.Server.Instructions) != 7 {
 		t.Errorf("got %v", web)
 	}
 	request := stateful.Payloads[web.Client.Instructions[0].GetSend().Payload].GetBytes()

@@ -11,6 +11,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/search/sequence"
 )
 
 // formats write a search.
@@ -41,8 +43,12 @@ func tables(search *spatev1.TrafficSearch) []table {
 		{title: "Frame loss", standard: "RFC 2544 section 26.3", headings: []string{"FRAMES", "OF MAX", "LOAD", "LOSS RATIO"}},
 		{title: "Back-to-back frames", standard: "RFC 9004", headings: []string{"FRAMES", "BURST", "BUFFER TIME", "CORRECTED"}},
 		{title: "Recovery from an overload", standard: "RFC 2544 section 26.5", headings: []string{"FRAMES", "OVERLOAD", "MEAN", "GREATEST"}},
+		{title: "Reset of the device", standard: "RFC 2544 section 26.6, RFC 6201", headings: []string{"FRAMES", "LOAD", "MEAN", "GREATEST", "BY LOSS", "RESULT"}},
 		{title: "Lower bounds of the repeats", standard: "95 % confidence interval of the median by order statistics, from 6 repeats on", headings: []string{"FRAMES", "GOAL", "REPEATS", "MIN", "MEDIAN", "MAX", "DEVIATION", "INTERVAL"}},
 		{title: "Thresholds", standard: "all must hold", headings: []string{"NAME", "HOLDS", "VALUES"}},
+	}
+	if ofApplications(search) {
+		all[0].standard = "RFC 9411 section 7, RFC 9971"
 	}
 	for _, v := range search.Status.Variants {
 		for _, g := range v.Result.Goals {
@@ -67,12 +73,15 @@ func tables(search *spatev1.TrafficSearch) []table {
 		if r := v.Result.Recovery; r != nil {
 			all[4].rows = append(all[4].rows, []string{v.Name, loadText(r.Load), r.Mean.String(), r.Greatest.String()})
 		}
+		if r := v.Result.Reset; r != nil {
+			all[5].rows = append(all[5].rows, []string{v.Name, loadText(r.Load), r.Mean.String(), r.Greatest.String(), r.ByLoss.String(), r.Reason})
+		}
 		for _, s := range v.Spread {
 			interval := "-"
 			if s.MedianLow != "" {
 				interval = loadText(s.MedianLow) + " to " + loadText(s.MedianHigh)
 			}
-			all[5].rows = append(all[5].rows, []string{v.Name, string(s.Name), strconv.Itoa(int(s.Count)), loadText(s.Min), loadText(s.Median), loadText(s.Max), loadText(s.Deviation), interval})
+			all[6].rows = append(all[6].rows, []string{v.Name, string(s.Name), strconv.Itoa(int(s.Count)), loadText(s.Min), loadText(s.Median), loadText(s.Max), loadText(s.Deviation), interval})
 		}
 	}
 	for _, t := range search.Status.Thresholds {
@@ -80,7 +89,7 @@ func tables(search *spatev1.TrafficSearch) []table {
 		if t.Met {
 			holds = "yes"
 		}
-		all[6].rows = append(all[6].rows, []string{t.Name, holds, t.Message})
+		all[7].rows = append(all[7].rows, []string{t.Name, holds, t.Message})
 	}
 	var some []table
 	for _, t := range all {
@@ -116,6 +125,9 @@ func method(search *spatev1.TrafficSearch) []string {
 		fmt.Sprintf("Loads are in %s, from %s to %s; entries of the profile keep their proportions.", unitOf(search), spec.Load.Min, cmp.Or(spec.Load.Max, "100%/port")),
 		fmt.Sprintf("A trial settles for %s, ramps up for %s (counted apart), drains for %s and pauses for %s.", cmp.Or(trial.Settle, "2s"), cmp.Or(trial.RampUp, "0s"), cmp.Or(trial.Drain, "2s"), cmp.Or(trial.Pause, "5s")),
 	}
+	if ofApplications(search) {
+		lines[1] = fmt.Sprintf("A trial settles for %s, ramps up linearly in %s (counted apart), sustains its load for its duration, drains for %s and pauses for %s.", cmp.Or(trial.Settle, "2s"), cmp.Or(trial.RampUp, "0s"), cmp.Or(trial.Drain, "2s"), cmp.Or(trial.Pause, "5s"))
+	}
 	if spec.Load.Vary == spatev1.VaryOpenConnections {
 		lines[1] = fmt.Sprintf("A trial settles for %s, opens its connections in %s, holds them for its duration, and pauses for %s.", cmp.Or(trial.Settle, "2s"), spec.Load.Ramp, cmp.Or(trial.Pause, "5s"))
 	}
@@ -130,8 +142,8 @@ func method(search *spatev1.TrafficSearch) []string {
 				cmp.Or(g.ExceedRatio, "0%"), g.FinalTrialDuration, cmp.Or(g.DurationSum, g.FinalTrialDuration), cmp.Or(g.Width, "0.5%")))
 		}
 		for _, g := range t.Goals {
-			for _, expression := range g.Require {
-				lines = append(lines, fmt.Sprintf("Goal %s requires of each trial: %s.", g.Name, expression))
+			for _, requirement := range sequence.Requirements(&g) {
+				lines = append(lines, fmt.Sprintf("Goal %s requires of each trial: %s.", g.Name, requirement.Text))
 			}
 		}
 	}
@@ -144,6 +156,8 @@ func unitOf(search *spatev1.TrafficSearch) string {
 		switch v.Unit {
 		case spatev1.UnitConnections:
 			return "connections a second of all applications"
+		case spatev1.UnitTransactions:
+			return "transactions a second of all applications"
 		case spatev1.UnitOpen:
 			return "open connections of all applications"
 		}
@@ -151,8 +165,46 @@ func unitOf(search *spatev1.TrafficSearch) string {
 	return "packets a second of the busiest transmitting port"
 }
 
-// deviations from RFC 2544 that the parameters make.
-func deviations(search *spatev1.TrafficSearch) (lines []string) {
+// ofApplications reports whether loads are those of applications.
+func ofApplications(search *spatev1.TrafficSearch) bool {
+	return slices.ContainsFunc(search.Status.Variants, func(v spatev1.SearchVariant) bool {
+		return v.Unit != "" && v.Unit != spatev1.UnitPackets
+	})
+}
+
+// deviations from the standard that the parameters make.
+func deviations(search *spatev1.TrafficSearch) []string {
+	if ofApplications(search) {
+		return fromRFC9411(search)
+	}
+	return fromRFC2544(search)
+}
+
+// fromRFC9411 are the deviations from the tests of connections and transactions.
+func fromRFC9411(search *spatev1.TrafficSearch) (lines []string) {
+	deviate := func(format string, values ...any) {
+		lines = append(lines, "Deviates from RFC 9411: "+fmt.Sprintf(format, values...))
+	}
+	if search.Spec.Load.Vary != spatev1.VaryOpenConnections && seconds(cmp.Or(search.Spec.Trial.RampUp, "0s")) == 0 {
+		deviate("a trial has no ramp up phase (section 4.3.4): set trial.rampUp.")
+	}
+	if t := search.Spec.Throughput; t != nil {
+		for _, g := range t.Goals {
+			if g.Standard != spatev1.GoalRFC9411 {
+				given := fmt.Sprintf("a loss ratio of %s in trials of %s", g.LossRatio, g.FinalTrialDuration)
+				if g.Standard != "" {
+					given = "what " + string(g.Standard) + " accepts"
+				}
+				deviate("goal %s accepts %s; sections 4.3.4 and 7.2.3 have 0.001%% in 300s (standard: RFC9411).", g.Name, given)
+			}
+		}
+	}
+	deviate("whether the number of concurrent connections is constant is not examined (section 7.2.3).")
+	return lines
+}
+
+// fromRFC2544 are the deviations from the tests of frames.
+func fromRFC2544(search *spatev1.TrafficSearch) (lines []string) {
 	deviate := func(format string, values ...any) {
 		lines = append(lines, "Deviates from RFC 2544: "+fmt.Sprintf(format, values...))
 	}
@@ -189,6 +241,9 @@ func deviations(search *spatev1.TrafficSearch) (lines []string) {
 	}
 	if r := search.Spec.Recovery; r != nil && seconds(cmp.Or(r.Duration, "60s")) < 60 {
 		deviate("the overload before a recovery lasts %s; section 26.5 has 60s.", r.Duration)
+	}
+	if r := search.Spec.Reset; r != nil {
+		deviate("the device is reset by others during a trial of %s (section 26.6).", cmp.Or(r.Duration, "120s"))
 	}
 	return lines
 }
@@ -297,8 +352,11 @@ func writeCSV(w io.Writer, search *spatev1.TrafficSearch) error {
 		}
 		for _, l := range v.Result.Latency {
 			at := fmt.Sprintf("%d%%.", l.Percent)
-			for name, ns := range map[string]spatev1.MeasuredTime{"mean_ns": l.Mean, "typical_ns": l.Typical, "worst_case_ns": l.WorstCase, "delay_variation_ns": l.DelayVariation} {
-				row("latency", v.Name, at+name, strconv.FormatInt(int64(ns), 10))
+			for _, figure := range []struct {
+				name string
+				time spatev1.MeasuredTime
+			}{{"mean_ns", l.Mean}, {"typical_ns", l.Typical}, {"worst_case_ns", l.WorstCase}, {"delay_variation_ns", l.DelayVariation}} {
+				row("latency", v.Name, at+figure.name, strconv.FormatInt(int64(figure.time), 10))
 			}
 		}
 		for _, f := range v.Result.FrameLoss {
@@ -312,6 +370,12 @@ func writeCSV(w io.Writer, search *spatev1.TrafficSearch) error {
 		if r := v.Result.Recovery; r != nil {
 			row("recovery", v.Name, "mean_ns", strconv.FormatInt(int64(r.Mean), 10))
 			row("recovery", v.Name, "greatest_ns", strconv.FormatInt(int64(r.Greatest), 10))
+		}
+		if r := v.Result.Reset; r != nil {
+			row("reset", v.Name, "mean_ns", strconv.FormatInt(int64(r.Mean), 10))
+			row("reset", v.Name, "greatest_ns", strconv.FormatInt(int64(r.Greatest), 10))
+			row("reset", v.Name, "by_loss_ns", strconv.FormatInt(int64(r.ByLoss), 10))
+			row("reset", v.Name, "reason", r.Reason)
 		}
 	}
 	for _, t := range search.Status.Thresholds {

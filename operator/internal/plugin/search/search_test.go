@@ -33,7 +33,7 @@ func TestTheSampleIsSimulated(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"(Throughput): 14880000.000 per second for 1s", "Throughput (RFC 2544 section 26.1, RFC 9971)", "all     ndr   99", "Found", "Frame loss (RFC 2544 section 26.3)",
+		"(Throughput): 14880000.000 pps for 1s", "Throughput (RFC 2544 section 26.1, RFC 9971)", "all     ndr   99", "Found", "Frame loss (RFC 2544 section 26.3)",
 		"Deviates from RFC 2544: goal pdr accepts a loss ratio of 0.5%",
 	} {
 		if !strings.Contains(out, want) {

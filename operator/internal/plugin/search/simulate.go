@@ -111,7 +111,7 @@ func (f *simulateFlags) simulate(w io.Writer, search *spatev1.TrafficSearch) err
 // requires reports whether a goal has requirements.
 func requires(search *spatev1.TrafficSearch) bool {
 	t := search.Spec.Throughput
-	return t != nil && slices.ContainsFunc(t.Goals, func(g spatev1.SearchGoal) bool { return len(g.Require) > 0 })
+	return t != nil && slices.ContainsFunc(t.Goals, func(g spatev1.SearchGoal) bool { return len(sequence.Requirements(&g)) > 0 })
 }
 
 // measured is what a trial with the device would record.
@@ -151,12 +151,12 @@ func loadOf(flag string, field spatev1.SearchRate, name string) (float64, spatev
 	return value, unit, nil
 }
 
-// perSecond reads packets or connections a second, or a number of open connections.
+// perSecond reads packets, connections or transactions a second, or a number of open connections.
 func perSecond(text string) (float64, spatev1.LoadUnit, error) {
 	rate, err := quantity.ParseSearchRate(spatev1.SearchRate(text))
-	unit, known := map[quantity.Unit]spatev1.LoadUnit{quantity.PacketsPerSecond: spatev1.UnitPackets, quantity.ConnectionsPerSecond: spatev1.UnitConnections, quantity.OpenConnections: spatev1.UnitOpen}[rate.Unit]
+	unit, known := map[quantity.Unit]spatev1.LoadUnit{quantity.PacketsPerSecond: spatev1.UnitPackets, quantity.ConnectionsPerSecond: spatev1.UnitConnections, quantity.TransactionsPerSecond: spatev1.UnitTransactions, quantity.OpenConnections: spatev1.UnitOpen}[rate.Unit]
 	if err != nil || !known || rate.PerPort || text == "" {
-		return 0, "", errors.New("must be packets or connections a second, such as 1.5Mpps or 300cps, or open connections, such as 10kconn")
+		return 0, "", errors.New("must be packets, connections or transactions a second, such as 1.5Mpps, 300cps or 3ktps, or open connections, such as 10kconn")
 	}
 	value, _ := rate.Value.Float64()
 	return value, unit, nil

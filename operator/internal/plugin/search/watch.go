@@ -5,6 +5,7 @@ package search
 // This file answers: which trials does a search do?
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -45,7 +46,8 @@ end of the search its report is printed; the exit code is 1 if its outcome is no
 }
 
 func watch(ctx context.Context, w io.Writer, reader kube.Reader, namespace, name string) error {
-	printed := map[string]int{} // trials by run
+	printed := map[string]int{}          // trials by run
+	asked := map[string]map[int32]bool{} // trials in which the device is to be reset, by run
 	for {
 		search, err := find(ctx, reader, namespace, name)
 		if err != nil {
@@ -66,6 +68,13 @@ func watch(ctx context.Context, w io.Writer, reader kube.Reader, namespace, name
 				for _, t := range run.Status.Search.Trials[min(printed[name], len(run.Status.Search.Trials)):] {
 					printed[name]++
 					fmt.Fprintln(w, trialLine(of, &t, run.Status.Search.Unit))
+				}
+				if t := run.Status.Search.Current; t != nil && t.Test == spatev1.TestReset && !asked[name][t.Number] {
+					if asked[name] == nil {
+						asked[name] = map[int32]bool{}
+					}
+					asked[name][t.Number] = true
+					fmt.Fprintf(w, "%s  trial %d (%s) begins at %s: reset the device within %s\n", of, t.Number, t.Test, t.StartTime.UTC().Format(time.TimeOnly), t.Duration)
 				}
 			}
 		}
@@ -100,11 +109,7 @@ func runsOf(v *spatev1.SearchVariant) (all []string) {
 
 // trialLine is a trial in a line.
 func trialLine(variant string, t *spatev1.TrialRecord, unit spatev1.LoadUnit) string {
-	of := "per second"
-	if unit == spatev1.UnitOpen {
-		of = string(unit)
-	}
-	line := fmt.Sprintf("%s  trial %d (%s): %s %s for %s", variant, t.Number, t.Test, loadText(t.Load), of, t.Duration)
+	line := fmt.Sprintf("%s  trial %d (%s): %s %s for %s", variant, t.Number, t.Test, loadText(t.Load), cmp.Or(unit, spatev1.UnitPackets), t.Duration)
 	if t.Packets > 0 {
 		line += fmt.Sprintf(" (%d packets)", t.Packets)
 	}

@@ -42,8 +42,8 @@ type Facts struct {
 	SecretBytes int64
 	// Claims are what no other run of the generator can have at the same time.
 	Claims plan.Claims
-	// Connections a second of all templates with clients, at a rate factor of 1.
-	Connections *big.Rat
+	// Flows are the rates of all templates at a rate factor of 1; nil without templates.
+	Flows *load.Flows
 	// Own is the load at a rate factor of 1, from the entries' own rates including live changes.
 	Own load.Load
 
@@ -87,6 +87,15 @@ func (m *Memory) Of(ctx context.Context, run *spatev1.TrafficRun) (*Facts, error
 	return facts, nil
 }
 
+// inTransactions reports whether the loads of a search are transactions a second.
+func inTransactions(search *spatev1.SearchTests) bool {
+	if search == nil {
+		return false
+	}
+	least, err := quantity.ParseSearchRate(search.Load.Min)
+	return err == nil && least.Unit == quantity.TransactionsPerSecond
+}
+
 // Outline calls use with the outline of a run's plan (see plan.ReadOutline): that of one large plan at a time, because
 // it has many streams and programs. use must not read another plan.
 func (m *Memory) Outline(ctx context.Context, run *spatev1.TrafficRun, use func(*enginev1.Plan) error) error {
@@ -128,7 +137,14 @@ func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *engine
 			facts.Ports[s.RxPort] = true
 		}
 	}
-	facts.Connections = new(big.Rat).Quo(load.Connections(p.GetStateful()), planned)
+	if flows := load.FlowsOf(p.GetStateful()); flows != nil {
+		if inTransactions(run.Spec.Search) {
+			if err := flows.Count(); err != nil { // its plan was made by it
+				return nil, &LostError{err.Error()}
+			}
+		}
+		facts.Flows = flows.Rates(planned)
+	}
 	facts.ClockBound = time.Duration(p.ClockBoundNs)
 	facts.Records = p.GetStateful().GetRecords().GetPath()
 	for _, t := range p.GetStateful().GetTemplates() {

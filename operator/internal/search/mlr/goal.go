@@ -45,6 +45,13 @@ func TST009(name string) Goal {
 	return goal
 }
 
+// RFC9411 returns the goal of a test of RFC 9411: a sustain phase of 300 s (section 4.3.4) in which at most 0.001 % fail (section 7.2.3).
+func RFC9411(name string) Goal {
+	goal := RFC2544(name)
+	goal.LossRatio, goal.FinalTrialDuration, goal.DurationSum = 0.00001, 300, 300
+	return goal
+}
+
 // FieldError is a value that a search refuses.
 type FieldError struct {
 	// Field is its path in the search's parameters.

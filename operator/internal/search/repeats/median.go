@@ -47,6 +47,18 @@ func Result(all []spatev1.SearchResult) spatev1.SearchResult {
 			Greatest: ofTimes(found, func(r spatev1.RecoveryResult) spatev1.MeasuredTime { return r.Greatest }),
 		}
 	}
+	if found, complete := collect(all, resets, func(spatev1.ResetResult) bool { return true }); complete {
+		median.Reset = &spatev1.ResetResult{
+			Load:     sequence.Text(of(found, func(r spatev1.ResetResult) float64 { return number(r.Load) })),
+			Mean:     ofTimes(found, func(r spatev1.ResetResult) spatev1.MeasuredTime { return r.Mean }),
+			Greatest: ofTimes(found, func(r spatev1.ResetResult) spatev1.MeasuredTime { return r.Greatest }),
+			ByLoss:   ofTimes(found, func(r spatev1.ResetResult) spatev1.MeasuredTime { return r.ByLoss }),
+			Reason:   string(search.Found),
+		}
+		if irregular := slices.IndexFunc(found, func(r spatev1.ResetResult) bool { return r.Reason != string(search.Found) }); irregular >= 0 {
+			median.Reset.Reason = found[irregular].Reason
+		}
+	}
 	for _, result := range all {
 		if median.Reason == string(search.Found) && result.Reason != "" {
 			median.Reason = result.Reason
@@ -61,6 +73,14 @@ func recoveries(r spatev1.SearchResult) []spatev1.RecoveryResult {
 		return nil
 	}
 	return []spatev1.RecoveryResult{*r.Recovery}
+}
+
+// resets of a result: one or none.
+func resets(r spatev1.SearchResult) []spatev1.ResetResult {
+	if r.Reset == nil {
+		return nil
+	}
+	return []spatev1.ResetResult{*r.Reset}
 }
 
 // collect returns the row of each result that is the same one; complete is false if one has none.

@@ -19,14 +19,14 @@ func boundedBy(goal *spatev1.SearchGoal, found search.GoalResult, own []spatev1.
 	if found.Reason == search.ConfirmFailed {
 		at = found.Lower
 	}
-	first := -1
+	first, requirements := -1, Requirements(goal)
 	for i := range own {
 		record := &own[i]
 		if record.Invalid != "" || !isAt(record, at) {
 			continue
 		}
 		for _, unmet := range record.Unmet {
-			if unmet.Goal == goal.Name && int(unmet.Index) < len(goal.Require) && first < 0 {
+			if unmet.Goal == goal.Name && int(unmet.Index) < len(requirements) && first < 0 {
 				first = int(unmet.Index)
 			}
 		}
@@ -37,7 +37,7 @@ func boundedBy(goal *spatev1.SearchGoal, found search.GoalResult, own []spatev1.
 	if first < 0 {
 		return ""
 	}
-	return goal.Require[first]
+	return requirements[first].Text
 }
 
 // isAt reports whether a trial was done at a load, which its record may have rounded.

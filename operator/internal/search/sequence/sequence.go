@@ -33,7 +33,7 @@ type Step struct {
 // search.Method, and search.FieldError for tests that cannot be done.
 func Next(tests *spatev1.SearchTests, loads Loads, records []spatev1.TrialRecord) (*Step, spatev1.SearchResult, error) {
 	s := sequence{tests: tests, loads: loads, records: records, result: spatev1.SearchResult{Reason: string(search.Found)}}
-	for _, test := range []func() (*Step, error){s.throughput, s.latency, s.frameLoss, s.backToBack, s.recovery} {
+	for _, test := range []func() (*Step, error){s.throughput, s.latency, s.frameLoss, s.backToBack, s.recovery, s.reset} {
 		if step, err := test(); step != nil || err != nil {
 			return step, s.result, err
 		}
@@ -48,7 +48,7 @@ func Next(tests *spatev1.SearchTests, loads Loads, records []spatev1.TrialRecord
 func Check(tests *spatev1.SearchTests, loads Loads) error {
 	s := sequence{tests: tests, loads: loads}
 	var errs []error
-	for _, method := range []builder{s.throughputMethod, s.latencyMethod(loads.Max), s.frameLossMethod, s.backToBackMethod(loads.Max), s.recoveryMethod(loads.Max)} {
+	for _, method := range []builder{s.throughputMethod, s.latencyMethod(loads.Max), s.frameLossMethod, s.backToBackMethod(loads.Max), s.recoveryMethod(loads.Max), s.resetMethod(loads.Max)} {
 		if method != nil {
 			_, err := method(s.options())
 			errs = append(errs, err)
@@ -176,6 +176,9 @@ func trialsOf(records []spatev1.TrialRecord) []search.Trial {
 			Number: i + 1, Input: search.Input{Load: load, Duration: time.Duration(r.Duration).Seconds(), Packets: r.Packets, Overload: time.Duration(r.Overload).Seconds()},
 			Intended: r.Intended, Sent: r.Sent, Lost: r.Sent - r.Received, LastLoss: time.Duration(r.LastLoss).Seconds(), Valid: r.Invalid == "", Elapsed: time.Duration(r.Elapsed).Seconds(),
 		}
+		if o := r.Outage; o != nil {
+			trials[i].Outage, trials[i].OutageAt = time.Duration(o.Longest).Seconds(), time.Duration(o.Offset).Seconds()
+		}
 		for _, requirement := range r.Unmet {
 			trials[i].HighLoss = append(trials[i].HighLoss, string(requirement.Goal))
 		}
@@ -227,6 +230,8 @@ func goalOf(g spatev1.SearchGoal) search.Goal {
 		goal = mlr.RFC2544(name)
 	case spatev1.GoalTST009:
 		goal = mlr.TST009(name)
+	case spatev1.GoalRFC9411:
+		goal = mlr.RFC9411(name)
 	}
 	goal.Width, goal.Expansion = share(cmp.Or(g.Width, "0.5%")), int(value(g.Expansion, 2))
 	if goal.InitialTrialDuration = min(1, goal.FinalTrialDuration); g.InitialTrialDuration != "" {
@@ -386,6 +391,36 @@ func (s *sequence) recoveryMethod(throughput float64) builder {
 		return search.NewRecovery(search.Recovery{
 			Max: s.loads.Max, Throughput: throughput, Overload: share(spatev1.Percentage(cmp.Or(t.Overload, "110%"))), Duration: seconds(cmp.Or(t.Duration, "60s")),
 			After: seconds(cmp.Or(t.After, "60s")), Repeats: int(value(t.Repeats, 1)), Options: options,
+		})
+	}
+}
+
+func (s *sequence) reset() (*Step, error) {
+	t := s.tests.Reset
+	if t == nil {
+		return nil, nil
+	}
+	throughput := s.found(cmp.Or(t.Of, s.tests.Throughput.Goals[0].Name))
+	if throughput == 0 {
+		return nil, nil
+	}
+	return s.do(spatev1.TestReset, s.resetMethod(throughput), func(r *search.Result, _ []spatev1.TrialRecord) {
+		if found := r.Reset; found != nil {
+			s.result.Reset = &spatev1.ResetResult{
+				Load: Text(found.Load), Mean: timeOf(found.Mean), Greatest: timeOf(found.Greatest), ByLoss: timeOf(found.ByLoss), Reason: string(found.Reason),
+			}
+		}
+	})
+}
+
+func (s *sequence) resetMethod(throughput float64) builder {
+	t := s.tests.Reset
+	if t == nil {
+		return nil
+	}
+	return func(options search.Options) (search.Method, error) {
+		return search.NewReset(search.Reset{
+			Max: s.loads.Max, Throughput: throughput, Duration: seconds(cmp.Or(t.Duration, "120s")), Repeats: int(value(t.Repeats, 1)), Options: options,
 		})
 	}
 }

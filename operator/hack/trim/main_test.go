@@ -45,7 +45,7 @@ spec:
 `
 
 func TestOnlyTheRulesOfAFieldAndWithinItAreRemoved(t *testing.T) {
-	got, err := unruled([]byte(crd), "spec.entries.program")
+	got, err := trimmed([]byte(crd), "spec.entries.program", removeRules)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,12 +60,29 @@ func TestOnlyTheRulesOfAFieldAndWithinItAreRemoved(t *testing.T) {
 }
 
 func TestAFieldWithoutRulesIsAnError(t *testing.T) {
-	for field, want := range map[string]string{"spec.entries.other": "there is no field other", "spec.entries.program.x-kubernetes-validations": "has no rules"} {
-		if _, err := unruled([]byte(crd), field); err == nil || !strings.Contains(err.Error(), want) {
+	for field, want := range map[string]string{"spec.entries.other": "there is no field other", "spec.entries.program.x-kubernetes-validations": "has nothing to trim"} {
+		if _, err := trimmed([]byte(crd), field, removeRules); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", field, err, want)
 		}
 	}
-	if _, err := unruled([]byte("spec: {}"), "spec"); err == nil {
+	if _, err := trimmed([]byte("spec: {}"), "spec", removeRules); err == nil {
 		t.Error("an object without versions is taken")
+	}
+}
+
+func TestDescriptionsAreReplacedByAReference(t *testing.T) {
+	described := strings.NewReplacer("                      type: object\n", "                      description: programs\n                      type: object\n",
+		"                            maxLength: 3\n", "                            description: command\n                            maxLength: 3\n",
+		"                        named:\n", "                        description:\n                          description: a property of that name\n                          type: string\n                        named:\n").Replace(crd)
+	got, err := trimmed([]byte(described), "spec.entries.program", func(schema map[string]any) int { return referTo("other.spec", schema) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(got)
+	if strings.Count(text, "description: ") != 1 || !strings.Contains(text, "description: described by `kubectl explain other.spec`.") || !strings.Contains(text, "description:\n                          type: string\n") {
+		t.Errorf("got\n%s", text)
+	}
+	if strings.Count(text, "- rule:") != strings.Count(crd, "- rule:") {
+		t.Error("rules were removed")
 	}
 }
