@@ -12,7 +12,7 @@ import (
 // with apply.
 //
 // HTTPSource is a client that sends GET requests (RFC 9112) on each connection, one after the other, and a server that answers each by
-// 200 with a body. The client closes the connection after the last response.
+// 200 with a body. The client closes the connection after the last response. It counts answered requests in the counter `transactions`.
 type HTTPSourceApplyConfiguration struct {
 	// requestBytes is the size of each request, its header fields included. It is filled up by a header field `X-Padding`. When absent,
 	// a request has no padding.
