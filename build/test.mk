@@ -83,8 +83,8 @@ lint-shell:
 	@shellcheck -x $(shell_scripts)
 
 .PHONY: e2e-searches
-e2e-searches: ## Run the searches in the real cluster, and the tables of RFC 2544 through a router with a policer for each frame size, 12 min
-	@SPATE_LONG=1 $(MAKE) --no-print-directory e2e RUN='TestASearch|TestTheTables'
+e2e-searches: ## Run the searches in the real cluster, the tables of RFC 2544 through a router with a policer for each frame size, and outages, 20 min
+	@SPATE_LONG=1 $(MAKE) --no-print-directory e2e RUN='TestASearch|TestTheTables|TestPlaceholders|TestOutages'
 
 lint-yaml:
 	@echo "lint: yamllint"
@@ -124,7 +124,7 @@ e2e: images kubectl-spate $(cluster_there) ## Run the suites in the real cluster
 	@$(if $(EXTERNAL),,e2e/cluster/load $(PEER_IMAGE) >/dev/null)
 	@$(if $(rights),go build -C e2e -o $(rbac) ./rbac)
 	@$(if $(EXTERNAL),,go test -C e2e -count=1 ./dra && go build -C e2e -o $(dra_links) ./dra)
-	@status=0; $(in_cluster) env SPATE_ROOT=$(CURDIR) $(suites) -test.v -test.parallel 3 -test.timeout 20m -test.run '$(RUN)' 2>&1 | tee $(suites_log) || status=$$?; \
+	@status=0; $(in_cluster) env SPATE_ROOT=$(CURDIR) $(suites) -test.v -test.parallel 3 -test.timeout $(if $(SPATE_LONG),45m,20m) -test.run '$(RUN)' 2>&1 | tee $(suites_log) || status=$$?; \
 	  $(if $(rights),$(in_cluster) $(rbac) /var/log/audit.log || status=$$?;) \
 	  [ -n "$${KEEP:-}$(EXTERNAL)" ] || e2e/cluster/down; [ $$status = 0 ] || e2e/failures $(suites_log); exit $$status
 

@@ -619,7 +619,7 @@ type LatencyResult struct {
 
 // BackToBackResult is the longest burst that was received whole (RFC 9004).
 type BackToBackResult struct {
-	// frames of the burst: the mean of the repeats.
+	// frames of the burst: the mean of the repeats, with at most one decimal place.
 	// +required
 	Frames string `json:"frames"`
 

@@ -168,3 +168,151 @@ func TestASearchFindsTheRateOfAPolicer(t *testing.T) {
 		return err == nil && get(ctx, search) != nil && get(ctx, run) != nil, fmt.Sprint(err)
 	})
 }
+
+// quick makes the trials of a policed search short, and its goal wide.
+func quick(manifest string) string {
+	return strings.NewReplacer("settle: 100ms, drain: 200ms, pause: 200ms", "settle: 0s, drain: 100ms, pause: 100ms",
+		"finalTrialDuration: 2s", "initialTrialDuration: 300ms, finalTrialDuration: 300ms").Replace(manifest)
+}
+
+func TestASearchIsRepeatedComparedAndStopped(t *testing.T) {
+	ns := lab(t)
+	const rate, burst, seconds = 5000, 250, 0.3
+	router(t, "police", strconv.Itoa(rate), strconv.Itoa(burst))
+	t.Cleanup(func() { router(t, "forward") })
+	plugin := func(args ...string) string {
+		t.Helper()
+		out, err := script("build/out/kubectl-spate", append([]string{"search"}, append(args, "-n", ns)...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	ended := func(name string, limit time.Duration) *spate.TrafficSearch {
+		t.Helper()
+		search := &spate.TrafficSearch{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+		condition(t, limit, search, spate.ConditionComplete, metav1.ConditionTrue)
+		return search
+	}
+	// The bounds of a goal are as close as its width, and those of what was to be found. A trial sends a little less if the CPU is taken away.
+	found := func(goal spate.GoalResult, want float64) {
+		t.Helper()
+		lower, upper := number(goal.Lower), number(goal.Upper)
+		if !goal.Regular || !(lower <= want*1.05) || !(upper >= want*0.95) || !((upper-lower)/upper <= 0.1+1e-9) {
+			t.Errorf("%+v, want bounds of %v within 10 %%", goal, want)
+		}
+	}
+
+	t.Run("repeats and a requirement", func(t *testing.T) {
+		// A trial at 3000 pps sends 900 packets, and loses none.
+		mustApply(t, ns, strings.NewReplacer("  budget:", "      - {name: few, lossRatio: 0%, initialTrialDuration: 300ms, finalTrialDuration: 300ms, width: 10%, require: ['trial.tx < 900']}\n  repeats: 2\n  budget:").
+			Replace(quick(policed(t, "twice", "10%", "1m"))))
+		search := ended("twice", time.Minute)
+		v := search.Status.Variants[0]
+		if len(v.Result.Goals) != 2 || len(v.Repeats) != 2 || v.Repeats[0].Run != "twice-128-1" || v.Repeats[1].Run != "twice-128-2" || len(v.Spread) != 2 || v.Spread[0].Count != 2 || v.Spread[0].MedianLow != "" {
+			t.Fatalf("%+v", v)
+		}
+		ndr, few := v.Result.Goals[0], v.Result.Goals[1]
+		found(ndr, rate+burst/seconds)
+		found(few, 900/seconds)
+		if ndr.BoundedBy != "" || few.BoundedBy != "trial.tx < 900" {
+			t.Errorf("bounded by %q and %q, want only the second by its requirement", ndr.BoundedBy, few.BoundedBy)
+		}
+		for i, repeat := range v.Repeats {
+			run := &spate.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: repeat.Run}}
+			if err := get(t.Context(), run); err != nil {
+				t.Fatal(err)
+			}
+			for _, trial := range run.Status.Search.Trials {
+				unmet := len(trial.Unmet) > 0
+				if unmet != (trial.Intended >= 900) || unmet && (len(trial.Unmet) != 1 || trial.Unmet[0].Goal != "few" || trial.Unmet[0].Index != 0 || !strings.Contains(trial.UnmetValues, fmt.Sprint("trial.tx is ", trial.Intended))) {
+					t.Errorf("trial %d of repeat %d: %d packets, %+v, %q", trial.Number, i+1, trial.Intended, trial.Unmet, trial.UnmetValues)
+				}
+			}
+		}
+		report := plugin("report", "twice")
+		for _, words := range []string{"few   2  ", "Found (by a requirement)", "128: goal few is bounded by a requirement, not by loss: trial.tx < 900", "Goal few requires of each trial: trial.tx < 900."} {
+			if !strings.Contains(report, words) {
+				t.Errorf("no %q in the report:\n%s", words, report)
+			}
+		}
+	})
+	t.Run("compared with another search", func(t *testing.T) {
+		mustApply(t, ns, quick(policed(t, "once", "10%", "1m")))
+		found(ended("once", time.Minute).Status.Variants[0].Result.Goals[0], rate+burst/seconds)
+		comparison := plugin("compare", "twice", "once")
+		if !strings.HasPrefix(comparison, "Lower bounds of twice and once: Mann-Whitney U, two-sided\n") || !strings.Contains(comparison, "  2, 1 ") || !strings.Contains(comparison, "needs 4 repeats of each") {
+			t.Errorf("%s", comparison)
+		}
+	})
+	t.Run("stopped within a trial", func(t *testing.T) {
+		mustApply(t, ns, strings.NewReplacer("  budget:", "  latency: {of: ndr, duration: 5m, repeats: 1}\n  budget:", "measure: {flow: true}", "measure: {flow: true, latency: true}").
+			Replace(strings.ReplaceAll(quick(policed(t, "endless", "10%", "10m")), "name: forwarding", "name: delayed")))
+		run := &spate.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "endless-128"}}
+		until(t, time.Minute, "the trial of latency is under way", func(ctx context.Context) (bool, string) {
+			if err := get(ctx, run); err != nil || run.Status.Search == nil || run.Status.Search.Current == nil {
+				return false, fmt.Sprint(err)
+			}
+			current := run.Status.Search.Current
+			return current.Test == spate.TestLatency && time.Since(current.StartTime.Time) > time.Second, fmt.Sprintf("%+v", current)
+		})
+		search := &spate.TrafficSearch{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "endless"}}
+		at := time.Now()
+		if err := kube.Patch(t.Context(), search, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"stop":true}}`))); err != nil {
+			t.Fatal(err)
+		}
+		stoppedAfter(t, "spec.stop", at, arrivalsEnd(t, 10*time.Second))
+		search = ended("endless", 10*time.Second)
+		expect(t, condition(t, time.Second, search, spate.ConditionComplete, metav1.ConditionTrue), spate.ReasonStopped)
+		v := search.Status.Variants[0]
+		expect(t, condition(t, time.Second, search, spate.ConditionPassed, metav1.ConditionUnknown), spate.ReasonIncomplete, fmt.Sprintf("128: stopped after %d trials: spec.stop is true", v.Trials))
+		if len(v.Result.Goals) != 1 || v.Result.Latency != nil || v.Trials < 3 {
+			t.Fatalf("%+v, want bounds, and no latency", v)
+		}
+		found(v.Result.Goals[0], rate+burst/seconds)
+	})
+}
+
+func TestASearchMeasuresTheRecoveryFromAnOverload(t *testing.T) {
+	needsTime(t)
+	ns := lab(t)
+	// The router sends at a rate, and holds packets of a tenth of a second.
+	const rate, held, burst, seconds = 2000, 200, 20, 1
+	router(t, "queue", strconv.Itoa(rate), "128", strconv.Itoa(held))
+	t.Cleanup(func() { router(t, "forward") })
+	mustApply(t, ns, strings.NewReplacer("settle: 100ms, drain: 200ms, pause: 200ms", "settle: 0s, drain: 400ms, pause: 200ms", "finalTrialDuration: 2s", "initialTrialDuration: 1s, finalTrialDuration: 1s",
+		"  budget:", "  recovery: {overload: 110%, duration: 2s, after: 500ms, repeats: 5}\n  budget:").Replace(policed(t, "recovering", "2%", "3m")))
+	search := &spate.TrafficSearch{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "recovering"}}
+	condition(t, 3*time.Minute, search, spate.ConditionComplete, metav1.ConditionTrue)
+	report, err := script("build/out/kubectl-spate", "search", "report", "recovering", "-n", ns)
+	if err != nil || !strings.Contains(report, "Recovery from an overload (RFC 2544 section 26.5)") {
+		t.Errorf("%v\n%s", err, report)
+	}
+	t.Log("\n" + report)
+	result := search.Status.Variants[0].Result
+	lower, upper := number(result.Goals[0].Lower), number(result.Goals[0].Upper)
+	// A trial passes what is sent within it, what is held at its end, and what the queue sends at once at its beginning.
+	const passes = rate + (held+burst)/seconds
+	if lower > passes*1.02 || upper < passes*0.97 {
+		t.Errorf("%v to %v, the router passes %d pps", lower, upper, passes)
+	}
+	if result.Recovery == nil {
+		t.Fatalf("no recovery: %+v", result)
+	}
+	overload := number(result.Recovery.Load)
+	if !near(overload, lower*1.1, 1e-6) {
+		t.Errorf("an overload of %v pps is not 110 %% of %v", overload, lower)
+	}
+	// The queue is full during the overload, and drops a packet each 1 / (overload - rate). The packet behind the last one dropped leaves after all
+	// that are held, and shows the loss on arrival. It comes a gap of half the overload later at most.
+	drains, drops, gap := float64(held)/rate, 1/(overload-rate), 2/overload
+	for what, r := range map[string]spate.MeasuredTime{"mean": result.Recovery.Mean, "greatest": result.Recovery.Greatest} {
+		// The machine may take the CPU away for 10 ms as the packet arrives.
+		if s := time.Duration(r).Seconds(); s < drains-drops-0.002 || s > drains+gap+0.010 {
+			t.Errorf("%s of the recovery: %s, want %.1f ms - %.1f ms + %.1f ms", what, r, drains*1000, drops*1000, gap*1000)
+		}
+	}
+	for _, trial := range trialsOf(t, ns, "recovering") {
+		t.Logf("%s %s pps for %s: %d of %d received, last loss known at %s", trial.Test, trial.Load, trial.Duration, trial.Received, trial.Sent, trial.LastLoss)
+	}
+}

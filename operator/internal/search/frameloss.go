@@ -55,11 +55,16 @@ type frameLoss struct {
 	rows []FrameLossResult
 }
 
-// share of the maximum load of the next trial, without the rounding of its steps.
-func (f *frameLoss) share() float64 {
-	const digits = 1e9
-	return math.Round((1-float64(len(f.rows))*f.test.Step)*digits) / digits
+// steps is the share of the maximum load of the next trial, in units of 1e-9: a whole number, without the rounding of the shares of its steps.
+func (f *frameLoss) steps() float64 {
+	return math.Round((1 - float64(len(f.rows))*f.test.Step) * 1e9)
 }
+
+// share of the maximum load of the next trial.
+func (f *frameLoss) share() float64 { return f.steps() / 1e9 }
+
+// percent of the maximum load of the next trial. 100 times the share would not be the number that is written with as few digits.
+func (f *frameLoss) percent() float64 { return f.steps() / 1e7 }
 
 func (f *frameLoss) next() (Input, bool) {
 	return Input{Load: f.test.Max * f.share(), Duration: f.test.Duration}, !f.twoWithoutLoss() && f.share() > 0
@@ -72,7 +77,7 @@ func (f *frameLoss) twoWithoutLoss() bool {
 
 func (f *frameLoss) add(t Trial) {
 	row := FrameLossResult{
-		Percent: 100 * f.share(), Load: t.Load, LossRatio: t.LossRatio(), DeviceLossRatio: t.DeviceLossRatio(), Reason: Found,
+		Percent: f.percent(), Load: t.Load, LossRatio: t.LossRatio(), DeviceLossRatio: t.DeviceLossRatio(), Reason: Found,
 	}
 	if t.Unsent() != 0 {
 		row.Reason = GeneratorLimited

@@ -5,6 +5,8 @@ package search_test
 import (
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"spate.dev/operator/internal/search"
@@ -38,6 +40,21 @@ func TestFrameLossEndsAfterTwoTrialsWithoutLoss(t *testing.T) {
 	test.Budget.Trials = 2
 	if _, result := finish(t, must(t)(search.NewFrameLoss(test)), device(1e5).Measure); result.Reason != search.BudgetExhausted || len(result.FrameLoss) != 2 {
 		t.Errorf("got %+v", result)
+	}
+}
+
+func TestPercentOfFrameLossHasNoMoreDecimalPlacesThanTheStep(t *testing.T) {
+	for _, c := range []struct {
+		step   float64
+		places int // of a percentage
+	}{{0.01, 0}, {0.07, 0}, {0.033, 1}, {0.001, 1}} {
+		_, result := finish(t, must(t)(search.NewFrameLoss(search.FrameLoss{Max: 1e6, Step: c.step, Duration: 1})), device(1000).Measure)
+		for _, row := range result.FrameLoss {
+			text := strconv.FormatFloat(row.Percent, 'f', -1, 64)
+			if _, fraction, _ := strings.Cut(text, "."); len(fraction) > c.places {
+				t.Errorf("step %v: %s %%", c.step, text)
+			}
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 //
 // BackToBackResult is the longest burst that was received whole (RFC 9004).
 type BackToBackResultApplyConfiguration struct {
-	// frames of the burst: the mean of the repeats.
+	// frames of the burst: the mean of the repeats, with at most one decimal place.
 	Frames *string `json:"frames,omitempty"`
 	// bufferTime is frames at the maximum load.
 	BufferTime *apiv1alpha1.MeasuredTime `json:"bufferTime,omitempty"`

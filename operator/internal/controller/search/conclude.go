@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -15,8 +16,8 @@ import (
 	"spate.dev/operator/internal/plan/problem"
 )
 
-// conclude ends a search. missing is the number of runs that were not created since it was stopped.
-func conclude(search *spatev1.TrafficSearch, missing int) {
+// conclude ends a search. stopped is true if spec.stop ended it before its end: within its last run, or before missing runs, which were not created.
+func conclude(search *spatev1.TrafficSearch, stopped bool, missing int) {
 	status, done := &search.Status, 0
 	complete, reason := spatev1.ReasonFinished, spatev1.ReasonSearchRegular
 	status.Outcome = spatev1.VerdictPassed
@@ -31,9 +32,11 @@ func conclude(search *spatev1.TrafficSearch, missing int) {
 		}
 	}
 	switch {
-	case missing > 0:
+	case stopped:
 		status.Outcome, reason, complete = spatev1.VerdictInvalid, spatev1.ReasonIncomplete, spatev1.ReasonStopped
-		messages = append(messages, fmt.Sprintf("spec.stop is true: %d runs were not started", missing))
+		if missing > 0 {
+			messages = append(messages, fmt.Sprintf("spec.stop is true: %d runs were not started", missing))
+		}
 	case status.Outcome != spatev1.VerdictInvalid && len(search.Spec.Thresholds) > 0:
 		var judged string
 		status.Outcome, reason, judged = judge(search)
@@ -41,6 +44,12 @@ func conclude(search *spatev1.TrafficSearch, missing int) {
 	}
 	status.Progress = fmt.Sprintf("%d/%d variants done", done, len(variantsOf(search)))
 	end(search, complete, reason, strings.Join(messages, "; "))
+}
+
+// stoppedIn reports whether spec.stop of a search ended its run before the end: a run that ends while it is to be stopped is complete.
+func stoppedIn(search *spatev1.TrafficSearch, run *spatev1.TrafficRun) bool {
+	passed := meta.FindStatusCondition(run.Status.Conditions, spatev1.ConditionPassed)
+	return search.Spec.Stop && run.Spec.Stop && passed != nil && passed.Reason == spatev1.ReasonIncomplete
 }
 
 // refuse ends a search whose spec cannot be executed, before its first run.

@@ -96,7 +96,7 @@ func (r *Reconciler) advance(ctx context.Context, search *spatev1.TrafficSearch)
 			return nil
 		}
 	}
-	all, repeats := variantsOf(search), repeatsOf(search)
+	all, repeats, stopped := variantsOf(search), repeatsOf(search), false
 	search.Status.Variants = nil
 	for i, variant := range all {
 		var own []*spatev1.TrafficRun
@@ -106,7 +106,7 @@ func (r *Reconciler) advance(ctx context.Context, search *spatev1.TrafficSearch)
 			switch {
 			case apierrors.IsNotFound(err) && search.Spec.Stop:
 				search.Status.Variants = withFound(search.Status.Variants, variant.name, own, repeats)
-				conclude(search, len(all)*repeats-i*repeats-n)
+				conclude(search, true, len(all)*repeats-i*repeats-n)
 				return nil
 			case apierrors.IsNotFound(err):
 				run, err = r.create(ctx, search, variant, n, repeats)
@@ -118,6 +118,7 @@ func (r *Reconciler) advance(ctx context.Context, search *spatev1.TrafficSearch)
 				return err
 			}
 			if own = append(own, run); !runs.Active(run) {
+				stopped = stoppedIn(search, run)
 				continue
 			}
 			search.Status.Variants = withFound(search.Status.Variants, variant.name, own, repeats)
@@ -132,7 +133,7 @@ func (r *Reconciler) advance(ctx context.Context, search *spatev1.TrafficSearch)
 		}
 		search.Status.Variants = withFound(search.Status.Variants, variant.name, own, repeats)
 	}
-	conclude(search, 0)
+	conclude(search, stopped, 0)
 	return nil
 }
 

@@ -242,6 +242,9 @@ func fromRFC2544(search *spatev1.TrafficSearch) (lines []string) {
 	if r := search.Spec.Recovery; r != nil && seconds(cmp.Or(r.Duration, "60s")) < 60 {
 		deviate("the overload before a recovery lasts %s; section 26.5 has 60s.", r.Duration)
 	}
+	if r := search.Spec.Recovery; r != nil && cmp.Or(r.Overload, "110%") != "110%" {
+		deviate("the overload before a recovery is %s of the throughput; section 26.5 has 110%%.", r.Overload)
+	}
 	if r := search.Spec.Reset; r != nil {
 		deviate("the device is reset by others during a trial of %s (section 26.6).", cmp.Or(r.Duration, "120s"))
 	}

@@ -137,6 +137,31 @@ func TestReportsHaveRepeatsThresholdsAndRequirements(t *testing.T) {
 	}
 }
 
+func TestReportsNameWhatOfARecoveryDeviates(t *testing.T) {
+	for _, c := range []struct {
+		test *spatev1.RecoveryTest
+		want string
+	}{
+		{nil, ""},
+		{&spatev1.RecoveryTest{}, ""},
+		{&spatev1.RecoveryTest{Duration: "60s", Overload: "110%"}, ""},
+		{&spatev1.RecoveryTest{Duration: "2s"}, "Deviates from RFC 2544: the overload before a recovery lasts 2s; section 26.5 has 60s."},
+		{&spatev1.RecoveryTest{Overload: "120%"}, "Deviates from RFC 2544: the overload before a recovery is 120% of the throughput; section 26.5 has 110%."},
+	} {
+		s := ended()
+		s.Spec.Recovery = c.test
+		var got []string
+		for _, line := range deviations(s) {
+			if strings.Contains(line, "recovery") {
+				got = append(got, line)
+			}
+		}
+		if strings.Join(got, "\n") != c.want {
+			t.Errorf("%+v: %q, want %q", c.test, got, c.want)
+		}
+	}
+}
+
 func TestASearchOfConnectionsIsSimulated(t *testing.T) {
 	text, err := os.ReadFile(sample)
 	if err != nil {

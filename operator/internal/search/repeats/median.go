@@ -145,7 +145,7 @@ func medianLatency(all []spatev1.LatencyResult) spatev1.LatencyResult {
 
 func medianBurst(all []spatev1.SearchResult) *spatev1.BackToBackResult {
 	return &spatev1.BackToBackResult{
-		Frames:              text(of(all, func(r spatev1.SearchResult) float64 { return number(r.BackToBack.Frames) })),
+		Frames:              sequence.Frames(of(all, func(r spatev1.SearchResult) float64 { return number(r.BackToBack.Frames) })),
 		BufferTime:          ofTimes(all, func(r spatev1.SearchResult) spatev1.MeasuredTime { return r.BackToBack.BufferTime }),
 		CorrectedBufferTime: ofTimes(all, func(r spatev1.SearchResult) spatev1.MeasuredTime { return r.BackToBack.CorrectedBufferTime }),
 	}

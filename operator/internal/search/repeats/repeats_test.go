@@ -58,6 +58,10 @@ func TestTheMedianOfResultsIsIrregularIfOneIs(t *testing.T) {
 	if b := got.BackToBack; b == nil || b.Frames != "8" || b.BufferTime != 200 {
 		t.Errorf("%+v", b)
 	}
+	// The median of an even number of bursts is a mean, with one decimal place.
+	if b := Result([]spatev1.SearchResult{result("1", "2", "Found", true, 10, "0", "7.3"), result("1", "2", "Found", true, 20, "0", "7.8")}).BackToBack; b.Frames != "7.6" {
+		t.Errorf("%+v", b)
+	}
 	// The median of two upper bounds of which one does not exist does not exist.
 	if g := Result(all[:2]).Goals[0]; g.Lower != "95" || g.Upper != "" {
 		t.Errorf("%+v", g)

@@ -348,7 +348,7 @@ func (s *sequence) backToBack() (*Step, error) {
 			return
 		}
 		s.result.BackToBack = &spatev1.BackToBackResult{
-			Frames: strconv.FormatFloat(b.Mean, 'f', -1, 64), BufferTime: timeOf(b.BufferTime), CorrectedBufferTime: timeOf(b.CorrectedBufferTime),
+			Frames: Frames(b.Mean), BufferTime: timeOf(b.BufferTime), CorrectedBufferTime: timeOf(b.CorrectedBufferTime),
 		}
 	})
 }
@@ -437,6 +437,11 @@ func Text(load float64) string {
 func Ratio(ratio float64) string {
 	const digits = 1e9
 	return strconv.FormatFloat(math.Round(ratio*digits)/digits, 'f', -1, 64)
+}
+
+// Frames writes a number of frames, as a mean or median, with at most one decimal place.
+func Frames(frames float64) string {
+	return strconv.FormatFloat(math.Round(frames*10)/10, 'f', -1, 64)
 }
 
 // share reads a percentage; the API server admits no other text.

@@ -191,3 +191,14 @@ func TestTestsThatCannotBeDoneAreRefusedBeforeTheFirstTrial(t *testing.T) {
 		}
 	}
 }
+
+func TestFramesHaveAtMostOneDecimalPlace(t *testing.T) {
+	for _, c := range []struct {
+		frames float64
+		want   string
+	}{{2129. / 3, "709.7"}, {667, "667"}, {666.5, "666.5"}, {666.96, "667"}, {1e7 + 1./3, "10000000.3"}, {0, "0"}} {
+		if got := Frames(c.frames); got != c.want {
+			t.Errorf("%v: %s, want %s", c.frames, got, c.want)
+		}
+	}
+}

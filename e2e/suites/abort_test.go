@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Does traffic stop in time when a threshold or a stage ends a run early, by the counters of the router?
+
+package suites
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	spate "spate.dev/api/v1alpha1"
+)
+
+// stopLimit is how long the traffic of a run may go on after what ends the run early (docs/stages.md).
+const stopLimit = 1500 * time.Millisecond
+
+// arrivals is what the router has counted of the packets to UDP port 7.
+type arrivals struct {
+	packets int64
+	// The last of them arrived between these instants.
+	after, before time.Time
+}
+
+// arrivalsEnd reads the router's counter until packets have arrived, and it has not changed for a second.
+func arrivalsEnd(t *testing.T, limit time.Duration) (last arrivals) {
+	t.Helper()
+	last.packets = -1
+	read, begun := time.Now(), time.Now()
+	for {
+		before := time.Now()
+		text := router(t, "arrived")
+		after := time.Now()
+		packets, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case after.Sub(begun) > limit:
+			t.Fatalf("%d packets have arrived in %s, the last at %s", packets, limit, last.before)
+		case packets != last.packets || packets == 0:
+			last = arrivals{packets, read, after}
+		case before.Sub(last.before) > time.Second:
+			return last
+		}
+		read = before
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// stoppedAfter fails unless the last packet arrived no earlier than an instant, and no later than the limit after it.
+func stoppedAfter(t *testing.T, what string, at time.Time, last arrivals) {
+	t.Helper()
+	t.Logf("the last of %d packets arrived %s to %s after %s", last.packets, last.after.Sub(at).Round(time.Millisecond), last.before.Sub(at).Round(time.Millisecond), what)
+	if last.before.Before(at) || last.before.Sub(at) > stopLimit {
+		t.Errorf("want the last packet within %s after %s", stopLimit, what)
+	}
+}
+
+func TestRunsThatEndEarlyStopTheirTraffic(t *testing.T) {
+	ns := lab(t)
+	t.Cleanup(func() { router(t, "forward") })
+	// aborted starts a profile from the sample, and waits until its run is aborted.
+	aborted := func(t *testing.T, name string, differs ...string) (*spate.TrafficRun, arrivals) {
+		t.Helper()
+		mustApply(t, ns, sampleText(t, "stages.yaml", append([]string{
+			"metadata:\n  name: stages\n", "metadata:\n  name: " + name + "\n", "  generatorRef: {name: lab}\n", "  generatorRef: {name: lab}" + behind,
+			"rate: 10kpps", "rate: 1kpps", "duration: 30s, ramp: 30s", "duration: 1s, ramp: 1s",
+		}, differs...)...))
+		p := profileNamed(ns, name)
+		phase(t, 30*time.Second, p, spate.ProfileRunning)
+		last := arrivalsEnd(t, 30*time.Second)
+		run := complete(t, 10*time.Second, p)
+		expect(t, condition(t, 10*time.Second, p, spate.ConditionPassed, metav1.ConditionFalse), spate.ReasonAborted)
+		if run.Status.Result.Tx != last.packets {
+			t.Errorf("the run sent %d packets, %d arrived at the router", run.Status.Result.Tx, last.packets)
+		}
+		return run, last
+	}
+	phases := func(t *testing.T, run *spate.TrafficRun, want ...spate.StagePhase) {
+		t.Helper()
+		for i, stage := range run.Status.Stages {
+			if len(run.Status.Stages) != len(want) || stage.Phase != want[i] {
+				t.Errorf("stage %d, %s: %s, want %v", i, stage.Name, stage.Phase, want)
+			}
+		}
+	}
+
+	t.Run("a stage that fails ends the run", func(t *testing.T) {
+		router(t, "police", "900", "20")
+		run, last := aborted(t, "stage-fails", "duration: 10m", "duration: 2s")
+		stoppedAfter(t, "the end of the stage", run.Status.TrafficStartTime.Add(3*time.Second), last)
+		expect(t, condition(t, time.Second, profileNamed(ns, "stage-fails"), spate.ConditionPassed, metav1.ConditionFalse), spate.ReasonAborted, "stage soak: threshold no-loss", "result.lost is")
+		phases(t, run, spate.StagePassed, spate.StageFailed, spate.StageNotRun, spate.StageNotRun)
+		if soak := run.Status.Stages[1].Result; soak == nil || soak.Lost == 0 || soak.Lost > soak.Tx/5 {
+			t.Errorf("soak: %+v; the router drops a tenth", soak)
+		}
+	})
+	t.Run("a threshold ends the run within its stage", func(t *testing.T) {
+		router(t, "forward")
+		router(t, "blackout", "60000")
+		run, last := aborted(t, "threshold-fails", "abortAfter: 10s", "abortAfter: 2s")
+		stoppedAfter(t, "abortAfter", run.Status.TrafficStartTime.Add(2*time.Second), last)
+		expect(t, condition(t, time.Second, profileNamed(ns, "threshold-fails"), spate.ConditionPassed, metav1.ConditionFalse), spate.ReasonAborted, "threshold alive", "result.lossRatio is 1")
+		phases(t, run, spate.StagePassed, spate.StageIncomplete, spate.StageNotRun, spate.StageNotRun)
+		if run.Status.Result.Rx != 0 {
+			t.Errorf("%d packets came through the router, which drops all", run.Status.Result.Rx)
+		}
+	})
+}
