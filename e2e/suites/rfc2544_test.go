@@ -333,7 +333,7 @@ func boundsOf(t *testing.T, ns, name string, limit time.Duration) (lower, upper 
 	return lower, upper
 }
 
-func TestASearchFindsTheConnectionsARouterAdmits(t *testing.T) {
+func TestASearchFindsTheConnectionsAndTransactionsARouterAdmits(t *testing.T) {
 	needsTime(t)
 	ns := lab(t)
 	t.Cleanup(func() { router(t, "forward") })
@@ -345,6 +345,15 @@ func TestASearchFindsTheConnectionsARouterAdmits(t *testing.T) {
 		"standard: RFC9411, initialTrialDuration: 10s, require: ['trial.flows.retransmitted == 0']", "lossRatio: 1%, finalTrialDuration: 4s, width: 1%", "budget: {time: 3h}", "budget: {time: 3m}"))
 	if lower, upper := boundsOf(t, ns, "cps", 4*time.Minute); lower > 300*1.03 || upper < 300*0.97 {
 		t.Errorf("%v to %v connections a second, the router admits 300", lower, upper)
+	}
+
+	router(t, "answer", "600", "20")
+	mustApply(t, ns, sampleText(t, "search-transactions.yaml",
+		"  runPolicy: Manual  # the search creates its runs\n", "  runPolicy: Manual"+behind,
+		"  trial: {rampUp: 30s}\n", "  trial: {settle: 0s, rampUp: 1s, drain: 500ms, pause: 500ms}\n", "min: 100tps, max: 100ktps", "min: 200tps, max: 2ktps",
+		"standard: RFC9411, initialTrialDuration: 10s", "lossRatio: 0%, finalTrialDuration: 4s, width: 1%", "budget: {time: 3h}", "budget: {time: 3m}"))
+	if lower, upper := boundsOf(t, ns, "transactions", 4*time.Minute); lower > 600*1.03 || upper < 600*0.97 {
+		t.Errorf("%v to %v transactions a second, the router passes 600 requests", lower, upper)
 	}
 
 	router(t, "hold", "1000")

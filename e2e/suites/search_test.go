@@ -175,7 +175,7 @@ func quick(manifest string) string {
 		"finalTrialDuration: 2s", "initialTrialDuration: 300ms, finalTrialDuration: 300ms").Replace(manifest)
 }
 
-func TestASearchIsRepeatedComparedAndStopped(t *testing.T) {
+func TestASearchIsRepeatedComparedResetAndStopped(t *testing.T) {
 	ns := lab(t)
 	const rate, burst, seconds = 5000, 250, 0.3
 	router(t, "police", strconv.Itoa(rate), strconv.Itoa(burst))
@@ -243,6 +243,40 @@ func TestASearchIsRepeatedComparedAndStopped(t *testing.T) {
 		comparison := plugin("compare", "twice", "once")
 		if !strings.HasPrefix(comparison, "Lower bounds of twice and once: Mann-Whitney U, two-sided\n") || !strings.Contains(comparison, "  2, 1 ") || !strings.Contains(comparison, "needs 4 repeats of each") {
 			t.Errorf("%s", comparison)
+		}
+	})
+	t.Run("reset of the router", func(t *testing.T) {
+		mustApply(t, ns, strings.NewReplacer("  budget:", "      - {name: few, lossRatio: 0%, initialTrialDuration: 300ms, finalTrialDuration: 300ms, width: 10%, require: ['trial.tx < 900']}\n  reset: {of: few, duration: 3s}\n  budget:").
+			Replace(quick(policed(t, "reset", "10%", "1m"))))
+		run := &spate.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "reset-128"}}
+		until(t, time.Minute, "the trial of the reset is under way", func(ctx context.Context) (bool, string) {
+			if err := get(ctx, run); err != nil || run.Status.Search == nil || run.Status.Search.Current == nil {
+				return false, fmt.Sprint(err)
+			}
+			current := run.Status.Search.Current
+			return current.Test == spate.TestReset && time.Since(current.StartTime.Time) > 500*time.Millisecond, fmt.Sprintf("%+v", current)
+		})
+		if events := kubectl(t, "get", "events", "-n", ns, "--field-selector", "reason=ResetDevice"); !strings.Contains(events, "reset the device within 3s") {
+			t.Errorf("no event says that the router is to be reset: %s", events)
+		}
+		const lasts = 400 * time.Millisecond
+		begin := time.Now()
+		router(t, "blackout", strconv.Itoa(int(lasts.Milliseconds())))
+		starting := time.Since(begin)
+		search := ended("reset", time.Minute)
+		reset := search.Status.Variants[0].Result.Reset
+		if reset == nil || reset.Reason != "Found" || search.Status.Outcome != spate.VerdictPassed {
+			t.Fatalf("%+v: %+v", search.Status.Outcome, reset)
+		}
+		// The kernel's timers expire up to a jiffy later, and packets may wait for the engine.
+		least, most := lasts-starting-jiffy, lasts+100*time.Millisecond
+		for what, measured := range map[string]spate.MeasuredTime{"by time stamps": reset.Mean, "greatest": reset.Greatest, "by loss": reset.ByLoss} {
+			if time.Duration(measured) < least || time.Duration(measured) > most {
+				t.Errorf("%s: %s, the router was dark for %s and at most %s less", what, measured, lasts, starting)
+			}
+		}
+		if report := plugin("report", "reset"); !strings.Contains(report, "Reset of the device (RFC 2544 section 26.6, RFC 6201)") {
+			t.Errorf("no reset in the report:\n%s", report)
 		}
 	})
 	t.Run("stopped within a trial", func(t *testing.T) {
