@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"sync/atomic"
 	"testing"
 )
@@ -24,8 +25,9 @@ func veth(t *testing.T) (near, far string) {
 	// DPDK's af_packet joins the packet fanout group (process id XOR interface index) mod 65536, and the kernel refuses a group that another
 	// process has in the same network namespace. Process ids of engines that start together differ in their low bits: these indices in the high one.
 	index := 4096 + (uint32(os.Getpid())*32+uint32(link))%24576
-	if out, err := exec.Command("ip", "link", "add", near, "index", fmt.Sprint(index), "type", "veth",
-		"peer", "name", far, "index", fmt.Sprint(index|0x8000)).CombinedOutput(); err != nil {
+	number := func(index uint32) string { return strconv.FormatUint(uint64(index), 10) }
+	if out, err := exec.Command("ip", "link", "add", near, "index", number(index), "type", "veth",
+		"peer", "name", far, "index", number(index|0x8000)).CombinedOutput(); err != nil {
 		t.Skipf("NO LINK: run as root, where the test can make a veth pair: %v: %s", err, out)
 	}
 	t.Cleanup(func() { _ = exec.Command("ip", "link", "delete", near).Run() })

@@ -73,7 +73,7 @@ func TestAFieldWithoutRulesIsAnError(t *testing.T) {
 func TestDescriptionsAreReplacedByAReference(t *testing.T) {
 	described := strings.NewReplacer("                      type: object\n", "                      description: programs\n                      type: object\n",
 		"                            maxLength: 3\n", "                            description: command\n                            maxLength: 3\n",
-		"                        named:\n", "                        description:\n                          description: a property of that name\n                          type: string\n                        named:\n").Replace(crd)
+		"                        named:\n", "                        description:\n                          type: string\n                          description: a property of that name\n                        named:\n").Replace(crd)
 	got, err := trimmed([]byte(described), "spec.entries.program", func(schema map[string]any) int { return referTo("other.spec", schema) })
 	if err != nil {
 		t.Fatal(err)
