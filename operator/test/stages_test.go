@@ -5,6 +5,8 @@ package test
 // This file answers: is a run in stages judged by stage, and does a stage or a threshold end it before its time?
 
 import (
+	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plugin/plugintest"
+	"spate.dev/operator/internal/plugin/simulate"
 )
 
 // phasesOf the stages of a run, by name.
@@ -53,6 +57,50 @@ func TestEachStageHasItsRateItsResultAndItsVerdict(t *testing.T) {
 	if r.Status.Resolved.Timing.Duration != "4s" || r.Status.RateFactor != "5" {
 		t.Errorf("%+v, %s", r.Status.Resolved.Timing, r.Status.RateFactor)
 	}
+}
+
+// Stages end between packets. On a machine that is busy, engines read the counters of a stage later than that, and the run is repeated.
+func TestASimulationSendsInEachStageWhatTheEnginesDo(t *testing.T) {
+	t.Parallel()
+	ns := ready(t, "")
+	mustApply(t, ns, loopbackTemplate)
+	profile := loopbackProfile("alike", "  - {name: hello, application: {templateRef: {name: greeting}}, transmitPort: loop, receivePort: loop}\n"+lenient+`  runPolicy: Manual
+  warmup: 275ms
+  stages:
+  - {name: calm, duration: 1s, rate: 0.02x}
+  - {name: rising, duration: 1s, ramp: 500ms, rate: 0.04x}
+  - {name: falling, duration: 800ms, ramp: 300ms, rate: 0.02x}
+  - {name: last, duration: 500ms, rate: 0.04x}
+`)
+	input := strings.Join([]string{loopbackGenerator, loopbackStream, loopbackTemplate, profile}, "---\n")
+	output, told, err := plugintest.Run(input, []string{"simulate", "-", "--pcap", filepath.Join(t.TempDir(), "out.pcap")}, simulate.NewCommand())
+	if err != nil {
+		t.Fatal(err, told)
+	}
+	t.Log(output)
+	var want []string
+	for _, line := range strings.Split(strings.TrimSpace(output), "\n")[1:] {
+		fields := strings.Fields(line) // name, duration, packets, flows
+		want = append(want, fields[0]+" "+fields[2]+" packets, "+fields[3]+" flows")
+	}
+	if len(want) != 4 || want[0] != "calm 20 packets, 2 flows" {
+		t.Fatalf("simulated: %v", want)
+	}
+	mustApply(t, ns, profile)
+	var got []string
+	for range 3 {
+		r := create(t, ns, "alike-", "{profileRef: {name: alike}}")
+		hasEnded(t, 2*runLimit, r)
+		got = nil
+		for _, stage := range r.Status.Stages {
+			got = append(got, fmt.Sprintf("%s %d packets, %d flows", stage.Name, stage.Result.Tx, stage.Result.FlowsEstablished))
+		}
+		if slices.Equal(got, want) {
+			return
+		}
+		t.Logf("the run sent %v", got)
+	}
+	t.Errorf("the run sent %v, the simulation %v", got, want)
 }
 
 // abortLimit is the time from the end of a stage that fails until nothing is sent.
