@@ -523,7 +523,7 @@ type TrafficRunStatus struct {
 
 // StagePhase is where a stage stands.
 //
-// +kubebuilder:validation:Enum=Pending;Running;Passed;Failed;Incomplete;NotRun
+// +kubebuilder:validation:Enum=Pending;Running;Passed;Failed;Aborted;Incomplete;NotRun
 type StagePhase string
 
 const (
@@ -535,7 +535,9 @@ const (
 	StagePassed StagePhase = "Passed"
 	// StageFailed: a threshold of it does not hold.
 	StageFailed StagePhase = "Failed"
-	// StageIncomplete: the run ended within the stage.
+	// StageAborted: a threshold of it ended the run within the stage; it has the counters until then.
+	StageAborted StagePhase = "Aborted"
+	// StageIncomplete: the run ended within the stage, for another reason.
 	StageIncomplete StagePhase = "Incomplete"
 	// StageNotRun: the run ended before it.
 	StageNotRun StagePhase = "NotRun"
@@ -555,7 +557,7 @@ type StageStatus struct {
 	// +optional
 	Result *StageResult `json:"result,omitempty"`
 
-	// thresholds of the stage, as evaluated at its end.
+	// thresholds of the stage at its end.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

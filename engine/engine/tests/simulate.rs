@@ -172,3 +172,76 @@ fn several_workers_send_the_packets_of_one() {
         assert_eq!(one, simulate(folder.path(), &plan(7, false), workers), "{workers} workers");
     }
 }
+
+/// A plan with a warm-up of 100 ms and three stages, of 500, 600 and 400 ms: at half of its rates, at all of them after a ramp of 200 ms, and
+/// at a quarter.
+fn staged(mut plan: Value) -> Value {
+    let stage = |ms: u64, ramp_ms: u64, denominator: u64| {
+        let factor = json!({"numerator": "1", "denominator": denominator.to_string()});
+        json!({"durationNs": (ms * 1_000_000).to_string(), "rampNs": (ramp_ms * 1_000_000).to_string(), "rateFactor": factor})
+    };
+    plan["timing"]["warmupNs"] = json!("100000000");
+    plan["timing"]["durationNs"] = json!("1500000000");
+    plan["timing"]["stages"] = json!([stage(500, 0, 2), stage(600, 200, 1), stage(400, 0, 4)]);
+    plan
+}
+
+/// Runs a plan whole, and returns its packets and what it prints of each stage: name, packets of streams, flows.
+fn stages(folder: &Path, plan: &Value, workers: u32) -> (Vec<u8>, Vec<[String; 3]>) {
+    let (input, output) = (folder.join("plan.json"), folder.join("out.pcap"));
+    fs::write(&input, plan.to_string()).unwrap();
+    let mut simulate = Command::new(env!("CARGO_BIN_EXE_spate-engine"));
+    simulate.arg("simulate").arg("--plan").arg(&input).arg("--pcap").arg(&output);
+    let done = simulate.args(["--stage-name", "half", "--workers", &workers.to_string()]).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let printed = String::from_utf8(done.stdout).unwrap();
+    let row = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+        [0, 2, 3].map(|at| words[at].clone())
+    };
+    (fs::read(output).unwrap(), printed.lines().skip(1).map(row).collect())
+}
+
+#[test]
+fn rates_of_stages_change_at_their_instants() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut plan = staged(plan(7, false));
+    plan["streams"][0]["continuous"]["rate"]["packetsPerSecond"]["numerator"] = json!("20000");
+    let (one, printed) = stages(folder.path(), &plan, 1);
+    // The ramp sends 3,000: two steps of 100 ms at 12,500 and 17,500.
+    let expected = [["half", "5000", "0"], ["2", "11000", "0"], ["3", "2000", "0"]].map(|row| row.map(str::to_owned));
+    assert_eq!(printed, expected);
+    let gap = |at_us: u64| {
+        let all = packets(&one);
+        let after = all.partition_point(|(at, _)| *at < at_us * 1000);
+        all[after + 1].0 - all[after].0
+    };
+    // The warm-up is at the rate of the first stage.
+    let gaps = [0, 599_000, 600_000, 700_000, 800_000, 1_199_000, 1_200_000, 1_599_000].map(gap);
+    assert_eq!(gaps, [100_000, 100_000, 80_000, 57_142, 50_000, 50_000, 200_000, 200_000]);
+    for workers in [2, 5] {
+        assert_eq!(stages(folder.path(), &plan, workers), (one.clone(), printed.clone()), "{workers} workers");
+    }
+}
+
+#[test]
+fn flows_of_stages_begin_at_their_rates() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut plan = staged(of_template(&["client", "server"], "TCP"));
+    plan["stateful"]["templates"][0]["flowsPerSecond"]["numerator"] = json!("200");
+    plan["stateful"]["payloads"][0]["size"] = json!("100");
+    plan["stateful"]["templates"][0]["server"]["instructions"][1] = json!({"send": {"payload": 0}});
+    plan["stateful"]["templates"][0]["client"]["instructions"][1] = json!({"receive": {"bytes": "100"}});
+    plan["stateful"]["templates"][0]["server"]["instructions"][0] = json!({"receive": {"bytes": "100"}});
+    for workers in [1, 3] {
+        let (file, printed) = stages(folder.path(), &plan, workers);
+        let expected = [["half", "0", "50"], ["2", "0", "110"], ["3", "0", "20"]].map(|row| row.map(str::to_owned));
+        assert_eq!(printed, expected, "{workers} workers");
+        // SYNs of clients, by stage; before them those of the warm-up.
+        let all = packets(&file);
+        let syns: Vec<_> =
+            all.iter().filter(|(_, frame)| frame[47] & 0x3f == 2).map(|(at, _)| at / 1_000_000).collect();
+        let of_stage = |from: u64, to: u64| syns.iter().filter(|at| (from..to).contains(at)).count();
+        assert_eq!([(0, 100), (100, 600), (600, 1200), (1200, 1600)].map(|(a, b)| of_stage(a, b)), [10, 50, 110, 20]);
+    }
+}

@@ -19,7 +19,7 @@ type StageStatusApplyConfiguration struct {
 	Phase *apiv1alpha1.StagePhase `json:"phase,omitempty"`
 	// result of the stage; absent before its end.
 	Result *StageResultApplyConfiguration `json:"result,omitempty"`
-	// thresholds of the stage, as evaluated at its end.
+	// thresholds of the stage at its end.
 	Thresholds []ThresholdResultApplyConfiguration `json:"thresholds,omitempty"`
 }
 

@@ -6,10 +6,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
+use super::staging::Turns;
 use spate_stateful::gtpu::{Arrival, Gateway};
 use spate_stateful::tcp::Output;
 use spate_stateful::tuples::{Dealing, Share};
-use spate_stateful::{Emulation, EmulationError, PortLink, Scenario};
+use spate_stateful::{Count, Emulation, EmulationError, PortLink, Scenario};
 
 /// From a frame's departure to its arrival.
 pub const PATH_NS: u64 = 10_000;
@@ -21,6 +22,8 @@ const BURST: usize = 64;
 /// A worker's share of a scenario, and what it has sent.
 pub struct Emulating {
     emulation: Emulation,
+    /// Number of templates.
+    templates: usize,
     tunnels: Option<Box<Gateway>>,
     /// By port that has a side: where what it sends arrives, if anybody is there.
     peers: BTreeMap<usize, Option<usize>>,
@@ -29,6 +32,9 @@ pub struct Emulating {
     until_ns: u64,
     under_way: BinaryHeap<Reverse<UnderWay>>,
     numbers: u64,
+    turns: Turns,
+    /// Flows of clients that were established at the beginning of the first stage, and at the ends of stages.
+    established: Vec<u64>,
     /// With the time they left.
     sent: VecDeque<(u64, Vec<u8>)>,
 }
@@ -54,13 +60,14 @@ impl Output for Burst {
 }
 
 impl Emulating {
-    /// On so many ports. Flows begin from 0 on, until `end_ns`; what is open then may end until `until_ns`.
+    /// On so many ports. Flows begin from 0 on, until `end_ns`, at rates that change at `turns`; what is open then may end until `until_ns`.
     pub fn new(
         scenario: Arc<Scenario>,
         share: Share,
         ports: usize,
         end_ns: u64,
         until_ns: u64,
+        turns: Turns,
     ) -> Result<Self, EmulationError> {
         let mut peers = BTreeMap::new();
         for template in &scenario.templates {
@@ -82,7 +89,40 @@ impl Emulating {
         emulation.start(0);
         emulation.stop(end_ns);
         let (under_way, sent) = (BinaryHeap::new(), VecDeque::new());
-        Ok(Self { emulation, tunnels, peers, now_ns: 0, until_ns, under_way, numbers: 0, sent })
+        let mut this = Self {
+            emulation,
+            templates: scenario.templates.len(),
+            tunnels,
+            peers,
+            now_ns: 0,
+            until_ns,
+            under_way,
+            numbers: 0,
+            turns,
+            established: vec![],
+            sent,
+        };
+        this.turn();
+        Ok(this)
+    }
+
+    /// Flows of clients that were established at the beginning of the first stage, at the end of each stage that has ended, and until now.
+    pub fn established(&self) -> Vec<u64> {
+        self.established.iter().copied().chain([self.established_now()]).collect()
+    }
+
+    fn established_now(&self) -> u64 {
+        (0..self.templates).map(|template| self.emulation.counters(template, true).get(Count::FlowsEstablished)).sum()
+    }
+
+    /// Makes changes whose time has come, and notes the flows of stages that have ended.
+    fn turn(&mut self) {
+        while self.turns.mark(self.now_ns) {
+            self.established.push(self.established_now());
+        }
+        while let Some((at_ns, factor)) = self.turns.step(self.now_ns) {
+            self.emulation.change_rate(at_ns, (factor.numerator, factor.denominator));
+        }
     }
 
     /// When the next packet leaves; none if there is no more.
@@ -90,7 +130,8 @@ impl Emulating {
         while self.sent.is_empty() {
             let arrival = self.under_way.peek().map(|next| next.0.0);
             let due = self.emulation.next_due_ns().map(|due| due.max(self.now_ns));
-            let now_ns = arrival.into_iter().chain(due).min().filter(|next| *next < self.until_ns)?;
+            let next = arrival.into_iter().chain(due).chain(self.turns.next_ns()).min();
+            let now_ns = next.filter(|next| *next < self.until_ns)?;
             self.pass(now_ns.max(self.now_ns));
         }
         self.sent.front().map(|(at, _)| *at)
@@ -106,6 +147,7 @@ impl Emulating {
         // Nothing may be due until a tick has passed.
         let stands = now_ns == self.now_ns && self.under_way.peek().is_none_or(|next| next.0.0 > now_ns);
         self.now_ns = now_ns + u64::from(stands);
+        self.turn();
         self.emulation.advance(self.now_ns, self.now_ns, false);
         while self.under_way.peek().is_some_and(|next| next.0.0 <= self.now_ns) {
             let Some(Reverse((_, _, port, frame))) = self.under_way.pop() else { break };

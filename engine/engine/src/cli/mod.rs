@@ -15,6 +15,7 @@ mod run;
 mod serve;
 mod simulate;
 mod site;
+mod staging;
 mod worker_groups;
 
 use crate::plan::MAX_PLAN_BYTES;

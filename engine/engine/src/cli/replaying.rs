@@ -28,13 +28,12 @@ impl Replaying {
         rate: Rate,
         spec: &ReplaySpec,
     ) -> Result<Self, ReadError> {
-        let speed = Speed { distance: rate.packets(), nanoseconds: rate.nanoseconds() };
         let mut this = Self {
             stream,
             number: 0,
             flow,
             tape: Tape::new(&spec.capture.source, spec.gap, &spec.rewrite, spec.loops)?,
-            tempo: Tempo::new(timing.start_delay_ns, speed, spec.min_gap_ns),
+            tempo: Tempo::new(timing.start_delay_ns, speed_of(rate), spec.min_gap_ns),
             frame: Vec::new(),
             seal: Seal::NOTHING,
             over: false,
@@ -46,6 +45,11 @@ impl Replaying {
     /// When its packet is due.
     pub fn due_ns(&self) -> Option<u64> {
         if self.over { None } else { self.tempo.due_ns() }
+    }
+
+    /// From an instant on it goes at another rate.
+    pub fn change(&mut self, at_ns: u64, rate: Rate) {
+        self.tempo.change(at_ns, Some(speed_of(rate)));
     }
 
     /// Completes its packet into `out`, and reads the next one.
@@ -68,4 +72,8 @@ impl Replaying {
         }
         Ok(())
     }
+}
+
+fn speed_of(rate: Rate) -> Speed {
+    Speed { distance: rate.packets(), nanoseconds: rate.nanoseconds() }
 }

@@ -2,9 +2,10 @@
 //! `spate-engine simulate`: the packets of a plan on a virtual clock, into a pcap file.
 use super::emulating::Emulating;
 use super::replaying::Replaying;
+use super::staging::{Change, Counted, Turns};
 use crate::datapath::ReplaySpec;
-use crate::plan::validate::{self, Checked, Site};
-use crate::plan::{Violations, decode, fit, rate::LineRate, stateful};
+use crate::plan::validate::{self, Checked, CheckedStream, Site};
+use crate::plan::{Violations, decode, fit, rate::LineRate, stages, stateful};
 use anyhow::{Context, bail};
 use contract::{Plan, Stream, stream::Transmit};
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
@@ -24,7 +25,7 @@ use std::time::Duration;
 #[command(
     after_help = "Time in the file begins at 0, the start of the run. Packets of all ports are in one file, in order of time. Of templates \
     both ends are simulated, 10 us apart; flows that are open at the end of the run go on for the plan's drain. Clients of real servers \
-    are not answered.\n\n\
+    are not answered. Of a plan with stages the streams' packets and the flows established in each are printed.\n\n\
     Example: spate-engine simulate --plan plan.json --pcap out.pcap --limit 1000 --workers 2"
 )]
 pub struct Simulate {
@@ -46,18 +47,23 @@ pub struct Simulate {
     /// Line rate of a port, such as east=10G, for rates in percent. May be repeated.
     #[arg(long = "line-rate", value_name = "NAME=RATE")]
     line_rates: Vec<super::ports::LineRate>,
+    /// Name of the plan's first, second, ... stage in the table of what is sent in each. May be repeated.
+    #[arg(long = "stage-name", value_name = "NAME")]
+    stage_names: Vec<String>,
 }
 
 /// More than the longest frame, which is an IP packet of 65,535 bytes with its headers of Ethernet and VLANs.
 const SNAPLEN: u32 = 1 << 18;
 
 /// What a simulated worker has to send.
-struct Worker {
+struct Worker<'a> {
     sender: u8,
     deal: Deal,
     schedule: Schedule,
     writers: Vec<Writer>,
     replays: Vec<Replaying>,
+    /// Rates to come.
+    changes: &'a [Change],
     next: Option<Next>,
     /// Packets it may still send.
     left: u64,
@@ -71,7 +77,7 @@ enum Next {
     Replayed(usize),
 }
 
-impl Worker {
+impl Worker<'_> {
     /// Takes its next packet, if it may send one more.
     fn advance(&mut self, end_ns: u64) {
         self.next = None;
@@ -79,6 +85,24 @@ impl Worker {
             return;
         }
         self.left -= 1;
+        self.take(end_ns);
+        while self.next.is_none()
+            && let Some((change, later)) = self.changes.split_first().filter(|(change, _)| change.at_ns < end_ns)
+        {
+            self.changes = later;
+            self.schedule.change(change.at_ns, change.rates.iter().copied());
+            for replay in &mut self.replays {
+                if let Some((_, speed)) = change.speeds.iter().find(|(stream, _)| *stream == replay.stream) {
+                    replay.change(change.at_ns, *speed);
+                }
+            }
+            self.take(end_ns);
+        }
+    }
+
+    /// Takes its next packet, if that is due before the end and before its rates change.
+    fn take(&mut self, end_ns: u64) {
+        let end_ns = self.changes.first().map_or(end_ns, |change| end_ns.min(change.at_ns));
         let replay = self.replays.iter().enumerate().filter_map(|(i, r)| Some((r.due_ns()?, i))).min();
         let before_ns = replay.map_or(end_ns, |(due, _)| end_ns.min(due));
         while self.next.is_none() && self.schedule.next_due_ns().is_some_and(|due| due < before_ns) {
@@ -139,9 +163,9 @@ impl Simulate {
             }
         }
         let timing = plan.timing.clone().unwrap_or_default();
-        if !timing.stages.is_empty() {
-            wrong.add("timing.stages", "rates that change are not simulated; remove the stages");
-        }
+        let rates = checked.timings.iter().filter_map(|timing| timing.rate);
+        let speeds = checked.streams.iter().filter_map(|found| Some(found.replay.as_ref()?.speed));
+        stages::validate_rates(&plan, rates.chain(speeds), &mut wrong);
         wrong.or(())?;
         let end_ns = match (timing.duration_ns, self.limit.or(self.worker_limit)) {
             (0, None) => {
@@ -159,6 +183,17 @@ impl Simulate {
                 ..*timing
             })
         };
+        let staged = stages::Schedule::of(&plan);
+        let mut counted = staged.as_ref().map(|staged| Counted::new(staged, &self.stage_names));
+        let changes = match &staged {
+            Some(staged) => {
+                let rates: Vec<_> = timings().map(|timing| timing.rate).enumerate().collect();
+                let speed = |(index, found): (usize, &CheckedStream)| Some((index, found.replay.as_ref()?.speed));
+                let speeds: Vec<_> = checked.streams.iter().enumerate().filter_map(speed).collect();
+                Change::all(staged, &rates, &speeds).context("timing.stages")?
+            }
+            None => Vec::new(),
+        };
         // Of all streams that this engine sends the same.
         let part = plan.streams.iter().find_map(|stream| validate::sending_part(stream, checked.share));
         let (index, count) = part.map_or((0, 1), |(index, count)| (u64::from(index), u64::from(count)));
@@ -168,7 +203,7 @@ impl Simulate {
             .map(|worker| {
                 let deal = Deal { first: index * workers + worker, stride: count * workers };
                 let schedule = Schedule::new(deal, timings());
-                let writer = |(stream, found): (usize, &validate::CheckedStream)| {
+                let writer = |(stream, found): (usize, &CheckedStream)| {
                     found.template.writer(Deal { stride: schedule.stride(stream), ..deal })
                 };
                 let writers = checked.streams.iter().enumerate().map(writer).collect();
@@ -179,6 +214,7 @@ impl Simulate {
                     schedule,
                     writers,
                     replays: self.replays(&plan, &checked, worker)?,
+                    changes: &changes,
                     next: None,
                     left,
                 };
@@ -190,7 +226,8 @@ impl Simulate {
         if plan.stateful.as_ref().is_some_and(|stateful| stateful.records.is_some()) {
             tracing::warn!("stateful.records: nothing is recorded: the packets are what a simulation writes");
         }
-        let mut emulating = self.emulating(&plan, &checked, site.ports.len(), end_ns, timing.drain_ns)?;
+        let turns = staged.as_ref().map(Turns::of).unwrap_or_default();
+        let mut emulating = self.emulating(&plan, &checked, site.ports.len(), [end_ns, timing.drain_ns], &turns)?;
         let path = self.pcap.display();
         let file = File::create(&self.pcap).with_context(|| format!("--pcap {path}"))?;
         let header = PcapHeader {
@@ -246,12 +283,19 @@ impl Simulate {
                 }
             };
             worker.advance(end_ns);
+            if let Some(counted) = &mut counted {
+                counted.sent(due_ns);
+            }
             let packet = PcapPacket::new(Duration::from_nanos(due_ns), bytes.len() as u32, bytes);
             pcap.write_packet(&packet).with_context(|| format!("--pcap {path}"))?;
             written += 1;
         }
         pcap.into_writer().flush().with_context(|| format!("--pcap {path}"))?;
         eprintln!("{written} packets written to {path}{}", if written == 0 { nothing(&plan) } else { "" });
+        if let Some(mut counted) = counted {
+            emulating.iter().for_each(|emulating| counted.established(&emulating.established()));
+            print!("{counted}");
+        }
         Ok(ExitCode::SUCCESS)
     }
 
@@ -261,8 +305,8 @@ impl Simulate {
         plan: &Plan,
         checked: &Checked,
         ports: usize,
-        end_ns: u64,
-        drain_ns: u64,
+        [end_ns, drain_ns]: [u64; 2],
+        turns: &Turns,
     ) -> anyhow::Result<Vec<Emulating>> {
         let Some(scenario) = &checked.stateful else { return Ok(Vec::new()) };
         let mut scenario = scenario.clone();
@@ -278,7 +322,8 @@ impl Simulate {
         let workers = u64::from(self.workers);
         let worker = |worker| {
             let share = Share::of_engine(worker, workers, engine);
-            Ok(Emulating::new(scenario.clone(), share, ports, end_ns, end_ns.saturating_add(drain_ns))?)
+            let until_ns = end_ns.saturating_add(drain_ns);
+            Ok(Emulating::new(scenario.clone(), share, ports, end_ns, until_ns, turns.clone())?)
         };
         (0..workers).map(worker).collect()
     }

@@ -25,7 +25,7 @@ pub struct Stages {
 struct Progress {
     /// Steps that workers have.
     steps: usize,
-    /// By stream group: packets that were sent SETTLE_NS before the end of the stage.
+    /// By stream group: packets that were sent until `settled_ns` of the stage.
     settled: Option<Vec<u64>>,
     /// At the ends of stages.
     ends: Vec<WatchStatsResponse>,
@@ -57,6 +57,13 @@ impl Stages {
         end.ok_or_else(|| Refusal::State(format!("stage {stage} has not ended")))
     }
 
+    /// Until when packets of a stage were sent that are lost in it if they were not received at its end: half of a short stage before that.
+    fn settled_ns(&self, stage: usize) -> u64 {
+        let ends_ns = &self.schedule.ends_ns;
+        let begins_ns = ends_ns[..stage].last().copied().unwrap_or(self.schedule.begins_ns);
+        ends_ns[stage] - SETTLE_NS.min((ends_ns[stage] - begins_ns) / 2)
+    }
+
     /// Does what is due. Returns in how many nanoseconds to do so again.
     fn advance(&self, engine: &Engine, held: &Held) -> Option<u64> {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,15 +83,15 @@ impl Stages {
                 }
             }
         }
-        let ended = progress.ends.len();
-        let length = self.schedule.ends_ns[ended] - self.schedule.ends_ns[..ended].last().copied().unwrap_or(0);
-        let (end, last) = (self.schedule.ends_ns[ended], ended + 1 == self.schedule.ends_ns.len());
-        if !last && progress.settled.is_none() && until(end, SETTLE_NS.min(length / 2).cast_signed()) <= 0 {
+        let stage = progress.ends.len();
+        let (end_ns, settled_ns) = (self.schedule.ends_ns[stage], self.settled_ns(stage));
+        let last = stage + 1 == self.schedule.ends_ns.len();
+        if !last && progress.settled.is_none() && until(settled_ns, 0) <= 0 {
             let streams = stats::streams(held, held.groups());
             let sent = |s: &contract::StreamStats| s.measured.as_ref().map_or(0, |measured| measured.tx_packets);
             progress.settled = Some(streams.iter().map(sent).collect());
         }
-        if !last && until(end, 0) <= 0 {
+        if !last && until(end_ns, 0) <= 0 {
             let mut counters = stats::read(engine, held, Grouping::ByGroup);
             for (stream, settled) in counters.streams.iter_mut().zip(progress.settled.take().unwrap_or_default()) {
                 if let Some(measured) = &mut stream.measured {
@@ -95,8 +102,8 @@ impl Stages {
             return Some(0);
         }
         let step = self.schedule.steps.get(progress.steps).map(|step| until(step.at_ns, LEAD_NS));
-        let settle = (!last && progress.settled.is_none()).then(|| until(end, SETTLE_NS.min(length / 2).cast_signed()));
-        let end = (!last).then(|| until(end, 0));
+        let settle = (!last && progress.settled.is_none()).then(|| until(settled_ns, 0));
+        let end = (!last).then(|| until(end_ns, 0));
         [step, settle, end].into_iter().flatten().min().map(|ns| ns.max(0).cast_unsigned())
     }
 }
@@ -132,6 +139,13 @@ mod tests {
         "name": "s", "id": 0, "txPort": "l", "rxPort": "l", "packet": {"frame": "AgAAAAABAgAAAAAACABFAAAyAAAAAEARAAAKAAABCgAAAgABAAIAHgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=="},
         "continuous": {"rate": {"packetsPerSecond": {"numerator": 20000, "denominator": 1}}}, "measure": {"flow": true, "latency": true}
     }]}"#;
+
+    #[test]
+    fn packets_settle_for_a_tenth_of_a_second_and_for_half_of_a_short_stage() {
+        let ends_ns = vec![1_080_000_000, 3_000_000_000, 3_000_000_007];
+        let stages = Stages::new(Schedule { steps: vec![], begins_ns: 1_000_000_000, ends_ns });
+        assert_eq!([0, 1, 2].map(|stage| stages.settled_ns(stage)), [1_040_000_000, 2_900_000_000, 3_000_000_004]);
+    }
 
     fn measured(counters: &WatchStatsResponse) -> StreamCounters {
         counters.streams[0].measured.clone().unwrap()

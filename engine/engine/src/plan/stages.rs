@@ -27,6 +27,8 @@ pub struct Step {
 pub struct Schedule {
     /// In order of time; the first is of the start.
     pub steps: Vec<Step>,
+    /// Beginning of the first stage, from the run's start.
+    pub begins_ns: u64,
     /// Ends of the stages, from the run's start.
     pub ends_ns: Vec<u64>,
 }
@@ -35,7 +37,7 @@ impl Schedule {
     /// Of a valid plan; none if it has no stages.
     pub fn of(plan: &Plan) -> Option<Self> {
         let timing = plan.timing.as_ref().filter(|timing| !timing.stages.is_empty())?;
-        let mut schedule = Self::default();
+        let mut schedule = Self { begins_ns: timing.warmup_ns, ..Self::default() };
         let mut at_ns = timing.warmup_ns;
         let mut before = Ratio { numerator: 0, denominator: 1 };
         for stage in &timing.stages {

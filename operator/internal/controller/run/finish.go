@@ -27,7 +27,7 @@ func (s *scope) finish(ctx context.Context, stats []*enginev1.WatchStatsResponse
 	result.Duration = spatev1.MeasuredTime(s.measured())
 	s.adoptThresholds()
 	aborted := abortReason(stats)
-	if err := s.endStages(ctx, stats, facts, why != "" || aborted != "" || stoppedEarly(stats)); err != nil {
+	if err := s.endStages(ctx, stats, facts, why != "" || aborted != "" || stoppedEarly(stats), aborted); err != nil {
 		return err
 	}
 	lost, err := s.settle(ctx, result)

@@ -102,39 +102,58 @@ func (s *scope) stageReading(ctx context.Context, stage int) ([]*enginev1.WatchS
 	return s.found.stageStats, nil
 }
 
-// endStage records what came of a stage. It returns why the run must be aborted, if it must.
+// inStage precedes the message about a threshold of a stage.
+func inStage(name string) string { return "stage " + name + ": " }
+
+// endStage records what came of a stage that has ended. It returns why the run must be aborted, if it must.
 func (s *scope) endStage(stage int, begin, end []*enginev1.WatchStatsResponse, facts *storage.Facts) string {
-	resolved, status := &s.run.Status.Resolved.Stages[stage], &s.run.Status.Stages[stage]
-	settled := settledTx(end)
-	if stage == len(s.run.Status.Resolved.Stages)-1 {
+	settled, last := settledTx(end), stage == len(s.run.Status.Resolved.Stages)-1
+	if last {
 		settled = nil // all packets were awaited
 	}
 	result := stageResult(begin, end, settled, facts, s.run)
+	if last {
+		result.Duration = s.sentFor(stage, result.Duration)
+	}
+	missed := s.recordStage(stage, spatev1.StagePassed, result)
+	if !s.run.Status.Resolved.Stages[stage].AbortOnFail {
+		return ""
+	}
+	return missed
+}
+
+// sentFor is how long a stage was sent whose counters were read after the run's transmission had ended, as long after its beginning.
+func (s *scope) sentFor(stage int, read spatev1.MeasuredTime) spatev1.MeasuredTime {
+	return min(max(read, spatev1.MeasuredTime(time.Millisecond)), spatev1.MeasuredTime(parsed(s.run.Status.Resolved.Stages[stage].Duration)))
+}
+
+// recordStage records the result of a stage and whether its thresholds hold, and ends it in a phase: if that is Passed, in Failed where one
+// does not hold. It returns the first that does not.
+func (s *scope) recordStage(stage int, phase spatev1.StagePhase, result spatev1.RunResult) (missed string) {
+	resolved, status := &s.run.Status.Resolved.Stages[stage], &s.run.Status.Stages[stage]
 	status.Result = &spatev1.StageResult{
 		Duration: result.Duration, Tx: result.Tx, Rx: result.Rx, Lost: result.Lost, LossRatio: result.LossRatio, WorstLatency: result.WorstLatency,
 	}
 	if flows := result.Flows; flows != nil {
 		status.Result.FlowsAttempted, status.Result.FlowsEstablished, status.Result.FlowsFailed = flows.Attempted, flows.Established, flows.Failed
 	}
-	status.Phase = spatev1.StagePassed
 	status.Thresholds = nil
-	why := ""
 	for _, t := range thresholds(resolved.Thresholds, result, podNames(s.run.Status.LostPods)) {
 		status.Thresholds = append(status.Thresholds, t.ThresholdResult)
-		if !t.Met && why == "" {
-			status.Phase = spatev1.StageFailed
-			why = fmt.Sprintf("stage %s: threshold %s: %s", status.Name, t.Name, t.Message)
+		if !t.Met && missed == "" {
+			missed = fmt.Sprintf("%sthreshold %s: %s", inStage(status.Name), t.Name, t.Message)
 		}
 	}
-	s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "Stage"+string(status.Phase), "Run", "stage %s: %s", status.Name, summary(result, false))
-	if !resolved.AbortOnFail {
-		return ""
+	status.Phase = phase
+	if phase == spatev1.StagePassed && missed != "" {
+		status.Phase = spatev1.StageFailed
 	}
-	return why
+	s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "Stage"+string(status.Phase), "Run", "stage %s: %s", status.Name, summary(result, false))
+	return missed
 }
 
-// endStages records the last stage, or the one within which the run ended, and those that were not run.
-func (s *scope) endStages(ctx context.Context, stats []*enginev1.WatchStatsResponse, facts *storage.Facts, early bool) error {
+// endStages records the last stage, or the one within which the run ended, and those that were not run. `aborted` is what aborted the run.
+func (s *scope) endStages(ctx context.Context, stats []*enginev1.WatchStatsResponse, facts *storage.Facts, early bool, aborted string) error {
 	for i := range s.run.Status.Stages {
 		status := &s.run.Status.Stages[i]
 		switch {
@@ -151,17 +170,28 @@ func (s *scope) endStages(ctx context.Context, stats []*enginev1.WatchStatsRespo
 					return err
 				}
 			}
-			if end == nil || begin == nil && i > 0 { // an engine has not kept them
-				status.Phase = spatev1.StageIncomplete
-				continue
-			}
-			s.endStage(i, begin, end, facts)
-			if early {
-				status.Phase = spatev1.StageIncomplete
+			within := endedWithin(status.Name, aborted)
+			switch {
+			case end == nil || begin == nil && i > 0: // an engine has not kept them
+				status.Phase = within
+			case early: // all packets that were sent until then were awaited
+				result := stageResult(begin, end, nil, facts, s.run)
+				result.Duration = s.sentFor(i, result.Duration-spatev1.MeasuredTime(s.drain()))
+				s.recordStage(i, within, result)
+			default:
+				s.endStage(i, begin, end, facts)
 			}
 		}
 	}
 	return nil
+}
+
+// endedWithin is the phase of a stage within which the run ended, or whose counters are not known. `aborted` is what aborted the run.
+func endedWithin(stage, aborted string) spatev1.StagePhase {
+	if strings.HasPrefix(aborted, inStage(stage)) {
+		return spatev1.StageAborted
+	}
+	return spatev1.StageIncomplete
 }
 
 // abortedByThreshold evaluates the thresholds that abort the run on what was counted so far.
@@ -192,8 +222,7 @@ func (s *scope) abortedByThreshold(ctx context.Context, stats []*enginev1.WatchS
 		return "", err
 	}
 	if why := firstMissed(ofStage, stageResult(begin, stats, settled, facts, s.run)); why != "" {
-		s.run.Status.Stages[current].Phase = spatev1.StageFailed
-		return fmt.Sprintf("stage %s: %s", s.run.Status.Stages[current].Name, why), nil
+		return inStage(s.run.Status.Stages[current].Name) + why, nil
 	}
 	return "", nil
 }

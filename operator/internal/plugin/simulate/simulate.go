@@ -24,6 +24,8 @@ type simulation struct {
 	pcap               string
 	limit, workerLimit uint64
 	workers            uint32
+	// stages names those of the profile.
+	stages []string
 }
 
 // arguments returns those of the engine, which reads the plan from its standard input.
@@ -34,6 +36,9 @@ func (s simulation) arguments() []string {
 	}
 	if s.workerLimit > 0 {
 		all = append(all, "--worker-limit", strconv.FormatUint(s.workerLimit, 10))
+	}
+	for _, name := range s.stages {
+		all = append(all, "--stage-name", name)
 	}
 	return all
 }
@@ -47,7 +52,8 @@ func NewCommand() *cobra.Command {
 		Use:   "simulate FILE... --pcap OUT",
 		Short: "Write the packets that a profile or a run would send to a capture",
 		Long: `Writes the packets that a profile, or a run with its overrides, would send to a capture, at the times at which they would leave, in nanoseconds from
-the start of the run. It takes the engine's own code and no device, no privilege and no time: the clock is virtual.
+the start of the run. It takes the engine's own code and no device, no privilege and no time: the clock is virtual. Of a profile with stages it prints
+what is sent in each.
 
 ` + files.About,
 		Example: `  kubectl spate simulate profile.yaml streams.yaml --pcap out.pcap --limit 1000
@@ -64,6 +70,9 @@ the start of the run. It takes the engine's own code and no device, no privilege
 			}
 			if s.limit == 0 && s.workerLimit == 0 && p.Plan.Timing.GetDurationNs() == 0 {
 				return errors.New("no duration is set: say with --limit or --worker-limit how many packets to write")
+			}
+			for _, stage := range p.Definition.Profile.Spec.Stages {
+				s.stages = append(s.stages, string(stage.Name))
 			}
 			text, err := plan.Text(p.Plan)
 			if err != nil {

@@ -39,6 +39,14 @@ func TestSimulateRunsTheEngine(t *testing.T) {
 	}
 }
 
+func TestSimulateNamesTheStages(t *testing.T) {
+	staged := plugintest.Smoke + "  stages: [{name: ramp, duration: 1s, ramp: 1s, rate: 1x}, {name: soak, duration: 2s, rate: 2x}]\n"
+	output, told, err := spate(staged+"---\n"+plugintest.UDP, "simulate", "-", "--pcap", "out.pcap", "--engine", plugintest.Echoing(t, "0"))
+	if want := "simulate --plan - --pcap out.pcap --workers 1 --stage-name ramp --stage-name soak\n1\n"; err != nil || output != want {
+		t.Errorf("got %q, %q, %v, want %q", output, told, err, want)
+	}
+}
+
 func TestSimulateTellsWhatIsMissing(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv(enginebinary.Variable, "")
