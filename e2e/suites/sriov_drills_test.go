@@ -100,6 +100,7 @@ func onNode(ctx context.Context, ns, shell, script string) error {
 }
 
 func TestSRIOVDrillLinkDown(t *testing.T) {
+	drill.Long(t)
 	ns, g := vfReady(t)
 	d := drill.New(t, "link of a virtual function down for 5 s in mid-run", 4*time.Minute)
 	p := vfUnderWay(t, ns, "25s")
