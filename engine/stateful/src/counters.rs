@@ -229,6 +229,11 @@ impl Counters {
         self.gaps.read(&self.last)
     }
 
+    /// Control has collected the gaps that ended until an instant: they need not be kept.
+    pub fn gaps_collected(&self, until_ns: u64) {
+        self.gaps.collected(&self.last, until_ns);
+    }
+
     /// Counts; only its one writer may.
     #[inline]
     pub fn add(&self, count: Count, n: u64) {

@@ -36,7 +36,7 @@ impl Span {
 pub struct LastArrival {
     /// 0: none.
     at_ns: Counter,
-    /// Gaps that are longer than this are kept.
+    /// Gaps that are longer than this may have to be kept. Control sets it to 0 when it has collected gaps.
     longer_than_ns: Counter,
 }
 
@@ -47,6 +47,12 @@ pub struct Gaps {
     version: AtomicU32,
     kept: Counter,
     places: Box<[(Counter, Counter)]>,
+    /// Gaps of at most this length were not kept: since the last restart, and between what was collected then and the restart.
+    unlisted_ns: [Counter; 2],
+    /// Until when gaps are collected; control is its writer.
+    collected_ns: Counter,
+    /// The same, at the last restart.
+    restarted_ns: Counter,
     /// One more than the least delay of the packets that ended gaps; 0: none is known.
     least_delay_ns: Counter,
 }
@@ -71,6 +77,9 @@ impl Gaps {
             version: AtomicU32::new(0),
             kept: Counter::default(),
             places: (0..places.max(1)).map(|_| Default::default()).collect(),
+            unlisted_ns: Default::default(),
+            collected_ns: Counter::default(),
+            restarted_ns: Counter::default(),
             least_delay_ns: Counter::default(),
         }
     }
@@ -82,8 +91,13 @@ impl Gaps {
 
     /// Keeps a gap, in place of the shortest if there is no room.
     pub fn keep(&self, last: &LastArrival, gap: Span) {
+        let collected_ns = self.collected_ns.get();
+        if collected_ns != self.restarted_ns.get() {
+            self.restarted_ns.set(collected_ns);
+            self.forget(last, collected_ns, self.unlisted_ns[0].get());
+        }
         // The clock of another CPU may be behind by a little.
-        if gap.to_ns <= gap.from_ns || gap.len_ns() <= last.longer_than_ns.get() {
+        if gap.to_ns <= gap.from_ns || gap.len_ns() <= self.unlisted_ns[0].get() {
             return;
         }
         let kept = self.kept.get() as usize;
@@ -93,13 +107,19 @@ impl Gaps {
                 self.kept.set(kept as u64 + 1);
             });
             if kept + 1 == self.places.len() {
-                last.longer_than_ns.set(self.two_shortest().1[0]);
+                self.limit(last, self.two_shortest().1[0]);
             }
         } else {
             let (shortest, lengths) = self.two_shortest();
             self.write(|| self.set(shortest, gap));
-            last.longer_than_ns.set(lengths[1].min(gap.len_ns()));
+            self.limit(last, lengths[1].min(gap.len_ns()));
         }
+    }
+
+    /// Gaps of at most this length are kept no more.
+    fn limit(&self, last: &LastArrival, unlisted_ns: u64) {
+        self.unlisted_ns[0].set(unlisted_ns);
+        last.longer_than_ns.set(unlisted_ns);
     }
 
     /// Notes the delay of a packet.
@@ -112,6 +132,18 @@ impl Gaps {
 
     /// Forgets gaps that ended before an instant.
     pub fn restart(&self, last: &LastArrival, at_ns: u64) {
+        self.forget(last, at_ns, 0);
+    }
+
+    /// Control has collected the gaps that ended until an instant: with the next arrival the writer forgets them.
+    pub fn collected(&self, last: &LastArrival, until_ns: u64) {
+        self.collected_ns.set(until_ns);
+        // If the writer sets it at this moment, it forgets them with the next gap that is longer.
+        last.longer_than_ns.set(0);
+    }
+
+    /// The same, where gaps of at most a length after the instant were not kept.
+    fn forget(&self, last: &LastArrival, at_ns: u64, unlisted_ns: u64) {
         let kept = self.kept.get() as usize;
         let mut left = 0;
         self.write(|| {
@@ -120,10 +152,10 @@ impl Gaps {
                 left += 1;
             }
             self.kept.set(left as u64);
+            self.unlisted_ns[1].set(unlisted_ns);
         });
-        if left < self.places.len() {
-            last.longer_than_ns.set(0);
-        }
+        let full = left == self.places.len();
+        self.limit(last, if full { self.unlisted_ns[0].get() } else { 0 });
     }
 
     /// What it has received, as far as control can know; none if nothing has arrived.
@@ -137,7 +169,7 @@ impl Gaps {
         let (mut spans, unlisted_ns) = loop {
             let version = self.version.load(Acquire);
             let spans: Vec<_> = (0..self.kept.get() as usize).map(|place| self.place(place)).collect();
-            let unlisted_ns = last.longer_than_ns.get();
+            let unlisted_ns = self.unlisted_ns[0].get().max(self.unlisted_ns[1].get());
             fence(Acquire);
             if version.is_multiple_of(2) && self.version.load(Relaxed) == version {
                 break (spans, unlisted_ns);
@@ -232,6 +264,56 @@ impl Silence {
             self.spans.sort_unstable_by_key(|span| span.from_ns);
         }
         self
+    }
+}
+
+/// What several receivers together have not received until an instant, so that they need not keep their gaps until then: the longer they
+/// keep them, the longer are those for which they have no room.
+#[derive(Clone, Debug)]
+pub struct Collected {
+    silence: Silence,
+    until_ns: u64,
+}
+
+/// Spans that are collected.
+const COLLECTED: usize = 256;
+
+impl Default for Collected {
+    fn default() -> Self {
+        Self { silence: Silence { spans: Vec::new(), unlisted_ns: 0, least_delay_ns: None }, until_ns: 0 }
+    }
+}
+
+impl Collected {
+    /// The whole, with what the receivers have now.
+    pub fn with(&self, now: &Silence) -> Silence {
+        let until_ns = self.until_ns;
+        let mut whole = self.silence.clone();
+        let mut later = now.within(&[Span { from_ns: until_ns, to_ns: u64::MAX }]).spans;
+        let through = now.spans.iter().find(|span| span.from_ns < until_ns && span.to_ns > until_ns);
+        if let (Some(through), Some(last), Some(first)) = (through, whole.spans.last_mut(), later.first_mut())
+            && (last.to_ns, first.from_ns) == (until_ns, until_ns)
+        {
+            // It went on, from a later arrival if that was not counted yet when this was collected.
+            first.from_ns = through.from_ns.max(last.from_ns);
+            last.to_ns = first.from_ns;
+            whole.spans.retain(|span| span.len_ns() > 0);
+        }
+        whole.spans.extend(later);
+        whole.unlisted_ns = whole.unlisted_ns.max(now.unlisted_ns);
+        whole.least_delay_ns = whole.least_delay_ns.into_iter().chain(now.least_delay_ns).min();
+        whole
+    }
+
+    /// Collects what the receivers have until an instant, which is later than that of the call before. All that arrived until then has been
+    /// counted. Afterwards they may forget gaps that ended until then.
+    pub fn collect(&mut self, now: &Silence, until_ns: u64) {
+        let mut whole = self.with(now).within(&[Span { from_ns: 0, to_ns: until_ns }]);
+        // It may go on.
+        let last = whole.spans.pop_if(|last| last.to_ns == until_ns);
+        whole = whole.limited(COLLECTED);
+        whole.spans.extend(last);
+        (self.silence, self.until_ns) = (whole, until_ns);
     }
 }
 
@@ -373,6 +455,42 @@ mod tests {
         }
 
         #[test]
+        fn receivers_whose_gaps_are_collected_have_the_same_whole(
+            all in prop::collection::vec(arrivals(), 1..5), places in prop_oneof![1usize..12, Just(1_000)], period in 100u64..3_000, late in 0u64..90,
+            from in 0u64..4_000, len in 1u64..9_000,
+        ) {
+            let receivers: Vec<_> = all.iter().map(|_| (LastArrival::default(), Gaps::new(places))).collect();
+            let mut order: Vec<_> = all.iter().enumerate().flat_map(|(of, all)| all.iter().map(move |at_ns| (*at_ns, of))).collect();
+            order.sort_unstable();
+            let read = || receivers.iter().fold(Silence::whole(), |whole, (last, gaps)| whole.and(&gaps.read(last).unwrap_or_else(Silence::whole)));
+            let (mut collected, mut next_ns, mut greatest_ns) = (Collected::default(), period, 0);
+            for &(at_ns, of) in &order {
+                while at_ns > next_ns {
+                    let now = read();
+                    greatest_ns = greatest_ns.max(now.unlisted_ns);
+                    collected.collect(&now, next_ns - late);
+                    receivers.iter().for_each(|(last, gaps)| gaps.collected(last, next_ns - late));
+                    next_ns += period;
+                }
+                let (last, gaps) = &receivers[of];
+                last.arrived(at_ns, |from_ns| gaps.keep(last, Span { from_ns, to_ns: at_ns }));
+            }
+            let whole = collected.with(&read());
+            prop_assert!(whole.spans.windows(2).all(|pair| pair[0].to_ns <= pair[1].from_ns), "{:?}", whole.spans);
+            prop_assert!(whole.unlisted_ns >= greatest_ns);
+            let mut arrivals = all.concat();
+            arrivals.sort_unstable();
+            let window = Span { from_ns: from, to_ns: from + len };
+            let found = whole.within(&[window]).longest().map_or(0, Span::len_ns);
+            let truth = oracle(&arrivals, window)[0];
+            prop_assert!(found <= truth, "invented: {found} of {truth}");
+            prop_assert!(found == truth || truth <= whole.unlisted_ns, "missed: {found} of {truth}, {}", whole.unlisted_ns);
+            if places == 1_000 && whole.unlisted_ns == 0 {
+                prop_assert_eq!(found, truth);
+            }
+        }
+
+        #[test]
         fn spans_are_cut_and_put_together(cuts in prop::collection::vec((0u64..1_000, 0u64..60), 0..20), from in 0u64..900, len in 1u64..500) {
             let cuts = union(cuts.iter().map(|(from_ns, len)| Span { from_ns: *from_ns, to_ns: from_ns + len }).collect());
             let span = Span { from_ns: from, to_ns: from + len };
@@ -393,6 +511,49 @@ mod tests {
         let silence = gaps.read(&last).unwrap();
         let span = |from_ns, to_ns| Span { from_ns, to_ns };
         assert_eq!((silence.spans, silence.unlisted_ns), (vec![span(1_000, 5_000), span(5_100, u64::MAX)], 0));
+    }
+
+    /// Two receivers have every other of a thousand packets a second each, but for outages: of 5 ms after ten minutes.
+    #[test]
+    fn gaps_that_are_collected_show_an_outage_of_a_few_packets_after_any_time() {
+        const MS: u64 = 1_000_000;
+        let longest = |collects: bool| {
+            let receivers = [0, 1].map(|_| (LastArrival::default(), Gaps::new(256)));
+            let read =
+                || receivers.iter().fold(Silence::whole(), |whole, (last, gaps)| whole.and(&gaps.read(last).unwrap()));
+            let (mut collected, mut random) = (Collected::default(), 1u64);
+            for packet in 1..600_000u64 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let at_ns = packet * MS + if packet > 500_000 { 4 * MS } else { 0 };
+                let (last, gaps) = &receivers[(random >> 63) as usize];
+                last.arrived(at_ns, |from_ns| gaps.keep(last, Span { from_ns, to_ns: at_ns }));
+                if collects && packet % 2000 == 0 {
+                    collected.collect(&read(), at_ns - 100 * MS);
+                    receivers.iter().for_each(|(last, gaps)| gaps.collected(last, at_ns - 100 * MS));
+                }
+            }
+            let whole = collected.with(&read()).within(&[Span { from_ns: 2 * MS, to_ns: 600_000 * MS }]);
+            (whole.longest().map(Span::len_ns), whole.unlisted_ns)
+        };
+        let (found, unlisted_ns) = longest(true);
+        assert_eq!(found, Some(5 * MS));
+        assert!(unlisted_ns < 5 * MS, "{unlisted_ns}");
+        let (_, without_ns) = longest(false);
+        assert!(without_ns > 8 * MS, "{without_ns}");
+    }
+
+    #[test]
+    fn an_arrival_that_was_counted_late_ends_what_was_collected() {
+        let (last, gaps) = receiver(4, &[100]);
+        let mut collected = Collected::default();
+        collected.collect(&gaps.read(&last).unwrap(), 500);
+        gaps.collected(&last, 500);
+        for at_ns in [300, 900] {
+            last.arrived(at_ns, |from_ns| gaps.keep(&last, Span { from_ns, to_ns: at_ns }));
+        }
+        let whole = collected.with(&gaps.read(&last).unwrap());
+        let spans: Vec<_> = whole.spans.iter().map(|span| (span.from_ns, span.to_ns)).collect();
+        assert_eq!(spans, [(0, 100), (100, 300), (300, 900), (900, u64::MAX)]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod tracker;
 pub use arrivals::{Arrivals, ArrivalsSlot};
 pub use counters::{PhaseCounters, StreamCounters};
 pub use delay::{DelaySlot, Delays, Transit};
-pub use gaps::{Gaps, LastArrival, Silence, Span, intersection, union, without};
+pub use gaps::{Collected, Gaps, LastArrival, Silence, Span, intersection, union, without};
 pub use histogram::{Distribution, Histogram, LogDistribution, LogHistogram};
 pub use moments::Moments;
 pub use single_writer::{Counter, RxSlot, Sent, TxSlot};

@@ -215,6 +215,16 @@ impl Templates {
         })
     }
 
+    /// How many sides there are whose packets several workers receive.
+    pub(super) fn shared_sides(&self) -> usize {
+        self.sides.iter().filter(|side| side.counters.len() > 1).count()
+    }
+
+    /// What was received on each side until an instant is collected: workers need not keep gaps that ended until then.
+    pub(super) fn gaps_collected(&self, until_ns: u64) {
+        self.sides.iter().flat_map(|side| &side.counters).for_each(|counters| counters.gaps_collected(until_ns));
+    }
+
     /// What cannot be, once nothing changes any more: each flow that began has ended or is open, and nobody receives what
     /// nobody sent. Servers count together: the first bytes of a flow may tell that it is another template's.
     pub(super) fn contradictions(&self) -> Vec<String> {
