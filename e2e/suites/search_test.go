@@ -264,9 +264,10 @@ func TestASearchIsRepeatedComparedResetAndStopped(t *testing.T) {
 		router(t, "blackout", strconv.Itoa(int(lasts.Milliseconds())))
 		starting := time.Since(begin)
 		search := ended("reset", time.Minute)
-		reset := search.Status.Variants[0].Result.Reset
-		if reset == nil || reset.Reason != "Found" || search.Status.Outcome != spate.VerdictPassed {
-			t.Fatalf("%+v: %+v", search.Status.Outcome, reset)
+		found := search.Status.Variants[0]
+		reset := found.Result.Reset
+		if reset == nil || reset.Reason != "Found" || found.Outcome != spate.VerdictPassed {
+			t.Fatalf("%s: %+v", found.Outcome, reset)
 		}
 		// The kernel's timers expire up to a jiffy later, and packets may wait for the engine.
 		least, most := lasts-starting-jiffy, lasts+100*time.Millisecond
