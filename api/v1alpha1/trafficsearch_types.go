@@ -139,7 +139,7 @@ const (
 	GoalRFC2544 GoalStandard = "RFC2544"
 	// GoalTST009 is one of two trials of 60 s without loss (ETSI GS NFV-TST 009, binary search with loss verification).
 	GoalTST009 GoalStandard = "TST009"
-	// GoalRFC9411 is a trial of 300 s of applications in which at most 0.001 % of the connections or transactions fail, at most 0.001 % of the
+	// GoalRFC9411 is a trial of 300 s of applications in which at most 0.001 % of the connections or transactions fail, fewer than 0.001 % of the
 	// connections are reset, and the rate is constant within 5 % (RFC 9411 section 7.2.3).
 	GoalRFC9411 GoalStandard = "RFC9411"
 )
@@ -305,8 +305,9 @@ type RecoveryTest struct {
 	Repeats *int32 `json:"repeats,omitempty"`
 }
 
-// ResetTest measures for how long nothing arrives when the device is reset (RFC 2544 section 26.6, RFC 6201). Each trial emits the event
-// `ResetDevice` when it begins: the device is to be reset then, by whoever can. It is for profiles of streams.
+// ResetTest measures for how long nothing arrives when the device is reset (RFC 2544 section 26.6, RFC 6201). When a trial is measured, it emits the
+// event `ResetDevice`, and `status.search.current.resetDevice` of its run is true: the device is to be reset then, by whoever can. It is for
+// profiles of streams.
 type ResetTest struct {
 	// of names the goal whose lower bound is offered. The first goal when absent.
 	// +optional
@@ -374,6 +375,8 @@ type SearchBudget struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.backToBack) || has(self.throughput)",fieldPath=".backToBack",message="is for loads above the throughput: set throughput too, with a goal without loss as its first"
 // +kubebuilder:validation:XValidation:rule="!has(self.recovery) || has(self.throughput)",fieldPath=".recovery",message="is measured above a throughput: set throughput too"
 // +kubebuilder:validation:XValidation:rule="!has(self.reset) || has(self.throughput)",fieldPath=".reset",message="is measured at a throughput: set throughput too"
+// +kubebuilder:validation:XValidation:rule="!has(self.reset) || !has(self.reset.of) || !has(self.throughput) || self.throughput.goals.exists(g, g.name == self.reset.of)",fieldPath=".reset.of",message="must name a goal of throughput"
+// +kubebuilder:validation:XValidation:rule="!has(self.recovery) || !has(self.recovery.of) || !has(self.throughput) || self.throughput.goals.exists(g, g.name == self.recovery.of)",fieldPath=".recovery.of",message="must name a goal of throughput"
 // +kubebuilder:validation:XValidation:rule="!has(self.latency) || has(self.throughput)",fieldPath=".latency",message="is measured at shares of a throughput: set throughput too"
 // +kubebuilder:validation:XValidation:rule="!has(self.latency) || !has(self.latency.of) || !has(self.throughput) || self.throughput.goals.exists(g, g.name == self.latency.of)",fieldPath=".latency.of",message="must name a goal of throughput"
 // +kubebuilder:validation:XValidation:rule="self.load.vary != 'OpenConnections' || (!has(self.latency) && !has(self.backToBack) && !has(self.recovery) && !has(self.reset))",fieldPath=".load.vary",message="OpenConnections is for throughput and frameLoss: leave latency, backToBack, recovery and reset out"
@@ -467,6 +470,10 @@ type TrialInput struct {
 	// +optional
 	Overload MeasuredTime `json:"overload,omitempty"`
 
+	// resetDevice is true from when the device is to be reset, in a test of a reset.
+	// +optional
+	ResetDevice bool `json:"resetDevice,omitempty"`
+
 	// startTime is the instant at which all engines start the trial.
 	// +required
 	StartTime metav1.MicroTime `json:"startTime"`
@@ -503,6 +510,10 @@ type TrialRecord struct {
 	// outage is the longest of all streams, in a test of a reset.
 	// +optional
 	Outage *Outage `json:"outage,omitempty"`
+
+	// silentAtEnd is true if nothing of a stream arrived in the last part of the trial, in a test of a reset.
+	// +optional
+	SilentAtEnd bool `json:"silentAtEnd,omitempty"`
 
 	// elapsed is the time since the trial before it, or since the run was prepared.
 	// +required
@@ -665,8 +676,8 @@ type ResetResult struct {
 	// +required
 	ByLoss MeasuredTime `json:"byLoss"`
 
-	// reason of the result: `Found`, `NothingLost` (the device was not reset in a trial), `NotRecovered` (nothing arrived at the end of one),
-	// `GeneratorLimited` or `BudgetExhausted`.
+	// reason of the result: `Found`, `NothingLost` (the device was not reset in a trial), `TooEarly` (nothing arrived at the beginning of one),
+	// `NotRecovered` (nothing of a stream arrived at the end of one), `GeneratorLimited` or `BudgetExhausted`.
 	// +required
 	Reason string `json:"reason"`
 }

@@ -81,8 +81,11 @@ func TestRunsThatEndEarlyStopTheirTraffic(t *testing.T) {
 	}
 	phases := func(t *testing.T, run *spate.TrafficRun, want ...spate.StagePhase) {
 		t.Helper()
+		if len(run.Status.Stages) != len(want) {
+			t.Fatalf("%+v, want %v", run.Status.Stages, want)
+		}
 		for i, stage := range run.Status.Stages {
-			if len(run.Status.Stages) != len(want) || stage.Phase != want[i] {
+			if stage.Phase != want[i] {
 				t.Errorf("stage %d, %s: %s, want %v", i, stage.Name, stage.Phase, want)
 			}
 		}

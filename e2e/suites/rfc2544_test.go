@@ -331,6 +331,9 @@ func boundsOf(t *testing.T, ns, name string, limit time.Duration) (lower, upper 
 	}
 	goal := search.Status.Variants[0].Result.Goals[0]
 	t.Logf("%+v", goal)
+	if !goal.Regular {
+		t.Errorf("%s is irregular: %s", goal.Name, goal.Reason)
+	}
 	lower, _ = strconv.ParseFloat(goal.Lower, 64)
 	upper, _ = strconv.ParseFloat(goal.Upper, 64)
 	return lower, upper

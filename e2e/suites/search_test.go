@@ -249,14 +249,14 @@ func TestASearchIsRepeatedComparedResetAndStopped(t *testing.T) {
 		mustApply(t, ns, strings.NewReplacer("  budget:", "      - {name: few, lossRatio: 0%, initialTrialDuration: 300ms, finalTrialDuration: 300ms, width: 10%, require: ['trial.tx < 900']}\n  reset: {of: few, duration: 3s}\n  budget:").
 			Replace(quick(policed(t, "reset", "10%", "1m"))))
 		run := &spate.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "reset-128"}}
-		until(t, time.Minute, "the trial of the reset is under way", func(ctx context.Context) (bool, string) {
+		until(t, time.Minute, "the run asks for the reset", func(ctx context.Context) (bool, string) {
 			if err := get(ctx, run); err != nil || run.Status.Search == nil || run.Status.Search.Current == nil {
 				return false, fmt.Sprint(err)
 			}
 			current := run.Status.Search.Current
-			return current.Test == spate.TestReset && time.Since(current.StartTime.Time) > 500*time.Millisecond, fmt.Sprintf("%+v", current)
+			return current.ResetDevice, fmt.Sprintf("%+v", current)
 		})
-		if events := kubectl(t, "get", "events", "-n", ns, "--field-selector", "reason=ResetDevice"); !strings.Contains(events, "reset the device within 3s") {
+		if events := kubectl(t, "get", "events", "-n", ns, "--field-selector", "reason=ResetDevice"); !strings.Contains(events, "reset the device now") {
 			t.Errorf("no event says that the router is to be reset: %s", events)
 		}
 		const lasts = 400 * time.Millisecond

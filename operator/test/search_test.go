@@ -340,6 +340,35 @@ func TestLoadsOfApplicationsCanBeTransactionsASecond(t *testing.T) {
 	expect(t, runLimit, searchNamed(ns, "packets"), spatev1.ConditionPassed, metav1.ConditionUnknown, spatev1.ReasonSearchInvalid, "RFC9411 is for applications, and the profile has none; use RFC2544")
 }
 
+// Nobody resets a loopback port.
+func TestASearchAsksForAResetAndFindsThatThereWasNone(t *testing.T) {
+	t.Parallel()
+	ns := ready(t, "")
+	mustApply(t, ns, loopbackProfile("searched", lenient+"  runPolicy: Manual"))
+	mustApply(t, ns, searchOf("reset", "  load: {min: 1kpps, max: 4kpps}\n  reset: {duration: 2s}\n"+ndrOf))
+	run := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "reset-all"}}
+	until(t, runLimit, "the run asks for the reset", func() (bool, string) {
+		err := get(run)
+		return err == nil && run.Status.Search != nil && run.Status.Search.Current != nil && run.Status.Search.Current.ResetDevice, fmt.Sprintf("%v %+v", err, run.Status.Search)
+	})
+	if current := run.Status.Search.Current; current.Test != spatev1.TestReset || time.Since(current.StartTime.Time) < 200*time.Millisecond {
+		t.Errorf("%+v was asked for too early", current)
+	}
+	s := searchNamed(ns, "reset")
+	expect(t, runLimit, s, spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonSearchIrregular)
+	r := s.Status.Variants[0].Result.Reset
+	trials := trialsOf(t, ns, "reset-all")
+	if last := trials[len(trials)-1]; r == nil || r.Reason != "NothingLost" || last.Outage == nil || last.SilentAtEnd || last.ResetDevice || last.LossRatio != "0" {
+		t.Errorf("%+v after %+v", r, last)
+	}
+	if err := apply(t.Context(), ns, searchOf("refused", "  load: {min: 1kpps, max: 4kpps}\n  reset: {of: nrd}\n"+ndrOf)); err == nil || !strings.Contains(err.Error(), "spec.reset.of: Invalid value: must name a goal of throughput") {
+		t.Errorf("a goal that does not exist is answered with %v", err)
+	}
+	mustApply(t, ns, loopbackTemplate+"---"+greetingProfile("web", "  runPolicy: Manual\n"))
+	mustApply(t, ns, strings.Replace(searchOf("connections", "  load: {min: 10cps, max: 40cps}\n  reset: {duration: 2s}\n"+ndrOf), "name: searched", "name: web", 1))
+	expect(t, runLimit, searchNamed(ns, "connections"), spatev1.ConditionPassed, metav1.ConditionUnknown, spatev1.ReasonSearchInvalid, "is measured of streams, and the profile has applications")
+}
+
 func TestASearchIsRepeated(t *testing.T) {
 	t.Parallel()
 	ns := ready(t, "")

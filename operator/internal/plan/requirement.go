@@ -21,7 +21,15 @@ func CheckRequirements(tests *spatev1.SearchTests, at *field.Path) problem.Probl
 // that it does not measure.
 func (r *Resolved) CheckRequirements(tests *spatev1.SearchTests, at *field.Path) problem.Problems {
 	problems := requirements(tests, at, func(t *verdict.Threshold) error { return t.Check(r.subjects) })
-	if tests == nil || tests.Throughput == nil || len(r.templates) > 0 {
+	if tests == nil {
+		return problems
+	}
+	for name, asked := range map[string]bool{"recovery": tests.Recovery != nil, "reset": tests.Reset != nil} {
+		if asked && len(r.templates) > 0 {
+			problems.Add(spatev1.ReasonInvalidSpec, at.Child(name), "is measured of streams, and the profile has applications; leave it out")
+		}
+	}
+	if tests.Throughput == nil || len(r.templates) > 0 {
 		return problems
 	}
 	for i, goal := range tests.Throughput.Goals {

@@ -58,8 +58,9 @@ func (r *Resolved) Length() time.Duration {
 // stageRates sets the rates of the stages, and returns the greatest as a factor of the entries' own rates: the plan's.
 func (r *Resolved) stageRates(profile *spatev1.TrafficProfile, own load.Load, generator *spatev1.TrafficGenerator, problems *problem.Problems) *big.Rat {
 	factors := make([]*big.Rat, len(profile.Spec.Stages))
+	flows := stateful.Flows(r.templates)
 	for i, stage := range profile.Spec.Stages {
-		factor, err := load.FactorOf(spatev1.ScaledRate(stage.Rate), own, stateful.Flows(r.templates), generator)
+		factor, err := load.FactorOf(spatev1.ScaledRate(stage.Rate), own, flows, generator)
 		if err != nil {
 			problems.Add(spatev1.ReasonInvalidSpec, spec.Child("stages").Index(i).Child("rate"), "%q: %v", stage.Rate, err)
 			return nil

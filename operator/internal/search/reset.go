@@ -30,9 +30,13 @@ type ResetResult struct {
 	Mean, Greatest float64
 	// ByLoss is the mean of the frames lost, divided by those sent a second, in seconds: the method of frame loss.
 	ByLoss float64
-	// Reason is Found; NothingLost, if a trial lost no frame; NotRecovered, if in one no frame arrived at the end; GeneratorLimited or BudgetExhausted.
+	// Reason is Found; NothingLost, if a trial lost no frame; TooEarly, if no frame arrived at the beginning of one; NotRecovered, if none of a
+	// stream arrived at the end of one; GeneratorLimited or BudgetExhausted.
 	Reason Reason
 }
+
+// leastReset is the least duration of a trial, in seconds: its last part shows whether the device has recovered.
+const leastReset = 2
 
 // NewReset returns the test. An error joins a FieldError for each value that is refused.
 func NewReset(r Reset) (Method, error) {
@@ -40,8 +44,8 @@ func NewReset(r Reset) (Method, error) {
 	if !isLoad(r.Throughput) {
 		errs = append(errs, refused("throughput", "%v pps is no throughput; give that of a goal with loss ratio 0, which must have a lower bound", r.Throughput))
 	}
-	if !isDuration(r.Duration) {
-		errs = append(errs, refused("reset.duration", "%v s is no duration; give one above 0, as 120s", r.Duration))
+	if !isDuration(r.Duration) || r.Duration < leastReset {
+		errs = append(errs, refused("reset.duration", "%v s is too short for a reset; give 2s or more, as 120s", r.Duration))
 	}
 	if r.Repeats < 1 {
 		errs = append(errs, refused("reset.repeats", "%d is no number of trials; give 1 or more", r.Repeats))
@@ -63,8 +67,8 @@ func (r *reset) next() (Input, bool) {
 
 func (r *reset) add(t Trial) { r.trials = append(r.trials, t) }
 
-// atEnd is the share of a trial within whose end an outage must be over: the device has recovered.
-const atEnd = 0.99
+// atBeginning is how long after its beginning, in seconds, an outage begins at least in a trial that frames of have arrived before.
+const atBeginning = 0.001
 
 func (r *reset) result(cut bool) Result {
 	found := &ResetResult{Load: min(r.test.Throughput, r.test.Max), Reason: Found}
@@ -82,7 +86,8 @@ func (r *reset) result(cut bool) Result {
 		}
 		note(GeneratorLimited, t.Unsent() != 0)
 		note(NothingLost, t.Lost <= 0)
-		note(NotRecovered, t.OutageAt+t.Outage >= atEnd*t.Duration)
+		note(TooEarly, t.OutageAt < atBeginning)
+		note(NotRecovered, t.SilentAtEnd)
 	}
 	if len(r.trials) == 0 {
 		return Result{Reason: found.Reason}

@@ -26,7 +26,8 @@ func TestAResetTakesAsLongAsNothingArrives(t *testing.T) {
 	}
 	for reason, change := range map[Reason]func(*Trial){
 		NothingLost:      func(t *Trial) { t.Lost, t.Outage = 0, 0.001 },
-		NotRecovered:     func(t *Trial) { t.OutageAt, t.Outage = 40, 60 },
+		NotRecovered:     func(t *Trial) { t.SilentAtEnd = true },
+		TooEarly:         func(t *Trial) { t.OutageAt = 0 },
 		GeneratorLimited: func(t *Trial) { t.Intended++ },
 	} {
 		changed := append([]Trial{}, trials...)

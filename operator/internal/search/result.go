@@ -26,7 +26,9 @@ const (
 	ConfirmFailed Reason = "ConfirmFailed"
 	// NothingLost: nothing was lost in a trial in which the device was to be reset.
 	NothingLost Reason = "NothingLost"
-	// NotRecovered: nothing arrived at the end of a trial in which the device was reset.
+	// TooEarly: nothing arrived at the beginning of such a trial: the device was reset before it was measured.
+	TooEarly Reason = "TooEarly"
+	// NotRecovered: nothing of a stream arrived at the end of such a trial.
 	NotRecovered Reason = "NotRecovered"
 )
 

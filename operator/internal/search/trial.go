@@ -36,6 +36,8 @@ type Trial struct {
 	LastLoss float64
 	// Outage is the longest time in which nothing arrived, and OutageAt its beginning, in seconds; only of tests of a reset.
 	Outage, OutageAt float64
+	// SilentAtEnd: nothing of a stream arrived in the last part of such a trial.
+	SilentAtEnd bool
 	// Valid: the trial counts. It does not if a pod was lost, a link was down or counters contradict each other; it is then repeated.
 	Valid bool
 	// HighLoss are the goals for which the trial is high-loss whatever it lost, because a `require` is false.

@@ -21,8 +21,8 @@ type ResetResultApplyConfiguration struct {
 	Greatest *apiv1alpha1.MeasuredTime `json:"greatest,omitempty"`
 	// byLoss is the mean time in which as many packets are sent as were lost (method of frame loss, RFC 6201).
 	ByLoss *apiv1alpha1.MeasuredTime `json:"byLoss,omitempty"`
-	// reason of the result: `Found`, `NothingLost` (the device was not reset in a trial), `NotRecovered` (nothing arrived at the end of one),
-	// `GeneratorLimited` or `BudgetExhausted`.
+	// reason of the result: `Found`, `NothingLost` (the device was not reset in a trial), `TooEarly` (nothing arrived at the beginning of one),
+	// `NotRecovered` (nothing of a stream arrived at the end of one), `GeneratorLimited` or `BudgetExhausted`.
 	Reason *string `json:"reason,omitempty"`
 }
 

@@ -11,8 +11,9 @@ import (
 // ResetTestApplyConfiguration represents a declarative configuration of the ResetTest type for use
 // with apply.
 //
-// ResetTest measures for how long nothing arrives when the device is reset (RFC 2544 section 26.6, RFC 6201). Each trial emits the event
-// `ResetDevice` when it begins: the device is to be reset then, by whoever can. It is for profiles of streams.
+// ResetTest measures for how long nothing arrives when the device is reset (RFC 2544 section 26.6, RFC 6201). When a trial is measured, it emits the
+// event `ResetDevice`, and `status.search.current.resetDevice` of its run is true: the device is to be reset then, by whoever can. It is for
+// profiles of streams.
 type ResetTestApplyConfiguration struct {
 	// of names the goal whose lower bound is offered. The first goal when absent.
 	Of *apiv1alpha1.EntryName `json:"of,omitempty"`

@@ -28,6 +28,8 @@ type TrialInputApplyConfiguration struct {
 	Packets *int64 `json:"packets,omitempty"`
 	// overload is the time after which the load is halved, in a test of recovery.
 	Overload *apiv1alpha1.MeasuredTime `json:"overload,omitempty"`
+	// resetDevice is true from when the device is to be reset, in a test of a reset.
+	ResetDevice *bool `json:"resetDevice,omitempty"`
 	// startTime is the instant at which all engines start the trial.
 	StartTime *v1.MicroTime `json:"startTime,omitempty"`
 }
@@ -91,6 +93,14 @@ func (b *TrialInputApplyConfiguration) WithPackets(value int64) *TrialInputApply
 // If called multiple times, the Overload field is set to the value of the last call.
 func (b *TrialInputApplyConfiguration) WithOverload(value apiv1alpha1.MeasuredTime) *TrialInputApplyConfiguration {
 	b.Overload = &value
+	return b
+}
+
+// WithResetDevice sets the ResetDevice field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ResetDevice field is set to the value of the last call.
+func (b *TrialInputApplyConfiguration) WithResetDevice(value bool) *TrialInputApplyConfiguration {
+	b.ResetDevice = &value
 	return b
 }
 

@@ -29,6 +29,8 @@ type TrialRecordApplyConfiguration struct {
 	LastLoss *apiv1alpha1.MeasuredTime `json:"lastLoss,omitempty"`
 	// outage is the longest of all streams, in a test of a reset.
 	Outage *OutageApplyConfiguration `json:"outage,omitempty"`
+	// silentAtEnd is true if nothing of a stream arrived in the last part of the trial, in a test of a reset.
+	SilentAtEnd *bool `json:"silentAtEnd,omitempty"`
 	// elapsed is the time since the trial before it, or since the run was prepared.
 	Elapsed *apiv1alpha1.MeasuredTime `json:"elapsed,omitempty"`
 	// unmet are the requirements of goals that the trial does not meet, the first of each goal: it is a high-loss trial for these goals.
@@ -101,6 +103,14 @@ func (b *TrialRecordApplyConfiguration) WithOverload(value apiv1alpha1.MeasuredT
 	return b
 }
 
+// WithResetDevice sets the ResetDevice field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ResetDevice field is set to the value of the last call.
+func (b *TrialRecordApplyConfiguration) WithResetDevice(value bool) *TrialRecordApplyConfiguration {
+	b.TrialInputApplyConfiguration.ResetDevice = &value
+	return b
+}
+
 // WithStartTime sets the StartTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the StartTime field is set to the value of the last call.
@@ -162,6 +172,14 @@ func (b *TrialRecordApplyConfiguration) WithLastLoss(value apiv1alpha1.MeasuredT
 // If called multiple times, the Outage field is set to the value of the last call.
 func (b *TrialRecordApplyConfiguration) WithOutage(value *OutageApplyConfiguration) *TrialRecordApplyConfiguration {
 	b.Outage = value
+	return b
+}
+
+// WithSilentAtEnd sets the SilentAtEnd field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SilentAtEnd field is set to the value of the last call.
+func (b *TrialRecordApplyConfiguration) WithSilentAtEnd(value bool) *TrialRecordApplyConfiguration {
+	b.SilentAtEnd = &value
 	return b
 }
 

@@ -16,7 +16,7 @@ use spate_stateless::{Batch, Deal, Frames, Lanes, Numbers, PIECE, Schedule, Stre
 use spate_wire::Trailer;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -294,7 +294,8 @@ impl Simulate {
         eprintln!("{written} packets written to {path}{}", if written == 0 { nothing(&plan) } else { "" });
         if let Some(mut counted) = counted {
             emulating.iter().for_each(|emulating| counted.established(&emulating.established()));
-            print!("{counted}");
+            // Packets may go to the standard output.
+            if self.pcap == Path::new("/dev/stdout") { eprint!("{counted}") } else { print!("{counted}") }
         }
         Ok(ExitCode::SUCCESS)
     }

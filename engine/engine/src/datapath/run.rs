@@ -592,7 +592,7 @@ impl Run {
         }
         control.collect_at_ns = Some(next);
         let until_ns = now - COUNTED_NS;
-        control.collected.resize_with(self.templates.silences().count(), Collected::default);
+        control.collected.resize_with(self.templates.sides(), Collected::default);
         for (collected, (.., silence)) in control.collected.iter_mut().zip(self.templates.silences()) {
             collected.collect(&silence, until_ns);
         }
@@ -674,10 +674,11 @@ impl Run {
             control.ended_at_mono_ns.get_or_insert(now);
         }
         self.close_at_deadline(&mut control, now);
+        // In the drain, too: what is rare then takes the places of gaps before.
+        let collect = self.collect_outages(&mut control, now);
         if !self.shares.iter().all(|share| share.sent.is_up()) {
             let end = if control.clock.stands() { None } else { control.clock.mono_of(control.end_ns) };
             let turn = control.clock.next_turn();
-            let collect = self.collect_outages(&mut control, now);
             return if ended { soon } else { end.into_iter().chain(turn).chain(collect).min().or(Some(u64::MAX)) };
         }
         let drained_at = self.drained_at(&mut control, now);

@@ -6,29 +6,20 @@ package run
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math"
 	"math/big"
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan/load"
 	"spate.dev/operator/internal/search"
 	"spate.dev/operator/internal/search/sequence"
 )
 
-const (
-	// mostIntervals is in how many intervals of equal length a trial is divided whose rate has to be constant.
-	mostIntervals = 10
-	// shortestInterval is their least length.
-	shortestInterval = time.Second
-)
+// fewestExamined is the least number of intervals of a trial whose rate is examined.
+const fewestExamined = 4
 
 // countTransactions converts what a trial came to from connections to transactions, of which each connection of a template has a number.
 // Those of the ramp-up are not counted, but the failed ones among them are: a connection may fail after it.
@@ -70,72 +61,84 @@ func transactionsOf(t *enginev1.TemplateStats, value func(*enginev1.ProgramCount
 	return 0
 }
 
-// inIntervals reports whether the rate of the current trial has to be constant: engines then keep their counters at the ends of intervals.
-func (s *scope) inIntervals() bool {
+// rateIsExamined reports whether the rate of the current trial has to be constant.
+func (s *scope) rateIsExamined() bool {
 	tests, current := s.run.Spec.Search, s.run.Status.Search.Current
-	return current.Test == spatev1.TestThroughput && time.Duration(current.Duration) >= 2*shortestInterval && !s.opens() &&
+	return current.Test == spatev1.TestThroughput && time.Duration(current.Duration) >= fewestExamined*shortestInterval && !s.opens() &&
 		slices.ContainsFunc(tests.Throughput.Goals, func(g spatev1.SearchGoal) bool { return g.Standard == spatev1.GoalRFC9411 })
 }
 
-// intervals are the stages of a trial at one part of the plan's rates.
-func intervals(trial *spatev1.TrialInput, factor *enginev1.Ratio) []*enginev1.Stage {
-	length := time.Duration(trial.Duration)
-	count := min(int64(length/shortestInterval), mostIntervals)
-	all := make([]*enginev1.Stage, count)
-	for i := range all {
-		begin, end := int64(length)*int64(i)/count, int64(length)*int64(i+1)/count
-		all[i] = &enginev1.Stage{DurationNs: uint64(end - begin), RateFactor: factor}
+// rateDeviation is the greatest deviation from its mean of the rate at which connections or transactions of a trial succeeded, over its intervals but
+// the first, which begins with the ramp-up's last connections, and the last, with which those are counted that succeeded in the drain. 0 if the rate
+// does not have to be constant. Its errors are those of intervalEnd.
+func (s *scope) rateDeviation(ctx context.Context) (float64, error) {
+	if !s.rateIsExamined() {
+		return 0, nil
+	}
+	var ends [][]reading
+	for i := range len(intervals(s.run.Status.Search.Current, nil)) - 1 {
+		at, err := s.intervalEnd(ctx, i+1)
+		if err != nil {
+			return 0, err
+		}
+		ends = append(ends, readingsOf(at, s.run.Status.Search.Unit))
+	}
+	return deviationOf(ends), nil
+}
+
+// reading is what an engine had counted at an instant.
+type reading struct {
+	count int64
+	at    time.Duration
+}
+
+// readingsOf are those of all engines: the connections or transactions of the measured phase that had succeeded.
+func readingsOf(stats []*enginev1.WatchStatsResponse, unit spatev1.LoadUnit) (all []reading) {
+	for _, st := range present(stats) {
+		all = append(all, reading{succeeded(st, unit), time.Duration(st.GetReadAtNs())})
 	}
 	return all
 }
 
-// rateDeviation is the greatest deviation from its mean of the rate at which connections or transactions of a trial succeeded, over its intervals but
-// the last, with which those are counted that succeeded in the drain. 0 if the rate does not have to be constant.
-func (s *scope) rateDeviation(ctx context.Context, stats []*enginev1.WatchStatsResponse) (float64, error) {
-	if !s.inIntervals() {
-		return 0, nil
+// deviationOf is the greatest deviation from the mean of the rate between readings. A whole number of events cannot be divided evenly: one of each
+// engine more or less is none.
+func deviationOf(ends [][]reading) (greatest float64) {
+	if len(ends) < 2 {
+		return 1
 	}
-	var ends []int64
-	for i := range len(intervals(s.run.Status.Search.Current, nil)) - 1 {
-		at := make([]*enginev1.WatchStatsResponse, len(stats))
-		errs := s.each(ctx, func(pod int, _ *corev1.Pod, c *engine.Client) (err error) {
-			at[pod], err = c.StageEnd(ctx, s.run.Status.Resolved.RunID, i+1)
-			return err
-		})
-		if err := errors.Join(errs...); err != nil {
-			return 0, fmt.Errorf("the counters of trial %d at the end of interval %d: %w", s.run.Status.Search.Current.Number, i+1, err)
-		}
-		ends = append(ends, succeeded(at, s.run.Status.Search.Unit))
+	mean, _ := rateBetween(ends[0], ends[len(ends)-1])
+	if mean <= 0 {
+		return 1 // nothing succeeded
 	}
-	return deviationOf(ends, int64(len(stats))), nil
+	for i := range len(ends) - 1 {
+		rate, one := rateBetween(ends[i], ends[i+1])
+		greatest = max(greatest, (math.Abs(rate-mean)-one)/mean)
+	}
+	return greatest
 }
 
-// succeeded counts the connections or transactions of the measured phase that have succeeded.
-func succeeded(stats []*enginev1.WatchStatsResponse, unit spatev1.LoadUnit) (count int64) {
-	for _, st := range present(stats) {
-		for _, t := range st.GetTemplates() {
-			switch {
-			case t.GetSide() != enginev1.Side_SIDE_CLIENT:
-			case unit == spatev1.UnitTransactions:
-				count += transactionsOf(t, func(c *enginev1.ProgramCounter) uint64 { return c.GetValue() - c.GetWarmup() })
-			default:
-				count += measured(t)["flows_established"]
-			}
+// rateBetween is the rate of all engines between two readings of each, and by how much one event more of each changes it. Engines may read slightly
+// later than they are to: rates are by when they did.
+func rateBetween(begin, end []reading) (rate, one float64) {
+	for i := range min(len(begin), len(end)) {
+		if length := (end[i].at - begin[i].at).Seconds(); length > 0 {
+			rate += float64(end[i].count-begin[i].count) / length
+			one += 1 / length
+		}
+	}
+	return rate, one
+}
+
+// succeeded counts the connections or transactions of the measured phase that have succeeded on an engine.
+func succeeded(stats *enginev1.WatchStatsResponse, unit spatev1.LoadUnit) (count int64) {
+	for _, t := range stats.GetTemplates() {
+		switch {
+		case t.GetSide() != enginev1.Side_SIDE_CLIENT:
+		case unit == spatev1.UnitTransactions:
+			count += transactionsOf(t, func(c *enginev1.ProgramCounter) uint64 { return c.GetValue() - c.GetWarmup() })
+		default:
+			count += measured(t)["flows_established"]
 		}
 	}
 	return count
-}
-
-// deviationOf is the greatest deviation from the mean of what was counted in intervals, of whose ends the counts are given. A whole number of events
-// cannot be divided evenly: one of each engine more or less is none.
-func deviationOf(ends []int64, engines int64) (greatest float64) {
-	if len(ends) == 0 || ends[len(ends)-1] == 0 {
-		return 1 // nothing succeeded
-	}
-	mean, before := float64(ends[len(ends)-1])/float64(len(ends)), int64(0)
-	for _, end := range ends {
-		greatest = max(greatest, (math.Abs(float64(end-before)-mean)-float64(engines))/mean)
-		before = end
-	}
-	return greatest
 }

@@ -43,21 +43,27 @@ func TestTransactionsThatAreMissingAreLost(t *testing.T) {
 }
 
 func TestTheDeviationOfARateIsThatOfItsFarthestInterval(t *testing.T) {
-	for _, c := range []struct {
-		ends    []int64
-		engines int64
-		want    float64
+	at := func(counts ...int64) (ends [][]reading) {
+		for i, count := range counts {
+			ends = append(ends, []reading{{count, time.Duration(i) * time.Second}})
+		}
+		return ends
+	}
+	late := at(0, 1060, 2000, 3000)
+	late[1][0].at += 60 * time.Millisecond // the engine read late
+	two := at(0, 1000, 1900, 3000)
+	for i := range two {
+		two[i] = append(two[i], reading{int64(i), time.Duration(i) * time.Second}) // an engine that does little
+	}
+	for name, c := range map[string]struct {
+		ends [][]reading
+		want float64
 	}{
-		{[]int64{100, 200, 300, 400}, 1, 0},
-		{[]int64{101, 200, 301, 400}, 1, 0}, // whole numbers
-		{[]int64{1000, 1900, 3000, 4000}, 1, 0.099},
-		{[]int64{1000, 1900, 3000, 4000}, 2, 0.098},
-		{[]int64{0, 0, 1000, 2000}, 1, 0.998},
-		{[]int64{0, 0}, 1, 1},
-		{nil, 1, 1},
+		"even": {at(0, 100, 200, 300), 0}, "whole numbers": {at(0, 101, 200, 300), 0}, "uneven": {at(0, 1000, 1900, 3000), 0.099}, "late": {late, 0},
+		"two engines": {two, (100 - 2) / 1001.0}, "from nothing": {at(0, 0, 0, 3000), (2000 - 1) / 1000.0}, "nothing": {at(0, 0), 1}, "one": {at(5), 1}, "none": {nil, 1},
 	} {
-		if got := deviationOf(c.ends, c.engines); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("%v: %v, want %v", c.ends, got, c.want)
+		if got := deviationOf(c.ends); math.Abs(got-c.want) > 1e-6 {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }

@@ -173,7 +173,7 @@ func (s *scope) searching(ctx context.Context) (time.Duration, error) {
 	}
 	s.withoutLink(stats, facts)
 	if _, ended := phaseOf(stats); !ended {
-		return s.trialLeft(), nil
+		return s.askForReset(s.trialLeft()), nil
 	}
 	if err := s.record(ctx, stats, facts); err != nil {
 		return 0, err
@@ -258,10 +258,7 @@ func (s *scope) startTrial(ctx context.Context, stats []*enginev1.WatchStatsResp
 	err = errors.Join(errs...)
 	switch {
 	case err == nil:
-		if current.Test == spatev1.TestReset {
-			s.r.Events.Eventf(s.run, nil, corev1.EventTypeNormal, "ResetDevice", "Run", "trial %d begins at %s: reset the device within %s", current.Number, current.StartTime.UTC().Format(time.TimeOnly), current.Duration)
-		}
-		return s.trialLeft(), nil
+		return s.askForReset(s.trialLeft()), nil
 	case engine.Unreachable(err) || kstatus.Expected(err) || engine.TooLate(err):
 		return 10 * time.Millisecond, nil // with the same instant, if it has not passed
 	}
@@ -323,15 +320,16 @@ func (s *scope) record(ctx context.Context, stats []*enginev1.WatchStatsResponse
 	case spatev1.UnitTransactions:
 		trial = countTransactions(trial, stats, facts.Flows.PerConnection)
 	}
+	if current.Test == spatev1.TestReset {
+		trial = s.countReset(&result)
+	}
 	trial.TrialInput = *current
+	trial.ResetDevice = false
 	if current.Test == spatev1.TestLatency {
 		trial.Latency = slowest(&result)
 	}
 	if current.Test == spatev1.TestRecovery {
 		trial.LastLoss = lastLoss(stats)
-	}
-	if current.Test == spatev1.TestReset {
-		trial.Outage = longestOutage(&result)
 	}
 	invalid := timedOut(stats, s.run)
 	invalid = append(invalid, contradictions(stats, s.run)...)
@@ -341,17 +339,37 @@ func (s *scope) record(ctx context.Context, stats []*enginev1.WatchStatsResponse
 		}
 	}
 	trial.Invalid = kstatus.Shortened(strings.Join(invalid, "; "), longestInvalid)
-	if trial.Invalid == "" && current.Test == spatev1.TestThroughput {
-		deviation, err := s.rateDeviation(ctx, stats)
-		if err != nil {
+	if trial.Invalid == "" {
+		err := s.examine(ctx, &trial, &result, stats, facts)
+		if err != nil && !errors.Is(err, errNotKept) {
 			return err
+		} else if err != nil {
+			trial.Invalid = kstatus.Shortened(err.Error(), longestInvalid)
 		}
-		trial.Unmet, trial.UnmetValues = unmet(s.run.Spec.Search, &result, deviation)
 	}
 	result.Streams, result.Templates, result.Groups = nil, nil, nil
 	s.run.Status.Result = &result
 	s.add(trial)
 	return nil
+}
+
+// examine adds to a valid trial what its test asks for beside its counters. Its errors are those of intervalEnd.
+func (s *scope) examine(ctx context.Context, trial *spatev1.TrialRecord, result *spatev1.RunResult, stats []*enginev1.WatchStatsResponse, facts *storage.Facts) (err error) {
+	switch trial.Test {
+	case spatev1.TestThroughput:
+		deviation, err := s.rateDeviation(ctx)
+		if err != nil {
+			return err
+		}
+		trial.Unmet, trial.UnmetValues = unmet(s.run.Spec.Search, result, deviation)
+	case spatev1.TestReset:
+		if trial.Outage = longestOutage(result); trial.Outage == nil {
+			trial.Invalid = "when packets arrived is not known: an engine did not report it"
+			return nil
+		}
+		trial.SilentAtEnd, err = s.silentAtEnd(ctx, stats, facts)
+	}
+	return err
 }
 
 // add adds a record, with the time since the one before it.
@@ -403,16 +421,6 @@ func slowest(result *spatev1.RunResult) (worst *spatev1.Latency) {
 		}
 	}
 	return worst
-}
-
-// longestOutage is that of all streams; nil if none is known.
-func longestOutage(result *spatev1.RunResult) (longest *spatev1.Outage) {
-	for _, stream := range result.Streams {
-		if o := stream.Outage; o != nil && (longest == nil || o.Longest > longest.Longest) {
-			longest = o
-		}
-	}
-	return longest
 }
 
 // concludeSearch ends the run with the verdict on its search: whether its results are regular.

@@ -239,6 +239,9 @@ func report(search *spatev1.TrafficSearch, run *spatev1.TrafficRun, now progress
 		reason, message = spatev1.ReasonTransmitting, fmt.Sprintf("run %s: %d trials", run.Name, len(s.Trials))
 		if s.Current != nil {
 			status.Progress = fmt.Sprintf("%s: trial %d (%s), %s", now.of(), s.Current.Number, s.Current.Test, now)
+			if s.Current.ResetDevice {
+				status.Progress = fmt.Sprintf("%s: trial %d (%s): reset the device, %s", now.of(), s.Current.Number, s.Current.Test, now)
+			}
 		}
 	}
 	kstatus.Progressing(&status.Conditions, search.Generation, reason, message)

@@ -13,6 +13,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
+	method "spate.dev/operator/internal/search"
 	"spate.dev/operator/internal/verdict"
 )
 
@@ -84,7 +85,7 @@ func forThresholds(variants []spatev1.SearchVariant) verdict.Search {
 		if r := v.Result.Recovery; r != nil {
 			found.Recovery = verdict.Recovered(time.Duration(r.Mean), time.Duration(r.Greatest))
 		}
-		if r := v.Result.Reset; r != nil {
+		if r := v.Result.Reset; r != nil && r.Reason == string(method.Found) { // else the times are not those of a reset
 			found.Reset = verdict.WasReset(time.Duration(r.Mean), time.Duration(r.Greatest), time.Duration(r.ByLoss))
 		}
 		all.Variants[v.Name] = found

@@ -46,6 +46,9 @@ func (f *Flows) Add(template string, perSecond *big.Rat, program *enginev1.Progr
 	f.clients = append(f.clients, clients{template, perSecond, program})
 }
 
+// mostCounted bounds the instructions of all programs together that are followed.
+const mostCounted = 4_000_000
+
 // Count sets the numbers of transactions, once. It follows each program to its end.
 func (f *Flows) Count() error {
 	switch {
@@ -54,11 +57,20 @@ func (f *Flows) Count() error {
 	case f.Any() && f.clients == nil:
 		return errors.New("transactions were not counted while programs were known")
 	}
-	total, each := new(big.Rat), map[string]int64{}
+	total, each, known, followed := new(big.Rat), map[string]int64{}, map[*enginev1.Program]int64{}, 0
 	for _, c := range f.clients {
-		count, err := transactions(c.program)
-		if err != nil {
-			return fmt.Errorf("transactions of %s are not known: %w", c.template, err)
+		count, again := known[c.program]
+		if !again {
+			if followed > mostCounted {
+				return fmt.Errorf("transactions are not known: programs have more than %d steps together; use connections a second such as 300cps", mostCounted)
+			}
+			var steps int
+			var err error
+			if count, steps, err = transactions(c.program); err != nil {
+				return fmt.Errorf("transactions of %s are not known: %w", c.template, err)
+			}
+			known[c.program] = count
+			followed += steps
 		}
 		each[c.template] = count
 		total.Add(total, quantity.Times(c.perSecond, count))
@@ -93,23 +105,23 @@ func FlowsOf(s *enginev1.Stateful) *Flows {
 // errCapture is why transactions of a capture are not known.
 var errCapture = errors.New("its programs come from a capture, which only engines read: write them out with kubectl spate import pcap")
 
-// transactions returns how many transactions a program counts until its end.
-func transactions(program *enginev1.Program) (int64, error) {
+// transactions returns how many transactions a program counts until its end, and how many instructions it executes.
+func transactions(program *enginev1.Program) (count int64, steps int, err error) {
 	if len(program.GetInstructions()) == 0 {
-		return 0, errCapture
+		return 0, 0, errCapture
 	}
-	count := int64(0)
-	err := Walk(program, func(instruction *enginev1.Instruction) {
+	err = Walk(program, func(instruction *enginev1.Instruction) {
+		steps++
 		counts, some := instruction.GetKind().(*enginev1.Instruction_Count)
 		if some && int(counts.Count) < len(program.GetCounters()) && program.GetCounters()[counts.Count] == TransactionCounter {
 			count++
 		}
 	})
-	if err != nil {
-		return 0, fmt.Errorf("%w: count rounds with a variable, or use connections a second such as 300cps", err)
-	}
-	if count == 0 {
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%w: count rounds with a variable, or use connections a second such as 300cps", err)
+	case count == 0:
 		err = fmt.Errorf("its client's program counts none: add `count: {counter: %s}` after each answer", TransactionCounter)
 	}
-	return count, err
+	return count, steps, err
 }

@@ -69,12 +69,12 @@ func watch(ctx context.Context, w io.Writer, reader kube.Reader, namespace, name
 					printed[name]++
 					fmt.Fprintln(w, trialLine(of, &t, run.Status.Search.Unit))
 				}
-				if t := run.Status.Search.Current; t != nil && t.Test == spatev1.TestReset && !asked[name][t.Number] {
+				if t := run.Status.Search.Current; t != nil && t.ResetDevice && !asked[name][t.Number] {
 					if asked[name] == nil {
 						asked[name] = map[int32]bool{}
 					}
 					asked[name][t.Number] = true
-					fmt.Fprintf(w, "%s  trial %d (%s) begins at %s: reset the device within %s\n", of, t.Number, t.Test, t.StartTime.UTC().Format(time.TimeOnly), t.Duration)
+					fmt.Fprintf(w, "%s  trial %d (%s) began at %s and lasts %s: reset the device now\n", of, t.Number, t.Test, t.StartTime.UTC().Format(time.TimeOnly), t.Duration)
 				}
 			}
 		}

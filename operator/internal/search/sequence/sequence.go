@@ -177,6 +177,7 @@ func trialsOf(records []spatev1.TrialRecord) []search.Trial {
 			Intended: r.Intended, Sent: r.Sent, Lost: r.Sent - r.Received, LastLoss: time.Duration(r.LastLoss).Seconds(), Valid: r.Invalid == "", Elapsed: time.Duration(r.Elapsed).Seconds(),
 		}
 		if o := r.Outage; o != nil {
+			trials[i].SilentAtEnd = r.SilentAtEnd
 			trials[i].Outage, trials[i].OutageAt = time.Duration(o.Longest).Seconds(), time.Duration(o.Offset).Seconds()
 		}
 		for _, requirement := range r.Unmet {
