@@ -72,7 +72,14 @@ func quiet(t *testing.T) {
 		t.Fatal("the audit log has no write of the operator")
 	}
 	time.Sleep(span)
-	if some, _ := writesSince(t, from); len(some) > 0 {
+	some, from := writesSince(t, from)
+	if len(some) == 1 && strings.HasPrefix(some[0], "patch ") && strings.HasSuffix(some[0], "/trafficgenerators/loop/status") {
+		// When the machine is idle again, a clock is known better than it was reported (clock.ReportOf): once.
+		t.Logf("once more, after %s", some[0])
+		time.Sleep(span)
+		some, _ = writesSince(t, from)
+	}
+	if len(some) > 0 {
 		t.Errorf("%d writes in %s:\n%s\n%s", len(some), span, strings.Join(some, "\n"), cluster.operator.log.lines(20))
 	}
 	if log := cluster.operator.log.lines(1 << 20); strings.Contains(log, "is forbidden: User") || strings.Contains(log, "could not be tried") {
