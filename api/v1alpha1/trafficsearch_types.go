@@ -276,7 +276,7 @@ type BackToBackTest struct {
 
 // RecoveryTest measures for how long packets are lost after an overload (RFC 2544 section 26.5). It is for profiles of streams.
 type RecoveryTest struct {
-	// of names the goal: its lower bound is overloaded. The first goal when absent.
+	// of is the goal whose lower bound is overloaded. The first goal when absent.
 	// +optional
 	Of EntryName `json:"of,omitempty"`
 
@@ -309,7 +309,7 @@ type RecoveryTest struct {
 // event `ResetDevice`, and `status.search.current.resetDevice` of its run is true: the device is to be reset then, by whoever can. It is for
 // profiles of streams.
 type ResetTest struct {
-	// of names the goal whose lower bound is offered. The first goal when absent.
+	// of is the goal whose lower bound is offered. The first goal when absent.
 	// +optional
 	Of EntryName `json:"of,omitempty"`
 

@@ -28,7 +28,7 @@ type arrivals struct {
 func arrivalsEnd(t *testing.T, limit time.Duration) (last arrivals) {
 	t.Helper()
 	last.packets = -1
-	read, begun := time.Now(), time.Now()
+	read, started := time.Now(), time.Now()
 	for {
 		before := time.Now()
 		text := router(t, "arrived")
@@ -38,7 +38,7 @@ func arrivalsEnd(t *testing.T, limit time.Duration) (last arrivals) {
 			t.Fatal(err)
 		}
 		switch {
-		case after.Sub(begun) > limit:
+		case after.Sub(started) > limit:
 			t.Fatalf("%d packets have arrived in %s, the last at %s", packets, limit, last.before)
 		case packets != last.packets || packets == 0:
 			last = arrivals{packets, read, after}

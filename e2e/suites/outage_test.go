@@ -93,7 +93,7 @@ type blackout struct {
 	lasts         time.Duration
 }
 
-// agreesWith fails unless an outage is a gap between packets that left the router: as long, and begun at the same instant, within a tolerance.
+// agreesWith fails unless an outage is a gap between packets that left the router: as long, and started at the same instant, within a tolerance.
 func agreesWith(t *testing.T, what string, o *spate.Outage, gap time.Duration, at time.Time, tolerance time.Duration) {
 	t.Helper()
 	if o == nil || o.At == nil || o.AtLeast != nil {

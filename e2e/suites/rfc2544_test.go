@@ -344,30 +344,39 @@ func TestASearchFindsTheConnectionsAndTransactionsARouterAdmits(t *testing.T) {
 	ns := lab(t)
 	t.Cleanup(func() { router(t, "forward") })
 
-	router(t, "admit", "300", "5")
-	mustApply(t, ns, sampleText(t, "search-cps.yaml",
-		"  runPolicy: Manual  # the search creates its runs\n", "  runPolicy: Manual"+behind,
-		"  trial: {rampUp: 30s}\n", "  trial: {settle: 0s, drain: 500ms, pause: 500ms}\n", "min: 100cps, max: 100kcps", "min: 100cps, max: 1kcps",
-		"standard: RFC9411, initialTrialDuration: 10s, require: ['trial.flows.retransmitted == 0']", "lossRatio: 1%, finalTrialDuration: 4s, width: 1%", "budget: {time: 3h}", "budget: {time: 3m}"))
-	if lower, upper := boundsOf(t, ns, "cps", 4*time.Minute); lower > 300*1.03 || upper < 300*0.97 {
-		t.Errorf("%v to %v connections a second, the router admits 300", lower, upper)
-	}
-
-	router(t, "answer", "600", "20")
-	mustApply(t, ns, sampleText(t, "search-transactions.yaml",
-		"  runPolicy: Manual  # the search creates its runs\n", "  runPolicy: Manual"+behind,
-		"  trial: {rampUp: 30s}\n", "  trial: {settle: 0s, rampUp: 1s, drain: 500ms, pause: 500ms}\n", "min: 100tps, max: 100ktps", "min: 200tps, max: 2ktps",
-		"standard: RFC9411, initialTrialDuration: 10s", "lossRatio: 0%, finalTrialDuration: 4s, width: 1%", "budget: {time: 3h}", "budget: {time: 3m}"))
-	if lower, upper := boundsOf(t, ns, "transactions", 4*time.Minute); lower > 600*1.03 || upper < 600*0.97 {
-		t.Errorf("%v to %v transactions a second, the router passes 600 requests", lower, upper)
-	}
-
-	router(t, "hold", "1000")
-	mustApply(t, ns, sampleText(t, "search-connections.yaml",
-		"  runPolicy: Manual  # the search creates its runs\n", "  runPolicy: Manual"+behind,
-		"min: 100conn, max: 60kconn, ramp: 30s", "min: 500conn, max: 2kconn, ramp: 2s", "pause: 5m", "settle: 0s, pause: 7s",
-		"lossRatio: 0.001%, initialTrialDuration: 10s, finalTrialDuration: 60s", "lossRatio: 0%, initialTrialDuration: 1s, finalTrialDuration: 1s, width: 1%", "budget: {time: 6h}", "budget: {time: 4m}"))
-	if lower, upper := boundsOf(t, ns, "connections", 5*time.Minute); lower > 1000*1.01 || upper < 1000*0.99 {
-		t.Errorf("%v to %v connections, the router holds 1000", lower, upper)
+	for _, c := range []struct {
+		router       []string
+		name, unit   string
+		limit        time.Duration
+		truth, error float64
+		differs      []string
+	}{
+		{
+			[]string{"admit", "300", "5"}, "cps", "connections a second", 4 * time.Minute, 300, 0.03,
+			[]string{
+				"  trial: {rampUp: 30s}\n", "  trial: {settle: 0s, drain: 500ms, pause: 500ms}\n", "min: 100cps, max: 100kcps", "min: 100cps, max: 1kcps",
+				"standard: RFC9411, initialTrialDuration: 10s, require: ['trial.flows.retransmitted == 0']", "lossRatio: 1%, finalTrialDuration: 4s, width: 1%", "budget: {time: 3h}", "budget: {time: 3m}",
+			},
+		},
+		{
+			[]string{"answer", "600", "20"}, "transactions", "transactions a second", 4 * time.Minute, 600, 0.03,
+			[]string{
+				"  trial: {rampUp: 30s}\n", "  trial: {settle: 0s, rampUp: 1s, drain: 500ms, pause: 500ms}\n", "min: 100tps, max: 100ktps", "min: 200tps, max: 2ktps",
+				"standard: RFC9411, initialTrialDuration: 10s", "lossRatio: 0%, finalTrialDuration: 4s, width: 1%", "budget: {time: 3h}", "budget: {time: 3m}",
+			},
+		},
+		{
+			[]string{"hold", "1000"}, "connections", "open connections", 5 * time.Minute, 1000, 0.01,
+			[]string{
+				"min: 100conn, max: 60kconn, ramp: 30s", "min: 500conn, max: 2kconn, ramp: 2s", "pause: 5m", "settle: 0s, pause: 7s",
+				"lossRatio: 0.001%, initialTrialDuration: 10s, finalTrialDuration: 60s", "lossRatio: 0%, initialTrialDuration: 1s, finalTrialDuration: 1s, width: 1%", "budget: {time: 6h}", "budget: {time: 4m}",
+			},
+		},
+	} {
+		router(t, c.router...)
+		mustApply(t, ns, sampleText(t, "search-"+c.name+".yaml", append(c.differs, "  runPolicy: Manual  # the search creates its runs\n", "  runPolicy: Manual"+behind)...))
+		if lower, upper := boundsOf(t, ns, c.name, c.limit); lower > c.truth*(1+c.error) || upper < c.truth*(1-c.error) {
+			t.Errorf("%v to %v %s, the router lets %v pass", lower, upper, c.unit, c.truth)
+		}
 	}
 }

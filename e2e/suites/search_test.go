@@ -203,9 +203,10 @@ func TestASearchIsRepeatedComparedResetAndStopped(t *testing.T) {
 		}
 	}
 
+	// A trial at 3000 pps sends 900 packets, and loses none.
+	const fewGoal = "      - {name: few, lossRatio: 0%, initialTrialDuration: 300ms, finalTrialDuration: 300ms, width: 10%, require: ['trial.tx < 900']}\n"
 	t.Run("repeats and a requirement", func(t *testing.T) {
-		// A trial at 3000 pps sends 900 packets, and loses none.
-		mustApply(t, ns, strings.NewReplacer("  budget:", "      - {name: few, lossRatio: 0%, initialTrialDuration: 300ms, finalTrialDuration: 300ms, width: 10%, require: ['trial.tx < 900']}\n  repeats: 2\n  budget:").
+		mustApply(t, ns, strings.NewReplacer("  budget:", fewGoal+"  repeats: 2\n  budget:").
 			Replace(quick(policed(t, "twice", "10%", "1m"))))
 		search := ended("twice", time.Minute)
 		v := search.Status.Variants[0]
@@ -246,7 +247,7 @@ func TestASearchIsRepeatedComparedResetAndStopped(t *testing.T) {
 		}
 	})
 	t.Run("reset of the router", func(t *testing.T) {
-		mustApply(t, ns, strings.NewReplacer("  budget:", "      - {name: few, lossRatio: 0%, initialTrialDuration: 300ms, finalTrialDuration: 300ms, width: 10%, require: ['trial.tx < 900']}\n  reset: {of: few, duration: 3s}\n  budget:").
+		mustApply(t, ns, strings.NewReplacer("  budget:", fewGoal+"  reset: {of: few, duration: 3s}\n  budget:").
 			Replace(quick(policed(t, "reset", "10%", "1m"))))
 		run := &spate.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "reset-128"}}
 		until(t, time.Minute, "the run asks for the reset", func(ctx context.Context) (bool, string) {

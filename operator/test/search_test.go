@@ -313,12 +313,12 @@ func TestLoadsOfApplicationsCanBeTransactionsASecond(t *testing.T) {
 	if len(trials) == 0 {
 		t.Error("there was no trial")
 	}
-	s = search("constant", "min: 150tps, max: 1.2ktps", "standard: RFC9411, initialTrialDuration: 2s")
+	s = search("constant", "min: 150tps, max: 1.2ktps", "standard: RFC9411, initialTrialDuration: 4s")
 	until(t, runLimit, "the first trial", func() (bool, string) {
 		err := get(s)
 		return err == nil && len(s.Status.Variants) > 0 && s.Status.Variants[0].Trials > 0, fmt.Sprintf("%v %+v", err, s.Status.Variants)
 	})
-	if trial := trialsOf(t, ns, "constant-all")[0]; trial.Invalid != "" || len(trial.Unmet) > 0 || trial.LossRatio != "0" || trial.Sent < 2300 {
+	if trial := trialsOf(t, ns, "constant-all")[0]; trial.Invalid != "" || len(trial.Unmet) > 0 || trial.LossRatio != "0" || trial.Sent < 4600 {
 		t.Errorf("%+v", trial)
 	}
 	must(t, cluster.kube.Patch(t.Context(), s, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"stop":true}}`))))

@@ -145,11 +145,7 @@ func Rescale(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, gen
 		return Rescaled{}, err
 	}
 	own := traffic.Scaled(new(big.Rat).Inv(planned))
-	flows := load.FlowsOf(plan.GetStateful())
-	if flows != nil {
-		flows = flows.Rates(planned)
-	}
-	ownFactor, err := load.FactorOf(rate, own, flows, generator)
+	ownFactor, err := load.FactorOf(rate, own, load.FlowsOf(plan.GetStateful()).Rates(planned), generator)
 	if err != nil {
 		return Rescaled{}, fmt.Errorf("spec.rate %q: %w", rate, err)
 	}

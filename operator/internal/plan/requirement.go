@@ -24,9 +24,12 @@ func (r *Resolved) CheckRequirements(tests *spatev1.SearchTests, at *field.Path)
 	if tests == nil {
 		return problems
 	}
-	for name, asked := range map[string]bool{"recovery": tests.Recovery != nil, "reset": tests.Reset != nil} {
-		if asked && len(r.templates) > 0 {
-			problems.Add(spatev1.ReasonInvalidSpec, at.Child(name), "is measured of streams, and the profile has applications; leave it out")
+	for _, test := range []struct {
+		name  string
+		asked bool
+	}{{"recovery", tests.Recovery != nil}, {"reset", tests.Reset != nil}} {
+		if test.asked && len(r.templates) > 0 {
+			problems.Add(spatev1.ReasonInvalidSpec, at.Child(test.name), "is measured of streams, and the profile has applications; leave it out")
 		}
 	}
 	if tests.Throughput == nil || len(r.templates) > 0 {

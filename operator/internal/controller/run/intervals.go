@@ -11,11 +11,7 @@ import (
 	"fmt"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	corev1 "k8s.io/api/core/v1"
-
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 )
 
@@ -49,16 +45,11 @@ var errNotKept = errors.New("the counters at the end of an interval were not kep
 // intervalEnd returns the counters of all engines at the end of an interval (1, 2, ...; not the last). The error is errNotKept if an engine does not
 // have them, and never will.
 func (s *scope) intervalEnd(ctx context.Context, interval int) ([]*enginev1.WatchStatsResponse, error) {
-	stats := make([]*enginev1.WatchStatsResponse, len(s.pods))
-	errs := s.each(ctx, func(i int, _ *corev1.Pod, c *engine.Client) (err error) {
-		stats[i], err = c.StageEnd(ctx, s.run.Status.Resolved.RunID, interval)
-		return err
-	})
-	var e *engine.Error
-	if err := errors.Join(errs...); errors.As(err, &e) && e.Code == codes.FailedPrecondition {
-		return nil, fmt.Errorf("%w (interval %d): %w", errNotKept, interval, err)
-	} else if err != nil {
+	stats, known, err := s.countersAt(ctx, interval)
+	if err != nil {
 		return nil, fmt.Errorf("the counters of trial %d at the end of interval %d: %w", s.run.Status.Search.Current.Number, interval, err)
+	} else if !known {
+		return nil, fmt.Errorf("%w (interval %d)", errNotKept, interval)
 	}
 	return stats, nil
 }

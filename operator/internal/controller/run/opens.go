@@ -11,7 +11,6 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plan/quantity"
-	"spate.dev/operator/internal/search"
 	"spate.dev/operator/internal/search/sequence"
 )
 
@@ -64,7 +63,5 @@ func countOpen(flows *spatev1.FlowCounters) spatev1.TrialRecord {
 	}
 	trial.Sent, trial.Received = flows.Attempted, flows.Aborted
 	trial.Intended = flows.Attempted + flows.NotStarted + flows.Exhausted + flows.Throttled
-	counted := search.Trial{Intended: trial.Intended, Sent: trial.Sent, Lost: trial.Sent - trial.Received}
-	trial.LossRatio = sequence.Ratio(counted.LossRatio())
-	return trial
+	return withLossRatio(trial)
 }

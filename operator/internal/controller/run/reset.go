@@ -13,8 +13,6 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/runs/storage"
-	"spate.dev/operator/internal/search"
-	"spate.dev/operator/internal/search/sequence"
 )
 
 // askForReset notes that the device is to be reset, when packets of the current trial have been measured for a time. It returns when to look
@@ -46,9 +44,7 @@ func (s *scope) countReset(result *spatev1.RunResult) spatev1.TrialRecord {
 	if len(s.run.Status.PortsDown) > 0 {
 		trial.Sent = trial.Intended
 	}
-	counted := search.Trial{Intended: trial.Intended, Sent: trial.Sent, Lost: trial.Sent - trial.Received}
-	trial.LossRatio = sequence.Ratio(counted.LossRatio())
-	return trial
+	return withLossRatio(trial)
 }
 
 // longestOutage is that of all streams; nil if none is known.

@@ -86,20 +86,29 @@ func (s *scope) stageReading(ctx context.Context, stage int) ([]*enginev1.WatchS
 		return nil, nil
 	}
 	if s.found.stageStats == nil || s.found.stageNumber != stage {
-		stats := make([]*enginev1.WatchStatsResponse, len(s.pods))
-		errs := s.each(ctx, func(i int, _ *corev1.Pod, c *engine.Client) (err error) {
-			stats[i], err = c.StageEnd(ctx, s.run.Status.Resolved.RunID, stage)
-			return err
-		})
-		var e *engine.Error
-		if err := errors.Join(errs...); errors.As(err, &e) && e.Code == codes.FailedPrecondition {
-			return nil, nil
-		} else if err != nil {
+		stats, known, err := s.countersAt(ctx, stage)
+		if err != nil {
 			return nil, fmt.Errorf("the counters at the end of stage %d: %w", stage, err)
+		} else if !known {
+			return nil, nil
 		}
 		s.found.stageStats, s.found.stageNumber = stats, stage
 	}
 	return s.found.stageStats, nil
+}
+
+// countersAt returns what all engines had counted at the end of a stage of a run or trial (1, 2, ...; not the last). They are not known if an engine
+// does not have them: the stage has not ended, or the engine was too busy to read its counters before the run had ended.
+func (s *scope) countersAt(ctx context.Context, stage int) (stats []*enginev1.WatchStatsResponse, known bool, err error) {
+	stats = make([]*enginev1.WatchStatsResponse, len(s.pods))
+	err = errors.Join(s.each(ctx, func(i int, _ *corev1.Pod, c *engine.Client) (err error) {
+		stats[i], err = c.StageEnd(ctx, s.run.Status.Resolved.RunID, stage)
+		return err
+	})...)
+	if e := (*engine.Error)(nil); errors.As(err, &e) && e.Code == codes.FailedPrecondition {
+		return nil, false, nil
+	}
+	return stats, err == nil, err
 }
 
 // inStage precedes the message about a threshold of a stage.

@@ -14,41 +14,37 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan/load"
-	"spate.dev/operator/internal/search"
-	"spate.dev/operator/internal/search/sequence"
 )
 
-// fewestExamined is the least number of intervals of a trial whose rate is examined.
+// fewestExamined is the least number of intervals for the rate of a trial to be examined.
 const fewestExamined = 4
 
 // countTransactions converts what a trial came to from connections to transactions, of which each connection of a template has a number.
 // Those of the ramp-up are not counted, but the failed ones among them are: a connection may fail after it.
 func countTransactions(connections spatev1.TrialRecord, stats []*enginev1.WatchStatsResponse, perConnection map[string]int64) spatev1.TrialRecord {
-	begun, due, lost := int64(0), int64(0), int64(0)
+	started, due, lost := int64(0), int64(0), int64(0)
 	for _, st := range present(stats) {
 		for _, t := range st.GetTemplates() {
 			each, clients := perConnection[t.GetTemplate()], attempted[enginev1.Side_SIDE_CLIENT]
 			if t.GetSide() != enginev1.Side_SIDE_CLIENT {
 				continue
 			}
-			begun += measured(t)[clients]
+			started += measured(t)[clients]
 			due += measured(t)[clients] * each
 			lost += whole(t)[clients]*each - transactionsOf(t, (*enginev1.ProgramCounter).GetValue)
 		}
 	}
 	of := func(count int64) int64 {
-		if begun == 0 {
+		if started == 0 {
 			return 0
 		}
 		product := new(big.Int).Mul(big.NewInt(count), big.NewInt(due))
-		return product.Quo(product, big.NewInt(begun)).Int64()
+		return product.Quo(product, big.NewInt(started)).Int64()
 	}
 	trial := connections
 	trial.Intended, trial.Sent = of(connections.Intended), of(connections.Sent)
 	trial.Received = max(trial.Sent-lost, 0)
-	counted := search.Trial{Intended: trial.Intended, Sent: trial.Sent, Lost: trial.Sent - trial.Received}
-	trial.LossRatio = sequence.Ratio(counted.LossRatio())
-	return trial
+	return withLossRatio(trial)
 }
 
 // transactionsOf reads the counter of transactions of a side.

@@ -313,16 +313,7 @@ func (s *scope) record(ctx context.Context, stats []*enginev1.WatchStatsResponse
 	current := s.run.Status.Search.Current
 	result := resultOf(stats, facts, s.run)
 	result.Duration = current.Duration
-	trial := countTrial(s.run.Status.Resolved.GeneratorTolerance, &result)
-	switch s.run.Status.Search.Unit {
-	case spatev1.UnitOpen:
-		trial = countOpen(result.Flows)
-	case spatev1.UnitTransactions:
-		trial = countTransactions(trial, stats, facts.Flows.PerConnection)
-	}
-	if current.Test == spatev1.TestReset {
-		trial = s.countReset(&result)
-	}
+	trial := s.count(&result, stats, facts)
 	trial.TrialInput = *current
 	trial.ResetDevice = false
 	if current.Test == spatev1.TestLatency {
@@ -384,6 +375,22 @@ func (s *scope) add(trial spatev1.TrialRecord) {
 	status.Trials, status.Spent = append(status.Trials, trial), status.Spent+trial.Elapsed
 }
 
+// count is what the current trial came to, in the unit of its loads.
+func (s *scope) count(result *spatev1.RunResult, stats []*enginev1.WatchStatsResponse, facts *storage.Facts) spatev1.TrialRecord {
+	search := s.run.Status.Search
+	switch {
+	case search.Current.Test == spatev1.TestReset:
+		return s.countReset(result)
+	case search.Unit == spatev1.UnitOpen:
+		return countOpen(result.Flows)
+	}
+	trial := countTrial(s.run.Status.Resolved.GeneratorTolerance, result)
+	if search.Unit == spatev1.UnitTransactions {
+		return countTransactions(trial, stats, facts.Flows.PerConnection)
+	}
+	return trial
+}
+
 // countTrial is what a trial came to. What the generator itself did not send in time, or missed, beyond its tolerance, was not sent: it is no
 // loss of the device.
 func countTrial(tolerance spatev1.GeneratorTolerance, result *spatev1.RunResult) spatev1.TrialRecord {
@@ -408,6 +415,11 @@ func countTrial(tolerance spatev1.GeneratorTolerance, result *spatev1.RunResult)
 			trial.Sent -= min(limit.count, max(trial.Sent-trial.Received, 0))
 		}
 	}
+	return withLossRatio(trial)
+}
+
+// withLossRatio completes a record: the loss ratio follows from what was due, sent and received.
+func withLossRatio(trial spatev1.TrialRecord) spatev1.TrialRecord {
 	counted := search.Trial{Intended: trial.Intended, Sent: trial.Sent, Lost: trial.Sent - trial.Received}
 	trial.LossRatio = sequence.Ratio(counted.LossRatio())
 	return trial

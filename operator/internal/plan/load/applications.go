@@ -27,6 +27,9 @@ type Flows struct {
 	clients []clients
 }
 
+// NewFlows returns those of no template.
+func NewFlows() *Flows { return &Flows{Connections: new(big.Rat)} }
+
 // clients are those of a template.
 type clients struct {
 	template  string
@@ -39,9 +42,6 @@ func (f *Flows) Any() bool { return f != nil && f.Connections.Sign() > 0 }
 
 // Add adds a template with clients, which execute a program; nil if only engines know it. The flows are not counted.
 func (f *Flows) Add(template string, perSecond *big.Rat, program *enginev1.Program) {
-	if f.Connections == nil {
-		f.Connections = new(big.Rat)
-	}
 	f.Connections.Add(f.Connections, perSecond)
 	f.clients = append(f.clients, clients{template, perSecond, program})
 }
@@ -79,8 +79,11 @@ func (f *Flows) Count() error {
 	return nil
 }
 
-// Rates returns the rates alone, divided by a factor: without the programs, whose transactions cannot be counted later.
+// Rates returns the rates alone, divided by a factor: without the programs, whose transactions cannot be counted later. Of nil it is nil.
 func (f *Flows) Rates(factor *big.Rat) *Flows {
+	if f == nil {
+		return nil
+	}
 	rates := &Flows{Connections: new(big.Rat).Quo(f.Connections, factor), PerConnection: f.PerConnection}
 	if f.Transactions != nil {
 		rates.Transactions = new(big.Rat).Quo(f.Transactions, factor)
@@ -93,7 +96,7 @@ func FlowsOf(s *enginev1.Stateful) *Flows {
 	if len(s.GetTemplates()) == 0 {
 		return nil
 	}
-	flows := &Flows{Connections: new(big.Rat)}
+	flows := NewFlows()
 	for _, t := range s.GetTemplates() {
 		if t.GetClientPort() != "" && t.GetFlowsPerSecond().GetDenominator() > 0 {
 			flows.Add(t.GetName(), quantity.Rational(t.GetFlowsPerSecond()), t.GetClient())

@@ -38,6 +38,7 @@ const (
 
 var units = map[string]Unit{
 	"pps": PacketsPerSecond, "bps": L2BitsPerSecond, "bpsL2": L2BitsPerSecond, "bpsL1": L1BitsPerSecond, "%": LinePercent, "x": Factor,
+	"tps": TransactionsPerSecond, "conn": OpenConnections,
 }
 
 // Quantity is a positive amount of a unit.
@@ -49,8 +50,7 @@ type Quantity struct {
 var (
 	ratePattern   = regexp.MustCompile(`^([0-9]{1,24}(?:\.[0-9]{1,24})?)(?:([kMGT]?)(pps|bpsL1|bpsL2|bps)|(%|x))$`)
 	countPattern  = regexp.MustCompile(`^[0-9]{1,18}$`)
-	number        = regexp.MustCompile(`^([0-9]{1,24}(?:\.[0-9]{1,24})?)([kMG]?)conn$`)
-	transactions  = regexp.MustCompile(`^([0-9]{1,24}(?:\.[0-9]{1,24})?)([kMG]?)tps$`)
+	applications  = regexp.MustCompile(`^([0-9]{1,24}(?:\.[0-9]{1,24})?)([kMG]?)(conn|tps)$`)
 	connections   = regexp.MustCompile(`^([0-9]{1,24}(?:\.[0-9]{1,24})?)([kMG]?)cps$`)
 	percentNumber = regexp.MustCompile(`^([0-9]{1,3}(?:\.[0-9]{1,18})?)%$`)
 )
@@ -154,13 +154,9 @@ func ParseScaledRate(rate spatev1.ScaledRate) (ScaledQuantity, error) {
 // ParseSearchRate reads a load of a search: the rate of a profile, or connections or transactions per second, or open connections, of all its
 // templates.
 func ParseSearchRate(rate spatev1.SearchRate) (ScaledQuantity, error) {
-	if parts := number.FindStringSubmatch(string(rate)); parts != nil {
+	if parts := applications.FindStringSubmatch(string(rate)); parts != nil {
 		value, err := prefixed(parts)
-		return ScaledQuantity{Quantity: Quantity{Value: value, Unit: OpenConnections}}, err
-	}
-	if parts := transactions.FindStringSubmatch(string(rate)); parts != nil {
-		value, err := prefixed(parts)
-		return ScaledQuantity{Quantity: Quantity{Value: value, Unit: TransactionsPerSecond}}, err
+		return ScaledQuantity{Quantity: Quantity{Value: value, Unit: units[parts[3]]}}, err
 	}
 	if strings.HasSuffix(string(rate), "cps") {
 		value, err := ParseConnectionRate(spatev1.ConnectionRate(rate))

@@ -356,7 +356,7 @@ func Flows(entries []Entry) *load.Flows {
 	if len(entries) == 0 {
 		return nil
 	}
-	flows := &load.Flows{Connections: new(big.Rat)}
+	flows := load.NewFlows()
 	for i := range entries {
 		e := &entries[i]
 		if e.spec.TransmitPort == "" {

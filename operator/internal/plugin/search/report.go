@@ -35,20 +35,32 @@ type table struct {
 	rows            [][]string
 }
 
+// The tables of a search, in their order.
+const (
+	throughputTable = iota
+	latencyTable
+	frameLossTable
+	backToBackTable
+	recoveryTable
+	resetTable
+	repeatsTable
+	thresholdsTable
+)
+
 // tables of a search: one for each test with results.
 func tables(search *spatev1.TrafficSearch) []table {
 	all := []table{
-		{title: "Throughput", standard: "RFC 2544 section 26.1, RFC 9971", headings: []string{"FRAMES", "GOAL", "LOWER", "UPPER", "THROUGHPUT", "OF MAX", "RESULT"}},
-		{title: "Latency", standard: "RFC 2544 section 26.2, RFC 8219 section 7", headings: []string{"FRAMES", "LOAD", "OF THROUGHPUT", "MEAN", "TYPICAL", "WORST CASE", "PDV"}},
-		{title: "Frame loss", standard: "RFC 2544 section 26.3", headings: []string{"FRAMES", "OF MAX", "LOAD", "LOSS RATIO"}},
-		{title: "Back-to-back frames", standard: "RFC 9004", headings: []string{"FRAMES", "BURST", "BUFFER TIME", "CORRECTED"}},
-		{title: "Recovery from an overload", standard: "RFC 2544 section 26.5", headings: []string{"FRAMES", "OVERLOAD", "MEAN", "GREATEST"}},
-		{title: "Reset of the device", standard: "RFC 2544 section 26.6, RFC 6201", headings: []string{"FRAMES", "LOAD", "MEAN", "GREATEST", "BY LOSS", "RESULT"}},
-		{title: "Lower bounds of the repeats", standard: "95 % confidence interval of the median by order statistics, from 6 repeats on", headings: []string{"FRAMES", "GOAL", "REPEATS", "MIN", "MEDIAN", "MAX", "DEVIATION", "INTERVAL"}},
-		{title: "Thresholds", standard: "all must hold", headings: []string{"NAME", "HOLDS", "VALUES"}},
+		throughputTable: {title: "Throughput", standard: "RFC 2544 section 26.1, RFC 9971", headings: []string{"FRAMES", "GOAL", "LOWER", "UPPER", "THROUGHPUT", "OF MAX", "RESULT"}},
+		latencyTable:    {title: "Latency", standard: "RFC 2544 section 26.2, RFC 8219 section 7", headings: []string{"FRAMES", "LOAD", "OF THROUGHPUT", "MEAN", "TYPICAL", "WORST CASE", "PDV"}},
+		frameLossTable:  {title: "Frame loss", standard: "RFC 2544 section 26.3", headings: []string{"FRAMES", "OF MAX", "LOAD", "LOSS RATIO"}},
+		backToBackTable: {title: "Back-to-back frames", standard: "RFC 9004", headings: []string{"FRAMES", "BURST", "BUFFER TIME", "CORRECTED"}},
+		recoveryTable:   {title: "Recovery from an overload", standard: "RFC 2544 section 26.5", headings: []string{"FRAMES", "OVERLOAD", "MEAN", "GREATEST"}},
+		resetTable:      {title: "Reset of the device", standard: "RFC 2544 section 26.6, RFC 6201", headings: []string{"FRAMES", "LOAD", "MEAN", "GREATEST", "BY LOSS", "RESULT"}},
+		repeatsTable:    {title: "Lower bounds of the repeats", standard: "95 % confidence interval of the median by order statistics, from 6 repeats on", headings: []string{"FRAMES", "GOAL", "REPEATS", "MIN", "MEDIAN", "MAX", "DEVIATION", "INTERVAL"}},
+		thresholdsTable: {title: "Thresholds", standard: "all must hold", headings: []string{"NAME", "HOLDS", "VALUES"}},
 	}
 	if ofApplications(search) {
-		all[0].standard = "RFC 9411 section 7, RFC 9971"
+		all[throughputTable].standard = "RFC 9411 section 7, RFC 9971"
 	}
 	for _, v := range search.Status.Variants {
 		for _, g := range v.Result.Goals {
@@ -59,29 +71,29 @@ func tables(search *spatev1.TrafficSearch) []table {
 			if g.BoundedBy != "" {
 				result += " (by a requirement)"
 			}
-			all[0].rows = append(all[0].rows, []string{v.Name, string(g.Name), loadText(g.Lower), loadText(g.Upper), loadText(g.Throughput), percentOf(g.Lower, v.MaxLoad), result})
+			all[throughputTable].rows = append(all[throughputTable].rows, []string{v.Name, string(g.Name), loadText(g.Lower), loadText(g.Upper), loadText(g.Throughput), percentOf(g.Lower, v.MaxLoad), result})
 		}
 		for _, l := range v.Result.Latency {
-			all[1].rows = append(all[1].rows, []string{v.Name, loadText(l.Load), fmt.Sprintf("%d%%", l.Percent), l.Mean.String(), l.Typical.String(), l.WorstCase.String(), l.DelayVariation.String()})
+			all[latencyTable].rows = append(all[latencyTable].rows, []string{v.Name, loadText(l.Load), fmt.Sprintf("%d%%", l.Percent), l.Mean.String(), l.Typical.String(), l.WorstCase.String(), l.DelayVariation.String()})
 		}
 		for _, f := range v.Result.FrameLoss {
-			all[2].rows = append(all[2].rows, []string{v.Name, f.Percent + "%", loadText(f.Load), f.LossRatio})
+			all[frameLossTable].rows = append(all[frameLossTable].rows, []string{v.Name, f.Percent + "%", loadText(f.Load), f.LossRatio})
 		}
 		if b := v.Result.BackToBack; b != nil {
-			all[3].rows = append(all[3].rows, []string{v.Name, b.Frames, b.BufferTime.String(), b.CorrectedBufferTime.String()})
+			all[backToBackTable].rows = append(all[backToBackTable].rows, []string{v.Name, b.Frames, b.BufferTime.String(), b.CorrectedBufferTime.String()})
 		}
 		if r := v.Result.Recovery; r != nil {
-			all[4].rows = append(all[4].rows, []string{v.Name, loadText(r.Load), r.Mean.String(), r.Greatest.String()})
+			all[recoveryTable].rows = append(all[recoveryTable].rows, []string{v.Name, loadText(r.Load), r.Mean.String(), r.Greatest.String()})
 		}
 		if r := v.Result.Reset; r != nil {
-			all[5].rows = append(all[5].rows, []string{v.Name, loadText(r.Load), r.Mean.String(), r.Greatest.String(), r.ByLoss.String(), r.Reason})
+			all[resetTable].rows = append(all[resetTable].rows, []string{v.Name, loadText(r.Load), r.Mean.String(), r.Greatest.String(), r.ByLoss.String(), r.Reason})
 		}
 		for _, s := range v.Spread {
 			interval := "-"
 			if s.MedianLow != "" {
 				interval = loadText(s.MedianLow) + " to " + loadText(s.MedianHigh)
 			}
-			all[6].rows = append(all[6].rows, []string{v.Name, string(s.Name), strconv.Itoa(int(s.Count)), loadText(s.Min), loadText(s.Median), loadText(s.Max), loadText(s.Deviation), interval})
+			all[repeatsTable].rows = append(all[repeatsTable].rows, []string{v.Name, string(s.Name), strconv.Itoa(int(s.Count)), loadText(s.Min), loadText(s.Median), loadText(s.Max), loadText(s.Deviation), interval})
 		}
 	}
 	for _, t := range search.Status.Thresholds {
@@ -89,7 +101,7 @@ func tables(search *spatev1.TrafficSearch) []table {
 		if t.Met {
 			holds = "yes"
 		}
-		all[7].rows = append(all[7].rows, []string{t.Name, holds, t.Message})
+		all[thresholdsTable].rows = append(all[thresholdsTable].rows, []string{t.Name, holds, t.Message})
 	}
 	var some []table
 	for _, t := range all {

@@ -46,8 +46,8 @@ end of the search its report is printed; the exit code is 1 if its outcome is no
 }
 
 func watch(ctx context.Context, w io.Writer, reader kube.Reader, namespace, name string) error {
-	printed := map[string]int{}          // trials by run
-	asked := map[string]map[int32]bool{} // trials in which the device is to be reset, by run
+	printed := map[string]int{} // trials by run
+	asked := map[string]int32{} // the last trial that asked for a reset of the device, by run
 	for {
 		search, err := find(ctx, reader, namespace, name)
 		if err != nil {
@@ -69,11 +69,8 @@ func watch(ctx context.Context, w io.Writer, reader kube.Reader, namespace, name
 					printed[name]++
 					fmt.Fprintln(w, trialLine(of, &t, run.Status.Search.Unit))
 				}
-				if t := run.Status.Search.Current; t != nil && t.ResetDevice && !asked[name][t.Number] {
-					if asked[name] == nil {
-						asked[name] = map[int32]bool{}
-					}
-					asked[name][t.Number] = true
+				if t := run.Status.Search.Current; t != nil && t.ResetDevice && t.Number > asked[name] {
+					asked[name] = t.Number
 					fmt.Fprintf(w, "%s  trial %d (%s) began at %s and lasts %s: reset the device now\n", of, t.Number, t.Test, t.StartTime.UTC().Format(time.TimeOnly), t.Duration)
 				}
 			}

@@ -137,14 +137,13 @@ func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *engine
 			facts.Ports[s.RxPort] = true
 		}
 	}
-	if flows := load.FlowsOf(p.GetStateful()); flows != nil {
-		if inTransactions(run.Spec.Search) {
-			if err := flows.Count(); err != nil { // its plan was made by it
-				return nil, &LostError{err.Error()}
-			}
+	flows := load.FlowsOf(p.GetStateful())
+	if flows != nil && inTransactions(run.Spec.Search) {
+		if err := flows.Count(); err != nil { // its plan was made by it
+			return nil, &LostError{err.Error()}
 		}
-		facts.Flows = flows.Rates(planned)
 	}
+	facts.Flows = flows.Rates(planned)
 	facts.ClockBound = time.Duration(p.ClockBoundNs)
 	facts.Records = p.GetStateful().GetRecords().GetPath()
 	for _, t := range p.GetStateful().GetTemplates() {

@@ -40,14 +40,14 @@ func Result(all []spatev1.SearchResult) spatev1.SearchResult {
 	if !slices.ContainsFunc(all, func(r spatev1.SearchResult) bool { return r.BackToBack == nil }) {
 		median.BackToBack = medianBurst(all)
 	}
-	if found, complete := collect(all, recoveries, func(spatev1.RecoveryResult) bool { return true }); complete {
+	if found, complete := collect(all, optional(func(r spatev1.SearchResult) *spatev1.RecoveryResult { return r.Recovery }), func(spatev1.RecoveryResult) bool { return true }); complete {
 		median.Recovery = &spatev1.RecoveryResult{
 			Load:     sequence.Text(of(found, func(r spatev1.RecoveryResult) float64 { return number(r.Load) })),
 			Mean:     ofTimes(found, func(r spatev1.RecoveryResult) spatev1.MeasuredTime { return r.Mean }),
 			Greatest: ofTimes(found, func(r spatev1.RecoveryResult) spatev1.MeasuredTime { return r.Greatest }),
 		}
 	}
-	if found, complete := collect(all, resets, func(spatev1.ResetResult) bool { return true }); complete {
+	if found, complete := collect(all, optional(func(r spatev1.SearchResult) *spatev1.ResetResult { return r.Reset }), func(spatev1.ResetResult) bool { return true }); complete {
 		median.Reset = &spatev1.ResetResult{
 			Load:     sequence.Text(of(found, func(r spatev1.ResetResult) float64 { return number(r.Load) })),
 			Mean:     ofTimes(found, func(r spatev1.ResetResult) spatev1.MeasuredTime { return r.Mean }),
@@ -67,20 +67,14 @@ func Result(all []spatev1.SearchResult) spatev1.SearchResult {
 	return median
 }
 
-// recoveries of a result: one or none.
-func recoveries(r spatev1.SearchResult) []spatev1.RecoveryResult {
-	if r.Recovery == nil {
+// optional returns the rows of a result that has one or none.
+func optional[R any](of func(spatev1.SearchResult) *R) func(spatev1.SearchResult) []R {
+	return func(r spatev1.SearchResult) []R {
+		if found := of(r); found != nil {
+			return []R{*found}
+		}
 		return nil
 	}
-	return []spatev1.RecoveryResult{*r.Recovery}
-}
-
-// resets of a result: one or none.
-func resets(r spatev1.SearchResult) []spatev1.ResetResult {
-	if r.Reset == nil {
-		return nil
-	}
-	return []spatev1.ResetResult{*r.Reset}
 }
 
 // collect returns the row of each result that is the same one; complete is false if one has none.

@@ -246,10 +246,10 @@ func goalOf(g spatev1.SearchGoal) search.Goal {
 	return goal
 }
 
-// found returns the lower bound of a goal; 0 if there is none.
+// found returns the lower bound of a goal, of the first one if it is empty; 0 if there is none.
 func (s *sequence) found(goal spatev1.EntryName) float64 {
 	for _, g := range s.result.Goals {
-		if g.Name == goal {
+		if g.Name == cmp.Or(goal, s.tests.Throughput.Goals[0].Name) {
 			lower, _ := strconv.ParseFloat(g.Lower, 64)
 			return lower
 		}
@@ -262,7 +262,7 @@ func (s *sequence) latency() (*Step, error) {
 	if t == nil {
 		return nil, nil
 	}
-	throughput := s.found(cmp.Or(t.Of, s.tests.Throughput.Goals[0].Name))
+	throughput := s.found(t.Of)
 	if throughput == 0 { // the goal's result says why
 		return nil, nil
 	}
@@ -339,7 +339,7 @@ func (s *sequence) backToBack() (*Step, error) {
 	if s.tests.BackToBack == nil {
 		return nil, nil
 	}
-	throughput := s.found(s.tests.Throughput.Goals[0].Name)
+	throughput := s.found("")
 	if throughput == 0 {
 		return nil, nil
 	}
@@ -372,7 +372,7 @@ func (s *sequence) recovery() (*Step, error) {
 	if t == nil {
 		return nil, nil
 	}
-	throughput := s.found(cmp.Or(t.Of, s.tests.Throughput.Goals[0].Name))
+	throughput := s.found(t.Of)
 	if throughput == 0 {
 		return nil, nil
 	}
@@ -401,7 +401,7 @@ func (s *sequence) reset() (*Step, error) {
 	if t == nil {
 		return nil, nil
 	}
-	throughput := s.found(cmp.Or(t.Of, s.tests.Throughput.Goals[0].Name))
+	throughput := s.found(t.Of)
 	if throughput == 0 {
 		return nil, nil
 	}
