@@ -60,7 +60,7 @@ impl Output for Burst {
 }
 
 impl Emulating {
-    /// On so many ports. Flows begin from 0 on, until `end_ns`, at rates that change at `turns`; what is open then may end until `until_ns`.
+    /// On this number of ports. Flows begin from 0 on, until `end_ns`, at rates that change at `turns`; what is open then may end until `until_ns`.
     pub fn new(
         scenario: Arc<Scenario>,
         share: Share,
@@ -115,7 +115,7 @@ impl Emulating {
         (0..self.templates).map(|template| self.emulation.counters(template, true).get(Count::FlowsEstablished)).sum()
     }
 
-    /// Makes changes whose time has come, and notes the flows of stages that have ended.
+    /// Makes the changes that are due, and notes the flows of stages that have ended.
     fn turn(&mut self) {
         while self.turns.mark(self.now_ns) {
             self.established.push(self.established_now());

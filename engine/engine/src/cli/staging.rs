@@ -60,7 +60,7 @@ impl Turns {
         self.steps.front().map(|step| step.at_ns).into_iter().chain(self.marks.front().copied()).min()
     }
 
-    /// Takes a change of rates whose time has come.
+    /// Takes a change of rates that is due.
     pub fn step(&mut self, now_ns: u64) -> Option<(u64, Ratio)> {
         let step = self.steps.front().filter(|step| step.at_ns <= now_ns)?;
         let step = (step.at_ns, step.factor);
@@ -89,7 +89,7 @@ pub struct Counted<'a> {
 }
 
 impl<'a> Counted<'a> {
-    /// Of a plan whose stages have these names: where there are none, their numbers.
+    /// Of a plan with these names of stages, or their numbers where names are missing.
     pub fn new(schedule: &'a Schedule, names: &'a [String]) -> Self {
         let stages = schedule.ends_ns.len();
         Self { schedule, names, sent: vec![0; stages], flows: vec![0; stages] }

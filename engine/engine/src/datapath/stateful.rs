@@ -215,21 +215,24 @@ impl Templates {
         })
     }
 
-    /// How many sides there are.
+    /// Number of sides.
     pub(super) fn sides(&self) -> usize {
         self.sides.len()
     }
 
-    /// How many sides there are whose packets several workers receive.
+    /// Number of sides of which several workers receive packets.
     pub(super) fn shared_sides(&self) -> usize {
-        self.sides.iter().filter(|side| side.counters.len() > 1).count()
+        self.shared().count()
+    }
+
+    fn shared(&self) -> impl Iterator<Item = &Side> {
+        self.sides.iter().filter(|side| side.counters.len() > 1)
     }
 
     /// What was received on each side until an instant is collected: workers need not keep gaps that ended until then. A worker that alone
     /// receives a side keeps its longest gaps, which is enough.
     pub(super) fn gaps_collected(&self, until_ns: u64) {
-        let shared = self.sides.iter().filter(|side| side.counters.len() > 1);
-        shared.flat_map(|side| &side.counters).for_each(|counters| counters.gaps_collected(until_ns));
+        self.shared().flat_map(|side| &side.counters).for_each(|counters| counters.gaps_collected(until_ns));
     }
 
     /// What cannot be, once nothing changes any more: each flow that began has ended or is open, and nobody receives what
