@@ -14,7 +14,7 @@ use spate_engine::plan::decode::Format;
 
 use crate::cases::{self, Case};
 use crate::flows::resident;
-use crate::rig::{Cpus, Pages, Rig, Setup, Workers, own_cpu_ns, port_name};
+use crate::rig::{Cpus, Pages, Rig, Setup, Workers, own_cpu_ns, port_name, start_soon};
 use crate::series::Series;
 
 /// Packets a second of all streams: workers run now and then, and leave the CPUs to control.
@@ -85,7 +85,7 @@ impl Crowd {
             let (held, _) = rig.engine().prepare(&plan.run_id, bytes, Format::Binary)?;
             prepare.add(since.elapsed().as_secs_f64() * 1e3);
             memory.add(resident()?.saturating_sub(before) as f64 / f64::from(1 << 20));
-            rig.engine().start(&held, rig.engine().now_ns() + 20_000_000)?;
+            start_soon(rig.engine(), &held, 20_000_000)?;
             std::thread::sleep(std::time::Duration::from_millis(100));
             let since = own_cpu_ns();
             let all = stats::read(rig.engine(), &held, Grouping::ByStream);

@@ -21,7 +21,7 @@ use spate_wire::Trailer;
 use crate::cases;
 use crate::flows::resident;
 use crate::pages::Reserved;
-use crate::rig::{MEMORY, Pages};
+use crate::rig::{MEMORY, Pages, start_soon};
 
 const PORTS: [&str; 2] = ["whole", "lossy"];
 /// The lossy port loses every so manieth packet.
@@ -232,7 +232,7 @@ impl Soaking {
         let plan = self.chance.plan(&id, tag);
         match self.engine.prepare(&id, plan.encode_to_vec().into(), Format::Binary) {
             Ok((held, _)) => {
-                self.engine.start(&held, self.engine.now_ns() + 5_000_000)?;
+                start_soon(&self.engine, &held, 5_000_000)?;
                 self.live.push(Live { id, tag, held, streams: plan.streams });
                 Ok(())
             }
