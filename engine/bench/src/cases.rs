@@ -246,7 +246,7 @@ fn lengths() -> Vec<contract::Length> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spate_wire::spread;
+    use spate_net::spread;
 
     #[test]
     fn the_first_queue_is_that_of_the_packets_before_fields_vary() {

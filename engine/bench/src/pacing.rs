@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use spate_dpdk::{BURST, Burst, RxQueue};
 use spate_engine::datapath::{Clock, PollMode, PortDevice};
+use spate_net::{Trailer, trailer};
 use spate_stats::{Distribution, Histogram};
-use spate_wire::{Trailer, trailer};
 
 use crate::cases;
 use crate::pages::Reserved;

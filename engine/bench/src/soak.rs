@@ -15,8 +15,8 @@ use prost::Message;
 use spate_engine::control::runs::{Engine, Held};
 use spate_engine::datapath::{ClockError, Config, Datapath, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
 use spate_engine::plan::decode::Format;
+use spate_net::Trailer;
 use spate_stateful::random::Numbers;
-use spate_wire::Trailer;
 
 use crate::cases;
 use crate::flows::resident;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use spate_dpdk::Burst;
 use spate_engine::datapath::{PollMode, PortDevice};
-use spate_wire::Trailer;
+use spate_net::Trailer;
 
 use crate::cases::{self, Case, Distinct, IP, PAYLOAD, SOURCE, TAG, UDP, Varied};
 use crate::rig::{Cpus, FLAT_OUT, Pages, Rig};

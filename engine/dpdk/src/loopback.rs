@@ -13,7 +13,7 @@ use std::{
 };
 
 use spate_dpdk_sys as sys;
-use spate_wire::spread;
+use spate_net::spread;
 
 use crate::{BURST, Error, burst, error::last_errno, log::Mark, port::fresh_name};
 

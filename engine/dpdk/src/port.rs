@@ -314,7 +314,7 @@ impl Port<Configured> {
         };
         let before = matches!(self.inner.device, Device::Xdp(_)).then(xdp::Before::now);
         let _ = self.inner.rx_pool.set(rx_pool.clone());
-        let key = &spate_wire::spread::KEY;
+        let key = &spate_net::spread::KEY;
         let mtu = self.inner.bond.as_ref().map_or(0, Bond::mtu) as u32;
         if let Some(bond) = &self.inner.bond {
             bond.unite(info.mac)?;
@@ -520,7 +520,7 @@ impl Port<Started> {
         self.inner.bond.as_ref().map_or_else(Vec::new, |bond| bond.state(self.inner.id))
     }
 
-    /// Whether packets come to the receive queues that [`spate_wire::spread`] computes, as its device was found set up at the
+    /// Whether packets come to the receive queues that [`spate_net::spread`] computes, as its device was found set up at the
     /// start. The error says what differs.
     pub fn steering(&self) -> Result<(), &str> {
         self.inner.steering.get().map_or(Ok(()), |found| found.as_ref().copied().map_err(String::as_str))

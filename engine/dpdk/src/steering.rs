@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a device shares packets out to its receive queues as is computed beforehand ([`spate_wire::spread`]).
+//! Whether a device shares packets out to its receive queues as is computed beforehand ([`spate_net::spread`]).
 use spate_dpdk_sys as sys;
-use spate_wire::spread;
+use spate_net::spread;
 
 /// What must be hashed by addresses and ports, and its name.
 const HASHED: [(u32, &str); 4] = [

@@ -195,7 +195,7 @@ fn fields_and_trailers_are_written_into_packets_and_checksums_fixed() {
         assert_eq!(sum(&frame[14..34], 0), 0xffff, "packet {n}");
         let pseudo = 17 + (len - 34) as u64;
         assert_eq!(sum(&frame[26..], pseudo), 0xffff, "packet {n}");
-        let trailer = spate_wire::Trailer::decode(frame).unwrap();
+        let trailer = spate_net::Trailer::decode(frame).unwrap();
         assert_eq!((trailer.run_tag, trailer.stream), (9, 5));
         sequences.push(trailer.sequence);
     }
@@ -203,7 +203,7 @@ fn fields_and_trailers_are_written_into_packets_and_checksums_fixed() {
 }
 
 fn sum(bytes: &[u8], first: u64) -> u16 {
-    spate_wire::checksum::fold(spate_wire::checksum::sum(bytes) + first)
+    spate_net::checksum::fold(spate_net::checksum::sum(bytes) + first)
 }
 
 #[test]

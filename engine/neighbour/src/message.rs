@@ -3,7 +3,7 @@
 //! tell receivers to check, written with checksums.
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use spate_wire::checksum;
+use spate_net::checksum;
 
 use crate::{
     Mac,

@@ -2,13 +2,13 @@
 //! Packets that the router sends of its own: what is too long for a link, and resets of connections.
 use std::net::IpAddr;
 
+use spate_net::{
+    checksum::{checksum, sum},
+    headers::{Headers, TCP},
+};
 use spate_stateful::{
     Finish,
     packet::{Below, Content, ETHERNET, Ends, Head, Options, Packet, Segment, TCP_HEADER, flag},
-};
-use spate_wire::{
-    checksum::{checksum, sum},
-    headers::{Headers, TCP},
 };
 
 use crate::namespaces::{Family, ROUTER};

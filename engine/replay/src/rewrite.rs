@@ -2,14 +2,14 @@
 //! What is written into replayed packets: fields that vary, a mark, room for the trailer, and the checksums after that.
 //!
 //! A packet at a time and plainly: whoever needs millions of varied packets a second describes them as a stream.
-use spate_stateless::{
-    Blueprint, Deal, FieldProgram, Frames, Lanes, MIN_FRAME_LEN, Numbers, PIECE, Template, TemplateError, Variable,
-    Write, Writer,
-};
-use spate_wire::{
+use spate_net::{
     Headers, Mark, Trailer,
     headers::{SCTP, TCP, UDP, Version},
     trailer,
+};
+use spate_stateless::{
+    Blueprint, Deal, FieldProgram, Frames, Lanes, MIN_FRAME_LEN, Numbers, PIECE, Template, TemplateError, Variable,
+    Write, Writer,
 };
 
 use crate::seal::{self, Seal};

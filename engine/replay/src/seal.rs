@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Checksums of a packet computed anew, and completed once its trailer is known.
-use spate_wire::{
+use spate_net::{
     Headers,
     checksum::{checksum, sum, sum_16, swapped},
     headers::{TCP, UDP, Version},

@@ -12,11 +12,11 @@
 //! ```
 use std::{env, sync::Arc};
 
+use spate_net::checksum::{checksum, sum};
 use spate_stateful::{
     Address, Client, Count, Cut, Hints, Instruction, Layers, Offloads, Payload, Pool, PortLink, Program, Protocol,
     Received, Scenario, Server, Stack, Template, Tunables, Tuple, WeightedPool, pool::Order, tcp::Output,
 };
-use spate_wire::checksum::{checksum, sum};
 
 const RESPONSE: u64 = 32 << 10;
 const LONGEST: usize = 16_383;

@@ -10,7 +10,7 @@
 //! mode), as the way back into the inner header is not gone.
 use std::sync::Arc;
 
-use spate_wire::{
+use spate_net::{
     checksum::{checksum, fold, sum},
     headers::{self, Headers, Version},
 };

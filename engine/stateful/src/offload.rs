@@ -4,7 +4,7 @@
 //! What a frame must hold for it is DPDK's rule (rte_mbuf_core.h at RTE_MBUF_F_TX_TCP_CKSUM and RTE_MBUF_F_TX_TCP_SEG): no
 //! checksum in its IPv4 header, and in that of TCP or UDP the sum of the pseudo header, not complemented; the sum has no length
 //! if segments are to be cut.
-use spate_wire::checksum::fold;
+use spate_net::checksum::fold;
 
 use crate::packet::{ETHERNET, IPV4, IPV6};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Frames of TCP, UDP and ICMP over IPv4 and IPv6: read without copying, and verified; written from their parts.
-use spate_wire::{
+use spate_net::{
     checksum::{checksum, fold, sum, sum_le, swapped},
     headers::{Headers, Version},
 };

@@ -4,7 +4,7 @@
 //! Sums of 16-bit words up to every 8th byte are kept, so that the Internet checksum of any piece takes two of them and
 //! the bytes at its edges instead of a pass over it.
 use crate::flow::{PART, PARTS};
-use spate_wire::checksum::{fold, pairs, sum, sum_le, swapped};
+use spate_net::checksum::{fold, pairs, sum, sum_le, swapped};
 use std::collections::BTreeMap;
 
 /// The byte at offset n of a pattern is n modulo this.

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use spate_net::spread;
 use spate_stateful::{
     Address, Client, Count, Emulation, Instruction, Payload, Pool, PortLink, Program, Protocol, Received, Scenario,
     Server, Template, Tunables, WeightedPool, arrivals,
@@ -13,7 +14,6 @@ use spate_stateful::{
     tcp::Output,
     tuples::{Dealing, Share},
 };
-use spate_wire::spread;
 
 const FLOWS: u64 = 1000;
 const REQUEST: u64 = 300;

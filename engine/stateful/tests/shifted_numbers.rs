@@ -4,8 +4,8 @@
 mod net;
 
 use net::{CLIENT_PORT, MS, Net, Path, over_ipv6, scenario};
+use spate_net::checksum;
 use spate_stateful::{Count, Instruction, Payload, Protocol};
-use spate_wire::checksum;
 
 const SECOND: u64 = 1_000 * MS;
 const FLOWS: u64 = 20;

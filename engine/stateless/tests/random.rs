@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Are random fields as random as they must be? Chi-square over ranges, bits and followers, by fixed seeds: the values are a
 //! function of the seed, so what passes once passes always.
+use spate_net::Trailer;
 use spate_stateless::{
     Blueprint, Deal, FieldProgram, Frames, Lanes, ListOrder, Numbers, PIECE, Sequence, Template, Variable, Write,
 };
-use spate_wire::Trailer;
 
 /// Where the value is written, as 8 bytes.
 const AT: usize = 20;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A replay on the simulator's virtual clock.
 use crate::datapath::{ReadError, ReplaySpec, Rewrite};
+use spate_net::Trailer;
 use spate_replay::{Seal, Speed, Tape, Tempo};
 use spate_stateless::{Rate, StreamTiming};
-use spate_wire::Trailer;
 
 /// A capture being replayed: its next packet is read already.
 pub struct Replaying {

@@ -10,7 +10,7 @@ use std::sync::{
 
 use rustix::time::{ClockId, clock_gettime};
 use spate_dpdk::tsc;
-use spate_wire::trailer::TIMESTAMP_MODULUS;
+use spate_net::trailer::TIMESTAMP_MODULUS;
 
 /// How long the counter is measured against the system's clock: 20 ns of error in 100 ms are 0.2 ppm.
 const CALIBRATION_NS: u64 = 100_000_000;

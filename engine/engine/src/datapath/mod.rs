@@ -40,6 +40,10 @@ pub use spate_dpdk::{
     BondMember, CopyMode, Cut, Disturbance, LacpState, Memif, Offloads, Refusal, Spread, UseOffloads,
 };
 use spate_dpdk::{RegisteredThread, RxQueue, on_own_lines};
+pub use spate_net::{
+    Mark,
+    reflect::{Allowed, Swap},
+};
 pub use spate_replay::{Capture as Recording, Changes, Gap, ReadError, Rewrite};
 use spate_stateful::Scenario;
 pub use spate_stateless::{
@@ -47,10 +51,6 @@ pub use spate_stateless::{
     Template, TemplateError, Transmit, Variable, Write,
 };
 pub use spate_stats::{Arrivals, Delays, Distribution, Moments, PhaseCounters, Silence, Span, StreamCounters};
-pub use spate_wire::{
-    Mark,
-    reflect::{Allowed, Swap},
-};
 pub use types::*;
 
 use command::{Command, RUNS};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use spate_dpdk::{Eal, Mempool, Prebuilt};
+use spate_net::Trailer;
 use spate_stateless::{Deal, Frames, Lanes, MAX_FRAME_LEN, Numbers, Schedule, StreamTiming, Writer};
-use spate_wire::Trailer;
 
 use super::{
     Clock, PrepareError, ReplaySpec, RunSpec,

@@ -2,8 +2,8 @@
 //! Preparing a run's receiving side: who keeps which sequence, what is measured where, and the memory for it.
 use std::sync::Arc;
 
+use spate_net::{reflect::Rules, spread};
 use spate_stats::{Gaps, Histogram, Queue, Tracker, Transit, WIDE_WINDOW, WINDOW};
-use spate_wire::{reflect::Rules, spread};
 
 use super::{
     PortDevice, PrepareError, Reflector, RunSpec, StreamSpec,
@@ -46,7 +46,7 @@ pub(super) struct Control {
     /// By stream: its packets are counted where they arrive.
     pub(super) measured: Vec<bool>,
     /// Marks by stream.
-    pub(super) marks: Vec<(usize, spate_wire::Mark)>,
+    pub(super) marks: Vec<(usize, spate_net::Mark)>,
 }
 
 /// Each worker's receiving part; the run's time stamps are by `timescale`.

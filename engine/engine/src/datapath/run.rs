@@ -5,9 +5,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use spate_net::Mark;
 use spate_stateless::Rate;
 use spate_stats::{Collected, Silence, Span, StreamCounters};
-use spate_wire::Mark;
 
 use super::{
     Change, Clock, FlowChange, RecordsState, ReferenceClock, RunError, RunState, Steering, TemplateCounters,

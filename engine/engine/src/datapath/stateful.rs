@@ -9,6 +9,7 @@ use std::{
 
 use spate_dpdk::Mempool;
 use spate_neighbour::Range;
+use spate_net::spread;
 use spate_stateful::{
     Count, Counters, Emulation, Instruction, Payload, Pool, Program, Protocol, Scenario, Stack, Template, Tunables,
     WeightedPool,
@@ -19,7 +20,6 @@ use spate_stateful::{
     tuples::{Dealing, Share},
 };
 use spate_stats::{Silence, Timed, Times};
-use spate_wire::spread;
 
 use super::{
     FlowChange, PortDevice, PrepareError, ProgramCounter, RunSpec, StatefulSpec, Steering, TemplateCounters,

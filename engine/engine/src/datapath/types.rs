@@ -4,14 +4,14 @@ use std::{ops::Range, path::PathBuf, sync::Arc};
 
 use spate_dpdk::{BondMember, CopyMode, Memif, Offloads, Refusal, UseOffloads};
 use spate_neighbour::{Neighbour, Prefix};
+use spate_net::{
+    Mark,
+    reflect::{Allowed, Swap},
+};
 use spate_replay::{Capture, Gap, Rewrite};
 use spate_stateful::{Count, Neighbours, PortLink, Scenario};
 use spate_stateless::{Rate, StreamTiming, Template};
 use spate_stats::Timed;
-use spate_wire::{
-    Mark,
-    reflect::{Allowed, Swap},
-};
 
 use super::{clock::ClockError, slow::Holding};
 

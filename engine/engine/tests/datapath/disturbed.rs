@@ -7,8 +7,8 @@ use spate_engine::datapath::{
     Blueprint, Disturbance, FieldProgram, PollMode, PortDevice, RunState, Sequence, StreamReceive, StreamSpec,
     Template, Variable, Write,
 };
+use spate_net::Trailer;
 use spate_stateful::random::Numbers;
-use spate_wire::Trailer;
 
 use crate::setup::{MS, open, pps, spec, start, stream, turn, wait_for};
 

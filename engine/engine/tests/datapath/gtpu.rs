@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use spate_engine::datapath::{Blueprint, PollMode, RunState, Template};
+use spate_net::{Headers, checksum};
 use spate_stateful::{Count, Protocol, Scenario, gtpu::Tunnels};
-use spate_wire::{Headers, checksum};
 
 use crate::answers::{all, one_side, resolved};
 use crate::kernel::run_inside;

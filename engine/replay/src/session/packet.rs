@@ -2,8 +2,8 @@
 //! A captured packet of a session: between whom it is, and what it carries.
 use std::net::IpAddr;
 
-use spate_wire::Headers;
-use spate_wire::headers::{TCP, UDP, Version};
+use spate_net::Headers;
+use spate_net::headers::{TCP, UDP, Version};
 
 use super::Transport;
 

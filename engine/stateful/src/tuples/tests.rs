@@ -45,7 +45,7 @@ fn queue(tuple: &Tuple, queues: usize) -> usize {
     frame[35] = 53;
     frame[36..38].copy_from_slice(&tuple.source_port.to_be_bytes());
     frame[39] = 8;
-    spate_wire::spread::queue(&frame, queues)
+    spate_net::spread::queue(&frame, queues)
 }
 
 /// TRex's simulator with four clients from 16.0.0.1 (its udp_topo_traffic example).

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What must not disturb a connection (RFC 5961, 5927, 1191), numbers that wrap, long payloads, and want of memory.
 use super::peer::{ACK, FIN, Heard, MSS, RST, SACK_PERMITTED, SEND, SYN, Talk, plain, say, scenario, selective};
+use spate_net::checksum::{checksum, sum};
 use spate_stateful::{Count, Instruction, Payload, Received, Tunables};
-use spate_wire::checksum::{checksum, sum};
 
 fn idle() -> Talk {
     let mut talk = Talk::client(vec![Instruction::Connect, SEND, Instruction::WaitForPeerClose], 100, plain());

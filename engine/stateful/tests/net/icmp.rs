@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Errors of ICMP, as routers and hosts send them.
-use spate_wire::checksum::{checksum, sum};
+use spate_net::checksum::{checksum, sum};
 
 /// An error about a frame without tags, with type and code (RFC 792, RFC 4443) and, where it is too long, the MTU.
 pub fn error(about: &[u8], (kind, code): (u8, u8), mtu: u16) -> Vec<u8> {

@@ -331,7 +331,7 @@ fn mark(frame: &mut [u8]) {
         [8, 0] if frame[15] & 3 == 2 => {
             frame[15] |= 1;
             frame[24..26].fill(0);
-            let check = spate_wire::checksum::checksum(spate_wire::checksum::sum(&frame[14..34]));
+            let check = spate_net::checksum::checksum(spate_net::checksum::sum(&frame[14..34]));
             frame[24..26].copy_from_slice(&check.to_be_bytes());
         }
         [0x86, 0xdd] if frame[15] >> 4 & 3 == 2 => frame[15] |= 0x10,

@@ -7,6 +7,7 @@ mod icmp;
 
 use std::sync::Arc;
 
+use spate_net::checksum::{checksum, sum};
 use spate_stateful::{
     Address, COUNTERS, Client, Count, Finish, Instruction, Payload, Pool, PortLink, Program, Protocol, Scenario,
     Server, Stack, Template, Tunables, Tuple, WeightedPool, arrivals,
@@ -15,7 +16,6 @@ use spate_stateful::{
     program::Until,
     tcp::Output,
 };
-use spate_wire::checksum::{checksum, sum};
 
 /// Flows that the test knows; the last two are of the first two templates again.
 const FLOWS: usize = 8;

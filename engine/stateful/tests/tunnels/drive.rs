@@ -3,13 +3,13 @@
 //! them out again. Shared by a property test and a fuzz target.
 use std::sync::Arc;
 
+use spate_net::checksum::{checksum, sum};
 use spate_stateful::{
     Address, Client, Counters, Pool, PortLink, Program, Protocol, Scenario, Server, Template, Tunables, WeightedPool,
     arrivals,
     gtpu::{Arrival, Gateway, Tunnels},
     pool::Order,
 };
-use spate_wire::checksum::{checksum, sum};
 
 const GNB: u32 = 0xac10_000a;
 const UPF: u32 = 0xac10_0001;

@@ -2,7 +2,7 @@
 //! Making a template: what varies where, and which checksums can be had as sums of parts.
 use core::ops::Range;
 
-use spate_wire::{checksum, trailer};
+use spate_net::{checksum, trailer};
 
 use super::{
     Blueprint, Checksum, ChecksumKind, Fix, MAX_FRAME_LEN, MIN_FRAME_LEN, PIECE, Store, SumFix, Template,

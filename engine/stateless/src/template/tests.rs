@@ -3,7 +3,7 @@
 use super::*;
 use crate::{Lanes, ListOrder, Sequence, Variable, Write};
 use proptest::prelude::*;
-use spate_wire::{Trailer, checksum};
+use spate_net::{Trailer, checksum};
 
 const TRAILER: Trailer =
     Trailer { run_tag: 7, stream: 3, sender: 1, measured: true, sequence: 0, timestamp: 0x1234_5678_9abc };

@@ -2,7 +2,7 @@
 //! Writing a burst of packets, field by field: one loop over all packets for each thing that varies, so that what a field
 //! needs is known before the loop.
 use arrayvec::ArrayVec;
-use spate_wire::{Trailer, checksum, trailer};
+use spate_net::{Trailer, checksum, trailer};
 
 use super::{
     Checksum, ChecksumKind, Fix, Frames, Length, Numbers, PIECE, Store, SumFix, Template, TrailerPart, Writer,

@@ -6,7 +6,7 @@ use std::ops::Range;
 use spate_dpdk::{BURST, Burst, Mempool, TxQueue};
 use spate_filter::Program;
 use spate_neighbour::Interest;
-use spate_wire::FCS_LEN;
+use spate_net::FCS_LEN;
 
 use super::Worker;
 use crate::datapath::{

@@ -7,12 +7,12 @@
 use std::collections::VecDeque;
 
 use spate_dpdk::{BURST, Burst, Mempool, Offered, TxQueue, Unfinished};
+use spate_net::FCS_LEN;
 use spate_stateful::{
     Cut, Emulation, Hints, Layers, Offloads, Received,
     gtpu::{Arrival, Gateway},
     tcp,
 };
-use spate_wire::FCS_LEN;
 
 use super::{WorkerRun, attach::Taps, handoff::Handoff};
 use crate::datapath::{

@@ -6,11 +6,11 @@
 //! is paused and after it has ended, only the run's own, which are still under way.
 use std::sync::Arc;
 
-use spate_stats::Arrivals;
-use spate_wire::{
+use spate_net::{
     Headers, Mark, Trailer, pktgen,
     reflect::{Rules, reflect},
 };
+use spate_stats::Arrivals;
 
 use super::WorkerRun;
 use crate::datapath::clock::Clock;

@@ -9,12 +9,12 @@
 use std::sync::Arc;
 
 use spate_dpdk::BURST;
+use spate_net::spread;
 use spate_stateful::{
     Address,
     packet::{Content, Packet},
 };
 use spate_stats::Counter;
-use spate_wire::spread;
 
 use super::bell::{Bell, Workers};
 use crate::datapath::frames::{self, FrameReader, FrameWriter};

@@ -11,9 +11,9 @@
 use std::{ops::Range, sync::Arc};
 
 use spate_dpdk::{BURST, Burst, KernelSocket, RxQueue};
+use spate_net::{FCS_LEN, Trailer, trailer};
 use spate_stateful::Hints;
 use spate_stats::{Arrival, DelaySlot, Queue, Span, Tracker, Transit};
-use spate_wire::{FCS_LEN, Trailer, trailer};
 
 use super::{
     WorkerRun,

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use spate_dpdk::{BURST, Burst, Mempool, TxQueue};
+use spate_net::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
 use spate_replay::{HeldTape, Rewrite, Seal, Speed, Tempo};
 use spate_stateless::Rate;
 use spate_stats::Sent;
-use spate_wire::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
 
 use super::{WorkerRun, attach::Taps};
 use crate::datapath::{

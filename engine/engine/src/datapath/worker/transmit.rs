@@ -6,9 +6,9 @@ use std::{collections::VecDeque, sync::Arc};
 
 use rtrb::Producer;
 use spate_dpdk::{BURST, Burst, Mempool, Prebuilt, TxQueue};
+use spate_net::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
 use spate_stateless::{Batch, Frames, Lanes, Numbers, PIECE, Schedule, Template, Writer};
 use spate_stats::Sent;
-use spate_wire::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
 
 use super::{
     WorkerRun,
