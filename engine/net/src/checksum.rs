@@ -71,8 +71,8 @@ fn with_eight(total: u64, eight: &[u8; 8]) -> u64 {
 }
 
 /// A carry out of 64 bits is congruent to one.
-#[inline]
-const fn with_carry(total: u64, more: u64) -> u64 {
+#[inline(always)]
+pub(crate) const fn with_carry(total: u64, more: u64) -> u64 {
     let (sum, carry) = total.overflowing_add(more);
     sum + carry as u64
 }
@@ -113,6 +113,22 @@ pub fn fold(mut sum: u64) -> u16 {
     sum = (sum & 0xffff) + (sum >> 16);
     sum = (sum & 0xffff) + (sum >> 16);
     sum as u16
+}
+
+/// `fold` of a sum of few 32-bit words.
+#[inline(always)]
+pub fn fold_words(sum: u64) -> u16 {
+    let (sum, carry) = (sum as u32).overflowing_add((sum >> 32) as u32);
+    let sum = sum + u32::from(carry);
+    // The upper half gets both halves' sum, and its carry from the lower one, which gets the same.
+    (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
+}
+
+/// The folded sum of two adjacent pieces: of the first, so many bytes long, and of the second.
+#[inline]
+pub fn joined(first: u16, len: usize, second: u16) -> u16 {
+    let second = if len.is_multiple_of(2) { u64::from(second) } else { swapped(u64::from(second)) };
+    fold(u64::from(first) + second)
 }
 
 /// The checksum of what adds up to `sum`.

@@ -1,33 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where a packet's first IP header is, and what follows it.
+//! One pass over a frame that finds its layers: Ethernet with any number of VLAN tags, MPLS labels or a PPPoE session, the first IP
+//! header with its options or extension headers, and what it carries.
 //!
-//! Looks through VLAN tags, MPLS labels and PPPoE; never past the end of the bytes it is given.
+//! Nothing is verified but that headers lie in the frame; [`crate::packet`] does that. What is in a tunnel has layers of its own,
+//! which begin with an IP header ([`crate::ip::Fixed`]) or with an Ethernet header.
+use crate::{
+    ethernet::{self, Link},
+    field::be16,
+    ip::Address,
+    ipv4,
+    ipv6::{self, Extensions},
+    mpls, pppoe,
+};
 
-/// VLAN tags and MPLS labels looked through, each.
-const MOST_TAGS: usize = 8;
-/// IPv6 extension headers looked through.
-const MOST_EXTENSIONS: usize = 8;
+pub use crate::ip::{SCTP, TCP, UDP, Version};
 
-/// TCP's protocol number.
-pub const TCP: u8 = 6;
-/// UDP's protocol number.
-pub const UDP: u8 = 17;
-/// SCTP's protocol number.
-pub const SCTP: u8 = 132;
-
-/// Version of an IP header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
-    /// RFC 791.
-    V4,
-    /// RFC 8200.
-    V6,
-}
-
-/// The first IP header of a packet. All of its fixed part lies in the packet.
+/// The layers of a frame up to what its first IP header carries. All of that header's fixed part lies in the frame, and of IPv4 its
+/// options too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// Its version.
+    /// The Ethernet header.
+    pub link: Link,
+    /// Version of the first IP header.
     pub version: Version,
     /// Its offset.
     pub at: usize,
@@ -36,98 +30,64 @@ pub struct Headers {
     /// Protocol and offset of what it carries, unless that is a fragment other than the first. The offset may be that of
     /// the end of the packet.
     pub transport: Option<(u8, usize)>,
+    /// The offset behind its options or extension headers, as far as these are known. Without a transport it may lie beyond the
+    /// frame.
+    pub end: usize,
 }
 
 impl Headers {
     /// Finds the headers of an Ethernet frame; none if it carries no IP.
     #[inline]
     pub fn find(frame: &[u8]) -> Option<Self> {
-        let mut at = 14;
-        let mut kind = word(frame, 12)?;
-        for _ in 0..MOST_TAGS {
-            match kind {
-                0x0800 => return Self::v4(frame, at),
-                0x86dd => return Self::v6(frame, at),
-                // IEEE 802.1Q, 802.1ad, and what came before the latter.
-                0x8100 | 0x88a8 | 0x9100 => {
-                    kind = word(frame, at + 2)?;
-                    at += 4;
-                }
-                0x8847 | 0x8848 => return Self::behind_labels(frame, at),
-                // A PPPoE session (RFC 2516) with an IP protocol of PPP.
-                0x8864 => {
-                    return match word(frame, at + 6)? {
-                        0x0021 => Self::v4(frame, at + 8),
-                        0x0057 => Self::v6(frame, at + 8),
-                        _ => None,
-                    };
-                }
-                _ => return None,
-            }
+        let link = Link::find(frame)?;
+        match link.ethertype {
+            ethernet::IPV4 => Self::v4(frame, link, link.end),
+            ethernet::IPV6 => Self::v6(frame, link, link.end),
+            _ => Self::within(frame, link),
         }
-        None
     }
 
-    /// MPLS (RFC 3032): what follows the last label is told by its first four bits only.
-    fn behind_labels(frame: &[u8], mut at: usize) -> Option<Self> {
-        for _ in 0..MOST_TAGS {
-            let last = *frame.get(at + 2)? & 1 == 1;
-            at += 4;
-            if last {
-                return match *frame.get(at)? >> 4 {
-                    4 => Self::v4(frame, at),
-                    6 => Self::v6(frame, at),
-                    _ => None,
-                };
-            }
+    /// IP behind other headers than tags.
+    fn within(frame: &[u8], link: Link) -> Option<Self> {
+        let (version, at) = match link.ethertype {
+            kind if mpls::ETHERTYPES.contains(&kind) => mpls::find_ip(frame, link.end)?,
+            pppoe::ETHERTYPE => pppoe::find_ip(frame, link.end)?,
+            _ => return None,
+        };
+        match version {
+            Version::V4 => Self::v4(frame, link, at),
+            Version::V6 => Self::v6(frame, link, at),
         }
-        None
     }
 
-    fn v4(frame: &[u8], at: usize) -> Option<Self> {
-        let header: &[u8; 20] = frame.get(at..)?.first_chunk()?;
-        let words = usize::from(header[0] & 0xf);
-        if header[0] >> 4 != 4 || words < 5 || at + words * 4 > frame.len() {
+    #[inline]
+    fn v4(frame: &[u8], link: Link, at: usize) -> Option<Self> {
+        let header: &[u8; ipv4::HEADER] = frame.get(at..)?.first_chunk()?;
+        let len = ipv4::header_len(header);
+        let end = at + len;
+        if header[0] >> 4 != 4 || len < ipv4::HEADER || end > frame.len() {
             return None;
         }
-        let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
-        let transport = (fragment & 0x1fff == 0).then_some((header[9], at + words * 4));
-        Some(Self { version: Version::V4, at, fragment: fragment != 0, transport })
+        let part = ipv4::Part::of(header);
+        let transport = (!part.is_later()).then_some((header[9], end));
+        Some(Self { link, version: Version::V4, at, fragment: part.is_fragment(), transport, end })
     }
 
-    fn v6(frame: &[u8], at: usize) -> Option<Self> {
-        let header: &[u8; 40] = frame.get(at..)?.first_chunk()?;
+    #[inline]
+    fn v6(frame: &[u8], link: Link, at: usize) -> Option<Self> {
+        let header: &[u8; ipv6::HEADER] = frame.get(at..)?.first_chunk()?;
         if header[0] >> 4 != 6 {
             return None;
         }
-        let mut found = Self { version: Version::V6, at, fragment: false, transport: None };
-        let (mut next, mut offset) = (header[6], at + 40);
-        for _ in 0..MOST_EXTENSIONS {
-            // Next header and length, of all kinds but the last.
-            let extension = frame.get(offset..).and_then(|rest| rest.first_chunk::<4>());
-            let len = match (next, extension) {
-                (0 | 43 | 60 | 135, Some(extension)) => (usize::from(extension[1]) + 1) * 8,
-                (51, Some(extension)) => (usize::from(extension[1]) + 2) * 4,
-                (44, Some(extension)) => {
-                    let fragment = u16::from_be_bytes([extension[2], extension[3]]);
-                    found.fragment |= fragment & 0xfff9 != 0;
-                    if fragment & 0xfff8 != 0 {
-                        return Some(found);
-                    }
-                    8
-                }
-                (0 | 43 | 44 | 51 | 60 | 135, None) => return Some(found),
-                _ => {
-                    found.transport = Some((next, offset));
-                    return Some(found);
-                }
-            };
-            (next, offset) = (extension?[0], offset + len);
-            if offset > frame.len() {
-                return Some(found);
-            }
-        }
-        Some(found)
+        let Extensions { fragment, protocol, end } = Extensions::read(frame, header[6], at + ipv6::HEADER);
+        let transport = protocol.map(|protocol| (protocol, end));
+        Some(Self { link, version: Version::V6, at, fragment, transport, end })
+    }
+
+    /// Whether the IP header follows Ethernet and its tags, with nothing in between.
+    #[inline]
+    pub fn is_native(&self) -> bool {
+        self.at == self.link.end
     }
 
     /// Offset and length of its two addresses, source first.
@@ -138,11 +98,37 @@ impl Headers {
             Version::V6 => (self.at + 8, 16),
         }
     }
-}
 
-#[inline]
-fn word(frame: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?))
+    /// Source of the frame that these are of. IPv4-mapped ones of IPv6 are not told apart from IPv4.
+    #[inline]
+    pub fn source(&self, frame: &[u8]) -> Address {
+        self.address(frame, 0)
+    }
+
+    /// Destination, as `source`.
+    #[inline]
+    pub fn destination(&self, frame: &[u8]) -> Address {
+        self.address(frame, 1)
+    }
+
+    #[inline]
+    fn address(&self, frame: &[u8], which: usize) -> Address {
+        let (at, len) = self.addresses();
+        match frame[at + which * len..][..len] {
+            [a, b, c, d] => Address::v4(u32::from_be_bytes([a, b, c, d])),
+            ref bytes => Address(bytes.iter().fold(0, |address, byte| address << 8 | u128::from(*byte))),
+        }
+    }
+
+    /// Where the IP packet ends in the frame that these are of, as its header says: it may be before its headers do, and beyond the
+    /// frame.
+    #[inline]
+    pub fn packet_end(&self, frame: &[u8]) -> usize {
+        match self.version {
+            Version::V4 => self.at + usize::from(be16(frame, self.at + 2)),
+            Version::V6 => self.at + ipv6::HEADER + usize::from(be16(frame, self.at + 4)),
+        }
+    }
 }
 
 /// Frames for the tests of what builds on this.
@@ -215,6 +201,26 @@ mod tests {
         v4[20..22].copy_from_slice(&[0, 5]);
         let later = Headers::find(&v4).unwrap();
         assert_eq!((later.fragment, later.transport), (true, None));
+    }
+
+    #[test]
+    fn any_number_of_tags_and_extension_headers_is_looked_through() {
+        let found = Headers::find(&samples::v4(40, 0, UDP, &[])).unwrap();
+        assert_eq!((found.link.tags(), found.at), (40, 14 + 4 * 40));
+        let mut next = [0; 8 * 8];
+        next.iter_mut().skip(8 * 7).step_by(8).for_each(|next| *next = TCP);
+        assert_eq!(Headers::find(&samples::v6(0, &next)).unwrap().transport, Some((TCP, 54 + 64)));
+        // More of them is an attack.
+        let more = [next.as_slice(), &next].concat();
+        let mut more: Vec<u8> = more.iter().map(|_| 0).collect();
+        more[120] = TCP;
+        assert_eq!(Headers::find(&samples::v6(0, &more)).unwrap().transport, None);
+    }
+
+    #[test]
+    fn a_fragment_that_is_all_of_its_packet_is_none() {
+        let found = Headers::find(&samples::v6(44, &[17, 0, 0, 0, 0, 0, 0, 1])).unwrap();
+        assert_eq!((found.fragment, found.transport), (false, Some((UDP, 62))));
     }
 
     proptest! {

@@ -1,14 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What packets look like: headers, the Internet checksum, marks and the measurement trailer.
+//! What packets look like: a file for each protocol with what is read and written of it, one pass that finds the layers of a frame
+//! ([`headers`]), the Internet checksum, marks and the measurement trailer.
+//!
+//! ```
+//! use spate_net::{Headers, ip::TCP};
+//!
+//! let mut frame = vec![0; 64];
+//! frame[12..22].copy_from_slice(&[0x81, 0, 0, 7, 0x08, 0, 0x45, 0, 0, 46]); // VLAN 7, then IPv4
+//! frame[27] = TCP;
+//! let found = Headers::find(&frame).unwrap();
+//! assert_eq!((found.link.station_vlan(), found.at, found.transport), (Some(7), 18, Some((TCP, 38))));
+//! ```
+#![forbid(unsafe_code)]
 pub mod checksum;
+pub mod ethernet;
+pub mod field;
 pub mod headers;
+pub mod ip;
+pub mod ipv4;
+pub mod ipv6;
 pub mod mark;
+pub mod mpls;
 pub mod pktgen;
+pub mod pppoe;
 pub mod reflect;
 pub mod spread;
 pub mod trailer;
+pub mod vlan;
 
 pub use headers::Headers;
+pub use ip::Address;
 pub use mark::Mark;
 pub use trailer::Trailer;
 

@@ -8,10 +8,11 @@ use std::net::IpAddr;
 use crate::{
     checksum,
     headers::{Headers, SCTP, TCP, UDP, Version},
+    ip,
 };
 
 /// Protocol numbers of ICMP and ICMPv6.
-const ICMP: [u8; 2] = [1, 58];
+const ICMP: [u8; 2] = [ip::ICMP, ip::ICMPV6];
 /// UDP ports of tunnels: GTP-U, VXLAN, Geneve.
 const TUNNELS: [u16; 3] = [2152, 4789, 6081];
 
