@@ -2,11 +2,16 @@
 //! Which received frames concern a port's addresses: the check that the data path makes.
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use spate_net::{
+    ethernet::{ARP, IPV4, IPV6},
+    ip::{ICMP, ICMPV6},
+};
+
 use crate::{
     Mac,
     address::{group_mac, solicited_node},
-    frame::{ARP, Frame, IPV4, IPV6},
-    message::{ICMP, ICMPV6, SOLICITATION},
+    frame::Frame,
+    message::SOLICITATION,
     range::{Range, Union, key},
 };
 

@@ -189,3 +189,18 @@ fn halves(v: u32) -> u64 {
 pub fn is_right(covered: &[u8], pseudo: u64) -> bool {
     fold(sum(covered) + pseudo) == 0xffff
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ipv6_addresses_that_stand_for_ipv4_are_not_taken_for_it() {
+        let mut packet = [0; 40];
+        packet[0] = 0x60;
+        (packet[8], packet[24]) = (0x20, 0x20);
+        assert!(Fixed::read(&packet).is_some());
+        packet[24..].copy_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 16, 0, 0, 0]);
+        assert!(Fixed::read(&packet).is_none());
+    }
+}

@@ -12,20 +12,29 @@
 //! assert_eq!((found.link.station_vlan(), found.at, found.transport), (Some(7), 18, Some((TCP, 38))));
 //! ```
 #![forbid(unsafe_code)]
+pub mod arp;
 pub mod checksum;
 pub mod ethernet;
+pub mod fast;
 pub mod field;
+pub mod gtpu;
 pub mod headers;
+pub mod icmp;
+pub mod icmpv6;
 pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
 pub mod mark;
 pub mod mpls;
+pub mod offload;
+pub mod packet;
 pub mod pktgen;
 pub mod pppoe;
 pub mod reflect;
 pub mod spread;
+pub mod tcp;
 pub mod trailer;
+pub mod udp;
 pub mod vlan;
 
 pub use headers::Headers;

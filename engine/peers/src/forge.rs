@@ -142,7 +142,7 @@ pub fn ports(frame: &[u8]) -> Option<(u16, u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spate_stateful::{Address, packet::TroubleKind};
+    use spate_stateful::{Address, packet::ErrorKind};
 
     fn segment(family: Family, data: usize) -> Vec<u8> {
         let [source, destination] = [1, 2].map(|n| Address::from(family.of([10, 9, 0, n])));
@@ -160,7 +160,7 @@ mod tests {
         for family in [Family::V4, Family::V6] {
             let answer = too_long(&segment(family, 1200), 1000);
             let Content::Icmp(told) = Packet::read(&answer).unwrap().content else { panic!("{answer:?}") };
-            assert_eq!((told.kind, told.seq), (TroubleKind::TooBig(1000), 7000));
+            assert_eq!((told.kind, told.seq), (ErrorKind::TooBig(1000), 7000));
             assert_eq!((told.source_port, told.destination_port), (80, 1024));
         }
     }

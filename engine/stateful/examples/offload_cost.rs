@@ -63,7 +63,7 @@ fn receive(stack: &mut Stack, port: usize, frame: &[u8], verified: bool, now: u6
 
 /// What the device makes of a frame of TCP over IPv4; its TCP checksums are not needed where arrivals are marked as verified.
 fn finish(frame: &[u8], segment: usize) -> Vec<Vec<u8>> {
-    let Some(layers) = Layers::of(frame, 0) else { return vec![] };
+    let Some(layers) = Layers::of(frame) else { return vec![] };
     let header = usize::from(layers.l2) + usize::from(layers.l3) + usize::from(layers.l4);
     let segment = if segment == 0 { LONGEST } else { segment };
     let data = &frame[header..];

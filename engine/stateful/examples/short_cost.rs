@@ -13,6 +13,7 @@
 //! ```
 use std::{collections::VecDeque, env, hint::black_box, sync::Arc};
 
+use spate_net::fast::{V4, ends};
 use spate_stateful::{
     Address, Client, Count, Counters, Finish, Hints, Instruction, Payload, Pool, PortLink, Program, Protocol, Received,
     Scenario, Server, Stack, Template, Tunables, Tuple, WeightedPool,
@@ -155,8 +156,8 @@ impl BothEnds {
     fn receive_all(&mut self, frames: &Frames, now: u64) {
         let mut hashes = [0; 64];
         for (frame, hash_of) in frames.iter().zip(&mut hashes) {
-            let (source, destination, ports, _) = Plain::ends(frame).expect("a whole frame");
-            *hash_of = hash(destination, source, ports as u16, (ports >> 16) as u16);
+            let (source, destination, ports, _) = ends::<V4>(frame).expect("a whole frame");
+            *hash_of = hash(destination.0, source.0, ports as u16, (ports >> 16) as u16);
             self.table.fetch(*hash_of);
         }
         for hash in &hashes[..frames.lens.len()] {
@@ -169,9 +170,9 @@ impl BothEnds {
 
     #[inline(never)]
     fn receive(&mut self, frame: &[u8], hash: u32, now: u64) {
-        let plain = Plain::read(frame, false).expect("right checksums");
-        let s = &plain.segment;
-        let (local, remote) = (plain.destination, plain.source);
+        let plain = Plain::<V4, Segment<'_>>::read(frame, false).expect("right checksums");
+        let s = &plain.content;
+        let (local, remote) = (plain.destination.0, plain.source.0);
         let (local_port, remote_port) = (s.destination_port, s.source_port);
         let Some(index) = self.find(hash, local, remote, local_port, remote_port) else {
             assert_eq!(s.flags, flag::SYN);

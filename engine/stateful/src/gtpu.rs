@@ -11,37 +11,28 @@
 use std::sync::Arc;
 
 use spate_net::{
-    checksum::{checksum, fold, sum},
-    headers::{self, Headers, Version},
+    checksum::sum,
+    ethernet::{self, HEADER as ETHERNET},
+    field::{be16, put_be16},
+    gtpu::{EXTENDED, HEADER as GTP, Malformed, Message, NUMBERED, OPTIONAL, SESSION, SESSION_CONTAINER, VERSION_1},
+    headers::{Headers, UDP, Version},
+    ip::{Fixed, pseudo_header},
+    ipv4, ipv6,
+    packet::Datagram,
+    udp,
 };
+
+pub use spate_net::gtpu::PORT;
 
 use crate::{
     Address, Neighbours, Pool, PortLink, Scenario,
     counters::{Count, Counters},
-    packet::{ETHERNET, IPV4, IPV6, UDP},
     random::mix,
     tcp::Output,
 };
 
-/// UDP port of GTP-U (TS 29.281 section 4.4.2).
-pub const PORT: u16 = 2152;
-
-const PROTOCOL_UDP: u8 = 17;
 /// Bytes of both MACs.
-const MACS: usize = 12;
-/// Bytes of the header that every message has (TS 29.281 section 5.1), and of the fields behind it, there if any of its last
-/// three flags is set: sequence number, N-PDU number, type of the next extension header.
-const GTP: usize = 8;
-const OPTIONAL: usize = 4;
-/// Bytes of a PDU session container with nothing but a QFI (TS 38.415 section 5.5.2.2), as an extension header.
-const SESSION: usize = 4;
-/// Version 1, GTP and not GTP'.
-const VERSION_1: u8 = 0x30;
-const VERSION_BITS: u8 = 0xf0;
-/// An extension header follows; there is a sequence number; any of the optional fields is there.
-const EXTENDED: u8 = 4;
-const NUMBERED: u8 = 2;
-const ANY_OPTIONAL: u8 = 7;
+const MACS: usize = ethernet::MACS;
 /// Types of messages (TS 29.281 section 6.1).
 const ECHO_REQUEST: u8 = 1;
 const ECHO_RESPONSE: u8 = 2;
@@ -50,9 +41,6 @@ const END_MARKER: u8 = 254;
 const G_PDU: u8 = 255;
 /// Information element of echo responses; its value is always 0 (TS 29.281 section 8.2).
 const RECOVERY: [u8; 2] = [14, 0];
-/// Types of extension headers (TS 29.281 section 5.2.1): one that is understood, and the bit of those that its receiver must.
-const SESSION_CONTAINER: u8 = 0x85;
-const MUST_BE_UNDERSTOOD: u8 = 0x80;
 /// Of what is sent.
 const TTL: u8 = 64;
 /// Echo requests that wait for their answer, on a port.
@@ -85,8 +73,8 @@ impl Tunnels {
     /// Bytes that a packet becomes longer.
     #[inline]
     pub fn overhead(&self) -> usize {
-        let ip = if self.remote.is_v6() { IPV6 } else { IPV4 };
-        ip + UDP + GTP + if self.qfi.is_some() { OPTIONAL + SESSION } else { 0 }
+        let ip = if self.remote.is_v6() { ipv6::HEADER } else { ipv4::HEADER };
+        ip + udp::HEADER + GTP + if self.qfi.is_some() { OPTIONAL + SESSION } else { 0 }
     }
 
     /// The address of the gNB that the client at an offset is behind.
@@ -286,7 +274,7 @@ impl Gateway {
     pub fn receive(&mut self, port: usize, frame: &[u8]) -> Arrival<'_> {
         let port = &mut self.ports[port];
         let Some(headers) = Headers::find(frame) else { return Arrival::Plain };
-        let (source, destination) = addresses(frame, &headers);
+        let (source, destination) = (headers.source(frame), headers.destination(frame));
         if headers.version == Version::V6 && !(source.is_v6() && destination.is_v6()) {
             return Arrival::Plain;
         }
@@ -296,8 +284,8 @@ impl Gateway {
             end.counters.one(Count::GtpuUnknownTunnel);
             return Arrival::Done;
         };
-        let message = match read(frame, &headers) {
-            Ok(Some(message)) => message,
+        let (message, asking) = match read(frame, &headers) {
+            Ok(Some(read)) => read,
             Ok(None) => return Arrival::Plain,
             Err(Malformed) => {
                 port.ends[first].counters.one(Count::GtpuMalformed);
@@ -323,7 +311,6 @@ impl Gateway {
                     macs[6..].copy_from_slice(&port.mac);
                     let sequence = message.sequence.unwrap_or(0);
                     let (source, destination) = (destination, source);
-                    let asking = message.source_port;
                     port.echoes.push(Echo { end: first, macs, source, destination, port: asking, sequence });
                 }
                 return Arrival::Done;
@@ -375,7 +362,7 @@ impl Port {
     #[inline]
     fn tunnel_of(&self, frame: &[u8]) -> Option<(Inner, Tunnel<'_>)> {
         let packet = frame.get(ETHERNET..)?;
-        let (source, destination, tos, header) = inner_header(packet)?;
+        let Fixed { source, destination, traffic_class: tos, header, .. } = Fixed::read(packet)?;
         let (end, client) =
             self.ends.iter().find_map(|end| Some((end, end.client(end.sends, source, destination)?)))?;
         let mut macs = [0; MACS];
@@ -405,7 +392,9 @@ impl Port {
         destination: Address,
     ) -> Result<[u8; 2], (Option<usize>, Count)> {
         let packet = message.payload;
-        let Some((from, to, ..)) = inner_header(packet).filter(|_| packet.len() <= LONGEST - ETHERNET) else {
+        let Some(Fixed { source: from, destination: to, .. }) =
+            Fixed::read(packet).filter(|_| packet.len() <= LONGEST - ETHERNET)
+        else {
             return Err((None, Count::GtpuMalformed));
         };
         let here = |end: &End| end.is_at(destination).then(|| end.client(end.receives(), from, to)).flatten();
@@ -428,7 +417,8 @@ impl Tunnel<'_> {
     fn write(&self, frame: &mut [u8], inner: &Inner) {
         let before = ETHERNET + self.overhead();
         let payload = frame.len() - before;
-        let gtp = before - self.overhead() + if self.source.is_v6() { IPV6 } else { IPV4 } + UDP;
+        let gtp =
+            before - self.overhead() + if self.source.is_v6() { ipv6::HEADER } else { ipv4::HEADER } + udp::HEADER;
         let extended = self.of.qfi.is_some();
         let optional = before - gtp - GTP;
         frame[gtp] = VERSION_1 | if extended { EXTENDED } else { 0 };
@@ -458,45 +448,38 @@ struct Outer {
 
 impl Outer {
     fn len(&self) -> usize {
-        ETHERNET + if self.source.is_v6() { IPV6 } else { IPV4 } + UDP
+        ETHERNET + if self.source.is_v6() { ipv6::HEADER } else { ipv4::HEADER } + udp::HEADER
     }
 
     /// Writes it before the message that a frame already has.
     fn write(&self, frame: &mut [u8], tos: u8, label: u32) {
         let (head, message) = frame.split_at_mut(self.len());
-        let udp = UDP + message.len();
-        head[..MACS].copy_from_slice(&self.macs);
-        let (ip, transport) = head[MACS..].split_at_mut(self.len() - UDP - MACS);
-        transport[0..2].copy_from_slice(&self.ports.0.to_be_bytes());
-        transport[2..4].copy_from_slice(&self.ports.1.to_be_bytes());
-        transport[4..6].copy_from_slice(&(udp as u16).to_be_bytes());
-        transport[6..8].fill(0);
-        let (kind, ip) = ip.split_at_mut(2);
-        match (self.source.as_v4(), self.destination.as_v4()) {
-            (Some(source), Some(destination)) => {
-                kind.copy_from_slice(&[0x08, 0x00]);
-                ip[..4].copy_from_slice(&[0x45, tos, 0, 0]);
-                ip[2..4].copy_from_slice(&((IPV4 + udp) as u16).to_be_bytes());
+        let (ip, transport) = head.split_at_mut(self.len() - udp::HEADER);
+        ip[..MACS].copy_from_slice(&self.macs);
+        let (kind, ip) = ip[MACS..].split_at_mut(2);
+        let Some(transport) = transport.first_chunk_mut() else { return };
+        udp::write_unsummed(transport, self.ports, message.len());
+        let len = udp::HEADER + message.len();
+        if let (Some(source), Some(destination)) = (self.source.as_v4(), self.destination.as_v4()) {
+            put_be16(kind, 0, ethernet::IPV4);
+            if let Some(ip) = ip.first_chunk_mut() {
                 // Not to be fragmented, and so in no need of an identification (RFC 6864 section 4).
-                ip[4..IPV4].copy_from_slice(&[0, 0, 0x40, 0, TTL, PROTOCOL_UDP, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-                ip[12..16].copy_from_slice(&source.to_be_bytes());
-                ip[16..20].copy_from_slice(&destination.to_be_bytes());
-                let check = checksum(sum(ip));
-                ip[10..12].copy_from_slice(&check.to_be_bytes());
+                ipv4::Header { tos, id: 0, ttl: TTL, protocol: UDP, source, destination }.write(ip, len);
             }
-            _ => {
-                kind.copy_from_slice(&[0x86, 0xdd]);
-                ip[..4].copy_from_slice(&(6 << 28 | u32::from(tos) << 20 | label).to_be_bytes());
-                ip[4..6].copy_from_slice(&(udp as u16).to_be_bytes());
-                ip[6..8].copy_from_slice(&[PROTOCOL_UDP, TTL]);
-                ip[8..24].copy_from_slice(&self.source.0.to_be_bytes());
-                ip[24..40].copy_from_slice(&self.destination.0.to_be_bytes());
-                let pseudo = sum(&ip[8..]) + udp as u64 + u64::from(PROTOCOL_UDP);
-                let check = match checksum(pseudo + sum(transport) + sum(message)) {
-                    0 => 0xffff,
-                    check => check,
+        } else {
+            put_be16(kind, 0, ethernet::IPV6);
+            if let Some(ip) = ip.first_chunk_mut() {
+                let (source, destination) = (self.source, self.destination);
+                let header = ipv6::Header {
+                    traffic_class: tos,
+                    flow_label: label,
+                    next: UDP,
+                    hop_limit: TTL,
+                    source,
+                    destination,
                 };
-                transport[6..8].copy_from_slice(&check.to_be_bytes());
+                let pseudo = header.write(ip, len);
+                udp::complete(transport, pseudo + sum(message));
             }
         }
     }
@@ -519,133 +502,27 @@ impl Echo {
     }
 }
 
-/// A GTP-U message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Message<'a> {
-    source_port: u16,
-    kind: u8,
-    teid: u32,
-    sequence: Option<u16>,
-    /// Behind all headers.
-    payload: &'a [u8],
-}
-
-/// It cannot be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Malformed;
-
-#[inline]
-fn be16(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
-}
-
-/// Source and destination of a packet.
-#[inline]
-fn addresses(frame: &[u8], headers: &Headers) -> (Address, Address) {
-    let (at, len) = headers.addresses();
-    let read = |bytes: &[u8]| match *bytes {
-        [a, b, c, d] => Address::v4(u32::from_be_bytes([a, b, c, d])),
-        _ => Address(bytes.iter().fold(0, |address, byte| address << 8 | u128::from(*byte))),
-    };
-    (read(&frame[at..at + len]), read(&frame[at + len..at + 2 * len]))
-}
-
-/// Source, destination, type of service or traffic class, and bytes of the fixed header, of a packet that begins with one.
-#[inline]
-fn inner_header(packet: &[u8]) -> Option<(Address, Address, u8, usize)> {
-    match packet.first()? >> 4 {
-        4 => {
-            let header = packet.first_chunk::<IPV4>()?;
-            let address = |at: usize| Address::v4(u32::from(be16(header, at)) << 16 | u32::from(be16(header, at + 2)));
-            Some((address(12), address(16), header[1], IPV4))
-        }
-        6 => {
-            let header = packet.first_chunk::<IPV6>()?;
-            let address = |at: usize| {
-                let mut bytes = [0; 16];
-                bytes.copy_from_slice(&header[at..at + 16]);
-                Address(u128::from_be_bytes(bytes))
-            };
-            // Those that stand for IPv4 are on no link (RFC 4291 section 2.5.5.2), and would be taken for it.
-            let (source, destination) = (address(8), address(24));
-            let both = source.is_v6() && destination.is_v6();
-            both.then_some((source, destination, header[0] << 4 | header[1] >> 4, IPV6))
-        }
-        _ => None,
-    }
-}
-
-/// The GTP-U message of a frame to a tunnel's end; none if it is something else.
-fn read<'a>(frame: &'a [u8], headers: &Headers) -> Result<Option<Message<'a>>, Malformed> {
-    let udp = match headers.transport {
-        Some((headers::UDP, at)) => at,
+/// The GTP-U message of a frame to a tunnel's end, and the UDP port that it is from; none if it is something else.
+fn read<'a>(frame: &'a [u8], headers: &Headers) -> Result<Option<(Message<'a>, u16)>, Malformed> {
+    let at = match headers.transport {
+        Some((UDP, at)) => at,
         // A later fragment does not tell its protocol.
         None if headers.fragment => return Err(Malformed),
         _ => return Ok(None),
     };
-    let ip = &frame[headers.at..];
-    let (fixed, len) = match headers.version {
-        Version::V4 => (udp - headers.at, usize::from(be16(ip, 2))),
-        Version::V6 => (IPV6, IPV6 + usize::from(be16(ip, 4))),
-    };
-    let packet = frame.get(udp..headers.at + len).ok_or(Malformed)?;
-    if packet.len() < UDP {
+    let body = frame.get(at..headers.packet_end(frame)).ok_or(Malformed)?;
+    if body.len() < udp::HEADER {
         return Err(Malformed);
     }
-    if be16(packet, 2) != PORT {
+    if be16(body, 2) != PORT {
         return Ok(None);
     }
-    let len = usize::from(be16(packet, 4));
-    if headers.fragment || len < UDP || len > packet.len() {
-        return Err(Malformed);
-    }
-    let datagram = &packet[..len];
     let v4 = headers.version == Version::V4;
-    if v4 && fold(sum(&ip[..fixed])) != 0xffff {
+    if headers.fragment || v4 && !ipv4::is_header_right(&frame[headers.at..headers.end]) {
         return Err(Malformed);
     }
-    // Without one: RFC 768, and over IPv6 as tunnels may (RFC 6935).
-    if be16(datagram, 6) != 0 {
-        let (at, bytes) = headers.addresses();
-        let pseudo = sum(&frame[at..at + 2 * bytes]) + u64::from(PROTOCOL_UDP) + len as u64;
-        if fold(pseudo + sum(datagram)) != 0xffff {
-            return Err(Malformed);
-        }
-    }
-    message(be16(datagram, 0), &datagram[UDP..]).map(Some)
+    let pseudo = pseudo_header(headers.source(frame), headers.destination(frame), UDP, body.len());
+    // It may have no checksum: RFC 768, and over IPv6 as tunnels may (RFC 6935).
+    let datagram = Datagram::read(body, pseudo, false).map_err(|_| Malformed)?;
+    Ok(Some((Message::read(datagram.payload)?, datagram.source_port)))
 }
-
-/// TS 29.281 section 5.
-fn message(source_port: u16, bytes: &[u8]) -> Result<Message<'_>, Malformed> {
-    let header = bytes.first_chunk::<GTP>().ok_or(Malformed)?;
-    let end = GTP + usize::from(be16(header, 2));
-    let bytes = bytes.get(..end).ok_or(Malformed)?;
-    let flags = header[0];
-    if flags & VERSION_BITS != VERSION_1 {
-        return Err(Malformed);
-    }
-    let mut at = GTP;
-    let mut sequence = None;
-    if flags & ANY_OPTIONAL != 0 {
-        at += OPTIONAL;
-        let fields = bytes.get(GTP..at).ok_or(Malformed)?;
-        sequence = (flags & NUMBERED != 0).then(|| be16(fields, 0));
-        let mut next = if flags & EXTENDED != 0 { fields[3] } else { 0 };
-        while next != 0 {
-            if next & MUST_BE_UNDERSTOOD != 0 && next != SESSION_CONTAINER {
-                return Err(Malformed);
-            }
-            let words = usize::from(*bytes.get(at).ok_or(Malformed)?);
-            at += 4 * words;
-            next = match bytes.get(at - 1) {
-                Some(next) if words > 0 => *next,
-                _ => return Err(Malformed),
-            };
-        }
-    }
-    let teid = u32::from(be16(header, 4)) << 16 | u32::from(be16(header, 6));
-    Ok(Message { source_port, kind: header[1], teid, sequence, payload: &bytes[at..] })
-}
-
-#[cfg(test)]
-mod tests;

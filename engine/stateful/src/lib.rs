@@ -17,7 +17,6 @@ pub mod flow;
 pub mod gtpu;
 pub mod message;
 pub mod offload;
-pub mod packet;
 pub mod payload;
 pub mod pool;
 pub mod program;
@@ -35,11 +34,13 @@ pub mod tuples;
 mod udp;
 pub mod wheel;
 
+pub use spate_net::{Address, packet};
+
 pub use counters::{COUNTERS, Count, Counters};
 pub use emulation::{Emulation, EmulationError};
 pub use offload::{Cut, Finish, Layers, Offloads};
 pub use payload::Payload;
-pub use pool::{Address, Part, Pool, WeightedPool};
+pub use pool::{Part, Pool, WeightedPool};
 pub use program::{Comparison, Instruction, Program};
 pub use records::{End, Record, Recorder};
 pub use scenario::{Client, CongestionControl, Protocol, Scenario, Server, Template, Tunables};

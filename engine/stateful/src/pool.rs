@@ -6,85 +6,7 @@
 //!
 //! Engines that share a run have a *part* of a pool each: of P engines, engine k the addresses at offsets k, k + P, k + 2 P, ...,
 //! whatever the order, so that whose an address is can be told from it alone. The order is then that of the part.
-use core::net::IpAddr;
-
-use crate::{gtpu::Tunnels, random::mix};
-
-/// An IP address; IPv4 as `::ffff:a.b.c.d` (RFC 4291 section 2.5.5.2).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Address(pub u128);
-
-const V4: u128 = 0xffff << 32;
-
-impl Address {
-    /// Of IPv4.
-    #[inline]
-    pub const fn v4(address: u32) -> Self {
-        Self(V4 | address as u128)
-    }
-
-    /// The 32 bits of IPv4, if it is such.
-    #[inline]
-    pub const fn as_v4(self) -> Option<u32> {
-        if self.0 >> 32 == V4 >> 32 { Some(self.0 as u32) } else { None }
-    }
-
-    /// Whether it is of IPv6.
-    #[inline]
-    pub const fn is_v6(self) -> bool {
-        self.0 >> 32 != V4 >> 32
-    }
-
-    /// Whether a host can have it: it is neither that of none, nor of itself, nor of a group or of all.
-    pub fn is_hosts(self) -> bool {
-        match IpAddr::from(self) {
-            IpAddr::V4(v4) => !(v4.is_unspecified() || v4.is_loopback() || v4.is_multicast() || v4.is_broadcast()),
-            IpAddr::V6(v6) => !(v6.is_unspecified() || v6.is_loopback() || v6.is_multicast()),
-        }
-    }
-}
-
-impl Address {
-    /// The MAC address that frames to a multicast group have as their destination (RFC 1112 section 6.4, RFC 2464 section 7). None
-    /// for an address that is not multicast.
-    #[inline]
-    pub const fn group_mac(self) -> Option<[u8; 6]> {
-        let [.., a, b, c, d] = self.0.to_be_bytes();
-        match self.as_v4() {
-            Some(v4) if v4 >> 28 == 0xe => Some([0x01, 0x00, 0x5e, b & 0x7f, c, d]),
-            None if self.0 >> 120 == 0xff => Some([0x33, 0x33, a, b, c, d]),
-            _ => None,
-        }
-    }
-}
-
-impl From<IpAddr> for Address {
-    fn from(address: IpAddr) -> Self {
-        match address {
-            IpAddr::V4(v4) => Self::v4(v4.to_bits()),
-            IpAddr::V6(v6) => Self(v6.to_bits()),
-        }
-    }
-}
-
-impl From<Address> for IpAddr {
-    #[inline]
-    fn from(address: Address) -> Self {
-        match address.as_v4() {
-            Some(v4) => Self::V4(v4.into()),
-            None => Self::V6(address.0.into()),
-        }
-    }
-}
-
-impl core::fmt::Debug for Address {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self.as_v4() {
-            Some(v4) => core::net::Ipv4Addr::from_bits(v4).fmt(f),
-            None => core::net::Ipv6Addr::from_bits(self.0).fmt(f),
-        }
-    }
-}
+use crate::{Address, gtpu::Tunnels, random::mix};
 
 /// Addresses of one family, first to last.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -393,6 +315,7 @@ fn shuffled(place: u128, last: u128, seed: u64) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::net::IpAddr;
     use proptest::prelude::*;
 
     fn pool(first: u128, last: u128, order: Order) -> Pool {

@@ -16,6 +16,8 @@ use secrets::{HashKeys, Secrets, folded};
 use sides::Sides;
 use spate_stats::Times;
 
+use spate_net::fast::{self, Bits, V4, V6};
+
 use crate::{
     Address, Program, Protocol, Scenario,
     application::Machine,
@@ -24,8 +26,8 @@ use crate::{
     flow::{Flow, State, is, seq_before},
     offload::Finish,
     packet::{
-        Below, Content, Datagram, Ends, Head, Options, Packet, Plain, Reject, Segment, TCP_HEADER, Trouble,
-        destination, flag,
+        Below, Content, Datagram, Ends, Error, Head, Options, Packet, Plain, Reject, Segment, TCP_HEADER, destination,
+        flag,
     },
     reader::Readers,
     records::Records,
@@ -269,11 +271,16 @@ pub struct Stack {
     works_for: u32,
 }
 
-impl Packet<'_> {
-    /// Whose it is, seen from here.
+impl Tuple {
+    /// That of a packet with these ports as its receiver sees it: local is the packet's destination.
     #[inline]
-    fn tuple(&self, source_port: u16, destination_port: u16) -> Tuple {
-        Tuple { local: self.destination, remote: self.source, local_port: destination_port, remote_port: source_port }
+    fn of(packet: &Packet<'_>, source_port: u16, destination_port: u16) -> Self {
+        Self {
+            local: packet.destination,
+            remote: packet.source,
+            local_port: destination_port,
+            remote_port: source_port,
+        }
     }
 }
 
@@ -696,7 +703,7 @@ impl Stack {
         let keys = &self.secrets.hash;
         let mut count = 0;
         for (frame, hash) in frames.zip(hashes.iter_mut()) {
-            *hash = Plain::ends(frame).map_or(0, |(source, destination, ports, udp)| {
+            *hash = fast::ends::<V4>(frame).map_or(0, |(Bits(source), Bits(destination), ports, udp)| {
                 let (remote_port, local_port) = ((ports >> 16) as u16, ports as u16);
                 let kind = if udp { is::UDP } else { 0 };
                 Key { local: destination, remote: source, local_port, remote_port, kind }.hash(keys)
@@ -713,7 +720,7 @@ impl Stack {
     /// The hash of a frame of IPv6.
     #[inline(never)]
     fn hash_v6(frame: &[u8], keys: &HashKeys) -> Option<u32> {
-        let (remote, local, ports, udp) = Plain::ends_v6(frame)?;
+        let (remote, local, ports, udp) = fast::ends::<V6>(frame)?;
         let tuple = Tuple { local, remote, local_port: ports as u16, remote_port: (ports >> 16) as u16 };
         Some(Key::of(&tuple, udp, keys).hash(keys))
     }
@@ -737,11 +744,11 @@ impl Stack {
             return refused;
         }
         self.now = Instant { ns: now_ns };
-        if let Some(plain) = Plain::read(frame, hints.verified) {
-            let s = &plain.segment;
+        if let Some(plain) = Plain::<V4, Segment<'_>>::read(frame, hints.verified) {
+            let s = &plain.content;
             let key = Key {
-                local: plain.destination,
-                remote: plain.source,
+                local: plain.destination.0,
+                remote: plain.source.0,
                 local_port: s.destination_port,
                 remote_port: s.source_port,
                 kind: 0,
@@ -753,9 +760,59 @@ impl Stack {
             if let Some(index) = found {
                 return self.receive_known(port, index, frame, s, plain.ecn);
             }
-            return self.receive_unknown(port, &plain.packet(frame), s, (&key, hash));
+            return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), s, (&key, hash));
+        }
+        self.receive_other(port, frame, hints)
+    }
+
+    /// As `receive_hinted`, of what is no plain segment over IPv4: most of it is plain all the same.
+    #[inline(never)]
+    fn receive_other(&mut self, port: usize, frame: &[u8], hints: Hints) -> Received {
+        if let Some(plain) = Plain::<V6, Segment<'_>>::read(frame, hints.verified) {
+            let s = &plain.content;
+            let (local, remote) = (plain.destination, plain.source);
+            let tuple = Tuple { local, remote, local_port: s.destination_port, remote_port: s.source_port };
+            let (key, hash, found) = self.look_up_tuple(&tuple, false, hints);
+            if let Some(index) = found {
+                return self.receive_known(port, index, frame, s, plain.ecn);
+            }
+            return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), s, (&key, hash));
+        }
+        if let Some(plain) = Plain::<V4, Datagram<'_>>::read_udp(frame) {
+            return self.receive_plain_udp(
+                port,
+                &plain.packet(frame, Content::Udp(plain.content)),
+                &plain.content,
+                hints,
+            );
+        }
+        if let Some(plain) = Plain::<V6, Datagram<'_>>::read_udp(frame) {
+            return self.receive_plain_udp(
+                port,
+                &plain.packet(frame, Content::Udp(plain.content)),
+                &plain.content,
+                hints,
+            );
         }
         self.receive_any(port, frame, hints.verified)
+    }
+
+    #[inline(always)]
+    fn receive_plain_udp(&mut self, port: usize, packet: &Packet<'_>, d: &Datagram<'_>, hints: Hints) -> Received {
+        let tuple = Tuple::of(packet, d.source_port, d.destination_port);
+        let (key, hash, index) = self.look_up_tuple(&tuple, true, hints);
+        self.receive_udp(port, packet, d, &Wanted { tuple, key, hash, index })
+    }
+
+    /// The flow between these, by what is known of the frame.
+    #[inline(always)]
+    fn look_up_tuple(&self, tuple: &Tuple, udp: bool, hints: Hints) -> (Key, u32, Option<u32>) {
+        let keys = &self.secrets.hash;
+        let key = Key::of(tuple, udp, keys);
+        let hash = hints.hash.unwrap_or_else(|| key.hash(keys));
+        debug_assert_eq!(hash, key.hash(keys), "of another frame");
+        let found = self.find(&key, hash, tuple);
+        (key, hash, found)
     }
 
     /// What a frame is if its destination MAC says that it is for none of a port's stations: the port's own, and those of clients
@@ -813,8 +870,8 @@ impl Stack {
     #[inline(always)]
     fn look_up(&self, packet: &Packet<'_>) -> Wanted {
         let (tuple, udp) = match &packet.content {
-            Content::Tcp(segment) => (packet.tuple(segment.source_port, segment.destination_port), false),
-            Content::Udp(datagram) => (packet.tuple(datagram.source_port, datagram.destination_port), true),
+            Content::Tcp(segment) => (Tuple::of(packet, segment.source_port, segment.destination_port), false),
+            Content::Udp(datagram) => (Tuple::of(packet, datagram.source_port, datagram.destination_port), true),
             // It has the packet that it is about, which was ours.
             Content::Icmp(trouble) => {
                 let tuple = Tuple {
@@ -964,7 +1021,7 @@ impl Stack {
         if !self.ports[port].may_be_source(packet.source) {
             return Received::Foreign;
         }
-        let tuple = &packet.tuple(s.source_port, s.destination_port);
+        let tuple = &Tuple::of(packet, s.source_port, s.destination_port);
         let opens = s.flags & (flag::SYN | flag::ACK | flag::RST | flag::FIN) == flag::SYN;
         if opens && let Some(template) = self.server_for(port, tuple, Protocol::Tcp, None) {
             let (number, mac) = (self.server_number(template), self.ports[port].back_to(packet));
@@ -1064,7 +1121,7 @@ impl Stack {
         Received::Taken
     }
 
-    fn receive_trouble(&mut self, port: usize, trouble: &Trouble, wanted: &Wanted) -> Received {
+    fn receive_trouble(&mut self, port: usize, trouble: &Error, wanted: &Wanted) -> Received {
         let Some(index) = wanted.index else {
             let ours = self.shared && self.owner(port, wanted.tuple.local).is_some();
             return if ours { Received::Elsewhere } else { Received::Foreign };

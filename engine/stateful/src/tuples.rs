@@ -19,7 +19,10 @@
 //! Dealt by hash, a worker can tell from a tuple whether replies will come home to it. It walks over all clients, from the
 //! w-th on, and takes of a client's ports the next one that does. It notes how far it has come in a table: of one entry a
 //! client, or if they are more than a million, of a million that they share, so that some ports are left out.
-use crate::pool::{Address, Part, Pool, WeightedPool};
+use crate::{
+    Address,
+    pool::{Part, Pool, WeightedPool},
+};
 
 /// A tuple that was refused is followed by so many others of the same client at most.
 pub const TRIES: u32 = 64;

@@ -3,7 +3,7 @@
 use crate::{
     counters::Count,
     flow::{Flow, State, is},
-    packet::{TroubleKind, UDP_HEADER},
+    packet::{ErrorKind, UDP_HEADER},
     tcp::{Context, Output, Sources, Turn},
     wheel,
 };
@@ -49,9 +49,9 @@ impl Flow {
     }
 
     /// An ICMP error is about it: where nobody takes its datagrams, it ends (RFC 1122 section 4.1.3.3).
-    pub fn datagram_refused(&mut self, kind: TroubleKind, cx: &mut Context<'_>) {
+    pub fn datagram_refused(&mut self, kind: ErrorKind, cx: &mut Context<'_>) {
         cx.counters.one(Count::IcmpErrors);
-        if kind == TroubleKind::Refused {
+        if kind == ErrorKind::Refused {
             cx.counters.one(Count::FlowsRefused);
             self.state = State::Closed;
         }

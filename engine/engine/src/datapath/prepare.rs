@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use spate_dpdk::{Eal, Mempool, Prebuilt};
-use spate_net::Trailer;
+use spate_net::{Trailer, ethernet::Link, vlan};
 use spate_stateless::{Deal, Frames, Lanes, MAX_FRAME_LEN, Numbers, Schedule, StreamTiming, Writer};
 
 use super::{
@@ -27,7 +27,9 @@ const LATE_KERNEL_NS: u64 = 20_000_000;
 /// What is written into packets that are not measured: nothing.
 const UNMEASURED: Trailer = Trailer { run_tag: 0, stream: 0, sender: 0, measured: false, sequence: 0, timestamp: 0 };
 /// Bytes that a VLAN tag adds.
-pub(super) const VLAN_TAG: usize = 4;
+pub(super) const VLAN_TAG: usize = vlan::LEN;
+/// VLAN tags that a device takes beside a frame of its greatest length.
+const TAGS: usize = 2;
 /// Long packets of one worker.
 const LONG_PACKETS: u32 = 1023;
 
@@ -221,7 +223,7 @@ fn validate(context: &Context<'_>, spec: &RunSpec) -> Result<usize, PrepareError
             return Err(wrong(field("part"), problem));
         }
         if let Some(asked) = &stream.replay {
-            let (len, longest) = (asked.capture.survey.longest, port.port.max_frame_len() + 2 * VLAN_TAG);
+            let (len, longest) = (asked.capture.survey.longest, port.port.max_frame_len() + TAGS * VLAN_TAG);
             if len > longest {
                 let problem = format!(
                     "its longest packet has {len} bytes without FCS, and port {} takes {longest} with VLAN tags: raise the MTU of \
@@ -233,9 +235,9 @@ fn validate(context: &Context<'_>, spec: &RunSpec) -> Result<usize, PrepareError
             continue;
         }
         let frame = stream.template.frame();
-        // A VLAN tag does not count against the MTU.
-        let tagged = matches!(frame.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]));
-        let longest = port.port.max_frame_len() + if tagged { VLAN_TAG } else { 0 };
+        // VLAN tags do not count against the MTU: devices take two.
+        let tags = Link::find(frame).map_or(0, |link| link.tags()).min(TAGS);
+        let longest = port.port.max_frame_len() + tags * VLAN_TAG;
         if frame.len() > longest {
             let problem = format!(
                 "its frame has {} bytes without FCS, and port {} takes {longest}: raise the MTU of the port or make the packet shorter",

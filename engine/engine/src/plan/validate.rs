@@ -8,6 +8,7 @@ use super::stateful::{self, session};
 use super::{engines, flows, load, replay, stages, transmit};
 use crate::datapath::ReplaySpec;
 use contract::{Plan, Stream, Trials, stream::Transmit};
+use spate_net::ethernet::{HEADER, Link};
 use spate_stateful::{Part, Scenario};
 use spate_stateless::{Rate, StreamTiming, Template};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -465,22 +466,13 @@ fn mtu(field: &str, frame: &[u8], port: &PortFacts, wrong: &mut Violations) {
 /// Whether a port's MTU has room for a frame.
 pub(super) fn fits(frame: &[u8], port: &PortFacts) -> Result<(), String> {
     let Some(mtu) = port.mtu else { return Ok(()) };
-    let most = mtu as usize + ethernet_header_bytes(frame);
+    // VLAN tags do not count against the MTU (IEEE 802.1Q annex G).
+    let most = mtu as usize + Link::find(frame).map_or(HEADER, |link| link.end);
     if frame.len() > most {
         let (len, name) = (frame.len(), &port.name);
         return Err(format!("{len} bytes; must be at most {most} on port {name}, whose MTU is {mtu}"));
     }
     Ok(())
-}
-
-/// 14 bytes, and 4 for each of up to two VLAN tags (IEEE 802.1Q, 802.1ad).
-fn ethernet_header_bytes(frame: &[u8]) -> usize {
-    let tagged = |at: usize| matches!(frame.get(at..at + 2), Some([0x81, 0x00] | [0x88, 0xa8]));
-    match (tagged(12), tagged(16)) {
-        (true, true) => 22,
-        (true, false) => 18,
-        _ => 14,
-    }
 }
 
 fn port_bits(plan: &Plan, checked: &Checked) -> BTreeMap<usize, u128> {

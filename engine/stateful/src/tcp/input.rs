@@ -750,8 +750,8 @@ impl Flow {
     }
 
     /// An ICMP error is about this flow (RFC 5927: only what is in flight can be meant).
-    pub fn trouble_told(&mut self, kind: crate::packet::TroubleKind, seq: u32, cx: &mut Context<'_>) -> bool {
-        use crate::packet::TroubleKind::{Refused, TooBig, Transient};
+    pub fn trouble_told(&mut self, kind: crate::packet::ErrorKind, seq: u32, cx: &mut Context<'_>) -> bool {
+        use crate::packet::ErrorKind::{Refused, TooBig, Transient};
         if seq_before(seq, self.snd_una) || !seq_before(seq, self.snd_max) {
             return false;
         }

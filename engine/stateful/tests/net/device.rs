@@ -45,7 +45,7 @@ fn pseudo(frame: &[u8], v6: bool, tcp: bool, len: usize) -> u16 {
 /// What goes on the wire for a frame; `segment` bytes of data each, if it is to be cut.
 pub fn finish(frame: &[u8], segment: Option<usize>, cut: Option<Cut>) -> Vec<Vec<u8>> {
     let (l2, l3, l4, v6, tcp) = layers(frame);
-    let told = Layers::of(frame, 0).expect("it is of TCP or UDP");
+    let told = Layers::of(frame).expect("it is of TCP or UDP");
     assert_eq!((told.l2.into(), told.l3.into(), told.l4.into(), told.v6, told.tcp), (l2, l3, l4, v6, tcp));
     let at = l2 + l3 + if tcp { 16 } else { 6 };
     let len = frame.len() - l2 - l3;

@@ -7,7 +7,11 @@
 use std::collections::VecDeque;
 
 use spate_dpdk::{BURST, Burst, Mempool, Offered, TxQueue, Unfinished};
-use spate_net::FCS_LEN;
+use spate_net::{
+    FCS_LEN,
+    ethernet::{self, Link, MACS, MIN_LEN as SHORTEST},
+    vlan::{LEN as TAG, Tag},
+};
 use spate_stateful::{
     Cut, Emulation, Hints, Layers, Offloads, Received,
     gtpu::{Arrival, Gateway},
@@ -24,15 +28,6 @@ use crate::datapath::{
     shared::QueueShare,
 };
 
-/// Shortest frame without FCS (IEEE 802.3).
-const SHORTEST: usize = 60;
-/// Bytes of the two MACs that a frame begins with.
-const MACS: usize = 12;
-/// EtherTypes of VLAN tags (IEEE 802.1Q): of a customer's, and of a provider's outside it.
-const VLAN: [u8; 2] = [0x81, 0x00];
-const SERVICE_VLAN: [u8; 2] = [0x88, 0xa8];
-/// Bytes of a tag.
-const TAG: usize = 4;
 /// Frames of other workers that are handled in a turn.
 const HANDED: usize = 256;
 /// Packets taken at once that are longer than those every worker has.
@@ -168,7 +163,7 @@ impl Emulated {
     /// A frame without a trailer arrives.
     #[inline]
     pub(super) fn receive(&mut self, &Arrived { port, frame, hints, at_ns }: &Arrived<'_>) -> Demux {
-        if (self.in_vlans || is_tagged(frame)) && !in_vlan(frame, self.vlans[port]) {
+        if (self.in_vlans || ethernet::is_tagged(frame)) && !in_vlan(frame, self.vlans[port]) {
             return Demux::Foreign;
         }
         if let Some(tunnels) = self.tunnels.as_mut().filter(|tunnels| tunnels.gap(port) > 0) {
@@ -351,25 +346,11 @@ fn receive_at_home(emulation: &mut Emulation, port: usize, frame: &[u8], at_ns: 
     received
 }
 
-/// Whether a frame has a VLAN tag.
-#[inline]
-fn is_tagged(frame: &[u8]) -> bool {
-    matches!(frame.get(MACS..).and_then(|rest| rest.first_chunk()), Some(&(VLAN | SERVICE_VLAN)))
-}
-
 /// Whether a frame is of a VLAN (0: of none): in its only tag, as all that a port in a VLAN says has one. A tag of VLAN 0 has
 /// but a priority (IEEE 802.1Q).
 #[cold]
 fn in_vlan(frame: &[u8], vlan: u16) -> bool {
-    let kind = |at: usize| frame.get(at..).and_then(|rest| rest.first_chunk::<2>());
-    match kind(MACS) {
-        Some(&VLAN) => {
-            let tag = kind(MACS + 2).map_or(0, |tag| u16::from_be_bytes(*tag) & 0xfff);
-            tag == vlan && kind(MACS + TAG).is_some_and(|inner| ![VLAN, SERVICE_VLAN].contains(inner))
-        }
-        Some(&SERVICE_VLAN) => false,
-        _ => vlan == 0,
-    }
+    Link::find(frame).and_then(|link| link.station_vlan()) == Some(vlan)
 }
 
 impl WorkerRun {
@@ -487,7 +468,7 @@ impl Segments {
             self.write_tags(from, vlan);
         }
         if self.unfinished && !in_tunnels {
-            self.leave(from, tag);
+            self.leave(from);
         }
         emulated.behind |= emulated.emulation.is_ready(port);
         taps.copy_some(&self.burst, from..self.written, clock);
@@ -505,13 +486,13 @@ impl Segments {
 
     /// Tells the device what is left to it of packets from one on.
     #[inline(never)]
-    fn leave(&mut self, from: usize, tag: usize) {
+    fn leave(&mut self, from: usize) {
         for index in from..self.written {
             let segment = self.cuts[self.sent + index].segment;
             if segment == 0 && !self.offloads.tx_checksum {
                 continue;
             }
-            let Some(layers) = Layers::of(self.burst.head(index), tag) else { continue };
+            let Some(layers) = Layers::of(self.burst.head(index)) else { continue };
             let Layers { l2, l3, l4, v6, tcp } = layers;
             self.burst.leave(index, &Unfinished { l2, l3, l4, v6, tcp, segment });
         }
@@ -530,8 +511,7 @@ impl Segments {
             let len = self.burst.frame_len(index);
             let frame = self.burst.frame_mut(index, len);
             frame.copy_within(TAG..TAG + MACS, 0);
-            frame[MACS..MACS + 2].copy_from_slice(&VLAN);
-            frame[MACS + 2..MACS + TAG].copy_from_slice(&vlan.to_be_bytes());
+            frame[MACS..MACS + TAG].copy_from_slice(&Tag::customer(vlan).bytes());
         }
     }
 

@@ -5,8 +5,11 @@ use super::super::validate::Site;
 use super::tunnels;
 use contract::{PoolOrder, Stateful};
 use spate_stateful::arrivals::{Arrivals, Order, Timing};
-use spate_stateful::pool::{self, Address, SourcePorts, Start};
 use spate_stateful::tuples::{Dealing, Share, Tuples};
+use spate_stateful::{
+    Address,
+    pool::{self, SourcePorts, Start},
+};
 use spate_stateful::{Part, Pool, Scenario, Template, WeightedPool};
 use std::collections::BTreeMap;
 

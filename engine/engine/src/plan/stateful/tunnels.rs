@@ -3,8 +3,8 @@
 use super::super::Violations;
 use super::addresses::address;
 use contract::Gtpu;
+use spate_stateful::Address;
 use spate_stateful::gtpu::Tunnels;
-use spate_stateful::pool::Address;
 use spate_stateful::{Part, Pool, Scenario, Template, WeightedPool};
 
 /// gNBs of a pool, at most.
