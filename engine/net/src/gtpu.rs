@@ -9,8 +9,6 @@ pub const HEADER: usize = 8;
 /// Bytes of the fields behind it, there if any of its last three flags is set: sequence number, N-PDU number, type of the next
 /// extension header.
 pub const OPTIONAL: usize = 4;
-/// Bytes of a PDU session container with nothing but a QFI (TS 38.415 section 5.5.2.2), as an extension header.
-pub const SESSION: usize = 4;
 /// Version 1, GTP and not GTP'.
 pub const VERSION_1: u8 = 0x30;
 const VERSION_BITS: u8 = 0xf0;

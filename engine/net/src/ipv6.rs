@@ -50,20 +50,20 @@ impl Extensions {
                 found.protocol = Some(next).filter(|_| found.end <= bytes.len());
                 return found;
             }
-            let Some(header) = bytes.get(found.end..).and_then(|rest| rest.first_chunk::<8>()) else { return found };
+            let Some(header) = bytes.get(found.end..).and_then(|rest| rest.first_chunk::<4>()) else { return found };
+            let part = if next == FRAGMENT { be16(header, 2) } else { 0 };
+            found.fragment |= part & 0xfff9 != 0;
+            if bytes.len() < found.end + 8 {
+                return found;
+            }
             found.end += match next {
-                FRAGMENT => {
-                    let part = be16(header, 2);
-                    found.fragment |= part & 0xfff9 != 0;
-                    if part & 0xfff8 != 0 {
-                        found.end += 8;
-                        return found;
-                    }
-                    8
-                }
                 AUTHENTICATION => (usize::from(header[1]) + 2) * 4,
+                FRAGMENT => 8,
                 _ => (usize::from(header[1]) + 1) * 8,
             };
+            if part & 0xfff8 != 0 {
+                return found;
+            }
             next = header[0];
         }
         found

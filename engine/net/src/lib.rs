@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 pub mod arp;
 pub mod checksum;
+pub mod encap;
 pub mod ethernet;
 pub mod fast;
 pub mod field;
@@ -37,6 +38,7 @@ pub mod trailer;
 pub mod udp;
 pub mod vlan;
 
+pub use encap::Encap;
 pub use headers::Headers;
 pub use ip::Address;
 pub use mark::Mark;

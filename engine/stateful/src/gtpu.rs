@@ -11,13 +11,13 @@
 use std::sync::Arc;
 
 use spate_net::{
-    checksum::sum,
-    ethernet::{self, HEADER as ETHERNET},
-    field::{be16, put_be16},
-    gtpu::{EXTENDED, HEADER as GTP, Malformed, Message, NUMBERED, OPTIONAL, SESSION, SESSION_CONTAINER, VERSION_1},
+    encap::{self, Around, Carries, Encap},
+    ethernet::{HEADER as ETHERNET, MACS},
+    field::be16,
+    gtpu::{EXTENDED, Malformed, Message, NUMBERED, OPTIONAL, SESSION_CONTAINER, VERSION_1},
     headers::{Headers, UDP, Version},
     ip::{Fixed, pseudo_header},
-    ipv4, ipv6,
+    ipv4,
     packet::Datagram,
     udp,
 };
@@ -31,8 +31,6 @@ use crate::{
     tcp::Output,
 };
 
-/// Bytes of both MACs.
-const MACS: usize = ethernet::MACS;
 /// Types of messages (TS 29.281 section 6.1).
 const ECHO_REQUEST: u8 = 1;
 const ECHO_RESPONSE: u8 = 2;
@@ -41,8 +39,6 @@ const END_MARKER: u8 = 254;
 const G_PDU: u8 = 255;
 /// Information element of echo responses; its value is always 0 (TS 29.281 section 8.2).
 const RECOVERY: [u8; 2] = [14, 0];
-/// Of what is sent.
-const TTL: u8 = 64;
 /// Echo requests that wait for their answer, on a port.
 const ECHOES: usize = 64;
 /// Longest packet in a tunnel.
@@ -70,11 +66,19 @@ pub struct Tunnels {
 }
 
 impl Tunnels {
-    /// Bytes that a packet becomes longer.
-    #[inline]
-    pub fn overhead(&self) -> usize {
-        let ip = if self.remote.is_v6() { ipv6::HEADER } else { ipv4::HEADER };
-        ip + udp::HEADER + GTP + if self.qfi.is_some() { OPTIONAL + SESSION } else { 0 }
+    /// What stands around packets in the tunnels; on the way down only the type of the session container differs.
+    pub fn encap(&self) -> Encap {
+        self.encap_of(Way::Up)
+    }
+
+    fn encap_of(&self, way: Way) -> Encap {
+        // The container's type: 0 of downlink, 1 of uplink.
+        let kind = if way == Way::Up { 0x10 } else { 0 };
+        let session = self.qfi.map(|qfi| [0, 0, 0, SESSION_CONTAINER, 1, kind, qfi & 0x3f, 0]);
+        let flags = VERSION_1 | if session.is_some() { EXTENDED } else { 0 };
+        let mut header = vec![flags, G_PDU, 0, 0, 0, 0, 0, 0];
+        header.extend(session.into_iter().flatten());
+        Encap::over_udp(self.remote.is_v6(), Carries::Packet, &header).with_fields(2, 4)
     }
 
     /// The address of the gNB that the client at an offset is behind.
@@ -108,6 +112,8 @@ enum Way {
 struct End {
     pool: Pool,
     tunnels: Tunnels,
+    /// Around what it sends.
+    encap: Encap,
     /// Of what it sends: `Up` is the gNBs' end, `Down` the UPF's.
     sends: Way,
     /// MAC of whom the UPF is reached by; none: the flow knows it, as it answers.
@@ -215,7 +221,8 @@ impl Gateway {
                         found.map_or(links[at].next_hop, |found| near[found].1)
                     });
                     let counters = counters(index, sends == Way::Up);
-                    ports[at].add(End { pool: pool.clone(), tunnels, sends, next_hop, counters });
+                    let encap = tunnels.encap_of(sends);
+                    ports[at].add(End { pool: pool.clone(), tunnels, encap, sends, next_hop, counters });
                 }
             }
         }
@@ -246,12 +253,12 @@ impl Gateway {
     pub fn encapsulate(&self, port: usize, frame: &mut [u8]) -> usize {
         let port = &self.ports[port];
         let len = frame.len();
-        let Some((head, tunnel)) = port.tunnel_of(&frame[port.gap..]) else {
+        let Some((encap, around)) = port.tunnel_of(&frame[port.gap..]) else {
             frame.copy_within(port.gap.., 0);
             return len - port.gap;
         };
-        let start = port.gap - tunnel.overhead();
-        tunnel.write(&mut frame[start..], &head);
+        let start = port.gap - encap.overhead();
+        encap.write(&mut frame[start..], &around);
         if start > 0 {
             frame.copy_within(start.., 0);
         }
@@ -293,15 +300,14 @@ impl Gateway {
             }
         };
         let counted = match message.kind {
-            G_PDU => match port.kind_of(&message, source, destination) {
-                Ok(kind) => {
-                    // The MACs are the link's.
-                    self.inner.clear();
-                    self.inner.extend_from_slice(&frame[..MACS]);
-                    self.inner.extend_from_slice(&kind);
-                    self.inner.extend_from_slice(message.payload);
-                    return Arrival::Inner(&self.inner);
-                }
+            G_PDU => match port.check(&message, source, destination) {
+                // The MACs are the link's.
+                Ok(()) => match frame.first_chunk() {
+                    Some(macs) if encap::strip(macs, message.payload, &mut self.inner) => {
+                        return Arrival::Inner(&self.inner);
+                    }
+                    _ => Count::GtpuMalformed,
+                },
                 Err((end, count)) => return port.drop(end.unwrap_or(first), count),
             },
             ECHO_REQUEST => {
@@ -323,27 +329,9 @@ impl Gateway {
     }
 }
 
-/// A packet that a flow wrote, as much as its tunnel needs to know.
-struct Inner {
-    macs: [u8; MACS],
-    /// The first byte of an IPv6 header has bits of it too.
-    tos: u8,
-    /// Of who talks to whom.
-    hash: u64,
-}
-
-/// Where a packet goes: one client's tunnel.
-struct Tunnel<'a> {
-    of: &'a Tunnels,
-    source: Address,
-    destination: Address,
-    teid: u32,
-    way: Way,
-}
-
 impl Port {
     fn add(&mut self, end: End) {
-        self.gap = self.gap.max(end.tunnels.overhead());
+        self.gap = self.gap.max(end.encap.overhead());
         self.echoes.reserve(ECHOES);
         // Templates may have the same clients.
         let is_there = |e: &End| e.sends == end.sends && e.tunnels == end.tunnels && e.pool == end.pool;
@@ -358,39 +346,47 @@ impl Port {
         Arrival::Done
     }
 
-    /// The tunnel of a frame of ours.
+    /// The tunnel of a frame of ours: one client's.
     #[inline]
-    fn tunnel_of(&self, frame: &[u8]) -> Option<(Inner, Tunnel<'_>)> {
+    fn tunnel_of(&self, frame: &[u8]) -> Option<(&Encap, Around)> {
         let packet = frame.get(ETHERNET..)?;
-        let Fixed { source, destination, traffic_class: tos, header, .. } = Fixed::read(packet)?;
+        let Fixed { source, destination, traffic_class, header, .. } = Fixed::read(packet)?;
         let (end, client) =
             self.ends.iter().find_map(|end| Some((end, end.client(end.sends, source, destination)?)))?;
-        let mut macs = [0; MACS];
-        macs.copy_from_slice(&frame[..MACS]);
+        let mut macs = *frame.first_chunk::<MACS>()?;
         if let Some(next_hop) = end.next_hop {
             macs[..6].copy_from_slice(&next_hop);
         }
         let ports = packet.get(header..)?.first_chunk::<4>().map_or(0, |ports| u32::from_be_bytes(*ports));
         let (low, high) = (source.0 ^ destination.0.rotate_left(37), u64::from(ports));
+        // Of who talks to whom.
         let hash = mix(low as u64 ^ mix((low >> 64) as u64 ^ mix(high)));
         let gnb = end.tunnels.gnb(client);
-        let (from, to) = match end.sends {
+        let (source, destination) = match end.sends {
             Way::Up => (gnb, end.tunnels.remote),
             Way::Down => (end.tunnels.remote, gnb),
         };
-        let teid = end.tunnels.teid(end.sends, client);
-        let tunnel = Tunnel { of: &end.tunnels, source: from, destination: to, teid, way: end.sends };
-        Some((Inner { macs, tos, hash }, tunnel))
+        let around = Around {
+            macs,
+            source,
+            destination,
+            // Ports that are nobody's (RFC 6335 section 6): so routers spread flows (TS 29.281 section 4.4.2.0).
+            ports: (0xc000 | (hash >> 50) as u16, PORT),
+            id: end.tunnels.teid(end.sends, client),
+            traffic_class: traffic_class & 0xfc,
+            flow_label: hash as u32 & 0xf_ffff,
+        };
+        Some((&end.encap, around))
     }
 
-    /// EtherType of what a G-PDU holds, if it came through its client's tunnel; else what that is to be counted as, at the
-    /// client's end if there is one.
-    fn kind_of(
+    /// Whether what a G-PDU holds came through its client's tunnel; else what that is to be counted as, at the client's end if there
+    /// is one.
+    fn check(
         &self,
         message: &Message<'_>,
         source: Address,
         destination: Address,
-    ) -> Result<[u8; 2], (Option<usize>, Count)> {
+    ) -> Result<(), (Option<usize>, Count)> {
         let packet = message.payload;
         let Some(Fixed { source: from, destination: to, .. }) =
             Fixed::read(packet).filter(|_| packet.len() <= LONGEST - ETHERNET)
@@ -400,87 +396,8 @@ impl Port {
         let here = |end: &End| end.is_at(destination).then(|| end.client(end.receives(), from, to)).flatten();
         let found = self.ends.iter().enumerate().find_map(|(index, end)| Some((index, end, here(end)?)));
         match found {
-            Some((_, end, client)) if end.is_tunnel_of(client, message, source, destination) => {
-                Ok(if packet[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] })
-            }
+            Some((_, end, client)) if end.is_tunnel_of(client, message, source, destination) => Ok(()),
             found => Err((found.map(|(index, ..)| index), Count::GtpuUnknownTunnel)),
-        }
-    }
-}
-
-impl Tunnel<'_> {
-    fn overhead(&self) -> usize {
-        self.of.overhead()
-    }
-
-    /// Writes all before the inner packet, over what stands there.
-    fn write(&self, frame: &mut [u8], inner: &Inner) {
-        let before = ETHERNET + self.overhead();
-        let payload = frame.len() - before;
-        let gtp =
-            before - self.overhead() + if self.source.is_v6() { ipv6::HEADER } else { ipv4::HEADER } + udp::HEADER;
-        let extended = self.of.qfi.is_some();
-        let optional = before - gtp - GTP;
-        frame[gtp] = VERSION_1 | if extended { EXTENDED } else { 0 };
-        frame[gtp + 1] = G_PDU;
-        frame[gtp + 2..gtp + 4].copy_from_slice(&((optional + payload) as u16).to_be_bytes());
-        frame[gtp + 4..gtp + GTP].copy_from_slice(&self.teid.to_be_bytes());
-        if let Some(qfi) = self.of.qfi {
-            // The container's type: 0 of downlink, 1 of uplink.
-            let kind = if self.way == Way::Up { 0x10 } else { 0 };
-            let fields = [0, 0, 0, SESSION_CONTAINER, 1, kind, qfi & 0x3f, 0];
-            frame[gtp + GTP..before].copy_from_slice(&fields);
-        }
-        // Ports that are nobody's (RFC 6335 section 6): so routers spread flows (TS 29.281 section 4.4.2.0).
-        let ports = (0xc000 | (inner.hash >> 50) as u16, PORT);
-        let outer = Outer { macs: inner.macs, source: self.source, destination: self.destination, ports };
-        outer.write(frame, inner.tos & 0xfc, inner.hash as u32 & 0xf_ffff);
-    }
-}
-
-/// What stands before a GTP-U message.
-struct Outer {
-    macs: [u8; MACS],
-    source: Address,
-    destination: Address,
-    ports: (u16, u16),
-}
-
-impl Outer {
-    fn len(&self) -> usize {
-        ETHERNET + if self.source.is_v6() { ipv6::HEADER } else { ipv4::HEADER } + udp::HEADER
-    }
-
-    /// Writes it before the message that a frame already has.
-    fn write(&self, frame: &mut [u8], tos: u8, label: u32) {
-        let (head, message) = frame.split_at_mut(self.len());
-        let (ip, transport) = head.split_at_mut(self.len() - udp::HEADER);
-        ip[..MACS].copy_from_slice(&self.macs);
-        let (kind, ip) = ip[MACS..].split_at_mut(2);
-        let Some(transport) = transport.first_chunk_mut() else { return };
-        udp::write_unsummed(transport, self.ports, message.len());
-        let len = udp::HEADER + message.len();
-        if let (Some(source), Some(destination)) = (self.source.as_v4(), self.destination.as_v4()) {
-            put_be16(kind, 0, ethernet::IPV4);
-            if let Some(ip) = ip.first_chunk_mut() {
-                // Not to be fragmented, and so in no need of an identification (RFC 6864 section 4).
-                ipv4::Header { tos, id: 0, ttl: TTL, protocol: UDP, source, destination }.write(ip, len);
-            }
-        } else {
-            put_be16(kind, 0, ethernet::IPV6);
-            if let Some(ip) = ip.first_chunk_mut() {
-                let (source, destination) = (self.source, self.destination);
-                let header = ipv6::Header {
-                    traffic_class: tos,
-                    flow_label: label,
-                    next: UDP,
-                    hop_limit: TTL,
-                    source,
-                    destination,
-                };
-                let pseudo = header.write(ip, len);
-                udp::complete(transport, pseudo + sum(message));
-            }
         }
     }
 }
@@ -488,16 +405,24 @@ impl Outer {
 impl Echo {
     /// TS 29.281 section 7.2.2. False if there is no room.
     fn answer(&self, out: &mut impl Output) -> bool {
-        let outer =
-            Outer { macs: self.macs, source: self.source, destination: self.destination, ports: (PORT, self.port) };
-        let fields = OPTIONAL + RECOVERY.len();
-        let at = outer.len();
-        let Some(frame) = out.frame(at + GTP + fields) else { return false };
-        frame[at..at + 4].copy_from_slice(&[VERSION_1 | NUMBERED, ECHO_RESPONSE, 0, fields as u8]);
-        frame[at + 4..].fill(0);
-        frame[at + GTP..at + GTP + 2].copy_from_slice(&self.sequence.to_be_bytes());
-        frame[at + GTP + OPTIONAL..].copy_from_slice(&RECOVERY);
-        outer.write(frame, 0, 0);
+        let fields = (OPTIONAL + RECOVERY.len()) as u8;
+        let [high, low] = self.sequence.to_be_bytes();
+        let [kind, value] = RECOVERY;
+        let message = [VERSION_1 | NUMBERED, ECHO_RESPONSE, 0, fields, 0, 0, 0, 0, high, low, 0, 0, kind, value];
+        let encap = Encap::over_udp(self.source.is_v6(), Carries::Packet, &message);
+        let Some(frame) = out.frame(ETHERNET + encap.overhead()) else { return false };
+        encap.write(
+            frame,
+            &Around {
+                macs: self.macs,
+                source: self.source,
+                destination: self.destination,
+                ports: (PORT, self.port),
+                id: 0,
+                traffic_class: 0,
+                flow_label: 0,
+            },
+        );
         true
     }
 }

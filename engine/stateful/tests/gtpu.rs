@@ -604,7 +604,7 @@ fn addresses_as_stated() {
     let tunnels = case.tunnels();
     let overheads = [(false, None, 36), (false, Some(0), 44), (true, None, 56), (true, Some(0), 64)];
     for (v6_outside, qfi, expected) in overheads {
-        assert_eq!(Case { v6_outside, qfi, ..case }.tunnels().overhead(), expected);
+        assert_eq!(Case { v6_outside, qfi, ..case }.tunnels().encap().overhead(), expected);
     }
     assert_eq!(tunnels.last_gnb(), Address::v4(172 << 24 | 12));
     let mut pool = case.scenario(true).pools[0].clone();

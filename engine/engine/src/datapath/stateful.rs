@@ -664,7 +664,7 @@ fn ports(scenario: &Scenario) -> Box<[usize]> {
 /// Bytes that tunnels add to packets of a template's clients, and of its servers, at most.
 fn overhead(scenario: &Scenario, template: &Template, client: bool) -> usize {
     let tunnels = template.clients.iter().filter_map(|weighted| scenario.pools[weighted.pool].tunnels);
-    tunnels.filter(|tunnels| client || tunnels.mirror).map(|tunnels| tunnels.overhead()).max().unwrap_or(0)
+    tunnels.filter(|tunnels| client || tunnels.mirror).map(|tunnels| tunnels.encap().overhead()).max().unwrap_or(0)
 }
 
 /// Bytes that one side of a template sends in a packet at most, behind the headers; options of TCP count as data.

@@ -76,7 +76,7 @@ pub fn asks(scenario: &Scenario) -> (Vec<Ask>, Vec<(usize, bool)>) {
 fn least_added(scenario: &Scenario, template: &Template, of_clients: bool) -> u64 {
     let added = template.clients.iter().map(|weighted| {
         let tunnels = scenario.pools[weighted.pool].tunnels.filter(|tunnels| of_clients || tunnels.mirror);
-        tunnels.map_or(0, |tunnels| tunnels.overhead() as u64)
+        tunnels.map_or(0, |tunnels| tunnels.encap().overhead() as u64)
     });
     added.min().unwrap_or(0)
 }

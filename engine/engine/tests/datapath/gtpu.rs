@@ -70,7 +70,7 @@ fn complete(workers: usize, poll: PollMode, scenario: Scenario) {
         Protocol::Tcp => (54, 1000 * bytes.iter().sum::<u64>()),
         Protocol::Udp => (42, 1000 * bytes.iter().sum::<u64>()),
     };
-    assert!(port.tx_bytes >= data + sent * (headers + tunnels.overhead() as u64 + 4), "{}", port.tx_bytes);
+    assert!(port.tx_bytes >= data + sent * (headers + tunnels.encap().overhead() as u64 + 4), "{}", port.tx_bytes);
     assert_eq!(port.tx_bytes, port.rx_bytes);
     // The hash outside has nothing to do with the flow's worker.
     let handed: u64 = run.steering().iter().map(|s| s.handed_off).sum();

@@ -8,9 +8,9 @@ use std::collections::VecDeque;
 
 use spate_dpdk::{BURST, Burst, Mempool, Offered, TxQueue, Unfinished};
 use spate_net::{
-    FCS_LEN,
-    ethernet::{self, Link, MACS, MIN_LEN as SHORTEST},
-    vlan::{LEN as TAG, Tag},
+    Encap, FCS_LEN,
+    ethernet::{self, MIN_LEN as SHORTEST},
+    vlan::Tag,
 };
 use spate_stateful::{
     Cut, Emulation, Hints, Layers, Offloads, Received,
@@ -92,8 +92,8 @@ pub(in crate::datapath) struct Emulated {
     tunnels: Option<Box<Gateway>>,
     /// Ports that it uses.
     ports: Box<[usize]>,
-    /// By port: VLAN that it is in; 0: none.
-    vlans: Box<[u16]>,
+    /// By port: the tags that stand around all its frames.
+    tags: Box<[Encap]>,
     /// Some port is in one.
     in_vlans: bool,
     pools: Pools,
@@ -132,7 +132,10 @@ impl Emulated {
             tunnels,
             ports,
             in_vlans: vlans.iter().any(Option::is_some),
-            vlans: vlans.iter().map(|vlan| vlan.unwrap_or(0)).collect(),
+            tags: vlans
+                .iter()
+                .map(|vlan| vlan.map_or(Encap::NONE, |vlan| Encap::tags(&[Tag::customer(vlan)])))
+                .collect(),
             pools,
             stage: Stage::Waits,
             behind: false,
@@ -163,7 +166,7 @@ impl Emulated {
     /// A frame without a trailer arrives.
     #[inline]
     pub(super) fn receive(&mut self, &Arrived { port, frame, hints, at_ns }: &Arrived<'_>) -> Demux {
-        if (self.in_vlans || ethernet::is_tagged(frame)) && !in_vlan(frame, self.vlans[port]) {
+        if (self.in_vlans || ethernet::is_tagged(frame)) && !self.tags[port].is_around(frame) {
             return Demux::Foreign;
         }
         if let Some(tunnels) = self.tunnels.as_mut().filter(|tunnels| tunnels.gap(port) > 0) {
@@ -346,13 +349,6 @@ fn receive_at_home(emulation: &mut Emulation, port: usize, frame: &[u8], at_ns: 
     received
 }
 
-/// Whether a frame is of a VLAN (0: of none): in its only tag, as all that a port in a VLAN says has one. A tag of VLAN 0 has
-/// but a priority (IEEE 802.1Q).
-#[cold]
-fn in_vlan(frame: &[u8], vlan: u16) -> bool {
-    Link::find(frame).and_then(|link| link.station_vlan()) == Some(vlan)
-}
-
 impl WorkerRun {
     /// Lets the run's clock go on.
     #[inline]
@@ -452,8 +448,8 @@ impl Segments {
             return;
         }
         let from = self.written;
-        let vlan = emulated.vlans[port];
-        let tag = if vlan == 0 { 0 } else { TAG };
+        let tags = &emulated.tags[port];
+        let tag = tags.overhead();
         let tunnels = emulated.tunnels.as_mut().filter(|tunnels| tunnels.gap(port) > 0);
         let in_tunnels = tunnels.is_some();
         // In a tunnel devices find neither segments nor their checksums.
@@ -465,7 +461,7 @@ impl Segments {
             Some(tunnels) => room.fill_tunnels(port, &mut emulated.emulation, tunnels, clock),
         }
         if tag > 0 {
-            self.write_tags(from, vlan);
+            self.write_tags(from, tags);
         }
         if self.unfinished && !in_tunnels {
             self.leave(from);
@@ -506,12 +502,10 @@ impl Segments {
 
     /// Tags packets from one on: room was left before them.
     #[cold]
-    fn write_tags(&mut self, from: usize, vlan: u16) {
+    fn write_tags(&mut self, from: usize, tags: &Encap) {
         for index in from..self.written {
             let len = self.burst.frame_len(index);
-            let frame = self.burst.frame_mut(index, len);
-            frame.copy_within(TAG..TAG + MACS, 0);
-            frame[MACS..MACS + TAG].copy_from_slice(&Tag::customer(vlan).bytes());
+            tags.write_tags(self.burst.frame_mut(index, len));
         }
     }
 

@@ -71,7 +71,7 @@ pub fn most_added(pools: Option<&[Pool]>, clients: &[WeightedPool], of_clients: 
     let added = |weighted: &WeightedPool| {
         let pool = pools?.get(weighted.pool)?;
         let tunnels = pool.tunnels.filter(|tunnels| of_clients || tunnels.mirror)?;
-        Some(tunnels.overhead() as u32)
+        Some(tunnels.encap().overhead() as u32)
     };
     clients.iter().filter_map(added).max().unwrap_or(0)
 }
