@@ -170,7 +170,9 @@ fn layers(frame: &[u8]) {
         (Some(_), None) => {
             assert!(new.is_some_and(|new| new.at > 14 + 4 * 7), "only many tags and labels differ: {new:?}")
         }
-        (Some(new), Some(old)) if old.transport.is_none() && !old.fragment && new.transport.is_some() => {
+        (Some(new), Some(old))
+            if old.transport.is_none() && !old.fragment && (new.transport.is_some() || new.fragment) =>
+        {
             assert!(new.end - new.at >= 40 + 8 * 7, "only many extension headers differ");
         }
         _ => {
