@@ -350,6 +350,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SecretSnapshotApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretVolume"):
 		return &apiv1alpha1.SecretVolumeApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SelectionSnapshot"):
+		return &apiv1alpha1.SelectionSnapshotApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SendCommand"):
 		return &apiv1alpha1.SendCommandApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SetTimeCommand"):
@@ -384,6 +386,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.StreamEntryApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("StreamResult"):
 		return &apiv1alpha1.StreamResultApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("StreamSelector"):
+		return &apiv1alpha1.StreamSelectorApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SwitchTemplateCommand"):
 		return &apiv1alpha1.SwitchTemplateCommandApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TCPHeader"):

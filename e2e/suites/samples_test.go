@@ -302,6 +302,14 @@ func TestSamples(t *testing.T) {
 		small(t, run)
 		gone(t, ns, "many-streams")
 	})
+	t.Run("selected-streams", func(t *testing.T) {
+		mustApply(t, ns, sampleText(t, "selected-streams.yaml"))
+		run := passed(t, ns, "selected-streams")
+		exact(t, run, "selected-voice", 2500)
+		exact(t, run, "selected-web", 1000)
+		exact(t, run, "selected-backup", 500)
+		gone(t, ns, "selected-streams")
+	})
 	t.Run("punt", func(t *testing.T) {
 		mustApply(t, ns, sampleText(t, "punt.yaml"))
 		condition(t, 30*time.Second, generatorNamed(ns, "speaker"), spate.ConditionReady, metav1.ConditionTrue)

@@ -34,7 +34,7 @@ var summary = []unsupported{
 	{"TRex: marks in the inner packet of VXLAN", "marks are looked for in the outer header", "marks in the inner packet of a VXLAN are not supported"},
 	{"TRex: masked writes of 8-byte variables", "what TRex does with them depends on `is_big_endian`", "has 8 bytes, of which TRex would use four"},
 	{"TRex: more than 20 variables of a stream", "a stream has as many fields", "variables: a stream can have"},
-	{"TRex: more than 512 streams that start each other", "a chain stays in one profile; other streams go into as many profiles as it takes", "it and … others start each other or are counted together"},
+	{"TRex: more than 508 streams that start each other", "each has an entry of its own in the profile, which has at most 512; other streams are selected by their labels, up to 65,536", "of the … streams start each other, each an entry of its own"},
 	{"TRex: more than 512 templates", "they take turns in their addresses, which profiles do not share", "which take turns in their addresses and in being drawn"},
 	{"TRex: packets of more than 9,230 bytes", "buffers of the engine have 9 KiB and headers", "packets of … bytes without FCS are too long"},
 	{"TRex: `set_template`, `exec_template`", "a program stays in its connection and opens no other", "a program opens no connections of other templates"},

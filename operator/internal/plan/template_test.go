@@ -556,12 +556,12 @@ func TestEntriesOfTemplatesChangeWhileARunIsUnderWay(t *testing.T) {
 		t.Fatalf("changes %+v", changes)
 	}
 	changes[0].ConnectionRate = "0.5cps"
-	live, err := Adjust(made, resolved.Factor, "3x", changes, generator())
+	live, err := Adjust(made, resolved.Factor, "3x", changes, nil, generator())
 	if err != nil || len(live.Rates) != 0 || live.ConnectionRates["a"].GetNumerator() != 3 || live.ConnectionRates["a"].GetDenominator() != 2 {
 		t.Errorf("got %v %v", live.ConnectionRates, err)
 	}
 	changes[0].ConnectionRate = "often"
-	if _, err := Adjust(made, resolved.Factor, "3x", changes, generator()); err == nil || !strings.Contains(err.Error(), `entry a: connectionRate "often": must be`) {
+	if _, err := Adjust(made, resolved.Factor, "3x", changes, nil, generator()); err == nil || !strings.Contains(err.Error(), `entry a: connectionRate "often": must be`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -441,8 +441,14 @@ impl Engine {
     /// Indices of the chosen streams, and of the chosen templates.
     fn choose(&self, held: &Held, selector: &Selector) -> Result<(Vec<usize>, Vec<usize>), Refusal> {
         let mut wrong = Violations::default();
+        // An entry of a profile may select as many streams as there are.
+        let known: HashSet<&str> = if selector.streams.is_empty() {
+            HashSet::new()
+        } else {
+            held.streams.iter().flat_map(|s| [s.name.as_str(), s.group.as_str()]).collect()
+        };
         for (i, name) in selector.streams.iter().enumerate() {
-            if !held.streams.iter().any(|s| s.name == *name || s.group == *name) {
+            if !known.contains(name.as_str()) {
                 wrong.add(format!("selector.streams[{i}]"), format!("{name:?} is no stream or group of the run"));
             }
         }
