@@ -6,6 +6,7 @@
 #include <string.h>
 #include <rte_cycles.h>
 #include <rte_malloc.h>
+#include <rte_mbuf_dyn.h>
 #include <rte_mbuf_pool_ops.h>
 #include <rte_memory.h>
 #include "shim.h"
@@ -48,6 +49,15 @@ uint64_t
 spate_tsc(void)
 {
 	return rte_rdtsc();
+}
+
+int
+spate_note_offset(void)
+{
+	static const struct rte_mbuf_dynfield note = { .name = "spate_note", .size = sizeof(uint64_t), .align = sizeof(uint64_t) };
+	int offset = rte_mbuf_dynfield_register(&note);
+
+	return offset < 0 ? -rte_errno : offset;
 }
 
 #define TX_CHECKSUM (RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM)

@@ -314,6 +314,7 @@ impl Port<Configured> {
         };
         let before = matches!(self.inner.device, Device::Xdp(_)).then(xdp::Before::now);
         let _ = self.inner.rx_pool.set(rx_pool.clone());
+        rx_pool.receive();
         let key = &spate_wire::spread::KEY;
         let mtu = self.inner.bond.as_ref().map_or(0, Bond::mtu) as u32;
         if let Some(bond) = &self.inner.bond {

@@ -10,9 +10,12 @@ use crate::Deal;
 use crate::program::{Cursor, FieldProgram, ProgramError, Variables};
 
 mod compile;
+mod kept;
 #[cfg(test)]
 mod tests;
 mod write;
+
+use kept::Kept;
 
 /// Shortest frame without FCS (IEEE 802.3).
 pub const MIN_FRAME_LEN: usize = 60;
@@ -115,7 +118,18 @@ pub trait Frames {
     /// a whole piece: `len.next_multiple_of(PIECE)` bytes of any content.
     fn frames<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]>;
 
-    /// The same for packets that all fit into one piece.
+    /// The same, with the note of each buffer, where there are notes. A note stays with its buffer, and so do the bytes behind the first piece,
+    /// until the next packet is written there: whoever else writes them sets the note to 0, which is what it is at first.
+    #[inline]
+    fn noted<'a>(
+        &'a mut self,
+        first: usize,
+        lens: &'a [u16],
+    ) -> impl Iterator<Item = (&'a mut [u8], Option<&'a mut u64>)> {
+        self.frames(first, lens).map(|frame| (frame, None))
+    }
+
+    /// The same for packets that all fit into one piece, without notes.
     ///
     /// # Panics
     /// If one does not.
@@ -141,9 +155,12 @@ pub struct Numbers {
 pub struct Template {
     /// Whole pieces; zero where something that varies is written.
     frame: Box<[u8]>,
+    kept: Kept,
     len: usize,
     /// Nothing is to be done but to copy the frame.
     fixed: bool,
+    /// All that varies lies in the first piece.
+    in_first_piece: bool,
     flow: bool,
     shortest: usize,
     variables: Variables,

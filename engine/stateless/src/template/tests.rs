@@ -21,6 +21,28 @@ impl Frames for Plain {
     }
 }
 
+/// Buffers that are used again and again, with their notes.
+struct Reused(Vec<([u8; 256], u64)>);
+
+impl Frames for Reused {
+    fn frames<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
+        self.noted(first, lens).map(|(frame, note)| {
+            *note.expect("each has one") = 0;
+            frame
+        })
+    }
+
+    fn noted<'a>(
+        &'a mut self,
+        first: usize,
+        lens: &'a [u16],
+    ) -> impl Iterator<Item = (&'a mut [u8], Option<&'a mut u64>)> {
+        self.0[first..].iter_mut().zip(lens).map(|((bytes, note), &len)| {
+            (&mut bytes[..usize::from(len).next_multiple_of(PIECE)], Some(note))
+        })
+    }
+}
+
 fn packets(template: &Template, deal: Deal, count: usize) -> Vec<Vec<u8>> {
     let mut writer = template.writer(deal);
     let mut plain = Plain::default();
@@ -183,6 +205,78 @@ proptest! {
             prop_assert_eq!(&packets(&template, whole(), 3)[2], &reference(&b, 2));
         }
     }
+}
+
+/// What a step of the test below does to buffers.
+#[derive(Clone, Debug)]
+enum Step {
+    /// A burst of a stream.
+    Write { stream: usize, count: usize },
+    /// Somebody else writes a whole packet, as flows and replays do.
+    Overwrite,
+    /// Somebody else writes a packet of one piece.
+    OverwritePiece,
+}
+
+proptest! {
+    #[test]
+    fn what_a_buffer_held_before_does_not_matter(
+        streams in prop::collection::vec((any_blueprint(), any_write(150), 0usize..150), 1..4),
+        steps in prop::collection::vec((prop_oneof![
+            6 => (0usize..3, 1usize..4).prop_map(|(stream, count)| Step::Write { stream, count }),
+            1 => Just(Step::Overwrite),
+            1 => Just(Step::OverwritePiece),
+        ], 0usize..4), 1..60),
+    ) {
+        let streams: Vec<_> = streams.into_iter().map(|(mut b, write, at)| {
+            // Behind the first piece, too, where it may be.
+            let offset = at.min(b.frame.len() - write.size);
+            b.program.writes.push(Write { offset, ..write });
+            Template::new(&b).map(|template| (b.clone(), template)).unwrap_or_else(|_| {
+                b.program.writes.pop();
+                let template = Template::new(&b).unwrap();
+                (b, template)
+            })
+        }).collect();
+        let mut writers: Vec<_> = streams.iter().map(|(_, template)| template.writer(whole())).collect();
+        let mut sent = vec![0; streams.len()];
+        let mut buffers = Reused(vec![([0; 256], 0); 5]);
+        for (step, rotate) in steps {
+            buffers.0.rotate_left(rotate);
+            match step {
+                Step::Write { stream, count } => {
+                    let stream = stream % streams.len();
+                    let (b, template) = &streams[stream];
+                    let numbers = Numbers { number: sent[stream], sequence: sent[stream], count };
+                    let mut lanes = Lanes::new();
+                    template.write(&mut writers[stream], &mut lanes, numbers, TRAILER, &mut buffers, 0);
+                    for (index, &len) in lanes.lens()[..count].iter().enumerate() {
+                        let expected = reference(b, sent[stream] + index as u64);
+                        prop_assert_eq!(&buffers.0[index].0[..usize::from(len)], &expected[..]);
+                    }
+                    sent[stream] += count as u64;
+                }
+                Step::Overwrite => buffers.0[0] = ([0xdd; 256], 0),
+                Step::OverwritePiece => buffers.0[0].0[..PIECE].fill(0xdd),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_payload_is_copied_once() {
+    let template = Template::new(&Blueprint { frame: vec![1; 200], ..Blueprint::default() }).unwrap();
+    let mut buffers = Reused(vec![([0; 256], 0)]);
+    let mut write = |buffers: &mut Reused| {
+        let numbers = Numbers { number: 0, sequence: 0, count: 1 };
+        template.write(&mut template.writer(whole()), &mut Lanes::new(), numbers, TRAILER, buffers, 0);
+    };
+    write(&mut buffers);
+    assert_eq!(buffers.0[0].0[..200], [1; 200]);
+    // Nobody may do this without setting the note to 0: it shows what is written again.
+    buffers.0[0].0.fill(2);
+    write(&mut buffers);
+    assert_eq!((&buffers.0[0].0[..PIECE], &buffers.0[0].0[PIECE..200]), (&[1; PIECE][..], &[2; 200 - PIECE][..]));
 }
 
 #[test]
