@@ -289,6 +289,13 @@ impl Burst {
         unsafe { field::<u32>(packet, sys::SPATE_MBUF_PKT_LEN).read() as usize }
     }
 
+    /// What `head` gives of each packet.
+    #[inline]
+    pub fn heads(&self) -> impl Iterator<Item = &[u8]> {
+        // SAFETY: valid mbufs of ours.
+        self.packets[self.head..self.tail].iter().map(|&packet| unsafe { head(packet) })
+    }
+
     /// The bytes of packet `index` that its first segment holds: all, unless it was received in several.
     ///
     /// # Panics
@@ -364,16 +371,17 @@ impl Burst {
         }
     }
 
-    /// Lengths without FCS of all packets, whose first bytes are fetched at once: they are read next.
+    /// Lengths without FCS of all packets, whose first `LINES` times 64 bytes are fetched at once: they are read next.
     #[inline]
-    pub fn lens_and_fetch(&self, lens: &mut [u32; BURST]) {
+    pub fn lens_and_fetch<const LINES: usize>(&self, lens: &mut [u32; BURST]) {
         for (len, &packet) in lens.iter_mut().zip(&self.packets[self.head..self.tail]) {
             // SAFETY: a valid mbuf; and a hint, which any address will do for.
             unsafe {
                 *len = field::<u32>(packet, sys::SPATE_MBUF_PKT_LEN).read();
                 let first = segment(packet).0.cast::<i8>();
-                _mm_prefetch::<_MM_HINT_T0>(first);
-                _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(64));
+                for line in 0..LINES {
+                    _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(64 * line));
+                }
             }
         }
     }

@@ -267,7 +267,7 @@ proptest! {
 fn a_payload_is_copied_once() {
     let template = Template::new(&Blueprint { frame: vec![1; 200], ..Blueprint::default() }).unwrap();
     let mut buffers = Reused(vec![([0; 256], 0)]);
-    let mut write = |buffers: &mut Reused| {
+    let write = |buffers: &mut Reused| {
         let numbers = Numbers { number: 0, sequence: 0, count: 1 };
         template.write(&mut template.writer(whole()), &mut Lanes::new(), numbers, TRAILER, buffers, 0);
     };

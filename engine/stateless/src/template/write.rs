@@ -61,7 +61,7 @@ impl Template {
             let lens = &lanes.lens[..count];
             match piece {
                 Some(piece) => frames.pieces(first, lens).for_each(|out| *out = *piece),
-                None => self.copies(frames, first, lens).for_each(drop),
+                None => self.copy_to(frames, first, lens, |_| ()),
             }
             return;
         }
@@ -81,27 +81,28 @@ impl Template {
             self.complete(columns, numbers.sequence, stamp, lens, &mut outs);
         } else if self.in_first_piece {
             let mut outs = ArrayVec::<&mut [u8; PIECE], LANES>::new();
-            outs.extend(self.copies(frames, first, lens).map(|out| out.first_chunk_mut().expect("a whole piece")));
+            self.copy_to(frames, first, lens, |out| outs.push(out.first_chunk_mut().expect("a whole piece")));
             self.complete(columns, numbers.sequence, stamp, lens, &mut outs);
         } else {
             let mut outs = ArrayVec::<_, LANES>::new();
-            outs.extend(self.copies(frames, first, lens));
+            self.copy_to(frames, first, lens, |out| outs.push(out));
             self.complete(columns, numbers.sequence, stamp, lens, &mut outs);
         }
     }
 
-    /// Makes buffers copies of the frame.
+    /// Makes buffers copies of the frame, and gives each.
     #[inline(always)]
-    fn copies<'a>(
-        &'a self,
+    fn copy_to<'a>(
+        &self,
         frames: &'a mut impl Frames,
         first: usize,
         lens: &'a [u16],
-    ) -> impl Iterator<Item = &'a mut [u8]> {
-        frames.noted(first, lens).zip(lens).map(|((out, note), &len)| {
+        mut each: impl FnMut(&'a mut [u8]),
+    ) {
+        frames.noted(first, lens).zip(lens).for_each(|((out, note), &len)| {
             self.kept.copy(out, &self.frame, usize::from(len), note);
-            out
-        })
+            each(out);
+        });
     }
 
     /// Writes into copies of the frame what varies.
