@@ -229,6 +229,26 @@ impl Template {
         compile::Compiler::new(blueprint)?.compile()
     }
 
+    /// Has templates whose payloads are alike use buffers of each other without copying these: nothing varies behind the first piece, and
+    /// one's is the beginning of the other's.
+    pub fn share_payloads<'a>(templates: impl Iterator<Item = &'a mut Self>) {
+        let alike = |template: &&mut Self| template.fixed || template.in_first_piece;
+        let mut all: Vec<_> = templates.filter(alike).filter(|template| template.len > PIECE).collect();
+        // A beginning is followed by all that begin so.
+        all.sort_by(|one, other| one.payload().cmp(other.payload()));
+        for index in (1..all.len()).rev() {
+            let (before, after) = all.split_at_mut(index);
+            if after[0].payload().starts_with(before[index - 1].payload()) {
+                before[index - 1].kept.share(&after[0].kept);
+            }
+        }
+    }
+
+    /// What its longest frame has behind the first piece.
+    fn payload(&self) -> &[u8] {
+        &self.frame[PIECE..self.len]
+    }
+
     /// Bytes of the longest frame, without FCS.
     pub fn frame_len(&self) -> usize {
         self.len

@@ -20,7 +20,8 @@ const _: () = assert!(2 * MOST < 1 << LEN_BITS);
 /// A template's part in notes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
-    /// The note of a buffer that holds nothing of it: a number in this process, above `LEN_BITS`. Clones, which have the same frame, have it too.
+    /// The note of a buffer that holds nothing of it: a number in this process, above `LEN_BITS`. Templates with the same frame have the same,
+    /// clones among them, and those of which one has the beginning of the other's (`Template::share_payloads`).
     base: u64,
     /// The trailer is at another place in each packet.
     trailer_moves: bool,
@@ -30,6 +31,11 @@ impl Kept {
     pub(super) fn new(trailer_moves: bool) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self { base: NEXT.fetch_add(1, Relaxed) << LEN_BITS, trailer_moves }
+    }
+
+    /// A buffer that holds the other's frame holds this one's.
+    pub(super) fn share(&mut self, other: &Self) {
+        self.base = other.base;
     }
 
     /// Makes a buffer's bytes those of the frame; whatever the template's packets have of their own is to be written then. Both are whole pieces,
@@ -42,7 +48,7 @@ impl Kept {
         if held.wrapping_sub(len as u64) <= MOST {
             copy(&mut out[..PIECE], frame);
         } else {
-            self.fill(out, frame, held, note);
+            self.fill(out, frame, len, held, note);
         }
         if self.trailer_moves && len > PIECE {
             // What is behind it is the frame's still, but that is not noted.
@@ -51,11 +57,12 @@ impl Kept {
     }
 
     /// Copies what the buffer does not hold, and notes that.
-    fn fill(&self, out: &mut [u8], frame: &[u8], held: u64, note: &mut u64) {
+    fn fill(&self, out: &mut [u8], frame: &[u8], len: usize, held: u64, note: &mut u64) {
         let from = if held <= MOST { held as usize / PIECE * PIECE } else { 0 };
         copy(&mut out[..PIECE], frame);
         copy(&mut out[from..], &frame[from..]);
-        *note = self.base + out.len() as u64;
+        // Behind the packet lies what fills the last piece up, which is not in a longer frame.
+        *note = self.base + len.max(PIECE) as u64;
     }
 }
 

@@ -227,8 +227,14 @@ proptest! {
             1 => Just(Step::Overwrite),
             1 => Just(Step::OverwritePiece),
         ], 0usize..4), 1..60),
+        alike in prop::option::of(prop::collection::vec(any::<u8>(), 160)),
     ) {
-        let streams: Vec<_> = streams.into_iter().map(|(mut b, write, at)| {
+        let mut streams: Vec<_> = streams.into_iter().map(|(mut b, write, at)| {
+            if let Some(bytes) = &alike {
+                let len = b.frame.len();
+                b.frame.copy_from_slice(&bytes[..len]);
+                b.flow &= at > 75;
+            }
             // Behind the first piece, too, where it may be.
             let offset = at.min(b.frame.len() - write.size);
             b.program.writes.push(Write { offset, ..write });
@@ -238,6 +244,7 @@ proptest! {
                 (b, template)
             })
         }).collect();
+        Template::share_payloads(streams.iter_mut().map(|(_, template)| template));
         let mut writers: Vec<_> = streams.iter().map(|(_, template)| template.writer(whole())).collect();
         let mut sent = vec![0; streams.len()];
         let mut buffers = Reused(vec![([0; 256], 0); 5]);
@@ -277,6 +284,32 @@ fn a_payload_is_copied_once() {
     buffers.0[0].0.fill(2);
     write(&mut buffers);
     assert_eq!((&buffers.0[0].0[..PIECE], &buffers.0[0].0[PIECE..200]), (&[1; PIECE][..], &[2; 200 - PIECE][..]));
+}
+
+#[test]
+fn templates_share_a_payload_that_one_has_the_beginning_of() {
+    let frame = |len: usize, fill: fn(usize) -> u8| (0..len).map(|at| if at < PIECE { 9 } else { fill(at) }).collect();
+    let new = |frame, flow| Template::new(&Blueprint { frame, flow, ..Blueprint::default() }).unwrap();
+    let rising = |at: usize| at as u8;
+    let mut all = [
+        new(frame(100, rising), false),
+        new(frame(150, rising), false),
+        new(frame(150, |_| 7), false),
+        new(frame(200, rising), false),
+        new(frame(120, rising), true),
+    ];
+    Template::share_payloads(all.iter_mut());
+    let mut buffers = Reused(vec![([0; 256], 0)]);
+    let mut write = |index: usize| {
+        let template: &Template = &all[index];
+        let numbers = Numbers { number: 0, sequence: 0, count: 1 };
+        template.write(&mut template.writer(whole()), &mut Lanes::new(), numbers, TRAILER, &mut buffers, 0);
+        let copied = buffers.0[0].0[PIECE] != 0xff;
+        // Shows what is written again.
+        buffers.0[0].0[PIECE] = 0xff;
+        copied
+    };
+    assert_eq!([3, 0, 1, 3, 2, 1, 0, 4].map(&mut write), [true, false, false, false, true, true, false, true]);
 }
 
 #[test]

@@ -324,8 +324,7 @@ impl Receiver {
             let flows = only(&port.emulating, runs);
             let mut hashes = [0; BURST];
             let ahead = flows.as_ref().is_some_and(|emulated| {
-                let frames = (0..packets).map(|index| self.burst.head(index));
-                emulated.look_ahead(port.port, frames, &mut hashes)
+                emulated.look_ahead(port.port, self.burst.heads(), &mut hashes)
             });
             let bytes = lens[..packets].iter().map(|len| u64::from(*len) + FCS_LEN).sum();
             let marks = port.marks;
@@ -335,8 +334,10 @@ impl Receiver {
             };
             if let Some(emulated) = flows.filter(|_| !trailers) {
                 // Nothing but one run's flows is expected: no more is done for each packet than they need.
-                for (index, len) in lens[..packets].iter().enumerate() {
-                    let (frame, hints) = (self.burst.head(index), hints(&self.burst, index));
+                let frames = self.burst.heads().zip(&lens).zip(&hashes).enumerate();
+                for (index, ((frame, len), hash)) in frames {
+                    let verified = marks && self.burst.is_verified(index);
+                    let hints = Hints { verified, hash: ahead.then_some(*hash) };
                     let demux = emulated.receive(&Arrived { port: port.port, frame, hints, at_ns });
                     if demux != Demux::Taken {
                         port.offer(frame, *len, demux);
