@@ -192,9 +192,7 @@ fn destinations_by_port(
     ports: &[PortInfo],
     pools: &mut Vec<Pool>,
 ) -> BTreeMap<(usize, usize), usize> {
-    let software = |port: &PortInfo| {
-        !port.device.leads_outside() && port.addresses.is_empty()
-    };
+    let software = |port: &PortInfo| !port.device.leads_outside() && port.addresses.is_empty();
     let mut asking = BTreeMap::new();
     for (index, template) in scenario.templates.iter().enumerate() {
         let Some(port) = template.client.as_ref().map(|client| client.port) else { continue };

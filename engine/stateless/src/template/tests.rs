@@ -37,9 +37,10 @@ impl Frames for Reused {
         first: usize,
         lens: &'a [u16],
     ) -> impl Iterator<Item = (&'a mut [u8], Option<&'a mut u64>)> {
-        self.0[first..].iter_mut().zip(lens).map(|((bytes, note), &len)| {
-            (&mut bytes[..usize::from(len).next_multiple_of(PIECE)], Some(note))
-        })
+        self.0[first..]
+            .iter_mut()
+            .zip(lens)
+            .map(|((bytes, note), &len)| (&mut bytes[..usize::from(len).next_multiple_of(PIECE)], Some(note)))
     }
 }
 

@@ -187,7 +187,8 @@ impl RxPort {
             burst.heads().zip(lens).for_each(|(frame, len)| self.offer(frame, *len, Demux::Foreign));
         } else {
             self.unclaimed.foreign += burst.len() as u64;
-            self.unclaimed.other_mac += burst.heads().map(|frame| u64::from(self.station.is_not_for(frame))).sum::<u64>();
+            self.unclaimed.other_mac +=
+                burst.heads().map(|frame| u64::from(self.station.is_not_for(frame))).sum::<u64>();
         }
     }
 
@@ -323,9 +324,8 @@ impl Receiver {
             }
             let flows = only(&port.emulating, runs);
             let mut hashes = [0; BURST];
-            let ahead = flows.as_ref().is_some_and(|emulated| {
-                emulated.look_ahead(port.port, self.burst.heads(), &mut hashes)
-            });
+            let ahead =
+                flows.as_ref().is_some_and(|emulated| emulated.look_ahead(port.port, self.burst.heads(), &mut hashes));
             let bytes = lens[..packets].iter().map(|len| u64::from(*len) + FCS_LEN).sum();
             let marks = port.marks;
             let hints = |burst: &Burst, index: usize| Hints {
