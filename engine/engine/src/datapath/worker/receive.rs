@@ -456,8 +456,10 @@ fn take(
         // The worker that read a packet notes when it arrived: its own are in order of time.
         let last = &run.share.rx[stream].last;
         last.arrived(packet.at_ns, |from_ns| keep_gap(&run.share, &run.receive, packet, stream, from_ns));
-        let given = all.fold(true, |given, packet| handing.give(usize::from(owner.worker), packet) && given);
-        debug_assert!(given, "no more is read than there is room for");
+        for packet in all {
+            let given = handing.give(usize::from(owner.worker), packet);
+            debug_assert!(given, "no more is read than there is room for");
+        }
         return packets;
     }
     let tracker = owner.tracker as usize;
