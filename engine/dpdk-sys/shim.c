@@ -6,6 +6,7 @@
 #include <string.h>
 #include <rte_cycles.h>
 #include <rte_malloc.h>
+#include <rte_mbuf_dyn.h>
 #include <rte_mbuf_pool_ops.h>
 #include <rte_memory.h>
 #include "shim.h"
@@ -48,6 +49,15 @@ uint64_t
 spate_tsc(void)
 {
 	return rte_rdtsc();
+}
+
+int
+spate_note_offset(void)
+{
+	static const struct rte_mbuf_dynfield note = { .name = "spate_note", .size = sizeof(uint64_t), .align = sizeof(uint64_t) };
+	int offset = rte_mbuf_dynfield_register(&note);
+
+	return offset < 0 ? -rte_errno : offset;
 }
 
 #define TX_CHECKSUM (RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM)
@@ -354,9 +364,29 @@ spate_put_bulk(struct rte_mempool *pool, struct rte_mbuf **bufs, unsigned int n)
 void
 spate_free_bulk(struct rte_mbuf **bufs, unsigned int n)
 {
+	/* `refcnt` and `nb_segs` of the four that lie together, and both of them 1. */
+	const uint64_t mask = UINT64_C(0x0000ffffffff0000), plain = UINT64_C(0x0000000100010000);
+	uintptr_t any_pool = 0, all_pools = UINTPTR_MAX;
+	uint64_t any = 0, all = UINT64_MAX, flags = 0;
 	unsigned int first = 0, i;
 
-	/* Nearly always all are plain buffers of one pool, with one user. */
+	/* Nearly always all are plain buffers of one pool, with one user: bits that all have, and that any has, are the same. */
+	for (i = 0; i < n; i++) {
+		const struct rte_mbuf *m = bufs[i];
+		uint64_t rearm;
+
+		memcpy(&rearm, (const char *)m + offsetof(struct rte_mbuf, data_off), sizeof(rearm));
+		any |= rearm;
+		all &= rearm;
+		any_pool |= (uintptr_t)m->pool;
+		all_pools &= (uintptr_t)m->pool;
+		flags |= m->ol_flags;
+	}
+	if (likely((any & mask) == plain && (all & mask) == plain && any_pool == all_pools &&
+		   (flags & (RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL)) == 0)) {
+		rte_mempool_put_bulk((struct rte_mempool *)any_pool, (void *const *)bufs, n);
+		return;
+	}
 	for (i = 0; i < n; i++) {
 		const struct rte_mbuf *m = bufs[i];
 

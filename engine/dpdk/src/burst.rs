@@ -16,6 +16,9 @@ use crate::{Mempool, Prebuilt, RxQueue, TxQueue, mempool::HEADROOM};
 /// Packets a burst can hold.
 pub const BURST: usize = 64;
 
+/// Bytes of a packet that are written whether or not the buffer's note says that it holds them.
+const PIECE: usize = 64;
+
 pub(crate) type Mbuf = *mut sys::rte_mbuf;
 
 /// What is left of a packet to the device: checksums, at least. Its bytes must be as DPDK asks for (rte_mbuf_core.h).
@@ -56,6 +59,9 @@ pub struct Burst {
     fresh: Range<usize>,
     /// Bytes that each of them has room for.
     room: usize,
+    /// Where they have their notes, and whether these hold.
+    note_offset: u32,
+    notes_hold: bool,
     /// Where all packets go when freed; null if they go to several pools, or nobody knows.
     home: *mut sys::rte_mempool,
 }
@@ -73,6 +79,8 @@ impl Burst {
             received: false,
             fresh: 0..0,
             room: 0,
+            note_offset: 0,
+            notes_hold: false,
             home: ptr::null_mut(),
         }
     }
@@ -105,6 +113,8 @@ impl Burst {
         if code == 0 {
             self.fresh = self.tail..self.tail + count;
             self.room = pool.room();
+            self.note_offset = pool.note_offset();
+            self.notes_hold = !pool.receives();
             self.tail += count;
         }
         code == 0
@@ -139,24 +149,43 @@ impl Burst {
     pub fn frame_mut(&mut self, index: usize, len: usize) -> &mut [u8] {
         let packet = self.fresh_packets(index, 1)[0];
         assert!(len <= self.room, "longer than the pool's packets");
-        // SAFETY: as in `frames_mut`.
-        unsafe { slice::from_raw_parts_mut(begin(packet, len as u16), len) }
+        // SAFETY: as in `noted_mut`.
+        unsafe {
+            if len > PIECE {
+                *note(packet, self.note_offset) = 0;
+            }
+            slice::from_raw_parts_mut(begin(packet, len as u16), len)
+        }
     }
 
     /// Makes packets of the last `alloc`, the first of them counted from the burst's first, as long as `lens` says, and gives
-    /// the bytes of each and those behind them up to a multiple of 64, to be written.
+    /// the bytes of each and those behind them up to a multiple of 64, to be written, and the buffer's note.
+    ///
+    /// The note of a buffer is what its writer left there, and so are the buffer's bytes from the 65th on, however often it was sent and
+    /// freed since. It is 0 if they are not known: nothing was left, or they were written by other means, which are `frame_mut` and a
+    /// device that receives into the pool. (`pieces_mut` and `fill` write the first 64 bytes only.)
     ///
     /// # Panics
     /// As `frame_mut`.
     #[inline]
-    pub fn frames_mut<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
-        let room = self.room;
+    pub fn noted_mut<'a>(
+        &'a mut self,
+        first: usize,
+        lens: &'a [u16],
+    ) -> impl Iterator<Item = (&'a mut [u8], &'a mut u64)> {
+        let (room, offset, hold) = (self.room, self.note_offset, self.notes_hold);
         let packets = self.fresh_packets(first, lens.len()).iter().zip(lens);
-        // SAFETY: valid mbufs of one segment that only we refer to, no two in the burst the same, with that much room.
-        packets.map(move |(&packet, &len)| unsafe { frame(packet, len, room) })
+        // SAFETY: valid mbufs of one segment that only we refer to, no two in the burst the same, with that much room and a note.
+        packets.map(move |(&packet, &len)| unsafe {
+            let note = note(packet, offset);
+            if !hold {
+                *note = 0;
+            }
+            (frame(packet, len, room), note)
+        })
     }
 
-    /// The same for packets of at most 64 bytes.
+    /// The bytes of packets of at most 64 bytes, in the same way.
     ///
     /// # Panics
     /// As `frame_mut`; if one is longer.
@@ -165,7 +194,7 @@ impl Burst {
         assert!(self.room >= 64, "longer than the pool's packets");
         self.fresh_packets(first, lens.len()).iter().zip(lens).map(|(&packet, &len)| {
             assert!(len <= 64, "longer than a piece");
-            // SAFETY: as in `frames_mut`.
+            // SAFETY: as in `noted_mut`.
             unsafe { &mut *begin(packet, len).cast() }
         })
     }
@@ -180,7 +209,7 @@ impl Burst {
         assert!(self.room >= 64, "longer than the pool's packets");
         assert!(lens.len() == pieces.len() && lens.iter().copied().fold(0, u16::max) <= 64, "longer than a piece");
         for ((&packet, piece), &len) in self.fresh_packets(first, pieces.len()).iter().zip(pieces).zip(lens) {
-            // SAFETY: as in `frames_mut`.
+            // SAFETY: as in `noted_mut`.
             unsafe { begin(packet, len).cast::<[u8; 64]>().write(*piece) }
         }
     }
@@ -260,6 +289,13 @@ impl Burst {
         unsafe { field::<u32>(packet, sys::SPATE_MBUF_PKT_LEN).read() as usize }
     }
 
+    /// What `head` gives of each packet.
+    #[inline]
+    pub fn heads(&self) -> impl Iterator<Item = &[u8]> {
+        // SAFETY: valid mbufs of ours.
+        self.packets[self.head..self.tail].iter().map(|&packet| unsafe { head(packet) })
+    }
+
     /// The bytes of packet `index` that its first segment holds: all, unless it was received in several.
     ///
     /// # Panics
@@ -335,16 +371,17 @@ impl Burst {
         }
     }
 
-    /// Lengths without FCS of all packets, whose first bytes are fetched at once: they are read next.
+    /// Lengths without FCS of all packets, whose first `LINES` times 64 bytes are fetched at once: they are read next.
     #[inline]
-    pub fn lens_and_fetch(&self, lens: &mut [u32; BURST]) {
+    pub fn lens_and_fetch<const LINES: usize>(&self, lens: &mut [u32; BURST]) {
         for (len, &packet) in lens.iter_mut().zip(&self.packets[self.head..self.tail]) {
             // SAFETY: a valid mbuf; and a hint, which any address will do for.
             unsafe {
                 *len = field::<u32>(packet, sys::SPATE_MBUF_PKT_LEN).read();
                 let first = segment(packet).0.cast::<i8>();
-                _mm_prefetch::<_MM_HINT_T0>(first);
-                _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(64));
+                for line in 0..LINES {
+                    _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(64 * line));
+                }
             }
         }
     }
@@ -482,6 +519,16 @@ pub(crate) unsafe fn begin(packet: Mbuf, len: u16) -> *mut u8 {
     }
 }
 
+/// A packet's note.
+///
+/// # Safety
+/// `packet` is a valid mbuf that only the caller refers to as long as this is used, and `offset` that of its pool's notes.
+#[inline(always)]
+unsafe fn note<'a>(packet: Mbuf, offset: u32) -> &'a mut u64 {
+    // SAFETY: as the caller says; the offset is a multiple of 8, and any bits are a number.
+    unsafe { &mut *field(packet, offset) }
+}
+
 /// Makes a packet `len` bytes long and gives its bytes and those behind them up to a multiple of 64.
 ///
 /// # Panics
@@ -570,5 +617,47 @@ mod tests {
             burst.retain(|_| true);
             assert!(burst.is_empty() && (0..10).all(|index| !writable(&mut burst, index)));
         }
+    }
+
+    /// Writes and frees all packets of a pool, each as long as said; gives the notes that were there, and leaves `leave`.
+    fn write_all(pool: &Mempool, len: u16, leave: u64) -> Vec<u64> {
+        let mut bursts = Vec::new();
+        let mut notes = Vec::new();
+        loop {
+            let mut burst = Burst::new();
+            if !burst.alloc(pool, 1) {
+                return notes;
+            }
+            for (frame, note) in burst.noted_mut(0, &[len]) {
+                assert_eq!(frame.len(), usize::from(len).next_multiple_of(64));
+                notes.push(std::mem::replace(note, leave));
+            }
+            bursts.push(burst);
+        }
+    }
+
+    #[test]
+    fn notes_stay_until_others_write_behind_the_first_64_bytes() {
+        const PACKETS: usize = 7;
+        let eal = Eal::init(Memory::Normal { bytes: 32 << 20 }, &[], &[0], &[&[0]]).unwrap();
+        let pool = Mempool::new(&eal, "noted", PACKETS as u32, 2048).unwrap();
+        assert_eq!(write_all(&pool, 100, 5), [0; PACKETS]);
+        assert_eq!(write_all(&pool, 200, 6), [5; PACKETS]);
+        let mut burst = Burst::new();
+        assert!(burst.alloc(&pool, 3));
+        burst.pieces_mut(0, &[60]).for_each(|piece| piece.fill(1));
+        burst.fill(1, &[[2; 64]], &[64]);
+        burst.frame_mut(2, 64).fill(3);
+        burst.clear();
+        assert_eq!(write_all(&pool, 100, 7), [6; PACKETS]);
+        assert!(burst.alloc(&pool, 2));
+        burst.frame_mut(1, 65).fill(4);
+        burst.clear();
+        let mut notes = write_all(&pool, 100, 8);
+        notes.sort_unstable();
+        assert_eq!(notes, [0, 7, 7, 7, 7, 7, 7]);
+        // A device writes where it likes.
+        pool.receive();
+        assert_eq!(write_all(&pool, 100, 9), [0; PACKETS]);
     }
 }

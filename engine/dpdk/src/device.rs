@@ -22,6 +22,8 @@ pub enum Device {
     Loopback,
     /// Takes packets and gives none.
     Null,
+    /// The same by DPDK's own driver, net_null, which frees packets one by one: to compare with programs that send on it.
+    NetNull,
     /// PCI functions and kernel interfaces that are one link by LACP (IEEE 802.1AX).
     Bond(Vec<Device>),
     /// Shared memory with another process.
@@ -45,7 +47,7 @@ impl Device {
             Self::Kernel(interface) => kernel::check(interface),
             Self::Xdp(interface) => xdp::check(interface),
             Self::Tap(name) => check_tap(name),
-            Self::Loopback | Self::Null => Ok(()),
+            Self::Loopback | Self::Null | Self::NetNull => Ok(()),
             Self::Bond(members) => crate::bond::check(members),
             Self::Memif(memif) => memif.check(),
         }

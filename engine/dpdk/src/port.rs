@@ -203,7 +203,7 @@ impl Port<Configured> {
         let mut reserved = None;
         let id = match device {
             Device::Pci(address) => open_pci(eal, address)?,
-            Device::Null => probe("net_null", "no-rx=1")?,
+            Device::Null | Device::NetNull => probe("net_null", "no-rx=1")?,
             Device::Tap(name) => probe("net_tap", &format!("iface={name}"))?,
             Device::Kernel(interface) => {
                 let (id, adopted) = open_kernel(interface)?;
@@ -314,6 +314,7 @@ impl Port<Configured> {
         };
         let before = matches!(self.inner.device, Device::Xdp(_)).then(xdp::Before::now);
         let _ = self.inner.rx_pool.set(rx_pool.clone());
+        rx_pool.receive();
         let key = &spate_net::spread::KEY;
         let mtu = self.inner.bond.as_ref().map_or(0, Bond::mtu) as u32;
         if let Some(bond) = &self.inner.bond {
@@ -490,7 +491,7 @@ impl Port<Started> {
         let found = link_of(self.inner.id);
         match self.inner.device {
             // Software: its drivers claim 10 Gbit/s, which says nothing.
-            Device::Loopback | Device::Null => Link { up: true, line_rate_bps: None },
+            Device::Loopback | Device::Null | Device::NetNull => Link { up: true, line_rate_bps: None },
             Device::Memif(_) => Link { up: found.is_some_and(|(up, _)| up), line_rate_bps: None },
             _ => found.map_or(Link { up: false, line_rate_bps: None }, |(up, speed)| Link {
                 up,
@@ -673,7 +674,7 @@ impl TxQueue {
         self.inner.offloads
     }
 
-    /// Whether what is sent goes nowhere.
+    /// Whether what is sent goes nowhere, without a driver.
     #[inline]
     pub fn is_null(&self) -> bool {
         matches!(self.inner.device, Device::Null)
@@ -743,7 +744,7 @@ impl Info {
                 kernel::mtu(interface).map_or(0, |mtu| (mtu + 14).min(JUMBO_FRAME))
             }
             Device::Pci(_) | Device::Tap(_) | Device::Bond(_) | Device::Memif(_) => usize::from(raw.mtu) + 14,
-            Device::Loopback | Device::Null => JUMBO_FRAME,
+            Device::Loopback | Device::Null | Device::NetNull => JUMBO_FRAME,
         };
         let mut mac = raw.mac;
         if matches!(device, Device::Tap(_)) {
@@ -823,6 +824,7 @@ pub(crate) fn describe(device: &Device) -> String {
         Device::Tap(interface) => format!("tap {interface}"),
         Device::Loopback => "a loopback".into(),
         Device::Null => "a null port".into(),
+        Device::NetNull => "net_null".into(),
         Device::Bond(members) => {
             format!("a bond of {}", members.iter().map(describe).collect::<Vec<_>>().join(" and "))
         }

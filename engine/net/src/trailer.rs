@@ -81,6 +81,34 @@ impl Trailer {
         Stamper { high, low, residue, words: word(0) + word(16) + word(32) + word(48) }
     }
 
+    /// How many of some trailers follow each other: each is like the one before but for its sequence number, which is one higher. The
+    /// first is known to be a trailer. It may find fewer where the lower half of the numbers wraps.
+    #[inline]
+    pub fn in_sequence(trailers: &[[u8; LEN]]) -> usize {
+        let halves = |bytes: &[u8; LEN]| {
+            let bits = u128::from_be_bytes(*bytes);
+            ((bits >> 64) as u64, bits as u64)
+        };
+        let Some((first, others)) = trailers.split_first() else { return 0 };
+        let (high, mut low) = halves(first);
+        let (rest, mut check) = (high & !CHECK, high & CHECK);
+        let mut count = 1;
+        for next in others {
+            let Some(following) = low.checked_add(1 << 48) else { break };
+            // 2^48 = 64 (modulo 127).
+            check += 64 << PHASE_SHIFT;
+            if check >= 127 << PHASE_SHIFT {
+                check -= 127 << PHASE_SHIFT;
+            }
+            if halves(next) != (rest | check, following) {
+                break;
+            }
+            low = following;
+            count += 1;
+        }
+        count
+    }
+
     /// Reads the trailer at the end of a frame; none if what is there is no trailer.
     #[inline]
     pub fn decode(frame: &[u8]) -> Option<Self> {
@@ -154,6 +182,22 @@ mod tests {
             let (bytes, sum) = trailer.stamper().encode(sequence);
             prop_assert_eq!(bytes, Trailer { sequence, ..trailer }.encode());
             prop_assert_eq!(checksum::fold(sum.into()), checksum::fold(checksum::sum(&bytes)));
+        }
+
+        #[test]
+        fn trailers_in_sequence_are_found(
+            first in any_trailer(), near_wrap: bool, count in 1usize..64, odd in prop::option::of((1usize..64, 0usize..128)),
+        ) {
+            let from = if near_wrap { first.sequence | 0xfff0 } else { first.sequence };
+            let mut all: Vec<_> = (0..count as u32)
+                .map(|n| Trailer { sequence: from.wrapping_add(n), ..first }.encode())
+                .collect();
+            if let Some((at, bit)) = odd && let Some(bytes) = all.get_mut(at) {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+            let until_wrap = 0x1_0000 - (from as usize & 0xffff);
+            let expected = odd.map_or(count, |(at, _)| at.min(count)).min(until_wrap);
+            prop_assert_eq!(Trailer::in_sequence(&all), expected);
         }
 
         #[test]

@@ -284,6 +284,12 @@ fn step_through(sequence: &Compiled, lanes: &mut [u64], mut place: u64, step: u6
                 place = next(place);
             }
         }
+        Kind::List { values } => {
+            for lane in lanes {
+                *lane = values[place as usize];
+                place = next(place);
+            }
+        }
         _ => {
             for lane in lanes {
                 *lane = sequence.value(place);

@@ -131,6 +131,17 @@ impl RxSlot {
         }
     }
 
+    /// Packets of `bytes` (with FCS) together came in, each in order.
+    #[inline]
+    pub fn received_in_order(&self, measured: bool, packets: u64, bytes: u64, misdirected: bool) {
+        let phase = &self.phases[usize::from(measured)];
+        phase.packets.add(packets);
+        phase.bytes.add(bytes);
+        if misdirected {
+            phase.misdirected.add(packets);
+        }
+    }
+
     /// By a packet of this phase that arrived at an instant, the number of missing packets has changed.
     pub fn missing(&self, measured: bool, change: i64, at_ns: u64) {
         let phase = &self.phases[usize::from(measured)];

@@ -3,7 +3,7 @@
 //!
 //! It stays for the run. A neighbour that has another MAC later is told in the log and in GetInfo, not followed: packets
 //! are templates by then, and a test whose next hop changes should notice.
-use crate::datapath::{Datapath, PortDevice, PortInfo};
+use crate::datapath::{Datapath, PortInfo};
 use crate::plan::{Violations, validate::sending_part};
 use contract::{Packet, Plan};
 use spate_neighbour::mac_text;
@@ -192,9 +192,7 @@ fn destinations_by_port(
     ports: &[PortInfo],
     pools: &mut Vec<Pool>,
 ) -> BTreeMap<(usize, usize), usize> {
-    let software = |port: &PortInfo| {
-        matches!(port.device, PortDevice::Loopback | PortDevice::Null | PortDevice::Outlet) && port.addresses.is_empty()
-    };
+    let software = |port: &PortInfo| !port.device.leads_outside() && port.addresses.is_empty();
     let mut asking = BTreeMap::new();
     for (index, template) in scenario.templates.iter().enumerate() {
         let Some(port) = template.client.as_ref().map(|client| client.port) else { continue };

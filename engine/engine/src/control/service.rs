@@ -343,7 +343,7 @@ fn port_info(port: &PortInfo) -> contract::PortInfo {
         PortDevice::Tap(interface) => (PortKind::Tap, interface.clone()),
         PortDevice::Loopback => (PortKind::Loopback, String::new()),
         PortDevice::Outlet => (PortKind::Loopback, String::new()),
-        PortDevice::Null => (PortKind::Null, String::new()),
+        PortDevice::Null | PortDevice::NetNull => (PortKind::Null, String::new()),
         PortDevice::Bond(_) => (PortKind::Bond, names_of(&port.bond)),
         PortDevice::Memif(memif) => (PortKind::Memif, memif.socket.display().to_string()),
     };

@@ -105,7 +105,7 @@ pub(super) fn open(config: Config, placement: Placement) -> Result<Opened, OpenE
         let opened = opened.map_err(|e| refused(&port.name, &e))?;
         let mut tx_workers = rx_workers.clone();
         tx_workers.sort_unstable();
-        if opened.1.len() < rx_workers.len() && !matches!(port.device, PortDevice::Null) {
+        if opened.1.len() < rx_workers.len() && !matches!(port.device, PortDevice::Null | PortDevice::NetNull) {
             tracing::info!(
                 port = port.name,
                 queues = opened.1.len(),
@@ -137,6 +137,7 @@ fn device(port: &PortDevice) -> Device {
         PortDevice::Tap(interface) => Device::Tap(interface.clone()),
         PortDevice::Loopback | PortDevice::Outlet => Device::Loopback,
         PortDevice::Null => Device::Null,
+        PortDevice::NetNull => Device::NetNull,
         PortDevice::Bond(members) => Device::Bond(members.iter().map(device).collect()),
         PortDevice::Memif(memif) => Device::Memif(memif.clone()),
     }
@@ -277,10 +278,10 @@ fn open_port(
         Device::Kernel(_) | Device::Xdp(_) | Device::Memif(_) => 1023,
         Device::Bond(members) => members.len() as u32 * (u32::from(DESCRIPTORS) + IN_CACHE) + 1023,
         // Receives what workers made, or nothing: the driver wants a pool all the same.
-        Device::Loopback | Device::Null => 63,
+        Device::Loopback | Device::Null | Device::NetNull => 63,
     };
     let room = match device {
-        Device::Loopback | Device::Null => SHORT_ROOM,
+        Device::Loopback | Device::Null | Device::NetNull => SHORT_ROOM,
         _ => port.rx_room(),
     };
     let pool = port.receive_pool(eal, node, packets, room)?;
@@ -335,7 +336,7 @@ impl Threads {
             let receiver = &mut self.queues[*worker];
             receiver.kernel |=
                 config.device.parts().iter().any(|part| matches!(part, PortDevice::Kernel(_) | PortDevice::Xdp(_)));
-            if config.device != PortDevice::Null {
+            if !matches!(config.device, PortDevice::Null | PortDevice::NetNull) {
                 let mac = (!config.any_mac).then(|| port.mac());
                 receiver.rx.push((index, queue, Arc::clone(share), mac));
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use spate_dpdk::{Eal, Mempool, Prebuilt};
 use spate_net::{Trailer, ethernet::Link, vlan};
-use spate_stateless::{Deal, Frames, Lanes, MAX_FRAME_LEN, Numbers, Schedule, StreamTiming, Writer};
+use spate_stateless::{Deal, Frames, Lanes, MAX_FRAME_LEN, Numbers, Schedule, StreamTiming, Template, Writer};
 
 use super::{
     Clock, PrepareError, ReplaySpec, RunSpec,
@@ -87,7 +87,7 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
         let open = &context.ports[port];
         // Of each of them the same.
         let (index, of) = streams.iter().find_map(|&index| spec.streams[index].part).unwrap_or(spec.share);
-        let send: Arc<[SendStream]> = streams
+        let mut send: Vec<SendStream> = streams
             .iter()
             .map(|&index| SendStream {
                 template: spec.streams[index].template.clone(),
@@ -95,6 +95,8 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
                 index,
             })
             .collect();
+        Template::share_payloads(send.iter_mut().map(|send| &mut send.template));
+        let send: Arc<[SendStream]> = send.into();
         let long = send.iter().any(|s| s.template.frame_len() > SHORT_ROOM);
         let count = open.tx_workers.len() as u64;
         for (position, &worker) in open.tx_workers.iter().enumerate() {

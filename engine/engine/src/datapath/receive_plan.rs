@@ -194,7 +194,7 @@ fn refuse_conflicts(context: &Context<'_>, spec: &RunSpec, present: &[Arc<Run>])
     for (i, Reflector { port, .. }) in spec.measure.reflectors.iter().enumerate() {
         let field = format!("reflectors[{i}].port");
         let config = &context.ports[*port].config;
-        if matches!(config.device, PortDevice::Loopback | PortDevice::Null) {
+        if matches!(config.device, PortDevice::Loopback | PortDevice::Null | PortDevice::NetNull) {
             let problem = format!(
                 "{} is a software port, which nobody else sends to: reflect on a NIC or a kernel interface",
                 config.name

@@ -30,6 +30,8 @@ pub enum PortDevice {
     Loopback,
     /// Takes every packet and receives nothing.
     Null,
+    /// The same by DPDK's own driver: for benchmarks, beside programs that send on it.
+    NetNull,
     /// A loopback on which this process receives, by `Datapath::outlet`: to look at packets as they leave.
     Outlet,
     /// PCI functions and kernel interfaces that are one link by LACP.
@@ -56,7 +58,7 @@ impl PortDevice {
 
     /// Whether others than this engine may send to it.
     pub fn leads_outside(&self) -> bool {
-        !matches!(self, Self::Loopback | Self::Null | Self::Outlet)
+        !matches!(self, Self::Loopback | Self::Null | Self::NetNull | Self::Outlet)
     }
 
     /// Whether its packets pass through the kernel.

@@ -22,6 +22,7 @@ mod outage;
 mod own_mac;
 #[path = "../../../peers/src/packet_socket.rs"]
 mod packet_socket;
+mod payloads;
 mod punt;
 mod records;
 mod replay;

@@ -625,7 +625,19 @@ struct Packets<'a>(&'a mut Burst);
 impl Frames for Packets<'_> {
     #[inline]
     fn frames<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
-        self.0.frames_mut(first, lens)
+        self.0.noted_mut(first, lens).map(|(frame, note)| {
+            *note = 0;
+            frame
+        })
+    }
+
+    #[inline]
+    fn noted<'a>(
+        &'a mut self,
+        first: usize,
+        lens: &'a [u16],
+    ) -> impl Iterator<Item = (&'a mut [u8], Option<&'a mut u64>)> {
+        self.0.noted_mut(first, lens).map(|(frame, note)| (frame, Some(note)))
     }
 
     #[inline]
