@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a worker needs of a clock and of a device. A worker is generic over it, with static dispatch: the same loop sends by DPDK
 //! (`dpdk`) and in virtual time (`simulated`).
-use std::{
-    ops::Range,
-    sync::Arc,
-    time::Duration,
-};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use rtrb::Consumer;
 use spate_dpdk::{BURST, Offered, Offloads, Unfinished};
@@ -17,6 +13,8 @@ use crate::datapath::{clock::Timescale, command::Command, shared::WorkerShare};
 pub(in crate::datapath) trait Device: Sized + 'static {
     /// Shortest frame that is sent, in bytes without FCS: shorter ones are padded.
     const SHORTEST_FRAME: usize;
+    /// It looks at what `Packets::note` says; else nothing is noted.
+    const TRACES: bool;
 
     type Clock: Time;
     type Idle: Rest<Self>;
@@ -144,7 +142,7 @@ pub(in crate::datapath) trait Packets<D: Device> {
     fn receive(&mut self, queue: &mut D::Rx) -> usize;
     /// Frees what it holds.
     fn clear(&mut self);
-    /// Notes which packets of a stream these are: the first is `origin`, and each is `stride` numbers after the one before. Only a
-    /// device that looks at it does something.
+    /// Notes which packets of a stream these are: the first is `origin`, and each is `stride` numbers after the one before.
+    /// Called only if the device traces.
     fn note(&mut self, packets: Range<usize>, origin: Origin, stride: u64);
 }

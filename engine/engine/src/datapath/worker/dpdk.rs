@@ -17,6 +17,7 @@ pub(in crate::datapath) struct Dpdk;
 impl Device for Dpdk {
     /// IEEE 802.3.
     const SHORTEST_FRAME: usize = 60;
+    const TRACES: bool = false;
 
     type Clock = Clock;
     type Idle = Idle;

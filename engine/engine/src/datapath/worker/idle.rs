@@ -75,7 +75,6 @@ impl Idle {
     pub(in crate::datapath) fn new(adaptive: bool, shared_cpu: bool, waker: Waker) -> Self {
         Self { adaptive, shared_cpu, waker }
     }
-
 }
 
 impl Rest<Dpdk> for Idle {

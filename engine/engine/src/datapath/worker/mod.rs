@@ -13,6 +13,9 @@ mod handoff;
 mod idle;
 mod receive;
 mod replay;
+pub(super) mod simulated;
+#[cfg(test)]
+mod tests;
 mod transmit;
 
 use std::{collections::VecDeque, sync::Arc};
@@ -29,7 +32,7 @@ pub(super) use handoff::{HandoffShare, between};
 pub(super) use idle::{Idle, Waker};
 pub(super) use receive::{DelayPlace, Owner, RunReceive, StreamReceive};
 pub(super) use replay::{Replay, ReplayParts, ReplayTape, TapeEnd, speed_of};
-pub(super) use transmit::{Copies, PortRun, SendStream};
+pub(super) use transmit::{PortRun, SendStream};
 
 use super::{
     clock::Timescale,
@@ -147,31 +150,37 @@ impl<D: Device> Worker<D> {
     pub(super) fn run(mut self) {
         let mut last = self.clock.mono_ns();
         while !self.quit {
-            // The clock is read before commands are: a command that takes effect at an instant is in the queue before that
-            // instant, so nothing due after it can be sent in ignorance of it.
-            let now = self.clock.mono_ns();
-            self.obey();
-            for run in self.runs[..self.reach].iter_mut().flatten() {
-                run.go_on(now);
-            }
-            let received = self.receiver.receive(&self.clock, &mut self.runs[..self.reach], &mut self.tx);
-            if self.emulating {
-                self.advance_flows(now);
-            }
-            let sent = self.transmit(now);
-            self.settle(now);
-            if now >= self.tend_at {
-                self.tend(now);
-            }
-            self.share.rx_packets.add(received as u64);
-            self.share.tx_packets.add(sent as u64);
-            let spent = if received + sent > 0 { &self.share.busy_ns } else { &self.share.idle_ns };
-            spent.add(now - last);
-            last = now;
-            if received + sent == 0 {
-                self.rest(now);
-            }
+            last = self.pass(last);
         }
+    }
+
+    /// One turn of the loop, after one at the monotonic instant `last`. Returns the instant at which it was.
+    #[inline(always)]
+    fn pass(&mut self, last: u64) -> u64 {
+        // The clock is read before commands are: a command that takes effect at an instant is in the queue before that
+        // instant, so nothing due after it can be sent in ignorance of it.
+        let now = self.clock.mono_ns();
+        self.obey();
+        for run in self.runs[..self.reach].iter_mut().flatten() {
+            run.go_on(now);
+        }
+        let received = self.receiver.receive(&self.clock, &mut self.runs[..self.reach], &mut self.tx);
+        if self.emulating {
+            self.advance_flows(now);
+        }
+        let sent = self.transmit(now);
+        self.settle(now);
+        if now >= self.tend_at {
+            self.tend(now);
+        }
+        self.share.rx_packets.add(received as u64);
+        self.share.tx_packets.add(sent as u64);
+        let spent = if received + sent > 0 { &self.share.busy_ns } else { &self.share.idle_ns };
+        spent.add(now - last);
+        if received + sent == 0 {
+            self.rest(now);
+        }
+        now
     }
 
     /// Does what devices leave to who uses them.
@@ -430,12 +439,13 @@ impl<D: Device> WorkerRun<D> {
             return turn;
         }
         let due = self.ports.iter().filter_map(|p| p.schedule.next_due_ns());
-        let due = due.chain(self.replays_due_ns()).chain([self.end_ns]).min();
+        let changes = self.ports.iter().filter_map(|p| Some(p.changes.front()?.at_ns));
+        let due = due.chain(changes).chain(self.replays_due_ns()).chain([self.end_ns]).min();
         due.and_then(|due| self.clock.mono_of(due)).into_iter().chain(turn).min()
     }
 }
 
 /// A queue of changes that does not allocate unless hundreds are ahead.
-pub(super) fn changes() -> VecDeque<super::command::RateChange> {
+fn changes() -> VecDeque<super::command::RateChange> {
     VecDeque::with_capacity(256)
 }

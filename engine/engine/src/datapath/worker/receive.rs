@@ -378,10 +378,7 @@ fn may_receive<D: Device>(emulating: &[usize], runs: &mut [Option<Box<WorkerRun<
 
 /// The applications of the only run that emulates some on a port.
 #[inline]
-fn only<'a, D: Device>(
-    emulating: &[usize],
-    runs: &'a mut [Option<Box<WorkerRun<D>>>],
-) -> Option<&'a mut Emulated<D>> {
+fn only<'a, D: Device>(emulating: &[usize], runs: &'a mut [Option<Box<WorkerRun<D>>>]) -> Option<&'a mut Emulated<D>> {
     let [slot] = emulating else { return None };
     runs[*slot].as_mut().and_then(|run| run.emulated.as_deref_mut())
 }
@@ -389,11 +386,7 @@ fn only<'a, D: Device>(
 /// Gives a packet to the applications that a port's runs emulate: the first whose it is. It is for another station if it is for none
 /// that any of them has.
 #[inline]
-fn emulate<D: Device>(
-    emulating: &[usize],
-    runs: &mut [Option<Box<WorkerRun<D>>>],
-    arrived: &Arrived<'_>,
-) -> Demux {
+fn emulate<D: Device>(emulating: &[usize], runs: &mut [Option<Box<WorkerRun<D>>>], arrived: &Arrived<'_>) -> Demux {
     let mut all = Demux::Foreign;
     for (index, slot) in emulating.iter().enumerate() {
         let emulated = runs[*slot].as_mut().and_then(|run| run.emulated.as_mut());

@@ -331,7 +331,10 @@ impl<D: Device> Replay<D> {
                 timestamp,
             };
             Rewrite::seal(self.parts.flow, seal, trailer, frame);
-            self.burst.note(index..index + 1, Origin { stream: self.parts.index, number: self.number }, 1);
+            if D::TRACES {
+                let origin = Origin { stream: self.parts.index, number: self.number };
+                self.burst.note(index..index + 1, origin, 1);
+            }
             self.dues_ns[index] = due_ns;
             self.bytes[index] = len as u64 + FCS_LEN;
             self.number += 1;

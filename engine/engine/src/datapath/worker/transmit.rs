@@ -6,14 +6,14 @@ use std::{collections::VecDeque, sync::Arc};
 
 use rtrb::Producer;
 use spate_dpdk::BURST;
-use spate_stateless::{Batch, Frames, Lanes, Numbers, PIECE, Schedule, Template, Writer};
+use spate_stateless::{Batch, Deal, Frames, Lanes, Numbers, PIECE, Schedule, StreamTiming, Template, Writer};
 use spate_stats::Sent;
 use spate_wire::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
 
 use super::{
     Device, Dpdk, Time, WorkerRun,
     attach::{Inject, Taps},
-    device::{Packets as _, TxDevice},
+    device::{Origin, Packets as _, TxDevice},
     emulate::Segments,
     replay::Outlet,
 };
@@ -394,8 +394,23 @@ impl<D: Device> TxPort<D> {
             }
         }
         (self.built, self.taken) = (true, 0);
+        if D::TRACES {
+            self.trace(&run.ports[self.part]);
+        }
         self.taps.copy::<D>(&self.burst, clock);
         true
+    }
+
+    /// Notes which packets of which streams the burst holds.
+    fn trace(&mut self, part: &PortRun<D>) {
+        let mut first = 0;
+        for batch in &self.batches[..self.tail] {
+            for (stream, count) in batch.streams() {
+                let origin = Origin { stream: part.streams[stream].index, number: batch.number };
+                self.burst.note(first..first + count, origin, part.schedule.stride(stream));
+                first += count;
+            }
+        }
     }
 
     /// Offers the burst to the device and counts what it took.
@@ -559,6 +574,35 @@ impl<D: Device> TxPort<D> {
 }
 
 impl<D: Device> PortRun<D> {
+    /// One worker's part of the streams of a port: of their packets those that `deal` gives it, at the times of `timings`, by stream.
+    /// `prebuild` makes those that are built beforehand.
+    pub(in crate::datapath) fn new<E>(
+        port: usize,
+        streams: &Arc<[SendStream]>,
+        deal: Deal,
+        timings: impl Iterator<Item = StreamTiming>,
+        late_after_ns: u64,
+        long_packets: Option<D::Pool>,
+        prebuild: impl FnOnce(&Schedule, &mut [Writer]) -> Result<Box<[Option<D::Prebuilt>]>, E>,
+    ) -> Result<Self, E> {
+        let schedule = Schedule::new(deal, timings);
+        let mut writers: Vec<Writer> = (streams.iter().enumerate())
+            .map(|(index, s)| s.template.writer(Deal { stride: schedule.stride(index), ..deal }))
+            .collect();
+        let prebuilt = prebuild(&schedule, &mut writers)?;
+        Ok(Self {
+            port,
+            schedule,
+            streams: Arc::clone(streams),
+            writers: writers.into(),
+            copies: Copies::of(streams).filter(|_| prebuilt.is_empty()),
+            prebuilt,
+            changes: super::changes(),
+            late_after_ns,
+            long_packets,
+        })
+    }
+
     /// Takes up to a burst of what is due at run time `at` and before the end, making changes when their time has come.
     /// Returns how many batches and how many packets. No batch is partly of the warm-up.
     #[inline]
