@@ -8,7 +8,7 @@ use spate_stateless::Rate;
 use super::{
     limit::Budget,
     run_clock::Turn,
-    worker::{Attachment, WorkerRun},
+    worker::{Attachment, Device, Dpdk, WorkerRun},
 };
 
 /// Commands that can be waiting.
@@ -17,9 +17,9 @@ pub(super) const QUEUE: usize = 1024;
 pub(super) const RUNS: usize = 64;
 
 /// An instruction about the run in a slot, which is below `RUNS`.
-pub(super) enum Command {
+pub(super) enum Command<D: Device = Dpdk> {
     /// Take a new run.
-    Install(usize, Box<WorkerRun>),
+    Install(usize, Box<WorkerRun<D>>),
     /// Run time 0 is at a monotonic instant.
     Start(usize, u64),
     /// The run's clock turns at a monotonic instant.
@@ -43,7 +43,7 @@ pub(super) enum Command {
     /// Send no more than this, on all ports together.
     Limit(Option<Arc<Budget>>),
     /// Hang something on a port.
-    Attach(usize, Attachment),
+    Attach(usize, Attachment<D>),
     /// Take a tap off.
     Detach(u64),
     /// End.
@@ -91,10 +91,10 @@ pub(super) struct FlowRate {
 }
 
 /// What a worker must not free itself.
-pub(super) enum Trash {
-    Run(#[allow(dead_code, reason = "only ever dropped")] Box<WorkerRun>),
+pub(super) enum Trash<D: Device = Dpdk> {
+    Run(#[allow(dead_code, reason = "only ever dropped")] Box<WorkerRun<D>>),
     Rates(#[allow(dead_code, reason = "only ever dropped")] Arc<[(usize, Option<Rate>)]>),
     Row(#[allow(dead_code, reason = "only ever dropped")] Box<Arrivals>),
-    Attachment(#[allow(dead_code, reason = "only ever dropped")] Attachment),
+    Attachment(#[allow(dead_code, reason = "only ever dropped")] Attachment<D>),
     Budget(#[allow(dead_code, reason = "only ever dropped")] Arc<Budget>),
 }

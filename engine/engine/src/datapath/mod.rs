@@ -18,6 +18,7 @@ mod replay;
 mod run;
 mod run_clock;
 mod shared;
+mod simulation;
 mod slow;
 mod stateful;
 mod types;
@@ -35,6 +36,7 @@ pub use outage::Outage;
 pub use readings::Received;
 pub use records::Watch;
 pub use run::Run;
+pub use simulation::{RateStep, SimulatedPacket, Simulating, Simulation, SimulationError};
 pub use slow::{Holding, Link, Punt};
 pub use spate_dpdk::{
     BondMember, CopyMode, Cut, Disturbance, LacpState, Memif, Offloads, Refusal, Spread, UseOffloads,

@@ -16,7 +16,7 @@ use super::{
     run::{self, Run},
     run_clock::RunClock,
     stateful,
-    worker::{self, Copies, PortRun, SendStream, WorkerRun},
+    worker::{PortRun, SendStream, WorkerRun},
     workers::Workers,
 };
 
@@ -25,7 +25,8 @@ const LATE_NS: u64 = 1_000_000;
 /// and on kernel-backed ones.
 const LATE_KERNEL_NS: u64 = 20_000_000;
 /// What is written into packets that are not measured: nothing.
-const UNMEASURED: Trailer = Trailer { run_tag: 0, stream: 0, sender: 0, measured: false, sequence: 0, timestamp: 0 };
+pub(super) const UNMEASURED: Trailer =
+    Trailer { run_tag: 0, stream: 0, sender: 0, measured: false, sequence: 0, timestamp: 0 };
 /// Bytes that a VLAN tag adds.
 pub(super) const VLAN_TAG: usize = vlan::LEN;
 /// VLAN tags that a device takes beside a frame of its greatest length.
@@ -102,22 +103,13 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
         for (position, &worker) in open.tx_workers.iter().enumerate() {
             let deal = Deal { first: u64::from(index) * count + position as u64, stride: u64::from(of) * count };
             let timings = streams.iter().map(|&index| timing_on_port(&spec, &control_streams, index));
-            let schedule = Schedule::new(deal, timings);
-            let mut writers: Vec<Writer> = (send.iter().enumerate())
-                .map(|(index, s)| s.template.writer(Deal { stride: schedule.stride(index), ..deal }))
-                .collect();
-            let prebuilt = prebuilt(&context, &spec, streams, &schedule, deal, &mut writers)?;
-            parts[worker].ports.push(PortRun {
-                port,
-                schedule,
-                streams: Arc::clone(&send),
-                writers: writers.into(),
-                copies: Copies::of(&send).filter(|_| prebuilt.is_empty()),
-                prebuilt,
-                changes: worker::changes(),
-                late_after_ns: late_after_ns(&spec, open),
-                long_packets: if long { Some(long_pool(&mut context, worker)?) } else { None },
-            });
+            let long_packets = if long { Some(long_pool(&mut context, worker)?) } else { None };
+            let prebuild = |schedule: &Schedule, writers: &mut [Writer]| {
+                prebuilt(&context, &spec, streams, schedule, deal, writers)
+            };
+            let late_after_ns = late_after_ns(&spec, open);
+            let part = PortRun::new(port, &send, deal, timings, late_after_ns, long_packets, prebuild)?;
+            parts[worker].ports.push(part);
         }
     }
     for (index, stream) in spec.streams.iter().enumerate() {

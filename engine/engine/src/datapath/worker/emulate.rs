@@ -6,22 +6,22 @@
 //! drain is over. What a device did not take is offered again before a flow is asked for more, so packets leave in order.
 use std::collections::VecDeque;
 
-use spate_dpdk::{BURST, Burst, Mempool, Offered, TxQueue, Unfinished};
-use spate_net::{
-    Encap, FCS_LEN,
-    ethernet::{self, MIN_LEN as SHORTEST},
-    vlan::Tag,
-};
+use spate_dpdk::{BURST, Offered, Unfinished};
+use spate_net::{Encap, FCS_LEN, ethernet, vlan::Tag};
 use spate_stateful::{
     Cut, Emulation, Hints, Layers, Offloads, Received,
     gtpu::{Arrival, Gateway},
     tcp,
 };
 
-use super::{WorkerRun, attach::Taps, handoff::Handoff};
+use super::{
+    Device, Dpdk, Time, WorkerRun,
+    attach::Taps,
+    device::{Packets, Pool},
+    handoff::Handoff,
+};
 use crate::datapath::{
     Timing,
-    clock::Clock,
     command::{FlowRate, Trash},
     open::SHORT_ROOM,
     run_clock::RunClock,
@@ -78,15 +78,15 @@ impl From<Received> for Demux {
 }
 
 /// Where packets come from that the worker's own have no room for.
-pub(in crate::datapath) struct Pools {
+pub(in crate::datapath) struct Pools<D: Device = Dpdk> {
     /// Jumbo frames.
-    pub(in crate::datapath) long: Option<Mempool>,
+    pub(in crate::datapath) long: Option<D::Pool>,
     /// For devices to cut into segments.
-    pub(in crate::datapath) to_cut: Option<Mempool>,
+    pub(in crate::datapath) to_cut: Option<D::Pool>,
 }
 
 /// A run's emulated applications in one worker.
-pub(in crate::datapath) struct Emulated {
+pub(in crate::datapath) struct Emulated<D: Device = Dpdk> {
     emulation: Emulation,
     /// Tunnels that packets pass through, if any do.
     tunnels: Option<Box<Gateway>>,
@@ -96,7 +96,7 @@ pub(in crate::datapath) struct Emulated {
     tags: Box<[Encap]>,
     /// Some port is in one.
     in_vlans: bool,
-    pools: Pools,
+    pools: Pools<D>,
     stage: Stage,
     /// Not all that flows had to send has left.
     behind: bool,
@@ -112,13 +112,13 @@ pub(in crate::datapath) struct Emulated {
     warmup_ns: Option<u64>,
 }
 
-impl Emulated {
+impl<D: Device> Emulated<D> {
     pub(in crate::datapath) fn new(
         mut emulation: Emulation,
         tunnels: Option<Box<Gateway>>,
         ports: Box<[usize]>,
         vlans: &[Option<u16>],
-        pools: Pools,
+        pools: Pools<D>,
         handoff: Option<Handoff>,
         timing: &Timing,
     ) -> Self {
@@ -253,7 +253,7 @@ impl Emulated {
     }
 
     /// What may be freed.
-    pub(super) fn over(&mut self) -> Option<Trash> {
+    pub(super) fn over(&mut self) -> Option<Trash<D>> {
         self.emulation.over().map(Trash::Row)
     }
 
@@ -349,7 +349,7 @@ fn receive_at_home(emulation: &mut Emulation, port: usize, frame: &[u8], at_ns: 
     received
 }
 
-impl WorkerRun {
+impl<D: Device> WorkerRun<D> {
     /// Lets the run's clock go on.
     #[inline]
     pub(super) fn go_on(&mut self, now: u64) {
@@ -377,8 +377,8 @@ impl WorkerRun {
 }
 
 /// Packets of flows that leave on one port: written, not yet sent, and some to write to.
-pub(super) struct Segments {
-    burst: Burst,
+pub(super) struct Segments<D: Device> {
+    burst: D::Burst,
     /// The first so many are written.
     written: usize,
     /// Bytes of a packet that has room.
@@ -403,10 +403,10 @@ struct CutInto {
     more: u16,
 }
 
-impl Segments {
+impl<D: Device> Segments<D> {
     pub(super) fn new(offloads: spate_dpdk::Offloads) -> Self {
         Self {
-            burst: Burst::new(),
+            burst: D::Burst::new(),
             written: 0,
             room: 0,
             bytes: [0; BURST],
@@ -439,10 +439,10 @@ impl Segments {
     pub(super) fn fill(
         &mut self,
         port: usize,
-        emulated: &mut Emulated,
-        pool: &Mempool,
+        emulated: &mut Emulated<D>,
+        pool: &D::Pool,
         taps: &mut Taps,
-        clock: &Clock,
+        clock: &D::Clock,
     ) {
         if !emulated.sends(port) {
             return;
@@ -467,11 +467,11 @@ impl Segments {
             self.leave(from);
         }
         emulated.behind |= emulated.emulation.is_ready(port);
-        taps.copy_some(&self.burst, from..self.written, clock);
+        taps.copy_some::<D>(&self.burst, from..self.written, clock);
     }
 
     /// What the device does of frames with a tag of so many bytes to come; it cuts only if there are packets for that.
-    fn offloads(&self, to_cut: Option<&Mempool>, tag: usize) -> Offloads {
+    fn offloads(&self, to_cut: Option<&D::Pool>, tag: usize) -> Offloads {
         let cut = self.offloads.cut.zip(to_cut).map(|(cut, pool)| Cut {
             longest_frame: (cut.longest_frame.min(pool.room()) - tag) as u32,
             longest_segment: cut.longest_segment as u32,
@@ -510,7 +510,7 @@ impl Segments {
     }
 
     /// Offers what is written. Returns how many packets the device took.
-    pub(super) fn send(&mut self, queue: &mut TxQueue, share: &QueueShare) -> usize {
+    pub(super) fn send(&mut self, queue: &mut D::Tx, share: &QueueShare) -> usize {
         if self.written == 0 {
             return 0;
         }
@@ -527,7 +527,7 @@ impl Segments {
 
     /// The same where something is left to the device. Tells how many packets leave on the wire.
     #[inline(never)]
-    fn send_unfinished(&mut self, queue: &mut TxQueue, share: &QueueShare) -> usize {
+    fn send_unfinished(&mut self, queue: &mut D::Tx, share: &QueueShare) -> usize {
         let offered = self.burst.send_unfinished(queue, self.written);
         let taken = if let Offered::Taken(taken) = offered { taken } else { 1 };
         let packets = self.packets(taken);
@@ -546,19 +546,19 @@ impl Segments {
 }
 
 /// Room for what flows write.
-struct Room<'a> {
-    segments: &'a mut Segments,
-    pool: &'a Mempool,
-    pools: &'a Pools,
+struct Room<'a, D: Device> {
+    segments: &'a mut Segments<D>,
+    pool: &'a D::Pool,
+    pools: &'a Pools<D>,
     offloads: Offloads,
     /// Bytes to leave before each frame, for what is to come there.
     before: usize,
 }
 
-impl Room<'_> {
+impl<D: Device> Room<'_, D> {
     /// Asks flows of a port with tunnels for what they have to send, and puts it into the tunnels.
     #[inline(never)]
-    fn fill_tunnels(&mut self, port: usize, emulation: &mut Emulation, tunnels: &mut Gateway, clock: &Clock) {
+    fn fill_tunnels(&mut self, port: usize, emulation: &mut Emulation, tunnels: &mut Gateway, clock: &D::Clock) {
         tunnels.answer(port, self);
         let (from, tag, gap) = (self.segments.written, self.before, tunnels.gap(port));
         self.before += gap;
@@ -570,7 +570,7 @@ impl Room<'_> {
             let frame = segments.burst.frame_mut(index, len);
             let made = tag + tunnels.encapsulate(port, &mut frame[tag..]);
             if made < len {
-                let padded = made.max(SHORTEST);
+                let padded = made.max(D::SHORTEST_FRAME);
                 segments.burst.frame_mut(index, padded)[made..].fill(0);
                 segments.bytes[segments.sent + index] = padded as u32 + FCS_LEN as u32;
             }
@@ -588,7 +588,7 @@ impl Room<'_> {
     }
 
     /// The same from a pool, at most so many.
-    fn take_from(&mut self, pool: &Mempool, most: usize, len: usize) -> bool {
+    fn take_from(&mut self, pool: &D::Pool, most: usize, len: usize) -> bool {
         let segments = &mut *self.segments;
         if segments.written > 0 {
             // They leave first.
@@ -606,11 +606,11 @@ impl Room<'_> {
     }
 }
 
-impl tcp::Output for Room<'_> {
+impl<D: Device> tcp::Output for Room<'_, D> {
     #[inline]
     fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
         let before = self.before;
-        let padded = (before + len).max(SHORTEST);
+        let padded = (before + len).max(D::SHORTEST_FRAME);
         let full = self.segments.written == self.segments.burst.len();
         if (full || padded > self.segments.room) && !self.take(padded) {
             return None;

@@ -4,6 +4,8 @@
 //! Its loop: read the clock, obey control, receive, transmit what is due, see what has ended, rest if it may.
 mod attach;
 mod bell;
+mod device;
+mod dpdk;
 mod emulate;
 mod foreign;
 mod handing;
@@ -11,14 +13,18 @@ mod handoff;
 mod idle;
 mod receive;
 mod replay;
+pub(super) mod simulated;
+#[cfg(test)]
+mod tests;
 mod transmit;
 
 use std::{collections::VecDeque, sync::Arc};
 
 use rtrb::{Consumer, Producer};
-use spate_dpdk::{Mempool, RxQueue, TxQueue};
 
 pub(super) use attach::{Aside, Attachment, Inject, Tap};
+pub(super) use device::{Device, Time};
+pub(super) use dpdk::Dpdk;
 pub(super) use emulate::{Emulated, Pools};
 pub(super) use foreign::{Marks, RunForeign, RunReceiver};
 pub(super) use handing::{Handing, between_workers};
@@ -26,19 +32,20 @@ pub(super) use handoff::{HandoffShare, between};
 pub(super) use idle::{Idle, Waker};
 pub(super) use receive::{DelayPlace, Owner, RunReceive, StreamReceive};
 pub(super) use replay::{Replay, ReplayParts, ReplayTape, TapeEnd, speed_of};
-pub(super) use transmit::{Copies, PortRun, SendStream};
+pub(super) use transmit::{PortRun, SendStream};
 
 use super::{
-    clock::{Clock, Timescale},
+    clock::Timescale,
     command::{Command, RUNS, Trash},
     run_clock::RunClock,
     shared::{QueueShare, RunShare, WorkerShare},
 };
+use device::{Rest, TxDevice};
 use receive::{Receiver, RxPort};
 use transmit::{FLUSH_NS, GRACE_NS, TxPort};
 
 /// A worker's view of a run.
-pub(super) struct WorkerRun {
+pub(super) struct WorkerRun<D: Device = Dpdk> {
     pub(super) tag: u16,
     pub(super) clock: RunClock,
     pub(super) warmup_ns: u64,
@@ -51,11 +58,11 @@ pub(super) struct WorkerRun {
     /// This worker's number in trailers.
     pub(super) sender: u8,
     /// By transmit port of the worker that the run uses.
-    pub(super) ports: Vec<PortRun>,
+    pub(super) ports: Vec<PortRun<D>>,
     /// Captures that this worker replays.
-    pub(super) replays: Vec<Replay>,
+    pub(super) replays: Vec<Replay<D>>,
     /// Applications that this worker emulates.
-    pub(super) emulated: Option<Box<Emulated>>,
+    pub(super) emulated: Option<Box<Emulated<D>>>,
     pub(super) receive: RunReceive,
     pub(super) share: Arc<RunShare>,
     /// Control asked to read all that has arrived.
@@ -64,52 +71,52 @@ pub(super) struct WorkerRun {
 
 /// A queue to receive from: its port, the queue, its counters, and the MAC address of the port's station (none: frames for any
 /// address are taken).
-pub(super) type ReceiveQueue = (usize, RxQueue, Arc<QueueShare>, Option<[u8; 6]>);
+pub(super) type ReceiveQueue<D = Dpdk> = (usize, <D as Device>::Rx, Arc<QueueShare>, Option<[u8; 6]>);
 
 /// What a worker is made of.
-pub(super) struct Parts {
+pub(super) struct Parts<D: Device = Dpdk> {
     pub(super) index: usize,
-    pub(super) clock: Clock,
-    pub(super) commands: Consumer<Command>,
-    pub(super) trash: Producer<Trash>,
-    pub(super) pool: Mempool,
+    pub(super) clock: D::Clock,
+    pub(super) commands: Consumer<Command<D>>,
+    pub(super) trash: Producer<Trash<D>>,
+    pub(super) pool: D::Pool,
     /// (port, its queue, its counters)
-    pub(super) tx: Vec<(usize, TxQueue, Arc<QueueShare>)>,
-    pub(super) rx: Vec<ReceiveQueue>,
+    pub(super) tx: Vec<(usize, D::Tx, Arc<QueueShare>)>,
+    pub(super) rx: Vec<ReceiveQueue<D>>,
     pub(super) handing: Handing,
     pub(super) share: Arc<WorkerShare>,
-    pub(super) idle: Idle,
+    pub(super) idle: D::Idle,
 }
 
 /// A running worker.
-pub(super) struct Worker {
-    clock: Clock,
-    commands: Consumer<Command>,
-    trash: Producer<Trash>,
+pub(super) struct Worker<D: Device = Dpdk> {
+    clock: D::Clock,
+    commands: Consumer<Command<D>>,
+    trash: Producer<Trash<D>>,
     /// By slot.
-    runs: Vec<Option<Box<WorkerRun>>>,
+    runs: Vec<Option<Box<WorkerRun<D>>>>,
     /// One more than the last slot that is taken: the lowest free one is taken first.
     reach: usize,
     /// Some of them replay captures here.
     replaying: bool,
     /// Some of them emulate applications here.
     emulating: bool,
-    tx: Vec<TxPort>,
+    tx: Vec<TxPort<D>>,
     /// What may be sent is bounded.
     limited: bool,
     /// What is asked first to send within the bound, by number: a port's streams, replays or flows.
     turn: usize,
-    receiver: Receiver,
+    receiver: Receiver<D>,
     /// When a device is to be tended, and how often; never, for most.
     tend_at: u64,
     tend_ns: u64,
     share: Arc<WorkerShare>,
-    idle: Idle,
+    idle: D::Idle,
     quit: bool,
 }
 
-impl Worker {
-    pub(super) fn new(parts: Parts) -> Self {
+impl<D: Device> Worker<D> {
+    pub(super) fn new(parts: Parts<D>) -> Self {
         let often = parts.tx.iter().filter_map(|(_, queue, _)| queue.tend_every()).min();
         Self {
             tend_at: if often.is_some() { 0 } else { u64::MAX },
@@ -143,31 +150,37 @@ impl Worker {
     pub(super) fn run(mut self) {
         let mut last = self.clock.mono_ns();
         while !self.quit {
-            // The clock is read before commands are: a command that takes effect at an instant is in the queue before that
-            // instant, so nothing due after it can be sent in ignorance of it.
-            let now = self.clock.mono_ns();
-            self.obey();
-            for run in self.runs[..self.reach].iter_mut().flatten() {
-                run.go_on(now);
-            }
-            let received = self.receiver.receive(&self.clock, &mut self.runs[..self.reach], &mut self.tx);
-            if self.emulating {
-                self.advance_flows(now);
-            }
-            let sent = self.transmit(now);
-            self.settle(now);
-            if now >= self.tend_at {
-                self.tend(now);
-            }
-            self.share.rx_packets.add(received as u64);
-            self.share.tx_packets.add(sent as u64);
-            let spent = if received + sent > 0 { &self.share.busy_ns } else { &self.share.idle_ns };
-            spent.add(now - last);
-            last = now;
-            if received + sent == 0 {
-                self.rest(now);
-            }
+            last = self.pass(last);
         }
+    }
+
+    /// One turn of the loop, after one at the monotonic instant `last`. Returns the instant at which it was.
+    #[inline(always)]
+    fn pass(&mut self, last: u64) -> u64 {
+        // The clock is read before commands are: a command that takes effect at an instant is in the queue before that
+        // instant, so nothing due after it can be sent in ignorance of it.
+        let now = self.clock.mono_ns();
+        self.obey();
+        for run in self.runs[..self.reach].iter_mut().flatten() {
+            run.go_on(now);
+        }
+        let received = self.receiver.receive(&self.clock, &mut self.runs[..self.reach], &mut self.tx);
+        if self.emulating {
+            self.advance_flows(now);
+        }
+        let sent = self.transmit(now);
+        self.settle(now);
+        if now >= self.tend_at {
+            self.tend(now);
+        }
+        self.share.rx_packets.add(received as u64);
+        self.share.tx_packets.add(sent as u64);
+        let spent = if received + sent > 0 { &self.share.busy_ns } else { &self.share.idle_ns };
+        spent.add(now - last);
+        if received + sent == 0 {
+            self.rest(now);
+        }
+        now
     }
 
     /// Does what devices leave to who uses them.
@@ -376,8 +389,8 @@ impl Worker {
     }
 }
 
-impl WorkerRun {
-    fn obey(&mut self, command: Command) {
+impl<D: Device> WorkerRun<D> {
+    fn obey(&mut self, command: Command<D>) {
         match command {
             Command::Start(_, at) => self.clock.start(at),
             Command::Turn(_, at, turn) => self.clock.turn(at, turn),
@@ -426,12 +439,13 @@ impl WorkerRun {
             return turn;
         }
         let due = self.ports.iter().filter_map(|p| p.schedule.next_due_ns());
-        let due = due.chain(self.replays_due_ns()).chain([self.end_ns]).min();
+        let changes = self.ports.iter().filter_map(|p| Some(p.changes.front()?.at_ns));
+        let due = due.chain(changes).chain(self.replays_due_ns()).chain([self.end_ns]).min();
         due.and_then(|due| self.clock.mono_of(due)).into_iter().chain(turn).min()
     }
 }
 
 /// A queue of changes that does not allocate unless hundreds are ahead.
-pub(super) fn changes() -> VecDeque<super::command::RateChange> {
+fn changes() -> VecDeque<super::command::RateChange> {
     VecDeque::with_capacity(256)
 }

@@ -10,21 +10,22 @@
 //! looked at that queue before, never early.
 use std::{ops::Range, sync::Arc};
 
-use spate_dpdk::{BURST, Burst, KernelSocket, RxQueue};
+use spate_dpdk::{BURST, KernelSocket};
 use spate_net::{FCS_LEN, Trailer, trailer};
 use spate_stateful::Hints;
 use spate_stats::{Arrival, DelaySlot, Queue, Span, Tracker, Transit};
 
 use super::{
-    WorkerRun,
+    Device, Dpdk, Time, WorkerRun,
     attach::{Attachment, Received, Taps},
+    device::{Packets, RxDevice},
     emulate::{Arrived, Demux, Emulated},
     foreign::{self, RunForeign},
     handing::Handing,
     transmit::TxPort,
 };
 use crate::datapath::{
-    clock::{Clock, Timescale},
+    clock::Timescale,
     command::RUNS,
     shared::{QueueShare, RunShare},
 };
@@ -111,9 +112,9 @@ impl Handed {
 }
 
 /// A port as one of its receiving workers sees it.
-pub(super) struct RxPort {
+pub(super) struct RxPort<D: Device> {
     port: usize,
-    queue: RxQueue,
+    queue: D::Rx,
     share: Arc<QueueShare>,
     /// Its device marks packets whose TCP checksum is right.
     marks: bool,
@@ -159,8 +160,8 @@ struct Unclaimed {
     other_mac: u64,
 }
 
-impl RxPort {
-    pub(super) fn new(port: usize, queue: RxQueue, share: Arc<QueueShare>, mac: Option<[u8; 6]>) -> Self {
+impl<D: Device> RxPort<D> {
+    pub(super) fn new(port: usize, queue: D::Rx, share: Arc<QueueShare>, mac: Option<[u8; 6]>) -> Self {
         let slots = || Vec::with_capacity(RUNS);
         let (marks, attached) = (queue.marks_checksums(), Received::new());
         let unclaimed = Unclaimed::default();
@@ -182,7 +183,7 @@ impl RxPort {
 
     /// The same of all packets of a burst, where nobody expects any.
     #[inline(always)]
-    fn offer_all(&mut self, burst: &Burst, lens: &[u32]) {
+    fn offer_all(&mut self, burst: &D::Burst, lens: &[u32]) {
         if self.attached.aside.is_some() {
             burst.heads().zip(lens).for_each(|(frame, len)| self.offer(frame, *len, Demux::Foreign));
         } else {
@@ -204,10 +205,10 @@ impl RxPort {
 }
 
 /// The receiving half of a worker.
-pub(super) struct Receiver {
+pub(in crate::datapath) struct Receiver<D: Device> {
     worker: usize,
-    ports: Vec<RxPort>,
-    burst: Burst,
+    ports: Vec<RxPort<D>>,
+    burst: D::Burst,
     /// By run tag: the run's slot.
     slots: Box<[u8]>,
     /// Runs in `slots`: without any, no packet can carry a trailer of one.
@@ -217,14 +218,14 @@ pub(super) struct Receiver {
     drained: bool,
 }
 
-impl Receiver {
-    pub(super) fn new(worker: usize, ports: Vec<RxPort>, handing: Handing) -> Self {
+impl<D: Device> Receiver<D> {
+    pub(super) fn new(worker: usize, ports: Vec<RxPort<D>>, handing: Handing) -> Self {
         let slots = vec![NO_RUN; 1 << 16].into();
-        Self { worker, ports, burst: Burst::new(), slots, measured: 0, handing, drained: false }
+        Self { worker, ports, burst: D::Burst::new(), slots, measured: 0, handing, drained: false }
     }
 
     /// Counts packets for the run in a slot.
-    pub(super) fn know(&mut self, run: &WorkerRun, slot: usize) {
+    pub(super) fn know(&mut self, run: &WorkerRun<D>, slot: usize) {
         if !run.receive.by_id.is_empty() {
             self.slots[usize::from(run.tag)] = slot as u8;
             self.measured += 1;
@@ -265,13 +266,8 @@ impl Receiver {
         self.handing.has_peers()
     }
 
-    /// What to wait on for packets, for ports that have something.
-    pub(super) fn sockets(&self) -> impl Iterator<Item = Option<&KernelSocket>> {
-        self.ports.iter().map(|port| port.queue.socket())
-    }
-
     /// Hangs something on a port; back, if it does not belong here.
-    pub(super) fn attach(&mut self, port: usize, attachment: Attachment) -> Option<Attachment> {
+    pub(super) fn attach(&mut self, port: usize, attachment: Attachment<D>) -> Option<Attachment<D>> {
         match self.ports.iter_mut().find(|p| p.port == port) {
             Some(found) => found.attached.attach(attachment),
             None => Some(attachment),
@@ -285,7 +281,12 @@ impl Receiver {
 
     /// Reads up to a burst from every port, and what other workers handed over. Returns the packets read.
     #[inline(never)]
-    pub(super) fn receive(&mut self, clock: &Clock, runs: &mut [Option<Box<WorkerRun>>], tx: &mut [TxPort]) -> usize {
+    pub(super) fn receive(
+        &mut self,
+        clock: &D::Clock,
+        runs: &mut [Option<Box<WorkerRun<D>>>],
+        tx: &mut [TxPort<D>],
+    ) -> usize {
         let mut handed = self.handing.take(|from, packet| {
             if let Some(run) = runs.get_mut(usize::from(packet.slot)).and_then(Option::as_mut)
                 && run.tag == packet.trailer.run_tag
@@ -293,7 +294,7 @@ impl Receiver {
             {
                 let tracker = run.receive.owner(stream, packet.trailer.sender).tracker as usize;
                 let arrival = run.receive.arrival(from, packet, stream, tracker);
-                count::<false>(run, packet, arrival, Many::ONE, stream, tracker);
+                count::<false, D>(run, packet, arrival, Many::ONE, stream, tracker);
             }
         });
         let mut received = 0;
@@ -308,7 +309,7 @@ impl Receiver {
                 continue;
             }
             let at_ns = clock.mono_ns();
-            port.attached.taps.copy(&self.burst, clock);
+            port.attached.taps.copy::<D>(&self.burst, clock);
             let reflection = foreign::reflection(&port.watching, runs, port.port, at_ns);
             received += packets;
             let mut lens = [0; BURST];
@@ -328,7 +329,7 @@ impl Receiver {
                 flows.as_ref().is_some_and(|emulated| emulated.look_ahead(port.port, self.burst.heads(), &mut hashes));
             let bytes = lens[..packets].iter().map(|len| u64::from(*len) + FCS_LEN).sum();
             let marks = port.marks;
-            let hints = |burst: &Burst, index: usize| Hints {
+            let hints = |burst: &D::Burst, index: usize| Hints {
                 verified: marks && burst.is_verified(index),
                 hash: ahead.then_some(hashes[index]),
             };
@@ -394,9 +395,16 @@ impl Receiver {
     }
 }
 
+impl Receiver<Dpdk> {
+    /// What to wait on for packets, for ports that have something.
+    pub(super) fn sockets(&self) -> impl Iterator<Item = Option<&KernelSocket>> {
+        self.ports.iter().map(|port| port.queue.socket())
+    }
+}
+
 /// Whether frames of a port's flows that belong to other workers could be handed over.
 #[inline]
-fn may_receive(emulating: &[usize], runs: &mut [Option<Box<WorkerRun>>]) -> bool {
+fn may_receive<D: Device>(emulating: &[usize], runs: &mut [Option<Box<WorkerRun<D>>>]) -> bool {
     emulating.iter().all(|slot| {
         let emulated = runs[*slot].as_mut().and_then(|run| run.emulated.as_mut());
         emulated.is_none_or(|emulated| emulated.may_receive())
@@ -405,7 +413,7 @@ fn may_receive(emulating: &[usize], runs: &mut [Option<Box<WorkerRun>>]) -> bool
 
 /// The applications of the only run that emulates some on a port.
 #[inline]
-fn only<'a>(emulating: &[usize], runs: &'a mut [Option<Box<WorkerRun>>]) -> Option<&'a mut Emulated> {
+fn only<'a, D: Device>(emulating: &[usize], runs: &'a mut [Option<Box<WorkerRun<D>>>]) -> Option<&'a mut Emulated<D>> {
     let [slot] = emulating else { return None };
     runs[*slot].as_mut().and_then(|run| run.emulated.as_deref_mut())
 }
@@ -413,7 +421,7 @@ fn only<'a>(emulating: &[usize], runs: &'a mut [Option<Box<WorkerRun>>]) -> Opti
 /// Gives a packet to the applications that a port's runs emulate: the first whose it is. It is for another station if it is for none
 /// that any of them has.
 #[inline]
-fn emulate(emulating: &[usize], runs: &mut [Option<Box<WorkerRun>>], arrived: &Arrived<'_>) -> Demux {
+fn emulate<D: Device>(emulating: &[usize], runs: &mut [Option<Box<WorkerRun<D>>>], arrived: &Arrived<'_>) -> Demux {
     let mut all = Demux::Foreign;
     for (index, slot) in emulating.iter().enumerate() {
         let emulated = runs[*slot].as_mut().and_then(|run| run.emulated.as_mut());
@@ -431,10 +439,10 @@ fn emulate(emulating: &[usize], runs: &mut [Option<Box<WorkerRun>>], arrived: &A
 /// those are, 0 if it is of no stream here. A port that sends packets back is part of their way: they are not counted there unless that is
 /// where they should arrive. `from_it` are the trailers and the lengths without FCS of all packets of the burst from this one on.
 #[inline]
-fn take(
+fn take<D: Device>(
     worker: usize,
     handing: &mut Handing,
-    runs: &mut [Option<Box<WorkerRun>>],
+    runs: &mut [Option<Box<WorkerRun<D>>>],
     packet: &Handed,
     (trailers, lens): (&[[u8; trailer::LEN]], &[u32]),
     reflecting: bool,
@@ -470,12 +478,12 @@ fn take(
     {
         let bytes = lens.iter().map(|len| u64::from(*len) + FCS_LEN).sum();
         let many = Many { packets: packets as u64, bytes };
-        count::<true>(run, packet, Arrival::InOrder, many, stream, tracker);
+        count::<true, D>(run, packet, Arrival::InOrder, many, stream, tracker);
         return packets;
     }
     for packet in all {
         let arrival = run.receive.arrival(worker, &packet, stream, tracker);
-        count::<true>(run, &packet, arrival, Many::ONE, stream, tracker);
+        count::<true, D>(run, &packet, arrival, Many::ONE, stream, tracker);
     }
     packets
 }
@@ -494,8 +502,8 @@ impl Many {
 
 /// Counts a packet of a sequence that this worker owns, or many in order of which it is the first; `HERE`: this worker received it.
 #[inline(always)]
-fn count<const HERE: bool>(
-    run: &mut WorkerRun,
+fn count<const HERE: bool, D: Device>(
+    run: &mut WorkerRun<D>,
     packet: &Handed,
     arrival: Arrival,
     many: Many,

@@ -2,15 +2,19 @@
 //! Replay on one port: packets of a capture at their instants, beside what the schedule of templates sends.
 use std::collections::VecDeque;
 
-use spate_dpdk::{BURST, Burst, Mempool, TxQueue};
+use spate_dpdk::BURST;
 use spate_net::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
 use spate_replay::{HeldTape, Rewrite, Seal, Speed, Tempo};
 use spate_stateless::Rate;
 use spate_stats::Sent;
 
-use super::{WorkerRun, attach::Taps};
+use super::{
+    Device, Dpdk, Time, WorkerRun,
+    attach::Taps,
+    device::{Origin, Packets},
+};
 use crate::datapath::{
-    clock::{Clock, Timescale},
+    clock::Timescale,
     command::TempoChange,
     frames::FrameReader,
     limit::Limit,
@@ -107,7 +111,7 @@ pub(in crate::datapath) fn speed_of(rate: Rate) -> Speed {
 }
 
 /// What a worker must know of a stream to replay it.
-pub(in crate::datapath) struct ReplayParts {
+pub(in crate::datapath) struct ReplayParts<D: Device = Dpdk> {
     /// Index of the port.
     pub(in crate::datapath) port: usize,
     /// Its index among all streams of the run.
@@ -118,12 +122,12 @@ pub(in crate::datapath) struct ReplayParts {
     pub(in crate::datapath) flow: bool,
     pub(in crate::datapath) late_after_ns: u64,
     /// Where packets come from if they are longer than the port's own pool has room for.
-    pub(in crate::datapath) long_packets: Option<Mempool>,
+    pub(in crate::datapath) long_packets: Option<D::Pool>,
 }
 
 /// A stream that replays a capture, of which one worker sends all.
-pub(in crate::datapath) struct Replay {
-    parts: ReplayParts,
+pub(in crate::datapath) struct Replay<D: Device = Dpdk> {
+    parts: ReplayParts<D>,
     tape: ReplayTape,
     tempo: Tempo,
     /// What is to change, in order of time.
@@ -133,7 +137,7 @@ pub(in crate::datapath) struct Replay {
     len: Option<usize>,
     over: bool,
     /// Built, of which `taken` were sent.
-    burst: Burst,
+    burst: D::Burst,
     dues_ns: [u64; BURST],
     bytes: [u64; BURST],
     taken: usize,
@@ -144,16 +148,16 @@ pub(in crate::datapath) struct Replay {
 }
 
 /// What a port lends to whoever sends on it.
-pub(super) struct Outlet<'a> {
-    pub(super) queue: &'a mut TxQueue,
-    pub(super) pool: &'a Mempool,
+pub(super) struct Outlet<'a, D: Device> {
+    pub(super) queue: &'a mut D::Tx,
+    pub(super) pool: &'a D::Pool,
     pub(super) share: &'a QueueShare,
     pub(super) taps: &'a mut Taps,
     /// What may be sent; none: everything.
     pub(super) limit: Option<&'a mut Limit>,
 }
 
-impl Outlet<'_> {
+impl<D: Device> Outlet<'_, D> {
     /// Whether the limit lets nothing be sent now.
     fn is_closed(&mut self, now: u64) -> bool {
         self.limit.as_mut().is_some_and(|limit| limit.is_closed(now, self.share))
@@ -183,9 +187,9 @@ macro_rules! scope {
         }
     };
 }
-impl WorkerRun {
+impl<D: Device> WorkerRun<D> {
     /// Sends what its replays have due on a port. Returns how many packets the device took.
-    pub(super) fn replay(&mut self, port: usize, now: u64, clock: &Clock, outlet: &mut Outlet<'_>) -> usize {
+    pub(super) fn replay(&mut self, port: usize, now: u64, clock: &D::Clock, outlet: &mut Outlet<'_, D>) -> usize {
         if self.share.sent.is_up() || self.clock.stands() {
             return 0;
         }
@@ -242,8 +246,8 @@ impl WorkerRun {
     }
 }
 
-impl Replay {
-    pub(in crate::datapath) fn new(parts: ReplayParts, tape: ReplayTape, tempo: Tempo) -> Self {
+impl<D: Device> Replay<D> {
+    pub(in crate::datapath) fn new(parts: ReplayParts<D>, tape: ReplayTape, tempo: Tempo) -> Self {
         Self {
             parts,
             tape,
@@ -252,7 +256,7 @@ impl Replay {
             number: 0,
             len: None,
             over: false,
-            burst: Burst::new(),
+            burst: D::Burst::new(),
             dues_ns: [0; BURST],
             bytes: [0; BURST],
             taken: 0,
@@ -303,7 +307,7 @@ impl Replay {
         }
     }
 
-    fn fill(&mut self, at: u64, scope: &Scope<'_>, clock: &Clock, outlet: &mut Outlet<'_>) {
+    fn fill(&mut self, at: u64, scope: &Scope<'_>, clock: &D::Clock, outlet: &mut Outlet<'_, D>) {
         if !self.burst.is_empty() {
             return;
         }
@@ -327,13 +331,17 @@ impl Replay {
                 timestamp,
             };
             Rewrite::seal(self.parts.flow, seal, trailer, frame);
+            if D::TRACES {
+                let origin = Origin { stream: self.parts.index, number: self.number };
+                self.burst.note(index..index + 1, origin, 1);
+            }
             self.dues_ns[index] = due_ns;
             self.bytes[index] = len as u64 + FCS_LEN;
             self.number += 1;
             self.len = None;
         }
         if !self.burst.is_empty() {
-            outlet.taps.copy(&self.burst, clock);
+            outlet.taps.copy::<D>(&self.burst, clock);
             if std::mem::take(&mut self.held) {
                 outlet.share.throttled_packets.add(self.burst.len() as u64);
             }

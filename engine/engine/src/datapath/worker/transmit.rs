@@ -5,19 +5,19 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use rtrb::Producer;
-use spate_dpdk::{BURST, Burst, Mempool, Prebuilt, TxQueue};
+use spate_dpdk::BURST;
 use spate_net::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
-use spate_stateless::{Batch, Frames, Lanes, Numbers, PIECE, Schedule, Template, Writer};
+use spate_stateless::{Batch, Deal, Frames, Lanes, Numbers, PIECE, Schedule, StreamTiming, Template, Writer};
 use spate_stats::Sent;
 
 use super::{
-    WorkerRun,
+    Device, Dpdk, Time, WorkerRun,
     attach::{Inject, Taps},
+    device::{Origin, Packets as _, TxDevice},
     emulate::Segments,
     replay::Outlet,
 };
 use crate::datapath::{
-    clock::Clock,
     command::{RateChange, Trash},
     limit::{Budget, Limit},
     shared::{QueueShare, RunShare},
@@ -29,7 +29,7 @@ pub(super) const GRACE_NS: u64 = 100_000_000;
 const NOTHING: Batch = Batch { stream: 0, each: false, count: 0, number: 0, sequence: 0, due_ns: 0, last_due_ns: 0 };
 
 /// A run's part on one transmit port of one worker.
-pub(in crate::datapath) struct PortRun {
+pub(in crate::datapath) struct PortRun<D: Device = Dpdk> {
     /// Index of the port.
     pub(in crate::datapath) port: usize,
     pub(in crate::datapath) schedule: Schedule,
@@ -38,14 +38,14 @@ pub(in crate::datapath) struct PortRun {
     /// Where this worker stands in each.
     pub(in crate::datapath) writers: Box<[Writer]>,
     /// Packets built beforehand, by stream; empty if no stream has any.
-    pub(in crate::datapath) prebuilt: Box<[Option<Prebuilt>]>,
+    pub(in crate::datapath) prebuilt: Box<[Option<D::Prebuilt>]>,
     /// If each stream's packets are all the same.
     pub(in crate::datapath) copies: Option<Copies>,
     /// What is to change, in order of time.
     pub(in crate::datapath) changes: VecDeque<RateChange>,
     pub(in crate::datapath) late_after_ns: u64,
     /// Where packets come from if they are longer than the port's own pool has room for.
-    pub(in crate::datapath) long_packets: Option<Mempool>,
+    pub(in crate::datapath) long_packets: Option<D::Pool>,
 }
 
 /// What a worker needs to know of a stream to send it.
@@ -80,12 +80,12 @@ impl Copies {
 }
 
 /// A port as one worker sends on it.
-pub(super) struct TxPort {
+pub(super) struct TxPort<D: Device> {
     port: usize,
-    queue: TxQueue,
+    queue: D::Tx,
     share: Arc<QueueShare>,
-    pool: Mempool,
-    burst: Burst,
+    pool: D::Pool,
+    burst: D::Burst,
     /// What is in the burst, or to be built: `batches[head..tail]`, of the run in `slot`.
     batches: [Batch; BURST],
     head: usize,
@@ -108,8 +108,8 @@ pub(super) struct TxPort {
     /// Not to be asked to send them before this instant.
     flush_at: u64,
     taps: Taps,
-    inject: Option<Box<Inject>>,
-    segments: Box<Segments>,
+    inject: Option<Box<Inject<D>>>,
+    segments: Box<Segments<D>>,
     /// The slot whose flows are asked first.
     first_asked: usize,
     /// What may be sent; none: everything.
@@ -121,15 +121,15 @@ pub(super) struct TxPort {
 /// Between attempts to make the kernel send what it could not.
 pub(super) const FLUSH_NS: u64 = 1_000_000;
 
-impl TxPort {
-    pub(super) fn new(port: usize, queue: TxQueue, share: Arc<QueueShare>, pool: Mempool) -> Self {
+impl<D: Device> TxPort<D> {
+    pub(super) fn new(port: usize, queue: D::Tx, share: Arc<QueueShare>, pool: D::Pool) -> Self {
         let offloads = queue.offloads();
         Self {
             port,
             queue,
             share,
             pool,
-            burst: Burst::new(),
+            burst: D::Burst::new(),
             batches: [NOTHING; BURST],
             head: 0,
             tail: 0,
@@ -190,13 +190,13 @@ impl TxPort {
     }
 
     /// Sends for the slow path from now on; back comes what did before.
-    pub(super) fn set_inject(&mut self, inject: Box<Inject>) -> Option<Box<Inject>> {
+    pub(super) fn set_inject(&mut self, inject: Box<Inject<D>>) -> Option<Box<Inject<D>>> {
         self.inject.replace(inject)
     }
 
     /// Sends what the slow path has to say. Returns how many packets the device took.
     #[inline]
-    pub(super) fn inject(&mut self, clock: &Clock) -> usize {
+    pub(super) fn inject(&mut self, clock: &D::Clock) -> usize {
         let Some(inject) = &mut self.inject else { return 0 };
         let sent = inject.send(&mut self.queue, &self.pool, &self.share, &mut self.taps, clock);
         if sent > 0 {
@@ -206,7 +206,7 @@ impl TxPort {
     }
 
     /// Sends what replays have due. Returns how many packets the device took.
-    pub(super) fn replay(&mut self, now: u64, clock: &Clock, runs: &mut [Option<Box<WorkerRun>>]) -> usize {
+    pub(super) fn replay(&mut self, now: u64, clock: &D::Clock, runs: &mut [Option<Box<WorkerRun<D>>>]) -> usize {
         let (share, taps, limit) = (&self.share, &mut self.taps, self.limit.as_mut());
         let mut outlet = Outlet { queue: &mut self.queue, pool: &self.pool, share, taps, limit };
         let mut sent = 0;
@@ -221,7 +221,7 @@ impl TxPort {
 
     /// Sends what flows of emulated applications have to say. Returns how many packets the device took.
     #[inline]
-    pub(super) fn emulate(&mut self, clock: &Clock, runs: &mut [Option<Box<WorkerRun>>]) -> usize {
+    pub(super) fn emulate(&mut self, clock: &D::Clock, runs: &mut [Option<Box<WorkerRun<D>>>]) -> usize {
         let (count, waits) = (runs.len(), self.segments.wait());
         self.first_asked += 1;
         for offset in 0..count {
@@ -269,7 +269,7 @@ impl TxPort {
     }
 
     /// At the end of a run: whether its replays here are all sent, or counted as dropped.
-    pub(super) fn settle_replays(&mut self, now: u64, run: &mut WorkerRun, past_grace: bool) -> bool {
+    pub(super) fn settle_replays(&mut self, now: u64, run: &mut WorkerRun<D>, past_grace: bool) -> bool {
         run.settle_replays(self.port, now, past_grace, &self.share) && (self.flush(now) || past_grace)
     }
 
@@ -283,9 +283,9 @@ impl TxPort {
     pub(super) fn transmit(
         &mut self,
         now: u64,
-        clock: &Clock,
-        runs: &mut [Option<Box<WorkerRun>>],
-        trash: &mut Producer<Trash>,
+        clock: &D::Clock,
+        runs: &mut [Option<Box<WorkerRun<D>>>],
+        trash: &mut Producer<Trash<D>>,
     ) -> usize {
         if self.head == self.tail && !self.gather(now, runs, trash) {
             return 0;
@@ -313,7 +313,7 @@ impl TxPort {
     }
 
     /// Takes what is due from the runs in turn, a burst from one run. False if nothing is due.
-    fn gather(&mut self, now: u64, runs: &mut [Option<Box<WorkerRun>>], trash: &mut Producer<Trash>) -> bool {
+    fn gather(&mut self, now: u64, runs: &mut [Option<Box<WorkerRun<D>>>], trash: &mut Producer<Trash<D>>) -> bool {
         let count = runs.len();
         for offset in 1..=count {
             let slot = (self.slot + offset) % count;
@@ -337,7 +337,7 @@ impl TxPort {
 
     /// Writes the packets. False if there is no memory for them now.
     #[inline]
-    fn build(&mut self, run: &mut WorkerRun, clock: &Clock) -> bool {
+    fn build(&mut self, run: &mut WorkerRun<D>, clock: &D::Clock) -> bool {
         let timestamp = run.timescale.of(clock.mono_ns()) % TIMESTAMP_MODULUS;
         let part = &mut run.ports[self.part];
         let pool = part.long_packets.as_ref().unwrap_or(&self.pool);
@@ -385,7 +385,7 @@ impl TxPort {
                 }
                 let stamp = Trailer { stream: send.id, ..stamp };
                 let numbers = Numbers { number: batch.number, sequence: batch.sequence, count };
-                let mut frames = Packets(&mut self.burst);
+                let mut frames = Packets::<D>(&mut self.burst);
                 send.template.write(&mut part.writers[stream], &mut self.lanes, numbers, stamp, &mut frames, first);
                 if keep_lens {
                     self.lens[first..first + count].copy_from_slice(&self.lanes.lens()[..count]);
@@ -394,13 +394,28 @@ impl TxPort {
             }
         }
         (self.built, self.taken) = (true, 0);
-        self.taps.copy(&self.burst, clock);
+        if D::TRACES {
+            self.trace(&run.ports[self.part]);
+        }
+        self.taps.copy::<D>(&self.burst, clock);
         true
+    }
+
+    /// Notes which packets of which streams the burst holds.
+    fn trace(&mut self, part: &PortRun<D>) {
+        let mut first = 0;
+        for batch in &self.batches[..self.tail] {
+            for (stream, count) in batch.streams() {
+                let origin = Origin { stream: part.streams[stream].index, number: batch.number };
+                self.burst.note(first..first + count, origin, part.schedule.stride(stream));
+                first += count;
+            }
+        }
     }
 
     /// Offers the burst to the device and counts what it took.
     #[inline]
-    fn offer(&mut self, run: &mut WorkerRun, clock: &Clock) -> usize {
+    fn offer(&mut self, run: &mut WorkerRun<D>, clock: &D::Clock) -> usize {
         let taken = self.burst.send(&mut self.queue);
         if taken == 0 {
             return 0;
@@ -467,7 +482,7 @@ impl TxPort {
 
     /// Sends packets that were received back. What the device does not take at once, or the budget does not let pass, is dropped,
     /// and counted.
-    pub(super) fn send_back(&mut self, packets: &mut Burst, now: u64) {
+    pub(super) fn send_back(&mut self, packets: &mut D::Burst, now: u64) {
         let all = packets.len();
         if let Some(limit) = &mut self.limit
             && limit.is_closed_to_reflectors(now, &self.share)
@@ -515,9 +530,9 @@ impl TxPort {
         &mut self,
         now: u64,
         slot: usize,
-        run: &mut WorkerRun,
+        run: &mut WorkerRun<D>,
         past_grace: bool,
-        trash: &mut Producer<Trash>,
+        trash: &mut Producer<Trash<D>>,
     ) -> bool {
         if past_grace {
             self.give_up(slot, run);
@@ -537,7 +552,7 @@ impl TxPort {
     }
 
     /// Drops the packets of a run that wait for the device, and counts them.
-    pub(super) fn give_up(&mut self, slot: usize, run: &WorkerRun) {
+    pub(super) fn give_up(&mut self, slot: usize, run: &WorkerRun<D>) {
         if !self.is_waiting(slot) {
             return;
         }
@@ -558,7 +573,36 @@ impl TxPort {
     }
 }
 
-impl PortRun {
+impl<D: Device> PortRun<D> {
+    /// One worker's part of the streams of a port: of their packets those that `deal` gives it, at the times of `timings`, by stream.
+    /// `prebuild` makes those that are built beforehand.
+    pub(in crate::datapath) fn new<E>(
+        port: usize,
+        streams: &Arc<[SendStream]>,
+        deal: Deal,
+        timings: impl Iterator<Item = StreamTiming>,
+        late_after_ns: u64,
+        long_packets: Option<D::Pool>,
+        prebuild: impl FnOnce(&Schedule, &mut [Writer]) -> Result<Box<[Option<D::Prebuilt>]>, E>,
+    ) -> Result<Self, E> {
+        let schedule = Schedule::new(deal, timings);
+        let mut writers: Vec<Writer> = (streams.iter().enumerate())
+            .map(|(index, s)| s.template.writer(Deal { stride: schedule.stride(index), ..deal }))
+            .collect();
+        let prebuilt = prebuild(&schedule, &mut writers)?;
+        Ok(Self {
+            port,
+            schedule,
+            streams: Arc::clone(streams),
+            writers: writers.into(),
+            copies: Copies::of(streams).filter(|_| prebuilt.is_empty()),
+            prebuilt,
+            changes: super::changes(),
+            late_after_ns,
+            long_packets,
+        })
+    }
+
     /// Takes up to a burst of what is due at run time `at` and before the end, making changes when their time has come.
     /// Returns how many batches and how many packets. No batch is partly of the warm-up.
     #[inline]
@@ -568,7 +612,7 @@ impl PortRun {
         warmup_ns: u64,
         end_ns: u64,
         batches: &mut [Batch; BURST],
-        trash: &mut Producer<Trash>,
+        trash: &mut Producer<Trash<D>>,
     ) -> (usize, usize) {
         let (mut count, mut packets) = (0, 0);
         loop {
@@ -592,7 +636,7 @@ impl PortRun {
     }
 
     /// Makes the next change; what is due before it has been taken.
-    fn make_change(&mut self, trash: &mut Producer<Trash>) {
+    fn make_change(&mut self, trash: &mut Producer<Trash<D>>) {
         if let Some(change) = self.changes.pop_front() {
             self.schedule.change(change.at_ns, change.rates.iter().copied());
             let _ = trash.push(Trash::Rates(change.rates));
@@ -600,7 +644,7 @@ impl PortRun {
     }
 
     /// Counts all that is owed as dropped, by the rates that were in force when it was due.
-    fn give_up(&mut self, warmup_ns: u64, end_ns: u64, share: &RunShare, trash: &mut Producer<Trash>) {
+    fn give_up(&mut self, warmup_ns: u64, end_ns: u64, share: &RunShare, trash: &mut Producer<Trash<D>>) {
         loop {
             let change_ns = self.changes.front().map_or(u64::MAX, |change| change.at_ns);
             let before_ns = end_ns.min(change_ns);
@@ -620,9 +664,9 @@ impl PortRun {
 }
 
 /// A burst whose packets are being written.
-struct Packets<'a>(&'a mut Burst);
+struct Packets<'a, D: Device>(&'a mut D::Burst);
 
-impl Frames for Packets<'_> {
+impl<D: Device> Frames for Packets<'_, D> {
     #[inline]
     fn frames<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
         self.0.noted_mut(first, lens).map(|(frame, note)| {
