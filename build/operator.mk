@@ -54,7 +54,11 @@ verify-generated: ## Fail if a generated file is not current
 	dirty=$$(git status --porcelain -- $(GENERATED)); \
 	if [ -n "$$dirty" ]; then echo "generated files are not committed:" >&2; echo "$$dirty" >&2; exit 1; fi
 
-.PHONY: operator-test operator-lint proto-lint
+.PHONY: operator-test operator-check operator-lint proto-lint
+operator-check:
+	@bad=$$(gofmt -l api operator e2e); [ -z "$$bad" ] || { echo "gofmt -w $$bad" >&2; exit 1; }
+	@for module in api operator e2e; do go vet -C $$module ./... || exit; done
+
 # Tests also read TRex's own profiles, if they exist (build/conformance.mk).
 operator-test: envtest-assets engine-debug ## Test the operator: unit tests and a real API server
 	@$(MAKE) --no-print-directory trex-client || \
