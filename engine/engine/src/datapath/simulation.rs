@@ -33,7 +33,7 @@ use super::{
 };
 
 /// From a frame's departure to its arrival.
-pub const PATH_NS: u64 = 10_000;
+const PATH_NS: u64 = 10_000;
 /// Of initial sequence numbers: the same plan gives the same packets.
 const SEED: u128 = 1;
 /// Slots of the two runs that a simulation is: of streams, and of flows.

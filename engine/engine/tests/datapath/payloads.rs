@@ -47,7 +47,7 @@ fn packets_have_their_own_payload_whatever_their_buffers_held() {
     let run = start(&datapath, spec(9, 0, Some(500 * MS), streams.collect()));
     let (mut burst, since) = (Burst::new(), Instant::now());
     let mut seen = [0; 5];
-    while run.state() != RunState::Complete || burst.len() > 0 {
+    while run.state() != RunState::Complete || !burst.is_empty() {
         assert!(since.elapsed() < Duration::from_secs(20), "the run does not end");
         for index in 0..burst.receive(&mut queues[0]) {
             let packet = burst.head(index).to_vec();
