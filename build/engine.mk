@@ -5,7 +5,7 @@
 export SPATE_ENGINE := $(CARGO_TARGET_DIR)/debug/spate-engine
 
 ##@ Engine
-.PHONY: engine engine-debug engine-test engine-check engine-lint
+.PHONY: engine engine-debug engine-test engine-check engine-style engine-lint
 engine: ## Build the engine for use (release, 2-5 min)
 	@cd engine && cargo build $$(pgo/arguments) --locked --release --package spate-engine
 	@echo "engine: $(CARGO_TARGET_DIR)/release/spate-engine"
@@ -29,13 +29,14 @@ $(engine_lanes): engine-test-%:
 
 # Crates without devices: their tests run concurrently, without root.
 engine_pure := $(addprefix --package spate-,net stateless stateful stats neighbour filter replay records)
-engine-check:
-	@cd engine && cargo fmt --check
-	@cd engine && cargo clippy --locked --quiet --workspace --all-targets -- --deny warnings
+engine-check: engine-style
 	@cd engine && cargo test --locked --quiet $(engine_pure)
 
-engine-lint: $(CARGO_DENY) ## Lint the engine (rustfmt, clippy, cargo-deny)
-	@echo "lint: rustfmt, clippy, cargo-deny"
+engine-style:
+	@echo "lint: rustfmt, clippy"
 	@cd engine && cargo fmt --check
 	@cd engine && cargo clippy --locked --quiet --workspace --all-targets -- --deny warnings
+
+engine-lint: engine-style $(CARGO_DENY) ## Lint the engine (rustfmt, clippy, cargo-deny)
+	@echo "lint: cargo-deny"
 	@cd engine && $(CARGO_DENY) --log-level error check bans licenses sources # advisories: make advisories

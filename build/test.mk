@@ -110,7 +110,7 @@ advisories: $(CARGO_DENY) $(GOVULNCHECK) ## Ask whether a dependency is known to
 unit: engine-test operator-test ## Run unit, property and envtest tests
 
 .PHONY: check
-check: engine-check operator-check ## Check format, clippy and vet, and test the engine's crates that need no device: what to run while you edit (90 s)
+check: engine-check operator-check lint-e2e ## Check format, clippy and vet, and test the engine's crates that need no device: what to run while you edit (90 s)
 
 nic: deps images kubectl-spate ## Run the engine's image on a NIC's driver, its offloads, queues and virtual functions, in an emulated machine (2 min)
 	@ENGINE_ARCHIVE=$(engine_image) KUBECTL_SPATE=$(CURDIR)/build/out/kubectl-spate NIC_FOLDER=$(SPATE_CACHE)/e2e/nic \

@@ -276,7 +276,7 @@ type BackToBackTest struct {
 
 // RecoveryTest measures for how long packets are lost after an overload (RFC 2544 section 26.5). It is for profiles of streams.
 type RecoveryTest struct {
-	// of is the goal whose lower bound is overloaded. The first goal when absent.
+	// of names a goal: trials overload the device at the lower bound of this goal. Default: the first goal.
 	// +optional
 	Of EntryName `json:"of,omitempty"`
 
@@ -309,7 +309,7 @@ type RecoveryTest struct {
 // event `ResetDevice`, and `status.search.current.resetDevice` of its run is true: the device is to be reset then, by whoever can. It is for
 // profiles of streams.
 type ResetTest struct {
-	// of is the goal whose lower bound is offered. The first goal when absent.
+	// of names a goal: trials offer the lower bound of this goal. Default: the first goal.
 	// +optional
 	Of EntryName `json:"of,omitempty"`
 
@@ -328,7 +328,7 @@ type ResetTest struct {
 
 // LatencyTest measures latency at shares of a throughput (RFC 2544 section 26.2, RFC 8219 section 7.1).
 type LatencyTest struct {
-	// of is the goal whose lower bound is 100 %. The first goal when absent.
+	// of names a goal: its lower bound is 100 %. Default: the first goal.
 	// +optional
 	Of EntryName `json:"of,omitempty"`
 

@@ -13,7 +13,7 @@ import (
 //
 // LatencyTest measures latency at shares of a throughput (RFC 2544 section 26.2, RFC 8219 section 7.1).
 type LatencyTestApplyConfiguration struct {
-	// of is the goal whose lower bound is 100 %. The first goal when absent.
+	// of names a goal: its lower bound is 100 %. Default: the first goal.
 	Of *apiv1alpha1.EntryName `json:"of,omitempty"`
 	// atPercent are the shares of it, each a trial.
 	AtPercent []int32 `json:"atPercent,omitempty"`

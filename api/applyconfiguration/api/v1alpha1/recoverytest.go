@@ -13,7 +13,7 @@ import (
 //
 // RecoveryTest measures for how long packets are lost after an overload (RFC 2544 section 26.5). It is for profiles of streams.
 type RecoveryTestApplyConfiguration struct {
-	// of is the goal whose lower bound is overloaded. The first goal when absent.
+	// of names a goal: trials overload the device at the lower bound of this goal. Default: the first goal.
 	Of *apiv1alpha1.EntryName `json:"of,omitempty"`
 	// overload as a share of that, at most the maximum load. It is halved afterwards.
 	Overload *string `json:"overload,omitempty"`

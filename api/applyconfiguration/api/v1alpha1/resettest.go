@@ -15,7 +15,7 @@ import (
 // event `ResetDevice`, and `status.search.current.resetDevice` of its run is true: the device is to be reset then, by whoever can. It is for
 // profiles of streams.
 type ResetTestApplyConfiguration struct {
-	// of is the goal whose lower bound is offered. The first goal when absent.
+	// of names a goal: trials offer the lower bound of this goal. Default: the first goal.
 	Of *apiv1alpha1.EntryName `json:"of,omitempty"`
 	// duration of each trial: the device must be reset, and forward again, within it.
 	Duration *apiv1alpha1.Duration `json:"duration,omitempty"`

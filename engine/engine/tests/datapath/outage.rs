@@ -303,7 +303,7 @@ fn what_stands_or_is_received_by_another_worker_has_no_outage() {
 }
 
 #[test]
-#[ignore = "the test above starts it, with real-time priority (chrt, as root)"]
+#[ignore = "needs root, chrt(1) and the namespace of the test above, which starts it by `chrt --rr 1`"]
 fn inside_paused_streams() {
     let datapath = open(&[("a", PortDevice::Loopback), ("b", PortDevice::Loopback)], 2, PollMode::Adaptive);
     undisturbed(|| {
@@ -337,7 +337,7 @@ fn templates_that_stand_have_no_outage() {
 }
 
 #[test]
-#[ignore = "the test above starts it, with real-time priority (chrt, as root)"]
+#[ignore = "needs root, chrt(1) and the namespace of the test above, which starts it by `chrt --rr 1`"]
 fn inside_paused_templates() {
     let datapath = open(&[("a", PortDevice::Loopback)], 1, PollMode::Adaptive);
     undisturbed(|| {

@@ -79,7 +79,7 @@ func (f *Flows) Count() error {
 	return nil
 }
 
-// Rates returns the rates alone, divided by a factor: without the programs, whose transactions cannot be counted later. Of nil it is nil.
+// Rates returns the rates, divided by a factor. The result has no programs, so Count cannot count transactions from it. A nil receiver returns nil.
 func (f *Flows) Rates(factor *big.Rat) *Flows {
 	if f == nil {
 		return nil
