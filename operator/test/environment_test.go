@@ -153,8 +153,7 @@ func startGarbageCollector() (stop func(), err error) {
 	command.Args = []string{"kube-controller-manager", "--kubeconfig=" + path, "--leader-elect=false", "--secure-port=0",
 		"--controllers=garbage-collector-controller,namespace-controller"}
 	command.Stdout, command.Stderr = log, log
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := command.Start(); err != nil {
+	if err := startChild(command); err != nil {
 		return nil, err
 	}
 	return func() {
@@ -283,8 +282,7 @@ func launchOperator(flags ...string) (*operator, error) {
 	}, flags...)...)
 	o.command.Env = append(os.Environ(), "KUBECONFIG="+config)
 	o.command.Stdout, o.command.Stderr = o.log, o.log
-	o.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := o.command.Start(); err != nil {
+	if err := startChild(o.command); err != nil {
 		return nil, err
 	}
 	go func() {

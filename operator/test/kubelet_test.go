@@ -254,12 +254,11 @@ func (k *kubelet) run(ctx context.Context, pod *corev1.Pod) error {
 	}
 	p.command = exec.Command(engineBinary(), replaced...)
 	p.command.Stdout, p.command.Stderr = p.log, p.log
-	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var err error
 	if p.calls, err = newLink(p.ip+":7470", p.own); err != nil {
 		return err
 	}
-	if err := p.command.Start(); err != nil {
+	if err := startChild(p.command); err != nil {
 		p.calls.close()
 		return err
 	}
