@@ -6,13 +6,12 @@
 //! them, and told the time. It never waits, takes no lock, and once made allocates nothing.
 //!
 //! No flow has a buffer: unacknowledged data is a place in the program's payloads, and a packet is built when it is sent.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod application;
 pub mod arrivals;
 pub mod counters;
 pub mod emulation;
-mod fetch;
 pub mod flow;
 pub mod gtpu;
 pub mod message;
