@@ -267,10 +267,10 @@ impl Emulated {
         let mut counted = self.counted();
         counted.records = std::iter::from_fn(|| self.records.pop().ok()).collect();
         let left = self.thread.join().expect("it does not panic")?;
-        let begun = counted.get(Count::FlowsAttempted) + counted.get(Count::FlowsAccepted);
+        let started = counted.get(Count::FlowsAttempted) + counted.get(Count::FlowsAccepted);
         let ended = counted.get(Count::FlowsClosed) + counted.open();
-        if begun != ended {
-            counted.contradictions.push(format!("{begun} flows began, {ended} ended or are open"));
+        if started != ended {
+            counted.contradictions.push(format!("{started} flows began, {ended} ended or are open"));
         }
         let (records, closed) = (counted.records.len() as u64, counted.get(Count::FlowsClosed));
         if records != closed {

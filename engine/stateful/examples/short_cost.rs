@@ -470,7 +470,7 @@ fn scenario() -> Scenario {
 
 fn run(mut both: impl Both, mut now: u64, connections: u32) {
     let (mut arriving, mut leaving) = (Frames::new(), Frames::new());
-    let (mut begun, mut idle) = (0, 0);
+    let (mut started, mut idle) = (0, 0);
     while idle < 20_000 {
         idle += 1;
         now += if idle > 10 { 1_000_000 } else { 5_000 };
@@ -478,11 +478,11 @@ fn run(mut both: impl Both, mut now: u64, connections: u32) {
             both.receive_all(&arriving, now);
             idle = 0;
         }
-        for number in begun..connections.min(begun + 10) {
+        for number in started..connections.min(started + 10) {
             let (low, high) = (number % 256, number / 256);
             both.open(number.into(), 0x1000_0000 + low, 0x3000_0000 + high % 256, 1024 + high as u16, now);
         }
-        begun = connections.min(begun + 10);
+        started = connections.min(started + 10);
         both.advance(now);
         leaving.lens.clear();
         both.transmit(now, &mut leaving);

@@ -89,7 +89,7 @@ pub struct Arrivals {
     passed: u64,
     turns: Turns,
     /// Of each template, those of slots before `passed`.
-    begun: Box<[u64]>,
+    started: Box<[u64]>,
     limits: Box<[u64]>,
     weights: Box<[u64]>,
     /// Templates that are not at their limit.
@@ -176,7 +176,7 @@ impl Arrivals {
             slot: 0,
             passed: 0,
             turns: Turns::new(order, &weights),
-            begun: vec![0; timings.len()].into(),
+            started: vec![0; timings.len()].into(),
             limits: timings.iter().map(|timing| timing.limit).collect(),
             open: weights.iter().filter(|weight| **weight > 0).count(),
             weights: weights.into(),
@@ -271,9 +271,10 @@ impl Arrivals {
             self.walk(1);
         }
         let Some((_, mut next)) = self.later.pop_front() else { return false };
-        next.begun.copy_from_slice(&self.begun);
-        let rated = next.weights.iter().zip(&next.begun).zip(&next.limits);
-        next.open = rated.filter(|((weight, begun), limit)| **weight > 0 && (**limit == 0 || begun < limit)).count();
+        next.started.copy_from_slice(&self.started);
+        let rated = next.weights.iter().zip(&next.started).zip(&next.limits);
+        next.open =
+            rated.filter(|((weight, started), limit)| **weight > 0 && (**limit == 0 || started < limit)).count();
         (next.clock, next.from) = (self.clock, from);
         if let Some(Ramp::Stepped(steps)) = &mut next.ramp {
             steps.begin(from);
@@ -289,8 +290,8 @@ impl Arrivals {
     #[inline]
     fn turn(&mut self) -> (usize, u64) {
         let template = self.turns.next();
-        let number = self.begun[template];
-        self.begun[template] += 1;
+        let number = self.started[template];
+        self.started[template] += 1;
         self.open -= usize::from(number + 1 == self.limits[template]);
         (template, number)
     }
@@ -313,9 +314,9 @@ impl Arrivals {
         if self.open == 0 {
             // Nothing is counted any more.
         } else if let Turns::One(template) = self.turns {
-            let (begun, limit) = (&mut self.begun[template], self.limits[template]);
-            self.open -= usize::from(*begun < limit && limit <= *begun + slots);
-            *begun += slots;
+            let (started, limit) = (&mut self.started[template], self.limits[template]);
+            self.open -= usize::from(*started < limit && limit <= *started + slots);
+            *started += slots;
         } else {
             for _ in 0..slots {
                 self.turn();

@@ -79,7 +79,7 @@ struct OpenLimit {
     /// Due, and not begun because as many were open.
     held: u64,
     /// Begun, if there is a limit.
-    begun: u64,
+    started: u64,
     /// Of those begun, how many are only about to.
     opening: u64,
 }
@@ -137,7 +137,7 @@ impl Emulation {
                 _ if most < workers => return Err(EmulationError::FewMayBeOpen { template, most, workers }),
                 _ => most / workers + u64::from(worker < most % workers),
             };
-            Ok(OpenLimit { most, held: 0, begun: 0, opening: 0 })
+            Ok(OpenLimit { most, held: 0, started: 0, opening: 0 })
         });
         let limits = limits.collect::<Result<Box<_>, _>>()?;
         let mut stack = Stack::new(scenario.clone(), ports, seed, now_ns);
@@ -339,8 +339,8 @@ impl Emulation {
     /// j W + w. (So it need only be known how many are held.)
     fn open_limited(&mut self, template: usize, due_ns: u64, now_ns: u64) {
         let limit = &mut self.limits[template];
-        let number = limit.begun * self.share.workers + self.share.worker;
-        limit.begun += 1;
+        let number = limit.started * self.share.workers + self.share.worker;
+        limit.started += 1;
         self.open(template, number, due_ns, now_ns);
     }
 

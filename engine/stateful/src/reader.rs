@@ -68,7 +68,7 @@ struct Cursor {
     tail: u32,
     chunks: u16,
     /// `at` is known.
-    begun: bool,
+    started: bool,
     /// `next` is known.
     chosen: bool,
     /// The end of what comes can never be known.
@@ -85,7 +85,7 @@ const NEW: Cursor = Cursor {
     head: NONE,
     tail: NONE,
     chunks: 0,
-    begun: false,
+    started: false,
     chosen: false,
     broken: false,
 };
@@ -253,8 +253,8 @@ impl Readers {
     pub fn room(&mut self, index: u32, side: usize, flow: &Flow, s: &Segment<'_>) -> usize {
         let Some(first) = self.sides[side].first else { return usize::MAX };
         let cursor = &mut self.cursors[index as usize];
-        if !cursor.begun && flow.state != State::SynSent {
-            (cursor.at, cursor.begun) = (flow.rcv_nxt, true);
+        if !cursor.started && flow.state != State::SynSent {
+            (cursor.at, cursor.started) = (flow.rcv_nxt, true);
         }
         let ahead = seq_before(flow.rcv_nxt, first_byte(s));
         if cursor.is_idle() || s.payload.is_empty() || !(ahead || self.asks) {
@@ -314,7 +314,7 @@ impl Readers {
     pub fn take(&mut self, index: u32, side: usize, flow: &Flow, s: &Segment<'_>, recoveries: &Slab<Recovery>) {
         let Some(first) = self.sides[side].first else { return };
         let cursor = &mut self.cursors[index as usize];
-        if !cursor.begun || s.payload.is_empty() {
+        if !cursor.started || s.payload.is_empty() {
             return;
         }
         let (seq, end) = (first_byte(s), data_end(flow));
@@ -330,8 +330,8 @@ impl Readers {
         // What of it was taken and not looked through.
         let from = if seq_before(seq, self.cursors[index as usize].at) { self.cursors[index as usize].at } else { seq };
         let in_order = !seq_before(end, from);
-        let noted = if in_order { end } else { flow.noted_until(from, recoveries).unwrap_or(from) };
-        let to = seq_min(noted, seq.wrapping_add(s.payload.len() as u32));
+        let contiguous = if in_order { end } else { flow.received_until(from, recoveries).unwrap_or(from) };
+        let to = seq_min(contiguous, seq.wrapping_add(s.payload.len() as u32));
         let (from, to) = self.not_held(index, from, to);
         if seq_before(from, to) {
             let skip = from.wrapping_sub(seq) as usize;
@@ -512,7 +512,7 @@ impl Reader<'_> {
         let Self { readers, index, side } = self;
         let (index, number) = (*index, readers.sides[*side].numbers[usize::from(flow.pc)]);
         let cursor = &mut readers.cursors[index as usize];
-        if cursor.begun && cursor.ended == 0 && (!cursor.chosen || cursor.next == Next::Asked) && !cursor.broken {
+        if cursor.started && cursor.ended == 0 && (!cursor.chosen || cursor.next == Next::Asked) && !cursor.broken {
             cursor.chosen = true;
             readers.choose(index, Next::One(number));
             readers.look(index, data_end(flow), (0, &[]));

@@ -873,14 +873,14 @@ impl Stack {
             Content::Tcp(segment) => (Tuple::of(packet, segment.source_port, segment.destination_port), false),
             Content::Udp(datagram) => (Tuple::of(packet, datagram.source_port, datagram.destination_port), true),
             // It has the packet that it is about, which was ours.
-            Content::Icmp(trouble) => {
+            Content::Icmp(error) => {
                 let tuple = Tuple {
-                    local: trouble.source,
-                    remote: trouble.destination,
-                    local_port: trouble.source_port,
-                    remote_port: trouble.destination_port,
+                    local: error.source,
+                    remote: error.destination,
+                    local_port: error.source_port,
+                    remote_port: error.destination_port,
                 };
-                (tuple, !trouble.tcp)
+                (tuple, !error.tcp)
             }
         };
         let key = Key::of(&tuple, udp, &self.secrets.hash);
@@ -894,7 +894,7 @@ impl Stack {
             (Content::Tcp(segment), Some(index)) => self.receive_known(port, index, frame, segment, packet.ecn),
             (Content::Tcp(segment), None) => self.receive_unknown(port, packet, segment, (&wanted.key, wanted.hash)),
             (Content::Udp(datagram), _) => self.receive_udp(port, packet, datagram, wanted),
-            (Content::Icmp(trouble), _) => self.receive_trouble(port, trouble, wanted),
+            (Content::Icmp(error), _) => self.receive_icmp_error(port, error, wanted),
         }
     }
 
@@ -1121,19 +1121,19 @@ impl Stack {
         Received::Taken
     }
 
-    fn receive_trouble(&mut self, port: usize, trouble: &Error, wanted: &Wanted) -> Received {
+    fn receive_icmp_error(&mut self, port: usize, error: &Error, wanted: &Wanted) -> Received {
         let Some(index) = wanted.index else {
             let ours = self.shared && self.owner(port, wanted.tuple.local).is_some();
             return if ours { Received::Elsewhere } else { Received::Foreign };
         };
         self.note_before(index);
         let (flow, mut cx, _) = self.parts(index);
-        if trouble.tcp {
-            if flow.trouble_told(trouble.kind, trouble.seq, &mut cx) {
+        if error.tcp {
+            if flow.icmp_error(error.kind, error.seq, &mut cx) {
                 self.go_on(index);
             }
         } else {
-            flow.datagram_refused(trouble.kind, &mut cx);
+            flow.datagram_refused(error.kind, &mut cx);
         }
         self.settle(index);
         Received::Taken

@@ -63,12 +63,12 @@ fn late(late_after_ns: Option<u64>) -> (u64, u64) {
 
 #[test]
 fn a_flow_is_late_after_the_time_given() {
-    let (begun, late_of_default) = late(None);
-    assert!((10..=11).contains(&begun), "{begun} flows");
+    let (started, late_of_default) = late(None);
+    assert!((10..=11).contains(&started), "{started} flows");
     // Those due at 0 to 8 ms began more than 1 ms after their time.
     assert!((8..=9).contains(&late_of_default), "{late_of_default} late");
-    let (begun, late_of_kernel) = late(Some(20 * MS));
-    assert!((10..=11).contains(&begun), "{begun} flows");
+    let (started, late_of_kernel) = late(Some(20 * MS));
+    assert!((10..=11).contains(&started), "{started} flows");
     assert_eq!(late_of_kernel, 0);
 }
 
@@ -118,10 +118,10 @@ fn a_template_at_its_limit_holds_up_no_other() {
         all.map(|count| emulation.counters(template, true).get(count))
     };
     assert_eq!(count(1), [300, 0, 0]);
-    let [begun, held, not_begun] = count(0);
+    let [started, held, not_begun] = count(0);
     // Three at a time, each for 50 ms and what is left of the turn in which it gives up.
-    assert!((170..=180).contains(&begun), "{begun} began");
-    assert_eq!((begun + held, not_begun), (300, 0));
+    assert!((170..=180).contains(&started), "{started} began");
+    assert_eq!((started + held, not_begun), (300, 0));
     assert!(!emulation.begins());
 }
 
@@ -140,11 +140,11 @@ fn flows_that_wait_for_others_are_neither_late_nor_the_workers_fault() {
     emulation.stop(3000 * MS);
     emulation.give_up();
     let counters = emulation.counters(0, true);
-    let begun = counters.get(Count::FlowsAttempted);
+    let started = counters.get(Count::FlowsAttempted);
     // Two at a time, each for 50 ms and what is left of the turn in which it gives up.
-    assert!((112..=120).contains(&begun), "{begun} began");
+    assert!((112..=120).contains(&started), "{started} began");
     assert_eq!(counters.get(Count::FlowsLate), 0);
-    assert_eq!(begun + counters.get(Count::FlowsThrottled), 3000);
+    assert_eq!(started + counters.get(Count::FlowsThrottled), 3000);
     assert_eq!(counters.get(Count::FlowsNotStarted), 0);
 }
 

@@ -19,37 +19,37 @@ fn short() -> Scenario {
 
 /// So many are due each millisecond of a second; how many began.
 fn demand(net: &mut Net, each_ms: u64) -> u64 {
-    let mut begun = 0;
+    let mut started = 0;
     for due in 0..1000 * each_ms {
         let address = |net: u32| Address::v4(net + (due % 250) as u32);
         let local_port = 1024 + (due / 250 % 60_000) as u16;
         let tuple = Tuple { local: address(0x1000_0000), remote: address(0x3000_0000), local_port, remote_port: 80 };
         match net.stack.open(0, due, &tuple, net.now) {
-            Ok(()) => begun += 1,
+            Ok(()) => started += 1,
             Err(why) => assert_eq!(why, NotOpened::Exhausted),
         }
         if due % each_ms == 0 {
             net.run_for(MS);
         }
     }
-    begun
+    started
 }
 
 #[test]
 fn ten_times_more_than_there_are_places_for_do_not_keep_the_others_from_ending() {
     for loss in [0, 20_000] {
         let mut net = Net::new(short(), Path { loss, ..Path::default() });
-        let begun = demand(&mut net, 20);
+        let started = demand(&mut net, 20);
         let count = |net: &Net, client, count| net.count(client, count);
-        assert_eq!(begun + count(&net, true, Count::FlowsExhausted), 20_000, "all that were due");
+        assert_eq!(started + count(&net, true, Count::FlowsExhausted), 20_000, "all that were due");
         // Half of the places are clients', and a flow takes about 20 ms; one that lost its SYN, a second.
         let least = if loss == 0 { 1800 } else { 500 };
-        assert!(begun > least, "{begun} began, {loss} of a million lost");
+        assert!(started > least, "{started} began, {loss} of a million lost");
         net.run_for(300_000 * MS);
-        assert_eq!((count(&net, true, Count::FlowsClosed), net.stack.flows()), (begun, 0));
-        assert_eq!(count(&net, true, Count::FlowsEstablished), begun, "{}", net.told());
+        assert_eq!((count(&net, true, Count::FlowsClosed), net.stack.flows()), (started, 0));
+        assert_eq!(count(&net, true, Count::FlowsEstablished), started, "{}", net.told());
         // Servers that wait for an acknowledgement look like those whose clients wait: some SYNs come too early.
-        assert!(count(&net, false, Count::FlowsExhausted) < begun / 20, "{}", net.told());
+        assert!(count(&net, false, Count::FlowsExhausted) < started / 20, "{}", net.told());
     }
 }
 
@@ -60,10 +60,10 @@ fn nor_do_they_over_udp() {
     let mut of = scenario(Protocol::Udp, client.into(), server.into(), vec![Payload::pattern(50)]);
     of.most_flows = PLACES;
     let mut net = Net::new(of, Path::default());
-    let begun = demand(&mut net, 40);
-    assert!(begun > 10_000, "{begun} began");
+    let started = demand(&mut net, 40);
+    assert!(started > 10_000, "{started} began");
     net.run_for(60_000 * MS);
-    assert_eq!((net.count(true, Count::MessagesReceived), net.stack.flows()), (begun, 0), "{}", net.told());
+    assert_eq!((net.count(true, Count::MessagesReceived), net.stack.flows()), (started, 0), "{}", net.told());
 }
 
 #[test]

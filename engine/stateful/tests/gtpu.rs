@@ -436,7 +436,8 @@ fn run(case: Case, wrong_one_in: Option<u64>) -> Outcome {
 }
 
 fn assert_complete(outcome: &Outcome) {
-    let counts = |of: &dyn Fn(Count) -> u64, begun: Count| [begun, Count::FlowsEstablished, Count::FlowsClosed].map(of);
+    let counts =
+        |of: &dyn Fn(Count) -> u64, started: Count| [started, Count::FlowsEstablished, Count::FlowsClosed].map(of);
     let clients = |count: Count| outcome.clients(count);
     let server = |count: Count| outcome.server.count(false, count);
     assert_eq!(counts(&clients, Count::FlowsAttempted), [FLOWS; 3]);

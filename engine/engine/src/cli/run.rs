@@ -424,10 +424,10 @@ fn complaints_of_flows(sides: &[TemplateStats]) -> Vec<String> {
             }
         }
         late += measured(side, "flows_late");
-        let begun = if side.side() == Side::Client { "flows_attempted" } else { "flows_accepted" };
+        let started = if side.side() == Side::Client { "flows_attempted" } else { "flows_accepted" };
         let of_both = side.side() == Side::Server
             && sides.iter().any(|s| s.template == side.template && s.side() == Side::Client);
-        due += if of_both { 0 } else { measured(side, begun) };
+        due += if of_both { 0 } else { measured(side, started) };
         due += ["flows_not_started", "flows_exhausted", "ports_exhausted"]
             .map(|name| measured(side, name))
             .iter()

@@ -131,13 +131,13 @@ impl Server {
 
     async fn fresh_page(&self) -> Result<Arc<Page>, String> {
         let mut last = self.last.lock().await;
-        if let Some((_, page)) = last.as_ref().filter(|(begun, _)| begun.elapsed() < FRESH) {
+        if let Some((_, page)) = last.as_ref().filter(|(started, _)| started.elapsed() < FRESH) {
             return Ok(page.clone());
         }
-        let (begun, engine) = (Instant::now(), self.engine.clone());
+        let (started, engine) = (Instant::now(), self.engine.clone());
         let encoded = tokio::task::spawn_blocking(move || page(&engine)).await;
         let page = Arc::new(encoded.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?);
-        *last = Some((begun, page.clone()));
+        *last = Some((started, page.clone()));
         Ok(page)
     }
 }

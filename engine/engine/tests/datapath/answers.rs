@@ -281,8 +281,8 @@ fn inside_vlans() {
             if heard {
                 assert_all_complete(&sides, 100);
             } else {
-                let begun = [sides[0].get(Count::FlowsAttempted), sides[1].get(Count::FlowsAccepted)];
-                assert_eq!(begun, [100, 0], "{vlans:?}");
+                let started = [sides[0].get(Count::FlowsAttempted), sides[1].get(Count::FlowsAccepted)];
+                assert_eq!(started, [100, 0], "{vlans:?}");
                 assert_eq!(sides[0].get(Count::ReceivedPackets), 0, "{vlans:?}");
             }
             run_.remove();

@@ -114,8 +114,8 @@ fn inside_bridge() {
             run.template_counters()
         })
         .collect();
-    let of = |side: &TemplateCounters, begun: Count| {
-        [begun, Count::FlowsEstablished, Count::FlowsClosed, Count::FlowsAborted, Count::ResetsReceived]
+    let of = |side: &TemplateCounters, started: Count| {
+        [started, Count::FlowsEstablished, Count::FlowsClosed, Count::FlowsAborted, Count::ResetsReceived]
             .map(|count| side.get(count))
     };
     // Each begins half. Servers are taken in turn: two of three are the first engine's.

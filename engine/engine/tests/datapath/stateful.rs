@@ -126,8 +126,8 @@ pub fn assert_all_complete(sides: &[TemplateCounters], flows: u64) -> (&Template
         let named = spate_stateful::COUNTERS.iter().zip(&side.counts).filter(|(_, count)| **count > 0);
         named.map(|((name, ..), count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
     };
-    let of = |side: &TemplateCounters, begun: Count| {
-        (side.get(begun), side.get(Count::FlowsEstablished), side.get(Count::FlowsClosed), side.open)
+    let of = |side: &TemplateCounters, started: Count| {
+        (side.get(started), side.get(Count::FlowsEstablished), side.get(Count::FlowsClosed), side.open)
     };
     let all = (flows, flows, flows, 0);
     let both = (of(client, Count::FlowsAttempted), of(server, Count::FlowsAccepted));
@@ -318,9 +318,9 @@ fn a_worker_that_is_asked_for_too_much_begins_fewer_flows_and_ends_them_all() {
     let run = start(&datapath, emulated(&datapath, 3, Some(300 * MS), too_many));
     wait_for(&run, RunState::Complete, 10);
     let sides = run.template_counters();
-    let begun = sides[0].get(Count::FlowsAttempted);
-    assert_all_complete(&sides, begun);
-    assert_eq!(begun + sides[0].get(Count::FlowsNotStarted), 600_000);
+    let started = sides[0].get(Count::FlowsAttempted);
+    assert_all_complete(&sides, started);
+    assert_eq!(started + sides[0].get(Count::FlowsNotStarted), 600_000);
     assert_eq!(run.contradictions(), Vec::<String>::new());
 }
 
@@ -350,10 +350,10 @@ fn flows_that_are_owed_at_the_end_begin_within_half_of_the_drain_which_ends_with
     let run = start(&datapath, emulated(&datapath, 4, Some(100 * MS), one_by_one));
     wait_for(&run, RunState::Complete, 10);
     let sides = run.template_counters();
-    let begun = sides[0].get(Count::FlowsAttempted);
-    assert_all_complete(&sides, begun);
-    assert!((5..160).contains(&begun), "{begun} began in 600 ms");
-    assert_eq!(begun + sides[0].get(Count::FlowsThrottled), 1000);
+    let started = sides[0].get(Count::FlowsAttempted);
+    assert_all_complete(&sides, started);
+    assert!((5..160).contains(&started), "{started} began in 600 ms");
+    assert_eq!(started + sides[0].get(Count::FlowsThrottled), 1000);
 }
 
 #[test]
@@ -366,9 +366,9 @@ fn flows_that_outlast_the_drain_are_cut_and_counted() {
     client.program = program(vec![Instruction::Connect, Instruction::Delay { min_ns: hour, max_ns: hour }]);
     let run = start(&datapath, emulated(&datapath, 3, Some(100 * MS), long));
     wait_for(&run, RunState::Complete, 10);
-    for (side, begun) in run.template_counters().iter().zip([Count::FlowsAttempted, Count::FlowsAccepted]) {
+    for (side, started) in run.template_counters().iter().zip([Count::FlowsAttempted, Count::FlowsAccepted]) {
         let counts =
-            [begun, Count::FlowsEstablished, Count::FlowsAborted, Count::FlowsClosed].map(|count| side.get(count));
+            [started, Count::FlowsEstablished, Count::FlowsAborted, Count::FlowsClosed].map(|count| side.get(count));
         assert_eq!((counts, side.open), ([100; 4], 0));
     }
     assert_eq!(run.contradictions(), Vec::<String>::new());

@@ -39,11 +39,11 @@ impl Arrivals {
         }
         for template in 0..self.weights.len() {
             let weight = self.weight(template) / divisor;
-            let (begun, limit) = (self.begun[template], self.limits[template]);
-            if weight > 0 && (limit == 0 || begun < limit) {
+            let (started, limit) = (self.started[template], self.limits[template]);
+            if weight > 0 && (limit == 0 || started < limit) {
                 owed(template, rounds * weight);
             }
-            self.begun[template] += rounds * self.share.workers * weight;
+            self.started[template] += rounds * self.share.workers * weight;
         }
         self.turns.pass(rounds * self.share.workers, divisor);
         self.passed += rounds * slots;
@@ -81,9 +81,9 @@ impl Arrivals {
     /// So many rounds bring no template to its limit.
     fn rounds_within_limits(&self, divisor: u64) -> u64 {
         let within = |template: usize| {
-            let (begun, limit) = (self.begun[template], self.limits[template]);
+            let (started, limit) = (self.started[template], self.limits[template]);
             let weight = self.weight(template) / divisor;
-            let left = limit.checked_sub(begun + 1).filter(|_| limit > 0 && weight > 0)?;
+            let left = limit.checked_sub(started + 1).filter(|_| limit > 0 && weight > 0)?;
             Some(left / (weight * self.share.workers))
         };
         (0..self.weights.len()).filter_map(within).min().unwrap_or(u64::MAX)

@@ -386,8 +386,8 @@ pub fn drive(bytes: &[u8]) -> Counts {
         for client in [true, false] {
             let counters = stack.counters(template, client);
             assert_eq!(stack.open_flows(template, client), 0);
-            let begun = if client { Count::FlowsAttempted } else { Count::FlowsAccepted };
-            assert_eq!(counters.get(Count::FlowsClosed), counters.get(begun), "each ends once");
+            let started = if client { Count::FlowsAttempted } else { Count::FlowsAccepted };
+            assert_eq!(counters.get(Count::FlowsClosed), counters.get(started), "each ends once");
             counts.iter_mut().zip(counters.all()).for_each(|(sum, count)| *sum += count);
         }
     }

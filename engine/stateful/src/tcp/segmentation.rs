@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Several new segments in one frame, which the port's device cuts: what goes on the wire is what would go without.
+//! Segmentation offload (TSO): several new segments in one frame, which the port's device divides. The wire carries the same segments
+//! as without.
 use super::{
     Context, TIMESTAMPS_LEN,
     output::{Output, Plan, Sources},
@@ -13,8 +14,8 @@ use crate::{
 };
 
 impl Flow {
-    /// How many segments go in one frame, at most so many: a new one that is planned, and whole ones behind it as far as windows
-    /// have room. What is less than whole, and what must be marked, goes alone.
+    /// How many segments go in one frame, at most `most`: the planned new one, and full ones behind it as far as windows have room. A
+    /// segment that is not full, or has CWR, goes alone.
     #[inline(never)]
     pub(super) fn segments_together(
         &self,
@@ -42,7 +43,7 @@ impl Flow {
         (data.min(cut.longest_frame.saturating_sub(header)) / mss).min(most)
     }
 
-    /// Sends a planned segment and so many in all behind each other in one frame. False if there is no room.
+    /// Sends a planned segment and those behind it, `segments` in all, in one frame. False if there is no room.
     #[inline(never)]
     pub(super) fn send_together(
         &mut self,
