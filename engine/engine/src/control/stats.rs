@@ -144,7 +144,7 @@ fn port_stats(port: String, c: &datapath::PortCounters) -> PortStats {
         not_reflected_packets: c.not_reflected_packets,
         throttled_packets: c.throttled_packets,
         tx_segmented_frames: c.tx_segmented_frames,
-        receive_waits: c.handing_full,
+        receive_waits: c.receive_waits,
     }
 }
 

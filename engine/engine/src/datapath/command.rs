@@ -90,8 +90,8 @@ pub(super) struct FlowRate {
     pub(super) row: Option<Box<Arrivals>>,
 }
 
-/// What a worker must not free itself.
-pub(super) enum Trash<D: Device = Dpdk> {
+/// What a worker gives back, to be freed by another thread: workers neither allocate nor free memory.
+pub(super) enum Reclaim<D: Device = Dpdk> {
     Run(#[allow(dead_code, reason = "only ever dropped")] Box<WorkerRun<D>>),
     Rates(#[allow(dead_code, reason = "only ever dropped")] Arc<[(usize, Option<Rate>)]>),
     Row(#[allow(dead_code, reason = "only ever dropped")] Box<Arrivals>),

@@ -356,10 +356,10 @@ impl Threads {
         let failed = |index: usize, message: String| OpenError::System { context: format!("worker {index}"), message };
         let mut workers = Vec::new();
         let mut lines = Vec::new();
-        for (index, (queues, handing)) in self.queues.into_iter().zip(worker::between_workers(count)).enumerate() {
+        for (index, (queues, handoff)) in self.queues.into_iter().zip(worker::between_workers(count)).enumerate() {
             let cpu = config.worker_cpus[index];
             let (commands, their_commands) = RingBuffer::new(QUEUE);
-            let (their_trash, trash) = RingBuffer::new(2 * QUEUE);
+            let (their_reclaim, reclaim) = RingBuffer::new(2 * QUEUE);
             let waker = Waker::new().map_err(|e| failed(index, e.to_string()))?;
             let shared_cpu = placement == Placement::Together || self.shared.contains(&cpu);
             let adaptive = match config.poll {
@@ -390,18 +390,18 @@ impl Threads {
                 index,
                 clock: clock.clone(),
                 commands: their_commands,
-                trash: their_trash,
+                reclaim: their_reclaim,
                 pool,
                 tx: queues.tx,
                 rx: queues.rx,
-                handing,
+                handoff,
                 share: Arc::clone(&share),
                 idle: Idle::new(adaptive, shared_cpu, waker.clone()),
             };
             let own_cpu = (placement == Placement::OwnCpus).then_some(cpu);
             let thread = spawn(index, own_cpu, *eal, parts).map_err(|message| failed(index, message))?;
             workers.push(OpenWorker { cpu, share, thread });
-            lines.push((commands, trash, waker));
+            lines.push((commands, reclaim, waker));
         }
         Ok((workers, Arc::new(Workers::new(lines.into_iter())), self.nodes))
     }

@@ -90,7 +90,7 @@ pub(super) struct QueueShare {
     /// Of them, for another station by their destination MAC.
     pub(super) other_mac: Counter,
     /// Times nothing was read because a worker that keeps sequences was behind.
-    pub(super) handing_full: Counter,
+    pub(super) receive_waits: Counter,
     /// Received and sent back; in tx_packets too.
     pub(super) reflected: Counter,
     /// Received while the port sends back, and not sent back.

@@ -510,7 +510,7 @@ pub struct PortCounters {
     /// Frames that the device cut into segments, which are packets.
     pub tx_segmented_frames: u64,
     /// Times a worker read nothing because another, which keeps sequences, was behind.
-    pub handing_full: u64,
+    pub receive_waits: u64,
     /// By queue, in queue order: (transmitted, received).
     pub queues: Vec<(u64, u64)>,
     /// Link state now.

@@ -9,7 +9,7 @@ use std::{
 use rtrb::{Consumer, Producer, PushError};
 
 use super::{
-    command::{Command, Trash},
+    command::{Command, Reclaim},
     worker::Waker,
 };
 
@@ -23,13 +23,13 @@ pub(super) struct Workers {
 
 struct Line {
     commands: Producer<Command>,
-    trash: Consumer<Trash>,
+    reclaim: Consumer<Reclaim>,
     waker: Waker,
 }
 
 impl Workers {
-    pub(super) fn new(lines: impl Iterator<Item = (Producer<Command>, Consumer<Trash>, Waker)>) -> Self {
-        let line = |(commands, trash, waker)| Mutex::new(Line { commands, trash, waker });
+    pub(super) fn new(lines: impl Iterator<Item = (Producer<Command>, Consumer<Reclaim>, Waker)>) -> Self {
+        let line = |(commands, reclaim, waker)| Mutex::new(Line { commands, reclaim, waker });
         Self { workers: lines.map(line).collect() }
     }
 
@@ -88,7 +88,7 @@ impl Workers {
     pub(super) fn clean_up(&self) {
         for worker in 0..self.workers.len() {
             let mut line = self.line(worker);
-            while line.trash.pop().is_ok() {}
+            while line.reclaim.pop().is_ok() {}
         }
     }
 }

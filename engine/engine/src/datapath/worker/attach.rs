@@ -8,11 +8,10 @@ use spate_filter::Program;
 use spate_neighbour::Interest;
 use spate_net::FCS_LEN;
 
-use super::{Device, Dpdk, Time, Worker, device::Packets};
+use super::{Device, Dpdk, Time, Worker, device::Packets, egress::Egress};
 use crate::datapath::{
-    command::{Direction, Trash},
+    command::{Direction, Reclaim},
     frames::{FrameReader, FrameWriter},
-    shared::QueueShare,
 };
 
 /// Taps on a port and direction at a time.
@@ -132,14 +131,7 @@ impl<D: Device> Inject<D> {
     }
 
     /// Sends up to a burst. Returns how many packets the device took.
-    pub(super) fn send(
-        &mut self,
-        queue: &mut D::Tx,
-        pool: &D::Pool,
-        share: &QueueShare,
-        taps: &mut Taps,
-        clock: &D::Clock,
-    ) -> usize {
+    pub(super) fn send(&mut self, egress: &mut Egress<D>, pool: &D::Pool, taps: &mut Taps, clock: &D::Clock) -> usize {
         if self.burst.is_empty() {
             self.build(pool);
             if self.burst.is_empty() {
@@ -147,9 +139,8 @@ impl<D: Device> Inject<D> {
             }
             taps.copy::<D>(&self.burst, clock);
         }
-        let taken = self.burst.send(queue);
-        share.tx_packets.add(taken as u64);
-        share.tx_bytes.add(self.bytes[self.sent..self.sent + taken].iter().sum());
+        let taken = self.burst.send(egress.queue());
+        egress.sent(taken, self.bytes[self.sent..self.sent + taken].iter().sum());
         self.sent += taken;
         taken
     }
@@ -190,7 +181,7 @@ impl<D: Device> Worker<D> {
             received => self.receiver.attach(port, received),
         };
         if let Some(back) = back {
-            let _ = self.trash.push(Trash::Attachment(back));
+            let _ = self.reclaim.push(Reclaim::Attachment(back));
         }
     }
 
@@ -198,7 +189,7 @@ impl<D: Device> Worker<D> {
     pub(super) fn detach(&mut self, id: u64) {
         let sending = self.tx.iter_mut().filter_map(|port| port.taps().remove(id));
         for tap in sending.chain(self.receiver.taps().filter_map(|taps| taps.remove(id))) {
-            let _ = self.trash.push(Trash::Attachment(Attachment::Tap(Direction::Tx, tap)));
+            let _ = self.reclaim.push(Reclaim::Attachment(Attachment::Tap(Direction::Tx, tap)));
         }
     }
 }

@@ -18,14 +18,14 @@ use super::{
     Device, Dpdk, Time, WorkerRun,
     attach::Taps,
     device::{Packets, Pool},
-    handoff::Handoff,
+    egress::Egress,
+    flow_handoff::Handoff,
 };
 use crate::datapath::{
     Timing,
-    command::{FlowRate, Trash},
+    command::{FlowRate, Reclaim},
     open::SHORT_ROOM,
     run_clock::RunClock,
-    shared::QueueShare,
 };
 
 /// Frames of other workers that are handled in a turn.
@@ -253,8 +253,8 @@ impl<D: Device> Emulated<D> {
     }
 
     /// What may be freed.
-    pub(super) fn over(&mut self) -> Option<Trash<D>> {
-        self.emulation.over().map(Trash::Row)
+    pub(super) fn over(&mut self) -> Option<Reclaim<D>> {
+        self.emulation.over().map(Reclaim::Row)
     }
 
     /// The run's clock stands, or goes on, from a monotonic instant.
@@ -428,8 +428,8 @@ impl<D: Device> Segments<D> {
     }
 
     /// Gives back what it holds; written packets that were not sent are counted as dropped.
-    pub(super) fn clear(&mut self, share: &QueueShare) {
-        share.tx_dropped.add(self.packets(self.written));
+    pub(super) fn clear(&mut self, egress: &Egress<D>) {
+        egress.dropped(self.packets(self.written));
         self.cuts.fill(CutInto::default());
         self.burst.clear();
         (self.written, self.sent) = (0, 0);
@@ -500,6 +500,12 @@ impl<D: Device> Segments<D> {
         frames as u64 + more.sum::<u64>()
     }
 
+    /// Bytes, FCS included, of the first frames of the burst.
+    #[inline]
+    fn bytes_of(&self, frames: usize) -> u64 {
+        self.bytes[self.sent..self.sent + frames].iter().map(|bytes| u64::from(*bytes)).sum()
+    }
+
     /// Tags packets from one on: room was left before them.
     #[cold]
     fn write_tags(&mut self, from: usize, tags: &Encap) {
@@ -510,16 +516,15 @@ impl<D: Device> Segments<D> {
     }
 
     /// Offers what is written. Returns how many packets the device took.
-    pub(super) fn send(&mut self, queue: &mut D::Tx, share: &QueueShare) -> usize {
+    pub(super) fn send(&mut self, egress: &mut Egress<D>) -> usize {
         if self.written == 0 {
             return 0;
         }
         if self.unfinished {
-            return self.send_unfinished(queue, share);
+            return self.send_unfinished(egress);
         }
-        let taken = self.burst.send_first(queue, self.written);
-        share.tx_packets.add(taken as u64);
-        share.tx_bytes.add(self.bytes[self.sent..self.sent + taken].iter().map(|bytes| u64::from(*bytes)).sum());
+        let taken = self.burst.send_first(egress.queue(), self.written);
+        egress.sent(taken, self.bytes_of(taken));
         self.written -= taken;
         self.sent += taken;
         taken
@@ -527,17 +532,16 @@ impl<D: Device> Segments<D> {
 
     /// The same where something is left to the device. Tells how many packets leave on the wire.
     #[inline(never)]
-    fn send_unfinished(&mut self, queue: &mut D::Tx, share: &QueueShare) -> usize {
-        let offered = self.burst.send_unfinished(queue, self.written);
+    fn send_unfinished(&mut self, egress: &mut Egress<D>) -> usize {
+        let offered = self.burst.send_unfinished(egress.queue(), self.written);
         let taken = if let Offered::Taken(taken) = offered { taken } else { 1 };
         let packets = self.packets(taken);
         if offered == Offered::Refused {
-            share.tx_dropped.add(packets);
+            egress.dropped(packets);
         } else {
             let cut = self.cuts[self.sent..self.sent + taken].iter().filter(|cut| cut.segment > 0);
-            share.tx_segmented_frames.add(cut.count() as u64);
-            share.tx_packets.add(packets);
-            share.tx_bytes.add(self.bytes[self.sent..self.sent + taken].iter().map(|bytes| u64::from(*bytes)).sum());
+            egress.segmented(cut.count());
+            egress.sent(packets as usize, self.bytes_of(taken));
         }
         self.written -= taken;
         self.sent += taken;

@@ -6,14 +6,15 @@ mod attach;
 mod bell;
 mod device;
 mod dpdk;
+mod egress;
 mod emulate;
+mod flow_handoff;
 mod foreign;
-mod handing;
-mod handoff;
 mod idle;
 mod receive;
 mod replay;
 pub(super) mod simulated;
+mod stream_handoff;
 #[cfg(test)]
 mod tests;
 mod transmit;
@@ -26,23 +27,24 @@ pub(super) use attach::{Aside, Attachment, Inject, Tap};
 pub(super) use device::{Device, Time};
 pub(super) use dpdk::Dpdk;
 pub(super) use emulate::{Emulated, Pools};
+pub(super) use flow_handoff::{HandoffShare, between};
 pub(super) use foreign::{Marks, RunForeign, RunReceiver};
-pub(super) use handing::{Handing, between_workers};
-pub(super) use handoff::{HandoffShare, between};
 pub(super) use idle::{Idle, Waker};
 pub(super) use receive::{DelayPlace, Owner, RunReceive, StreamReceive};
 pub(super) use replay::{Replay, ReplayParts, ReplayTape, TapeEnd, speed_of};
+pub(super) use stream_handoff::{StreamHandoff, between_workers};
 pub(super) use transmit::{PortRun, SendStream};
 
 use super::{
     clock::Timescale,
-    command::{Command, RUNS, Trash},
+    command::{Command, RUNS, Reclaim},
     run_clock::RunClock,
     shared::{QueueShare, RunShare, WorkerShare},
 };
 use device::{Rest, TxDevice};
+use egress::FLUSH_NS;
 use receive::{Receiver, RxPort};
-use transmit::{FLUSH_NS, GRACE_NS, TxPort};
+use transmit::{GRACE_NS, TxPort};
 
 /// A worker's view of a run.
 pub(super) struct WorkerRun<D: Device = Dpdk> {
@@ -78,12 +80,12 @@ pub(super) struct Parts<D: Device = Dpdk> {
     pub(super) index: usize,
     pub(super) clock: D::Clock,
     pub(super) commands: Consumer<Command<D>>,
-    pub(super) trash: Producer<Trash<D>>,
+    pub(super) reclaim: Producer<Reclaim<D>>,
     pub(super) pool: D::Pool,
     /// (port, its queue, its counters)
     pub(super) tx: Vec<(usize, D::Tx, Arc<QueueShare>)>,
     pub(super) rx: Vec<ReceiveQueue<D>>,
-    pub(super) handing: Handing,
+    pub(super) handoff: StreamHandoff,
     pub(super) share: Arc<WorkerShare>,
     pub(super) idle: D::Idle,
 }
@@ -92,7 +94,7 @@ pub(super) struct Parts<D: Device = Dpdk> {
 pub(super) struct Worker<D: Device = Dpdk> {
     clock: D::Clock,
     commands: Consumer<Command<D>>,
-    trash: Producer<Trash<D>>,
+    reclaim: Producer<Reclaim<D>>,
     /// By slot.
     runs: Vec<Option<Box<WorkerRun<D>>>>,
     /// One more than the last slot that is taken: the lowest free one is taken first.
@@ -123,7 +125,7 @@ impl<D: Device> Worker<D> {
             tend_ns: often.map_or(u64::MAX, |often| often.as_nanos() as u64),
             clock: parts.clock,
             commands: parts.commands,
-            trash: parts.trash,
+            reclaim: parts.reclaim,
             runs: (0..RUNS).map(|_| None).collect(),
             reach: 0,
             replaying: false,
@@ -138,7 +140,7 @@ impl<D: Device> Worker<D> {
             receiver: Receiver::new(
                 parts.index,
                 parts.rx.into_iter().map(|(port, queue, share, mac)| RxPort::new(port, queue, share, mac)).collect(),
-                parts.handing,
+                parts.handoff,
             ),
             share: parts.share,
             idle: parts.idle,
@@ -186,7 +188,7 @@ impl<D: Device> Worker<D> {
     /// Does what devices leave to who uses them.
     #[cold]
     fn tend(&mut self, now: u64) {
-        self.tx.iter_mut().for_each(TxPort::tend);
+        self.tx.iter_mut().for_each(|port| port.egress().queue().tend());
         self.tend_at = now + self.tend_ns;
     }
 
@@ -206,8 +208,8 @@ impl<D: Device> Worker<D> {
                 Command::Limit(budget) => {
                     self.limited = budget.is_some();
                     for port in &mut self.tx {
-                        if let Some(before) = port.limit(budget.clone()) {
-                            let _ = self.trash.push(Trash::Budget(before));
+                        if let Some(before) = port.egress().limit(budget.clone()) {
+                            let _ = self.reclaim.push(Reclaim::Budget(before));
                         }
                     }
                 }
@@ -229,7 +231,7 @@ impl<D: Device> Worker<D> {
                         self.receiver.forget(run.tag, slot);
                         for port in &mut self.tx {
                             port.give_up(slot, &run);
-                            port.reclaim();
+                            port.egress().queue().reclaim();
                         }
                         run.drop_replays();
                         self.replaying = self.runs.iter().flatten().any(|run| !run.replays.is_empty());
@@ -240,7 +242,7 @@ impl<D: Device> Worker<D> {
                                 self.tx.iter_mut().for_each(TxPort::end_emulation);
                             }
                         }
-                        let _ = self.trash.push(Trash::Run(run));
+                        let _ = self.reclaim.push(Reclaim::Run(run));
                         self.reach = self.runs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
                     }
                 }
@@ -268,7 +270,7 @@ impl<D: Device> Worker<D> {
             emulated.take_handed(now);
             emulated.advance(now, known);
             while let Some(over) = emulated.over() {
-                let _ = self.trash.push(over);
+                let _ = self.reclaim.push(over);
             }
         }
     }
@@ -284,7 +286,7 @@ impl<D: Device> Worker<D> {
         let mut sent = 0;
         for port in &mut self.tx {
             sent += port.inject(&self.clock);
-            sent += port.transmit(now, &self.clock, &mut self.runs[..self.reach], &mut self.trash);
+            sent += port.transmit(now, &self.clock, &mut self.runs[..self.reach], &mut self.reclaim);
             if self.replaying {
                 sent += port.replay(now, &self.clock, &mut self.runs[..self.reach]);
             }
@@ -303,21 +305,21 @@ impl<D: Device> Worker<D> {
         let mut sent = 0;
         // What a port answers for its addresses, ARP and ping, is no traffic of a run.
         for port in &mut self.tx {
-            port.charge();
+            port.egress().charge();
             sent += port.inject(&self.clock);
-            port.forgive();
+            port.egress().forgive();
         }
         let (all, first) = (KINDS * self.tx.len(), self.turn);
         for turn in (first..first + all).map(|turn| turn % all) {
             let (port, runs) = (&mut self.tx[turn / KINDS], &mut self.runs[..self.reach]);
             let taken = match turn % KINDS {
-                0 => port.transmit(now, &self.clock, runs, &mut self.trash),
+                0 => port.transmit(now, &self.clock, runs, &mut self.reclaim),
                 1 if self.replaying => port.replay(now, &self.clock, runs),
                 2 if self.emulating => port.emulate(&self.clock, runs),
                 _ => 0,
             };
             if taken > 0 {
-                port.charge();
+                port.egress().charge();
                 self.turn = turn + 1;
             }
             sent += taken;
@@ -343,15 +345,15 @@ impl<D: Device> Worker<D> {
             let past_grace = run.stopped || run.has_come(now, run.end_ns.saturating_add(GRACE_NS));
             let mut clear = true;
             for port in &mut self.tx {
-                clear &= port.settle(now, slot, run, past_grace, &mut self.trash);
+                clear &= port.settle(now, slot, run, past_grace, &mut self.reclaim);
             }
             let counted = run.replays.is_empty()
                 || self.tx.iter_mut().fold(true, |all, port| port.settle_replays(now, run, past_grace) & all);
             let flows_end_ns =
                 run.end_ns.saturating_add(run.emulated.as_ref().map_or(0, |emulated| emulated.grace_ns()));
             let too_late = run.stopped || run.has_come(now, flows_end_ns);
-            let begun = run.emulated.as_mut().is_none_or(|emulated| emulated.is_settled(too_late));
-            if counted && begun && (clear || past_grace) {
+            let started = run.emulated.as_mut().is_none_or(|emulated| emulated.is_settled(too_late));
+            if counted && started && (clear || past_grace) {
                 run.share.sent.raise();
             }
         }
@@ -381,7 +383,7 @@ impl<D: Device> Worker<D> {
             }
         }
         // What the kernel could not send keeps the worker awake only to try again.
-        let flushed = self.tx.iter_mut().fold(true, |all, port| port.flush(now) & all);
+        let flushed = self.tx.iter_mut().fold(true, |all, port| port.egress().flush(now) & all);
         if !flushed {
             until = until.min(now + FLUSH_NS);
         }

@@ -21,7 +21,7 @@ use super::{
     device::{Packets, RxDevice},
     emulate::{Arrived, Demux, Emulated},
     foreign::{self, RunForeign},
-    handing::Handing,
+    stream_handoff::StreamHandoff,
     transmit::TxPort,
 };
 use crate::datapath::{
@@ -213,15 +213,15 @@ pub(in crate::datapath) struct Receiver<D: Device> {
     slots: Box<[u8]>,
     /// Runs in `slots`: without any, no packet can carry a trailer of one.
     measured: usize,
-    handing: Handing,
+    handoff: StreamHandoff,
     /// The last pass found nothing, and all that was handed over is counted.
     drained: bool,
 }
 
 impl<D: Device> Receiver<D> {
-    pub(super) fn new(worker: usize, ports: Vec<RxPort<D>>, handing: Handing) -> Self {
+    pub(super) fn new(worker: usize, ports: Vec<RxPort<D>>, handoff: StreamHandoff) -> Self {
         let slots = vec![NO_RUN; 1 << 16].into();
-        Self { worker, ports, burst: D::Burst::new(), slots, measured: 0, handing, drained: false }
+        Self { worker, ports, burst: D::Burst::new(), slots, measured: 0, handoff, drained: false }
     }
 
     /// Counts packets for the run in a slot.
@@ -253,7 +253,7 @@ impl<D: Device> Receiver<D> {
 
     /// Whether all that had arrived before the last pass has been read and counted, here or where it belongs.
     pub(super) fn drained(&self) -> bool {
-        self.drained && self.handing.is_taken()
+        self.drained && self.handoff.is_taken()
     }
 
     /// Ports that packets can arrive on.
@@ -263,7 +263,7 @@ impl<D: Device> Receiver<D> {
 
     /// Other workers may hand packets over.
     pub(super) fn has_peers(&self) -> bool {
-        self.handing.has_peers()
+        self.handoff.has_peers()
     }
 
     /// Hangs something on a port; back, if it does not belong here.
@@ -287,7 +287,7 @@ impl<D: Device> Receiver<D> {
         runs: &mut [Option<Box<WorkerRun<D>>>],
         tx: &mut [TxPort<D>],
     ) -> usize {
-        let mut handed = self.handing.take(|from, packet| {
+        let mut handed = self.handoff.take(|from, packet| {
             if let Some(run) = runs.get_mut(usize::from(packet.slot)).and_then(Option::as_mut)
                 && run.tag == packet.trailer.run_tag
                 && let Some(stream) = run.receive.stream(&packet.trailer)
@@ -299,8 +299,8 @@ impl<D: Device> Receiver<D> {
         });
         let mut received = 0;
         for port in &mut self.ports {
-            if !self.handing.has_room() || !may_receive(&port.emulating, runs) {
-                port.share.handing_full.add(1);
+            if !self.handoff.has_room() || !may_receive(&port.emulating, runs) {
+                port.share.receive_waits.add(1);
                 handed += 1;
                 continue;
             }
@@ -358,7 +358,7 @@ impl<D: Device> Receiver<D> {
                         let slot = self.slots[usize::from(trailer.run_tag)];
                         let packet = Handed { slot, port: port.port as u16, bytes: len as u32, at_ns, trailer };
                         let from_it = (&tails[index..packets], &lens[index..packets]);
-                        take(self.worker, &mut self.handing, runs, &packet, from_it, reflection.is_some())
+                        take(self.worker, &mut self.handoff, runs, &packet, from_it, reflection.is_some())
                     });
                     next += taken.max(1);
                     if taken > 0 {
@@ -386,7 +386,7 @@ impl<D: Device> Receiver<D> {
                     tx.send_back(&mut self.burst, at_ns);
                 }
             }
-            self.handing.notify();
+            self.handoff.notify();
             self.burst.clear();
             port.count(packets, bytes);
         }
@@ -441,7 +441,7 @@ fn emulate<D: Device>(emulating: &[usize], runs: &mut [Option<Box<WorkerRun<D>>>
 #[inline]
 fn take<D: Device>(
     worker: usize,
-    handing: &mut Handing,
+    handoff: &mut StreamHandoff,
     runs: &mut [Option<Box<WorkerRun<D>>>],
     packet: &Handed,
     (trailers, lens): (&[[u8; trailer::LEN]], &[u32]),
@@ -465,7 +465,7 @@ fn take<D: Device>(
         let last = &run.share.rx[stream].last;
         last.arrived(packet.at_ns, |from_ns| keep_gap(&run.share, &run.receive, packet, stream, from_ns));
         for packet in all {
-            let given = handing.give(usize::from(owner.worker), packet);
+            let given = handoff.give(usize::from(owner.worker), packet);
             debug_assert!(given, "no more is read than there is room for");
         }
         return packets;

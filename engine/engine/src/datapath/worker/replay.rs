@@ -12,14 +12,9 @@ use super::{
     Device, Dpdk, Time, WorkerRun,
     attach::Taps,
     device::{Origin, Packets},
+    egress::Egress,
 };
-use crate::datapath::{
-    clock::Timescale,
-    command::TempoChange,
-    frames::FrameReader,
-    limit::Limit,
-    shared::{QueueShare, RunShare},
-};
+use crate::datapath::{clock::Timescale, command::TempoChange, frames::FrameReader, shared::RunShare};
 
 /// How long the end of a run waits for packets that are owed and not read yet, to count them.
 const COUNTING_NS: u64 = 5_000_000_000;
@@ -149,19 +144,9 @@ pub(in crate::datapath) struct Replay<D: Device = Dpdk> {
 
 /// What a port lends to whoever sends on it.
 pub(super) struct Outlet<'a, D: Device> {
-    pub(super) queue: &'a mut D::Tx,
+    pub(super) egress: &'a mut Egress<D>,
     pub(super) pool: &'a D::Pool,
-    pub(super) share: &'a QueueShare,
     pub(super) taps: &'a mut Taps,
-    /// What may be sent; none: everything.
-    pub(super) limit: Option<&'a mut Limit>,
-}
-
-impl<D: Device> Outlet<'_, D> {
-    /// Whether the limit lets nothing be sent now.
-    fn is_closed(&mut self, now: u64) -> bool {
-        self.limit.as_mut().is_some_and(|limit| limit.is_closed(now, self.share))
-    }
 }
 
 /// What of a run its replays must know.
@@ -198,15 +183,15 @@ impl<D: Device> WorkerRun<D> {
         let mut sent = 0;
         for replay in self.replays.iter_mut().filter(|replay| replay.parts.port == port && replay.sends()) {
             // Packets are not made before they may leave, so that their time stamps are right and they hold no memory.
-            if outlet.is_closed(now) {
+            if outlet.egress.is_closed(now) {
                 replay.held |= replay.due_ns().is_some_and(|due| due <= at);
                 continue;
             }
             replay.fill(at, &scope, clock, outlet);
-            let taken = replay.burst.send(outlet.queue);
+            let taken = replay.burst.send(outlet.egress.queue());
             if taken > 0 {
                 let left_at = run_clock.at(clock.mono_ns()).map_or(0, |at| at.max(0).cast_unsigned());
-                replay.count(taken, left_at, &scope, outlet.share);
+                replay.count(taken, left_at, &scope, outlet.egress);
                 sent += taken;
             }
         }
@@ -214,11 +199,11 @@ impl<D: Device> WorkerRun<D> {
     }
 
     /// At the end of a run: whether its replays on a port have sent, or counted as dropped, all they had to.
-    pub(super) fn settle_replays(&mut self, port: usize, now: u64, past_grace: bool, share: &QueueShare) -> bool {
+    pub(super) fn settle_replays(&mut self, port: usize, now: u64, past_grace: bool, egress: &Egress<D>) -> bool {
         let scope = scope!(self);
         let mut settled = true;
         for replay in self.replays.iter_mut().filter(|replay| replay.parts.port == port) {
-            settled &= if past_grace { replay.give_up(now, &scope, share) } else { replay.is_settled(scope.end_ns) };
+            settled &= if past_grace { replay.give_up(now, &scope, egress) } else { replay.is_settled(scope.end_ns) };
         }
         settled
     }
@@ -343,13 +328,13 @@ impl<D: Device> Replay<D> {
         if !self.burst.is_empty() {
             outlet.taps.copy::<D>(&self.burst, clock);
             if std::mem::take(&mut self.held) {
-                outlet.share.throttled_packets.add(self.burst.len() as u64);
+                outlet.egress.throttled(self.burst.len() as u64);
             }
         }
     }
 
     /// Counts packets that the device took at an instant of the run.
-    fn count(&mut self, taken: usize, left_at: u64, scope: &Scope<'_>, share: &QueueShare) {
+    fn count(&mut self, taken: usize, left_at: u64, scope: &Scope<'_>, egress: &mut Egress<D>) {
         let late_before = left_at.saturating_sub(self.parts.late_after_ns);
         let mut phases = [Sent::default(); 2];
         for index in self.taken..self.taken + taken {
@@ -366,9 +351,8 @@ impl<D: Device> Replay<D> {
             if sent.packets > 0 {
                 scope.share.tx[self.parts.index].sent(measured, sent);
             }
-            share.tx_bytes.add(sent.bytes);
         }
-        share.tx_packets.add(taken as u64);
+        egress.sent(taken, phases[0].bytes + phases[1].bytes);
         self.taken += taken;
     }
 
@@ -392,12 +376,12 @@ impl<D: Device> Replay<D> {
     }
 
     /// Counts what is owed as dropped. False while there is more to count.
-    fn give_up(&mut self, now: u64, scope: &Scope<'_>, share: &QueueShare) -> bool {
+    fn give_up(&mut self, now: u64, scope: &Scope<'_>, egress: &Egress<D>) -> bool {
         let since = *self.giving_up_since.get_or_insert(now);
         let stream = &scope.share.tx[self.parts.index];
         for due_ns in &self.dues_ns[self.taken..self.taken + self.burst.len()] {
             stream.dropped(*due_ns >= scope.warmup_ns, 1);
-            share.tx_dropped.add(1);
+            egress.dropped(1);
         }
         self.burst.clear();
         for _ in 0..COUNTED {

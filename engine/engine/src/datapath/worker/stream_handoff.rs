@@ -14,7 +14,7 @@ use super::{
 const HANDED: usize = 2048;
 
 /// A worker's way to all others, and theirs to it.
-pub(in crate::datapath) struct Handing {
+pub(in crate::datapath) struct StreamHandoff {
     worker: usize,
     /// By worker.
     to: Vec<Option<Producer<Handed>>>,
@@ -27,10 +27,10 @@ pub(in crate::datapath) struct Handing {
 }
 
 /// The rings between `count` workers.
-pub(in crate::datapath) fn between_workers(count: usize) -> Vec<Handing> {
+pub(in crate::datapath) fn between_workers(count: usize) -> Vec<StreamHandoff> {
     let bells: Arc<[Bell]> = (0..count).map(|_| Bell::default()).collect();
     let mut all: Vec<_> = (0..count)
-        .map(|worker| Handing {
+        .map(|worker| StreamHandoff {
             worker,
             to: (0..count).map(|_| None).collect(),
             from: (0..count).map(|_| None).collect(),
@@ -49,7 +49,7 @@ pub(in crate::datapath) fn between_workers(count: usize) -> Vec<Handing> {
     all
 }
 
-impl Handing {
+impl StreamHandoff {
     /// Whether there are others.
     pub(super) fn has_peers(&self) -> bool {
         self.to.len() > 1
@@ -114,9 +114,9 @@ impl Handing {
 mod tests {
     use super::*;
 
-    fn taken(handing: &mut Handing) -> Vec<(usize, u64)> {
+    fn taken(handoff: &mut StreamHandoff) -> Vec<(usize, u64)> {
         let mut all = Vec::new();
-        handing.take(|from, packet| all.push((from, packet.at_ns())));
+        handoff.take(|from, packet| all.push((from, packet.at_ns())));
         all
     }
 

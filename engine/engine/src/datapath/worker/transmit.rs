@@ -14,12 +14,12 @@ use super::{
     Device, Dpdk, Time, WorkerRun,
     attach::{Inject, Taps},
     device::{Origin, Packets as _, TxDevice},
+    egress::Egress,
     emulate::Segments,
     replay::Outlet,
 };
 use crate::datapath::{
-    command::{RateChange, Trash},
-    limit::{Budget, Limit},
+    command::{RateChange, Reclaim},
     shared::{QueueShare, RunShare},
 };
 
@@ -82,8 +82,7 @@ impl Copies {
 /// A port as one worker sends on it.
 pub(super) struct TxPort<D: Device> {
     port: usize,
-    queue: D::Tx,
-    share: Arc<QueueShare>,
+    egress: Egress<D>,
     pool: D::Pool,
     burst: D::Burst,
     /// What is in the burst, or to be built: `batches[head..tail]`, of the run in `slot`.
@@ -103,31 +102,21 @@ pub(super) struct TxPort<D: Device> {
     /// Packets of the burst that the device took before.
     taken: usize,
     lanes: Lanes,
-    /// The device may hold packets back that it took.
-    unflushed: bool,
-    /// Not to be asked to send them before this instant.
-    flush_at: u64,
     taps: Taps,
     inject: Option<Box<Inject<D>>>,
     segments: Box<Segments<D>>,
     /// The slot whose flows are asked first.
     first_asked: usize,
-    /// What may be sent; none: everything.
-    limit: Option<Limit>,
     /// The batches, and flows' segments, that wait for it are counted.
     held: (bool, bool),
 }
-
-/// Between attempts to make the kernel send what it could not.
-pub(super) const FLUSH_NS: u64 = 1_000_000;
 
 impl<D: Device> TxPort<D> {
     pub(super) fn new(port: usize, queue: D::Tx, share: Arc<QueueShare>, pool: D::Pool) -> Self {
         let offloads = queue.offloads();
         Self {
             port,
-            queue,
-            share,
+            egress: Egress::new(queue, share),
             pool,
             burst: D::Burst::new(),
             batches: [NOTHING; BURST],
@@ -140,44 +129,17 @@ impl<D: Device> TxPort<D> {
             lens: [0; BURST],
             taken: 0,
             lanes: Lanes::new(),
-            unflushed: false,
-            flush_at: 0,
             taps: Taps::new(),
             inject: None,
             segments: Box::new(Segments::new(offloads)),
             first_asked: 0,
-            limit: None,
             held: (false, false),
         }
     }
 
-    /// Keeps to a budget from now on; back comes that of before.
-    pub(super) fn limit(&mut self, budget: Option<Arc<Budget>>) -> Option<Arc<Budget>> {
-        self.charge();
-        let before = self.limit.take().map(Limit::into_budget);
-        self.limit = budget.map(|budget| Limit::new(budget, &self.share));
-        before
-    }
-
-    /// Charges the budget with what was sent.
-    #[inline]
-    pub(super) fn charge(&mut self) {
-        if let Some(limit) = &mut self.limit {
-            limit.charge(&self.share);
-        }
-    }
-
-    /// Leaves what was sent since it was charged out of the budget.
-    pub(super) fn forgive(&mut self) {
-        if let Some(limit) = &mut self.limit {
-            limit.forgive(&self.share);
-        }
-    }
-
-    /// Whether the budget lets senders send nothing now.
-    #[inline]
-    fn is_closed(&mut self, now: u64) -> bool {
-        self.limit.as_mut().is_some_and(|limit| limit.is_closed(now, &self.share))
+    /// Its device's queue, counters and budget.
+    pub(super) fn egress(&mut self) -> &mut Egress<D> {
+        &mut self.egress
     }
 
     /// Index of the port.
@@ -198,23 +160,15 @@ impl<D: Device> TxPort<D> {
     #[inline]
     pub(super) fn inject(&mut self, clock: &D::Clock) -> usize {
         let Some(inject) = &mut self.inject else { return 0 };
-        let sent = inject.send(&mut self.queue, &self.pool, &self.share, &mut self.taps, clock);
-        if sent > 0 {
-            (self.unflushed, self.flush_at) = (true, 0);
-        }
-        sent
+        inject.send(&mut self.egress, &self.pool, &mut self.taps, clock)
     }
 
     /// Sends what replays have due. Returns how many packets the device took.
     pub(super) fn replay(&mut self, now: u64, clock: &D::Clock, runs: &mut [Option<Box<WorkerRun<D>>>]) -> usize {
-        let (share, taps, limit) = (&self.share, &mut self.taps, self.limit.as_mut());
-        let mut outlet = Outlet { queue: &mut self.queue, pool: &self.pool, share, taps, limit };
+        let mut outlet = Outlet { egress: &mut self.egress, pool: &self.pool, taps: &mut self.taps };
         let mut sent = 0;
         for run in runs.iter_mut().flatten().filter(|run| !run.replays.is_empty()) {
             sent += run.replay(self.port, now, clock, &mut outlet);
-        }
-        if sent > 0 {
-            (self.unflushed, self.flush_at) = (true, 0);
         }
         sent
     }
@@ -235,25 +189,21 @@ impl<D: Device> TxPort<D> {
                 self.segments.fill(self.port, emulated, &self.pool, &mut self.taps, clock);
             }
         }
-        if self.limit.is_some() && self.hold_segments(clock.mono_ns()) {
+        if self.egress.is_limited() && self.hold_segments(clock.mono_ns()) {
             return 0;
         }
-        let sent = self.segments.send(&mut self.queue, &self.share);
-        if sent > 0 {
-            (self.unflushed, self.flush_at) = (true, 0);
-        }
-        sent
+        self.segments.send(&mut self.egress)
     }
 
     /// Whether flows' packets have to wait for the budget, as they would for the device.
     #[cold]
     fn hold_segments(&mut self, now: u64) -> bool {
-        if !self.segments.wait() || !self.is_closed(now) {
+        if !self.segments.wait() || !self.egress.is_closed(now) {
             self.held.1 = false;
             return false;
         }
         if !std::mem::replace(&mut self.held.1, true) {
-            self.share.throttled_packets.add(self.segments.waiting());
+            self.egress.throttled(self.segments.waiting());
         }
         true
     }
@@ -265,12 +215,12 @@ impl<D: Device> TxPort<D> {
 
     /// Gives back what it holds for flows; there are none any more.
     pub(super) fn end_emulation(&mut self) {
-        self.segments.clear(&self.share);
+        self.segments.clear(&self.egress);
     }
 
     /// At the end of a run: whether its replays here are all sent, or counted as dropped.
     pub(super) fn settle_replays(&mut self, now: u64, run: &mut WorkerRun<D>, past_grace: bool) -> bool {
-        run.settle_replays(self.port, now, past_grace, &self.share) && (self.flush(now) || past_grace)
+        run.settle_replays(self.port, now, past_grace, &self.egress) && (self.egress.flush(now) || past_grace)
     }
 
     /// Whether the slow path's packets wait for the device.
@@ -285,12 +235,12 @@ impl<D: Device> TxPort<D> {
         now: u64,
         clock: &D::Clock,
         runs: &mut [Option<Box<WorkerRun<D>>>],
-        trash: &mut Producer<Trash<D>>,
+        reclaim: &mut Producer<Reclaim<D>>,
     ) -> usize {
-        if self.head == self.tail && !self.gather(now, runs, trash) {
+        if self.head == self.tail && !self.gather(now, runs, reclaim) {
             return 0;
         }
-        if !self.built && self.limit.is_some() && self.hold_batches(now) {
+        if !self.built && self.egress.is_limited() && self.hold_batches(now) {
             return 0;
         }
         let Some(run) = runs.get_mut(self.slot).and_then(Option::as_mut) else { return 0 };
@@ -303,17 +253,17 @@ impl<D: Device> TxPort<D> {
     /// Whether what is due has to wait for the budget. It is not built before it may leave, so that its time stamps are right.
     #[cold]
     fn hold_batches(&mut self, now: u64) -> bool {
-        if !self.is_closed(now) {
+        if !self.egress.is_closed(now) {
             return false;
         }
         if !std::mem::replace(&mut self.held.0, true) {
-            self.share.throttled_packets.add(self.packets as u64);
+            self.egress.throttled(self.packets as u64);
         }
         true
     }
 
     /// Takes what is due from the runs in turn, a burst from one run. False if nothing is due.
-    fn gather(&mut self, now: u64, runs: &mut [Option<Box<WorkerRun<D>>>], trash: &mut Producer<Trash<D>>) -> bool {
+    fn gather(&mut self, now: u64, runs: &mut [Option<Box<WorkerRun<D>>>], reclaim: &mut Producer<Reclaim<D>>) -> bool {
         let count = runs.len();
         for offset in 1..=count {
             let slot = (self.slot + offset) % count;
@@ -324,7 +274,7 @@ impl<D: Device> TxPort<D> {
             let Some(at) = run.clock.at(now).and_then(|at| u64::try_from(at).ok()) else { continue };
             let (warmup_ns, end_ns) = (run.warmup_ns, run.end_ns);
             let Some(part) = run.ports.iter().position(|p| p.port == self.port) else { continue };
-            let (batches, packets) = run.ports[part].take_due(at, warmup_ns, end_ns, &mut self.batches, trash);
+            let (batches, packets) = run.ports[part].take_due(at, warmup_ns, end_ns, &mut self.batches, reclaim);
             if packets > 0 {
                 (self.head, self.tail, self.packets) = (0, batches, packets);
                 (self.slot, self.part, self.built) = (slot, part, false);
@@ -345,7 +295,7 @@ impl<D: Device> TxPort<D> {
         if !each && !self.burst.alloc(pool, self.packets) {
             return false;
         }
-        if !self.queue.is_null() {
+        if !self.egress.queue().is_null() {
             // They were with a device or a receiver since.
             self.burst.fetch();
         }
@@ -416,12 +366,10 @@ impl<D: Device> TxPort<D> {
     /// Offers the burst to the device and counts what it took.
     #[inline]
     fn offer(&mut self, run: &mut WorkerRun<D>, clock: &D::Clock) -> usize {
-        let taken = self.burst.send(&mut self.queue);
+        let taken = self.burst.send(self.egress.queue());
         if taken == 0 {
             return 0;
         }
-        self.unflushed = true;
-        self.flush_at = 0;
         let part = &run.ports[self.part];
         let at = run.clock.at(clock.mono_ns()).map_or(0, |at| at.max(0).cast_unsigned());
         let late_before = at.saturating_sub(part.late_after_ns);
@@ -475,8 +423,7 @@ impl<D: Device> TxPort<D> {
         }
         self.taken += taken;
         self.packets -= taken;
-        self.share.tx_packets.add(taken as u64);
-        self.share.tx_bytes.add(bytes);
+        self.egress.sent(taken, bytes);
         taken
     }
 
@@ -484,45 +431,21 @@ impl<D: Device> TxPort<D> {
     /// and counted.
     pub(super) fn send_back(&mut self, packets: &mut D::Burst, now: u64) {
         let all = packets.len();
-        if let Some(limit) = &mut self.limit
-            && limit.is_closed_to_reflectors(now, &self.share)
-        {
-            self.share.throttled_packets.add(all as u64);
-            return;
+        if self.egress.is_closed_to_reflectors(now) {
+            return self.egress.throttled(all as u64);
         }
         let lens: [u64; BURST] =
             std::array::from_fn(|i| if i < all { packets.frame_len(i) as u64 + FCS_LEN } else { 0 });
-        let taken = packets.send(&mut self.queue);
-        if taken > 0 {
-            self.unflushed = true;
-            self.flush_at = 0;
-        }
-        self.share.reflected.add(taken as u64);
-        self.share.tx_packets.add(taken as u64);
-        self.share.tx_bytes.add(lens[..taken].iter().sum());
-        self.share.tx_dropped.add((all - taken) as u64);
-        if let Some(limit) = &mut self.limit {
-            limit.charge_reflectors(&self.share);
-        }
+        let taken = packets.send(self.egress.queue());
+        self.egress.sent(taken, lens[..taken].iter().sum());
+        self.egress.reflected(taken);
+        self.egress.dropped((all - taken) as u64);
+        self.egress.charge_reflectors();
     }
 
     /// Whether packets of the run in a slot are neither sent nor given up.
     pub(super) fn is_waiting(&self, slot: usize) -> bool {
         self.slot == slot && self.head < self.tail
-    }
-
-    /// Does what the device leaves to who uses it.
-    pub(super) fn tend(&mut self) {
-        self.queue.tend();
-    }
-
-    /// Makes the device send what it took. True if nothing is left in it.
-    pub(super) fn flush(&mut self, now: u64) -> bool {
-        if self.unflushed && now >= self.flush_at {
-            self.unflushed = !self.queue.flush();
-            self.flush_at = now + FLUSH_NS;
-        }
-        !self.unflushed
     }
 
     /// At the end of a run: whether all is sent. Past the grace, gives up what is not, and counts it.
@@ -532,23 +455,20 @@ impl<D: Device> TxPort<D> {
         slot: usize,
         run: &mut WorkerRun<D>,
         past_grace: bool,
-        trash: &mut Producer<Trash<D>>,
+        reclaim: &mut Producer<Reclaim<D>>,
     ) -> bool {
         if past_grace {
             self.give_up(slot, run);
-            self.flush(now);
+            self.egress.flush(now);
         }
         let Some(part) = run.ports.iter_mut().find(|p| p.port == self.port) else { return true };
         if past_grace {
-            part.give_up(run.warmup_ns, run.end_ns, &run.share, trash);
+            part.give_up(run.warmup_ns, run.end_ns, &run.share, reclaim);
             return true;
         }
-        !self.is_waiting(slot) && part.schedule.next_due_ns().is_none_or(|due| due >= run.end_ns) && self.flush(now)
-    }
-
-    /// A run is over: the device gives back what it has sent of it.
-    pub(super) fn reclaim(&mut self) {
-        self.queue.reclaim();
+        !self.is_waiting(slot)
+            && part.schedule.next_due_ns().is_none_or(|due| due >= run.end_ns)
+            && self.egress.flush(now)
     }
 
     /// Drops the packets of a run that wait for the device, and counts them.
@@ -565,7 +485,7 @@ impl<D: Device> TxPort<D> {
             }
         }
         if self.built {
-            self.share.tx_dropped.add(self.packets as u64);
+            self.egress.dropped(self.packets as u64);
         }
         self.burst.clear();
         self.head = 0;
@@ -612,7 +532,7 @@ impl<D: Device> PortRun<D> {
         warmup_ns: u64,
         end_ns: u64,
         batches: &mut [Batch; BURST],
-        trash: &mut Producer<Trash<D>>,
+        reclaim: &mut Producer<Reclaim<D>>,
     ) -> (usize, usize) {
         let (mut count, mut packets) = (0, 0);
         loop {
@@ -631,20 +551,20 @@ impl<D: Device> PortRun<D> {
             if packets == BURST || change_ns > at {
                 return (count, packets);
             }
-            self.make_change(trash);
+            self.make_change(reclaim);
         }
     }
 
     /// Makes the next change; what is due before it has been taken.
-    fn make_change(&mut self, trash: &mut Producer<Trash<D>>) {
+    fn make_change(&mut self, reclaim: &mut Producer<Reclaim<D>>) {
         if let Some(change) = self.changes.pop_front() {
             self.schedule.change(change.at_ns, change.rates.iter().copied());
-            let _ = trash.push(Trash::Rates(change.rates));
+            let _ = reclaim.push(Reclaim::Rates(change.rates));
         }
     }
 
     /// Counts all that is owed as dropped, by the rates that were in force when it was due.
-    fn give_up(&mut self, warmup_ns: u64, end_ns: u64, share: &RunShare, trash: &mut Producer<Trash<D>>) {
+    fn give_up(&mut self, warmup_ns: u64, end_ns: u64, share: &RunShare, reclaim: &mut Producer<Reclaim<D>>) {
         loop {
             let change_ns = self.changes.front().map_or(u64::MAX, |change| change.at_ns);
             let before_ns = end_ns.min(change_ns);
@@ -658,7 +578,7 @@ impl<D: Device> PortRun<D> {
             if change_ns >= end_ns {
                 return;
             }
-            self.make_change(trash);
+            self.make_change(reclaim);
         }
     }
 }

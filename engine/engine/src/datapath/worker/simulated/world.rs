@@ -14,7 +14,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::{Clock, Idle, Packet, RxEnd, Sent, Simulated, Speed, TxEnd, Unbounded};
 use crate::datapath::{
-    command::{Command, Trash},
+    command::{Command, Reclaim},
     shared::{QueueShare, WorkerShare},
     worker::{Parts, Worker, between_workers},
 };
@@ -23,7 +23,7 @@ use crate::datapath::{
 pub(in crate::datapath) struct Lane {
     worker: Worker<Simulated>,
     commands: Producer<Command<Simulated>>,
-    trash: Consumer<Trash<Simulated>>,
+    reclaim: Consumer<Reclaim<Simulated>>,
     /// When it was last at work.
     last_ns: u64,
     /// When it next wants to be.
@@ -57,9 +57,9 @@ impl World {
     /// `poll_ns`.
     pub(in crate::datapath) fn new(workers: usize, ports: usize, commands: usize, poll_ns: u64) -> Self {
         let now_ns = Rc::new(Cell::new(0));
-        let lane = |(index, handing)| {
+        let lane = |(index, handoff)| {
             let (producer, their_commands) = RingBuffer::new(commands);
-            let (their_trash, trash) = RingBuffer::new(2 * commands);
+            let (their_reclaim, reclaim) = RingBuffer::new(2 * commands);
             let due_ns = Rc::new(Cell::new(0));
             let sent = Rc::new(RefCell::new(Vec::new()));
             let ports: Vec<_> = (0..ports)
@@ -80,15 +80,15 @@ impl World {
                 index,
                 clock: Clock::new(Rc::clone(&now_ns)),
                 commands: their_commands,
-                trash: their_trash,
+                reclaim: their_reclaim,
                 pool: Unbounded,
                 tx: ports.iter().enumerate().map(tx).collect(),
                 rx: ports.iter().enumerate().map(rx).collect(),
-                handing,
+                handoff,
                 share: Arc::new(WorkerShare::default()),
                 idle: Idle { now_ns: Rc::clone(&now_ns), due_ns: Rc::clone(&due_ns), poll_ns },
             });
-            Lane { worker, commands: producer, trash, last_ns: 0, due_ns, sent, ports, arrivals: BTreeMap::new() }
+            Lane { worker, commands: producer, reclaim, last_ns: 0, due_ns, sent, ports, arrivals: BTreeMap::new() }
         };
         let lanes = between_workers(workers).into_iter().enumerate().map(lane).collect();
         Self { now_ns, lanes, arrived: 0 }
@@ -172,7 +172,7 @@ impl Lane {
     fn pass(&mut self, now_ns: u64) -> Vec<Sent> {
         self.due_ns.set(now_ns);
         self.last_ns = self.worker.pass(self.last_ns);
-        while self.trash.pop().is_ok() {}
+        while self.reclaim.pop().is_ok() {}
         self.sent.take()
     }
 
