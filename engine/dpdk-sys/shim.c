@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See shim.h. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 _Static_assert(offsetof(struct rte_mbuf, refcnt) == offsetof(struct rte_mbuf, data_off) + 2, "mbuf layout");
 _Static_assert(offsetof(struct rte_mbuf, nb_segs) == offsetof(struct rte_mbuf, data_off) + 4, "mbuf layout");
 _Static_assert(offsetof(struct rte_mbuf, port) == offsetof(struct rte_mbuf, data_off) + 6, "mbuf layout");
+_Static_assert(RTE_ETH_XSTATS_NAME_SIZE == sizeof(((struct spate_xstat *)0)->name), "xstats layout");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "little endian");
 
 static spate_log_fn log_fn;
@@ -309,6 +311,44 @@ spate_port_stats(uint16_t port, struct spate_port_stats *stats)
 	stats->tx_packets = s.opackets;
 	stats->tx_errors = s.oerrors;
 	return 0;
+}
+
+int
+spate_port_xstats(uint16_t port, struct spate_xstat *xstats, unsigned int room)
+{
+	struct rte_eth_xstat_name *names = NULL;
+	struct rte_eth_xstat *values = NULL;
+	int count = rte_eth_xstats_get(port, NULL, 0);
+
+	if (count <= 0 || (unsigned int)count > room)
+		return count;
+	names = calloc(count, sizeof(*names));
+	values = calloc(count, sizeof(*values));
+	if (names == NULL || values == NULL) {
+		count = -ENOMEM;
+		goto out;
+	}
+	count = rte_eth_xstats_get_names(port, names, count);
+	if (count > 0 && (unsigned int)count <= room) {
+		int read = rte_eth_xstats_get(port, values, count);
+
+		/* A driver that has more of them now is read at the next call. */
+		if (read < count)
+			count = read;
+		for (int i = 0; i < count; i++) {
+			uint64_t id = values[i].id;
+
+			if (id < (uint64_t)count)
+				memcpy(xstats[i].name, names[id].name, sizeof(xstats[i].name));
+			else
+				xstats[i].name[0] = '\0';
+			xstats[i].value = values[i].value;
+		}
+	}
+out:
+	free(names);
+	free(values);
+	return count;
 }
 
 int

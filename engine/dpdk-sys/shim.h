@@ -150,6 +150,14 @@ struct spate_port_stats {
 	uint64_t tx_errors;
 };
 int spate_port_stats(uint16_t port, struct spate_port_stats *stats);
+
+/* A counter of the device's own (extended statistics of ethdev). */
+struct spate_xstat {
+	char name[64];
+	uint64_t value;
+};
+/* Reads up to `room` of them. Returns how many there are, or a negative errno. */
+int spate_port_xstats(uint16_t port, struct spate_xstat *xstats, unsigned int room);
 /* Stops and closes the port and detaches its device. */
 int spate_port_close(uint16_t port);
 

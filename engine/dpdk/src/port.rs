@@ -558,6 +558,27 @@ impl Port<Started> {
         }
         stats
     }
+
+    /// The device's own counters by name (ethdev's extended statistics), as its driver names them. Empty if it cannot be read.
+    pub fn xstats(&self) -> Vec<(String, u64)> {
+        // Drivers have up to several hundred.
+        let mut room = 256;
+        loop {
+            let mut raw = vec![sys::spate_xstat { name: [0; 64], value: 0 }; room];
+            // SAFETY: the port is started, and the shim writes at most `room` entries.
+            let count = unsafe { sys::spate_port_xstats(self.inner.id, raw.as_mut_ptr(), room as u32) };
+            let Ok(count) = usize::try_from(count) else { return Vec::new() };
+            if count > room {
+                room = count;
+                continue;
+            }
+            let named = raw.iter().take(count).map(|xstat| {
+                let name: Vec<u8> = xstat.name.iter().map(|c| c.cast_unsigned()).take_while(|c| *c != 0).collect();
+                (String::from_utf8_lossy(&name).into_owned(), xstat.value)
+            });
+            return named.filter(|(name, _)| !name.is_empty()).collect();
+        }
+    }
 }
 
 /// A receive queue of a port.

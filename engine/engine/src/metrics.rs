@@ -248,6 +248,14 @@ impl Scrape {
                 family.counter(&[("port", port.port.as_str())], value(port))?;
             }
         }
+        let help = "The device's own counters (ethdev's extended statistics), by the name that its driver gives them";
+        let mut own =
+            Family(encoder.encode_descriptor("spate_port_device_counter", help, None, MetricType::Counter)?);
+        for (port, counters) in self.engine.datapath().device_counters() {
+            for (name, value) in &counters {
+                own.counter(&[("port", port), ("counter", name.as_str())], *value)?;
+            }
+        }
         let mut up = Family(encoder.encode_descriptor(
             "spate_port_link_up",
             "1 while the port has a link",

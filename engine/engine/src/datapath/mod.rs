@@ -235,6 +235,11 @@ impl Datapath {
         Ok((std::mem::take(&mut queues), registered))
     }
 
+    /// The own counters of every port's device, by the names that its driver gives them.
+    pub fn device_counters(&self) -> impl Iterator<Item = (&str, Vec<(String, u64)>)> {
+        self.opened.ports.iter().map(|port| (port.config.name.as_str(), port.port.xstats()))
+    }
+
     /// Counters of every port since `open`, in the order of the configuration.
     pub fn port_counters(&self) -> Vec<PortCounters> {
         self.opened.ports.iter().map(OpenPort::counters).collect()
@@ -329,7 +334,7 @@ impl OpenPort {
             counters.foreign_packets += queue.foreign.get();
             counters.other_mac_packets += queue.other_mac.get();
             counters.not_reflected_packets += queue.not_reflected.get();
-            counters.handing_full += queue.handing_full.get();
+            counters.receive_waits += queue.receive_waits.get();
             match counters.queues.get_mut(index) {
                 Some(both) => both.1 = packets,
                 None => counters.queues.push((0, packets)),

@@ -88,6 +88,9 @@ fn watch_stats_and_metrics_say_the_same() {
         let full = format!("{name}{{{labels}}}");
         *samples.get(&full).unwrap_or_else(|| panic!("no {full} in\n{page}"))
     };
+    // The device's own count of what the worker read.
+    let read = sample("spate_port_rx_packets_total", "port=\"a\"");
+    assert_eq!(sample("spate_port_device_counter_total", "port=\"a\",counter=\"rx_good_packets\""), read);
     type Value = fn(&StreamCounters) -> u64;
     let counters: [(&str, Value); 11] = [
         ("tx_packets", |c| c.tx_packets),
