@@ -194,6 +194,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MPLSHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MultiBurstTransmit"):
 		return &apiv1alpha1.MultiBurstTransmitApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MulticastGroup"):
+		return &apiv1alpha1.MulticastGroupApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NeighborAdvertisement"):
 		return &apiv1alpha1.NeighborAdvertisementApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NeighborSolicitation"):

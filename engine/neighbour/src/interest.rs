@@ -11,14 +11,16 @@ use crate::{
     Mac,
     address::{group_mac, solicited_node},
     frame::Frame,
+    igmp::{self, IGMP},
     message::SOLICITATION,
+    mld,
     range::{Range, Union, key},
 };
 
 /// The all-nodes group (RFC 4291 §2.7.1).
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
-/// What tells frames for an [`crate::Interface`] from all others. It may let through too much, never too little.
+/// Which frames are for an [`crate::Interface`]. It may let through too much, never too little.
 #[derive(Clone, Debug)]
 pub struct Interest {
     /// 0: frames without a VLAN.
@@ -29,6 +31,8 @@ pub struct Interest {
     groups: Vec<[u8; 16]>,
     /// Of emulated stations.
     ranges: Union,
+    /// Multicast groups that the port is a member of.
+    members: Vec<IpAddr>,
 }
 
 impl Interest {
@@ -36,6 +40,7 @@ impl Interest {
         vlan: Option<u16>,
         addresses: impl Iterator<Item = IpAddr>,
         ranges: impl Iterator<Item = Range>,
+        members: impl Iterator<Item = IpAddr>,
     ) -> Self {
         let mut this = Self {
             vlan: vlan.unwrap_or(0),
@@ -43,6 +48,7 @@ impl Interest {
             v6: Vec::new(),
             groups: vec![ALL_NODES.octets()],
             ranges: Union::new(ranges),
+            members: members.collect(),
         };
         for address in addresses {
             match address {
@@ -66,7 +72,11 @@ impl Interest {
             (0..=groups).map(move |n| solicited_node(Ipv6Addr::from(first.wrapping_add(n))))
         });
         let mut macs = Vec::new();
-        for mac in own.chain(emulated).map(|group| group_mac(group.into())) {
+        let queried = self.members.iter().any(IpAddr::is_ipv4).then(igmp::all_hosts_mac);
+        let joined = self.members.iter().map(|group| group_mac(*group)).chain(queried);
+        let own = own.map(|group| group_mac(group.into()));
+        let emulated = emulated.map(|group| group_mac(group.into()));
+        for mac in own.chain(joined).chain(emulated) {
             if macs.contains(&mac) {
                 continue;
             }
@@ -78,7 +88,7 @@ impl Interest {
         (macs, true)
     }
 
-    /// Whether a frame is ARP, neighbour discovery or ICMP that this port may have to do something about.
+    /// Whether a frame is ARP, neighbour discovery, ICMP or a query for multicast groups that this port may have to do something about.
     #[inline]
     pub fn concerns(&self, bytes: &[u8]) -> bool {
         let Some(frame) = Frame::parse(bytes) else { return false };
@@ -92,11 +102,13 @@ impl Interest {
                 .get(24..)
                 .and_then(|at| at.first_chunk())
                 .is_some_and(|target| self.has_v4(target) || payload.get(14..18) == Some(target)),
-            IPV4 => {
-                payload.get(9) == Some(&ICMP)
-                    && payload.get(16..).and_then(|at| at.first_chunk()).is_some_and(|to| self.has_v4(to))
-            }
-            IPV6 => payload.get(6) == Some(&ICMPV6) && self.concerns_v6(payload),
+            IPV4 => match payload.get(9) {
+                Some(&ICMP) => payload.get(16..).and_then(|at| at.first_chunk()).is_some_and(|to| self.has_v4(to)),
+                Some(&IGMP) => !self.members.is_empty(),
+                _ => false,
+            },
+            IPV6 if payload.get(6) == Some(&ICMPV6) => self.concerns_v6(payload),
+            IPV6 => !self.members.is_empty() && mld::may_be_query(payload),
             _ => false,
         }
     }
@@ -132,7 +144,7 @@ mod tests {
             range("2001:db8::1:1", "2001:db8::1:3"),
             range("fd00::1:2", "fd00::1:2"),
         ];
-        let interest = Interest::new(None, own.into_iter(), ranges.into_iter());
+        let interest = Interest::new(None, own.into_iter(), ranges.into_iter(), std::iter::empty());
         let all_nodes = [0x33, 0x33, 0, 0, 0, 1];
         let group = |last| [0x33, 0x33, 0xff, 1, 0, last];
         assert_eq!(interest.group_macs(30), (vec![all_nodes, group(2), group(1), group(3)], true));
@@ -142,7 +154,12 @@ mod tests {
 
     #[test]
     fn as_many_addresses_as_there_are_have_as_many_groups_as_they_need() {
-        let interest = Interest::new(None, std::iter::empty(), [range("2001:db8::", "2001:db8:ffff::")].into_iter());
+        let interest = Interest::new(
+            None,
+            std::iter::empty(),
+            [range("2001:db8::", "2001:db8:ffff::")].into_iter(),
+            std::iter::empty(),
+        );
         let (groups, all) = interest.group_macs(30);
         assert_eq!((groups.len(), all), (30, false));
     }

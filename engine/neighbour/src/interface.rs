@@ -1,18 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A port with addresses on its link: what it says, and where it finds that packets have to go.
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+use spate_net::Address;
 
 use crate::{
     Interest, Mac, Neighbour, Prefix, TableFull,
-    address::{group_mac, is_group, is_link_local, link_local, solicited_node},
+    address::{group_mac, is_group, is_link_local, is_reported, link_local, solicited_node},
     frame::Frame,
+    igmp,
+    membership::{Group, MOST_GROUPS, MOST_SOURCES, Membership, Query, Report, Version},
     message::{Message, Station, ip_destination},
+    mld,
     range::Range,
     table::{Learned, Question, Table},
 };
 
 /// Addresses that a port can be given.
 pub const MOST_ADDRESSES: usize = 64;
+
+/// The owner of groups that the port's configuration names.
+const OWN: u64 = 0;
 
 const BROADCAST: Mac = [0xff; 6];
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
@@ -29,6 +40,8 @@ pub struct Config {
     pub gateway_v4: Option<Ipv4Addr>,
     /// The same of IPv6.
     pub gateway_v6: Option<Ipv6Addr>,
+    /// Multicast groups that it receives.
+    pub groups: Vec<Group>,
     /// VLAN identifier (802.1Q) of all it says; frames of other VLANs and without one do not concern it.
     pub vlan: Option<u16>,
 }
@@ -48,6 +61,23 @@ pub enum ConfigError {
     /// The port itself.
     #[error("gateway {0} is the port's own address")]
     GatewayIsOwn(IpAddr),
+    /// Not multicast.
+    #[error(
+        "group {0} is no multicast address that hosts report; must be in 224.0.0.0/4 or ff00::/8, and not 224.0.0.1, ff02::1 or of a scope within a host"
+    )]
+    NoGroup(IpAddr),
+    /// The same group again.
+    #[error("group {0} is there twice; give all of its sources at once")]
+    GroupTwice(IpAddr),
+    /// A source that no packet can have.
+    #[error("source {1} of group {0} is no address of a host of its family")]
+    Source(IpAddr, IpAddr),
+    /// Too many.
+    #[error("{0} groups; a port can be a member of {MOST_GROUPS}")]
+    TooManyGroups(usize),
+    /// Too many.
+    #[error("{1} sources of group {0}; a group can have {MOST_SOURCES}, or all if none is given")]
+    TooManySources(IpAddr, usize),
     /// Not an identifier.
     #[error("VLAN {0} does not exist: they are 1..4094")]
     Vlan(u16),
@@ -115,6 +145,8 @@ pub enum Event {
     Lost(IpAddr),
     /// Another station has an address of this port.
     Conflict(IpAddr, Mac),
+    /// Membership is reported in this version from now on, as a querier on the link knows no other.
+    Reports(&'static str),
 }
 
 /// A port on its link.
@@ -127,6 +159,8 @@ pub struct Interface {
     /// Of emulated stations, and who has them emulated.
     ranges: Vec<(u64, Range)>,
     table: Table,
+    /// Groups of IPv4 and of IPv6.
+    members: [Membership; 2],
     announced: u32,
     announce_at_ns: u64,
 }
@@ -142,6 +176,7 @@ impl Interface {
             config,
             ranges: Vec::new(),
             table: Table::default(),
+            members: Default::default(),
             announced: 0,
             announce_at_ns: now_ns,
         };
@@ -149,12 +184,17 @@ impl Interface {
             // An empty table has room for two.
             let _ = this.table.want(gateway, now_ns);
         }
+        for group in this.config.groups.clone() {
+            // `check` has counted them.
+            let _ = this.join(OWN, &group, now_ns);
+        }
         Ok(this)
     }
 
     /// What to pass to `receive`.
     pub fn interest(&self) -> Interest {
-        Interest::new(self.config.vlan, self.own(), self.ranges.iter().map(|(_, range)| *range))
+        let groups = self.members.iter().flat_map(Membership::groups);
+        Interest::new(self.config.vlan, self.own(), self.ranges.iter().map(|(_, range)| *range), groups)
     }
 
     /// Answers for the addresses of emulated stations from now on, until `release`d for the same owner. Whoever comes first
@@ -163,9 +203,20 @@ impl Interface {
         self.ranges.extend(ranges.iter().map(|range| (owner, *range)));
     }
 
-    /// Answers no more for what an owner holds.
-    pub fn release(&mut self, owner: u64) {
+    /// Answers no more for what an owner holds, and leaves the groups that it has joined.
+    pub fn release(&mut self, owner: u64, now_ns: u64) {
         self.ranges.retain(|(other, _)| *other != owner);
+        self.members.iter_mut().for_each(|members| members.leave(owner, now_ns));
+    }
+
+    /// Becomes a member of a group until `release`d for the same owner. False if it is a member of as many as it can be.
+    #[must_use]
+    pub fn join(&mut self, owner: u64, group: &Group, now_ns: u64) -> bool {
+        let room = self.members.iter().map(Membership::len).sum::<usize>() < MOST_GROUPS;
+        if room {
+            self.members[usize::from(group.address.is_ipv6())].join(owner, group, now_ns);
+        }
+        room
     }
 
     /// Where an address is, if it is the port's own or that of a station emulated behind it.
@@ -204,6 +255,12 @@ impl Interface {
         if frame.vlan != self.config.vlan.unwrap_or(0) || frame.source == self.station.mac {
             return;
         }
+        if let Some(query) = igmp::query(&frame) {
+            return self.asked(0, &query, now_ns, output);
+        }
+        if let Some(query) = mld::query(&frame) {
+            return self.asked(1, &query, now_ns, output);
+        }
         match Message::parse(&frame) {
             Some(Message::Who { target, sender, mac }) => {
                 // An asker tells where it is, too.
@@ -218,6 +275,36 @@ impl Interface {
             }
             Some(Message::Echo { .. }) | None => {}
         }
+    }
+
+    /// A querier asks for groups of IPv4 (0) or IPv6 (1).
+    fn asked(&mut self, family: usize, query: &Query, now_ns: u64, output: &mut Output) {
+        let members = &mut self.members[family];
+        let before = members.version(now_ns);
+        members.asked(query, now_ns);
+        let version = members.version(now_ns);
+        if version != before {
+            let name = match (family, version) {
+                (0, Version::Reports) => "IGMPv1",
+                (0, Version::Leaves) => "IGMPv2",
+                (0, Version::Sources) => "IGMPv3",
+                (_, Version::Sources) => "MLDv2",
+                _ => "MLDv1",
+            };
+            output.events.push(Event::Reports(name));
+        }
+    }
+
+    /// The frames of a report of membership.
+    fn report(&self, report: &Report, family: usize) -> Vec<Vec<u8>> {
+        if family == 1 {
+            return mld::frames(&self.station, Some(link_local(self.station.mac)), report);
+        }
+        let v4 = self.config.addresses.iter().find_map(|own| match own.address {
+            IpAddr::V4(own) => Some(own),
+            IpAddr::V6(_) => None,
+        });
+        igmp::frames(&self.station, v4, report)
     }
 
     fn heard(&mut self, address: IpAddr, mac: Mac, now_ns: u64, output: &mut Output) {
@@ -256,12 +343,18 @@ impl Interface {
         self.table.poll(now_ns, &mut questions, &mut lost);
         output.frames.extend(questions.iter().filter_map(|question| self.ask(question)));
         output.events.extend(lost.into_iter().map(Event::Lost));
+        for family in 0..2 {
+            for report in self.members[family].poll(now_ns) {
+                output.frames.extend(self.report(&report, family));
+            }
+        }
     }
 
     /// When `poll` has something to do next.
     pub fn next_ns(&self) -> Option<u64> {
         let announce = (self.announced < ANNOUNCEMENTS).then_some(self.announce_at_ns);
-        announce.into_iter().chain(self.table.next_ns()).min()
+        let reports = self.members.iter().filter_map(Membership::next_ns);
+        announce.into_iter().chain(self.table.next_ns()).chain(reports).min()
     }
 
     fn announcement(&self, own: IpAddr) -> Vec<u8> {
@@ -361,10 +454,35 @@ impl Config {
                 return Err(ConfigError::GatewayOffLink(gateway));
             }
         }
+        self.check_groups()?;
         match config.vlan {
             Some(vlan) if !(1..=4094).contains(&vlan) => Err(ConfigError::Vlan(vlan)),
             _ => Ok(()),
         }
+    }
+
+    fn check_groups(&self) -> Result<(), ConfigError> {
+        let groups = &self.groups;
+        if groups.len() > MOST_GROUPS {
+            return Err(ConfigError::TooManyGroups(groups.len()));
+        }
+        let mut seen = BTreeSet::new();
+        for Group { address, sources } in groups {
+            if !is_reported(*address) {
+                return Err(ConfigError::NoGroup(*address));
+            }
+            if !seen.insert(*address) {
+                return Err(ConfigError::GroupTwice(*address));
+            }
+            if sources.len() > MOST_SOURCES {
+                return Err(ConfigError::TooManySources(*address, sources.len()));
+            }
+            let hosts = |source: &IpAddr| source.is_ipv4() == address.is_ipv4() && Address::from(*source).is_hosts();
+            if let Some(source) = sources.iter().find(|source| !hosts(source)) {
+                return Err(ConfigError::Source(*address, *source));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -172,7 +172,7 @@ impl Station {
         self.frame(to, ARP, &arp.bytes())
     }
 
-    fn frame(&self, to: Mac, ethertype: u16, payload: &[u8]) -> Vec<u8> {
+    pub(crate) fn frame(&self, to: Mac, ethertype: u16, payload: &[u8]) -> Vec<u8> {
         ethernet::build(to, self.mac, self.vlan.map(Tag::customer), ethertype, payload)
     }
 

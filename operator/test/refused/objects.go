@@ -17,6 +17,7 @@ spec:
     addresses: [198.18.0.1/24, "2001:2::1/64"]
     gateway: 198.18.0.254
     gateway6: "fe80::1"
+    multicastGroups: [{address: 239.1.1.1}, {address: "ff3e::1", sources: ["2001:2::9"]}]
     vlan: 100
     punt: {filter: tcp port 179, interface: bgp}
   - name: west

@@ -15,6 +15,7 @@ use crate::plan::validate::{self, Checked, CheckedStream, Site};
 use crate::plan::{Violations, decode, fit, load, stages};
 use contract::{Plan, Ratio, RunInfo, Selector, StartTrialRequest, update_request};
 use prost::bytes::Bytes;
+use spate_neighbour::MOST_GROUPS;
 use spate_stateful::{PortLink, Scenario};
 use spate_stateless::StreamTiming;
 use std::collections::{BTreeMap, HashSet};
@@ -322,6 +323,12 @@ impl Engine {
         let holding = self.datapath.hold(scenario).map_err(|e| Refusal::Exhausted(e.to_string()))?;
         let next_hop::Links { links, neighbours, warnings: told } = next_hop::links(scenario, &self.datapath)?;
         warnings.extend(told);
+        if holding.unreported() > 0 {
+            warnings.push(format!(
+                "{} multicast groups of its servers are not reported (IGMP, MLD): a port is a member of {MOST_GROUPS} groups at most",
+                holding.unreported()
+            ));
+        }
         Ok((links, OnLink { neighbours, holding: Some(Arc::new(holding)) }))
     }
 

@@ -123,9 +123,10 @@ impl Datapath {
     }
 
     /// From now on ports answer ARP, neighbour discovery and ping for the addresses that a scenario's clients and servers
-    /// have on them, until what it returns is dropped.
+    /// have on them, and are members of its servers' multicast groups, until what it returns is dropped.
     pub fn hold(&self, scenario: &Scenario) -> Result<Holding, OpenError> {
-        self.slow.hold(stateful::ranges(scenario), &self.opened)
+        let (groups, unreported) = stateful::groups(scenario);
+        self.slow.hold(stateful::ranges(scenario), groups, unreported, &self.opened)
     }
 
     /// The MAC that each packet has to be sent to from a port (by index), or what keeps it from being known. Waits for

@@ -8,7 +8,7 @@ use std::{
 };
 
 use spate_dpdk::Mempool;
-use spate_neighbour::Range;
+use spate_neighbour::{Group, MOST_GROUPS, Range};
 use spate_net::spread;
 use spate_stateful::{
     Count, Counters, Emulation, Instruction, Payload, Pool, Program, Protocol, Scenario, Stack, Template, Tunables,
@@ -240,21 +240,21 @@ impl Templates {
     pub(super) fn contradictions(&self) -> Vec<String> {
         let all = self.read();
         let mut told = Vec::new();
-        let mut begun = |name: &str, what: &str, begun: u64, closed: u64, open: u64| {
-            if begun != closed + open {
-                told.push(format!("{name}: {begun} {what}, but {closed} flows_closed and {open} open"));
+        let mut started = |name: &str, what: &str, started: u64, closed: u64, open: u64| {
+            if started != closed + open {
+                told.push(format!("{name}: {started} {what}, but {closed} flows_closed and {open} open"));
             }
         };
         for side in all.iter().filter(|side| side.client) {
             let came = side.get(Count::FlowsAttempted) + side.get(Count::SwitchedIn);
             let gone = side.get(Count::FlowsClosed) + side.get(Count::SwitchedOut);
-            begun(&side.name, "flows_attempted", came, gone, side.open);
+            started(&side.name, "flows_attempted", came, gone, side.open);
         }
         let sum = |client: bool, count: Count| -> u64 {
             all.iter().filter(|side| side.client == client).map(|side| side.get(count)).sum()
         };
         let open = all.iter().filter(|side| !side.client).map(|side| side.open).sum();
-        begun("servers", "flows_accepted", sum(false, Count::FlowsAccepted), sum(false, Count::FlowsClosed), open);
+        started("servers", "flows_accepted", sum(false, Count::FlowsAccepted), sum(false, Count::FlowsClosed), open);
         for (client, receivers) in [(true, "clients"), (false, "servers")].into_iter().filter(|_| self.among_themselves)
         {
             let (received, queued) = (sum(client, Count::ReceivedDataBytes), sum(!client, Count::QueuedBytes));
@@ -594,9 +594,9 @@ fn refuse_twins(context: &Context<'_>, scenario: &Scenario, groups: &[ops::Range
         let those = pools(those);
         pools(these).into_iter().any(|pool| those.iter().any(|other| pool.overlaps(other)))
     };
-    let begun = scenario.templates.iter().enumerate().filter_map(|(i, t)| Some((i, t, t.client.as_ref()?.port)));
-    for (index, template, port) in begun.clone() {
-        let twin = begun.clone().take_while(|(other, ..)| *other < index).find(|(_, other, other_port)| {
+    let started = scenario.templates.iter().enumerate().filter_map(|(i, t)| Some((i, t, t.client.as_ref()?.port)));
+    for (index, template, port) in started.clone() {
+        let twin = started.clone().take_while(|(other, ..)| *other < index).find(|(_, other, other_port)| {
             groups[*other_port] != groups[port]
                 && (other.protocol, other.destination_port) == (template.protocol, template.destination_port)
                 && overlap(&other.clients, &template.clients)
@@ -767,6 +767,23 @@ pub(super) fn ranges(scenario: &Scenario) -> BTreeMap<usize, Vec<Range>> {
         }
     }
     ranges
+}
+
+/// Multicast groups that a scenario's servers are reached by on this engine, by port; and how many more there are than a port can be a
+/// member of.
+pub(super) fn groups(scenario: &Scenario) -> (BTreeMap<usize, Vec<Group>>, u128) {
+    let (mut groups, mut left_out): (BTreeMap<usize, Vec<Group>>, u128) = (BTreeMap::new(), 0);
+    for Claim { port, pool, own_macs: of_clients, .. } in claims(scenario) {
+        let Some(first) = pool.first_own().filter(|_| pool.is_of_groups() && !of_clients) else { continue };
+        let of_port = groups.entry(port).or_default();
+        let step = u128::from(pool.part().of);
+        let all = (pool.last_offset() - first) / step + 1;
+        let taken = all.min((MOST_GROUPS - of_port.len()) as u128);
+        left_out += all - taken;
+        let member = |n: u128| Group { address: pool.address(first + n * step).into(), sources: Vec::new() };
+        of_port.extend((0..taken).map(member));
+    }
+    (groups, left_out)
 }
 
 /// Refuses what another run, or this one, does already.

@@ -14,6 +14,7 @@ mod latency;
 mod limit;
 mod loopback;
 mod marks;
+mod membership;
 mod memif;
 mod null;
 mod offload;

@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use spate_neighbour::{Mac, Neighbour, NextHop, Prefix, Range};
+use spate_neighbour::{Group, Mac, Neighbour, NextHop, Prefix, Range};
 
 use super::{Clock, OpenError, open::Opened, worker::Waker, workers::Workers};
 use port::SlowPort;
@@ -55,6 +55,15 @@ pub struct Holding {
     shared: Arc<Shared>,
     holder: u64,
     ports: Vec<usize>,
+    /// Multicast groups that no port is a member of, since there are too many.
+    unreported: u128,
+}
+
+impl Holding {
+    /// How many multicast groups of servers are not reported on any link, since a port can be a member of so many only.
+    pub fn unreported(&self) -> u128 {
+        self.unreported
+    }
 }
 
 impl std::fmt::Debug for Holding {
@@ -104,10 +113,21 @@ impl SlowPath {
         Ok(())
     }
 
-    /// From now on ports (by index) answer for addresses of emulated stations. Nobody asks software ports without addresses.
-    pub(super) fn hold(&self, ranges: BTreeMap<usize, Vec<Range>>, opened: &Opened) -> Result<Holding, OpenError> {
+    /// From now on ports (by index) answer for addresses of emulated stations and are members of their groups. Software ports without
+    /// addresses have no link where anybody could ask.
+    pub(super) fn hold(
+        &self,
+        mut ranges: BTreeMap<usize, Vec<Range>>,
+        mut groups: BTreeMap<usize, Vec<Group>>,
+        unreported: u128,
+        opened: &Opened,
+    ) -> Result<Holding, OpenError> {
         let holder = self.shared.holder.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut holding = Holding { shared: Arc::clone(&self.shared), holder, ports: Vec::new() };
+        let mut holding = Holding { shared: Arc::clone(&self.shared), holder, ports: Vec::new(), unreported };
+        let now_ns = self.shared.clock.mono_ns();
+        for index in groups.keys() {
+            ranges.entry(*index).or_default();
+        }
         for (index, ranges) in ranges {
             let asked = opened.ports[index].config.device.leads_outside();
             if self.port(index).is_none() {
@@ -120,6 +140,9 @@ impl SlowPath {
             holding.ports.push(index);
             let mut port = lock(&port);
             port.interface.hold(holder, &ranges);
+            for group in groups.remove(&index).unwrap_or_default() {
+                holding.unreported += u128::from(!port.interface.join(holder, &group, now_ns));
+            }
             port.tell_interest(&self.shared.workers);
         }
         Ok(holding)
@@ -203,7 +226,7 @@ impl Drop for Holding {
         for &index in &self.ports {
             let Some(port) = lock(&self.shared.ports)[index].clone() else { continue };
             let mut port = lock(&port);
-            port.interface.release(self.holder);
+            port.interface.release(self.holder, self.shared.clock.mono_ns());
             port.tell_interest(&self.shared.workers);
         }
     }

@@ -85,6 +85,7 @@ struct Warnings {
     moved: Throttle,
     silent: Throttle,
     conflict: Throttle,
+    reports: Throttle,
     lost: Throttle,
     unsent: Throttle,
 }
@@ -242,6 +243,10 @@ impl SlowPort {
                 Event::Lost(address) => {
                     let Some(left_out) = warnings.silent.admit(now) else { continue };
                     tracing::warn!(port, %address, left_out, "a neighbour does not answer");
+                }
+                Event::Reports(version) => {
+                    let Some(left_out) = warnings.reports.admit(now) else { continue };
+                    tracing::info!(port, version, left_out, "multicast groups are reported in the querier's version");
                 }
                 Event::Conflict(address, mac) => {
                     let Some(left_out) = warnings.conflict.admit(now) else { continue };
