@@ -19,6 +19,7 @@ generate-api: $(CONTROLLER_GEN) $(CLIENT_GEN) $(APPLYCONFIGURATION_GEN)
 	@cd api && $(CONTROLLER_GEN) crd paths=./v1alpha1 output:crd:dir=../crds
 	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficprofiles.yaml spec.traffic.application.inline.source.programs
 	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficruns.yaml spec.profile.traffic.application.inline.source.programs
+	@cd operator && go run ./hack/trim descriptions ../crds/spate.dev_trafficprofiles.yaml spec.traffic.stream.inline.packet.headers statelessstream.spec.packet.headers
 	@cd operator && go run ./hack/trim descriptions ../crds/spate.dev_trafficruns.yaml spec.profile.traffic.stream trafficprofile.spec.traffic.stream
 	@rm -rf api/applyconfiguration api/clientset
 	@cd api && $(APPLYCONFIGURATION_GEN) --go-header-file header.go.txt --output-dir applyconfiguration \
