@@ -14,6 +14,7 @@ generate-proto: $(BUF) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC)
 
 # The rules of a template's programs alone, for up to 512 entries, would cost 270 times an API server's budget for the rules of a kind: they
 # are removed from the kinds that have templates inline, and the operator checks them (operator/internal/definition).
+# Descriptions of headers, and in runs of streams, would make the kinds longer than an annotation: those of StatelessStream have them.
 generate-api: $(CONTROLLER_GEN) $(CLIENT_GEN) $(APPLYCONFIGURATION_GEN)
 	@cd api && $(CONTROLLER_GEN) object:headerFile=header.go.txt paths=./v1alpha1
 	@cd api && $(CONTROLLER_GEN) crd paths=./v1alpha1 output:crd:dir=../crds
