@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Headers of what bridges and stations send to their neighbor on a link: LACP and MAC control.
+// Headers of what the ends of a link send to each other: LACP and MAC control.
 
 package v1alpha1
 

@@ -29,7 +29,7 @@ type IGMPHeader struct {
 	// +required
 	Message IGMPMessage `json:"message"`
 
-	// groupAddress; of a query 0.0.0.0 (of all groups) when absent.
+	// groupAddress of the message; of a query 0.0.0.0 (of all groups) when absent.
 	// +optional
 	GroupAddress IPv4Address `json:"groupAddress,omitempty"`
 
@@ -136,7 +136,7 @@ type MulticastListener struct {
 	// +required
 	Message MLDMessage `json:"message"`
 
-	// multicastAddress; of a query :: (of all addresses) when absent.
+	// multicastAddress of the message; of a query :: (of all addresses) when absent.
 	// +optional
 	MulticastAddress IPv6Address `json:"multicastAddress,omitempty"`
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How do messages between neighbors on a link become bytes: LACP and MAC control?
+// How do messages between the ends of a link become bytes: LACP and MAC control?
 
 package packet
 

@@ -15,7 +15,7 @@ import (
 type IGMPHeaderApplyConfiguration struct {
 	// message and its version.
 	Message *apiv1alpha1.IGMPMessage `json:"message,omitempty"`
-	// groupAddress; of a query 0.0.0.0 (of all groups) when absent.
+	// groupAddress of the message; of a query 0.0.0.0 (of all groups) when absent.
 	GroupAddress *apiv1alpha1.IPv4Address `json:"groupAddress,omitempty"`
 	// maxRespCode of a query in tenths of a second, from 128 on as in RFC 3376 section 4.1.1. 100 when absent; 0 in version 1.
 	MaxRespCode *int32 `json:"maxRespCode,omitempty"`

@@ -15,7 +15,7 @@ import (
 type MulticastListenerApplyConfiguration struct {
 	// message and its version.
 	Message *apiv1alpha1.MLDMessage `json:"message,omitempty"`
-	// multicastAddress; of a query :: (of all addresses) when absent.
+	// multicastAddress of the message; of a query :: (of all addresses) when absent.
 	MulticastAddress *apiv1alpha1.IPv6Address `json:"multicastAddress,omitempty"`
 	// maximumResponseCode of a query in milliseconds, from 32768 on as in RFC 3810 section 5.1.3; 10000 when absent.
 	MaximumResponseCode *int32 `json:"maximumResponseCode,omitempty"`
