@@ -154,7 +154,7 @@ var onLab = []struct {
 	}},
 }
 
-// applications are the profiles of emulated applications, each with its own generator.
+// applications are the profiles with generators of their own: of emulated applications, and of control protocols.
 var applications = []struct {
 	file    string
 	differs []string
@@ -169,6 +169,13 @@ var applications = []struct {
 		// A query has a name of 15 characters; its response has one address more.
 		if c := templateOf(t, run, "dns").Client; c.BytesSent != 33*c.MessagesSent || c.BytesReceived != 49*c.MessagesReceived || c.MessagesSent != c.Attempted {
 			t.Errorf("queries and responses: %+v", c.FlowCounters)
+		}
+	}},
+	{"control-protocols.yaml", []string{"duration: 5s", "duration: 2s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
+		for name, packets := range map[string]int64{
+			"igmp-join": 200, "igmp-query": 2, "mld-join": 200, "lacp": 2, "pause": 20, "pfc": 20, "service-chain": 200, "subscribers": 200, "pseudowire": 200,
+		} {
+			exact(t, run, name, packets)
 		}
 	}},
 	{"astf-smtp.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {

@@ -209,6 +209,12 @@ var harmless = []string{
 	"rest", "sourcePort", "destinationPort", "acknowledgement", "flags", "window", "urgentPointer", "verificationTag", "tsn", "stream",
 	"streamSequence", "payloadProtocol", "chunkFlags", "key", "vni", "teid", "nPDU", "mss", "windowScale", "timestampValue", "timestampEcho",
 	"target", "router", "solicited", "override", "sourceLinkLayer", "targetLinkLayer",
+	"groupAddress", "maxRespCode", "maximumResponseCode", "suppressRouterProcessing", "qrv", "qqic", "recordType", "multicastAddress",
+	"sourceAddress", "oam", "servicePathIdentifier", "serviceIndex", "context1", "context2", "context3", "context4", "tunnelID", "ns", "nr",
+	"controlConnectionID", "cookie", "sequenceNumber",
+	"actorSystemPriority", "actorSystem", "actorKey", "actorPortPriority", "actorPort", "actorState", "partnerSystemPriority", "partnerSystem",
+	"partnerKey", "partnerPortPriority", "partnerPort", "partnerState", "collectorMaxDelay",
+	"pauseTime", "priorityEnableVector", "time0", "time1", "time2", "time3", "time4", "time5", "time6", "time7",
 }
 
 // structural returns the name of a part of the headers that is written and determines which headers there are.
@@ -235,7 +241,7 @@ func structuralAt(headers []packet.HeaderAt, bit int, w *enginev1.Write) string 
 			}
 		}
 		tunnelled := h.Kind == packet.UDP && name == "destinationPort" && slices.ContainsFunc(headers, func(o packet.HeaderAt) bool {
-			return o.Offset == h.Offset+h.Length && slices.Contains([]packet.Kind{packet.VXLAN, packet.Geneve, packet.GTPU}, o.Kind)
+			return o.Offset == h.Offset+h.Length && slices.Contains([]packet.Kind{packet.VXLAN, packet.Geneve, packet.GTPU, packet.L2TP, packet.L2TPv3}, o.Kind)
 		})
 		flags := name == "flags" && h.Kind == packet.VXLAN
 		if !slices.Contains(harmless, name) || tunnelled || flags {
