@@ -206,6 +206,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MPLSHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MultiBurstTransmit"):
 		return &apiv1alpha1.MultiBurstTransmitApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MulticastGroup"):
+		return &apiv1alpha1.MulticastGroupApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MulticastListener"):
 		return &apiv1alpha1.MulticastListenerApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MulticastRecord"):

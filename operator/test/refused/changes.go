@@ -220,7 +220,7 @@ var Changes = map[string]map[string]Change{
 		"an address alone":       {"[198.18.0.1/24, ", "[198.18.0.1, ", []string{"spec.ports[0].addresses[0]", "an address with its prefix"}},
 		"a gateway in IPv6":      {"gateway: 198.18.0.254", "gateway: \"fe80::1\"", []string{"spec.ports[0].gateway", "must be an IPv4 address"}},
 		"no address as a group":  {"address: 239.1.1.1", "address: x", []string{"spec.ports[0].multicastGroups[0].address", "must be an IP address"}},
-		"a group twice":          {"address: \"ff3e::1\"", "address: 239.1.1.1", []string{"spec.ports[0].multicastGroups[1]", "Duplicate value"}},
+		"the same group twice":   {"address: \"ff3e::1\"", "address: 239.1.1.1", []string{"spec.ports[0].multicastGroups[1]", "Duplicate value"}},
 		"a large vlan":           {"vlan: 100", "vlan: 4095", []string{"spec.ports[0].vlan"}},
 		"punt to eth0":           {"interface: bgp", "interface: eth0", []string{"spec.ports[0].punt.interface", "choose another name"}},
 		"two volumes in one":     {"persistentVolumeClaim: {claimName: captures}", "persistentVolumeClaim: {claimName: captures}, secret: {secretName: x}", []string{"spec.volumes[0]", "exactly one of"}},
