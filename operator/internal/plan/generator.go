@@ -245,7 +245,9 @@ func (p checker) memberships(port *spatev1.GeneratorPort, at *field.Path) {
 			continue
 		}
 		for j, text := range group.Sources {
-			if source, err := netip.ParseAddr(string(text)); err != nil || source.Is4() != address.Is4() || !(source.IsGlobalUnicast() || source.IsLinkLocalUnicast()) {
+			source, err := netip.ParseAddr(string(text))
+			host := source.IsGlobalUnicast() || source.IsLinkLocalUnicast()
+			if err != nil || source.Is4() != address.Is4() || !host {
 				p.Add(spatev1.ReasonInvalidSpec, at.Child("sources").Index(j), "%q: must be the address of a host, of the group's family", text)
 			}
 		}

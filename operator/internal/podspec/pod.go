@@ -265,11 +265,11 @@ func link(port *spatev1.GeneratorPort, replica int) []string {
 		args = append(args, "--gateway", fmt.Sprintf("%s=%s", port.Name, port.Gateway6))
 	}
 	for _, group := range port.MulticastGroups {
-		members := string(group.Address)
+		members := []string{string(group.Address)}
 		for _, source := range group.Sources {
-			members += "," + string(source)
+			members = append(members, string(source))
 		}
-		args = append(args, "--group", fmt.Sprintf("%s=%s", port.Name, members))
+		args = append(args, "--group", fmt.Sprintf("%s=%s", port.Name, strings.Join(members, ",")))
 	}
 	if port.VLAN != nil {
 		args = append(args, "--vlan", fmt.Sprintf("%s=%d", port.Name, *port.VLAN))
