@@ -5,8 +5,6 @@
 //! port's addresses and those of stations that are emulated behind it ([`Range`]), announces the former (RFC 5227 §2.3, RFC 4861 §7.2.6) and finds the MAC addresses of next hops. It takes
 //! frames and a clock and gives frames: nothing here does I/O. [`Interest`] is the cheap part for whoever receives: which
 //! frames an `Interface` wants to see at all.
-#![forbid(unsafe_code)]
-
 mod address;
 mod frame;
 mod interest;
@@ -17,7 +15,7 @@ mod table;
 
 pub use address::{AddressError, Prefix};
 pub use interest::Interest;
-pub use interface::{Config, ConfigError, Event, Interface, MOST_ADDRESSES, NextHop, NoRoute, Output};
+pub use interface::{Config, ConfigError, Event, Interface, MOST_ADDRESSES, NextHop, NoRoute, Output, Sought};
 pub use range::Range;
 pub use table::{MOST_NEIGHBOURS, Neighbour, TableFull};
 

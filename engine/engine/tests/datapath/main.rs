@@ -34,4 +34,5 @@ mod slow;
 mod stateful;
 mod steering;
 mod telling;
+mod vlans;
 mod xdp;
