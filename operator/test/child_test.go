@@ -2,6 +2,8 @@
 
 package test
 
+// How do tests start processes that end with them?
+
 import (
 	"os/exec"
 	"runtime"
@@ -10,8 +12,8 @@ import (
 	"time"
 )
 
-// children has the starts of processes, for one thread that stays. Linux sends a death signal when the thread that started the process
-// ends, not the process of that thread, and the threads of inOwnNetwork end.
+// children runs functions on one operating system thread that never ends. Processes are started there, because Linux sends a parent-death
+// signal when the thread that started the child ends (prctl(2), PR_SET_PDEATHSIG), and the threads of inOwnNetwork end.
 var children = func() chan<- func() {
 	starts := make(chan func())
 	go func() {
@@ -31,7 +33,7 @@ func startChild(command *exec.Cmd) error {
 	return <-started
 }
 
-// A child started on a thread that ended was killed with it: the operator, once, in the middle of all tests.
+// A child is killed with the thread that started it: inOwnNetwork ended the operator in the middle of all tests.
 func TestAChildSurvivesTheThreadOfItsCaller(t *testing.T) {
 	child := exec.Command("sleep", "60")
 	ended := make(chan struct{})
