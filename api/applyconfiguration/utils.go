@@ -490,6 +490,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.VerdictReasonApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VLANHeader"):
 		return &apiv1alpha1.VLANHeaderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("VLANTag"):
+		return &apiv1alpha1.VLANTagApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VolumeFile"):
 		return &apiv1alpha1.VolumeFileApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VXLANHeader"):

@@ -187,6 +187,9 @@ var applications = []struct {
 	{"astf-gtpu.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
 		settledAll(t, run, "pages", 600)
 	}},
+	{"astf-vlans.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
+		settledAll(t, run, "pages", 600)
+	}},
 	// The node has one CPU that pods share, so the ports share a worker.
 	{"worker-groups.yaml", []string{
 		"duration: 5s", "duration: 3s" + shared, "workers: 2    # of all groups", "workers: 1",

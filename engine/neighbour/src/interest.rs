@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which received frames concern a port's addresses: the check that the data path makes.
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
 
 use spate_net::{
     ethernet::{ARP, IPV4, IPV6},
     ip::{ICMP, ICMPV6},
+    vlan::Tags,
 };
 
 use crate::{
@@ -23,8 +27,17 @@ const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 /// Which frames are for an [`crate::Interface`]. It may let through too much, never too little.
 #[derive(Clone, Debug)]
 pub struct Interest {
-    /// 0: frames without a VLAN.
-    vlan: u16,
+    /// Of the port.
+    tags: Tags,
+    /// In these tags.
+    here: Stations,
+    /// In other tags: emulated stations only.
+    elsewhere: BTreeMap<Tags, Stations>,
+}
+
+/// The stations of a port in one VLAN.
+#[derive(Clone, Debug, Default)]
+struct Stations {
     v4: Vec<[u8; 4]>,
     v6: Vec<[u8; 16]>,
     /// The groups of `v6`, and all nodes.
@@ -37,43 +50,44 @@ pub struct Interest {
 
 impl Interest {
     pub(crate) fn new(
-        vlan: Option<u16>,
+        tags: Tags,
         addresses: impl Iterator<Item = IpAddr>,
         ranges: impl Iterator<Item = Range>,
         members: impl Iterator<Item = IpAddr>,
+        seen: impl Fn(Tags) -> Tags,
     ) -> Self {
-        let mut this = Self {
-            vlan: vlan.unwrap_or(0),
-            v4: Vec::new(),
-            v6: Vec::new(),
-            groups: vec![ALL_NODES.octets()],
-            ranges: Union::new(ranges),
-            members: members.collect(),
-        };
+        let groups = vec![ALL_NODES.octets()];
+        let mut here = Stations { groups, members: members.collect(), ..Stations::default() };
         for address in addresses {
             match address {
-                IpAddr::V4(address) => this.v4.push(Ipv4Addr::octets(&address)),
+                IpAddr::V4(address) => here.v4.push(Ipv4Addr::octets(&address)),
                 IpAddr::V6(address) => {
-                    this.v6.push(address.octets());
-                    this.groups.push(solicited_node(address).octets());
+                    here.v6.push(address.octets());
+                    here.groups.push(solicited_node(address).octets());
                 }
             }
         }
-        this
+        let mut by_tags: BTreeMap<Tags, Vec<Range>> = BTreeMap::new();
+        ranges.for_each(|range| by_tags.entry(range.tags.map_or(tags, &seen)).or_default().push(range));
+        here.ranges = Union::new(by_tags.remove(&tags).unwrap_or_default().into_iter());
+        let stations = |ranges: Vec<Range>| Stations { ranges: Union::new(ranges.into_iter()), ..Stations::default() };
+        let elsewhere = by_tags.into_iter().map(|(tags, ranges)| (tags, stations(ranges))).collect();
+        Self { tags, here, elsewhere }
     }
 
     /// Where frames for it go that are for groups (neighbour solicitations are), own addresses' first; and whether that is all: no
     /// more than `most` are told.
     pub fn group_macs(&self, most: usize) -> (Vec<Mac>, bool) {
-        let own = self.groups.iter().map(|group| Ipv6Addr::from(*group));
-        let emulated = self.ranges.v6().flat_map(|(first, last)| {
+        let own = self.here.groups.iter().map(|group| Ipv6Addr::from(*group));
+        let in_all_vlans = [&self.here].into_iter().chain(self.elsewhere.values());
+        let emulated = in_all_vlans.flat_map(|stations| stations.ranges.v6()).flat_map(|(first, last)| {
             // They differ in the last 24 bits.
             let groups = (last - first).min((1 << 24) - 1);
             (0..=groups).map(move |n| solicited_node(Ipv6Addr::from(first.wrapping_add(n))))
         });
         let mut macs = Vec::new();
-        let queried = self.members.iter().any(IpAddr::is_ipv4).then(igmp::all_hosts_mac);
-        let joined = self.members.iter().map(|group| group_mac(*group)).chain(queried);
+        let queried = self.here.members.iter().any(IpAddr::is_ipv4).then(igmp::all_hosts_mac);
+        let joined = self.here.members.iter().map(|group| group_mac(*group)).chain(queried);
         let own = own.map(|group| group_mac(group.into()));
         let emulated = emulated.map(|group| group_mac(group.into()));
         for mac in own.chain(joined).chain(emulated) {
@@ -92,9 +106,16 @@ impl Interest {
     #[inline]
     pub fn concerns(&self, bytes: &[u8]) -> bool {
         let Some(frame) = Frame::parse(bytes) else { return false };
-        if frame.vlan != self.vlan {
-            return false;
+        if frame.tags == self.tags {
+            return self.here.concerns(&frame);
         }
+        self.elsewhere.get(&frame.tags).is_some_and(|stations| stations.concerns(&frame))
+    }
+}
+
+impl Stations {
+    #[inline]
+    fn concerns(&self, frame: &Frame<'_>) -> bool {
         let payload = frame.payload;
         match frame.ethertype {
             // The target is an own address, or the sender announces itself.
@@ -131,9 +152,14 @@ impl Interest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spate_net::{
+        arp::{self, Arp},
+        ethernet,
+        vlan::{SERVICE, Tag},
+    };
 
     fn range(first: &str, last: &str) -> Range {
-        Range { first: first.parse().unwrap(), last: last.parse().unwrap(), step: 1, first_mac: None }
+        Range { first: first.parse().unwrap(), last: last.parse().unwrap(), step: 1, first_mac: None, tags: None }
     }
 
     #[test]
@@ -144,7 +170,7 @@ mod tests {
             range("2001:db8::1:1", "2001:db8::1:3"),
             range("fd00::1:2", "fd00::1:2"),
         ];
-        let interest = Interest::new(None, own.into_iter(), ranges.into_iter(), std::iter::empty());
+        let interest = Interest::new(Tags::NONE, own.into_iter(), ranges.into_iter(), std::iter::empty(), |tags| tags);
         let all_nodes = [0x33, 0x33, 0, 0, 0, 1];
         let group = |last| [0x33, 0x33, 0xff, 1, 0, last];
         assert_eq!(interest.group_macs(30), (vec![all_nodes, group(2), group(1), group(3)], true));
@@ -153,12 +179,31 @@ mod tests {
     }
 
     #[test]
+    fn stations_are_asked_for_in_their_own_vlans() {
+        let tags = Tags::new(&[Tag { ethertype: SERVICE, vlan: 7 }, Tag::customer(5)]).unwrap();
+        let none = std::iter::empty::<IpAddr>;
+        let ranges = [range("10.0.0.1", "10.0.0.9"), Range { tags: Some(tags), ..range("10.0.1.1", "10.0.1.9") }];
+        let interest = Interest::new(Tags::from(Some(3)), none(), ranges.into_iter(), none(), |tags| tags);
+        let asks = |tags: Tags, last: [u8; 2]| {
+            let (sender, target) = ([10, 0, 9, 9].into(), [10, 0, last[0], last[1]].into());
+            let arp = Arp { operation: arp::REQUEST, sender_mac: [2; 6], sender, target_mac: [0; 6], target };
+            interest.concerns(&ethernet::build([0xff; 6], [2; 6], tags, ARP, &arp.bytes()))
+        };
+        for (in_tags, expected) in
+            [(Tags::from(Some(3)), [true, false]), (tags, [false, true]), (Tags::NONE, [false; 2])]
+        {
+            assert_eq!([asks(in_tags, [0, 5]), asks(in_tags, [1, 5])], expected, "{in_tags}");
+        }
+    }
+
+    #[test]
     fn as_many_addresses_as_there_are_have_as_many_groups_as_they_need() {
         let interest = Interest::new(
-            None,
+            Tags::NONE,
             std::iter::empty(),
             [range("2001:db8::", "2001:db8:ffff::")].into_iter(),
             std::iter::empty(),
+            |tags| tags,
         );
         let (groups, all) = interest.group_macs(30);
         assert_eq!((groups.len(), all), (30, false));

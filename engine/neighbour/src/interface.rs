@@ -7,6 +7,8 @@ use std::{
 
 use spate_net::Address;
 
+use spate_net::vlan::Tags;
+
 use crate::{
     Interest, Mac, Neighbour, Prefix, TableFull,
     address::{group_mac, is_group, is_link_local, is_reported, link_local, solicited_node},
@@ -16,7 +18,7 @@ use crate::{
     message::{Message, Station, ip_destination},
     mld,
     range::Range,
-    table::{Learned, Question, Table},
+    table::{Asker, Learned, Place, Question, Table},
 };
 
 /// Addresses that a port can be given.
@@ -81,6 +83,19 @@ pub enum ConfigError {
     /// Not an identifier.
     #[error("VLAN {0} does not exist: they are 1..4094")]
     Vlan(u16),
+}
+
+/// A neighbor that an emulated station looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sought {
+    /// The neighbor.
+    pub address: IpAddr,
+    /// The station: of the same family, and its address is held.
+    pub station: IpAddr,
+    /// Its MAC. None: the port's.
+    pub station_mac: Option<Mac>,
+    /// Its tags. None: those of the port.
+    pub tags: Option<Tags>,
 }
 
 /// Where packets of a stream go.
@@ -152,10 +167,13 @@ pub enum Event {
 /// A port on its link.
 #[derive(Clone, Debug)]
 pub struct Interface {
+    /// Its own MAC and tags.
     station: Station,
     config: Config,
     /// Of its own making, if it speaks IPv6.
     link_local: Option<Ipv6Addr>,
+    /// See `lose_outer_ethertype`.
+    outer_ethertype_lost: bool,
     /// Of emulated stations, and who has them emulated.
     ranges: Vec<(u64, Range)>,
     table: Table,
@@ -171,9 +189,10 @@ impl Interface {
         config.check()?;
         let v6 = config.gateway_v6.is_some() || config.addresses.iter().any(|own| own.address.is_ipv6());
         let mut this = Self {
-            station: Station { mac, vlan: config.vlan },
+            station: Station { mac, tags: config.vlan.into() },
             link_local: v6.then(|| link_local(mac)),
             config,
+            outer_ethertype_lost: false,
             ranges: Vec::new(),
             table: Table::default(),
             members: Default::default(),
@@ -182,7 +201,7 @@ impl Interface {
         };
         for gateway in this.gateways() {
             // An empty table has room for two.
-            let _ = this.table.want(gateway, now_ns);
+            let _ = this.want(gateway, now_ns);
         }
         for group in this.config.groups.clone() {
             // `check` has counted them.
@@ -191,10 +210,27 @@ impl Interface {
         Ok(this)
     }
 
+    /// From now on the outermost tag of a frame that is received is seen as a customer's, whatever it was.
+    pub fn lose_outer_ethertype(&mut self) {
+        self.outer_ethertype_lost = true;
+    }
+
+    /// How tags of a frame are seen when it is received.
+    fn seen(&self, tags: Tags) -> Tags {
+        if self.outer_ethertype_lost { tags.with_customer_outermost() } else { tags }
+    }
+
+    /// The tags of a frame that is received with these, as its sender wrote them: those of stations here, if they are seen so.
+    fn written(&self, seen: Tags) -> Tags {
+        let mut known = self.ranges.iter().filter_map(|(_, range)| range.tags);
+        known.find(|tags| self.seen(*tags) == seen).unwrap_or(seen)
+    }
+
     /// What to pass to `receive`.
     pub fn interest(&self) -> Interest {
         let groups = self.members.iter().flat_map(Membership::groups);
-        Interest::new(self.config.vlan, self.own(), self.ranges.iter().map(|(_, range)| *range), groups)
+        let ranges = self.ranges.iter().map(|(_, range)| *range);
+        Interest::new(self.station.tags, self.own(), ranges, groups, |tags| self.seen(tags))
     }
 
     /// Answers for the addresses of emulated stations from now on, until `release`d for the same owner. Whoever comes first
@@ -219,16 +255,13 @@ impl Interface {
         room
     }
 
-    /// Where an address is, if it is the port's own or that of a station emulated behind it.
-    fn here(&self, address: IpAddr) -> Option<Mac> {
-        let own = self.station.mac;
-        let emulated = || self.ranges.iter().find_map(|(_, range)| range.mac(address, own));
-        if self.own().any(|mine| mine == address) { Some(own) } else { emulated() }
-    }
-
-    /// Who speaks for an address that is here.
-    fn station(&self, mac: Mac) -> Station {
-        Station { mac, vlan: self.station.vlan }
+    /// Where an address is in a VLAN, if it is the port's own or that of a station emulated behind it.
+    fn here(&self, tags: Tags, address: IpAddr) -> Option<Mac> {
+        let Station { mac: own, tags: own_tags } = self.station;
+        let in_vlan = |range: &Range| range.tags.unwrap_or(own_tags) == tags;
+        let emulated =
+            || self.ranges.iter().filter(|(_, range)| in_vlan(range)).find_map(|(_, range)| range.mac(address, own));
+        if tags == own_tags && self.own().any(|mine| mine == address) { Some(own) } else { emulated() }
     }
 
     /// Its configuration.
@@ -252,26 +285,29 @@ impl Interface {
     pub fn receive(&mut self, bytes: &[u8], now_ns: u64, output: &mut Output) {
         let Some(frame) = Frame::parse(bytes) else { return };
         // What it sent itself may come back from a hub.
-        if frame.vlan != self.config.vlan.unwrap_or(0) || frame.source == self.station.mac {
+        if frame.source == self.station.mac {
             return;
         }
-        if let Some(query) = igmp::query(&frame) {
-            return self.asked(0, &query, now_ns, output);
-        }
-        if let Some(query) = mld::query(&frame) {
-            return self.asked(1, &query, now_ns, output);
+        let tags = self.written(frame.tags);
+        if tags == self.station.tags {
+            if let Some(query) = igmp::query(&frame) {
+                return self.asked(0, &query, now_ns, output);
+            }
+            if let Some(query) = mld::query(&frame) {
+                return self.asked(1, &query, now_ns, output);
+            }
         }
         match Message::parse(&frame) {
             Some(Message::Who { target, sender, mac }) => {
                 // An asker tells where it is, too.
-                self.heard(sender, mac, now_ns, output);
-                if let Some(own_mac) = self.here(target) {
-                    output.frames.extend(self.answer(&self.station(own_mac), target, sender, mac));
+                self.heard(Place { tags, address: sender }, mac, now_ns, output);
+                if let Some(own_mac) = self.here(tags, target) {
+                    output.frames.extend(self.answer(&Station { mac: own_mac, tags }, target, sender, mac));
                 }
             }
-            Some(Message::Has { address, mac }) => self.heard(address, mac, now_ns, output),
-            Some(Message::Echo { from, to, mac, data }) if self.here(to) == Some(frame.destination) => {
-                output.frames.extend(self.station(frame.destination).echo_reply(mac, to, from, data));
+            Some(Message::Has { address, mac }) => self.heard(Place { tags, address }, mac, now_ns, output),
+            Some(Message::Echo { from, to, mac, data }) if self.here(tags, to) == Some(frame.destination) => {
+                output.frames.extend(Station { mac: frame.destination, tags }.echo_reply(mac, to, from, data));
             }
             Some(Message::Echo { .. }) | None => {}
         }
@@ -307,12 +343,13 @@ impl Interface {
         igmp::frames(&self.station, v4, report)
     }
 
-    fn heard(&mut self, address: IpAddr, mac: Mac, now_ns: u64, output: &mut Output) {
-        if self.here(address).is_some_and(|here| here != mac) {
+    fn heard(&mut self, place: Place, mac: Mac, now_ns: u64, output: &mut Output) {
+        let Place { tags, address } = place;
+        if self.here(tags, address).is_some_and(|here| here != mac) {
             output.events.push(Event::Conflict(address, mac));
             return;
         }
-        match self.table.learn(address, mac, now_ns) {
+        match self.table.learn(place, mac, now_ns) {
             Learned::Nothing => {}
             Learned::First => output.events.push(Event::Found(address, mac)),
             Learned::Moved(from) => output.events.push(Event::Moved { address, from, to: mac }),
@@ -365,16 +402,22 @@ impl Interface {
     }
 
     fn ask(&self, question: &Question) -> Option<Vec<u8>> {
-        match (question.address, self.source_for(question.address)?) {
+        let Place { tags, address } = question.place;
+        let (mac, from) = match question.asker {
+            Some(asker) => (asker.mac, asker.address),
+            None => (self.station.mac, self.source_for(address)?),
+        };
+        let station = Station { mac, tags };
+        match (address, from) {
             (IpAddr::V4(target), IpAddr::V4(from)) => {
-                Some(self.station.arp(question.mac.unwrap_or(BROADCAST), 1, from, [0; 6], target))
+                Some(station.arp(question.mac.unwrap_or(BROADCAST), 1, from, [0; 6], target))
             }
             (IpAddr::V6(target), IpAddr::V6(from)) => {
                 let (mac, to) = match question.mac {
                     Some(mac) => (mac, target),
                     None => (group_mac(solicited_node(target).into()), solicited_node(target)),
                 };
-                Some(self.station.solicitation(mac, from, to, target))
+                Some(station.solicitation(mac, from, to, target))
             }
             _ => None,
         }
@@ -408,7 +451,7 @@ impl Interface {
         let linked = matches!(to, IpAddr::V6(to) if is_link_local(to)) && self.link_local.is_some();
         if linked || self.config.addresses.iter().any(|own| own.contains(to)) {
             // A station emulated behind this port itself would not hear a question.
-            return Ok(self.here(to).map_or(NextHop::Neighbour(to), NextHop::Here));
+            return Ok(self.here(self.station.tags, to).map_or(NextHop::Neighbour(to), NextHop::Here));
         }
         if let Some(gateway) = self.gateways().into_iter().find(|gateway| gateway.is_ipv4() == to.is_ipv4()) {
             return Ok(NextHop::Neighbour(gateway));
@@ -422,12 +465,38 @@ impl Interface {
 
     /// Looks for a neighbour from now on; looks anew for one that did not answer.
     pub fn want(&mut self, neighbour: IpAddr, now_ns: u64) -> Result<(), TableFull> {
-        self.table.want(neighbour, now_ns)
+        self.table.want(self.place(neighbour), None, now_ns)
     }
 
     /// What is known of a neighbour; none if it was never wanted.
     pub fn neighbour(&self, address: IpAddr) -> Option<Neighbour> {
-        self.table.get(address)
+        self.table.get(self.place(address))
+    }
+
+    fn place(&self, address: IpAddr) -> Place {
+        Place { tags: self.station.tags, address }
+    }
+
+    /// Looks for a neighbor in the place of an emulated station and in its VLAN, from now on until it is `forget`ted. The station's
+    /// MAC is the port's if none is given.
+    pub fn want_for(&mut self, sought: &Sought, now_ns: u64) -> Result<(), TableFull> {
+        let mac = sought.station_mac.unwrap_or(self.station.mac);
+        let asker = Asker { address: sought.station, mac };
+        self.table.want(self.sought(sought), Some(asker), now_ns)
+    }
+
+    /// What is known of a neighbor that is, or was, wanted for a station.
+    pub fn found_for(&self, sought: &Sought) -> Option<Neighbour> {
+        self.table.get(self.sought(sought))
+    }
+
+    /// Looks no more for a neighbor that was wanted for a station.
+    pub fn forget(&mut self, sought: &Sought) {
+        self.table.forget(self.sought(sought));
+    }
+
+    fn sought(&self, sought: &Sought) -> Place {
+        Place { tags: sought.tags.unwrap_or(self.station.tags), address: sought.address }
     }
 }
 

@@ -13,7 +13,7 @@ use spate_net::{
     icmpv6::{ECHO_REPLY as ECHO_REPLY_V6, ECHO_REQUEST as ECHO_REQUEST_V6},
     ip::{Fixed, ICMP, ICMPV6, is_right, pseudo_header},
     ipv4, ipv6,
-    vlan::Tag,
+    vlan::Tags,
 };
 
 use crate::{Mac, address::is_group, frame::Frame};
@@ -162,7 +162,7 @@ pub(crate) fn ip_destination(bytes: &[u8]) -> Option<IpAddr> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Station {
     pub(crate) mac: Mac,
-    pub(crate) vlan: Option<u16>,
+    pub(crate) tags: Tags,
 }
 
 impl Station {
@@ -173,7 +173,7 @@ impl Station {
     }
 
     pub(crate) fn frame(&self, to: Mac, ethertype: u16, payload: &[u8]) -> Vec<u8> {
-        ethernet::build(to, self.mac, self.vlan.map(Tag::customer), ethertype, payload)
+        ethernet::build(to, self.mac, self.tags, ethertype, payload)
     }
 
     /// Asks who has an IPv6 address.

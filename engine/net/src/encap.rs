@@ -10,11 +10,11 @@ use crate::{
     field::put_be16,
     ip::{Address, UDP},
     ipv4, ipv6, udp,
-    vlan::{self, Tag},
+    vlan::{self, Tag, Tags},
 };
 
-/// Most bytes between the MACs and what is carried: UDP over IPv6, and 24 bytes.
-const MAX_PREFIX: usize = 2 + ipv6::HEADER + udp::HEADER + 24;
+/// Most bytes between the MACs and what is carried: tags, UDP over IPv6, and 24 bytes.
+const MAX_PREFIX: usize = Tags::MOST * vlan::LEN + 2 + ipv6::HEADER + udp::HEADER + 24;
 /// Time to live, hop limit.
 const TTL: u8 = 64;
 
@@ -35,7 +35,9 @@ pub struct Encap {
     prefix: [u8; MAX_PREFIX],
     len: u8,
     carries: Carries,
-    /// The prefix begins with an EtherType, an IP header of this many bytes, and UDP; 0: it does not.
+    /// The prefix begins with so many bytes of tags.
+    tags: u8,
+    /// Behind the tags it has an EtherType, an IP header of this many bytes, and UDP; 0: it does not.
     ip: u8,
     /// Offset in the prefix of a 16-bit length of all that is 6 bytes or more behind it, as in GTP-U's header; 0: there is none.
     length: u8,
@@ -65,7 +67,7 @@ pub struct Around {
 impl Encap {
     /// None: frames stay as they are.
     pub const NONE: Self =
-        Self { prefix: [0; MAX_PREFIX], len: 0, carries: Carries::Ethertype, ip: 0, length: 0, id: 0 };
+        Self { prefix: [0; MAX_PREFIX], len: 0, carries: Carries::Ethertype, tags: 0, ip: 0, length: 0, id: 0 };
 
     /// VLAN tags, the outermost first.
     pub fn tags(tags: &[Tag]) -> Self {
@@ -74,7 +76,7 @@ impl Encap {
         for (place, tag) in bytes[..len].as_chunks_mut().0.iter_mut().zip(tags) {
             *place = tag.bytes();
         }
-        Self { prefix: bytes, len: len as u8, ..Self::NONE }
+        Self { prefix: bytes, len: len as u8, tags: len as u8, ..Self::NONE }
     }
 
     /// A tunnel over UDP: what it carries, and the tunnel's own header, at most 24 bytes.
@@ -87,12 +89,33 @@ impl Encap {
         this
     }
 
-    /// Its tunnel's own header has a 16-bit length at `length`, of all that is 6 bytes or more behind it, and a 32-bit identifier at
-    /// `id`.
+    /// Its tunnel's own header has a 16-bit length at an offset, of all that is 6 bytes or more behind it.
     #[must_use]
-    pub fn with_fields(mut self, length: usize, id: usize) -> Self {
-        let at = 2 + usize::from(self.ip) + udp::HEADER;
-        (self.length, self.id) = ((at + length) as u8, (at + id) as u8);
+    pub fn with_length(self, at: usize) -> Self {
+        Self { length: self.tunnel_header() + at as u8, ..self }
+    }
+
+    /// Its tunnel's own header has a 32-bit identifier at an offset.
+    #[must_use]
+    pub fn with_id(self, at: usize) -> Self {
+        Self { id: self.tunnel_header() + at as u8, ..self }
+    }
+
+    /// The offset of the tunnel's own header in the prefix.
+    fn tunnel_header(&self) -> u8 {
+        self.tags + 2 + self.ip + udp::HEADER as u8
+    }
+
+    /// The same within tags, of one that has none.
+    #[must_use]
+    pub fn within(mut self, tags: Tags) -> Self {
+        debug_assert_eq!(self.tags, 0, "it is within tags already");
+        let Self { prefix, len, length, id, .. } = self;
+        let outer = Self::tags(tags.as_slice());
+        self.prefix = outer.prefix;
+        self.prefix[usize::from(outer.len)..][..usize::from(len)].copy_from_slice(&prefix[..usize::from(len)]);
+        let moved = |at: u8| if at > 0 { at + outer.len } else { 0 };
+        (self.tags, self.len, self.length, self.id) = (outer.len, outer.len + len, moved(length), moved(id));
         self
     }
 
@@ -136,7 +159,7 @@ impl Encap {
             frame[at..at + 4].copy_from_slice(&around.id.to_be_bytes());
         }
         if self.ip > 0 {
-            self.write_outer(&mut frame[ETHERNET..], around);
+            self.write_outer(&mut frame[ETHERNET + usize::from(self.tags)..], around);
         }
     }
 
@@ -228,8 +251,7 @@ mod tests {
     fn a_frame_in_a_tunnel_is_whole_and_what_is_around_it_is_right() {
         let frame = samples::v4(0, 0, UDP, &[1; 31]);
         for v6 in [false, true] {
-            let mut vxlan = Encap::over_udp(v6, Carries::Frame, &[8, 0, 0, 0, 0, 0, 0, 0]);
-            vxlan.id = (2 + usize::from(vxlan.ip) + udp::HEADER + 4) as u8;
+            let vxlan = Encap::over_udp(v6, Carries::Frame, &[8, 0, 0, 0, 0, 0, 0, 0]).with_id(4);
             assert_eq!(vxlan.overhead(), if v6 { 70 } else { 50 });
             let [one, two] = [1, 2].map(|n| if v6 { Address(n) } else { Address::v4(n as u32) });
             let all = encapsulated(&vxlan, &frame, &around(one, two));
@@ -246,6 +268,20 @@ mod tests {
                 assert_eq!(fold(sum(&all[14..34])), 0xffff);
                 assert_eq!(all[at + 6..at + 8], [0, 0]);
             }
+        }
+    }
+
+    #[test]
+    fn a_tunnel_within_tags_is_what_it_is_without_behind_the_tags() {
+        let frame = samples::v4(0, 0, UDP, &[1; 31]);
+        let tags = Tags::new(&[Tag { ethertype: vlan::SERVICE, vlan: 7 }, Tag::customer(5)]).unwrap();
+        for v6 in [false, true] {
+            let [one, two] = [1, 2].map(|n| if v6 { Address(n) } else { Address::v4(n as u32) });
+            let gtpu = Encap::over_udp(v6, Carries::Packet, &[0x30, 255, 0, 0, 0, 0, 0, 0]).with_length(2).with_id(4);
+            let plain = encapsulated(&gtpu, &frame, &around(one, two));
+            let within = encapsulated(&gtpu.within(tags), &frame, &around(one, two));
+            assert_eq!((&within[..MACS], &within[MACS + 8..]), (&plain[..MACS], &plain[MACS..]));
+            assert_eq!(Tags::of(&within), Some(tags));
         }
     }
 

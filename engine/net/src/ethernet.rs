@@ -2,7 +2,7 @@
 //! Ethernet (IEEE 802.3) with VLAN tags: what a frame carries and where, and frames built around a payload.
 use crate::{
     field::get_be16,
-    vlan::{self, Tag},
+    vlan::{self, Tag, Tags},
 };
 
 /// A MAC address.
@@ -71,11 +71,11 @@ pub fn is_tagged(frame: &[u8]) -> bool {
 }
 
 /// A frame around a payload, padded to the shortest length.
-pub fn build(destination: Mac, source: Mac, tag: Option<Tag>, ethertype: u16, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity((HEADER + vlan::LEN + payload.len()).max(MIN_LEN));
+pub fn build(destination: Mac, source: Mac, tags: Tags, ethertype: u16, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity((HEADER + Tags::MOST * vlan::LEN + payload.len()).max(MIN_LEN));
     bytes.extend_from_slice(&destination);
     bytes.extend_from_slice(&source);
-    bytes.extend(tag.map(Tag::bytes).into_iter().flatten());
+    bytes.extend(tags.as_slice().iter().flat_map(|tag| tag.bytes()));
     bytes.extend_from_slice(&ethertype.to_be_bytes());
     bytes.extend_from_slice(payload);
     if bytes.len() < MIN_LEN {

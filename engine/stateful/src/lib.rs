@@ -6,12 +6,14 @@
 //! them, and told the time. It never waits, takes no lock, and once made allocates nothing.
 //!
 //! No flow has a buffer: unacknowledged data is a place in the program's payloads, and a packet is built when it is sent.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod application;
 pub mod arrivals;
 pub mod counters;
 pub mod emulation;
+pub mod envelope;
+mod fetch;
 pub mod flow;
 pub mod gtpu;
 pub mod message;
@@ -29,6 +31,7 @@ pub mod stack;
 pub mod table;
 pub mod tcp;
 mod time_wait;
+pub mod tunnel;
 pub mod tuples;
 mod udp;
 pub mod wheel;

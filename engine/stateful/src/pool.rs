@@ -6,7 +6,7 @@
 //!
 //! Engines that share a run have a *part* of a pool each: of P engines, engine k the addresses at offsets k, k + P, k + 2 P, ...,
 //! whatever the order, so that whose an address is can be told from it alone. The order is then that of the part.
-use crate::{Address, gtpu::Tunnels, random::mix};
+use crate::{Address, envelope::Access, random::mix, tunnel::Tunnels};
 
 /// Addresses of one family, first to last.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct Pool {
     pub source_ports: SourcePorts,
     /// Which its clients' packets pass through, each through its own; none: they pass as they are.
     pub tunnels: Option<Tunnels>,
+    /// Their VLAN and gateway.
+    pub access: Access,
     /// Its addresses may be multicast: frames to one go to the group's MAC, and ports of its templates take frames to and from one.
     pub allow_multicast: bool,
 }
@@ -93,7 +95,19 @@ impl Pool {
         let last_offset = last.0.checked_sub(first.0).ok_or(PoolError::Reversed)?;
         let (part, part_last) = (Part::WHOLE, last_offset);
         let (first_mac, source_ports, tunnels, allow_multicast) = (None, SourcePorts::default(), None, false);
-        Ok(Self { first, last_offset, order, part, part_last, first_mac, source_ports, tunnels, allow_multicast })
+        let access = Access::default();
+        Ok(Self {
+            first,
+            last_offset,
+            order,
+            part,
+            part_last,
+            first_mac,
+            source_ports,
+            tunnels,
+            access,
+            allow_multicast,
+        })
     }
 
     /// Whether any of its addresses is multicast.
@@ -163,11 +177,16 @@ impl Pool {
         address.0.checked_sub(self.first.0).filter(|offset| *offset <= self.last_offset)
     }
 
-    /// The addresses that are answered for on the clients' link: theirs, or those of the gNBs they are behind, of which an engine
-    /// has the same part, if they are a multiple of the parts.
+    /// The addresses that are answered for on the clients' link: theirs, or those of the near ends of their tunnels, of which an
+    /// engine has the same part, if they are a multiple of the parts.
     pub fn on_clients_link(&self) -> Self {
-        let gnbs = self.tunnels.and_then(|t| Self::new(t.local, t.last_gnb(), Order::Sequential).ok());
-        gnbs.map_or_else(|| self.clone(), |gnbs| gnbs.part_of(self.part))
+        let near = self.tunnels.and_then(|t| Self::new(t.local, t.last_near_end(), Order::Sequential).ok());
+        near.map_or_else(|| self.clone(), |near| Self { access: self.access, ..near.part_of(self.part) })
+    }
+
+    /// Whether anything stands around its clients' packets that does not around others of their port.
+    pub fn has_envelope(&self) -> bool {
+        self.tunnels.is_some() || self.access.tags.is_some() || self.access.gateway.is_some()
     }
 
     /// Whether both have an address.

@@ -17,12 +17,14 @@ use rtrb::RingBuffer;
 use spate_stateful::{
     Address, Client, Comparison, Count, Cut, Emulation, Hints, Instruction, Offloads, Payload, Pool, Program, Protocol,
     Received, Recorder, Scenario, Server, Template, Tunables, WeightedPool, arrivals,
-    gtpu::{Arrival, Gateway, Tunnels},
+    envelope::{Arrival, Envelopes, Ports},
+    gtpu::Gtpu,
     payload::{Field, Values},
     pool::Order,
     program::Until,
     scenario::CongestionControl,
     tcp::Output,
+    tunnel::{Kind, Tunnels},
     tuples::{Dealing, Share},
 };
 
@@ -113,7 +115,7 @@ impl Output for Burst {
 /// A worker, driven as the engine drives it, and watched at that.
 struct Worker {
     emulation: Emulation,
-    tunnels: Option<Box<Gateway>>,
+    tunnels: Option<Box<Envelopes>>,
     burst: Burst,
 }
 
@@ -320,8 +322,8 @@ fn tunnelled() -> Scenario {
         uplink: 1,
         downlink: 1 << 20,
         step: 1,
-        qfi: Some(9),
         mirror: true,
+        kind: Kind::Gtpu(Gtpu { qfi: Some(9) }),
     };
     pools[0].tunnels = Some(tunnels);
     let mut web = web();
@@ -363,8 +365,9 @@ fn run(scenario: Scenario, path: Path, offloads: Offloads) -> impl Fn(Count) -> 
         Emulation::new(scenario.clone(), share, Dealing::ByNumber, home, &LINKS, 5, START).expect("a share");
     let (out, _records) = RingBuffer::new(500);
     emulation.record(Recorder { one_in: 1, out });
-    let tunnels =
-        Gateway::new(&scenario, &LINKS, &[], false, |template, client| emulation.counters(template, client).clone());
+    let tunnels = Envelopes::new(&scenario, &Ports { links: &LINKS, ..Ports::default() }, |template, client| {
+        emulation.counters(template, client).clone()
+    });
     let rates: Vec<_> = scenario
         .templates
         .iter()

@@ -9,9 +9,11 @@ use spate_net::spread;
 use spate_stateful::{
     Address, Client, Count, Emulation, Instruction, Payload, Pool, PortLink, Program, Protocol, Received, Scenario,
     Server, Template, Tunables, WeightedPool, arrivals,
-    gtpu::{Arrival, Gateway, Tunnels},
+    envelope::{Arrival, Envelopes, Ports},
+    gtpu::Gtpu,
     pool::Order,
     tcp::Output,
+    tunnel::{Kind, Tunnels, Way},
     tuples::{Dealing, Share},
 };
 
@@ -68,8 +70,8 @@ impl Case {
             uplink: 0x1000_0001,
             downlink: 0xa000_0000,
             step: 16,
-            qfi: self.qfi,
             mirror: false,
+            kind: Kind::Gtpu(Gtpu { qfi: self.qfi }),
         }
     }
 
@@ -158,7 +160,7 @@ impl Output for Frames {
 /// A worker of the clients' engine, or of the servers'.
 struct Worker {
     emulation: Emulation,
-    gateway: Option<Box<Gateway>>,
+    envelopes: Option<Box<Envelopes>>,
 }
 
 impl Worker {
@@ -173,25 +175,25 @@ impl Worker {
         let mut emulation = Emulation::new(scenario.clone(), share, dealing, home, &links, 7, 0).unwrap();
         emulation.set_shared(workers > 1);
         let counters = |template, client| Arc::clone(emulation.counters(template, client));
-        let gateway = Gateway::new(scenario, &links, &[], false, counters);
+        let envelopes = Envelopes::new(scenario, &Ports { links: &links, ..Ports::default() }, counters);
         emulation.start(0);
-        Self { emulation, gateway }
+        Self { emulation, envelopes }
     }
 
     /// What it has to send now.
     fn transmit(&mut self, now_ns: u64) -> Vec<Vec<u8>> {
         self.emulation.advance(now_ns, now_ns, false);
         let mut out = Frames::default();
-        let Some(gateway) = &mut self.gateway else {
+        let Some(envelopes) = &mut self.envelopes else {
             self.emulation.transmit(0, now_ns, &mut out);
             return out.frames;
         };
-        gateway.answer(0, &mut out);
+        envelopes.answer(0, &mut out);
         let answers = out.frames.len();
-        out.gap = gateway.gap(0);
+        out.gap = envelopes.gap(0);
         self.emulation.transmit(0, now_ns, &mut out);
         for frame in &mut out.frames[answers..] {
-            let len = gateway.encapsulate(0, frame);
+            let len = envelopes.encapsulate(0, frame);
             frame.truncate(len);
         }
         out.frames
@@ -199,7 +201,7 @@ impl Worker {
 
     /// What a frame is to it; the packet inside, if that is another worker's.
     fn receive(&mut self, frame: &[u8], now_ns: u64) -> (Received, Option<Vec<u8>>) {
-        let frame = match self.gateway.as_mut().map(|gateway| gateway.receive(0, frame)) {
+        let frame = match self.envelopes.as_mut().map(|envelopes| envelopes.receive(0, frame)) {
             None | Some(Arrival::Plain) => frame,
             Some(Arrival::Done) => return (Received::Taken, None),
             Some(Arrival::Inner(inner)) => inner,
@@ -401,7 +403,7 @@ fn run(case: Case, wrong_one_in: Option<u64>) -> Outcome {
     let mut clients: Vec<Worker> =
         (0..case.workers).map(|index| Worker::new(&scenario, clients_link, index, case.workers)).collect();
     let mut server = Worker::new(&case.scenario(false), servers_link, 0, 1);
-    assert!(server.gateway.is_none(), "servers are met without tunnels");
+    assert!(server.envelopes.is_none(), "servers are met without tunnels");
     let mut upf = Upf { case, wrong_one_in, downlink: 0, wrong: 0, uplink: 0, source_ports: Default::default() };
     let (mut up, mut down) = (VecDeque::new(), VecDeque::new());
     let mut handed = 0;
@@ -426,7 +428,7 @@ fn run(case: Case, wrong_one_in: Option<u64>) -> Outcome {
             };
             handed += 1;
             let home = clients.iter_mut().any(|worker| {
-                // It has been through the gateway already.
+                // It has been through the envelopes already.
                 worker.emulation.receive(0, &inner, now_ns) == Received::Taken
             });
             assert!(home, "one of them has the flow");
@@ -605,9 +607,9 @@ fn addresses_as_stated() {
     let tunnels = case.tunnels();
     let overheads = [(false, None, 36), (false, Some(0), 44), (true, None, 56), (true, Some(0), 64)];
     for (v6_outside, qfi, expected) in overheads {
-        assert_eq!(Case { v6_outside, qfi, ..case }.tunnels().encap().overhead(), expected);
+        assert_eq!(Case { v6_outside, qfi, ..case }.tunnels().encap(Way::Up).overhead(), expected);
     }
-    assert_eq!(tunnels.last_gnb(), Address::v4(172 << 24 | 12));
+    assert_eq!(tunnels.last_near_end(), Address::v4(172 << 24 | 12));
     let mut pool = case.scenario(true).pools[0].clone();
     assert_eq!(pool.on_clients_link().address(2), Address::v4(172 << 24 | 12));
     pool.tunnels = None;

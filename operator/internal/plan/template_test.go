@@ -380,6 +380,18 @@ func TestTemplatesThatCannotBeRun(t *testing.T) {
 		"tunnels of two families":  {[]string{`startMAC: "02:00:00:00:00:01"`, `gtpu: {local: 10.0.0.2, remote: "fd00::1", teid: 1}`}, "spec.pools.clients[0].gtpu.remote: fd00::1 is not of the family of local"},
 		"a TEID of none":           {[]string{`startMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 0}"}, "spec.pools.clients[0].gtpu.teid: 0: must be 1 to 4294967295"},
 		"a QFI of seven bits":      {[]string{`startMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1, qfi: 64}"}, "spec.pools.clients[0].gtpu.qfi: 64: must be 0 to 63"},
+		"VLANs of servers":         {[]string{"order: Random, seed: 7", "vlans: [{id: 5}], gateway: 48.0.1.1"}, "spec.pools.servers[0]: vlans and gateway go with clients"},
+		"VLANs to nowhere":         {[]string{"portPairOffset: 1.0.0.0,", "vlans: [{id: 5}],"}, "spec.pools.clients[0].gateway: is required with vlans"},
+		"VLAN 4095":                {[]string{"portPairOffset: 1.0.0.0,", "vlans: [{id: 5}, {id: 4095}], gateway: 16.0.1.1,"}, "spec.pools.clients[0].vlans[1].id: 4095: must be 1 to 4094"},
+		"three tags":               {[]string{"portPairOffset: 1.0.0.0,", "vlans: [{id: 5}, {id: 6}, {id: 7}], gateway: 16.0.1.1,"}, "spec.pools.clients[0].vlans: has 3 tags; at most 2"},
+		"another tag":              {[]string{"portPairOffset: 1.0.0.0,", "vlans: [{id: 5, protocol: x}], gateway: 16.0.1.1,"}, `spec.pools.clients[0].vlans[0].protocol: "x": must be 802.1Q or 802.1ad`},
+		"a mirror of nothing":      {[]string{"portPairOffset: 1.0.0.0,", "mirrorVLANs: true,"}, "spec.pools.clients[0].mirrorVLANs: goes with vlans"},
+		"a gateway's family":       {[]string{"portPairOffset: 1.0.0.0,", `gateway: "fe80::1",`}, "spec.pools.clients[0].gateway: fe80::1 is not of the family of the clients"},
+		"a client as gateway":      {[]string{"portPairOffset: 1.0.0.0,", "gateway: 16.0.0.254,"}, "spec.pools.clients[0].gateway: 16.0.0.254 is an address of the clients: use that of a next hop"},
+		"a group as gateway":       {[]string{"portPairOffset: 1.0.0.0,", "gateway: 224.0.0.1,"}, "spec.pools.clients[0].gateway: 224.0.0.1 is no address that a host can have"},
+		"a gateway of gNBs":        {append(tunnelled(", localCount: 4"), "gtpu:", `gateway: "fe80::1", gtpu:`), "spec.pools.clients[0].gateway: fe80::1 is not of the family of gtpu.local"},
+		"a moved gateway":          {[]string{"portPairOffset: 1.0.0.0,", "portPairOffset: 1.0.0.0, gateway: 16.0.1.1,"}, "spec.pools.clients[0].portPairOffset: does not go with gateway"},
+		"groups behind a gateway":  {[]string{"start: 16.0.0.1, end: 16.0.0.254, portPairOffset: 1.0.0.0,", "start: 224.0.0.1, end: 224.0.0.9, allowMulticast: true, gateway: 16.0.1.1,"}, "spec.pools.clients[0].allowMulticast: does not go with gateway"},
 		"a seed without an order":  {[]string{"order: Random, ", ""}, "spec.pools.servers[0].seed: goes with order: Random"},
 		"a segment of 8 bytes":     {[]string{"pools:", "tunables: {client: {tcp: {mss: 8}}}\npools:"}, "spec.tunables.client.tcp.mss: 8: must be 88 to 9176"},
 		"a late acknowledgement":   {[]string{"pools:", "tunables: {server: {tcp: {delayedAck: 501ms}}}\npools:"}, "spec.tunables.server.tcp.delayedAck: 501ms: must be at most 500ms"},
@@ -472,6 +484,8 @@ func TestEntriesThatCannotRunATemplate(t *testing.T) {
 		"tunnels' port": {one(), limited(spatev1.Limits{AllowedPorts: []spatev1.PortRange{"80"}}), tunnelled(""), spatev1.ReasonLimitExceeded, "tunnels are of UDP to port 2152; generator lab allows only 80"},
 		"half a mirror": {one(func(e *spatev1.TrafficEntry) { e.ReceivePort = "" }), nil, tunnelled(", mirror: true"), spatev1.ReasonInvalidSpec,
 			"spec.traffic[0].application.templateRef: pool c of its clients has gtpu.mirror, for which both sides are one entry's"},
+		"half a bridge": {one(func(e *spatev1.TrafficEntry) { e.ReceivePort = "" }), nil, []string{"portPairOffset: 1.0.0.0,", "vlans: [{id: 5}], gateway: 16.0.1.1, mirrorVLANs: true,"}, spatev1.ReasonInvalidSpec,
+			"spec.traffic[0].application.templateRef: pool c of its clients has mirrorVLANs, for which both sides are one entry's"},
 		"too many flows": {one(), limited(spatev1.Limits{MaxRate: "1kbps"}), nil, spatev1.ReasonLimitExceeded, "and generator lab allows 1kbps (its spec.limits.maxRate)"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -504,6 +518,17 @@ func TestTunnelsOfClientsBecomePartOfAPlan(t *testing.T) {
 	})
 	got = planOf(t, Input{Profile: profile(running("web", "http", "east", "west")), Generator: allowed, Templates: map[string]*spatev1.ASTFTemplate{"http": templateOf(t, webTemplate, tunnelled("")...)}})
 	isJSON(t, got.Pools[0].Gtpu, `{"local": "CgAAAg==", "remote": "CgAAAQ==", "teid": 1}`)
+}
+
+func TestVLANsAndGatewaysOfClientsBecomePartOfAPlan(t *testing.T) {
+	for text, want := range map[string]string{
+		"vlans: [{id: 200, protocol: 802.1ad}, {id: 7, protocol: 802.1Q}], gateway: 16.0.1.1, mirrorVLANs: true,": `{"vlans": [{"id": 200, "tpid": 34984}, {"id": 7}], "gateway": "EAABAQ==", "mirrorVlans": true}`,
+		"gateway: 16.0.1.1,": `{"gateway": "EAABAQ=="}`,
+	} {
+		template := templateOf(t, webTemplate, "portPairOffset: 1.0.0.0,", text)
+		got := planOf(t, Input{Profile: profile(running("web", "http", "east", "west")), Templates: map[string]*spatev1.ASTFTemplate{"http": template}}).Pools[0]
+		isJSON(t, &enginev1.Pool{Vlans: got.Vlans, Gateway: got.Gateway, MirrorVlans: got.MirrorVlans}, want)
+	}
 }
 
 func scaledTo(rate spatev1.ScaledRate) *spatev1.TrafficProfile {

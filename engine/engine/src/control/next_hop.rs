@@ -6,8 +6,8 @@
 use crate::datapath::{Datapath, PortInfo};
 use crate::plan::{Violations, validate::sending_part};
 use contract::{Packet, Plan};
-use spate_neighbour::mac_text;
-use spate_stateful::{Address, Neighbours, Pool, PortLink, Scenario, pool::Order};
+use spate_neighbour::{Sought, mac_text};
+use spate_stateful::{Address, Neighbours, Pool, PortLink, Scenario, envelope::GatewayMac, pool::Order};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -64,6 +64,8 @@ pub struct Links {
     pub links: Vec<PortLink>,
     /// By port: servers with another next hop than most have.
     pub neighbours: Vec<Neighbours>,
+    /// Of pools with a gateway.
+    pub gateways: Vec<GatewayMac>,
     /// What whoever asked for it should know.
     pub warnings: Vec<String>,
 }
@@ -133,13 +135,57 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
             ));
         }
     }
-    let mut made = Links { warnings, ..Links::default() };
+    let gateways = gateways(scenario, datapath, &ports, &mut wrong);
+    let mut made = Links { gateways, warnings, ..Links::default() };
     for ((port, found), large) in ports.iter().zip(found).zip(one_for_all) {
         let next_hop = large.map(|(_, mac)| mac).or_else(|| most_frequent(&found)).unwrap_or(port.mac);
         made.links.push(PortLink { mac: port.mac, next_hop });
         made.neighbours.push(found.into_iter().filter(|(_, mac)| *mac != next_hop).collect());
     }
     wrong.or(made)
+}
+
+/// The gateways of pools. One in the port's own VLAN and in a subnet of its addresses is asked for by the port, others by the pool's first
+/// client, which whoever answers must find in that VLAN. A software port is its own gateway.
+fn gateways(scenario: &Scenario, datapath: &Datapath, ports: &[PortInfo], wrong: &mut Violations) -> Vec<GatewayMac> {
+    let mut all: Vec<(usize, usize, Address)> = Vec::new();
+    for template in &scenario.templates {
+        let Some(port) = template.client.as_ref().map(|client| client.port) else { continue };
+        let with_gateway = |pool: usize| Some((port, pool, scenario.pools[pool].access.gateway?));
+        all.extend(template.clients.iter().filter_map(|client| with_gateway(client.pool)));
+    }
+    all.sort_unstable();
+    all.dedup();
+    let by_port = |&(port, pool, gateway): &(usize, usize, Address)| {
+        scenario.pools[pool].access.tags.is_none() && on_link(&ports[port], gateway)
+    };
+    let (here, outside): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|(port, ..)| !ports[*port].device.leads_outside());
+    let (of_ports, of_clients): (Vec<_>, Vec<_>) = outside.into_iter().partition(by_port);
+    let frames: Vec<_> = of_ports.iter().map(|&(port, _, gateway)| (port, frame_to(gateway))).collect();
+    let packets: Vec<(usize, &[u8])> = frames.iter().map(|(port, frame)| (*port, &frame[..])).collect();
+    let sought: Vec<_> = of_clients
+        .iter()
+        .map(|&(port, pool, gateway)| {
+            let pool = &scenario.pools[pool];
+            let stations = pool.on_clients_link();
+            // An engine without clients of its own sends nothing to the gateway.
+            let first = stations.first_own().unwrap_or(0);
+            let (station, station_mac) = (stations.address(first).into(), stations.mac(first));
+            (port, Sought { address: gateway.into(), station, station_mac, tags: pool.access.tags })
+        })
+        .collect();
+    let here = here.into_iter().map(|place| (place, Ok(ports[place.0].mac)));
+    let asked = of_ports.iter().copied().zip(datapath.next_hops(&packets));
+    let sought = of_clients.iter().copied().zip(datapath.seek(&sought));
+    let mut found = Vec::new();
+    for ((port, pool, _), mac) in here.chain(asked).chain(sought) {
+        match mac {
+            Ok(mac) => found.push(GatewayMac { port, pool, mac }),
+            Err(problem) => wrong.add(format!("stateful.pools[{pool}].gateway"), problem),
+        }
+    }
+    found
 }
 
 /// Up to so many addresses of a pool, its first and last among them, evenly apart; of a larger one that engines share, some of
@@ -186,7 +232,7 @@ fn on_link(port: &PortInfo, address: Address) -> bool {
 }
 
 /// (Port, pool) of all whose next hop clients must know, with the first template that has them: of servers, and in place of those
-/// that clients reach through tunnels the UPF, a pool of its own that is added.
+/// that clients reach through tunnels the remote end, a pool of its own that is added.
 fn destinations_by_port(
     scenario: &Scenario,
     ports: &[PortInfo],
@@ -199,12 +245,14 @@ fn destinations_by_port(
         if software(&ports[port]) {
             continue;
         }
-        let tunnels = || template.clients.iter().map(|client| scenario.pools[client.pool].tunnels);
-        for upf in tunnels().flatten().filter_map(|t| Pool::new(t.remote, t.remote, Order::Sequential).ok()) {
-            let known = pools[scenario.pools.len()..].iter().position(|pool| *pool == upf);
+        // Packets of clients with a gateway of their own go there, whatever their destination.
+        let clients = template.clients.iter().map(|client| &scenario.pools[client.pool]);
+        let tunnels = || clients.clone().filter(|pool| pool.access.gateway.is_none()).map(|pool| pool.tunnels);
+        for remote in tunnels().flatten().filter_map(|t| Pool::new(t.remote, t.remote, Order::Sequential).ok()) {
+            let known = pools[scenario.pools.len()..].iter().position(|pool| *pool == remote);
             let place = scenario.pools.len() + known.unwrap_or(pools.len() - scenario.pools.len());
             if place == pools.len() {
-                pools.push(upf);
+                pools.push(remote);
             }
             asking.entry((port, place)).or_insert(index);
         }

@@ -321,7 +321,8 @@ impl Engine {
     /// another.
     fn join_links(&self, scenario: &Scenario, warnings: &mut Vec<String>) -> Result<(Vec<PortLink>, OnLink), Refusal> {
         let holding = self.datapath.hold(scenario).map_err(|e| Refusal::Exhausted(e.to_string()))?;
-        let next_hop::Links { links, neighbours, warnings: told } = next_hop::links(scenario, &self.datapath)?;
+        let next_hop::Links { links, neighbours, gateways, warnings: told } =
+            next_hop::links(scenario, &self.datapath)?;
         warnings.extend(told);
         if holding.unreported() > 0 {
             warnings.push(format!(
@@ -329,7 +330,7 @@ impl Engine {
                 holding.unreported()
             ));
         }
-        Ok((links, OnLink { neighbours, holding: Some(Arc::new(holding)) }))
+        Ok((links, OnLink { neighbours, gateways, holding: Some(Arc::new(holding)) }))
     }
 
     /// Whether there is room for another run and its tags are free.

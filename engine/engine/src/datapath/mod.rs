@@ -42,6 +42,7 @@ pub use spate_dpdk::{
     BondMember, CopyMode, Cut, Disturbance, LacpState, Memif, Offloads, Refusal, Spread, UseOffloads,
 };
 use spate_dpdk::{RegisteredThread, RxQueue, on_own_lines};
+use spate_neighbour::Sought;
 pub use spate_net::{
     Mark,
     reflect::{Allowed, Swap},
@@ -135,6 +136,12 @@ impl Datapath {
         self.slow.next_hops(packets)
     }
 
+    /// The MAC of each neighbor that a station, emulated behind a port (by index), looks for, or what keeps it from being known. Waits for
+    /// answers, up to four seconds.
+    pub fn seek(&self, sought: &[(usize, Sought)]) -> Vec<Result<[u8; 6], String>> {
+        self.slow.seek(sought)
+    }
+
     /// Copies packets of a port (by index) from now on, until what it returns is dropped.
     pub fn capture(&self, port: usize, spec: CaptureSpec) -> Capture {
         capture::start(&self.opened, port, spec)
@@ -174,7 +181,7 @@ impl Datapath {
             packets_to_cut: &mut packets_to_cut,
             slot,
             present: &present,
-            vlans: (0..self.opened.ports.len()).map(|port| self.slow.vlan(port)).collect(),
+            tags: (0..self.opened.ports.len()).map(|port| self.slow.tags(port)).collect(),
         };
         let (run, parts) = on_own_lines(|| prepare::prepare(context, spec))?;
         for (worker, part) in parts.into_iter().enumerate() {

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use spate_dpdk::{Eal, Mempool, Prebuilt};
-use spate_net::{Trailer, ethernet::Link, vlan};
+use spate_net::{
+    Trailer,
+    ethernet::Link,
+    vlan::{self, Tags},
+};
 use spate_stateless::{Deal, Frames, Lanes, MAX_FRAME_LEN, Numbers, Schedule, StreamTiming, Template, Writer};
 
 use super::{
@@ -49,8 +53,8 @@ pub(super) struct Context<'a> {
     pub(super) slot: usize,
     /// The runs that are not removed.
     pub(super) present: &'a [Arc<Run>],
-    /// By port: the VLAN that it is in.
-    pub(super) vlans: Vec<Option<u16>>,
+    /// By port: the tags of its own frames.
+    pub(super) tags: Vec<Tags>,
 }
 
 /// A run for control, and each worker's part of it.

@@ -9,10 +9,11 @@ use std::{
     sync::Arc,
 };
 
+use spate_net::vlan::Tags;
 use spate_replay::{HeldTape, Source, Tempo};
 use spate_stateful::{
     Count, Counters, Emulation, EmulationError, PortLink, Scenario,
-    gtpu::Gateway,
+    envelope::{self, Envelopes},
     tuples::{Dealing, Share},
 };
 use spate_stateless::{Deal, Lanes, Numbers, Rate, Schedule, StreamTiming, Writer};
@@ -334,10 +335,11 @@ impl Simulation {
         let emulation = Emulation::new(Arc::clone(scenario), share, Dealing::ByNumber, home, &links, SEED, 0)?;
         let counters = |template, client| Arc::clone(emulation.counters(template, client));
         clients.extend((0..scenario.templates.len()).map(|template| counters(template, true)));
-        let tunnels = Gateway::new(scenario, &links, &[], true, counters);
+        let known = envelope::Ports { links: &links, mirrored: true, ..envelope::Ports::default() };
+        let envelopes = Envelopes::new(scenario, &known, counters);
         let ports = self.peers.keys().copied().collect();
-        let (vlans, pools) = (vec![None; what.ports], Pools { long: None, to_cut: None });
-        Ok(Emulated::new(emulation, tunnels, ports, &vlans, pools, None, &what.spec.timing))
+        let (tags, pools) = (vec![Tags::NONE; what.ports], Pools { long: None, to_cut: None });
+        Ok(Emulated::new(emulation, envelopes, ports, &tags, pools, None, &what.spec.timing))
     }
 }
 

@@ -9,13 +9,13 @@ use std::{
 
 use spate_dpdk::Mempool;
 use spate_neighbour::{Group, MOST_GROUPS, Range};
-use spate_net::spread;
+use spate_net::{spread, vlan::Tags};
 use spate_stateful::{
     Count, Counters, Emulation, Instruction, Payload, Pool, Program, Protocol, Scenario, Stack, Template, Tunables,
     WeightedPool,
     arrivals::{Arrivals, TimingError},
     emulation::Home,
-    gtpu::Gateway,
+    envelope::{self, Envelopes},
     pool::Order,
     tuples::{Dealing, Share},
 };
@@ -356,6 +356,8 @@ pub(super) fn prepare(
         Some((Arc::clone(scenario), takers.share(worker, scenario)))
     });
     let rates = FlowRates { parts: shared.collect(), now: Mutex::new(Now::of(&asked.scenario)) };
+    let outer_ethertype_lost: Vec<_> =
+        context.ports.iter().map(|port| port.config.device.loses_outer_ethertype()).collect();
     let mut emulated = Vec::with_capacity(workers);
     let mut counters: BTreeMap<(usize, bool), Vec<Arc<Counters>>> = BTreeMap::new();
     for (worker, part) in parts.into_iter().enumerate() {
@@ -378,9 +380,17 @@ pub(super) fn prepare(
         emulating.push((worker, handoff.as_ref().map(|handoff| Arc::clone(handoff.share()))));
         let ports = ports(&scenario);
         let counters = |template, client| Arc::clone(emulation.counters(template, client));
-        let tunnels = Gateway::new(&scenario, &asked.links, &asked.on_link.neighbours, false, counters);
-        let (vlans, pools) = (&context.vlans, Pools { long, to_cut });
-        emulated.push(Some(Box::new(Emulated::new(emulation, tunnels, ports, vlans, pools, handoff, &spec.timing))));
+        let known = envelope::Ports {
+            links: &asked.links,
+            neighbours: &asked.on_link.neighbours,
+            gateways: &asked.on_link.gateways,
+            tags: &context.tags,
+            outer_ethertype_lost: &outer_ethertype_lost,
+            mirrored: false,
+        };
+        let envelopes = Envelopes::new(&scenario, &known, counters);
+        let (tags, pools) = (&context.tags, Pools { long, to_cut });
+        emulated.push(Some(Box::new(Emulated::new(emulation, envelopes, ports, tags, pools, handoff, &spec.timing))));
     }
     let side = |((index, server), counters): ((usize, bool), Vec<Arc<Counters>>)| {
         let template = &asked.scenario.templates[index];
@@ -661,10 +671,10 @@ fn ports(scenario: &Scenario) -> Box<[usize]> {
     ports.into()
 }
 
-/// Bytes that tunnels add to packets of a template's clients, and of its servers, at most.
+/// Most bytes that tags and tunnels add to packets of a template's clients, or of its servers.
 fn overhead(scenario: &Scenario, template: &Template, client: bool) -> usize {
-    let tunnels = template.clients.iter().filter_map(|weighted| scenario.pools[weighted.pool].tunnels);
-    tunnels.filter(|tunnels| client || tunnels.mirror).map(|tunnels| tunnels.encap().overhead()).max().unwrap_or(0)
+    let pools = template.clients.iter().map(|weighted| &scenario.pools[weighted.pool]);
+    pools.map(|pool| envelope::overhead(pool, client, template.is_on_one_port())).max().unwrap_or(0)
 }
 
 /// Bytes that one side of a template sends in a packet at most, behind the headers; options of TCP count as data.
@@ -689,13 +699,14 @@ fn headers(scenario: &Scenario, template: &Template) -> usize {
 /// So long is no frame of any, without FCS; refused if a port does not take its own.
 fn longest_of_all(context: &Context<'_>, scenario: &Scenario) -> Result<usize, PrepareError> {
     let mut most = 0;
+    // Packets of any template may have to leave as much room as those of another.
+    let gap = scenario.templates.iter().map(|template| overhead(scenario, template, true)).max().unwrap_or(0);
     for (index, template) in scenario.templates.iter().enumerate() {
         let client = template.client.as_ref().map(|c| (c.port, &c.program, &c.tunables, "client"));
         let server = template.server.as_ref().map(|s| (s.port, &s.program, &s.tunables, "server"));
         for (port, program, tunables, side) in [client, server].into_iter().flatten() {
-            let data = most_data(scenario, template.protocol, program, tunables)
-                + overhead(scenario, template, side == "client");
-            let len = headers(scenario, template) + data;
+            let data = most_data(scenario, template.protocol, program, tunables);
+            let len = headers(scenario, template) + data + overhead(scenario, template, side == "client");
             let room = context.ports[port].port.max_frame_len();
             if len > room {
                 let problem = format!(
@@ -705,7 +716,7 @@ fn longest_of_all(context: &Context<'_>, scenario: &Scenario) -> Result<usize, P
                 );
                 return Err(refused(format!("stateful.templates[{index}].{side}"), problem));
             }
-            most = most.max(HEADERS + data);
+            most = most.max(HEADERS + data + gap);
         }
     }
     Ok(most)
@@ -719,31 +730,42 @@ struct Claim {
     pool: Pool,
     /// Stations have the MACs that the pool says.
     own_macs: bool,
+    /// In other tags than the port's.
+    tags: Option<Tags>,
 }
 
 /// What a scenario answers for: of each pool the engine's own part, for those that share a run have parts that do not overlap.
-/// Clients in tunnels are behind gNBs, and the servers of mirrored ones behind a UPF.
+/// Clients in tunnels are behind near ends, and the servers of mirrored ones behind the remote end. Mirrored tags lead to the gateway.
 fn claims(scenario: &Scenario) -> Vec<Claim> {
     let mut claims: Vec<Claim> = Vec::new();
-    let mut add = |field: String, port: usize, pool: Pool, own_macs: bool| {
-        if !claims.iter().any(|claim| claim.port == port && claim.own_macs == own_macs && claim.pool == pool) {
-            claims.push(Claim { field, port, pool, own_macs });
+    let mut add = |field: String, port: usize, pool: Pool, own_macs: bool, tags: Option<Tags>| {
+        let is_there =
+            |claim: &Claim| (claim.port, claim.own_macs, claim.tags) == (port, own_macs, tags) && claim.pool == pool;
+        if !claims.iter().any(is_there) {
+            claims.push(Claim { field, port, pool, own_macs, tags });
         }
     };
     for (index, template) in scenario.templates.iter().enumerate() {
         let field = |side: &str| format!("stateful.templates[{index}].{side}");
         let clients = || template.clients.iter().map(|weighted| &scenario.pools[weighted.pool]);
         if let Some(client) = &template.client {
-            clients().for_each(|pool| add(field("client_port"), client.port, pool.on_clients_link(), true));
+            clients().for_each(|pool| {
+                add(field("client_port"), client.port, pool.on_clients_link(), true, pool.access.tags);
+            });
         }
         if let Some(server) = &template.server {
             for weighted in &template.servers {
-                add(field("server_port"), server.port, scenario.pools[weighted.pool].clone(), false);
+                add(field("server_port"), server.port, scenario.pools[weighted.pool].clone(), false, None);
             }
-            let mirrored = clients().filter_map(|pool| pool.tunnels.filter(|tunnels| tunnels.mirror));
-            for upf in mirrored.filter_map(|tunnels| Pool::new(tunnels.remote, tunnels.remote, Order::Sequential).ok())
-            {
-                add(field("server_port"), server.port, upf, false);
+            for pool in clients() {
+                let remote = pool.tunnels.filter(|tunnels| tunnels.mirror).map(|tunnels| tunnels.remote);
+                let tags = pool.access.tags.filter(|_| pool.access.mirror);
+                let gateway = pool.access.gateway.filter(|_| tags.is_some());
+                for station in remote.into_iter().chain(gateway) {
+                    if let Ok(station) = Pool::new(station, station, Order::Sequential) {
+                        add(field("server_port"), server.port, station, false, tags);
+                    }
+                }
             }
         }
     }
@@ -755,12 +777,12 @@ pub(super) fn ranges(scenario: &Scenario) -> BTreeMap<usize, Vec<Range>> {
     let mut ranges: BTreeMap<usize, Vec<Range>> = BTreeMap::new();
     // Nobody asks for the MAC of a group.
     let asked_for = claims(scenario).into_iter().filter(|claim| !claim.pool.is_of_groups());
-    for Claim { port, pool, own_macs, .. } in asked_for {
+    for Claim { port, pool, own_macs, tags, .. } in asked_for {
         let Some(first_own) = pool.first_own() else { continue };
         let end = |offset: u128| IpAddr::from(pool.address(offset));
         let first_mac = pool.mac(first_own).filter(|_| own_macs);
         let (first, last, step) = (end(first_own), end(pool.last_offset()), pool.part().of);
-        let range = Range { first, last, step, first_mac };
+        let range = Range { first, last, step, first_mac, tags };
         let of_port = ranges.entry(port).or_default();
         if !of_port.contains(&range) {
             of_port.push(range);

@@ -9,7 +9,7 @@ use spate_net::{
     reflect::{Allowed, Swap},
 };
 use spate_replay::{Capture, Gap, Rewrite};
-use spate_stateful::{Count, Neighbours, PortLink, Scenario};
+use spate_stateful::{Count, Neighbours, PortLink, Scenario, envelope::GatewayMac};
 use spate_stateless::{Rate, StreamTiming, Template};
 use spate_stats::Timed;
 
@@ -54,6 +54,12 @@ impl PortDevice {
             Self::Bond(members) => members,
             _ => std::slice::from_ref(self),
         }
+    }
+
+    /// Whether the EtherType of the outermost tag of received frames is lost: packet sockets have the tag apart, and DPDK's driver for
+    /// them (af_packet) puts it back as 802.1Q.
+    pub fn loses_outer_ethertype(&self) -> bool {
+        self.parts().iter().any(|part| matches!(part, Self::Kernel(_)))
     }
 
     /// Whether others than this engine may send to it.
@@ -335,6 +341,8 @@ pub struct StatefulSpec {
 pub struct OnLink {
     /// By port: servers that its clients reach without the next hop, and their MACs.
     pub neighbours: Vec<Neighbours>,
+    /// Gateways of pools, and their MACs.
+    pub gateways: Vec<GatewayMac>,
     /// Answers for the addresses of the scenario already; none: from when the run is prepared.
     pub holding: Option<Arc<Holding>>,
 }

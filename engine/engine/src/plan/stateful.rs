@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The stateful part of a plan as a scenario: everything wrong with it is found, and all defaults are put in place.
+mod access;
 mod addresses;
 mod messages;
 mod payloads;
@@ -17,6 +18,7 @@ use super::Violations;
 use super::validate::{LONGEST_NS, MOST_NAME_CHARS, Site};
 use contract::{Plan, Ratio, Stateful, TransportProtocol};
 use spate_stateful::arrivals::RampUp;
+use spate_stateful::envelope;
 use spate_stateful::program::Side;
 use spate_stateful::{Client, Part, Pool, Protocol, Scenario, Server, Stack, Template, WeightedPool};
 use std::collections::HashMap;
@@ -63,6 +65,7 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
         ramp_up: RampUp { ns: asked.ramp_up_ns, step_ns: asked.ramp_up_step_ns },
         order: addresses::order(asked),
     };
+    access::fit_together(&scenario, wrong);
     tunnels::fit_together(&scenario, wrong);
     if wrong.0.len() == before {
         let too_long = messages::too_long(asked, &scenario, site).into_iter();
@@ -188,8 +191,10 @@ fn template(
         let at = format!("{at}.{side}_tunables");
         let mut set = tunables::tunables(&at, asked, wrong);
         if protocol == Some(Protocol::Tcp) {
-            let tunnels = tunnels::most_added(pools, &clients, side == "client");
-            tunables::fit(&at, asked, &mut set, port.map(|port| &site.ports[port]), (headers, tunnels), wrong);
+            let pools = clients.iter().filter_map(|weighted| pools?.get(weighted.pool));
+            let added = pools.map(|pool| envelope::overhead(pool, side == "client", ports.0 == ports.1)).max();
+            let added = added.unwrap_or(0) as u32;
+            tunables::fit(&at, asked, &mut set, port.map(|port| &site.ports[port]), (headers, added), wrong);
         }
         set
     };

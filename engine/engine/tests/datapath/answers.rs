@@ -137,7 +137,7 @@ pub fn resolved(datapath: &Datapath, scenario: Scenario) -> spate_engine::datapa
     let mut spec = emulated(datapath, 5, Some(500 * MS), scenario);
     let stateful = spec.stateful.as_mut().unwrap();
     stateful.links = found.links;
-    stateful.on_link = OnLink { neighbours: found.neighbours, holding: None };
+    stateful.on_link = OnLink { neighbours: found.neighbours, gateways: found.gateways, holding: None };
     spec
 }
 

@@ -7,7 +7,11 @@ use std::time::Duration;
 
 use spate_engine::datapath::{Blueprint, PollMode, RunState, Template};
 use spate_net::{Headers, checksum};
-use spate_stateful::{Count, Protocol, Scenario, gtpu::Tunnels};
+use spate_stateful::{
+    Count, Protocol, Scenario,
+    gtpu::Gtpu,
+    tunnel::{Kind, Tunnels, Way},
+};
 
 use crate::answers::{all, one_side, resolved};
 use crate::kernel::run_inside;
@@ -23,8 +27,8 @@ fn tunnels() -> Tunnels {
         uplink: 0x100,
         downlink: 0x8000_0000,
         step: 1,
-        qfi: Some(5),
         mirror: true,
+        kind: Kind::Gtpu(Gtpu { qfi: Some(5) }),
     }
 }
 
@@ -70,7 +74,11 @@ fn complete(workers: usize, poll: PollMode, scenario: Scenario) {
         Protocol::Tcp => (54, 1000 * bytes.iter().sum::<u64>()),
         Protocol::Udp => (42, 1000 * bytes.iter().sum::<u64>()),
     };
-    assert!(port.tx_bytes >= data + sent * (headers + tunnels.encap().overhead() as u64 + 4), "{}", port.tx_bytes);
+    assert!(
+        port.tx_bytes >= data + sent * (headers + tunnels.encap(Way::Up).overhead() as u64 + 4),
+        "{}",
+        port.tx_bytes
+    );
     assert_eq!(port.tx_bytes, port.rx_bytes);
     // The hash outside has nothing to do with the flow's worker.
     let handed: u64 = run.steering().iter().map(|s| s.handed_off).sum();
@@ -87,7 +95,7 @@ fn a_thousand_connections_in_tunnels_complete_with_one_worker_and_with_two() {
 #[test]
 fn connections_over_ipv6_in_tunnels_over_ipv6_complete() {
     let over_v6 = |protocol| scenario(protocol, 1000, [v6(1, 1), v6(1, 0xff)], [v6(2, 1), v6(2, 0x20)]);
-    let tunnels = Tunnels { local: v6(7, 10), remote: v6(7, 1), qfi: None, ..tunnels() };
+    let tunnels = Tunnels { local: v6(7, 10), remote: v6(7, 1), kind: Kind::Gtpu(Gtpu { qfi: None }), ..tunnels() };
     complete(2, PollMode::Busy, through(tunnels, over_v6(Protocol::Tcp)));
     complete(2, PollMode::Adaptive, through(tunnels, over_v6(Protocol::Udp)));
 }

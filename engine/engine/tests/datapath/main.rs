@@ -35,4 +35,5 @@ mod slow;
 mod stateful;
 mod steering;
 mod telling;
+mod vlans;
 mod xdp;

@@ -100,7 +100,7 @@ fn inside_bridge() {
             spec.share = (index, ENGINES);
             let stateful = spec.stateful.as_mut().unwrap();
             stateful.links = found.links;
-            stateful.on_link = OnLink { neighbours: found.neighbours, holding: None };
+            stateful.on_link = OnLink { neighbours: found.neighbours, gateways: found.gateways, holding: None };
             datapath.prepare(spec).unwrap()
         })
         .collect();

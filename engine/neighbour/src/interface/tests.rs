@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
 use proptest::prelude::*;
+use spate_net::vlan::{SERVICE, Tag, Tags};
 
 const EAST: Mac = [2, 0, 0, 0, 0, 1];
 const WEST: Mac = [2, 0, 0, 0, 0, 2];
@@ -103,7 +104,7 @@ fn a_neighbour_that_moves_is_followed_and_reported() {
 #[test]
 fn echo_is_answered_to_the_byte_for_own_addresses_only() {
     let mut a = interface(EAST, &["198.18.0.1/24", "2001:db8::1/64"], &[]);
-    let asker = Station { mac: WEST, vlan: None };
+    let asker = Station { mac: WEST, tags: Tags::NONE };
     for (mine, theirs) in [("198.18.0.1", "10.0.0.9"), ("2001:db8::1", "2001:db8:9::9")] {
         let (mine, theirs): (IpAddr, IpAddr) = (mine.parse().unwrap(), theirs.parse().unwrap());
         let data: Vec<u8> = (0..200).collect();
@@ -119,7 +120,7 @@ fn echo_is_answered_to_the_byte_for_own_addresses_only() {
         let mut output = Output::default();
         assert!(a.interest().concerns(&request));
         a.receive(&request, 0, &mut output);
-        let expected = Station { mac: EAST, vlan: None }.echo_reply(WEST, mine, theirs, &data).unwrap();
+        let expected = Station { mac: EAST, tags: Tags::NONE }.echo_reply(WEST, mine, theirs, &data).unwrap();
         assert_eq!(output.frames, [expected]);
         // Another's MAC, a broken checksum: no answer.
         for (offset, bit) in [(5, 4), (at + 10, 1)] {
@@ -139,7 +140,7 @@ fn packets_go_to_the_peer_the_gateway_or_the_group() {
     let packet = |to: &str| {
         let to: IpAddr = to.parse().unwrap();
         let from = if to.is_ipv4() { "198.18.0.1" } else { "2001:db8::1" };
-        Station { mac: EAST, vlan: Some(5) }.echo_reply([0; 6], from.parse().unwrap(), to, &[]).unwrap()
+        Station { mac: EAST, tags: Some(5).into() }.echo_reply([0; 6], from.parse().unwrap(), to, &[]).unwrap()
     };
     let neighbour = |text: &str| NextHop::Neighbour(text.parse().unwrap());
     for (to, hop) in [
@@ -155,7 +156,7 @@ fn packets_go_to_the_peer_the_gateway_or_the_group() {
     ] {
         assert_eq!(a.next_hop(&packet(to)), Ok(hop), "{to}");
     }
-    let arp = Station { mac: EAST, vlan: None }.arp(WEST, 1, Ipv4Addr::UNSPECIFIED, WEST, Ipv4Addr::UNSPECIFIED);
+    let arp = Station { mac: EAST, tags: Tags::NONE }.arp(WEST, 1, Ipv4Addr::UNSPECIFIED, WEST, Ipv4Addr::UNSPECIFIED);
     assert_eq!(a.next_hop(&arp), Ok(neighbour("198.18.0.254")));
     assert_eq!(lonely.next_hop(&arp), Err(NoRoute::NoDestination));
     assert_eq!(lonely.next_hop(&packet("2001:db8::7")), Err(NoRoute::NoAddress(6)));
@@ -181,14 +182,16 @@ fn configurations_that_cannot_work_are_refused() {
 
 /// Frames that are nearly right: those of another station, changed in some places and cut.
 fn nearly_right() -> impl Strategy<Value = Vec<u8>> {
-    let station = Station { mac: WEST, vlan: None };
+    let station = Station { mac: WEST, tags: Tags::NONE };
     let own: (Ipv4Addr, Ipv6Addr) = ("198.18.0.1".parse().unwrap(), "2001:db8::1".parse().unwrap());
     let frames = [
         station.arp(EAST, 1, Ipv4Addr::new(198, 18, 0, 2), [0; 6], own.0),
         station.solicitation(EAST, "2001:db8::2".parse().unwrap(), own.1, own.1),
         station.advertisement(EAST, "2001:db8::2".parse().unwrap(), own.1, true),
         station.echo_reply(EAST, "198.18.0.2".parse().unwrap(), own.0.into(), &[7; 32]).unwrap(),
-        Station { mac: WEST, vlan: Some(0) }.echo_reply(EAST, "::2".parse().unwrap(), own.1.into(), &[7; 9]).unwrap(),
+        Station { mac: WEST, tags: Some(0).into() }
+            .echo_reply(EAST, "::2".parse().unwrap(), own.1.into(), &[7; 9])
+            .unwrap(),
         querier_v4("224.0.0.1", &[0x11, 1, 0, 0, 0, 0, 0, 0, 2, 125, 0, 0]),
         querier_v6("ff02::1", &[&[130, 0, 0, 0, 0, 1, 0, 0][..], &[0; 20]].concat()),
     ];
@@ -242,6 +245,7 @@ fn holding() -> Interface {
         last: last.parse().unwrap(),
         step: 1,
         first_mac,
+        tags: None,
     };
     a.hold(1, &[range("198.18.1.0", "198.18.200.255", None), range("2001:db8::1:0", "2001:db8::ffff:ffff", None)]);
     let own = Some([2, 9, 0, 0, 0, 0]);
@@ -284,7 +288,7 @@ fn stations_behind_a_port_answer_echo_at_their_own_mac_only() {
         ("198.18.202.9", EAST, false),
     ] {
         let (to, from): (IpAddr, IpAddr) = (to.parse().unwrap(), "198.18.0.2".parse().unwrap());
-        let mut request = Station { mac: WEST, vlan: None }.echo_reply(mac, from, to, &[0; 8]).unwrap();
+        let mut request = Station { mac: WEST, tags: Tags::NONE }.echo_reply(mac, from, to, &[0; 8]).unwrap();
         // Of zeros alone: the checksum is that of the type.
         request[34] = 8;
         request[36..38].copy_from_slice(&0xf7ff_u16.to_be_bytes());
@@ -297,6 +301,59 @@ fn stations_behind_a_port_answer_echo_at_their_own_mac_only() {
     }
 }
 
+/// A station in two tags behind a port without addresses, and its router, which is a station behind the other port.
+#[test]
+fn a_station_finds_its_router_in_its_vlan_and_the_port_does_not_look_for_it_afterwards() {
+    let tags = Tags::new(&[Tag { ethertype: SERVICE, vlan: 7 }, Tag::customer(5)]);
+    for (station, router) in [("10.1.0.10", "10.1.0.1"), ("2001:db8::10", "2001:db8::1"), ("2001:db8::10", "fe80::1")] {
+        for first_mac in [None, Some([2, 9, 0, 0, 0, 0])] {
+            let range = |address: &str, first_mac, tags| {
+                let address = address.parse().unwrap();
+                Range { first: address, last: address, step: 1, first_mac, tags }
+            };
+            let mut a = interface(EAST, &[], &[]);
+            a.hold(1, &[range(station, first_mac, tags)]);
+            let found = |b_tags| {
+                let mut a = a.clone();
+                let mut b = interface(WEST, &[], &[]);
+                b.hold(1, &[range(router, None, b_tags)]);
+                let [address, station] = [router, station].map(|address| address.parse().unwrap());
+                let sought = Sought { address, station, station_mac: first_mac, tags };
+                a.want_for(&sought, 0).unwrap();
+                let events = talk(&mut a, &mut b, 0);
+                let mac = a.found_for(&sought).unwrap().mac;
+                assert_eq!(events.is_empty(), mac.is_none());
+                a.forget(&sought);
+                assert_eq!((a.found_for(&sought), a.neighbour(address)), (None, None));
+                mac
+            };
+            assert_eq!([tags, None, Some(Tags::from(Some(5)))].map(found), [Some(WEST), None, None]);
+        }
+    }
+}
+
+/// As with packet sockets: the answer has the tags that the stations have.
+#[test]
+fn stations_answer_in_their_tags_also_where_the_ethertype_of_the_outermost_is_lost() {
+    let tags = Tags::new(&[Tag { ethertype: SERVICE, vlan: 7 }, Tag::customer(5)]);
+    let address = "10.1.0.10".parse().unwrap();
+    let mut a = interface(EAST, &[], &[]);
+    a.hold(1, &[Range { first: address, last: address, step: 1, first_mac: None, tags }]);
+    let seen = tags.unwrap().with_customer_outermost();
+    let (from, to) = ("10.1.0.1".parse().unwrap(), "10.1.0.10".parse().unwrap());
+    let request = Station { mac: WEST, tags: seen }.arp(BROADCAST, 1, from, [0; 6], to);
+    let answer = |a: &mut Interface| {
+        let mut output = Output::default();
+        if a.interest().concerns(&request) {
+            a.receive(&request, 0, &mut output);
+        }
+        output.frames.pop()
+    };
+    assert_eq!(answer(&mut a), None);
+    a.lose_outer_ethertype();
+    assert_eq!(Tags::of(&answer(&mut a).unwrap()), tags);
+}
+
 /// Three ports on a link that share a pool.
 #[test]
 fn each_station_of_a_pool_that_ports_share_is_found_at_one_of_them() {
@@ -305,7 +362,7 @@ fn each_station_of_a_pool_that_ports_share_is_found_at_one_of_them() {
         .map(|index| {
             let mut port = interface(macs[usize::from(index)], &[&format!("198.18.0.{}/16", 10 + index)], &[]);
             let address = |last: u8| IpAddr::from([198, 18, 1, last]);
-            port.hold(1, &[Range { first: address(index), last: address(255), step: 3, first_mac: None }]);
+            port.hold(1, &[Range { first: address(index), last: address(255), step: 3, first_mac: None, tags: None }]);
             port
         })
         .collect();
@@ -352,7 +409,7 @@ fn querier_v4(to: &str, message: &[u8]) -> Vec<u8> {
     spate_net::ipv4::Header { tos: 0xc0, id: 0, ttl: 1, protocol: 2, source, destination: to.to_bits() }
         .write(&mut header, message.len());
     let packet = [&header[..], &message].concat();
-    spate_net::ethernet::build(group_mac(to.into()), WEST, None, 0x0800, &packet)
+    spate_net::ethernet::build(group_mac(to.into()), WEST, Tags::NONE, 0x0800, &packet)
 }
 
 fn querier_v6(to: &str, message: &[u8]) -> Vec<u8> {
@@ -366,7 +423,7 @@ fn querier_v6(to: &str, message: &[u8]) -> Vec<u8> {
     spate_net::ipv6::Header { traffic_class: 0, flow_label: 0, next: 0, hop_limit: 1, source, destination }
         .write(&mut header, 8 + message.len());
     let packet = [&header[..], &[58, 0, 5, 2, 0, 0, 1, 0], &message].concat();
-    spate_net::ethernet::build(group_mac(to.into()), WEST, None, 0x86dd, &packet)
+    spate_net::ethernet::build(group_mac(to.into()), WEST, Tags::NONE, 0x86dd, &packet)
 }
 
 /// The messages of membership that a port sends up to an instant: MAC and IP address they go to, and the message.

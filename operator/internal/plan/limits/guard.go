@@ -5,7 +5,6 @@ package limits
 
 import (
 	"fmt"
-	"math/big"
 	"math/bits"
 	"net/netip"
 	"slices"
@@ -360,38 +359,19 @@ func joined[T ~string](items []T) string {
 	return strings.Join(texts, ", ")
 }
 
-// gtpuPort is the UDP port of GTP-U tunnels (3GPP TS 29.281).
-const gtpuPort = 2152
-
-// ClientPorts checks the port that clients connect to, and the port of the tunnels of their packets.
-func (g *Guard) ClientPorts(port uint64, tunnelled bool) {
+// ClientPorts checks the port that clients connect to, and the ports of the tunnels of their packets; nil means none.
+func (g *Guard) ClientPorts(port uint64, all ...*Tunnels) {
 	switch {
 	case len(g.limits.AllowedPorts) == 0:
 	case port == 0:
 		g.Refuse("allowedPorts", "a capture gives the port that clients connect to; set destinationPort")
 	case !portsCovered(g.limits.AllowedPorts, port, port):
 		g.Refuse("allowedPorts", "clients connect to port %d", port)
-	case tunnelled && !portsCovered(g.limits.AllowedPorts, gtpuPort, gtpuPort):
-		g.Refuse("allowedPorts", "tunnels are of UDP to port %d", gtpuPort)
-	}
-}
-
-// Tunnels checks the destinations of tunnels, and of mirrored ones in the other direction; nil means none.
-func (g *Guard) Tunnels(tunnels *enginev1.Gtpu) {
-	if tunnels == nil {
-		return
-	}
-	upf, _ := netip.AddrFromSlice(tunnels.Remote)
-	if !covered(g.limits.AllowedDestinations, upf, upf) {
-		g.Refuse("allowedDestinations", "tunnels lead to %s", upf)
-	}
-	if !tunnels.Mirror {
-		return
-	}
-	first, _ := netip.AddrFromSlice(tunnels.Local)
-	last, ok := netip.AddrFromSlice(lastGNB(tunnels))
-	if !ok || !covered(g.limits.AllowedDestinations, first, last) {
-		g.Refuse("allowedDestinations", "mirrored tunnels lead back to %s and on", first)
+	default:
+		outside := func(t *Tunnels) bool { return t != nil && !portsCovered(g.limits.AllowedPorts, t.port, t.port) }
+		if i := slices.IndexFunc(all, outside); i >= 0 {
+			g.Refuse("allowedPorts", "tunnels are of UDP to port %d", all[i].port)
+		}
 	}
 }
 
@@ -402,14 +382,4 @@ func (g *Guard) Addresses(first, last netip.Addr, does string) bool {
 		g.Refuse("allowedDestinations", "%s %s to %s", does, first, last)
 	}
 	return allowed
-}
-
-// lastGNB returns the last gNB's address; nil if there is no such address.
-func lastGNB(tunnels *enginev1.Gtpu) []byte {
-	last := new(big.Int).SetBytes(tunnels.Local)
-	last.Add(last, big.NewInt(int64(max(tunnels.LocalCount, 1))-1))
-	if last.BitLen() > 8*len(tunnels.Local) {
-		return nil
-	}
-	return last.FillBytes(make([]byte, len(tunnels.Local)))
 }

@@ -17,7 +17,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use spate_neighbour::{Group, Mac, Neighbour, NextHop, Prefix, Range};
+use spate_neighbour::{Group, Interface, Mac, Neighbour, NextHop, Prefix, Range, Sought};
+use spate_net::vlan::Tags;
 
 use super::{Clock, OpenError, open::Opened, worker::Waker, workers::Workers};
 use port::SlowPort;
@@ -157,9 +158,9 @@ impl SlowPath {
         self.port(port).map_or_else(Vec::new, |port| lock(&port).interface.config().addresses.clone())
     }
 
-    /// VLAN of a port, if it is in one.
-    pub(super) fn vlan(&self, port: usize) -> Option<u16> {
-        self.port(port).and_then(|port| lock(&port).interface.config().vlan)
+    /// The tags of a port's own frames.
+    pub(super) fn tags(&self, port: usize) -> Tags {
+        self.port(port).and_then(|port| lock(&port).interface.config().vlan).into()
     }
 
     /// Gateways of a port and what is known of them.
@@ -177,20 +178,58 @@ impl SlowPath {
         let deadline = Instant::now() + ANSWER_LIMIT;
         let found = |(hop, (port, _)): (Result<NextHop, String>, &(usize, &[u8]))| match hop? {
             NextHop::Here(mac) => Ok(mac),
-            NextHop::Neighbour(address) => loop {
-                let port = self.port(*port).ok_or_else(no_address)?;
-                let port = lock(&port);
-                match port.interface.neighbour(address) {
-                    Some(Neighbour { mac: Some(mac), .. }) => return Ok(mac),
-                    Some(known) if known.settled || Instant::now() >= deadline => return Err(port.silence(&known)),
-                    Some(_) => {}
-                    None => return Err(no_address()),
-                }
-                drop(port);
-                thread::sleep(Duration::from_millis(5));
-            },
+            NextHop::Neighbour(address) => {
+                self.await_neighbor(*port, deadline, |interface| interface.neighbour(address), SlowPort::silence)
+            }
         };
         hops.into_iter().zip(packets).map(found).collect()
+    }
+
+    /// See `Datapath::seek`.
+    pub(super) fn seek(&self, sought: &[(usize, Sought)]) -> Vec<Result<Mac, String>> {
+        let now = self.shared.clock.mono_ns();
+        let want = |(port, sought): &(usize, Sought)| {
+            let port = self.port(*port).ok_or_else(no_address)?;
+            let mut port = lock(&port);
+            port.interface.want_for(sought, now).map_err(|e| format!("port {}: {e}", port.name))
+        };
+        let wanted: Vec<Result<(), String>> = sought.iter().map(want).collect();
+        self.shared.waker.wake();
+        let deadline = Instant::now() + ANSWER_LIMIT;
+        let found = |(wanted, (port, sought)): (Result<(), String>, &(usize, Sought))| {
+            wanted?;
+            let silence = |port: &SlowPort, known: &Neighbour| port.silence_to(known, sought);
+            self.await_neighbor(*port, deadline, |interface| interface.found_for(sought), silence)
+        };
+        let found = wanted.into_iter().zip(sought).map(found).collect();
+        for (port, sought) in sought {
+            if let Some(port) = self.port(*port) {
+                lock(&port).interface.forget(sought);
+            }
+        }
+        found
+    }
+
+    /// The MAC of a neighbor of a port once it is known, or why it is not.
+    fn await_neighbor(
+        &self,
+        port: usize,
+        deadline: Instant,
+        known: impl Fn(&Interface) -> Option<Neighbour>,
+        silence: impl Fn(&SlowPort, &Neighbour) -> String,
+    ) -> Result<Mac, String> {
+        loop {
+            let port = self.port(port).ok_or_else(no_address)?;
+            let port = lock(&port);
+            match known(&port.interface) {
+                Some(Neighbour { mac: Some(mac), .. }) => return Ok(mac),
+                Some(known) if known.settled || Instant::now() >= deadline => return Err(silence(&port, &known)),
+                Some(_) => {}
+                None => return Err(no_address()),
+            }
+            drop(port);
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Where a packet goes; begins to look for a neighbour.

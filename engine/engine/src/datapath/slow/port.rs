@@ -2,7 +2,8 @@
 //! A port with addresses: its rings to and from workers, and what it tells people.
 use spate_dpdk::{GroupFilter, Tap};
 use spate_filter::Program;
-use spate_neighbour::{Config, Event, Interface, Neighbour, Output, mac_text};
+use spate_neighbour::{Config, Event, Interface, Neighbour, Output, Sought, mac_text};
+use spate_net::vlan::Tags;
 
 use std::{os::fd::OwnedFd, time::Instant};
 
@@ -101,7 +102,11 @@ impl SlowPort {
             Some(punt) => Some((interface_for(&punt, port).map_err(|e| wrong(&e))?, punt.filter)),
             None => None,
         };
-        let interface = Interface::new(port.port.mac(), link.config, opened.clock.mono_ns()).map_err(|e| wrong(&e))?;
+        let now_ns = opened.clock.mono_ns();
+        let mut interface = Interface::new(port.port.mac(), link.config, now_ns).map_err(|e| wrong(&e))?;
+        if port.config.device.loses_outer_ethertype() {
+            interface.lose_outer_ethertype();
+        }
         let mut received = Vec::new();
         for &worker in &port.rx_workers {
             let (frames, reader) = frames::ring(RING_BYTES);
@@ -274,13 +279,29 @@ impl SlowPort {
     /// Why a neighbour is not known, for people.
     pub(super) fn silence(&self, neighbour: &Neighbour) -> String {
         let own: Vec<String> = self.interface.config().addresses.iter().map(ToString::to_string).collect();
-        let vlan = self.interface.config().vlan.map_or("without VLAN".to_owned(), |vlan| format!("in VLAN {vlan}"));
         format!(
-            "port {}: next hop {} {} (port's addresses: {}, {vlan}): is it on this link, and is the link up?",
+            "port {}: next hop {} {} (port's addresses: {}, {}): is it on this link, and is the link up?",
             self.name,
             neighbour.address,
             neighbour.problem.as_deref().unwrap_or("is not known"),
             own.join(", "),
+            self.tags()
         )
+    }
+
+    /// Why a neighbor that an emulated station looks for is not known, for people.
+    pub(super) fn silence_to(&self, neighbor: &Neighbour, sought: &Sought) -> String {
+        format!(
+            "port {}: gateway {} {} ({} asked, {}): is it on this link, and is the link up?",
+            self.name,
+            neighbor.address,
+            neighbor.problem.as_deref().unwrap_or("is not known"),
+            sought.station,
+            sought.tags.unwrap_or_else(|| self.tags())
+        )
+    }
+
+    fn tags(&self) -> Tags {
+        self.interface.config().vlan.into()
     }
 }

@@ -7,10 +7,10 @@
 use std::collections::VecDeque;
 
 use spate_dpdk::{BURST, Offered, Unfinished};
-use spate_net::{Encap, FCS_LEN, ethernet, vlan::Tag};
+use spate_net::{Encap, FCS_LEN, ethernet, vlan::Tags};
 use spate_stateful::{
     Cut, Emulation, Hints, Layers, Offloads, Received,
-    gtpu::{Arrival, Gateway},
+    envelope::{Arrival, Envelopes},
     tcp,
 };
 
@@ -88,13 +88,13 @@ pub(in crate::datapath) struct Pools<D: Device = Dpdk> {
 /// A run's emulated applications in one worker.
 pub(in crate::datapath) struct Emulated<D: Device = Dpdk> {
     emulation: Emulation,
-    /// Tunnels that packets pass through, if any do.
-    tunnels: Option<Box<Gateway>>,
+    /// What stands around packets of client pools, if anything does.
+    envelopes: Option<Box<Envelopes>>,
     /// Ports that it uses.
     ports: Box<[usize]>,
-    /// By port: the tags that stand around all its frames.
+    /// By port: the tags that stand around all its frames, but for those of envelopes.
     tags: Box<[Encap]>,
-    /// Some port is in one.
+    /// Some frames have tags.
     in_vlans: bool,
     pools: Pools<D>,
     stage: Stage,
@@ -115,9 +115,9 @@ pub(in crate::datapath) struct Emulated<D: Device = Dpdk> {
 impl<D: Device> Emulated<D> {
     pub(in crate::datapath) fn new(
         mut emulation: Emulation,
-        tunnels: Option<Box<Gateway>>,
+        envelopes: Option<Box<Envelopes>>,
         ports: Box<[usize]>,
-        vlans: &[Option<u16>],
+        tags: &[Tags],
         pools: Pools<D>,
         handoff: Option<Handoff>,
         timing: &Timing,
@@ -128,14 +128,12 @@ impl<D: Device> Emulated<D> {
             emulation.warm_up();
         }
         Self {
+            in_vlans: tags.iter().any(|tags| !tags.is_empty())
+                || envelopes.as_ref().is_some_and(|all| all.are_in_vlans()),
             emulation,
-            tunnels,
+            envelopes,
             ports,
-            in_vlans: vlans.iter().any(Option::is_some),
-            tags: vlans
-                .iter()
-                .map(|vlan| vlan.map_or(Encap::NONE, |vlan| Encap::tags(&[Tag::customer(vlan)])))
-                .collect(),
+            tags: tags.iter().map(|tags| Encap::NONE.within(*tags)).collect(),
             pools,
             stage: Stage::Waits,
             behind: false,
@@ -166,19 +164,28 @@ impl<D: Device> Emulated<D> {
     /// A frame without a trailer arrives.
     #[inline]
     pub(super) fn receive(&mut self, &Arrived { port, frame, hints, at_ns }: &Arrived<'_>) -> Demux {
-        if (self.in_vlans || ethernet::is_tagged(frame)) && !self.tags[port].is_around(frame) {
+        if (self.in_vlans || ethernet::is_tagged(frame)) && !self.is_in_its_vlan(port, frame) {
             return Demux::Foreign;
         }
-        if let Some(tunnels) = self.tunnels.as_mut().filter(|tunnels| tunnels.gap(port) > 0) {
+        if let Some(envelopes) = self.envelopes.as_mut().filter(|envelopes| envelopes.are_on(port)) {
             if let Some(refused) = self.emulation.refused_by_mac(port, frame) {
                 return refused.into();
             }
-            // What a device has verified is around the tunnel.
-            return receive_by_tunnel(tunnels, &mut self.emulation, &mut self.handoff, port, frame, at_ns);
+            // What a device has verified may be around a tunnel.
+            return receive_enveloped(envelopes, &mut self.emulation, &mut self.handoff, port, frame, at_ns);
         }
         match self.emulation.receive_hinted(port, frame, hints, at_ns) {
             Received::Elsewhere => receive_stray(&mut self.emulation, &mut self.handoff, port, frame, at_ns),
             received => received.into(),
+        }
+    }
+
+    /// Whether a frame has the tags of its port, or those of the envelope that it is in.
+    #[inline]
+    fn is_in_its_vlan(&self, port: usize, frame: &[u8]) -> bool {
+        match self.envelopes.as_ref().filter(|envelopes| envelopes.are_on(port)) {
+            Some(envelopes) => envelopes.is_in_its_vlan(port, frame),
+            None => self.tags[port].is_around(frame),
         }
     }
 
@@ -191,7 +198,7 @@ impl<D: Device> Emulated<D> {
         frames: impl Iterator<Item = &'a [u8]>,
         hashes: &mut [u32; BURST],
     ) -> bool {
-        let plain = !self.in_vlans && self.tunnels.as_ref().is_none_or(|tunnels| tunnels.gap(port) == 0);
+        let plain = !self.in_vlans && self.envelopes.as_ref().is_none_or(|envelopes| !envelopes.are_on(port));
         if plain {
             self.emulation.look_ahead(frames, hashes);
         }
@@ -293,31 +300,31 @@ impl<D: Device> Emulated<D> {
 
     /// When it needs the worker, on the monotonic clock.
     pub(super) fn next_due_ns(&self) -> Option<u64> {
-        match &self.tunnels {
+        match &self.envelopes {
             _ if self.stage == Stage::Cut => None,
-            Some(tunnels) if tunnels.owes_any() => Some(0),
+            Some(envelopes) if envelopes.owes_any() => Some(0),
             _ => self.emulation.next_due_ns(),
         }
     }
 
     fn sends(&self, port: usize) -> bool {
-        let answers = || self.tunnels.as_ref().is_some_and(|tunnels| tunnels.owes(port));
+        let answers = || self.envelopes.as_ref().is_some_and(|envelopes| envelopes.owes(port));
         self.stage != Stage::Cut && (self.emulation.is_ready(port) || answers())
     }
 }
 
-/// A frame on a port with tunnels: what came through one goes on without it. The device spreads packets by the headers outside,
+/// A frame on a port with envelopes: what came through a tunnel goes on without it. The device spreads packets by the headers outside,
 /// so that a flow's may arrive at any worker; it is handed over by what is inside.
 #[inline(never)]
-fn receive_by_tunnel(
-    tunnels: &mut Gateway,
+fn receive_enveloped(
+    envelopes: &mut Envelopes,
     emulation: &mut Emulation,
     handoff: &mut Option<Handoff>,
     port: usize,
     frame: &[u8],
     at_ns: u64,
 ) -> Demux {
-    let frame = match tunnels.receive(port, frame) {
+    let frame = match envelopes.receive(port, frame) {
         Arrival::Plain => frame,
         Arrival::Done => return Demux::Taken,
         Arrival::Inner(inner) => inner,
@@ -449,18 +456,19 @@ impl<D: Device> Segments<D> {
         }
         let from = self.written;
         let tags = &emulated.tags[port];
-        let tag = tags.overhead();
-        let tunnels = emulated.tunnels.as_mut().filter(|tunnels| tunnels.gap(port) > 0);
-        let in_tunnels = tunnels.is_some();
+        let envelopes = emulated.envelopes.as_mut().filter(|envelopes| envelopes.are_on(port));
+        let in_envelopes = envelopes.is_some();
+        let before = envelopes.as_ref().map_or(tags.overhead(), |envelopes| envelopes.gap(port));
         // In a tunnel devices find neither segments nor their checksums.
+        let in_tunnels = envelopes.as_ref().is_some_and(|envelopes| envelopes.are_tunnels_on(port));
         let offloads =
-            if in_tunnels { Offloads::default() } else { self.offloads(emulated.pools.to_cut.as_ref(), tag) };
-        let mut room = Room { segments: self, pool, pools: &emulated.pools, offloads, before: tag };
-        match tunnels {
+            if in_tunnels { Offloads::default() } else { self.offloads(emulated.pools.to_cut.as_ref(), before) };
+        let mut room = Room { segments: self, pool, pools: &emulated.pools, offloads, before };
+        match envelopes {
             None => emulated.emulation.transmit(port, clock.mono_ns(), &mut room),
-            Some(tunnels) => room.fill_tunnels(port, &mut emulated.emulation, tunnels, clock),
+            Some(envelopes) => room.fill_envelopes(port, &mut emulated.emulation, envelopes, clock),
         }
-        if tag > 0 {
+        if before > 0 && !in_envelopes {
             self.write_tags(from, tags);
         }
         if self.unfinished && !in_tunnels {
@@ -560,23 +568,24 @@ struct Room<'a, D: Device> {
 }
 
 impl<D: Device> Room<'_, D> {
-    /// Asks flows of a port with tunnels for what they have to send, and puts it into the tunnels.
+    /// Asks flows of a port with envelopes for what they have to send, and puts it into the envelopes.
     #[inline(never)]
-    fn fill_tunnels(&mut self, port: usize, emulation: &mut Emulation, tunnels: &mut Gateway, clock: &D::Clock) {
-        tunnels.answer(port, self);
-        let (from, tag, gap) = (self.segments.written, self.before, tunnels.gap(port));
-        self.before += gap;
+    fn fill_envelopes(&mut self, port: usize, emulation: &mut Emulation, envelopes: &mut Envelopes, clock: &D::Clock) {
+        let gap = std::mem::take(&mut self.before);
+        envelopes.answer(port, self);
+        self.before = gap;
+        let from = self.segments.written;
         emulation.transmit(port, clock.mono_ns(), self);
         let segments = &mut *self.segments;
         for index in from..segments.written {
-            // Behind a gap no frame is so short that it was padded.
             let len = segments.burst.frame_len(index);
-            let frame = segments.burst.frame_mut(index, len);
-            let made = tag + tunnels.encapsulate(port, &mut frame[tag..]);
+            let made = envelopes.encapsulate(port, segments.burst.frame_mut(index, len));
             if made < len {
                 let padded = made.max(D::SHORTEST_FRAME);
                 segments.burst.frame_mut(index, padded)[made..].fill(0);
-                segments.bytes[segments.sent + index] = padded as u32 + FCS_LEN as u32;
+                let place = segments.sent + index;
+                let packets = 1 + u32::from(segments.cuts[place].more);
+                segments.bytes[place] -= packets * (len - padded) as u32;
             }
         }
     }

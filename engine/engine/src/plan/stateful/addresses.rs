@@ -2,7 +2,7 @@
 //! Where clients and servers are: pools of addresses, which of them a template takes, and when.
 use super::super::Violations;
 use super::super::validate::Site;
-use super::tunnels;
+use super::{access, tunnels};
 use contract::{PoolOrder, Stateful};
 use spate_stateful::arrivals::{Arrivals, Order, Timing};
 use spate_stateful::tuples::{Dealing, Share, Tuples};
@@ -46,10 +46,7 @@ fn one(at: &str, asked: &contract::Pool, wrong: &mut Violations) -> Option<Pool>
     let mut pool = pool.ok()?;
     pool.first_mac = first_mac(&format!("{at}.first_mac"), &asked.first_mac, &pool, wrong)?;
     pool.source_ports = source_ports?;
-    pool.tunnels = match &asked.gtpu {
-        Some(gtpu) => Some(tunnels::tunnels(&format!("{at}.gtpu"), gtpu, &pool, wrong)?),
-        None => None,
-    };
+    pool.tunnels = tunnels::tunnels(at, asked, &pool, wrong)?;
     if pool.tunnels.is_some() && pool.first_mac.is_some() {
         wrong.add(
             format!("{at}.first_mac"),
@@ -57,6 +54,7 @@ fn one(at: &str, asked: &contract::Pool, wrong: &mut Violations) -> Option<Pool>
         );
         return None;
     }
+    pool.access = access::access(at, asked, &pool, wrong)?;
     pool.allow_multicast = asked.allow_multicast;
     multicast(at, &pool, wrong)?;
     Some(pool)
@@ -77,6 +75,11 @@ fn multicast(at: &str, pool: &Pool, wrong: &mut Violations) -> Option<()> {
         );
     } else if pool.allow_multicast && pool.tunnels.is_some() {
         wrong.add(format!("{at}.allow_multicast"), "clients in tunnels have addresses of hosts; leave it or gtpu out");
+    } else if pool.allow_multicast && pool.has_envelope() {
+        wrong.add(
+            format!("{at}.allow_multicast"),
+            "clients with vlans or a gateway have addresses of hosts; leave it or these out",
+        );
     } else {
         return Some(());
     }

@@ -6,7 +6,7 @@ use super::*;
 use contract::{
     Capture, Delay, Gtpu, Instruction, Jump, Loop, Nothing, Payload, PayloadCounter, PayloadField, PayloadList,
     PayloadMatch, Pool, Program, Receive, ReceiveMessages, ReceiveUntil, Send, SendMessage, SourcePorts, Timing,
-    Tunables, VariableValue, WeightedPool, capture, instruction::Kind, payload, payload_field, receive_until,
+    Tunables, VariableValue, VlanTag, WeightedPool, capture, instruction::Kind, payload, payload_field, receive_until,
 };
 use spate_stateful::{Instruction as Executed, pool::Start};
 use std::borrow::Cow;
@@ -39,6 +39,27 @@ fn tunnel(plan: &mut Plan, change: fn(&mut Gtpu)) {
     };
     change(&mut gtpu);
     part(plan).pools[0].gtpu = Some(gtpu);
+}
+
+/// Gives clients VLANs and a gateway, with something changed.
+fn tag(plan: &mut Plan, change: fn(&mut Pool)) {
+    let pool = &mut part(plan).pools[0];
+    pool.vlans = vec![VlanTag { id: 200, tpid: 0x88a8 }, VlanTag { id: 7, tpid: 0 }];
+    pool.gateway = vec![15, 255, 255, 254].into();
+    change(pool);
+}
+
+/// Another template, of clients in VLANs too.
+fn second_tagged(plan: &mut Plan, first: [u8; 4], change: fn(&mut Pool)) {
+    tag(plan, |_| ());
+    let Pool { vlans, gateway, .. } = part(plan).pools[0].clone();
+    let mut other = Pool { vlans, gateway, ..pool(first, [first[0], first[1], first[2], 255]) };
+    change(&mut other);
+    part(plan).pools.push(other);
+    let mut template = web(plan).clone();
+    template.name = "second".into();
+    template.clients[0].pool = 2;
+    part(plan).templates.push(template);
 }
 
 /// Another template, of clients in tunnels too.
@@ -243,15 +264,15 @@ fn tunnels_are_as_the_plan_says_and_segments_fit_beside_them() {
     assert_eq!(mss(&plan), [1424, 1460]);
     let scenario = checked(&plan);
     let [local, remote] = [10, 1].map(|last| spate_stateful::Address::v4(172 << 24 | 16 << 16 | last));
-    let expected = spate_stateful::gtpu::Tunnels {
+    let expected = spate_stateful::tunnel::Tunnels {
         local,
         local_count: 4,
         remote,
         uplink: 1,
         downlink: 1,
         step: 1,
-        qfi: None,
         mirror: false,
+        kind: spate_stateful::tunnel::Kind::Gtpu(spate_stateful::gtpu::Gtpu { qfi: None }),
     };
     assert_eq!((scenario.pools[0].tunnels, scenario.pools[1].tunnels), (Some(expected), None));
     tunnel(&mut plan, |g| {
@@ -278,6 +299,45 @@ fn tunnels_are_as_the_plan_says_and_segments_fit_beside_them() {
             let gtpu = part(&mut plan).pools[2].gtpu.as_mut().unwrap();
             gtpu.teid = 1000;
         }
+        assert_eq!(checked(&plan).templates.len(), 2);
+    }
+}
+
+#[test]
+fn vlans_and_gateways_are_as_the_plan_says_and_segments_fit_within_the_tags() {
+    use spate_net::vlan::{SERVICE, Tag, Tags};
+    let mut plan = good();
+    tag(&mut plan, |_| ());
+    let gateway = spate_stateful::Address::v4(0x0fff_fffe);
+    let tags = Tags::new(&[Tag { ethertype: SERVICE, vlan: 200 }, Tag::customer(7)]);
+    let access = |mirror| spate_stateful::envelope::Access { tags, gateway: Some(gateway), mirror };
+    let scenario = checked(&plan);
+    assert_eq!((scenario.pools[0].access, scenario.pools[1].access), (access(false), Default::default()));
+    // The MTU of 1500 without 40 of IP and TCP, and 8 of tags; servers are met without.
+    assert_eq!(mss(&plan), [1452, 1460]);
+    tag(&mut plan, |p| p.mirror_vlans = true);
+    assert_eq!((checked(&plan).pools[0].access, mss(&plan)), (access(true), [1452; 2]));
+    // On one port servers are met in the clients' tags.
+    tag(&mut plan, |p| p.mirror_vlans = false);
+    web(&mut plan).client_port = "loop".into();
+    web(&mut plan).server_port = "loop".into();
+    let [clients, servers] = mss(&plan);
+    assert_eq!(clients, servers);
+    // A gateway alone, and tunnels within tags: it is a next hop of the gNBs.
+    let mut plan = good();
+    tag(&mut plan, |p| p.vlans.clear());
+    assert_eq!((checked(&plan).pools[0].access.tags, mss(&plan)), (None, [1460; 2]));
+    tag(&mut plan, |_| ());
+    tunnel(&mut plan, |_| ());
+    assert_eq!(mss(&plan), [1416, 1460]);
+    // The same clients, and others apart, in VLANs of their own.
+    for (first, change) in [
+        ([16, 0, 0, 1], (|_| ()) as fn(&mut Pool)),
+        ([17, 0, 0, 1], |p| p.vlans.truncate(1)),
+        ([17, 0, 0, 1], |p| (p.vlans, p.gateway) = (vec![], vec![].into())),
+    ] {
+        let mut plan = good();
+        second_tagged(&mut plan, first, change);
         assert_eq!(checked(&plan).templates.len(), 2);
     }
 }
@@ -427,6 +487,77 @@ fn what_is_wrong_is_named_with_its_remedy() {
             },
             "pools[0].allow_multicast",
             "clients in tunnels",
+        ),
+        (|p| tag(p, |q| q.vlans[1].id = 4095), "pools[0].vlans[1].id", "4095; must be 1..4094"),
+        (|p| tag(p, |q| q.vlans[0].id = 0), "pools[0].vlans[0].id", "0; must be 1..4094"),
+        (
+            |p| tag(p, |q| q.vlans[0].tpid = 0x9100),
+            "pools[0].vlans[0].tpid",
+            "0x9100; must be 0x8100 (802.1Q) or 0x88a8",
+        ),
+        (|p| tag(p, |q| q.vlans.push(VlanTag { id: 1, tpid: 0 })), "pools[0].vlans", "3 of them; must be at most 2"),
+        (|p| tag(p, |q| q.gateway = vec![].into()), "pools[0].gateway", "missing; frames with vlans need"),
+        (|p| tag(p, |q| q.gateway = vec![1; 3].into()), "pools[0].gateway", "3 bytes; must be 4"),
+        (|p| tag(p, |q| q.gateway = vec![1; 16].into()), "pools[0].gateway", "not of the family of the clients"),
+        (|p| tag(p, |q| q.gateway = vec![224, 0, 0, 1].into()), "pools[0].gateway", "no address that a host can have"),
+        (|p| tag(p, |q| q.gateway = q.first.clone()), "pools[0].gateway", "the address of a client"),
+        (
+            |p| {
+                tunnel(p, |_| ());
+                tag(p, |q| q.gateway = vec![172, 16, 0, 13].into());
+            },
+            "pools[0].gateway",
+            "or of a gNB",
+        ),
+        (|p| part(p).pools[0].mirror_vlans = true, "pools[0].mirror_vlans", "is for vlans, and there are none"),
+        (
+            |p| {
+                tag(p, |q| q.mirror_vlans = true);
+                p.share = Some(contract::Share { index: 1, count: 2 });
+            },
+            "pools[0].mirror_vlans",
+            "several engines would stand for the gateway on one link",
+        ),
+        (
+            |p| {
+                tag(p, |q| q.mirror_vlans = true);
+                web(p).server_port.clear();
+                web(p).server = None;
+            },
+            "pools[0].mirror_vlans",
+            "for servers that are emulated here, and there are none",
+        ),
+        (
+            |p| {
+                tag(p, |_| ());
+                let Pool { vlans, gateway, .. } = part(p).pools[0].clone();
+                (part(p).pools[1].vlans, part(p).pools[1].gateway) = (vlans, gateway);
+            },
+            "templates[0].servers[0].pool",
+            "pool 1 has vlans or a gateway, which are for clients",
+        ),
+        (
+            |p| second_tagged(p, [16, 0, 0, 1], |q| q.vlans.truncate(1)),
+            "pools[2].vlans",
+            "pools[0] has clients of the same addresses, in another range or with other vlans or gateway",
+        ),
+        (
+            |p| {
+                second_tagged(p, [17, 0, 0, 1], |q| q.vlans.truncate(1));
+                tunnel(p, |_| ());
+                let gtpu = part(p).pools[0].gtpu.clone();
+                part(p).pools[2].gtpu = gtpu;
+            },
+            "pools[2].gtpu",
+            "has gNBs in common, and other vlans",
+        ),
+        (
+            |p| {
+                over_groups(p, true);
+                tag(p, |_| ());
+            },
+            "pools[0].allow_multicast",
+            "clients with vlans or a gateway",
         ),
         (|p| tunnel(p, |g| g.local = vec![1; 5].into()), "pools[0].gtpu.local", "5 bytes; must be 4"),
         (|p| tunnel(p, |g| g.remote = vec![].into()), "pools[0].gtpu.remote", "0 bytes; must be 4"),
