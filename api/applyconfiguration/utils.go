@@ -496,6 +496,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.VolumeFileApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VXLANHeader"):
 		return &apiv1alpha1.VXLANHeaderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("VXLANTunnels"):
+		return &apiv1alpha1.VXLANTunnelsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("WeightedSize"):
 		return &apiv1alpha1.WeightedSizeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("WorkerGroup"):

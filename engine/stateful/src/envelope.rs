@@ -115,6 +115,8 @@ struct End {
     sends: Way,
     /// MAC that it sends to; none: the flow knows it.
     next_hop: Option<[u8; 6]>,
+    /// MAC that frames in its tunnels go to; none: the flow knows it.
+    inner_gateway: Option<[u8; 6]>,
     /// Of the side of the first template that has it.
     counters: Arc<Counters>,
 }
@@ -247,15 +249,19 @@ impl Envelopes {
                     && pool.has_envelope()
                 {
                     let (access, tunnels) = (pool.access, pool.tunnels);
-                    let next_hop = known.next_hop(port, place, pool);
-                    ports[port].add(pool, Way::Up, access.tags, tunnels, next_hop, counters(index, true));
+                    let inner = tunnels.filter(|_| !mirrors_tunnels).and_then(|t| t.kind.tunnelling().inner_gateway());
+                    let macs = (known.next_hop(port, place, pool), inner);
+                    ports[port].add(pool, Way::Up, access.tags, tunnels, macs, counters(index, true));
                 }
                 if let Some(port) = server.map(|server| server.port)
                     && (mirrors_tags || mirrors_tunnels)
                 {
                     let tags = pool.access.tags.filter(|_| mirrors_tags);
                     let tunnels = pool.tunnels.filter(|_| mirrors_tunnels);
-                    ports[port].add(pool, Way::Down, tags, tunnels, None, counters(index, false));
+                    // A flow knows the MAC of a client, which in such tunnels is not that of whom frames come from.
+                    let in_frames = tunnels.is_some_and(|tunnels| tunnels.carries() == Carries::Frame);
+                    let macs = (in_frames.then(|| known.links[port].next_hop), None);
+                    ports[port].add(pool, Way::Down, tags, tunnels, macs, counters(index, false));
                 }
             }
         }
@@ -305,9 +311,12 @@ impl Envelopes {
         let port = &self.ports[port];
         let len = frame.len();
         let start = match port.envelope_of(&frame[port.gap..]) {
-            Some((encap, around)) => {
-                let start = port.gap - encap.overhead();
-                encap.write(&mut frame[start..], &around);
+            Some((end, around)) => {
+                if let Some(mac) = end.inner_gateway {
+                    frame[port.gap..port.gap + mac.len()].copy_from_slice(&mac);
+                }
+                let start = port.gap - end.encap.overhead();
+                end.encap.write(&mut frame[start..], &around);
                 start
             }
             None => {
@@ -421,12 +430,12 @@ impl Port {
         sends: Way,
         tags: Option<Tags>,
         tunnels: Option<Tunnels>,
-        next_hop: Option<[u8; 6]>,
+        (next_hop, inner_gateway): (Option<[u8; 6]>, Option<[u8; 6]>),
         counters: Arc<Counters>,
     ) {
         let tags = tags.unwrap_or(self.tags);
         let encap = tunnels.map_or(Encap::NONE, |tunnels| tunnels.encap(sends)).within(tags);
-        let end = End { pool: pool.clone(), tunnels, tags, encap, sends, next_hop, counters };
+        let end = End { pool: pool.clone(), tunnels, tags, encap, sends, next_hop, inner_gateway, counters };
         // Templates may have the same clients.
         let is_there = |e: &End| e.sends == end.sends && e.tags == tags && e.tunnels == tunnels && e.pool == end.pool;
         if !self.ends.iter().any(is_there) {
@@ -494,7 +503,7 @@ impl Port {
 
     /// The envelope of a frame of ours: one client's.
     #[inline]
-    fn envelope_of(&self, frame: &[u8]) -> Option<(&Encap, Around)> {
+    fn envelope_of(&self, frame: &[u8]) -> Option<(&End, Around)> {
         let packet = frame.get(ETHERNET..)?;
         let Fixed { source, destination, traffic_class, header, .. } = Fixed::read(packet)?;
         let up = self.clients(source).and_then(|clients| clients.up);
@@ -506,8 +515,9 @@ impl Port {
         }
         let Some(tunnels) = end.tunnels else {
             let (ports, id, flow_label) = ((0, 0), 0, 0);
-            return Some((&end.encap, Around { macs, source, destination, ports, id, traffic_class, flow_label }));
+            return Some((end, Around { macs, source, destination, ports, id, traffic_class, flow_label }));
         };
+        macs[6..].copy_from_slice(&self.mac);
         let client = end.client(end.sends, source, destination)?;
         let ports = packet.get(header..)?.first_chunk::<4>().map_or(0, |ports| u32::from_be_bytes(*ports));
         let (low, high) = (source.0 ^ destination.0.rotate_left(37), u64::from(ports));
@@ -528,7 +538,7 @@ impl Port {
             traffic_class: traffic_class & 0xfc,
             flow_label: hash as u32 & 0xf_ffff,
         };
-        Some((&end.encap, around))
+        Some((end, around))
     }
 
     /// The end at an outer address that has the client of a packet, and the client.

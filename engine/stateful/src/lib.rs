@@ -34,6 +34,7 @@ mod time_wait;
 pub mod tunnel;
 pub mod tuples;
 mod udp;
+pub mod vxlan;
 pub mod wheel;
 
 pub use spate_net::{Address, packet};

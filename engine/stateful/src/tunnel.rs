@@ -3,7 +3,7 @@
 //! which identifiers, and of which kind. A kind is a file that implements [`Tunnelling`] and a variant of [`Kind`].
 use spate_net::encap::{Carries, Encap};
 
-use crate::{Address, counters::Count, gtpu::Gtpu};
+use crate::{Address, counters::Count, gtpu::Gtpu, vxlan::Vxlan};
 
 /// Towards the remote end, or from it towards the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct Tunnels {
 pub enum Kind {
     /// 3GPP TS 29.281.
     Gtpu(Gtpu),
+    /// RFC 7348.
+    Vxlan(Vxlan),
 }
 
 impl Kind {
@@ -48,6 +50,7 @@ impl Kind {
     pub(crate) fn tunnelling(&self) -> &dyn Tunnelling {
         match self {
             Self::Gtpu(gtpu) => gtpu,
+            Self::Vxlan(vxlan) => vxlan,
         }
     }
 }
@@ -59,6 +62,11 @@ pub(crate) trait Tunnelling {
 
     /// What a message carries.
     fn carries(&self) -> Carries;
+
+    /// The MAC that frames of clients within go to, if frames are carried; none: the one that flows write.
+    fn inner_gateway(&self) -> Option<[u8; 6]> {
+        None
+    }
 
     /// What stands around packets of one way over IPv4 or IPv6.
     fn encap(&self, way: Way, v6: bool) -> Encap;
@@ -108,6 +116,11 @@ impl Tunnels {
     /// What stands around packets of one way.
     pub fn encap(&self, way: Way) -> Encap {
         self.kind.tunnelling().encap(way, self.remote.is_v6())
+    }
+
+    /// What they carry.
+    pub fn carries(&self) -> Carries {
+        self.kind.tunnelling().carries()
     }
 
     /// The address of the near end that the client at an offset is behind.

@@ -326,6 +326,8 @@ fn tunnelled() -> Scenario {
         kind: Kind::Gtpu(Gtpu { qfi: Some(9) }),
     };
     pools[0].tunnels = Some(tunnels);
+    // Plans refuse MACs of clients whose packets are in GTP-U.
+    pools[0].first_mac = None;
     let mut web = web();
     for tunables in
         [&mut web.client.as_mut().expect("clients").tunables, &mut web.server.as_mut().expect("servers").tunables]

@@ -29,7 +29,7 @@ type unsupported struct{ what, why, says string }
 var summary = []unsupported{
 	{"TRex: dummy streams", "they take time and send nothing: add it to the start delay of the next", "a dummy stream, which takes time and sends nothing, is not supported"},
 	{"TRex: tagged packet groups (`tpg`)", "received packets are not counted by VLAN; by stream and by mark they are", "tagged packet groups (tpg) are not supported"},
-	{"TRex: topologies in Python (`get_topo`)", "write them as the pools' `gtpu`, `vlans` and `gateway`", "it makes a topology of tunnels or clients, not a profile"},
+	{"TRex: topologies in Python (`get_topo`)", "write them as the pools' `gtpu`, `vxlan`, `vlans` and `gateway`", "it makes a topology of tunnels or clients, not a profile"},
 	{"TRex: time stamps of IEEE 1588", "latency is measured by the CPU's clock", "time stamps of IEEE 1588 are not supported"},
 	{"TRex: marks in the inner packet of VXLAN", "marks are looked for in the outer header", "marks in the inner packet of a VXLAN are not supported"},
 	{"TRex: masked writes of 8-byte variables", "what TRex does with them depends on `is_big_endian`", "has 8 bytes, of which TRex would use four"},
@@ -58,6 +58,7 @@ var summary = []unsupported{
 	{"Flow statistics on a discard port", "nothing is received there", "is a discard port and receives nothing"},
 	{"Clients and servers on one port that is no loopback", "frames between them would have to come back from outside", "which is no loopback; name another port"},
 	{"Clients in more than two VLAN tags, and tags with a priority", "provider bridges have two; packets of streams have any", "has … tags; at most …"},
+	{"VXLAN mirrored between two ports, and ARP within VXLAN", "both ports would have to know VTEPs of each other; give gateways static entries of the clients", "it is for clients and servers on one loopback port"},
 	{"VLANs and gateways of servers", "servers answer in the VLAN of their port to whoever sends, or as `mirrorVLANs` says", "vlans and gateway go with clients"},
 	{"IPv4 and IPv6 in one template", "any client connects to any server: write a template for each", "write a template for each family"},
 	{"First bytes behind byte 536", "they may come in another segment", "which every path takes in one packet"},

@@ -380,6 +380,13 @@ func TestTemplatesThatCannotBeRun(t *testing.T) {
 		"tunnels of two families":  {[]string{`startMAC: "02:00:00:00:00:01"`, `gtpu: {local: 10.0.0.2, remote: "fd00::1", teid: 1}`}, "spec.pools.clients[0].gtpu.remote: fd00::1 is not of the family of local"},
 		"a TEID of none":           {[]string{`startMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 0}"}, "spec.pools.clients[0].gtpu.teid: 0: must be 1 to 4294967295"},
 		"a QFI of seven bits":      {[]string{`startMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1, qfi: 64}"}, "spec.pools.clients[0].gtpu.qfi: 64: must be 0 to 63"},
+		"VXLAN of servers":         {[]string{"order: Random, seed: 7", "vxlan: {local: 10.0.0.2, remote: 10.0.0.1, vni: 1, mirror: true}"}, "spec.pools.servers[0].vxlan: goes with clients"},
+		"VXLAN and GTP-U":          {append(tunnelled(""), "gtpu:", "vxlan: {local: 10.0.0.3, remote: 10.0.0.1, vni: 1, mirror: true}, gtpu:"), "spec.pools.clients[0].gtpu: does not go with vxlan"},
+		"moved VXLAN":              {[]string{"portPairOffset: 1.0.0.0,", "portPairOffset: 1.0.0.0, vxlan: {local: 10.0.0.2, remote: 10.0.0.1, vni: 1, mirror: true},"}, "spec.pools.clients[0].portPairOffset: does not go with vxlan"},
+		"VXLAN to nobody":          {[]string{"portPairOffset: 1.0.0.0,", "vxlan: {local: 10.0.0.2, remote: 10.0.0.1, vni: 1},"}, "spec.pools.clients[0].vxlan: set exactly one of innerGatewayMAC and mirror"},
+		"VXLAN to a group":         {[]string{"portPairOffset: 1.0.0.0,", `vxlan: {local: 10.0.0.2, remote: 10.0.0.1, vni: 1, innerGatewayMAC: "03:00:00:00:00:01"},`}, "spec.pools.clients[0].vxlan.innerGatewayMAC: "},
+		"a VNI of 25 bits":         {[]string{"portPairOffset: 1.0.0.0,", "vxlan: {local: 10.0.0.2, remote: 10.0.0.1, vni: 16777216, mirror: true},"}, "spec.pools.clients[0].vxlan.vni: 16777216: must be 0 to 16777215"},
+		"VXLAN of two families":    {[]string{"portPairOffset: 1.0.0.0,", `vxlan: {local: 10.0.0.2, remote: "fd00::1", vni: 1, mirror: true},`}, "spec.pools.clients[0].vxlan.remote: fd00::1 is not of the family of local"},
 		"VLANs of servers":         {[]string{"order: Random, seed: 7", "vlans: [{id: 5}], gateway: 48.0.1.1"}, "spec.pools.servers[0]: vlans and gateway go with clients"},
 		"VLANs to nowhere":         {[]string{"portPairOffset: 1.0.0.0,", "vlans: [{id: 5}],"}, "spec.pools.clients[0].gateway: is required with vlans"},
 		"VLAN 4095":                {[]string{"portPairOffset: 1.0.0.0,", "vlans: [{id: 5}, {id: 4095}], gateway: 16.0.1.1,"}, "spec.pools.clients[0].vlans[1].id: 4095: must be 1 to 4094"},
@@ -528,6 +535,28 @@ func TestVLANsAndGatewaysOfClientsBecomePartOfAPlan(t *testing.T) {
 		template := templateOf(t, webTemplate, "portPairOffset: 1.0.0.0,", text)
 		got := planOf(t, Input{Profile: profile(running("web", "http", "east", "west")), Templates: map[string]*spatev1.ASTFTemplate{"http": template}}).Pools[0]
 		isJSON(t, &enginev1.Pool{Vlans: got.Vlans, Gateway: got.Gateway, MirrorVlans: got.MirrorVlans}, want)
+	}
+}
+
+func TestVXLANOfClientsBecomesPartOfAPlan(t *testing.T) {
+	const ends = "local: 10.0.0.2, localCount: 2, remote: 10.0.0.1, vni: 5000, "
+	allowed := func(port spatev1.PortRange) *spatev1.TrafficGenerator {
+		return generator(func(g *spatev1.TrafficGenerator) {
+			g.Spec.Limits = &spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"16.0.0.0/8", "48.0.0.0/8", "10.0.0.0/30"}, AllowedPorts: []spatev1.PortRange{"80", port}}
+		})
+	}
+	for text, want := range map[string]string{
+		`vniStep: 2, innerGatewayMAC: "02:00:00:00:00:09"`: `"vniStep": 2, "innerGatewayMac": "AgAAAAAJ"}`,
+		"mirror: true": `"mirror": true}`,
+	} {
+		template := templateOf(t, webTemplate, "portPairOffset: 1.0.0.0,", "vxlan: {"+ends+text+"},")
+		in := Input{Profile: profile(running("web", "http", "loop", "loop")), Generator: allowed("4789"), Templates: map[string]*spatev1.ASTFTemplate{"http": template}}
+		isJSON(t, planOf(t, in).Pools[0].Vxlan, `{"local": "CgAAAg==", "localCount": 2, "remote": "CgAAAQ==", "vni": 5000, `+want)
+		in.Generator = allowed("2152")
+		_, problems := Resolve(in)
+		if told := fmt.Sprint(problems); !strings.Contains(told, "tunnels are of UDP to port 4789; generator lab allows only 80, 2152") {
+			t.Errorf("got %s", told)
+		}
 	}
 }
 

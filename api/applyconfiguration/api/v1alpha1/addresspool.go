@@ -39,6 +39,8 @@ type AddressPoolApplyConfiguration struct {
 	AllowMulticast *bool `json:"allowMulticast,omitempty"`
 	// gtpu puts each client's packets into a GTP-U tunnel of its own, as a gNB does; they pass as they are when absent.
 	GTPU *GTPUTunnelsApplyConfiguration `json:"gtpu,omitempty"`
+	// vxlan puts the clients' frames into VXLAN; they pass as they are when absent.
+	VXLAN *VXLANTunnelsApplyConfiguration `json:"vxlan,omitempty"`
 	// vlans tag the clients' frames, the outermost first; as the port's when absent. Frames to a client with other tags are foreign.
 	VLANs []VLANTagApplyConfiguration `json:"vlans,omitempty"`
 	// gateway is the next hop of the clients' frames, in their vlans; the port's when absent.
@@ -146,6 +148,14 @@ func (b *AddressPoolApplyConfiguration) WithAllowMulticast(value bool) *AddressP
 // If called multiple times, the GTPU field is set to the value of the last call.
 func (b *AddressPoolApplyConfiguration) WithGTPU(value *GTPUTunnelsApplyConfiguration) *AddressPoolApplyConfiguration {
 	b.GTPU = value
+	return b
+}
+
+// WithVXLAN sets the VXLAN field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the VXLAN field is set to the value of the last call.
+func (b *AddressPoolApplyConfiguration) WithVXLAN(value *VXLANTunnelsApplyConfiguration) *AddressPoolApplyConfiguration {
+	b.VXLAN = value
 	return b
 }
 

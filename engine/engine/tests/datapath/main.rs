@@ -36,4 +36,5 @@ mod stateful;
 mod steering;
 mod telling;
 mod vlans;
+mod vxlan;
 mod xdp;

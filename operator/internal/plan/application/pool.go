@@ -34,6 +34,7 @@ type Pool struct {
 	// Tunnels of clients; nil if there are none.
 	Tunnels *limits.Tunnels
 	gtpu    *enginev1.Gtpu
+	vxlan   *enginev1.Vxlan
 	// vlans and gateway of clients.
 	vlans   []*enginev1.VlanTag
 	gateway netip.Addr
@@ -65,6 +66,9 @@ func (p checker) pools(all []spatev1.AddressPool, at *field.Path, servers bool) 
 		}
 		if servers && one.GTPU != nil {
 			p.Add(spatev1.ReasonInvalidSpec, at.Child("gtpu"), "goes with clients")
+		}
+		if servers && one.VXLAN != nil {
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("vxlan"), "goes with clients")
 		}
 		if servers && (len(one.VLANs) > 0 || one.Gateway != "") {
 			p.Add(spatev1.ReasonInvalidSpec, at, "vlans and gateway go with clients")
@@ -115,11 +119,7 @@ func (p checker) pool(a *spatev1.AddressPool, at *field.Path) (Pool, bool) {
 		made.Weight = uint32(*a.Weight)
 	}
 	if a.StartMAC != "" {
-		address, err := net.ParseMAC(string(a.StartMAC))
-		if err != nil || len(address) != 6 || address[0]&1 != 0 {
-			p.Add(spatev1.ReasonInvalidSpec, at.Child("startMAC"), "%q: must be the MAC address of a station, such as 02:00:00:00:00:01", a.StartMAC)
-		}
-		made.mac = address
+		made.mac = p.stationMAC(a.StartMAC, at.Child("startMAC"))
 	}
 	if s := a.SourcePorts; s != nil {
 		made.sources = p.sourcePorts(s, at.Child("sourcePorts"))
@@ -127,7 +127,10 @@ func (p checker) pool(a *spatev1.AddressPool, at *field.Path) (Pool, bool) {
 	if a.GTPU != nil {
 		made.gtpu = p.gtpu(a, at)
 	}
-	made.Tunnels = limits.TunnelsOf(&enginev1.Pool{Gtpu: made.gtpu})
+	if a.VXLAN != nil {
+		made.vxlan = p.vxlan(a, at)
+	}
+	made.Tunnels = limits.TunnelsOf(&enginev1.Pool{Gtpu: made.gtpu, Vxlan: made.vxlan})
 	p.access(a, at, &made)
 	return made, len(*p.Problems) == before
 }
@@ -218,6 +221,41 @@ func (p checker) gtpu(a *spatev1.AddressPool, pool *field.Path) *enginev1.Gtpu {
 		made.Qfi = proto.Uint32(uint32(*g.QFI))
 	}
 	return made
+}
+
+const mostVNI = 1<<24 - 1
+
+// vxlan returns the VXLAN tunnels of a pool's clients. The engine checks that all tunnels of a plan are compatible.
+func (p checker) vxlan(a *spatev1.AddressPool, pool *field.Path) *enginev1.Vxlan {
+	v, at := a.VXLAN, pool.Child("vxlan")
+	for _, other := range []struct {
+		name string
+		set  bool
+	}{{"gtpu", a.GTPU != nil}, {"portPairOffset", a.PortPairOffset != ""}, {"allowMulticast", a.AllowMulticast}} {
+		if other.set {
+			p.Add(spatev1.ReasonInvalidSpec, pool.Child(other.name), "does not go with vxlan")
+		}
+	}
+	local, remote := p.tunnelEnds(v.Local, v.Remote, at)
+	p.Bounded(int64(v.VNI), 0, mostVNI, at.Child("vni"))
+	p.Bounded(int64(v.VNIStep), 0, mostVNI, at.Child("vniStep"))
+	made := &enginev1.Vxlan{
+		Local: local, Remote: remote, LocalCount: p.Setting(v.LocalCount, 1, mostNearEnds, at.Child("localCount")),
+		Vni: uint32(v.VNI), VniStep: uint32(v.VNIStep), Mirror: v.Mirror,
+	}
+	if p.ExactlyOne(at, "innerGatewayMAC and mirror", v.InnerGatewayMAC != "", v.Mirror) && !v.Mirror {
+		made.InnerGatewayMac = p.stationMAC(v.InnerGatewayMAC, at.Child("innerGatewayMAC"))
+	}
+	return made
+}
+
+// stationMAC returns the bytes of a MAC address that is no group's.
+func (p checker) stationMAC(text spatev1.MACAddress, at *field.Path) []byte {
+	address, err := net.ParseMAC(string(text))
+	if err != nil || len(address) != 6 || address[0]&1 != 0 {
+		p.Add(spatev1.ReasonInvalidSpec, at, "%q: must be the MAC address of a station, such as 02:00:00:00:00:01", text)
+	}
+	return address
 }
 
 // tunnelEnds returns the ends of tunnels of any kind; at is the field of a pool that has them.
@@ -363,7 +401,7 @@ func (a *Pool) Count() *big.Int {
 // Shifted returns the pool for the plan, with its addresses increased by a multiple of the offset; false if there are no such addresses.
 func (a *Pool) Shifted(times int) (*enginev1.Pool, bool) {
 	made := &enginev1.Pool{
-		Name: a.Name, Order: a.order, Seed: a.seed, FirstMac: a.mac, SourcePorts: a.sources, Gtpu: a.gtpu, First: a.first.AsSlice(), Last: a.last.AsSlice(),
+		Name: a.Name, Order: a.order, Seed: a.seed, FirstMac: a.mac, SourcePorts: a.sources, Gtpu: a.gtpu, Vxlan: a.vxlan, First: a.first.AsSlice(), Last: a.last.AsSlice(),
 		AllowMulticast: a.multicast, Vlans: a.vlans, Gateway: a.gateway.AsSlice(), MirrorVlans: a.MirrorsVLANs,
 	}
 	if times == 0 || !a.offset.IsValid() {

@@ -35,6 +35,9 @@ func TunnelsOf(pool *enginev1.Pool) *Tunnels {
 	if gtpu := pool.GetGtpu(); gtpu != nil {
 		return &Tunnels{gtpu, "gtpu", "gNB", 2152}
 	}
+	if vxlan := pool.GetVxlan(); vxlan != nil {
+		return &Tunnels{vxlan, "vxlan", "local VTEP", 4789}
+	}
 	return nil
 }
 

@@ -167,6 +167,7 @@ var words = []struct {
 	{regexp.MustCompile(`\bclient_port\b`), "transmitPort"},
 	{regexp.MustCompile(`\blocal_count\b`), "localCount"},
 	{regexp.MustCompile(`\bteid_step\b`), "teidStep"},
+	{regexp.MustCompile(`\bvni_step\b`), "vniStep"},
 }
 
 var (
@@ -438,7 +439,7 @@ func (o Origin) payload(index uint32, rest []string, path string) Refusal {
 
 // spellings are fields whose names are not those of the contract in camel case.
 var spellings = map[string]string{
-	"first_mac": "startMAC", "downlink_teid": "downlinkTEID", "mirror_vlans": "mirrorVLANs", "tpid": "protocol", "minimum_rto_ns": "minRTO", "http_message": "httpMessage",
+	"first_mac": "startMAC", "downlink_teid": "downlinkTEID", "mirror_vlans": "mirrorVLANs", "inner_gateway_mac": "innerGatewayMAC", "tpid": "protocol", "minimum_rto_ns": "minRTO", "http_message": "httpMessage",
 	"first": "start", "last": "end", "lowest": "min", "highest": "max", "limit": "maxFlows", "most_open": "maxConcurrentFlows", "wait": "waitForAck",
 	"no_timestamps": "timestamps", "no_sack": "sack", "no_window_scale": "windowScale",
 }

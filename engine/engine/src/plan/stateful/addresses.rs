@@ -4,6 +4,7 @@ use super::super::Violations;
 use super::super::validate::Site;
 use super::{access, tunnels};
 use contract::{PoolOrder, Stateful};
+use spate_net::encap::Carries;
 use spate_stateful::arrivals::{Arrivals, Order, Timing};
 use spate_stateful::tuples::{Dealing, Share, Tuples};
 use spate_stateful::{
@@ -47,7 +48,7 @@ fn one(at: &str, asked: &contract::Pool, wrong: &mut Violations) -> Option<Pool>
     pool.first_mac = first_mac(&format!("{at}.first_mac"), &asked.first_mac, &pool, wrong)?;
     pool.source_ports = source_ports?;
     pool.tunnels = tunnels::tunnels(at, asked, &pool, wrong)?;
-    if pool.tunnels.is_some() && pool.first_mac.is_some() {
+    if pool.tunnels.is_some_and(|tunnels| tunnels.carries() == Carries::Packet) && pool.first_mac.is_some() {
         wrong.add(
             format!("{at}.first_mac"),
             "clients in tunnels have no MACs, their gNBs have the port's; leave it out",
@@ -74,7 +75,10 @@ fn multicast(at: &str, pool: &Pool, wrong: &mut Violations) -> Option<()> {
             "has addresses that are not multicast: use a pool of its own for them",
         );
     } else if pool.allow_multicast && pool.tunnels.is_some() {
-        wrong.add(format!("{at}.allow_multicast"), "clients in tunnels have addresses of hosts; leave it or gtpu out");
+        wrong.add(
+            format!("{at}.allow_multicast"),
+            "clients in tunnels have addresses of hosts; leave it, or gtpu and vxlan, out",
+        );
     } else if pool.allow_multicast && pool.has_envelope() {
         wrong.add(
             format!("{at}.allow_multicast"),

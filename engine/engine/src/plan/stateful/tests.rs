@@ -6,7 +6,8 @@ use super::*;
 use contract::{
     Capture, Delay, Gtpu, Instruction, Jump, Loop, Nothing, Payload, PayloadCounter, PayloadField, PayloadList,
     PayloadMatch, Pool, Program, Receive, ReceiveMessages, ReceiveUntil, Send, SendMessage, SourcePorts, Timing,
-    Tunables, VariableValue, VlanTag, WeightedPool, capture, instruction::Kind, payload, payload_field, receive_until,
+    Tunables, VariableValue, VlanTag, Vxlan, WeightedPool, capture, instruction::Kind, payload, payload_field,
+    receive_until,
 };
 use spate_stateful::{Instruction as Executed, pool::Start};
 use std::borrow::Cow;
@@ -60,6 +61,20 @@ fn second_tagged(plan: &mut Plan, first: [u8; 4], change: fn(&mut Pool)) {
     template.name = "second".into();
     template.clients[0].pool = 2;
     part(plan).templates.push(template);
+}
+
+/// Gives clients tunnels of VXLAN, with something changed.
+fn vxlan(plan: &mut Plan, change: fn(&mut Vxlan)) {
+    let mut vxlan = Vxlan {
+        local: vec![172, 16, 0, 10].into(),
+        local_count: 4,
+        remote: vec![172, 16, 0, 1].into(),
+        vni: 5000,
+        inner_gateway_mac: vec![2, 0, 0, 0, 0, 9].into(),
+        ..Vxlan::default()
+    };
+    change(&mut vxlan);
+    part(plan).pools[0].vxlan = Some(vxlan);
 }
 
 /// Another template, of clients in tunnels too.
@@ -343,6 +358,25 @@ fn vlans_and_gateways_are_as_the_plan_says_and_segments_fit_within_the_tags() {
 }
 
 #[test]
+fn frames_in_vxlan_are_as_the_plan_says_and_segments_fit_beside_them() {
+    use spate_stateful::{Address, tunnel, vxlan::Vxlan as VxlanKind};
+    let mut plan = good();
+    vxlan(&mut plan, |v| v.vni_step = 2);
+    // 50 of Ethernet, IP, UDP and VXLAN; servers have none. Clients may have MACs.
+    part(&mut plan).pools[0].first_mac = vec![2, 0, 0, 0, 1, 0].into();
+    assert_eq!(mss(&plan), [1410, 1460]);
+    let [local, remote] = [10, 1].map(|last| Address::v4(172 << 24 | 16 << 16 | last));
+    let (uplink, downlink, step) = (5000 << 8, 5000 << 8, 2 << 8);
+    let kind = tunnel::Kind::Vxlan(VxlanKind { gateway_mac: Some([2, 0, 0, 0, 0, 9]) });
+    let expected = tunnel::Tunnels { local, local_count: 4, remote, uplink, downlink, step, mirror: false, kind };
+    assert_eq!(checked(&plan).pools[0].tunnels, Some(expected));
+    vxlan(&mut plan, |v| (v.mirror, v.inner_gateway_mac) = (true, vec![].into()));
+    web(&mut plan).client_port = "loop".into();
+    web(&mut plan).server_port = "loop".into();
+    assert!(checked(&plan).pools[0].tunnels.unwrap().mirror);
+}
+
+#[test]
 fn sides_may_be_real() {
     let mut plan = good();
     alone(&mut plan, vec![send(0), receive(99)]);
@@ -487,6 +521,30 @@ fn what_is_wrong_is_named_with_its_remedy() {
             },
             "pools[0].allow_multicast",
             "clients in tunnels",
+        ),
+        (|p| vxlan(p, |v| v.vni = 1 << 24), "pools[0].vxlan.vni", "they have 24 bits"),
+        (|p| vxlan(p, |v| v.vni_step = 1 << 20), "pools[0].vxlan.vni", "a lower vni_step or a smaller pool"),
+        (|p| vxlan(p, |v| v.remote = vec![1; 16].into()), "pools[0].vxlan.remote", "not of the family of local"),
+        (|p| vxlan(p, |v| v.remote = v.local.clone()), "pools[0].vxlan.remote", "a local VTEP's address too"),
+        (|p| vxlan(p, |v| v.inner_gateway_mac = vec![].into()), "pools[0].vxlan.inner_gateway_mac", "missing; frames"),
+        (
+            |p| vxlan(p, |v| v.inner_gateway_mac = vec![1; 6].into()),
+            "pools[0].vxlan.inner_gateway_mac",
+            "must be 6 bytes",
+        ),
+        (|p| vxlan(p, |v| v.mirror = true), "pools[0].vxlan.inner_gateway_mac", "and mirror is set"),
+        (
+            |p| vxlan(p, |v| (v.mirror, v.inner_gateway_mac) = (true, vec![].into())),
+            "pools[0].vxlan.mirror",
+            "for clients and servers on one loopback port",
+        ),
+        (
+            |p| {
+                vxlan(p, |_| ());
+                tunnel(p, |_| ());
+            },
+            "pools[0].vxlan",
+            "gtpu is set as well",
         ),
         (|p| tag(p, |q| q.vlans[1].id = 4095), "pools[0].vlans[1].id", "4095; must be 1..4094"),
         (|p| tag(p, |q| q.vlans[0].id = 0), "pools[0].vlans[0].id", "0; must be 1..4094"),

@@ -2,10 +2,12 @@
 //! Tunnels that clients' packets pass through: which, and whether all of a plan's go together. What depends on the kind is at the top.
 use super::super::Violations;
 use super::addresses::address;
-use contract::Gtpu;
+use contract::{Gtpu, Vxlan};
+use spate_net::encap::Carries;
 use spate_stateful::Address;
 use spate_stateful::gtpu::Gtpu as GtpuKind;
 use spate_stateful::tunnel::{Kind, Tunnels};
+use spate_stateful::vxlan::Vxlan as VxlanKind;
 use spate_stateful::{Part, Pool, Scenario, Template};
 
 /// Near ends of a pool, at most.
@@ -22,19 +24,53 @@ struct Words {
 }
 
 const GTPU: Words = Words { field: "gtpu", near: "gNB", remote: "UPF" };
+const VXLAN: Words = Words { field: "vxlan", near: "local VTEP", remote: "remote VTEP" };
 
 fn words(kind: &Kind) -> Words {
     match kind {
         Kind::Gtpu(_) => GTPU,
+        Kind::Vxlan(_) => VXLAN,
     }
 }
 
 /// The tunnels of a pool's clients, if they pass through any; or none, and a violation says why.
 pub fn tunnels(at: &str, asked: &contract::Pool, pool: &Pool, wrong: &mut Violations) -> Option<Option<Tunnels>> {
-    match &asked.gtpu {
-        Some(gtpu) => self::gtpu(&format!("{at}.gtpu"), gtpu, pool, wrong).map(Some),
-        None => Some(None),
+    match (&asked.gtpu, &asked.vxlan) {
+        (Some(gtpu), None) => self::gtpu(&format!("{at}.gtpu"), gtpu, pool, wrong).map(Some),
+        (None, Some(vxlan)) => self::vxlan(&format!("{at}.vxlan"), vxlan, pool, wrong).map(Some),
+        (None, None) => Some(None),
+        (Some(_), Some(_)) => {
+            wrong.add(format!("{at}.vxlan"), "gtpu is set as well; leave one of them out");
+            None
+        }
     }
+}
+
+fn vxlan(at: &str, asked: &Vxlan, pool: &Pool, wrong: &mut Violations) -> Option<Tunnels> {
+    let before = wrong.0.len();
+    let field = |field: &str| format!("{at}.{field}");
+    identifiers(field("vni"), (asked.vni, asked.vni_step, 24), "vni_step", pool, wrong)?;
+    let given = &asked.inner_gateway_mac[..];
+    let gateway_mac = <[u8; 6]>::try_from(given).ok().filter(|mac| mac[0] & 1 == 0);
+    let problem = match (asked.mirror, gateway_mac) {
+        (true, _) if given.is_empty() => None,
+        (false, Some(_)) => None,
+        (true, _) => Some("is for a remote VTEP, and mirror is set; leave one of them out"),
+        (false, None) if given.is_empty() => {
+            Some("missing; frames in tunnels go to the MAC of a gateway behind the remote VTEP")
+        }
+        (false, None) => Some("must be 6 bytes, of an individual address (the first byte must be even)"),
+    };
+    if let Some(problem) = problem {
+        wrong.add(field("inner_gateway_mac"), problem);
+    }
+    let ends = Ends { local: &asked.local, local_count: asked.local_count, remote: &asked.remote };
+    let (local, local_count, remote) = ends.check(at, &VXLAN, wrong)?;
+    // On the wire VNIs are in the upper 24 bits of 32.
+    let [vni, step] = [asked.vni, asked.vni_step].map(|number| number << 8);
+    let (kind, mirror) = (Kind::Vxlan(VxlanKind { gateway_mac }), asked.mirror);
+    let (uplink, downlink) = (vni, vni);
+    (wrong.0.len() == before).then_some(Tunnels { local, local_count, remote, uplink, downlink, step, mirror, kind })
 }
 
 fn gtpu(at: &str, asked: &Gtpu, pool: &Pool, wrong: &mut Violations) -> Option<Tunnels> {
@@ -153,6 +189,11 @@ fn mirrors(index: usize, scenario: &Scenario, template: &Template, wrong: &mut V
         let Some(tunnels) = scenario.pools[pool].tunnels else { continue };
         let Words { field, remote, .. } = words(&tunnels.kind);
         let one_port = template.server.as_ref().map(|server| server.port == client.port);
+        if tunnels.mirror && one_port == Some(false) && tunnels.carries() == Carries::Frame {
+            let at = format!("stateful.pools[{pool}].{field}.mirror");
+            wrong.add(at, "set, and servers are on another port; it is for clients and servers on one loopback port");
+            continue;
+        }
         let problem = match (tunnels.mirror, one_port) {
             (true, None) => {
                 "is for servers that are emulated here, and there are none; leave it out, or set server_port".to_owned()
@@ -197,7 +238,16 @@ fn conflict(one: &Pool, other: &Pool) -> Option<&'static str> {
     };
     let gnbs_in_common = a.local <= b.last_near_end() && b.local <= a.last_near_end();
     if gnbs_in_common && one.access.tags != other.access.tags {
-        return Some("has gNBs in common, and other vlans; use addresses apart");
+        return Some("has gNBs in common, or local VTEPs, and other vlans; use addresses apart");
+    }
+    match (a.kind, b.kind) {
+        (Kind::Gtpu(_), Kind::Gtpu(_)) => {}
+        // Frames tell by their addresses whose they are.
+        (Kind::Vxlan(_), Kind::Vxlan(_)) => return None,
+        _ if gnbs_in_common || a.remote == b.remote => {
+            return Some("has tunnels of another kind between the same addresses; use addresses apart");
+        }
+        _ => return None,
     }
     if gnbs_in_common && meet(a.downlink, b.downlink) {
         return Some("has gNBs in common and TEIDs of the downlink in the same range; use ranges apart");
