@@ -33,6 +33,15 @@ pub struct Interest {
     here: Stations,
     /// In other tags: emulated stations only.
     elsewhere: BTreeMap<Tags, Stations>,
+    /// MACs of emulated stations, where they are not the port's: the first of a range, and how many more there are.
+    macs: Vec<(u64, u64)>,
+}
+
+/// The highest MAC, as a number.
+const MACS: u64 = u64::MAX >> 16;
+
+fn number([a, b, c, d, e, f]: Mac) -> u64 {
+    u64::from_be_bytes([0, 0, a, b, c, d, e, f])
 }
 
 /// The stations of a port in one VLAN.
@@ -68,11 +77,23 @@ impl Interest {
             }
         }
         let mut by_tags: BTreeMap<Tags, Vec<Range>> = BTreeMap::new();
-        ranges.for_each(|range| by_tags.entry(range.tags.map_or(tags, &seen)).or_default().push(range));
+        let ranges: Vec<Range> = ranges.collect();
+        let macs = ranges.iter().filter_map(|range| {
+            let more = (key(range.last) - key(range.first)).min(MACS.into());
+            Some((number(range.first_mac?), more as u64))
+        });
+        let macs = macs.collect();
+        ranges.into_iter().for_each(|range| by_tags.entry(range.tags.map_or(tags, &seen)).or_default().push(range));
         here.ranges = Union::new(by_tags.remove(&tags).unwrap_or_default().into_iter());
         let stations = |ranges: Vec<Range>| Stations { ranges: Union::new(ranges.into_iter()), ..Stations::default() };
         let elsewhere = by_tags.into_iter().map(|(tags, ranges)| (tags, stations(ranges))).collect();
-        Self { tags, here, elsewhere }
+        Self { tags, here, elsewhere, macs }
+    }
+
+    /// Whether a frame is for the MAC of an emulated station that has another than the port.
+    pub fn is_for_emulated_mac(&self, frame: &[u8]) -> bool {
+        let Some(mac) = frame.first_chunk().map(|mac| number(*mac)) else { return false };
+        self.macs.iter().any(|(first, more)| mac.wrapping_sub(*first) & MACS <= *more)
     }
 
     /// Where frames for it go that are for groups (neighbour solicitations are), own addresses' first; and whether that is all: no
@@ -176,6 +197,29 @@ mod tests {
         assert_eq!(interest.group_macs(30), (vec![all_nodes, group(2), group(1), group(3)], true));
         assert!(interest.group_macs(4).1);
         assert_eq!(interest.group_macs(3), (vec![all_nodes, group(2), group(1)], false));
+    }
+
+    #[test]
+    fn frames_to_stations_with_macs_of_their_own_are_theirs() {
+        let ranges = [
+            range("10.0.0.1", "10.0.0.9"),
+            Range { first_mac: Some([2, 0, 0, 0, 0, 0xfe]), ..range("10.0.1.1", "10.0.1.4") },
+            Range {
+                first_mac: Some([0xfe, 0xff, 0xff, 0xff, 0xff, 0xff]),
+                ..range("fd00::1", "fd00::ff:ffff:ffff:ffff")
+            },
+        ];
+        let none = std::iter::empty::<IpAddr>;
+        let (all, two) = (ranges.to_vec(), ranges[..2].to_vec());
+        let [all, two] =
+            [all, two].map(|ranges| Interest::new(Tags::NONE, none(), ranges.into_iter(), none(), |tags| tags));
+        let right =
+            |mac: Mac| [&two, &all].map(|interest| interest.is_for_emulated_mac(&[&mac[..], &[0; 54]].concat()));
+        assert_eq!(right([2, 0, 0, 0, 0, 0xfd]), [false, true]);
+        assert_eq!(right([2, 0, 0, 0, 0, 0xfe]), [true, true]);
+        assert_eq!(right([2, 0, 0, 0, 1, 1]), [true, true]);
+        assert_eq!(right([2, 0, 0, 0, 1, 2]), [false, true]);
+        assert!(!all.is_for_emulated_mac(&[2; 5]));
     }
 
     #[test]

@@ -240,6 +240,7 @@ fn nothing(port: u16) -> Template {
         servers: vec![],
         client: None,
         server: None,
+        looped: false,
         seed: 1,
         latency: false,
     }

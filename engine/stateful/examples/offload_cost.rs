@@ -121,6 +121,7 @@ fn scenario() -> Scenario {
                 most_open: 0,
             }),
             server: Some(Server { port: 1, program: server, tunables, matches: vec![] }),
+            looped: false,
             seed: 1,
             latency: false,
         }],

@@ -64,6 +64,7 @@ fn scenario() -> Scenario {
                 tunables,
                 matches: vec![],
             }),
+            looped: false,
             seed: 1,
             latency: false,
         }],

@@ -459,6 +459,7 @@ fn scenario() -> Scenario {
             servers: vec![WeightedPool { pool: 1, weight: 1 }],
             client: Some(Client { port: 0, program: client, tunables: tunables.clone(), rate, limit, most_open }),
             server: Some(Server { port: 0, program: server, tunables, matches: vec![] }),
+            looped: true,
             seed: 1,
             latency: false,
         }],

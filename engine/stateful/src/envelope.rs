@@ -46,10 +46,10 @@ pub struct Access {
     pub mirror: bool,
 }
 
-/// Bytes that envelopes add to packets of a pool's clients, or of servers to them; `one_port`: these are on the clients' port.
-pub fn overhead(pool: &Pool, of_clients: bool, one_port: bool) -> usize {
+/// Bytes that envelopes add to packets of a pool's clients, or of servers to them; `looped`: these are on one loopback port.
+pub fn overhead(pool: &Pool, of_clients: bool, looped: bool) -> usize {
     let tunnels = pool.tunnels.filter(|tunnels| of_clients || tunnels.mirror);
-    let tags = pool.access.tags.filter(|_| of_clients || one_port || pool.access.mirror);
+    let tags = pool.access.tags.filter(|_| of_clients || looped || pool.access.mirror);
     tunnels.map_or(Encap::NONE, |tunnels| tunnels.encap(Way::Up)).within(tags.unwrap_or_default()).overhead()
 }
 
@@ -242,7 +242,7 @@ impl Envelopes {
             let (client, server) = (template.client.as_ref(), template.server.as_ref());
             for place in template.clients.iter().map(|weighted| weighted.pool) {
                 let pool = &scenario.pools[place];
-                let met_in_tags = pool.access.mirror || template.is_on_one_port() || known.mirrored;
+                let met_in_tags = pool.access.mirror || template.looped || known.mirrored;
                 let mirrors_tags = pool.access.tags.is_some() && met_in_tags;
                 let mirrors_tunnels = pool.tunnels.is_some_and(|tunnels| tunnels.mirror || known.mirrored);
                 if let Some(port) = client.map(|client| client.port)

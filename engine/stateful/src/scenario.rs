@@ -83,6 +83,8 @@ pub struct Template {
     pub client: Option<Client>,
     /// Its servers, if they are emulated here.
     pub server: Option<Server>,
+    /// Its clients and its servers are on one loopback port: frames arrive as they are sent.
+    pub looped: bool,
     /// Of random delays and random addresses.
     pub seed: u64,
     /// Round trips of messages are measured.
@@ -90,12 +92,6 @@ pub struct Template {
 }
 
 impl Template {
-    /// Whether its clients and its servers are emulated on one port.
-    pub fn is_on_one_port(&self) -> bool {
-        let (client, server) = (self.client.as_ref(), self.server.as_ref());
-        client.zip(server).is_some_and(|(client, server)| client.port == server.port)
-    }
-
     /// By what its server knows flows; nothing: it takes any.
     pub(crate) fn first_bytes(&self) -> &[(u32, Box<[u8]>)] {
         self.server.as_ref().map_or(&[], |server| &server.matches)

@@ -220,6 +220,7 @@ fn template(
             tunables: tunables.clone(),
             matches: vec![],
         }),
+        looped: false,
         seed: 1,
         latency: protocol == Protocol::Udp,
     }

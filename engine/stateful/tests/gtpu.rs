@@ -134,6 +134,7 @@ impl Case {
                 servers: taken(1),
                 client: with_clients.then_some(clients_side),
                 server: (!with_clients).then_some(servers_side),
+                looped: false,
                 seed: 1,
                 latency: false,
             }],

@@ -56,7 +56,6 @@ var summary = []unsupported{
 	{"Auxiliary data in records of IGMP and MLD; marker PDUs of LACP; other messages of MAC control", "no field describes them: write such packets as `bytes`", ""},
 	{"What L2TPv3 carries in packets of `bytes`", "the bytes do not say what a session is of: limits judge the outer destination, and named fields end at the session", ""},
 	{"Flow statistics on a discard port", "nothing is received there", "is a discard port and receives nothing"},
-	{"Clients and servers on one port that is no loopback", "frames between them would have to come back from outside", "which is no loopback; name another port"},
 	{"Clients in more than two VLAN tags, and tags with a priority", "provider bridges have two; packets of streams have any", "has … tags; at most …"},
 	{"VXLAN mirrored between two ports, and ARP within VXLAN", "both ports would have to know VTEPs of each other; give gateways static entries of the clients", "it is for clients and servers on one loopback port"},
 	{"VLANs and gateways of servers", "servers answer in the VLAN of their port to whoever sends, or as `mirrorVLANs` says", "vlans and gateway go with clients"},

@@ -465,7 +465,6 @@ func TestEntriesThatCannotRunATemplate(t *testing.T) {
 		"unknown port":   {one(func(e *spatev1.TrafficEntry) { e.TransmitPort = "north" }), nil, nil, spatev1.ReasonInvalidSpec, `spec.traffic[0].transmitPort: "north" is no port`},
 		"unknown server": {one(func(e *spatev1.TrafficEntry) { e.ReceivePort = "south" }), nil, nil, spatev1.ReasonInvalidSpec, `spec.traffic[0].receivePort: "south" is no port`},
 		"a discard port": {one(func(e *spatev1.TrafficEntry) { e.TransmitPort = "void" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].transmitPort: void is a discard port"},
-		"one port":       {one(func(e *spatev1.TrafficEntry) { e.ReceivePort = "east" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].receivePort: the clients are at east too, which is no loopback"},
 		"half a loopback": {one(func(e *spatev1.TrafficEntry) { e.TransmitPort, e.ReceivePort = "loop", "" }), nil, nil, spatev1.ReasonInvalidSpec,
 			"spec.traffic[0]: a loopback port receives what itself sends"},
 		"held back":    {one(func(e *spatev1.TrafficEntry) { e.Paused, e.TransmitPort = true, "" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].paused: there are no clients to pause"},
@@ -535,6 +534,13 @@ func TestVLANsAndGatewaysOfClientsBecomePartOfAPlan(t *testing.T) {
 		template := templateOf(t, webTemplate, "portPairOffset: 1.0.0.0,", text)
 		got := planOf(t, Input{Profile: profile(running("web", "http", "east", "west")), Templates: map[string]*spatev1.ASTFTemplate{"http": template}}).Pools[0]
 		isJSON(t, &enginev1.Pool{Vlans: got.Vlans, Gateway: got.Gateway, MirrorVlans: got.MirrorVlans}, want)
+	}
+}
+
+func TestBothSidesMayBeOnOnePort(t *testing.T) {
+	in := Input{Profile: profile(running("web", "http", "east", "east")), Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"http": templateOf(t, webTemplate)}}
+	if web := planOf(t, in).Templates[0]; web.ClientPort != "east" || web.ServerPort != "east" {
+		t.Errorf("clients at %s, servers at %s", web.ClientPort, web.ServerPort)
 	}
 }
 

@@ -93,6 +93,14 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
         let mut problem = None;
         for ((_, server), hop) in hops.by_ref().take(servers(pool).count()) {
             match hop {
+                Ok(mac) if mac == ports[port].mac => {
+                    let at = format!(
+                        "server {server:?} is at this port itself, {}, and what it sends does not come back to it",
+                        ports[port].name
+                    );
+                    problem =
+                        problem.or(Some(format!("{at}: use a gateway that returns it, or another port for servers")));
+                }
                 Ok(mac) => drop(known.insert(*server, mac)),
                 Err(told) => problem = problem.or(Some(told)),
             }

@@ -466,7 +466,7 @@ fn linger_ns(scenario: &Scenario, engines: u32) -> Option<u64> {
     let linger = |template: &Template| match (&template.client, &template.server) {
         _ if template.protocol == Protocol::Udp => None,
         // On a loopback port both ends are here.
-        (Some(client), Some(server)) => (engines == 1 || client.port == server.port).then_some(0),
+        (Some(_), Some(_)) => (engines == 1 || template.looped).then_some(0),
         // The last acknowledgement may have been lost: TIME-WAIT is there to repeat it.
         (Some(client), None) => Some(client.tunables.time_wait_ns),
         // Both sides are other engines'.
@@ -674,7 +674,7 @@ fn ports(scenario: &Scenario) -> Box<[usize]> {
 /// Most bytes that tags and tunnels add to packets of a template's clients, or of its servers.
 fn overhead(scenario: &Scenario, template: &Template, client: bool) -> usize {
     let pools = template.clients.iter().map(|weighted| &scenario.pools[weighted.pool]);
-    pools.map(|pool| envelope::overhead(pool, client, template.is_on_one_port())).max().unwrap_or(0)
+    pools.map(|pool| envelope::overhead(pool, client, template.looped)).max().unwrap_or(0)
 }
 
 /// Bytes that one side of a template sends in a packet at most, behind the headers; options of TCP count as data.

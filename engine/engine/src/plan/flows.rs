@@ -76,7 +76,7 @@ pub fn asks(scenario: &Scenario) -> (Vec<Ask>, Vec<(usize, bool)>) {
 /// Fewest bytes that tags and tunnels add to each packet of a side.
 fn least_added(scenario: &Scenario, template: &Template, of_clients: bool) -> u64 {
     let pools = template.clients.iter().map(|weighted| &scenario.pools[weighted.pool]);
-    let added = pools.map(|pool| envelope::overhead(pool, of_clients, template.is_on_one_port()));
+    let added = pools.map(|pool| envelope::overhead(pool, of_clients, template.looped));
     added.min().unwrap_or(0) as u64
 }
 

@@ -47,9 +47,8 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
     records(asked, wrong);
     names(asked, wrong);
     roles::check(asked, plan.share.as_ref(), wrong);
-    let shared = plan.share.is_some();
     let found: Vec<_> =
-        (0..asked.templates.len()).map(|i| template((i, asked), shared, pools.as_deref(), site, wrong)).collect();
+        (0..asked.templates.len()).map(|i| template((i, asked), pools.as_deref(), site, wrong)).collect();
     let templates: Option<Vec<Template>> = found.into_iter().collect();
     let (mut pools, mut templates) = pools.zip(templates).filter(|_| wrong.0.len() == before)?;
     shadow::check(&pools, &templates, &payloads, wrong);
@@ -160,10 +159,9 @@ fn name(field: &str, name: &str, least: usize, wrong: &mut Violations) {
     }
 }
 
-/// A template of a plan that engines share or not; or none, and a violation says why. Its programs are as they are written: not checked yet.
+/// A template of a plan; or none, and a violation says why. Its programs are as they are written: not checked yet.
 fn template(
     (index, asked): (usize, &Stateful),
-    shared: bool,
     pools: Option<&[Pool]>,
     site: &Site,
     wrong: &mut Violations,
@@ -171,8 +169,7 @@ fn template(
     let template = &asked.templates[index];
     let at = format!("stateful.templates[{index}]");
     let protocol = protocol(&at, template, wrong);
-    let apart = shared && roles::are_apart(template);
-    let ports = ports(&at, template, apart, site, wrong);
+    let ports = ports(&at, template, site, wrong);
     let has_clients = !template.client_port.is_empty();
     let clients = addresses::taken(&format!("{at}.clients"), &template.clients, asked.pools.len(), has_clients, wrong);
     let servers = addresses::taken(&format!("{at}.servers"), &template.servers, asked.pools.len(), true, wrong);
@@ -187,12 +184,13 @@ fn template(
     let rate = rate(&at, template, wrong);
     let v6 = |weighted: &WeightedPool| pools.is_some_and(|pools| pools.get(weighted.pool).is_some_and(Pool::is_v6));
     let headers = if clients.iter().chain(&servers).any(v6) { 60 } else { 40 };
+    let looped = ports.0.is_some_and(|port| ports.1 == Some(port) && site.ports[port].loops);
     let mut tunables = |side: &str, asked: Option<&contract::Tunables>, port: Option<usize>| {
         let at = format!("{at}.{side}_tunables");
         let mut set = tunables::tunables(&at, asked, wrong);
         if protocol == Some(Protocol::Tcp) {
             let pools = clients.iter().filter_map(|weighted| pools?.get(weighted.pool));
-            let added = pools.map(|pool| envelope::overhead(pool, side == "client", ports.0 == ports.1)).max();
+            let added = pools.map(|pool| envelope::overhead(pool, side == "client", looped)).max();
             let added = added.unwrap_or(0) as u32;
             tunables::fit(&at, asked, &mut set, port.map(|port| &site.ports[port]), (headers, added), wrong);
         }
@@ -224,6 +222,7 @@ fn template(
             (Some(port), Some(program)) => Some(Server { port, program, tunables: server_tunables, matches }),
             _ => None,
         },
+        looped,
         seed: template.seed,
         latency: template.latency,
     })
@@ -241,11 +240,10 @@ fn protocol(at: &str, template: &contract::Template, wrong: &mut Violations) -> 
     }
 }
 
-/// Where its clients and servers are, `apart` if on different engines. Each side has a port if and only if it has a program.
+/// Where its clients and servers are. Each side has a port if and only if it has a program.
 fn ports(
     at: &str,
     template: &contract::Template,
-    apart: bool,
     site: &Site,
     wrong: &mut Violations,
 ) -> (Option<usize>, Option<usize>) {
@@ -268,16 +266,6 @@ fn ports(
         }
         (false, true) => site.port(&format!("{at}.{side}_port"), name, wrong),
     });
-    if let [Some(client), Some(server)] = found
-        && client == server
-        && !apart
-        && !site.ports[client].loops
-    {
-        wrong.add(
-            format!("{at}.server_port"),
-            format!("{:?} is client_port as well, and what it sends does not come back to it; use another port, or a loopback", template.server_port),
-        );
-    }
     (found[0], found[1])
 }
 

@@ -11,7 +11,8 @@ use spate_engine::{
     control::next_hop,
     datapath::{Datapath, OnLink, PollMode, PortDevice, RunState},
 };
-use spate_stateful::{Address, Count, Pool, Protocol, Scenario, WeightedPool, pool::Order};
+use spate_net::vlan::Tags;
+use spate_stateful::{Address, Count, Pool, Protocol, Scenario, WeightedPool, envelope::Access, pool::Order};
 
 use crate::{
     kernel::{answered, run, run_inside},
@@ -217,6 +218,7 @@ fn both_ends(vlans: [Option<u16>; 2]) -> Datapath {
 /// Clients on one end, servers on the other.
 fn across(protocol: Protocol, servers: [Address; 2]) -> Scenario {
     let mut scenario = scenario(protocol, 200, [v4(10, 9, 4, 0), v4(10, 9, 4, 49)], servers);
+    scenario.templates[0].looped = false;
     scenario.templates[0].server.as_mut().unwrap().port = 1;
     scenario
 }
@@ -246,6 +248,65 @@ fn inside_large_pool() {
     let run_ = start(&datapath, spec);
     wait_for(&run_, RunState::Complete, 10);
     assert_all_complete(&run_.template_counters(), 100);
+}
+
+/// A router on a stick: the kernel returns frames to the port that they came from, between clients and servers of one port.
+#[test]
+fn clients_and_servers_of_one_port_are_connected_by_a_router() {
+    run_inside("answers::inside_one_arm", "1504");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_one_arm() {
+    all(&[
+        "ip address add 10.10.0.2/16 dev sp1",
+        "ip address add 10.9.0.2/16 dev sp1",
+        "ip link add link sp1 name tagged type vlan id 100",
+        "ip link set tagged up",
+        "ip address add 10.11.0.2/16 dev tagged",
+        "sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.sp1.send_redirects=0",
+    ]);
+    let mut port = link(&["10.9.0.1/16"], None);
+    port.config.gateway_v4 = Some("10.9.0.2".parse().unwrap());
+    let datapath = east(port);
+    let servers = [v4(10, 10, 8, 0), v4(10, 10, 8, 9)];
+    for protocol in [Protocol::Tcp, Protocol::Udp] {
+        for in_vlan in [false, true] {
+            let clients = if in_vlan { 11 } else { 9 };
+            let mut scenario = scenario(protocol, 200, [v4(10, clients, 4, 0), v4(10, clients, 4, 49)], servers);
+            scenario.templates[0].looped = false;
+            if in_vlan {
+                let tags = Some(Tags::from(Some(100)));
+                scenario.pools[0].access = Access { tags, gateway: Some(v4(10, 11, 0, 2)), mirror: false };
+            }
+            let forwarded =
+                || output(&["cat", "/sys/class/net/sp1/statistics/tx_packets"]).trim().parse::<u64>().unwrap();
+            let before = forwarded();
+            let _holding = datapath.hold(&scenario).unwrap();
+            let run_ = start(&datapath, resolved(&datapath, scenario));
+            wait_for(&run_, RunState::Complete, 10);
+            assert_all_complete(&run_.template_counters(), 100);
+            let least = if protocol == Protocol::Tcp { 700 } else { 200 };
+            assert!(forwarded() - before >= least, "{protocol:?}, in a VLAN: {in_vlan}");
+            run_.remove();
+        }
+    }
+
+    // Nothing returns frames between stations of one port and one subnet.
+    let own = [v4(10, 9, 8, 0), v4(10, 9, 8, 9)];
+    let mut scenario = scenario(Protocol::Tcp, 200, [v4(10, 9, 4, 0), v4(10, 9, 4, 49)], own);
+    scenario.templates[0].looped = false;
+    let _holding = datapath.hold(&scenario).unwrap();
+    let wrong = next_hop::links(&scenario, &datapath).unwrap_err().0.remove(0);
+    assert_eq!(
+        (wrong.field.as_str(), wrong.description.as_str()),
+        (
+            "stateful.templates[0].client_port",
+            "server 10.9.8.0 is at this port itself, east, and what it sends does not come back to it: use a gateway that returns it, or \
+             another port for servers"
+        )
+    );
 }
 
 #[test]

@@ -240,6 +240,7 @@ fn inside_across() {
     ];
     let mut flows =
         scenario(Protocol::Tcp, 200, [v4(16, 0, 0, 1), v4(16, 0, 0, 250)], [v4(48, 0, 0, 1), v4(48, 0, 0, 20)]);
+    flows.templates[0].looped = false;
     flows.templates[0].server.as_mut().unwrap().port = 1;
     let mut asked = emulated(&datapath, 7, Some(1000 * MS), flows);
     let macs: Vec<_> = datapath.ports().iter().map(|port| port.mac).collect();

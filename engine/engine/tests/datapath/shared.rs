@@ -58,6 +58,7 @@ fn part(index: u32) -> Scenario {
     let (clients, servers) =
         ([v4(10, 9, 4, 0), v4(10, 9, 4, CLIENTS - 1)], [v4(10, 9, 8, 0), v4(10, 9, 8, SERVERS - 1)]);
     let mut scenario = scenario(Protocol::Tcp, 300, clients, servers);
+    scenario.templates[0].looped = false;
     scenario.templates[0].server.as_mut().unwrap().port = 1;
     for pool in &mut scenario.pools {
         *pool = pool.part_of(Part { index, of: ENGINES });

@@ -89,6 +89,7 @@ pub fn scenario(protocol: Protocol, rate: u64, clients: [Address; 2], servers: [
                 most_open: 0,
             }),
             server: Some(Server { port: 0, program: program(server), tunables, matches: vec![] }),
+            looped: true,
             seed: 1,
             latency: protocol == Protocol::Udp,
         }],

@@ -172,6 +172,7 @@ fn found(datapath: &Datapath, scenario: Scenario) -> (RunSpec, Holding) {
 }
 
 fn on_two_ports(scenario: &mut Scenario) {
+    scenario.templates[0].looped = false;
     scenario.templates[0].server.as_mut().unwrap().port = 1;
 }
 

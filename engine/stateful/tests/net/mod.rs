@@ -395,6 +395,7 @@ pub fn with(
                 tunables: server_tunables,
                 matches: vec![],
             }),
+            looped: false,
             seed: 1,
             latency: false,
         }],

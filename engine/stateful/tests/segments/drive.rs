@@ -142,6 +142,7 @@ fn scenario(bits: u8, kinds: u8) -> Scenario {
                 most_open: 0,
             }),
             server: Some(Server { port: 1, program: server, tunables: tunables.clone(), matches: vec![] }),
+            looped: false,
             seed: 1,
             latency: false,
         }

@@ -42,6 +42,7 @@ fn envelopes(qfi: Option<u8>) -> Box<Envelopes> {
             servers: taken(1),
             client: Some(client),
             server: Some(Server { port: 1, program: program(), tunables, matches: vec![] }),
+            looped: false,
             seed: 1,
             latency: false,
         }],

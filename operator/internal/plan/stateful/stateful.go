@@ -245,14 +245,7 @@ func (e *Entry) checkPorts(generator *spatev1.TrafficGenerator, p *problem.Probl
 		p.Add(spatev1.ReasonInvalidSpec, e.At.Child("receivePodGroup"), "a loopback port receives what itself sends, so clients and servers must be on the same pods: name the same group as transmitPodGroup, or neither")
 	case (loops(from) || loops(to)) && from != to:
 		p.Add(spatev1.ReasonInvalidSpec, e.At, "a loopback port receives what itself sends, so clients and servers must both be there: set transmitPort and receivePort to it")
-	case from == to && !loops(from) && !e.apart():
-		p.Add(spatev1.ReasonInvalidSpec, e.At.Child("receivePort"), "the clients are at %s too, which is no loopback; name another port, or different groups of pods (transmitPodGroup, receivePodGroup)", e.spec.ReceivePort)
 	}
-}
-
-// apart reports whether no pod has both sides.
-func (e *Entry) apart() bool {
-	return e.spec.TransmitPodGroup != "" && e.spec.ReceivePodGroup != "" && e.spec.TransmitPodGroup != e.spec.ReceivePodGroup
 }
 
 // checkSides reports emulated sides without a program or without addresses.

@@ -206,6 +206,12 @@ impl Received {
         Self { aside: None, taps: Taps::new() }
     }
 
+    /// Whether a frame is for an emulated station that has another MAC than the port.
+    pub(super) fn is_for_emulated_mac(&self, frame: &[u8]) -> bool {
+        let interest = self.aside.as_ref().and_then(|aside| aside.interest.as_ref());
+        interest.is_some_and(|interest| interest.is_for_emulated_mac(frame))
+    }
+
     /// Looks at a received frame that is no packet of a run.
     #[inline]
     pub(super) fn offer(&mut self, frame: &[u8], len: u32) {

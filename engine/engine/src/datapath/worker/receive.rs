@@ -169,12 +169,13 @@ impl<D: Device> RxPort<D> {
         Self { port, queue, share, marks, watching: slots(), emulating: slots(), attached, station, unclaimed }
     }
 
-    /// A packet is of no run here. The port's station answers it, if it is for that or for a group.
+    /// A packet is of no run here. The port's station answers it, if it is for that, for one that is emulated, or for a group.
     #[inline(always)]
     fn offer(&mut self, frame: &[u8], len: u32, demux: Demux) {
         self.unclaimed.foreign += 1;
-        // The port's is the only station where no flows are.
-        if demux == Demux::OtherMac || (self.emulating.is_empty() && self.station.is_not_for(frame)) {
+        // Emulated stations may have MACs of their own, also before there are flows.
+        let other_mac = demux == Demux::OtherMac || (self.emulating.is_empty() && self.station.is_not_for(frame));
+        if other_mac && !self.attached.is_for_emulated_mac(frame) {
             self.unclaimed.other_mac += 1;
         } else {
             self.attached.offer(frame, len);

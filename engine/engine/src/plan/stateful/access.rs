@@ -88,10 +88,12 @@ pub fn fit_together(scenario: &Scenario, wrong: &mut Violations) {
 
 /// Mirrored VLANs need servers, and one engine that stands for their gateway.
 fn mirrors(index: usize, scenario: &Scenario, template: &Template, wrong: &mut Violations) {
-    let Some(client) = &template.client else { return };
+    if template.client.is_none() {
+        return;
+    }
     for pool in template.clients.iter().map(|weighted| weighted.pool).filter(|pool| scenario.pools[*pool].access.mirror)
     {
-        let problem = match template.server.as_ref().map(|server| server.port == client.port) {
+        let problem = match template.server.as_ref().map(|_| template.looped) {
             None => "is for servers that are emulated here, and there are none; leave it out, or set server_port",
             Some(false) if scenario.pools[pool].part() != Part::WHOLE => {
                 "set, and several engines would stand for the gateway on one link; use one engine (replicas: 1), or clients and servers on \

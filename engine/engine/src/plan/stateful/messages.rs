@@ -46,7 +46,7 @@ fn one(
     // Of IP and UDP.
     let headers = if v6 { 48 } else { 28 };
     let clients = template.clients.iter().map(|weighted| &pools[weighted.pool]);
-    let added = clients.map(|pool| envelope::overhead(pool, side == Side::Client, template.is_on_one_port()));
+    let added = clients.map(|pool| envelope::overhead(pool, side == Side::Client, template.looped));
     let headers = headers + added.max().unwrap_or(0) as u32;
     let port = &site.ports[port];
     let most = port.mtu.unwrap_or(USUAL_MTU).saturating_sub(headers);

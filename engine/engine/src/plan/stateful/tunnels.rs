@@ -184,17 +184,19 @@ pub fn fit_together(scenario: &Scenario, wrong: &mut Violations) {
 
 /// Mirrored tunnels need servers, and on one port both ends hear each other only through such.
 fn mirrors(index: usize, scenario: &Scenario, template: &Template, wrong: &mut Violations) {
-    let Some(client) = &template.client else { return };
+    if template.client.is_none() {
+        return;
+    }
     for pool in template.clients.iter().map(|weighted| weighted.pool) {
         let Some(tunnels) = scenario.pools[pool].tunnels else { continue };
         let Words { field, remote, .. } = words(&tunnels.kind);
-        let one_port = template.server.as_ref().map(|server| server.port == client.port);
-        if tunnels.mirror && one_port == Some(false) && tunnels.carries() == Carries::Frame {
+        let looped = template.server.as_ref().map(|_| template.looped);
+        if tunnels.mirror && looped == Some(false) && tunnels.carries() == Carries::Frame {
             let at = format!("stateful.pools[{pool}].{field}.mirror");
             wrong.add(at, "set, and servers are on another port; it is for clients and servers on one loopback port");
             continue;
         }
-        let problem = match (tunnels.mirror, one_port) {
+        let problem = match (tunnels.mirror, looped) {
             (true, None) => {
                 "is for servers that are emulated here, and there are none; leave it out, or set server_port".to_owned()
             }
