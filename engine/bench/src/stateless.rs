@@ -35,7 +35,7 @@ pub struct Stateless {
     /// The file to write.
     #[arg(long)]
     json: PathBuf,
-    /// Medians of so many rounds.
+    /// Number of rounds, of which medians are taken.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Length of each measurement.
