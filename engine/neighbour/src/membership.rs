@@ -95,7 +95,7 @@ pub(crate) enum Report {
     Leave(IpAddr),
 }
 
-/// The sources of a group that somebody here wants; none: any.
+/// The sources of a group that a member here wants; none: any.
 type Filter = Option<BTreeSet<IpAddr>>;
 
 /// A change that is still to be reported.

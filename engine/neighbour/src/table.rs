@@ -32,7 +32,7 @@ pub struct TableFull;
 pub struct Neighbour {
     /// Its address.
     pub address: IpAddr,
-    /// Where it is, or was when it was last heard.
+    /// Its MAC, or the last known one.
     pub mac: Option<Mac>,
     /// The search is over: it answered, or all questions went unanswered.
     pub settled: bool,
@@ -88,10 +88,10 @@ struct Entry {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Not known; asked so many times.
+    /// Not known; with the number of requests so far.
     Asking(u32),
     Known,
-    /// Known, and to be asked whether it is still there; asked so many times.
+    /// Known, and to be asked whether it is still there; with the number of requests so far.
     Probing(u32),
     /// Does not answer.
     Lost,
@@ -124,7 +124,7 @@ impl Table {
         }
     }
 
-    /// Somebody says where an address is.
+    /// A received message has the MAC of an address.
     pub(crate) fn learn(&mut self, place: Place, mac: Mac, now_ns: u64) -> Learned {
         let Some(entry) = self.entries.get_mut(&place) else { return Learned::Nothing };
         entry.state = State::Known;

@@ -153,7 +153,7 @@ impl RxSlot {
 }
 
 impl RxSlot {
-    /// A packet of `bytes` (with FCS) that a mark told came in.
+    /// A packet of `bytes` (with FCS) that was identified by its mark came in.
     #[inline]
     pub fn marked(&self, measured: bool, bytes: u64, misdirected: bool) {
         self.received(measured, bytes, Arrival::InOrder, misdirected);
