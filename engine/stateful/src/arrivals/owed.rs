@@ -11,8 +11,8 @@ use super::{Arrivals, Line, turns::Turns};
 const LONGEST_ROUND: u64 = 1 << 20;
 
 impl Arrivals {
-    /// Passes all that is due before an instant, as if it had been taken, and tells how many of which template that is; a template
-    /// may be told several times.
+    /// Passes all that is due before an instant, as if it had been taken, and reports how many of which template that is; a template
+    /// may be reported several times.
     pub fn count(&mut self, before_ns: u64, mut owed: impl FnMut(usize, u64)) {
         loop {
             self.pass_rounds(before_ns, &mut owed);
@@ -78,7 +78,7 @@ impl Arrivals {
         }
     }
 
-    /// So many rounds bring no template to its limit.
+    /// Number of rounds that bring no template to its limit.
     fn rounds_within_limits(&self, divisor: u64) -> u64 {
         let within = |template: usize| {
             let (started, limit) = (self.started[template], self.limits[template]);
@@ -135,7 +135,7 @@ mod tests {
     };
     use proptest::prelude::*;
 
-    /// What each worker is owed, of each template, as `count` tells it until an instant.
+    /// What each worker is owed, of each template, as `count` returns it until an instant.
     fn owed_by(
         count: impl Fn(&mut Arrivals, u64, &mut [u64]),
         timings: &[Timing],
