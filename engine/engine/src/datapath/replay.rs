@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Preparing replays: who sends one, and a thread that reads ahead of the worker where the capture is too long for memory.
+//! Preparing replays: which worker sends one, and a thread that reads ahead of the worker where the capture is too long for memory.
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
     thread,
@@ -24,7 +24,8 @@ const MOST_READERS: usize = 16;
 /// How often a reader looks for room again: a worker cannot call without a system call.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The replay of `spec.streams[index]`, which so many engines may send, and the worker that sends it; `rate` is its speed at first, none if it stands.
+/// The replay of `spec.streams[index]`, which several engines may send, and the worker that sends it; `rate` is its speed at
+/// first, none if it stands.
 pub(super) fn prepare(
     context: &mut Context<'_>,
     spec: &RunSpec,

@@ -331,8 +331,8 @@ impl Simulation {
             None => [0x02, 0x53, 0xff, 0xff, 0xff, 0xff],
         };
         let links: Vec<_> = (0..what.ports).map(|port| PortLink { mac: mac(port), next_hop: next_hop(port) }).collect();
-        let home = Box::new(|_, _, _: &_| true);
-        let emulation = Emulation::new(Arc::clone(scenario), share, Dealing::ByNumber, home, &links, SEED, 0)?;
+        let owned = Box::new(|_, _, _: &_| true);
+        let emulation = Emulation::new(Arc::clone(scenario), share, Dealing::ByNumber, owned, &links, SEED, 0)?;
         let counters = |template, client| Arc::clone(emulation.counters(template, client));
         clients.extend((0..scenario.templates.len()).map(|template| counters(template, true)));
         let known = envelope::Ports { links: &links, mirrored: true, ..envelope::Ports::default() };

@@ -50,7 +50,7 @@ pub enum RateError {
 pub struct FrameBytes {
     /// Bytes together,
     pub sum: u128,
-    /// of so many frames; at least 1.
+    /// of this many frames; at least 1.
     pub count: u128,
 }
 
@@ -61,7 +61,7 @@ impl From<usize> for FrameBytes {
 }
 
 impl FrameBytes {
-    /// Bits of `count` frames, each with so many bytes beside it.
+    /// Bits of `count` frames, each with this many bytes of overhead.
     fn bits(self, beside: u64) -> u128 {
         (self.sum + self.count * u128::from(beside)) * 8
     }
@@ -98,7 +98,7 @@ pub fn max_rate(rate: &contract::Rate) -> Result<MaxRate, RateError> {
 pub enum LineRate {
     /// Bits a second.
     Known(u64),
-    /// The device does not tell, and nobody else has.
+    /// Neither the device nor the user has given it.
     Unknown,
     /// It will be known where the plan runs (`compile` looks at plans without any device).
     ToldLater,

@@ -89,7 +89,7 @@ impl Rest<Dpdk> for Idle {
         }
     }
 
-    /// Sleeps if nothing is due before long; `until` is a monotonic instant. Else gives way to whoever shares the CPU.
+    /// Sleeps if nothing is due before long; `until` is a monotonic instant. Else yields the CPU.
     fn rest(
         &self,
         now: u64,
