@@ -62,7 +62,7 @@ pub struct Burst {
     /// Where they have their notes, and whether these hold.
     note_offset: u32,
     notes_hold: bool,
-    /// Where all packets go when freed; null if they go to several pools, or nobody knows.
+    /// Where all packets go when freed; null if they go to several pools, or that is not known.
     pool: *mut sys::rte_mempool,
 }
 

@@ -360,7 +360,8 @@ impl Port<Configured> {
         let _ = self.inner.steering.set(steering);
         if matches!(self.inner.device, Device::Pci(_) | Device::Bond(_)) {
             // A virtual function may often receive all groups, but not be promiscuous; some drivers do not ask for the one
-            // after the other. SAFETY: the port is started.
+            // after the other.
+            // SAFETY: the port is started.
             let code = unsafe {
                 sys::rte_eth_allmulticast_enable(id);
                 sys::rte_eth_promiscuous_enable(id)
@@ -708,7 +709,7 @@ impl TxQueue {
 }
 
 impl Inner {
-    /// Its device gets an address that it can be given. A tap's is that of the kernel's interface, whose peer the port is.
+    /// Whether its device can be given an address, and receives for it. A tap's is that of the kernel's interface, whose peer the port is.
     fn has_mac(&self) -> bool {
         matches!(self.device, Device::Pci(_) | Device::Kernel(_) | Device::Xdp(_) | Device::Bond(_))
     }
@@ -801,7 +802,7 @@ impl Info {
         let cut = Cut { longest_frame: LONGEST_TO_CUT, longest_segment, v6: !tap };
         let tx_checksum = offers(sys::SPATE_CAN_TX_CHECKSUM);
         Offloads {
-            // To ask a virtual host for marks is to allow it packets without checksums, which nobody has verified.
+            // To ask a virtual host for marks is to allow it packets without checksums, which are not verified.
             rx_checksum: offers(sys::SPATE_CAN_RX_CHECKSUM) && !self.driver.starts_with("net_virtio"),
             tx_checksum,
             cut: (tx_checksum && offers(sys::SPATE_CAN_CUT)).then_some(cut),

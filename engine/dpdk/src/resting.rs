@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Packet memory that nobody needs any more, but devices still hold: a NIC gives a packet back when it needs its descriptor in the
+//! Packet memory that is no longer needed, but that devices still hold: a NIC gives a packet back when it needs its descriptor in the
 //! ring, or is closed.
 use std::{
     ptr::NonNull,

@@ -18,7 +18,7 @@ use crate::{
     message::{Message, Station, ip_destination},
     mld,
     range::Range,
-    table::{Asker, Learned, Place, Question, Table},
+    table::{Asker, Learned, Question, Table, Target},
 };
 
 /// Addresses that a port can be given.
@@ -300,12 +300,12 @@ impl Interface {
         match Message::parse(&frame) {
             Some(Message::Who { target, sender, mac }) => {
                 // A request has the sender's MAC, too.
-                self.heard(Place { tags, address: sender }, mac, now_ns, output);
+                self.heard(Target { tags, address: sender }, mac, now_ns, output);
                 if let Some(own_mac) = self.here(tags, target) {
                     output.frames.extend(self.answer(&Station { mac: own_mac, tags }, target, sender, mac));
                 }
             }
-            Some(Message::Has { address, mac }) => self.heard(Place { tags, address }, mac, now_ns, output),
+            Some(Message::Has { address, mac }) => self.heard(Target { tags, address }, mac, now_ns, output),
             Some(Message::Echo { from, to, mac, data }) if self.here(tags, to) == Some(frame.destination) => {
                 output.frames.extend(Station { mac: frame.destination, tags }.echo_reply(mac, to, from, data));
             }
@@ -343,13 +343,13 @@ impl Interface {
         igmp::frames(&self.station, v4, report)
     }
 
-    fn heard(&mut self, place: Place, mac: Mac, now_ns: u64, output: &mut Output) {
-        let Place { tags, address } = place;
+    fn heard(&mut self, target: Target, mac: Mac, now_ns: u64, output: &mut Output) {
+        let Target { tags, address } = target;
         if self.here(tags, address).is_some_and(|here| here != mac) {
             output.events.push(Event::Conflict(address, mac));
             return;
         }
-        match self.table.learn(place, mac, now_ns) {
+        match self.table.learn(target, mac, now_ns) {
             Learned::Nothing => {}
             Learned::First => output.events.push(Event::Found(address, mac)),
             Learned::Moved(from) => output.events.push(Event::Moved { address, from, to: mac }),
@@ -403,7 +403,7 @@ impl Interface {
     }
 
     fn ask(&self, question: &Question) -> Option<Vec<u8>> {
-        let Place { tags, address } = question.place;
+        let Target { tags, address } = question.target;
         let (mac, from) = match question.asker {
             Some(asker) => (asker.mac, asker.address),
             None => (self.station.mac, self.source_for(address)?),
@@ -466,16 +466,16 @@ impl Interface {
 
     /// Looks for a neighbour from now on; looks anew for one that did not answer.
     pub fn want(&mut self, neighbour: IpAddr, now_ns: u64) -> Result<(), TableFull> {
-        self.table.want(self.place(neighbour), None, now_ns)
+        self.table.want(self.target(neighbour), None, now_ns)
     }
 
     /// What is known of a neighbour; none if it was never wanted.
     pub fn neighbour(&self, address: IpAddr) -> Option<Neighbour> {
-        self.table.get(self.place(address))
+        self.table.get(self.target(address))
     }
 
-    fn place(&self, address: IpAddr) -> Place {
-        Place { tags: self.station.tags, address }
+    fn target(&self, address: IpAddr) -> Target {
+        Target { tags: self.station.tags, address }
     }
 
     /// Looks for a neighbor in the place of an emulated station and in its VLAN, from now on until it is `forget`ted. The station's
@@ -496,8 +496,8 @@ impl Interface {
         self.table.forget(self.sought(sought));
     }
 
-    fn sought(&self, sought: &Sought) -> Place {
-        Place { tags: sought.tags.unwrap_or(self.station.tags), address: sought.address }
+    fn sought(&self, sought: &Sought) -> Target {
+        Target { tags: sought.tags.unwrap_or(self.station.tags), address: sought.address }
     }
 }
 

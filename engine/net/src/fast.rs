@@ -27,7 +27,7 @@ pub trait Family: Copy + Debug {
     /// Offset of the protocol number.
     const PROTOCOL: usize;
 
-    /// Whether it has no options, and is no fragment; whether its protocol number shows whether there are extension headers.
+    /// Whether it has no options, and is no fragment; its protocol number shows whether there are extension headers.
     fn is_plain(header: &[u8]) -> bool;
     /// Bytes of the packet.
     fn packet_len(header: &[u8]) -> usize;

@@ -532,7 +532,7 @@ impl Port {
             macs,
             source,
             destination,
-            // Ports that are nobody's (RFC 6335 section 6): so routers spread flows (TS 29.281 section 4.4.2.0, RFC 7348 section 5).
+            // Dynamic ports (RFC 6335 section 6): so routers spread flows (TS 29.281 section 4.4.2.0, RFC 7348 section 5).
             ports: (0xc000 | (hash >> 50) as u16, tunnels.kind.tunnelling().port()),
             id: tunnels.id(end.sends, client),
             traffic_class: traffic_class & 0xfc,

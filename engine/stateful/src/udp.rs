@@ -48,7 +48,7 @@ impl Flow {
         self.heard(cx);
     }
 
-    /// An ICMP error is about it: where nobody takes its datagrams, it ends (RFC 1122 section 4.1.3.3).
+    /// An ICMP error is about it: where no receiver takes its datagrams, it ends (RFC 1122 section 4.1.3.3).
     pub fn datagram_refused(&mut self, kind: ErrorKind, cx: &mut Context<'_>) {
         cx.counters.one(Count::IcmpErrors);
         if kind == ErrorKind::Refused {

@@ -27,7 +27,7 @@ fn worker(of: Scenario, share: Share) -> Result<Emulation, EmulationError> {
     Emulation::new(Arc::new(of), share, Dealing::ByNumber, Box::new(|_, _, _| true), &links, 1, 0)
 }
 
-/// Where nobody answers.
+/// An output whose frames are never answered.
 struct Nowhere(Vec<u8>);
 
 impl Output for Nowhere {

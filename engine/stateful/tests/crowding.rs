@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! More flows are due than there are slots: those that have one go on, the others are counted, and nobody waits for a server
+//! More flows are due than there are slots: those that have one go on, the others are counted, and no client waits for a server
 //! that has none.
 mod net;
 

@@ -473,7 +473,7 @@ fn a_thousand_connections_through_a_tunnel_each_client_complete_exactly() {
         assert_eq!(outcome.upf.uplink, outcome.clients(Count::SentPackets));
         assert_eq!(outcome.upf.downlink, outcome.clients(Count::ReceivedPackets));
         assert_eq!(outcome.handed > 0, case.workers > 1, "{case:?}: {} handed over", outcome.handed);
-        // Flows are distinguished by the outer headers.
+        // Flows differ in their outer source ports.
         assert!(outcome.upf.source_ports.len() > 900, "{} source ports", outcome.upf.source_ports.len());
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Counters that one worker writes and anybody may read at any time, without a lock or an atomic read-modify-write.
+//! Counters that one worker writes and any thread may read at any time, without a lock or an atomic read-modify-write.
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::{Arrival, LastArrival, PhaseCounters, StreamCounters};

@@ -100,7 +100,7 @@ impl Capture {
             path => Box::new(File::create(path).with_context(at)?),
         };
         let mut file = BufWriter::new(output);
-        // Version 2.4; two fields that nobody uses; some readers refuse packets that were longer than the snap length here.
+        // Version 2.4; two unused fields; some readers refuse packets that were longer than the snap length here.
         for word in [NANOSECOND_PCAP, 2 | 4 << 16, 0, 0, WHOLE_PACKET, ETHERNET] {
             file.write_all(&word.to_ne_bytes()).with_context(at)?;
         }

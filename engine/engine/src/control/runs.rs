@@ -688,7 +688,7 @@ impl Held {
         self.run.set_reference(to).map_err(|error| Refusal::State(error.to_string()))
     }
 
-    /// To what bound time stamps of the engines agree; none if that is not known, or nobody else takes part.
+    /// To what bound time stamps of the engines agree; none if that is not known, or no other engine takes part.
     pub fn clock_bound_ns(&self) -> Option<u64> {
         self.clock_bound_ns.or_else(|| self.run.reference_bound_ns())
     }

@@ -88,7 +88,7 @@ impl Drop for Turn {
     }
 }
 
-/// Starts a thread that reads a capture as far ahead as there is room, until all is read or nobody wants it any more.
+/// Starts a thread that reads a capture as far ahead as there is room, until all is read or it is no longer wanted.
 fn read_ahead(stream: &str, asked: &ReplaySpec, turn: Turn) -> Result<FrameReader, String> {
     let (mut read, reader) = Reading::new(stream, asked).map_err(|e| e.to_string())?;
     let work = move || {
@@ -174,7 +174,7 @@ impl Reading {
         }
     }
 
-    /// Puts a packet in when there is room; false if nobody wants it any more.
+    /// Puts a packet in when there is room; false if it is no longer wanted.
     fn push(&mut self, at: u64, beside: u32, frame: &[u8]) -> bool {
         while !self.writer.has_room(frame.len()) {
             if self.writer.is_abandoned() {

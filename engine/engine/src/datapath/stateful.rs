@@ -235,8 +235,8 @@ impl Templates {
         self.shared().flat_map(|side| &side.counters).for_each(|counters| counters.gaps_collected(until_ns));
     }
 
-    /// What cannot be, once nothing changes any more: each flow that began has ended or is open, and nobody receives what
-    /// nobody sent. Servers count together: the first bytes of a flow may assign it to another template.
+    /// Contradictions once nothing changes any more: each flow that began must have ended or be open, and nothing is received that
+    /// was not sent. Servers count together: the first bytes of a flow may assign it to another template.
     pub(super) fn contradictions(&self) -> Vec<String> {
         let all = self.read();
         let mut found = Vec::new();

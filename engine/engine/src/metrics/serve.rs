@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! /metrics, /healthz and /readyz in plain HTTP, which anybody may ask for: answers cost the thread of control little, connections are
-//! few and short, and a page that nobody got counts for nothing.
+//! /metrics, /healthz and /readyz in plain HTTP, without authentication: answers cost the thread of control little, connections are
+//! few and short, and a page that was not received counts for nothing.
 use super::{Page, page};
 use crate::control::runs::Engine;
 use http_body_util::Full;

@@ -34,7 +34,7 @@ pub fn plan(bytes: Bytes, format: Format) -> Result<Plan, Violations> {
     Ok(plan)
 }
 
-/// Puts the plan's data where they are referred to, so that nobody else has to look for them.
+/// Puts the plan's data where they are referred to, so that no other code has to look for them.
 fn fill_in(plan: &mut Plan) -> Result<(), Violations> {
     let data = std::mem::take(&mut plan.data);
     let mut wrong = Violations::default();

@@ -34,7 +34,7 @@ pub enum RateError {
     /// A percentage where several ports are meant.
     #[error("is a percentage, and ports differ; set packets_per_second, l1_bits_per_second or l2_bits_per_second")]
     PercentOfAll,
-    /// A percentage of what nobody knows.
+    /// A percentage of an unknown line rate.
     #[error(
         "is a percentage, and the line rate of port {port} is not known; give the engine --line-rate {port}=RATE (such \
          as {port}=10G) or set a rate in packets or bits"

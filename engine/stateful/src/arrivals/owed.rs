@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many flows are owed: after long overload these are billions, which nobody can begin any more, only count.
+//! How many flows are owed: after long overload these are billions, which cannot begin any more, only be counted.
 //!
 //! Templates in even turns repeat: in a round of as many blocks as there are slots until each template has had its weight (in
 //! least whole numbers) of them, this worker has as many slots as that. Rounds of which all is due are counted at once, and
@@ -89,7 +89,7 @@ impl Arrivals {
         (0..self.weights.len()).filter_map(within).min().unwrap_or(u64::MAX)
     }
 
-    /// Whether a slot of this row, anybody's, is due before an instant.
+    /// Whether a slot of this row, of any worker, is due before an instant.
     fn is_due(&self, slot: u64, before_ns: u64) -> bool {
         let ticks = self.due_ticks_after(slot, self.line.at(slot).0);
         let in_row = self.later.front().is_none_or(|(from, _)| ticks < *from);

@@ -122,7 +122,7 @@ fn a_client_of_many_ports_is_asked_for_so_many() {
 }
 
 #[test]
-fn what_never_comes_home_is_exhausted() {
+fn what_is_never_owned_is_exhausted() {
     let pools = [range(v4(16, 0, 0, 0), 1), range(v4(48, 0, 0, 0), 1)];
     let lists = [(vec![weighted(0, 1)], vec![weighted(1, 1)])];
     let mut tuples = tuples(&pools, &lists, ALONE, Dealing::ByHash).unwrap();
@@ -322,7 +322,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_dealt_by_hash_comes_home_and_is_nobody_elses(
+    fn what_is_distributed_by_hash_is_owned_by_one_worker(
         pools in pools(), clients in mix(0..3), workers in 1usize..9, skip: bool,
     ) {
         let lists = [(clients, vec![weighted(3, 1)])];

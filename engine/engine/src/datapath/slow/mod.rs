@@ -115,7 +115,7 @@ impl SlowPath {
     }
 
     /// From now on ports (by index) answer for addresses of emulated stations and are members of their groups. Software ports without
-    /// addresses have no link where anybody could ask.
+    /// addresses have no link where a peer could ask.
     pub(super) fn hold(
         &self,
         mut ranges: BTreeMap<usize, Vec<Range>>,

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_handed_over_is_seen_by_who_hears_the_bell() {
+    fn what_was_handed_over_is_seen_by_the_worker_that_reads_the_bell() {
         const ROUNDS: u64 = 200_000;
         let (bell, handed) = (Bell::default(), AtomicU64::new(0));
         std::thread::scope(|scope| {

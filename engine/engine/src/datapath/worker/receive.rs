@@ -125,7 +125,7 @@ pub(super) struct RxPort<D: Device> {
     attached: Received,
     /// Which frames are for another station.
     station: Station,
-    /// Of the burst that is received: packets that nobody has a use for, and those of them that are for another station.
+    /// Of the burst that is received: packets without a use, and those of them that are for another station.
     unclaimed: Unclaimed,
 }
 
@@ -152,7 +152,7 @@ impl Station {
     }
 }
 
-/// How many packets of a burst nobody had a use for.
+/// How many packets of a burst had no use.
 #[derive(Clone, Copy, Debug, Default)]
 struct Unclaimed {
     foreign: u64,
@@ -181,7 +181,7 @@ impl<D: Device> RxPort<D> {
         }
     }
 
-    /// The same of all packets of a burst, where nobody expects any.
+    /// The same of all packets of a burst, where none is expected.
     #[inline(always)]
     fn offer_all(&mut self, burst: &D::Burst, lens: &[u32]) {
         if self.attached.aside.is_some() {

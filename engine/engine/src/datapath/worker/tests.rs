@@ -293,7 +293,7 @@ fn a_run_is_drained_when_all_that_had_arrived_is_counted() {
     run.to(6 * MS);
     assert!(run.shares[0].emptied.is_up() && run.shares[0].closed.is_up());
     assert_eq!(run.world.port(0, 0).received.foreign.get(), 0);
-    // What comes later is nobody's.
+    // What comes later belongs to no run.
     let late = sent(1, MS).remove(0).2;
     run.world.arrive(0, 0, 7 * MS, late);
     run.to(8 * MS);
