@@ -56,7 +56,7 @@ pub struct Measure {
     /// How long.
     #[arg(long, default_value_t = 500)]
     pub milliseconds: u64,
-    /// Instead of a time: so many packets, with a worker that sleeps when it has nothing to do.
+    /// Number of packets instead of a time, with a worker that sleeps when it has nothing to do.
     #[arg(long)]
     pub packets: Option<u64>,
     /// A worker on each CPU there is instead of one.

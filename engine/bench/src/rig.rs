@@ -53,7 +53,7 @@ pub struct Cpus {
 pub enum Workers {
     /// One on each of these CPUs, which it has for itself.
     On(Vec<usize>),
-    /// So many, that share all CPUs with all else.
+    /// This many, which share all CPUs with everything else.
     Together(usize),
 }
 

@@ -20,7 +20,7 @@ use crate::testpmd::{self, Mode, Vdev};
 const DEVICES: [Device; 3] = [Device::Null, Device::NetNull, Device::Loopback];
 /// The cases that are sent on the very device that testpmd sends on: its packets are made in a like way.
 const ON_NET_NULL: [&str; 2] = ["one-fixed-stream", "two-random-fields"];
-/// What is compared with. Only flowgen receives too: on a ring that nobody empties, the others could send nothing, so
+/// What is compared with. Only flowgen receives too: on a ring without a reader, the others could send nothing, so
 /// what they do on null stands for them.
 const PEERS: [(Mode, Vdev); 4] = [
     (Mode::Txonly, Vdev::Null),
@@ -35,7 +35,7 @@ pub struct Stateless {
     /// The file to write.
     #[arg(long)]
     json: PathBuf,
-    /// Medians of so many rounds.
+    /// Number of rounds, of which medians are taken.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Length of each measurement.

@@ -41,7 +41,7 @@ pub struct Unfinished {
 /// What became of packets that were offered to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offered {
-    /// It took so many from the front.
+    /// It took this many from the front.
     Taken(usize),
     /// It can do nothing with the first, which is freed.
     Refused,
@@ -62,8 +62,8 @@ pub struct Burst {
     /// Where they have their notes, and whether these hold.
     note_offset: u32,
     notes_hold: bool,
-    /// Where all packets go when freed; null if they go to several pools, or nobody knows.
-    home: *mut sys::rte_mempool,
+    /// Where all packets go when freed; null if they go to several pools, or that is not known.
+    pool: *mut sys::rte_mempool,
 }
 
 // SAFETY: an mbuf may be used by any thread, one at a time; a burst is its only user.
@@ -81,7 +81,7 @@ impl Burst {
             room: 0,
             note_offset: 0,
             notes_hold: false,
-            home: ptr::null_mut(),
+            pool: ptr::null_mut(),
         }
     }
 
@@ -270,7 +270,7 @@ impl Burst {
     /// Writes the bytes without FCS of the packets from `first` on to `lens`.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If there are fewer.
     pub fn lens(&self, first: usize, lens: &mut [u16]) {
         for (len, &packet) in lens.iter_mut().zip(&self.packets[self.head..self.tail][first..]) {
             // SAFETY: a valid mbuf.
@@ -306,7 +306,7 @@ impl Burst {
         unsafe { head(self.packets[self.head..self.tail][index]) }
     }
 
-    /// The same bytes, to be changed; none if somebody else may use them, as on a loopback.
+    /// The same bytes, to be changed; none if they may have other users, as on a loopback.
     ///
     /// # Panics
     /// If there is no such packet.
@@ -321,7 +321,7 @@ impl Burst {
     }
 
     /// Keeps the packets for which `keep` is true of their first segment's bytes, which it may change; frees the others, and
-    /// those that somebody else may use.
+    /// those that may have other users.
     pub fn retain(&mut self, mut keep: impl FnMut(&mut [u8]) -> bool) {
         let mut kept = 0;
         for index in 0..self.len() {
@@ -397,7 +397,7 @@ impl Burst {
     /// The same for the first `count` packets. Those behind them of the last `alloc` may still be written.
     ///
     /// # Panics
-    /// If it does not hold so many.
+    /// If it holds fewer.
     #[inline]
     pub fn send_first(&mut self, queue: &mut TxQueue, count: usize) -> usize {
         let held = &mut self.packets[self.head..self.tail][..count];
@@ -412,9 +412,9 @@ impl Burst {
         let taken = unsafe {
             match queue.loopback() {
                 Some(loopback) => loopback.send(queue.index(), held),
-                None if queue.is_null() && !self.home.is_null() => {
-                    // All of one pool, and nobody else's: home they go, without a look at any.
-                    sys::spate_put_bulk(self.home, held.as_mut_ptr(), held.len() as u32);
+                None if queue.is_null() && !self.pool.is_null() => {
+                    // All of one pool, with no other reference: they are returned to it without a look at any.
+                    sys::spate_put_bulk(self.pool, held.as_mut_ptr(), held.len() as u32);
                     held.len()
                 }
                 None => sys::spate_tx_burst(port, index, held.as_mut_ptr(), held.len() as u16).into(),
@@ -427,7 +427,7 @@ impl Burst {
     /// `send_first` of packets of which something may be left to the device.
     ///
     /// # Panics
-    /// If it does not hold so many.
+    /// If it holds fewer.
     #[inline]
     pub fn send_unfinished(&mut self, queue: &mut TxQueue, count: usize) -> Offered {
         let held = &mut self.packets[self.head..self.tail][..count];
@@ -454,7 +454,7 @@ impl Burst {
         // SAFETY: there is room for BURST pointers. The queue is started and not shared.
         let got = unsafe { sys::spate_rx_burst(queue.port(), queue.index(), self.packets.as_mut_ptr(), BURST as u16) };
         self.tail = usize::from(got);
-        self.home = ptr::null_mut();
+        self.pool = ptr::null_mut();
         self.received = !queue.is_loopback();
         self.tail
     }
@@ -480,9 +480,9 @@ impl Burst {
             self.head = 0;
             self.tail = 0;
             self.fresh = 0..0;
-            self.home = pool;
-        } else if self.home != pool {
-            self.home = ptr::null_mut();
+            self.pool = pool;
+        } else if self.pool != pool {
+            self.pool = ptr::null_mut();
         }
         // Packets that others use too may follow those that were received.
         self.received = false;
@@ -501,7 +501,7 @@ impl Drop for Burst {
     }
 }
 
-/// Makes a packet one segment of `len` bytes behind the headroom, without any flags, and tells where its bytes begin.
+/// Makes a packet one segment of `len` bytes behind the headroom, without any flags, and returns where its bytes begin.
 ///
 /// # Safety
 /// `packet` is a valid mbuf of one segment of which the caller is the only user.

@@ -84,7 +84,7 @@ fn check_pci(address: &str) -> Result<(), Error> {
     if driver == "vfio-pci"
         && let Some(group) = link_name("iommu_group")
         && fs::File::options().read(true).write(true).open(Path::new("/dev/vfio").join(group)).is_err_and(|e| {
-            // Anything else, such as a group that is open already, is DPDK's to tell.
+            // Anything else, such as a group that is open already, is reported by DPDK.
             matches!(e.kind(), std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::NotFound)
         })
     {

@@ -359,7 +359,8 @@ impl Port<Configured> {
         let steering = if self.inner.loopback.is_some() { Ok(()) } else { steering::set_and_verify(id, rx_queues) };
         let _ = self.inner.steering.set(steering);
         if matches!(self.inner.device, Device::Pci(_) | Device::Bond(_)) {
-            // A virtual function may often hear all groups, but not be promiscuous; some drivers do not ask for the one after the other.
+            // A virtual function may often receive all groups, but not be promiscuous; some drivers do not ask for the one
+            // after the other.
             // SAFETY: the port is started.
             let code = unsafe {
                 sys::rte_eth_allmulticast_enable(id);
@@ -377,7 +378,7 @@ impl Port<Configured> {
         let mut rx: Vec<_> =
             (0..rx_queues).map(|queue| RxQueue { inner: Arc::clone(&self.inner), queue, here: PhantomData }).collect();
         if self.inner.kernel.is_some() || self.inner.bond.is_some() {
-            // Between being opened and bound, a packet socket hears every interface.
+            // Between being opened and bound, a packet socket receives from every interface.
             let mut stale = Burst::new();
             while stale.receive(&mut rx[0]) == BURST {}
             self.inner.kernel.iter().for_each(KernelSocket::reset);
@@ -405,10 +406,10 @@ impl GroupFilter {
     /// Groups that every device has room for.
     pub const MOST: usize = sys::SPATE_MOST_GROUPS as usize;
 
-    /// Frames to these MACs are received too, instead of those before. Devices that hear all anyway may refuse.
+    /// Frames to these MACs are received too, instead of those before. Devices that receive all anyway may refuse.
     pub fn set(&self, groups: &[[u8; 6]]) -> Result<(), Error> {
         let macs = groups.as_flattened();
-        // SAFETY: the port is started, and there are so many bytes.
+        // SAFETY: the port is started, and `macs` has 6 bytes a group.
         unsafe {
             call(&format!("setting the groups of {}", describe(&self.inner.device)), || {
                 sys::spate_port_hear_groups(self.inner.id, macs.as_ptr(), groups.len() as u32)
@@ -648,7 +649,7 @@ impl TxQueue {
         }
     }
 
-    /// Does what a device leaves to who uses it: a bond says what LACP has to say, and a shared memory interface that lost its server
+    /// Does what a device leaves to its user: a bond sends the frames of LACP, and a shared memory interface that lost its server
     /// connects again. To be called by the thread that receives from the port, too; there must be no other.
     pub fn tend(&mut self) {
         match &self.inner.device {
@@ -673,7 +674,7 @@ impl TxQueue {
         self.waiting.as_deref_mut()
     }
 
-    /// Takes those packets back that the device has sent: else it keeps them until it needs their places, which may be never.
+    /// Takes those packets back that the device has sent: else it keeps them until it needs their descriptors, which may be never.
     /// Not every driver can.
     pub fn reclaim(&mut self) {
         // SAFETY: this is the thread that sends on the queue.
@@ -708,7 +709,7 @@ impl TxQueue {
 }
 
 impl Inner {
-    /// Its device hears an address that it can be given. A tap's is that of the kernel's interface, whose peer the port is.
+    /// Whether its device can be given an address, and receives for it. A tap's is that of the kernel's interface, whose peer the port is.
     fn has_mac(&self) -> bool {
         matches!(self.device, Device::Pci(_) | Device::Kernel(_) | Device::Xdp(_) | Device::Bond(_))
     }
@@ -801,7 +802,7 @@ impl Info {
         let cut = Cut { longest_frame: LONGEST_TO_CUT, longest_segment, v6: !tap };
         let tx_checksum = offers(sys::SPATE_CAN_TX_CHECKSUM);
         Offloads {
-            // To ask a virtual host for marks is to allow it packets without checksums, which nobody has verified.
+            // To ask a virtual host for marks is to allow it packets without checksums, which are not verified.
             rx_checksum: offers(sys::SPATE_CAN_RX_CHECKSUM) && !self.driver.starts_with("net_virtio"),
             tx_checksum,
             cut: (tx_checksum && offers(sys::SPATE_CAN_CUT)).then_some(cut),
@@ -896,7 +897,7 @@ pub(crate) fn open_kernel(interface: &str) -> Result<(u16, KernelSocket), Error>
     Ok((id, socket))
 }
 
-/// Whether a started port has a link, and its speed in Mbit/s, 0 if unknown; none if its driver does not tell.
+/// Whether a started port has a link, and its speed in Mbit/s, 0 if unknown; none if its driver does not report it.
 pub(crate) fn link_of(id: u16) -> Option<(bool, u32)> {
     let (mut up, mut speed) = (false, 0);
     // SAFETY: the port is started; the pointers are valid for the call.

@@ -3,7 +3,7 @@
 
 /// What is missing of x86-64-v3, for which the engine is built (see .cargo/config.toml); none if nothing is.
 ///
-/// Asked of the CPU itself: the standard library takes for granted what the compiler was told to use. To be called before
+/// Asked of the CPU itself: the standard library takes for granted what the compiler was set to use. To be called before
 /// anything else, and never inlined, so that no such instruction comes before it.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]

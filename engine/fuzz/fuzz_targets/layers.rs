@@ -224,7 +224,7 @@ fn packets(frame: &[u8]) {
     let old = before::packet::Packet::read(frame)
         .map(|p| said(p.source, p.destination, p.ecn, p.source_mac, format!("{:?}", p.content)));
     let Some(headers) = Headers::find(frame) else {
-        // Nobody is told of a packet whose header is cut short: there is no address to count it at.
+        // A packet with a truncated header is not reported: there is no address to count it at.
         assert!(old.is_err() && new.is_err());
         return;
     };

@@ -97,7 +97,7 @@ impl Interest {
     }
 
     /// Where frames for it go that are for groups (neighbour solicitations are), own addresses' first; and whether that is all: no
-    /// more than `most` are told.
+    /// more than `most` are given.
     pub fn group_macs(&self, most: usize) -> (Vec<Mac>, bool) {
         let own = self.here.groups.iter().map(|group| Ipv6Addr::from(*group));
         let in_all_vlans = [&self.here].into_iter().chain(self.elsewhere.values());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A port with addresses on its link: what it says, and where it finds that packets have to go.
+//! A port with addresses on its link: what it sends, and the next hops that it finds.
 use std::{
     collections::BTreeSet,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -18,7 +18,7 @@ use crate::{
     message::{Message, Station, ip_destination},
     mld,
     range::Range,
-    table::{Asker, Learned, Place, Question, Table},
+    table::{Asker, Learned, Question, Table, Target},
 };
 
 /// Addresses that a port can be given.
@@ -44,7 +44,7 @@ pub struct Config {
     pub gateway_v6: Option<Ipv6Addr>,
     /// Multicast groups that it receives.
     pub groups: Vec<Group>,
-    /// VLAN identifier (802.1Q) of all it says; frames of other VLANs and without one do not concern it.
+    /// VLAN identifier (802.1Q) of all it sends; frames of other VLANs and without one do not concern it.
     pub vlan: Option<u16>,
 }
 
@@ -123,7 +123,7 @@ pub enum NoRoute {
         /// The port's addresses.
         subnets: String,
     },
-    /// Nothing tells where the packet goes.
+    /// There is no route for the packet.
     #[error(
         "the packet has no IP header behind Ethernet and VLAN, and the port has no gateway: give the packet a destination MAC"
     )]
@@ -138,7 +138,7 @@ pub enum NoRoute {
 pub struct Output {
     /// Frames to send, without FCS.
     pub frames: Vec<Vec<u8>>,
-    /// What is worth telling somebody.
+    /// What is worth reporting.
     pub events: Vec<Event>,
 }
 
@@ -149,7 +149,7 @@ pub enum Event {
     Found(IpAddr, Mac),
     /// A neighbour has another MAC than before.
     Moved {
-        /// Who.
+        /// The neighbor's address.
         address: IpAddr,
         /// Its MAC until now.
         from: Mac,
@@ -170,11 +170,11 @@ pub struct Interface {
     /// Its own MAC and tags.
     station: Station,
     config: Config,
-    /// Of its own making, if it speaks IPv6.
+    /// Of its own making, if it has IPv6.
     link_local: Option<Ipv6Addr>,
     /// See `lose_outer_ethertype`.
     outer_ethertype_lost: bool,
-    /// Of emulated stations, and who has them emulated.
+    /// Of emulated stations, and their owners.
     ranges: Vec<(u64, Range)>,
     table: Table,
     /// Groups of IPv4 and of IPv6.
@@ -299,13 +299,13 @@ impl Interface {
         }
         match Message::parse(&frame) {
             Some(Message::Who { target, sender, mac }) => {
-                // An asker tells where it is, too.
-                self.heard(Place { tags, address: sender }, mac, now_ns, output);
+                // A request has the sender's MAC, too.
+                self.heard(Target { tags, address: sender }, mac, now_ns, output);
                 if let Some(own_mac) = self.here(tags, target) {
                     output.frames.extend(self.answer(&Station { mac: own_mac, tags }, target, sender, mac));
                 }
             }
-            Some(Message::Has { address, mac }) => self.heard(Place { tags, address }, mac, now_ns, output),
+            Some(Message::Has { address, mac }) => self.heard(Target { tags, address }, mac, now_ns, output),
             Some(Message::Echo { from, to, mac, data }) if self.here(tags, to) == Some(frame.destination) => {
                 output.frames.extend(Station { mac: frame.destination, tags }.echo_reply(mac, to, from, data));
             }
@@ -343,24 +343,25 @@ impl Interface {
         igmp::frames(&self.station, v4, report)
     }
 
-    fn heard(&mut self, place: Place, mac: Mac, now_ns: u64, output: &mut Output) {
-        let Place { tags, address } = place;
+    fn heard(&mut self, target: Target, mac: Mac, now_ns: u64, output: &mut Output) {
+        let Target { tags, address } = target;
         if self.here(tags, address).is_some_and(|here| here != mac) {
             output.events.push(Event::Conflict(address, mac));
             return;
         }
-        match self.table.learn(place, mac, now_ns) {
+        match self.table.learn(target, mac, now_ns) {
             Learned::Nothing => {}
             Learned::First => output.events.push(Event::Found(address, mac)),
             Learned::Moved(from) => output.events.push(Event::Moved { address, from, to: mac }),
         }
     }
 
-    /// Tells an asker that an address is here.
+    /// Answers a request for an address of this port.
     fn answer(&self, station: &Station, own: IpAddr, asker: IpAddr, mac: Mac) -> Option<Vec<u8>> {
         match (own, asker) {
             (IpAddr::V4(own), IpAddr::V4(asker)) => Some(station.arp(mac, 2, own, mac, asker)),
-            // Who asks without an address wants this one: all shall hear that it is taken (RFC 4861 §7.2.4).
+            // A sender without an address wants this one (duplicate address detection): all must receive that it is taken (RFC
+            // 4861 §7.2.4).
             (IpAddr::V6(own), IpAddr::V6(asker)) if asker.is_unspecified() => {
                 Some(station.advertisement(group_mac(ALL_NODES.into()), own, ALL_NODES, false))
             }
@@ -402,7 +403,7 @@ impl Interface {
     }
 
     fn ask(&self, question: &Question) -> Option<Vec<u8>> {
-        let Place { tags, address } = question.place;
+        let Target { tags, address } = question.target;
         let (mac, from) = match question.asker {
             Some(asker) => (asker.mac, asker.address),
             None => (self.station.mac, self.source_for(address)?),
@@ -450,7 +451,7 @@ impl Interface {
         }
         let linked = matches!(to, IpAddr::V6(to) if is_link_local(to)) && self.link_local.is_some();
         if linked || self.config.addresses.iter().any(|own| own.contains(to)) {
-            // A station emulated behind this port itself would not hear a question.
+            // A station emulated behind this port itself would not receive a request.
             return Ok(self.here(self.station.tags, to).map_or(NextHop::Neighbour(to), NextHop::Here));
         }
         if let Some(gateway) = self.gateways().into_iter().find(|gateway| gateway.is_ipv4() == to.is_ipv4()) {
@@ -465,16 +466,16 @@ impl Interface {
 
     /// Looks for a neighbour from now on; looks anew for one that did not answer.
     pub fn want(&mut self, neighbour: IpAddr, now_ns: u64) -> Result<(), TableFull> {
-        self.table.want(self.place(neighbour), None, now_ns)
+        self.table.want(self.target(neighbour), None, now_ns)
     }
 
     /// What is known of a neighbour; none if it was never wanted.
     pub fn neighbour(&self, address: IpAddr) -> Option<Neighbour> {
-        self.table.get(self.place(address))
+        self.table.get(self.target(address))
     }
 
-    fn place(&self, address: IpAddr) -> Place {
-        Place { tags: self.station.tags, address }
+    fn target(&self, address: IpAddr) -> Target {
+        Target { tags: self.station.tags, address }
     }
 
     /// Looks for a neighbor in the place of an emulated station and in its VLAN, from now on until it is `forget`ted. The station's
@@ -495,8 +496,8 @@ impl Interface {
         self.table.forget(self.sought(sought));
     }
 
-    fn sought(&self, sought: &Sought) -> Place {
-        Place { tags: sought.tags.unwrap_or(self.station.tags), address: sought.address }
+    fn sought(&self, sought: &Sought) -> Target {
+        Target { tags: sought.tags.unwrap_or(self.station.tags), address: sought.address }
     }
 }
 

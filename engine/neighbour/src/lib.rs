@@ -4,7 +4,7 @@
 //! [`Interface`] answers ARP (RFC 826), IPv6 neighbour discovery (RFC 4861) and echo requests (RFC 792, RFC 4443) for the
 //! port's addresses and those of stations that are emulated behind it ([`Range`]), announces the former (RFC 5227 §2.3,
 //! RFC 4861 §7.2.6), finds the MAC addresses of next hops, and reports membership of groups (IGMP, MLD). It takes frames and a
-//! clock and gives frames: nothing here does I/O. [`Interest`] is the cheap part for whoever receives: which frames an
+//! clock and gives frames: nothing here does I/O. [`Interest`] is the cheap part for a receiver: which frames an
 //! `Interface` wants to see at all.
 #![forbid(unsafe_code)]
 

@@ -95,7 +95,7 @@ pub(crate) enum Report {
     Leave(IpAddr),
 }
 
-/// The sources of a group that somebody here wants; none: any.
+/// The sources of a group that a member here wants; none: any.
 type Filter = Option<BTreeSet<IpAddr>>;
 
 /// A change that is still to be reported.
@@ -180,7 +180,7 @@ impl Membership {
         }
         let kind = match (&before, &now) {
             (_, Some(None)) => Kind::ToExclude,
-            // A link where nobody asks for sources has joined none before.
+            // The port was no member before: it joins these sources.
             (None, Some(Some(_))) => Kind::Allow,
             (_, Some(Some(_)) | None) => Kind::ToInclude,
         };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The messages a station has to understand and to say: ARP, neighbour discovery, echo. Read with everything the RFCs
-//! tell receivers to check, written with checksums.
+//! The messages a station receives and sends: ARP, neighbour discovery, echo. Read with everything the RFCs
+//! require receivers to check, written with checksums.
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use spate_net::{
@@ -30,14 +30,14 @@ const OVERRIDE: u8 = 0x20;
 const NEVER_ROUTED: u8 = 255;
 const HOP_LIMIT: u8 = 64;
 
-/// What a received frame says.
+/// The contents of a received frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message<'a> {
-    /// Somebody asks who has `target`. A probe for an address it wants to take comes from the unspecified one.
+    /// ARP request or neighbor solicitation for `target`. A probe (duplicate address detection) comes from the unspecified address.
     Who { target: IpAddr, sender: IpAddr, mac: Mac },
-    /// Somebody says that it has `address`.
+    /// ARP reply or neighbor advertisement: the sender has `address`.
     Has { address: IpAddr, mac: Mac },
-    /// Somebody wants `data` (identifier, sequence number, payload) back.
+    /// ICMP echo request with `data` (identifier, sequence number, payload).
     Echo { from: IpAddr, to: IpAddr, mac: Mac, data: &'a [u8] },
 }
 
@@ -105,7 +105,7 @@ fn icmp_v6<'a>(frame: &Frame<'a>) -> Option<Message<'a>> {
         SOLICITATION if !routed => {
             let target = ipv6(icmp, 8).filter(|target| !target.is_multicast())?;
             let option = option(icmp, SOURCE_MAC)?;
-            // RFC 4861 §7.1.1: whoever has no address yet must not claim a MAC, and asks the group.
+            // RFC 4861 §7.1.1: a station that has no address yet must not claim a MAC, and asks the group.
             if from.is_unspecified() && (option.is_some() || !to.is_multicast()) {
                 return None;
             }
@@ -176,12 +176,12 @@ impl Station {
         ethernet::build(to, self.mac, self.tags, ethertype, payload)
     }
 
-    /// Asks who has an IPv6 address.
+    /// A neighbor solicitation for an IPv6 address.
     pub(crate) fn solicitation(&self, to_mac: Mac, from: Ipv6Addr, to: Ipv6Addr, target: Ipv6Addr) -> Vec<u8> {
         self.discovery(to_mac, from, to, [SOLICITATION, 0], target, SOURCE_MAC)
     }
 
-    /// Says that this station has an IPv6 address; to an asker if `solicited`.
+    /// A neighbor advertisement of this station's IPv6 address; the answer to a solicitation if `solicited`.
     pub(crate) fn advertisement(&self, to_mac: Mac, target: Ipv6Addr, to: Ipv6Addr, solicited: bool) -> Vec<u8> {
         let flags = OVERRIDE | if solicited { SOLICITED } else { 0 };
         self.discovery(to_mac, target, to, [ADVERTISEMENT, flags], target, TARGET_MAC)

@@ -49,7 +49,7 @@ pub(crate) fn query(frame: &Frame<'_>) -> Option<Query> {
         return None;
     }
     let options = &packet[ipv6::HEADER..TYPE];
-    // The option comes first or behind padding, which nobody sends.
+    // The option comes first or behind padding, which no known host sends.
     if options[..6] != ROUTER_ALERT[..6] {
         return None;
     }

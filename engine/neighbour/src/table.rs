@@ -32,7 +32,7 @@ pub struct TableFull;
 pub struct Neighbour {
     /// Its address.
     pub address: IpAddr,
-    /// Where it is, or was when it was last heard.
+    /// Its MAC, or the last known one.
     pub mac: Option<Mac>,
     /// The search is over: it answered, or all questions went unanswered.
     pub settled: bool,
@@ -40,9 +40,9 @@ pub struct Neighbour {
     pub problem: Option<String>,
 }
 
-/// Where a neighbor is looked for.
+/// An address that is resolved, and the VLAN tags in which it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct Target {
     pub(crate) tags: Tags,
     pub(crate) address: IpAddr,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Asker {
 /// A question to send: to the neighbour itself if its MAC is known, else to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
-    pub(crate) place: Place,
+    pub(crate) target: Target,
     pub(crate) mac: Option<Mac>,
     /// None: the port.
     pub(crate) asker: Option<Asker>,
@@ -88,10 +88,10 @@ struct Entry {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Not known; asked so many times.
+    /// Not known; with the number of requests so far.
     Asking(u32),
     Known,
-    /// Known, and to be asked whether it is still there; asked so many times.
+    /// Known, and to be asked whether it is still there; with the number of requests so far.
     Probing(u32),
     /// Does not answer.
     Lost,
@@ -100,17 +100,17 @@ enum State {
 /// Wanted neighbours.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
-    entries: BTreeMap<Place, Entry>,
+    entries: BTreeMap<Target, Entry>,
 }
 
 impl Table {
     /// Looks for a neighbour from now on; looks anew for one that did not answer.
-    pub(crate) fn want(&mut self, place: Place, asker: Option<Asker>, now_ns: u64) -> Result<(), TableFull> {
+    pub(crate) fn want(&mut self, target: Target, asker: Option<Asker>, now_ns: u64) -> Result<(), TableFull> {
         let full = self.entries.len() >= MOST_NEIGHBOURS;
         let asking = Entry { state: State::Asking(0), mac: None, moved_from: None, at_ns: now_ns, asker };
-        match self.entries.get_mut(&place) {
+        match self.entries.get_mut(&target) {
             None if full => return Err(TableFull),
-            None => drop(self.entries.insert(place, asking)),
+            None => drop(self.entries.insert(target, asking)),
             Some(entry) if entry.state == State::Lost => *entry = asking,
             Some(_) => {}
         }
@@ -118,15 +118,15 @@ impl Table {
     }
 
     /// Looks for a neighbor no more if it is not the port that asks.
-    pub(crate) fn forget(&mut self, place: Place) {
-        if self.entries.get(&place).is_some_and(|entry| entry.asker.is_some()) {
-            self.entries.remove(&place);
+    pub(crate) fn forget(&mut self, target: Target) {
+        if self.entries.get(&target).is_some_and(|entry| entry.asker.is_some()) {
+            self.entries.remove(&target);
         }
     }
 
-    /// Somebody says where an address is.
-    pub(crate) fn learn(&mut self, place: Place, mac: Mac, now_ns: u64) -> Learned {
-        let Some(entry) = self.entries.get_mut(&place) else { return Learned::Nothing };
+    /// A received message has the MAC of an address.
+    pub(crate) fn learn(&mut self, target: Target, mac: Mac, now_ns: u64) -> Learned {
+        let Some(entry) = self.entries.get_mut(&target) else { return Learned::Nothing };
         entry.state = State::Known;
         entry.at_ns = now_ns.saturating_add(BELIEVED_NS);
         match entry.mac.replace(mac) {
@@ -144,7 +144,7 @@ impl Table {
 
     /// Does what is due: the questions to send, and the neighbours that just went lost.
     pub(crate) fn poll(&mut self, now_ns: u64, questions: &mut Vec<Question>, lost: &mut Vec<IpAddr>) {
-        for (&place, entry) in &mut self.entries {
+        for (&target, entry) in &mut self.entries {
             if entry.at_ns > now_ns {
                 continue;
             }
@@ -155,14 +155,14 @@ impl Table {
                 State::Known => (State::Probing(1), PROBE_NS, Some(entry.mac)),
                 State::Probing(asked) if asked < PROBES => (State::Probing(asked + 1), PROBE_NS, Some(entry.mac)),
                 State::Asking(_) | State::Probing(_) => {
-                    lost.push(place.address);
+                    lost.push(target.address);
                     (State::Lost, LOST_NS, None)
                 }
                 State::Lost => (State::Lost, LOST_NS, Some(None)),
             };
             entry.state = state;
             entry.at_ns = now_ns.saturating_add(wait);
-            questions.extend(to.map(|mac| Question { place, mac, asker: entry.asker }));
+            questions.extend(to.map(|mac| Question { target, mac, asker: entry.asker }));
         }
     }
 
@@ -172,9 +172,9 @@ impl Table {
     }
 
     /// What is known of a neighbour; none if it was never wanted.
-    pub(crate) fn get(&self, place: Place) -> Option<Neighbour> {
-        let entry = self.entries.get(&place)?;
-        let address = place.address;
+    pub(crate) fn get(&self, target: Target) -> Option<Neighbour> {
+        let entry = self.entries.get(&target)?;
+        let address = target.address;
         let questions = if address.is_ipv4() { "ARP requests" } else { "neighbour solicitations" };
         let problem = match entry.state {
             State::Asking(asked) => Some(format!("{asked} {questions} sent, no answer yet")),
@@ -195,8 +195,8 @@ mod tests {
 
     const PEER: [u8; 6] = [2, 0, 0, 0, 0, 9];
 
-    fn peer() -> Place {
-        Place { tags: Tags::NONE, address: "198.18.0.9".parse().unwrap() }
+    fn peer() -> Target {
+        Target { tags: Tags::NONE, address: "198.18.0.9".parse().unwrap() }
     }
 
     /// Runs until an instant; returns (instant, unicast?) of each question, and when it went lost.
@@ -245,13 +245,13 @@ mod tests {
     #[test]
     fn what_a_station_asked_for_is_forgotten_and_the_ports_own_is_not() {
         let mut table = Table::default();
-        let tagged = Place { tags: Tags::from(Some(5)), ..peer() };
+        let tagged = Target { tags: Tags::from(Some(5)), ..peer() };
         let asker = Asker { address: "198.18.0.1".parse().unwrap(), mac: PEER };
         table.want(peer(), None, 0).unwrap();
         table.want(tagged, Some(asker), 0).unwrap();
         let (mut questions, mut lost) = (Vec::new(), Vec::new());
         table.poll(0, &mut questions, &mut lost);
-        assert!(questions.iter().map(|q| (q.place, q.asker)).eq([(peer(), None), (tagged, Some(asker))]));
+        assert!(questions.iter().map(|q| (q.target, q.asker)).eq([(peer(), None), (tagged, Some(asker))]));
         assert_eq!(table.learn(tagged, PEER, 0), Learned::First);
         assert_eq!(table.get(peer()).unwrap().mac, None);
         table.forget(peer());
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(table.learn(peer(), PEER, 0), Learned::Nothing);
         assert_eq!(table.get(peer()), None);
         for i in 0..MOST_NEIGHBOURS as u32 {
-            table.want(Place { address: IpAddr::V4((0x0a00_0000 + i).into()), ..peer() }, None, 0).unwrap();
+            table.want(Target { address: IpAddr::V4((0x0a00_0000 + i).into()), ..peer() }, None, 0).unwrap();
         }
         assert_eq!(table.want(peer(), None, 0), Err(TableFull));
     }

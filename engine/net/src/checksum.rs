@@ -9,7 +9,7 @@
 #[inline]
 pub fn sum(bytes: &[u8]) -> u64 {
     let mut total = 0;
-    // Two words at a time are added up in either half of 64 bits: for so many bytes no half runs over.
+    // Two words at a time are added up in either half of 64 bits: up to this many bytes no half overflows.
     for part in bytes.chunks(1 << 16) {
         let mut eights = part.chunks_exact(8);
         let mut halves = 0;
@@ -124,7 +124,7 @@ pub fn fold_words(sum: u64) -> u16 {
     (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
 }
 
-/// The folded sum of two adjacent pieces: of the first, so many bytes long, and of the second.
+/// The folded sum of two adjacent pieces: of the first, which has `len` bytes, and of the second.
 #[inline]
 pub fn joined(first: u16, len: usize, second: u16) -> u16 {
     let second = if len.is_multiple_of(2) { u64::from(second) } else { swapped(u64::from(second)) };

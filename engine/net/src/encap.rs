@@ -35,7 +35,7 @@ pub struct Encap {
     prefix: [u8; MAX_PREFIX],
     len: u8,
     carries: Carries,
-    /// The prefix begins with so many bytes of tags.
+    /// Number of bytes of tags, with which the prefix begins.
     tags: u8,
     /// Behind the tags it has an EtherType, an IP header of this many bytes, and UDP; 0: it does not.
     ip: u8,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What nearly all packets of flows are: TCP and UDP behind an Ethernet header without tags and an IP header without options or
-//! extension headers, not fragmented. One source for both families, compiled for each: one look at the fixed headers tells whether
+//! extension headers, not fragmented. One source for both families, compiled for each: one look at the fixed headers decides whether
 //! a frame is such, and packets are written with their sums from registers.
 use core::{fmt::Debug, marker::PhantomData};
 
@@ -27,7 +27,7 @@ pub trait Family: Copy + Debug {
     /// Offset of the protocol number.
     const PROTOCOL: usize;
 
-    /// Whether it has no options, and is no fragment; whether there are extension headers its protocol number tells.
+    /// Whether it has no options, and is no fragment; its protocol number shows whether there are extension headers.
     fn is_plain(header: &[u8]) -> bool;
     /// Bytes of the packet.
     fn packet_len(header: &[u8]) -> usize;
@@ -37,7 +37,7 @@ pub trait Family: Copy + Debug {
     fn ecn(header: &[u8]) -> u8;
     /// The sum of the addresses' words in little-endian order, if the header's own checksum is right, up to a multiple of 0xffff.
     fn verified_sum(header: &[u8]) -> Option<u64>;
-    /// Writes the header of a packet with a payload of so many bytes. Gives the sum of its pseudo header.
+    /// Writes the header of a packet with a payload of this many bytes. Gives the sum of its pseudo header.
     fn write(below: &Below, ends: (Self::Ip, Self::Ip), header: &mut [u8], ecn: u8, protocol: u8, len: usize) -> u64;
 }
 
@@ -185,7 +185,7 @@ pub struct Plain<F: Family, T> {
 
 impl<'a, F: Family> Plain<F, Segment<'a>> {
     /// Reads a frame without FCS if it is a plain segment of TCP and its checksums are right, of which a device may have verified
-    /// that of TCP; [`Packet::read`] tells of others what they are.
+    /// that of TCP; [`Packet::read`] reads all others.
     #[inline(always)]
     pub fn read(frame: &'a [u8], verified: bool) -> Option<Self> {
         let headers = ETHERNET + F::HEADER;
@@ -256,7 +256,7 @@ impl<F: Family, T> Plain<F, T> {
     }
 }
 
-/// Where a plain packet's reader finds between whom it is, in a frame that is not looked at else: source, destination, their ports
+/// Where a plain packet's reader finds its endpoints, in a frame that is not looked at else: source, destination, their ports
 /// in the upper and the lower half, and whether it is UDP, else TCP. None if it is too short, or of another family, which for IPv4
 /// is not looked at.
 #[inline(always)]
@@ -270,7 +270,7 @@ pub fn ends<F: Family>(frame: &[u8]) -> Option<(F::Ip, F::Ip, u32, bool)> {
     Some((source, destination, be32(ip, F::HEADER), ip[F::PROTOCOL] == UDP))
 }
 
-/// Between whom a packet goes.
+/// The endpoints of a packet.
 #[derive(Clone, Copy, Debug)]
 pub enum Ends {
     /// IPv4 addresses.
@@ -332,7 +332,7 @@ impl Below {
         false
     }
 
-    /// Writes the headers of Ethernet and IP for a transport's packet of so many bytes. Gives the sum of its pseudo header.
+    /// Writes the headers of Ethernet and IP for a transport's packet of this many bytes. Gives the sum of its pseudo header.
     #[inline]
     fn write(&self, frame: &mut [u8], ecn: u8, protocol: u8, len: usize) -> u64 {
         match self.ends {
@@ -351,7 +351,7 @@ impl Below {
         F::write(self, ends, packet, ecn, protocol, len)
     }
 
-    /// Writes the headers of a TCP segment whose data, so many bytes with this sum, is or will be behind them. The frame
+    /// Writes the headers of a TCP segment whose data, `data` bytes with this sum, is or will be behind them. The frame
     /// holds all of it.
     pub fn write_tcp(&self, frame: &mut [u8], head: &Head, options: &Options, (data, data_sum): (usize, u16)) {
         let (below, at, len) = (self.len(), self.len() + tcp::HEADER, options.len());

@@ -99,7 +99,7 @@ impl Headers {
         }
     }
 
-    /// Source of the frame that these are of. IPv4-mapped ones of IPv6 are not told apart from IPv4.
+    /// Source of the frame that these are of. IPv4-mapped ones of IPv6 are not distinguished from IPv4.
     #[inline]
     pub fn source(&self, frame: &[u8]) -> Address {
         self.address(frame, 0)

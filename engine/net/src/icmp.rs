@@ -39,7 +39,7 @@ pub struct Error {
 /// What happened to the packet that an error is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// Longer than a link's MTU, which may be told (else 0), and must not be fragmented.
+    /// Longer than a link's MTU, which may be given (else 0), and must not be fragmented.
     TooBig(u16),
     /// Port or protocol unreachable, or prohibited.
     Refused,

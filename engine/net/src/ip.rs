@@ -117,9 +117,9 @@ impl core::fmt::Debug for Address {
 /// The fixed part of a packet's IP header, unverified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fixed {
-    /// Who sent it.
+    /// Source address.
     pub source: Address,
-    /// Whom it is for.
+    /// Destination address.
     pub destination: Address,
     /// IPv4 type of service, IPv6 traffic class.
     pub traffic_class: u8,
@@ -160,7 +160,7 @@ impl Fixed {
     }
 }
 
-/// Sum of the pseudo header's 16-bit words (RFC 9293 section 3.1, RFC 8200 section 8.1), for the checksum of so many bytes.
+/// Sum of the pseudo header's 16-bit words (RFC 9293 section 3.1, RFC 8200 section 8.1), for the checksum of this many bytes.
 #[inline]
 pub fn pseudo_header(source: Address, destination: Address, protocol: u8, len: usize) -> u64 {
     let addresses = match (source.as_v4(), destination.as_v4()) {

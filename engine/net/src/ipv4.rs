@@ -67,7 +67,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Writes it before a payload of so many bytes. Gives the sum of the pseudo header.
+    /// Writes it before a payload of this many bytes. Gives the sum of the pseudo header.
     #[inline(always)]
     pub fn write(&self, header: &mut [u8; HEADER], len: usize) -> u64 {
         let total = (HEADER + len) as u32;

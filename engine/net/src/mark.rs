@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Marks: fields of the first IP header that tell whose packet it is, where there is no room for a trailer.
+//! Marks: fields of the first IP header that identify the stream of a packet where there is no room for a trailer.
 use crate::{
     checksum,
     headers::{Headers, Version},

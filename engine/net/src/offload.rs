@@ -38,7 +38,7 @@ pub struct Layers {
     pub tcp: bool,
 }
 
-/// Leaves the checksums of a packet of TCP (else UDP), whose IP header of so many bytes it begins with, to the device. `pseudo` is
+/// Leaves the checksums of a packet of TCP (else UDP), whose IP header of this many bytes it begins with, to the device. `pseudo` is
 /// the sum of its pseudo header, of which `len` is the length.
 #[inline(never)]
 pub(crate) fn leave_checksums(packet: &mut [u8], header: usize, finish: Finish, tcp: bool, pseudo: u64, len: usize) {

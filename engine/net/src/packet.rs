@@ -21,7 +21,7 @@ pub use crate::{
 /// A packet of IP.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
-    /// Who sent it on the link.
+    /// Source MAC address.
     pub source_mac: [u8; 6],
     /// IP addresses.
     pub source: Address,
@@ -97,7 +97,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Whom a frame is for that is of IP, be it broken behind its addresses.
+/// The destination of a frame of IP, even if it is broken after its addresses.
 pub fn destination(frame: &[u8]) -> Option<Address> {
     Some(Headers::find(frame)?.destination(frame))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sending a packet back to where it came from: addresses change places, and it lives one hop less.
+//! Sending a packet back to where it came from: addresses are swapped, and its hop limit is one less.
 //!
 //! The hop is what ends a loop: between two ports that both send back what they receive, a packet passes at most as often as
 //! its TTL or hop limit allows. Frames without an IP header have no such count, and are not sent back.
@@ -16,7 +16,7 @@ const ICMP: [u8; 2] = [ip::ICMP, ip::ICMPV6];
 /// UDP ports of tunnels: GTP-U, VXLAN, Geneve.
 const TUNNELS: [u16; 3] = [2152, 4789, 6081];
 
-/// What changes places.
+/// What is swapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swap {
     /// Source and destination MAC.
@@ -28,7 +28,7 @@ pub enum Swap {
 /// Which packets are sent back, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// What changes places.
+    /// What is swapped.
     pub swap: Swap,
     /// Only frames to this MAC are sent back; none: those to any station.
     pub own: Option<[u8; 6]>,
@@ -46,8 +46,9 @@ pub struct Allowed {
     pub ports: Box<[(u16, u16)]>,
 }
 
-/// Turns a frame round. False, and nothing is changed, if it must not be sent back: it is for another station, it went to a group or
-/// claims to come from one, which cannot be (IEEE 802.3), it carries no IP, its hops are used up, or its destination is not allowed.
+/// Swaps a frame's source and destination. False, and nothing is changed, if it must not be sent back: it is for another
+/// station, it went to a group or claims to come from one, which cannot be (IEEE 802.3), it carries no IP, its hops are used
+/// up, or its destination is not allowed.
 #[inline]
 pub fn reflect(frame: &mut [u8], rules: &Rules) -> bool {
     if frame.len() < 14 || (frame[0] | frame[6]) & 1 != 0 || rules.own.is_some_and(|own| frame[..6] != own) {
@@ -130,7 +131,7 @@ fn address(bytes: &[u8]) -> IpAddr {
     }
 }
 
-/// Two neighbours of `len` bytes change places.
+/// Swaps two adjacent fields of `len` bytes.
 fn exchange(frame: &mut [u8], at: usize, len: usize) {
     let (first, second) = frame[at..at + 2 * len].split_at_mut(len);
     first.swap_with_slice(second);

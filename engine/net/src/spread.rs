@@ -12,7 +12,7 @@ pub const KEY: [u8; 40] = [
     0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac,
     0x01, 0xfa,
 ];
-/// What the hash is divided by: the entries of a NIC's table, which are dealt to the queues in turn. Larger tables repeat that.
+/// What the hash is divided by: the entries of a NIC's table, which are assigned to the queues round-robin. Larger tables repeat that.
 pub const TABLE: u32 = 128;
 
 /// Half bytes of the longest input: two IPv6 addresses and two ports.

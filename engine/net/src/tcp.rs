@@ -290,7 +290,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// Writes all before so many bytes of options; `sum` is of all else that the checksum covers.
+    /// Writes everything before this many bytes of options; `sum` is of all else that the checksum covers.
     #[inline(always)]
     pub(crate) fn write(&self, fixed: &mut [u8; HEADER], options: usize, sum: u64) {
         let ports = u32::from(self.source_port) << 16 | u32::from(self.destination_port);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The measurement trailer: who sent a packet, which one it is, and when it left.
+//! The measurement trailer: the sender of a packet, its number, and when it left.
 //!
 //! The last 16 bytes of a frame before its FCS, big endian: run tag (2), stream (2), sending worker (1), phase and
 //! check (1), sequence (4), wall-clock nanoseconds modulo 2^48 (6).
@@ -129,7 +129,7 @@ impl Trailer {
     }
 }
 
-/// The check bits, in their place in `high`: the residue modulo 127 of all others as one number. No power of two is a
+/// The check bits, at their position in `high`: the residue modulo 127 of all others as one number. No power of two is a
 /// multiple of 127, so one wrong bit is always found.
 #[inline]
 fn check(high: u64, low: u64) -> u64 {

@@ -40,7 +40,7 @@ impl<'a> Datagram<'a> {
     }
 }
 
-/// Writes a header without a checksum before so many bytes.
+/// Writes a header without a checksum before a payload of this many bytes.
 #[inline]
 pub fn write_unsummed(header: &mut [u8; HEADER], (source, destination): (u16, u16), data: usize) {
     put_be16(header, 0, source);

@@ -159,9 +159,9 @@ mod tests {
     fn an_error_quotes_what_it_is_about() {
         for family in [Family::V4, Family::V6] {
             let answer = too_long(&segment(family, 1200), 1000);
-            let Content::Icmp(told) = Packet::read(&answer).unwrap().content else { panic!("{answer:?}") };
-            assert_eq!((told.kind, told.seq), (ErrorKind::TooBig(1000), 7000));
-            assert_eq!((told.source_port, told.destination_port), (80, 1024));
+            let Content::Icmp(error) = Packet::read(&answer).unwrap().content else { panic!("{answer:?}") };
+            assert_eq!((error.kind, error.seq), (ErrorKind::TooBig(1000), 7000));
+            assert_eq!((error.source_port, error.destination_port), (80, 1024));
         }
     }
 

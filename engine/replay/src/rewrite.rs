@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is written into replayed packets: fields that vary, a mark, room for the trailer, and the checksums after that.
 //!
-//! A packet at a time and plainly: whoever needs millions of varied packets a second describes them as a stream.
+//! A packet at a time and plainly: millions of varied packets a second are for a stream.
 use spate_net::{
     Headers, Mark, Trailer, arp,
     ethernet::{self, Link},
@@ -42,7 +42,7 @@ pub struct Changes {
 }
 
 impl Rewrite {
-    /// Compiles what to write. What is wrong with the program is told as of any template.
+    /// Compiles what to write. Faults of the program are reported like those of any template.
     pub fn new(changes: &Changes) -> Result<Self, TemplateError> {
         // The longest frame has room for every write that any has room for; `check` looks at each packet's own.
         let longest = vec![0; crate::MAX_FRAME_LEN];

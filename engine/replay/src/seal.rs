@@ -27,7 +27,7 @@ impl Seal {
     /// Nothing is left to do.
     pub const NOTHING: Self = Self { at: 0, covered: 0, odd: false, zero_means_absent: false };
 
-    /// As a number, for a place beside the packet.
+    /// As a number, to be kept beside the packet.
     pub fn to_bits(self) -> u32 {
         u32::from(self.at)
             | u32::from(self.covered) << 16

@@ -337,7 +337,7 @@ impl BothEnds {
     }
 }
 
-/// What a SYN tells.
+/// The contents of a SYN.
 #[inline]
 fn agree(flow: &mut Flow, s: &Segment<'_>) {
     let options = s.options();

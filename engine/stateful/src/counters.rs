@@ -156,7 +156,7 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Those that have a place for how long it took to connect, for round trips, and for so many counters of a program.
+    /// Those with a histogram of connect times, one of round trips, and this many counters of a program.
     pub fn new(connects: bool, round_trips: bool, programs: usize) -> Self {
         let times = |so: bool| so.then(Box::<Times>::default);
         let programs = (0..programs).map(|_| Default::default()).collect();

@@ -2,7 +2,7 @@
 //! What stands around packets of client pools on the wire: VLAN tags, the MAC of a gateway of their own, a tunnel.
 //!
 //! It is a layer between flows and a port. Flows write and read Ethernet frames as they do without it. Everything about a client's
-//! envelope is computed from its place in its pool, so nothing is kept for it. Answers to requests about the path of a tunnel are all
+//! envelope is computed from its offset in its pool, so nothing is kept for it. Answers to requests about the path of a tunnel are all
 //! that the layer sends of its own.
 //!
 //! Two choices for tunnels: the outer checksum of UDP is 0 over IPv4 (RFC 768) and computed over IPv6, where not every receiver takes
@@ -521,7 +521,7 @@ impl Port {
         let client = end.client(end.sends, source, destination)?;
         let ports = packet.get(header..)?.first_chunk::<4>().map_or(0, |ports| u32::from_be_bytes(*ports));
         let (low, high) = (source.0 ^ destination.0.rotate_left(37), u64::from(ports));
-        // Of who talks to whom.
+        // Of the endpoints.
         let hash = mix(low as u64 ^ mix((low >> 64) as u64 ^ mix(high)));
         let near = tunnels.near_end(client);
         let (source, destination) = match end.sends {
@@ -532,7 +532,7 @@ impl Port {
             macs,
             source,
             destination,
-            // Ports that are nobody's (RFC 6335 section 6): so routers spread flows (TS 29.281 section 4.4.2.0, RFC 7348 section 5).
+            // Dynamic ports (RFC 6335 section 6): so routers spread flows (TS 29.281 section 4.4.2.0, RFC 7348 section 5).
             ports: (0xc000 | (hash >> 50) as u16, tunnels.kind.tunnelling().port()),
             id: tunnels.id(end.sends, client),
             traffic_class: traffic_class & 0xfc,
@@ -584,7 +584,7 @@ fn packet_in(kind: &Kind, data: &[u8]) -> Option<Fixed> {
 fn read<'a>(frame: &'a [u8], headers: &Headers, kind: &Kind) -> Result<Option<(Message<'a>, u16)>, Malformed> {
     let at = match headers.transport {
         Some((UDP, at)) => at,
-        // A later fragment does not tell its protocol.
+        // A later fragment does not have its protocol.
         None if headers.fragment => return Err(Malformed),
         _ => return Ok(None),
     };

@@ -3,9 +3,9 @@
 //!
 //! A [`Scenario`] says what is emulated: templates with a client's and a server's program, their payloads and addresses. A
 //! worker runs its share of it in a [`Stack`]: it is given frames as they arrive, asked for frames as there is room to send
-//! them, and told the time. It never waits, takes no lock, and once made allocates nothing.
+//! them, and gets the time from its caller. It never waits, takes no lock, and once made allocates nothing.
 //!
-//! No flow has a buffer: unacknowledged data is a place in the program's payloads, and a packet is built when it is sent.
+//! No flow has a buffer: unacknowledged data is a position in the program's payloads, and a packet is built when it is sent.
 #![deny(unsafe_code)]
 
 mod application;

@@ -3,7 +3,7 @@
 //! frames hold for that is in [`spate_net::offload`].
 pub use spate_net::offload::{Finish, Layers};
 
-/// What a device does. Nothing unless it is told.
+/// What a device does; nothing by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offloads {
     /// It is to complete the checksums of IPv4, TCP and UDP in all that it sends.

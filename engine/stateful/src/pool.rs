@@ -5,7 +5,7 @@
 //! is the n-th. All of it is computed from n alone, so any split over workers finds the same.
 //!
 //! Engines that share a run have a *part* of a pool each: of P engines, engine k the addresses at offsets k, k + P, k + 2 P, ...,
-//! whatever the order, so that whose an address is can be told from it alone. The order is then that of the part.
+//! whatever the order, so that the owner of an address follows from the address alone. The order is then that of the part.
 use crate::{Address, envelope::Access, random::mix, tunnel::Tunnels};
 
 /// Addresses of one family, first to last.
@@ -194,7 +194,7 @@ impl Pool {
         self.contains(other.first).is_some() || other.contains(self.first).is_some()
     }
 
-    /// Which place in the round the n-th own one has, and which round it is.
+    /// The position in the round of the n-th own one, and which round it is.
     #[inline]
     pub(crate) fn place(&self, n: u64) -> (u64, u64) {
         match u64::try_from(self.part_last).ok().and_then(|last| last.checked_add(1)) {
@@ -206,13 +206,13 @@ impl Pool {
     /// The offset of the n-th address, n = 0, 1, 2, ..., of the whole pool.
     #[inline]
     pub fn nth(&self, n: u64) -> u128 {
-        let place = match u64::try_from(self.last_offset).ok().and_then(|last| last.checked_add(1)) {
+        let position = match u64::try_from(self.last_offset).ok().and_then(|last| last.checked_add(1)) {
             Some(len) => n % len,
             None => n,
         };
         match self.order {
-            Order::Sequential => place.into(),
-            Order::Random { seed } => shuffled(place.into(), self.last_offset, seed),
+            Order::Sequential => position.into(),
+            Order::Random { seed } => shuffled(position.into(), self.last_offset, seed),
         }
     }
 
@@ -223,10 +223,10 @@ impl Pool {
         if of == 1 {
             return self.nth(n);
         }
-        let place = u128::from(self.place(n).0);
+        let position = u128::from(self.place(n).0);
         let own = match self.order {
-            Order::Sequential => place,
-            Order::Random { seed } => shuffled(place, self.part_last, mix(seed ^ u64::from(index))),
+            Order::Sequential => position,
+            Order::Random { seed } => shuffled(position, self.part_last, mix(seed ^ u64::from(index))),
         };
         u128::from(index) + own * u128::from(of)
     }
@@ -302,7 +302,7 @@ impl SourcePorts {
         self.lowest + (u32::from(above) % self.count()) as u16
     }
 
-    /// The port so many (less than `count`) after a client's start.
+    /// The port at an offset (less than `count`) from a client's first.
     #[inline]
     pub fn port(&self, offset: u128, after: u32) -> u16 {
         let above = u32::from(self.start(offset) - self.lowest) + after;
@@ -312,12 +312,12 @@ impl SourcePorts {
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Where a shuffle of 0..=last puts a place: a Feistel network over the next larger even number of bits, repeated until it
+/// The position of an index in a shuffle of 0..=last: a Feistel network over the next larger even number of bits, repeated until it
 /// comes out in range (Black and Rogaway, Ciphers with Arbitrary Finite Domains, 2002). At most 4 times on average.
-fn shuffled(place: u128, last: u128, seed: u64) -> u128 {
+fn shuffled(position: u128, last: u128, seed: u64) -> u128 {
     let half = (u128::BITS - last.leading_zeros()).div_ceil(2).max(1);
     let mask = u64::MAX >> (u64::BITS - half);
-    let mut value = place;
+    let mut value = position;
     loop {
         let (mut left, mut right) = ((value >> half) as u64 & mask, value as u64 & mask);
         for round in 0..4 {
@@ -489,7 +489,7 @@ mod tests {
                         prop_assert_eq!(owns, taken.binary_search(&offset).is_ok());
                         owners[offset as usize] += u32::from(owns);
                     }
-                    // Who connects to servers of a pool connects to all of them.
+                    // A client of a pool's servers connects to all of them.
                     prop_assert_eq!(part.nth(round), whole.nth(round));
                 }
                 prop_assert!(owners.iter().all(|owners| *owners == 1));

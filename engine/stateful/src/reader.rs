@@ -4,7 +4,7 @@
 //!
 //! Each end begins behind the one before it, the first at the flow's start, whatever other instructions count. As long as only
 //! one end can follow, bytes are looked through as they come in order, ahead of the program, and none is held: messages that
-//! come early are counted until the program asks for them. Bytes that come out of order, or of which only the program will tell
+//! come early are counted until the program asks for them. Bytes that come out of order, or of which only the program decides
 //! what is looked for in them, are copied to chunks of the pool; without room there what would have to be held is not accepted, as if
 //! it had been lost, so that it comes again. What is next in order and can be looked through is always accepted: it makes room.
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
 const CHUNK: usize = 1460;
 /// Chunks of a flow, at most: the receive buffer that is usual.
 const MOST: usize = 1024;
-/// One in so many chunks is not given to what comes out of order, of all and of a flow's.
+/// One in this many chunks is not given to what comes out of order, of all and of a flow's.
 const KEPT: usize = 8;
 /// Flows for each chunk, and how many there are at least and at most.
 const FLOWS_A_CHUNK: usize = 64;
@@ -49,7 +49,7 @@ struct End {
 /// One side of a template.
 #[derive(Debug, Default)]
 struct Side {
-    /// By place in the program: its number, or `NONE`; empty if it waits for no end.
+    /// By position in the program: its number, or `NONE`; empty if it waits for no end.
     numbers: Box<[u32]>,
     first: Option<Next>,
 }
@@ -143,7 +143,7 @@ fn programs(scenario: &Scenario) -> Vec<Option<&Program>> {
     programs
 }
 
-/// Numbers of the ends that may be asked for first from a place on.
+/// Numbers of the ends that may be asked for first from a position on.
 fn following(scenario: &Scenario, programs: &[Option<&Program>], sides: &[Side], from: Vec<(usize, usize)>) -> Next {
     let (mut open, mut seen, mut found) = (from, std::collections::BTreeSet::new(), Next::Nothing);
     while let Some((side, at)) = open.pop() {
@@ -167,7 +167,7 @@ fn following(scenario: &Scenario, programs: &[Option<&Program>], sides: &[Side],
 }
 
 impl Readers {
-    /// For so many flows of a scenario; none if no program of it waits for an end.
+    /// For this many flows of a scenario; none if no program of it waits for an end.
     pub fn new(scenario: &Scenario, flows: usize) -> Option<Self> {
         if !scenario.templates.iter().any(crate::Template::receives_until) {
             return None;
@@ -507,7 +507,7 @@ fn data_end(flow: &Flow) -> u32 {
 }
 
 impl Reader<'_> {
-    /// Whether the end for which the instruction at a flow's place waits has come; if so the next is looked for.
+    /// Whether the end for which the instruction at a flow's position waits has come; if so the next is looked for.
     pub fn ended(&mut self, flow: &Flow) -> Ended {
         let Self { readers, index, side } = self;
         let (index, number) = (*index, readers.sides[*side].numbers[usize::from(flow.pc)]);

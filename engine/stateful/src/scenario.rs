@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is emulated: templates with their programs, addresses and settings, checked and with all defaults in place.
+//! What is emulated: templates with their programs, addresses and settings, checked and with all defaults filled in.
 use crate::{Part, Payload, Pool, Program, WeightedPool, arrivals};
 
 /// All stateful traffic of a plan, as every worker has it.

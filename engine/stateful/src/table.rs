@@ -21,7 +21,7 @@ struct Cell {
 const EMPTY: Cell = Cell { hash: 0, index: NONE };
 
 impl Table {
-    /// For up to so many flows, with so many cells to spare.
+    /// For up to `flows` flows, with `spare` spare cells.
     pub fn new(flows: usize, spare: usize) -> Self {
         Self { cells: vec![EMPTY; Self::cells(flows, spare)].into(), len: 0, most: flows }
     }

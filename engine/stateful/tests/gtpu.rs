@@ -168,12 +168,12 @@ impl Worker {
     fn new(scenario: &Arc<Scenario>, link: PortLink, index: usize, workers: usize) -> Self {
         let share = Share { worker: index as u64, workers: workers as u64 };
         let dealing = if workers > 1 { Dealing::ByHash } else { Dealing::ByNumber };
-        let home = Box::new(move |_: usize, port: u16, tuple: &spate_stateful::tuples::Tuple| {
+        let owned = Box::new(move |_: usize, port: u16, tuple: &spate_stateful::tuples::Tuple| {
             let (client, server) = ((tuple.client.into(), tuple.source_port), (tuple.server.into(), port));
             spread::queue_between(server, client, workers) == index
         });
         let links = [link];
-        let mut emulation = Emulation::new(scenario.clone(), share, dealing, home, &links, 7, 0).unwrap();
+        let mut emulation = Emulation::new(scenario.clone(), share, dealing, owned, &links, 7, 0).unwrap();
         emulation.set_shared(workers > 1);
         let counters = |template, client| Arc::clone(emulation.counters(template, client));
         let envelopes = Envelopes::new(scenario, &Ports { links: &links, ..Ports::default() }, counters);
@@ -302,7 +302,7 @@ fn g_pdu(teid: u32, way: usize, qfi: Option<u8>, packet: &[u8]) -> Vec<u8> {
 /// The UPF: what it saw of the tunnels.
 struct Upf {
     case: Case,
-    /// Of so many packets to clients one is sent with the TEID of another.
+    /// One packet in this many to clients is sent with the TEID of another.
     wrong_one_in: Option<u64>,
     downlink: u64,
     wrong: u64,
@@ -428,11 +428,11 @@ fn run(case: Case, wrong_one_in: Option<u64>) -> Outcome {
                 continue;
             };
             handed += 1;
-            let home = clients.iter_mut().any(|worker| {
+            let taken = clients.iter_mut().any(|worker| {
                 // It has been through the envelopes already.
                 worker.emulation.receive(0, &inner, now_ns) == Received::Taken
             });
-            assert!(home, "one of them has the flow");
+            assert!(taken, "one of them has the flow");
         }
     }
     Outcome { clients, server, upf, handed }
@@ -474,7 +474,7 @@ fn a_thousand_connections_through_a_tunnel_each_client_complete_exactly() {
         assert_eq!(outcome.upf.uplink, outcome.clients(Count::SentPackets));
         assert_eq!(outcome.upf.downlink, outcome.clients(Count::ReceivedPackets));
         assert_eq!(outcome.handed > 0, case.workers > 1, "{case:?}: {} handed over", outcome.handed);
-        // Flows are told apart outside.
+        // Flows differ in their outer source ports.
         assert!(outcome.upf.source_ports.len() > 900, "{} source ports", outcome.upf.source_ports.len());
     }
 }

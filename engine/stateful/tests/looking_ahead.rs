@@ -19,7 +19,7 @@ fn ports(packet: &Packet<'_>) -> (u32, bool) {
     let (source, destination, udp) = match &packet.content {
         Content::Tcp(segment) => (segment.source_port, segment.destination_port, false),
         Content::Udp(datagram) => (datagram.source_port, datagram.destination_port, true),
-        Content::Icmp(trouble) => panic!("{trouble:?}"),
+        Content::Icmp(error) => panic!("{error:?}"),
     };
     (u32::from(source) << 16 | u32::from(destination), udp)
 }

@@ -54,7 +54,7 @@ pub struct Checksum {
     pub zero_means_absent: bool,
 }
 
-/// A field that tells the bytes from somewhere to the end of the packet: those of the frame minus `minus`.
+/// A field with the number of bytes from somewhere to the end of the packet: those of the frame minus `minus`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length {
     /// First byte.
@@ -119,7 +119,7 @@ pub trait Frames {
     fn frames<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]>;
 
     /// The same, with the note of each buffer, where there are notes. A note stays with its buffer, and so do the bytes behind the first piece,
-    /// until the next packet is written there: whoever else writes them sets the note to 0, which is what it is at first.
+    /// until the next packet is written there: any other writer of them sets the note to 0, which is what it is at first.
     #[inline]
     fn noted<'a>(
         &'a mut self,
@@ -224,7 +224,7 @@ struct TrailerPart {
 }
 
 impl Template {
-    /// Compiles a template, or tells what keeps it from being one.
+    /// Compiles a template, or returns what is wrong with it.
     pub fn new(blueprint: &Blueprint) -> Result<Self, TemplateError> {
         compile::Compiler::new(blueprint)?.compile()
     }

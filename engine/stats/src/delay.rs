@@ -142,7 +142,7 @@ impl DelaySlot {
         }
     }
 
-    /// So many do not differ from the one before.
+    /// Number of delays that do not differ from the one before.
     #[inline]
     pub fn no_difference(&self, packets: u64) {
         let mut jitter = self.jitter_16.get();

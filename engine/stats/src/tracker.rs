@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tells duplicates and reordering from the 32-bit sequence numbers of one sending worker, exactly within a window.
+//! Finds duplicates and reordering by the 32-bit sequence numbers of one sending worker, exactly within a window.
 //!
-//! Where several queues receive the packets of one sender, nobody knows the order between queues: they are read at
+//! Where several queues receive the packets of one sender, the order is not known between queues: they are read at
 //! different times. A packet is then out of order if a higher one came before it in its own queue; what was received
 //! before is known over all of them.
 

@@ -54,7 +54,7 @@ enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Opens ports and serves the control contract and the metrics until it is told to end.
+    /// Opens ports and serves the control contract and the metrics until a signal ends it.
     Serve(serve::Serve),
     /// Runs one plan on ports opened for it, and prints what came of it.
     Run(run::Run),

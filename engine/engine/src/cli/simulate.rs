@@ -170,7 +170,7 @@ fn nothing(plan: &Plan) -> &'static str {
     }
 }
 
-/// Whether a stream sends before an Update tells it to.
+/// Whether a stream sends before an Update starts it.
 fn sends(stream: &Stream) -> bool {
     !stream.disabled && !stream.paused
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Destinations of packets that leave them to the engine: the MAC of the next hop, asked for while the run is prepared.
 //!
-//! It stays for the run. A neighbour that has another MAC later is told in the log and in GetInfo, not followed: packets
+//! It stays for the run. A neighbour that has another MAC later is reported in the log and in GetInfo, not followed: packets
 //! are templates by then, and a test whose next hop changes should notice.
 use crate::datapath::{Datapath, PortInfo};
 use crate::plan::{Violations, validate::sending_part};
@@ -13,7 +13,7 @@ use std::net::IpAddr;
 
 /// Servers of a pool whose next hops are asked for, at most.
 const MOST_ASKED: u128 = 64;
-/// Servers of a larger pool that engines share, whose next hops are told each by itself, at most.
+/// Servers of a larger pool that engines share, each of which has a next hop of its own in the report, at most.
 const MOST_SPREAD: u128 = 1 << 16;
 
 /// Writes the next hop's MAC into the frames of streams that ask for it; from then on the frames are as given.
@@ -29,7 +29,7 @@ pub fn fill_in(plan: &mut Plan, datapath: &Datapath) -> Result<(), Violations> {
             packet.destination_mac_from_port = false;
         }
     }
-    // What is wrong besides is for validation to tell.
+    // Validation reports whatever else is wrong.
     let asking: Vec<(usize, usize)> = plan
         .streams
         .iter()
@@ -66,12 +66,12 @@ pub struct Links {
     pub neighbours: Vec<Neighbours>,
     /// Of pools with a gateway.
     pub gateways: Vec<GatewayMac>,
-    /// What whoever asked for it should know.
+    /// Warnings for the caller.
     pub warnings: Vec<String>,
 }
 
 /// The next hop of every server that clients of each port connect to. Of large pools some addresses are asked for, and have to
-/// be in one place. A software port without addresses is its own neighbour.
+/// have one next hop. A software port without addresses is its own neighbour.
 pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violations> {
     let ports = datapath.ports();
     let mut pools = scenario.pools.clone();
@@ -102,7 +102,7 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
                         problem.or(Some(format!("{at}: use a gateway that returns it, or another port for servers")));
                 }
                 Ok(mac) => drop(known.insert(*server, mac)),
-                Err(told) => problem = problem.or(Some(told)),
+                Err(error) => problem = problem.or(Some(error)),
             }
         }
         if let Some(problem) = problem {
@@ -154,7 +154,7 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
 }
 
 /// The gateways of pools. One in the port's own VLAN and in a subnet of its addresses is asked for by the port, others by the pool's first
-/// client, which whoever answers must find in that VLAN. A software port is its own gateway.
+/// client, which the gateway must resolve in that VLAN. A software port is its own gateway.
 fn gateways(scenario: &Scenario, datapath: &Datapath, ports: &[PortInfo], wrong: &mut Violations) -> Vec<GatewayMac> {
     let mut all: Vec<(usize, usize, Address)> = Vec::new();
     for template in &scenario.templates {
@@ -196,7 +196,7 @@ fn gateways(scenario: &Scenario, datapath: &Datapath, ports: &[PortInfo], wrong:
     found
 }
 
-/// Up to so many addresses of a pool, its first and last among them, evenly apart; of a larger one that engines share, some of
+/// Up to this many addresses of a pool, its first and last among them, evenly apart; of a larger one that engines share, some of
 /// each part.
 fn sample(pool: &Pool) -> impl Iterator<Item = Address> {
     let last = pool.last_offset();
@@ -209,7 +209,7 @@ fn sample(pool: &Pool) -> impl Iterator<Item = Address> {
     })
 }
 
-/// Where all servers of a pool that engines share are, if those of each part are in one place, and not all in the same. Not for
+/// Where all servers of a pool that engines share are, if those of each part have one next hop, and not all the same. Not for
 /// the largest.
 fn spread(pool: &Pool, known: &BTreeMap<Address, [u8; 6]>) -> Option<BTreeMap<Address, [u8; 6]>> {
     let parts = u128::from(pool.part().of);

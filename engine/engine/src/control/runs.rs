@@ -321,9 +321,9 @@ impl Engine {
     /// another.
     fn join_links(&self, scenario: &Scenario, warnings: &mut Vec<String>) -> Result<(Vec<PortLink>, OnLink), Refusal> {
         let holding = self.datapath.hold(scenario).map_err(|e| Refusal::Exhausted(e.to_string()))?;
-        let next_hop::Links { links, neighbours, gateways, warnings: told } =
+        let next_hop::Links { links, neighbours, gateways, warnings: of_links } =
             next_hop::links(scenario, &self.datapath)?;
-        warnings.extend(told);
+        warnings.extend(of_links);
         if holding.unreported() > 0 {
             warnings.push(format!(
                 "{} multicast groups of its servers are not reported (IGMP, MLD): a port is a member of {MOST_GROUPS} groups at most",
@@ -673,7 +673,7 @@ impl Held {
     }
 
     /// Whether answers have the distributions of delays: where those of several engines, or at several times, are put together.
-    pub fn tells_distributions(&self) -> bool {
+    pub fn has_distributions(&self) -> bool {
         self.engines > 1 || self.stages.is_some()
     }
 
@@ -688,7 +688,7 @@ impl Held {
         self.run.set_reference(to).map_err(|error| Refusal::State(error.to_string()))
     }
 
-    /// To what bound time stamps of the engines agree; none if that is not known, or nobody else takes part.
+    /// To what bound time stamps of the engines agree; none if that is not known, or no other engine takes part.
     pub fn clock_bound_ns(&self) -> Option<u64> {
         self.clock_bound_ns.or_else(|| self.run.reference_bound_ns())
     }
@@ -708,7 +708,7 @@ impl Held {
         self.scraped.store(true, Ordering::Relaxed);
     }
 
-    /// The run as the contract tells it.
+    /// The run as a message of the contract.
     pub fn info(&self, now_ns: u64) -> RunInfo {
         let state = contract_state(self.run.state());
         RunInfo {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
-/// The contract's minor version that this engine speaks.
+/// The contract's minor version that this engine serves.
 pub const CONTRACT_MINOR: u32 = 0;
 /// The shortest interval of WatchStats: reading all counters costs the control thread time.
 const LEAST_INTERVAL: Duration = Duration::from_millis(10);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What control tells a worker, through a queue with one writer and one reader, and what it gets back to free.
+//! Commands from control to a worker, through a queue with one writer and one reader, and what it gets back to free.
 use std::sync::Arc;
 
 use spate_stateful::arrivals::Arrivals;
@@ -22,7 +22,7 @@ pub(super) enum Command<D: Device = Dpdk> {
     Install(usize, Box<WorkerRun<D>>),
     /// Run time 0 is at a monotonic instant.
     Start(usize, u64),
-    /// The run's clock turns at a monotonic instant.
+    /// The run's clock stops or resumes at a monotonic instant.
     Turn(usize, u64, Turn),
     /// Other rates for streams.
     Change(usize, RateChange),
@@ -34,7 +34,7 @@ pub(super) enum Command<D: Device = Dpdk> {
     ResetReceiver(usize, usize),
     /// Transmission ends at a run time that has come.
     Stop(usize, u64),
-    /// Read all that has arrived, and see that it is where it is counted.
+    /// Read all that has arrived, and hand over what other workers count.
     Empty(usize),
     /// Count nothing more.
     Close(usize),
@@ -42,9 +42,9 @@ pub(super) enum Command<D: Device = Dpdk> {
     Remove(usize),
     /// Send no more than this, on all ports together.
     Limit(Option<Arc<Budget>>),
-    /// Hang something on a port.
+    /// Attach a tap, an injector or the slow path to a port.
     Attach(usize, Attachment<D>),
-    /// Take a tap off.
+    /// Detach a tap.
     Detach(u64),
     /// End.
     Quit,

@@ -118,7 +118,7 @@ impl Datapath {
         spate_dpdk::Eal::version()
     }
 
-    /// Gives ports their places on their links, by name: from now on they answer for their addresses. Once.
+    /// Gives ports their addresses and gateways, by name: from now on they answer for their addresses. Once.
     pub fn join(&mut self, links: Vec<(String, Link)>) -> Result<(), OpenError> {
         self.slow.join(links, &self.opened)
     }
@@ -210,7 +210,7 @@ impl Datapath {
     /// From now on, what is sent on a loopback port (by index) arrives as `disturbance` says: for tests of what measures.
     ///
     /// # Panics
-    /// If the port is no loopback, or was told before.
+    /// If the port is no loopback, or was set before.
     pub fn disturb(&self, port: usize, disturbance: Box<Disturbance>) {
         assert!(self.opened.ports[port].port.disturb(disturbance), "port {port} cannot be disturbed");
     }
@@ -219,7 +219,7 @@ impl Datapath {
     /// hash otherwise.
     ///
     /// # Panics
-    /// If the port is no loopback, or was told before.
+    /// If the port is no loopback, or was set before.
     pub fn spread(&self, port: usize, spread: Box<Spread>) {
         assert!(self.opened.ports[port].port.spread(spread), "port {port} cannot spread its packets");
     }
@@ -267,7 +267,7 @@ impl Datapath {
     }
 
     /// Where in this process's memory each worker counts the packets it has sent: it stores there once in each pass of its loop, by which
-    /// whoever follows its instructions tells one pass from the next.
+    /// a trace of its instructions distinguishes one pass from the next.
     pub fn worker_counters_at(&self) -> Vec<usize> {
         self.opened.workers.iter().map(|worker| std::ptr::from_ref(&worker.share.tx_packets).addr()).collect()
     }

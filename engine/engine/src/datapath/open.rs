@@ -29,7 +29,7 @@ pub(super) const DESCRIPTORS: u16 = 1024;
 /// Free packets of a pool that a thread keeps for itself, at most.
 const IN_CACHE: u32 = 384;
 
-/// A port with what is known of it and who counts on it.
+/// A port with what is known of it and its counters.
 pub(super) struct OpenPort {
     pub(super) config: PortConfig,
     pub(super) port: Port<Started>,
@@ -258,8 +258,8 @@ fn map_ports(config: &Config, groups: &[Range<usize>]) -> Vec<Vec<usize>> {
     config.ports.iter().enumerate().map(map).collect()
 }
 
-/// Opens a port for so many workers, with a receive queue for each if it can share packets out, and its memory on a NUMA node if one is
-/// given.
+/// Opens a port for this many workers, with a receive queue for each if it can share packets out, and its memory on a NUMA node
+/// if one is given.
 fn open_port(
     eal: &Eal,
     node: Option<usize>,

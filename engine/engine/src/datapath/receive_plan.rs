@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Preparing a run's receiving side: who keeps which sequence, what is measured where, and the memory for it.
+//! Preparing a run's receiving side: which worker keeps which sequence, what is measured where, and the memory for it.
 use std::sync::Arc;
 
 use spate_net::{reflect::Rules, spread};
@@ -20,8 +20,8 @@ const TRACKER_BYTES: usize = 1 << 30;
 /// Latency histograms of a run, at most.
 const HISTOGRAM_BYTES: usize = 1 << 30;
 
-/// Arrival gaps that workers keep of streams: so many over all of them, but of each within these bounds. Of few streams many are kept,
-/// which several workers may need; of many few, because the first packets of each find their places.
+/// Arrival gaps that workers keep of streams: this many over all of them, but of each within these bounds. Of few streams many
+/// are kept, which several workers may need; of many few, because the first packets of each find their slots.
 const GAPS: usize = 1 << 15;
 const FEWEST_GAPS: usize = 8;
 const MOST_GAPS: usize = 128;
@@ -38,7 +38,7 @@ pub(super) struct Receive {
 
 /// What control has to know to read it.
 pub(super) struct Control {
-    /// By stream: its place in the shares' delays.
+    /// By stream: its index in the shares' delays.
     pub(super) delays: Vec<Option<u32>>,
     pub(super) receivers: Vec<Receiver>,
     /// Ports that send back what they receive.
@@ -181,11 +181,11 @@ pub(super) fn receive(
 }
 
 /// The worker that keeps a stream's sequence from one sender: the one its packets arrive at, if they are all alike and the
-/// port spreads as expected; senders of varied ones are dealt out.
+/// port spreads as expected; senders of varied ones are distributed.
 fn owner_of(port: &OpenPort, stream: &StreamSpec, sender: usize) -> usize {
     let workers = port.rx_workers.len();
-    let home = spread::queue(stream.template.frame(), workers);
-    port.rx_workers[(home + if stream.receive.varied { sender } else { 0 }) % workers]
+    let owner = spread::queue(stream.template.frame(), workers);
+    port.rx_workers[(owner + if stream.receive.varied { sender } else { 0 }) % workers]
 }
 
 /// Refuses ports that cannot do what they are to do, and what another run does already.

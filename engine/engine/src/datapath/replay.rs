@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Preparing replays: who sends one, and a thread that reads ahead of the worker where the capture is too long for memory.
+//! Preparing replays: which worker sends one, and a thread that reads ahead of the worker where the capture is too long for memory.
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
     thread,
@@ -24,7 +24,8 @@ const MOST_READERS: usize = 16;
 /// How often a reader looks for room again: a worker cannot call without a system call.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The replay of `spec.streams[index]`, which so many engines may send, and the worker that sends it; `rate` is its speed at first, none if it stands.
+/// The replay of `spec.streams[index]`, which several engines may send, and the worker that sends it; `rate` is its speed at
+/// first, none if it stands.
 pub(super) fn prepare(
     context: &mut Context<'_>,
     spec: &RunSpec,
@@ -87,7 +88,7 @@ impl Drop for Turn {
     }
 }
 
-/// Starts a thread that reads a capture as far ahead as there is room, until all is read or nobody wants it any more.
+/// Starts a thread that reads a capture as far ahead as there is room, until all is read or it is no longer wanted.
 fn read_ahead(stream: &str, asked: &ReplaySpec, turn: Turn) -> Result<FrameReader, String> {
     let (mut read, reader) = Reading::new(stream, asked).map_err(|e| e.to_string())?;
     let work = move || {
@@ -173,7 +174,7 @@ impl Reading {
         }
     }
 
-    /// Puts a packet in when there is room; false if nobody wants it any more.
+    /// Puts a packet in when there is room; false if it is no longer wanted.
     fn push(&mut self, at: u64, beside: u32, frame: &[u8]) -> bool {
         while !self.writer.has_room(frame.len()) {
             if self.writer.is_abandoned() {

@@ -2,7 +2,7 @@
 //! A run on the workers' own loop in virtual time: what it sends, packet by packet, in order of time.
 //!
 //! Each worker has both ends of its flows, with a path between them that takes a fixed time and loses nothing. Servers of clients in
-//! tunnels of GTP-U are met through the tunnels, as there is no UPF on the path. Where only one side is emulated nobody answers.
+//! tunnels of GTP-U are met through the tunnels, as there is no UPF on the path. Where only one side is emulated there are no answers.
 //! What streams send arrives nowhere.
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -108,7 +108,7 @@ pub struct Simulation {
     workers: Vec<OfWorker>,
     /// By stream: it replays a capture.
     replayed: Vec<bool>,
-    /// By port that has a side of a template: where what it sends arrives, if anybody is there.
+    /// By port that has a side of a template: where what it sends arrives, if a peer is there.
     peers: BTreeMap<usize, Option<usize>>,
     /// Captures that are too long for memory.
     readings: Vec<Reading>,
@@ -331,8 +331,8 @@ impl Simulation {
             None => [0x02, 0x53, 0xff, 0xff, 0xff, 0xff],
         };
         let links: Vec<_> = (0..what.ports).map(|port| PortLink { mac: mac(port), next_hop: next_hop(port) }).collect();
-        let home = Box::new(|_, _, _: &_| true);
-        let emulation = Emulation::new(Arc::clone(scenario), share, Dealing::ByNumber, home, &links, SEED, 0)?;
+        let owned = Box::new(|_, _, _: &_| true);
+        let emulation = Emulation::new(Arc::clone(scenario), share, Dealing::ByNumber, owned, &links, SEED, 0)?;
         let counters = |template, client| Arc::clone(emulation.counters(template, client));
         clients.extend((0..scenario.templates.len()).map(|template| counters(template, true)));
         let known = envelope::Ports { links: &links, mirrored: true, ..envelope::Ports::default() };

@@ -45,7 +45,7 @@ pub(super) struct Templates {
     among_themselves: bool,
     /// Addresses that they answer for, by port.
     claims: Vec<(usize, Pool)>,
-    /// What workers must be told if rates change.
+    /// What must be sent to workers if rates change.
     rates: Option<FlowRates>,
     /// How long after the last open flow ended nothing more can come, if that is known.
     linger_ns: Option<u64>,
@@ -171,10 +171,10 @@ impl Templates {
 
     /// How packets came to each worker.
     pub(super) fn steering(&self) -> Vec<Steering> {
-        let of = |(place, (worker, handoff)): (usize, &(usize, Option<Arc<HandoffShare>>))| {
+        let of = |(rank, (worker, handoff)): (usize, &(usize, Option<Arc<HandoffShare>>))| {
             let received = |client: bool| -> u64 {
                 let sides = self.sides.iter().filter(|side| side.client == client);
-                sides.map(|side| side.counters[place].get(Count::ReceivedPackets)).sum()
+                sides.map(|side| side.counters[rank].get(Count::ReceivedPackets)).sum()
             };
             let handed = |count: fn(&HandoffShare) -> u64| handoff.as_deref().map_or(0, count);
             Steering {
@@ -235,14 +235,14 @@ impl Templates {
         self.shared().flat_map(|side| &side.counters).for_each(|counters| counters.gaps_collected(until_ns));
     }
 
-    /// What cannot be, once nothing changes any more: each flow that began has ended or is open, and nobody receives what
-    /// nobody sent. Servers count together: the first bytes of a flow may tell that it is another template's.
+    /// Contradictions once nothing changes any more: each flow that began must have ended or be open, and nothing is received that
+    /// was not sent. Servers count together: the first bytes of a flow may assign it to another template.
     pub(super) fn contradictions(&self) -> Vec<String> {
         let all = self.read();
-        let mut told = Vec::new();
+        let mut found = Vec::new();
         let mut started = |name: &str, what: &str, started: u64, closed: u64, open: u64| {
             if started != closed + open {
-                told.push(format!("{name}: {started} {what}, but {closed} flows_closed and {open} open"));
+                found.push(format!("{name}: {started} {what}, but {closed} flows_closed and {open} open"));
             }
         };
         for side in all.iter().filter(|side| side.client) {
@@ -259,10 +259,10 @@ impl Templates {
         {
             let (received, queued) = (sum(client, Count::ReceivedDataBytes), sum(!client, Count::QueuedBytes));
             if received > queued {
-                told.push(format!("{receivers}: {received} bytes received, but the others queued {queued}"));
+                found.push(format!("{receivers}: {received} bytes received, but the others queued {queued}"));
             }
         }
-        told
+        found
     }
 
     #[cfg(test)]
@@ -270,12 +270,12 @@ impl Templates {
         self.sides.iter().for_each(|side| side.counters[0].one(Count::FlowsClosed));
     }
 
-    /// Tells each worker how flows of templates (none given: of all) begin from now on. If that cannot be, nothing changes.
+    /// Sends to each worker how flows of templates (none given: of all) start from now on. If that is impossible, nothing changes.
     pub(super) fn change_rates(
         &self,
         templates: Option<&[usize]>,
         change: FlowChange,
-        tell: impl Fn(usize, (u64, u64), Option<Box<Arrivals>>),
+        assign: impl Fn(usize, (u64, u64), Option<Box<Arrivals>>),
     ) -> Result<(), TimingError> {
         let Some(rates) = &self.rates else { return Ok(()) };
         let mut now = rates.now.lock().unwrap_or_else(PoisonError::into_inner);
@@ -294,7 +294,7 @@ impl Templates {
             _ => Ok(None),
         };
         let rows = rates.parts.iter().map(row).collect::<Result<Vec<_>, _>>()?;
-        rows.into_iter().enumerate().for_each(|(worker, row)| tell(worker, next.factor, row));
+        rows.into_iter().enumerate().for_each(|(worker, row)| assign(worker, next.factor, row));
         *now = next;
         Ok(())
     }
@@ -460,7 +460,7 @@ fn longest_to_cut(context: &Context<'_>) -> usize {
     cuts.map(|cut| cut.longest_frame).max().unwrap_or(0)
 }
 
-/// How long after all of a scenario's flows have ended nothing more can come, where one of so many engines runs it. It is not
+/// How long after all of a scenario's flows have ended nothing more can come, where one of this many engines runs it. It is not
 /// known over UDP, and where servers have clients elsewhere.
 fn linger_ns(scenario: &Scenario, engines: u32) -> Option<u64> {
     let linger = |template: &Template| match (&template.client, &template.server) {
@@ -476,7 +476,7 @@ fn linger_ns(scenario: &Scenario, engines: u32) -> Option<u64> {
     scenario.templates.iter().map(linger).try_fold(0, |longest, linger| Some(linger?.max(longest)))
 }
 
-/// Who begins flows: the workers to which replies can come. Those of a group share out the flows of its ports' clients evenly.
+/// The workers that begin flows: those to which replies can come. Those of a group share out the flows of its ports' clients evenly.
 struct Takers {
     /// By port, in ascending order.
     by_port: Vec<Vec<usize>>,
@@ -538,11 +538,11 @@ impl Takers {
 
     /// Which of all flows a worker begins; or where there are servers only, serves.
     fn share(&self, worker: usize, scenario: &Scenario) -> Share {
-        let (place, takers) = self.place(worker, scenario);
-        Share::of_engine(place as u64, takers as u64, scenario.client_part())
+        let (rank, takers) = self.place(worker, scenario);
+        Share::of_engine(rank as u64, takers as u64, scenario.client_part())
     }
 
-    /// A worker's place among those that share its clients' flows, and how many these are.
+    /// A worker's index among those that share its clients' flows, and how many these are.
     fn place(&self, worker: usize, scenario: &Scenario) -> (usize, usize) {
         let client = scenario.templates.iter().find_map(|template| Some(template.client.as_ref()?.port));
         let server = || {
@@ -568,18 +568,18 @@ impl Takers {
         scenario: &Arc<Scenario>,
     ) -> Result<Emulation, PrepareError> {
         let share = self.share(worker, scenario);
-        // Servers alone deal nothing out.
+        // Servers alone have no tuples to distribute.
         let shared_out = self.first.is_some() && self.place(worker, scenario).1 > 1;
         let dealing = if shared_out { Dealing::ByHash } else { Dealing::ByNumber };
         let now_ns = context.clock.mono_ns();
         let seed = secret_seed()?;
-        let home = home(worker, context.ports);
+        let owned = home(worker, context.ports);
         let clients = scenario.templates.iter().filter_map(|template| template.client.as_ref());
         let late_after_ns = clients.map(|client| late_after_ns(spec, &context.ports[client.port])).max();
-        let made = Emulation::new(Arc::clone(scenario), share, dealing, home, &asked.links, seed, now_ns);
+        let made = Emulation::new(Arc::clone(scenario), share, dealing, owned, &asked.links, seed, now_ns);
         let mut emulation = made.map_err(|error| {
-            let told = error.to_string();
-            let (field, problem) = told.split_once(": ").unwrap_or(("templates", &told));
+            let text = error.to_string();
+            let (field, problem) = text.split_once(": ").unwrap_or(("templates", &text));
             refused(format!("stateful.{field}"), problem.to_owned())
         })?;
         for (port, _) in context.ports.iter().enumerate().filter(|(_, port)| port.config.any_mac) {
@@ -625,7 +625,7 @@ fn refuse_twins(context: &Context<'_>, scenario: &Scenario, groups: &[ops::Range
     Ok(())
 }
 
-/// What initial sequence numbers and the places of flows in memory come from: nobody can know it (RFC 6528).
+/// The secret from which initial sequence numbers and the positions of flows in the table are computed (RFC 6528).
 fn secret_seed() -> Result<u128, PrepareError> {
     let mut seed = [0; 16];
     getrandom::fill(&mut seed).map_err(|error| PrepareError {
@@ -636,7 +636,7 @@ fn secret_seed() -> Result<u128, PrepareError> {
     Ok(u128::from_le_bytes(seed))
 }
 
-/// Tells whether replies come to a worker: ports spread by addresses and ports.
+/// Decides whether replies come to a worker: ports spread by addresses and ports.
 fn home(worker: usize, ports: &[OpenPort]) -> Box<Home> {
     let queues: Vec<Vec<usize>> = ports.iter().map(|port| port.rx_workers.clone()).collect();
     Box::new(move |port, destination_port, tuple| {

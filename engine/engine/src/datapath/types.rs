@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the control side tells the data path, and what it hears back: plain data and errors.
+//! What the control side sends to the data path, and what it gets back: plain data and errors.
 use std::{ops::Range, path::PathBuf, sync::Arc};
 
 use spate_dpdk::{BondMember, CopyMode, Memif, Offloads, Refusal, UseOffloads};
@@ -219,7 +219,7 @@ pub struct StreamSpec {
     pub timing: StreamTiming,
     /// A disabled stream sends nothing until enabled.
     pub enabled: bool,
-    /// It stands until told to go on.
+    /// It is paused until a command resumes it.
     pub paused: bool,
     /// This many packets of each worker are built at Prepare and then repeated; 0 for none. Not with `Template::flow`.
     pub cache: usize,
@@ -243,7 +243,7 @@ pub struct ReplaySpec {
 }
 
 impl ReplaySpec {
-    /// Which of so many engines sends the replay of a stream.
+    /// Which of several engines sends the replay of a stream.
     pub fn engine(id: u16, engines: u32) -> u32 {
         u32::from(id) % engines.max(1)
     }
@@ -259,7 +259,7 @@ impl ReplaySpec {
 pub struct StreamReceive {
     /// Delays are measured, and counted in the histogram of this number; streams may share one. Needs `Template::flow`.
     pub histogram: Option<usize>,
-    /// What tells its packets, which must be in them, where there is no trailer.
+    /// The mark by which its packets are recognized where there is no trailer. They must have it.
     pub mark: Option<Mark>,
     /// Its packets differ in what a port spreads by: addresses and ports.
     pub varied: bool,
@@ -294,7 +294,7 @@ pub struct ReferenceClock {
 pub struct Reflector {
     /// Index of the port.
     pub port: usize,
-    /// What changes places.
+    /// What is swapped.
     pub swap: Swap,
     /// Frames to any station are sent back, not only those to the port's own MAC.
     pub any_mac: bool,
@@ -330,7 +330,7 @@ pub struct StatefulSpec {
     pub scenario: Arc<Scenario>,
     /// By port: its own MAC, and where frames of its clients go.
     pub links: Vec<PortLink>,
-    /// Who is on the links beside.
+    /// The neighbors on the links.
     pub on_link: OnLink,
     /// If connections are recorded.
     pub records: Option<RecordsSpec>,
@@ -352,9 +352,9 @@ pub struct OnLink {
 pub struct RecordsSpec {
     /// Name of the run in the file.
     pub run: String,
-    /// One in so many.
+    /// One connection in this many is recorded.
     pub one_in: u32,
-    /// The file to write, which must not exist. None: they are only told to who watches.
+    /// The file to write, which must not exist. None: they are only sent to watchers.
     pub path: Option<PathBuf>,
     /// Records in the file at most.
     pub most: u64,
@@ -373,7 +373,7 @@ pub struct RecordsState {
     pub omitted: u64,
     /// Where no file was asked for, records that at least one watcher was given.
     pub delivered: u64,
-    /// The same, that none was: nobody watched, or all who did were too slow.
+    /// The same, that none was: there was no watcher, or all were too slow.
     pub undelivered: u64,
     /// Why there is no file, or will be none.
     pub problem: Option<String>,
@@ -392,7 +392,7 @@ pub struct TemplateCounters {
     pub open: u64,
     /// In the order of `spate_stateful::COUNTERS`.
     pub counts: Vec<u64>,
-    /// Of them, those of the warm-up: what each worker had counted in its first turn behind it.
+    /// Of them, those of the warm-up: what each worker had counted in its first iteration after it.
     pub warmup: Vec<u64>,
     /// Counters of its program.
     pub programs: Vec<ProgramCounter>,

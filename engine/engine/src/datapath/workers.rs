@@ -16,7 +16,7 @@ use super::{
 /// A worker that has not taken its commands within this time hangs, and is not waited for.
 const TAKES_WITHIN: Duration = Duration::from_secs(2);
 
-/// All workers, to be told things and cleaned up after.
+/// All workers: their command queues, and what is to be freed after them.
 pub(super) struct Workers {
     workers: Vec<Mutex<Line>>,
 }
@@ -37,7 +37,7 @@ impl Workers {
         self.workers.len()
     }
 
-    /// Tells one worker. Waits while its queue is full, which it empties every turn of its loop.
+    /// Sends a command to one worker. Waits while its queue is full, which it empties in every iteration of its loop.
     pub(super) fn tell(&self, worker: usize, command: Command) {
         let mut line = self.line(worker);
         let mut command = command;
@@ -52,7 +52,7 @@ impl Workers {
         line.waker.wake();
     }
 
-    /// Waits until every worker has taken what it was told, which it does before it next receives. Others may use its line meanwhile.
+    /// Waits until every worker has taken its commands, which it does before it next receives. Others may use its line meanwhile.
     pub(super) fn await_all(&self) {
         let since = Instant::now();
         for worker in 0..self.workers.len() {
@@ -77,7 +77,7 @@ impl Workers {
         self.line(worker).waker.wake();
     }
 
-    /// Tells every worker.
+    /// Sends a command to every worker.
     pub(super) fn tell_all(&self, command: impl Fn() -> Command) {
         for worker in 0..self.workers.len() {
             self.tell(worker, command());

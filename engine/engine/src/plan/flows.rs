@@ -13,7 +13,7 @@ const IPV4: u64 = 20;
 const IPV6: u64 = 40;
 const TCP: u64 = 20;
 const UDP: u64 = 8;
-/// Parts of a pool are told in millionths, and those of more addresses than this are equal.
+/// Parts of a pool are given in millionths, and those of more addresses than this are equal.
 const MILLION: u128 = 1_000_000;
 const MANY: u128 = 1 << 64;
 /// Bytes of the least frame without FCS (IEEE 802.3).
@@ -80,7 +80,7 @@ fn least_added(scenario: &Scenario, template: &Template, of_clients: bool) -> u6
     added.min().unwrap_or(0) as u64
 }
 
-/// Which fraction of a template's flows one of so many engines serves: that of the servers it has, by weight. Where these are
+/// Which fraction of a template's flows one of this many engines serves: that of the servers it has, by weight. Where these are
 /// all, its clients are the only ones there.
 fn served(template: &Template, scenario: &Scenario, engines: u32) -> (u128, u128) {
     let pools = || template.servers.iter().map(|servers| (&scenario.pools[servers.pool], u128::from(servers.weight)));

@@ -11,7 +11,7 @@ pub const MOST_STAGES: usize = 64;
 /// Length of a ramp's steps, and maximum of their number: longer ramps have longer steps.
 const STEP_NS: u64 = 100_000_000;
 const MOST_STEPS: u64 = 600;
-/// Factors within a ramp are whole multiples of one part in so many.
+/// Factors within a ramp are whole multiples of 1 divided by this.
 const RAMP_PARTS: u128 = 1_000_000;
 
 /// The rate factor from an instant on.

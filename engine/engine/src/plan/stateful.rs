@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The stateful part of a plan as a scenario: everything wrong with it is found, and all defaults are put in place.
+//! The stateful part of a plan as a scenario: everything wrong with it is found, and all defaults are filled in.
 mod access;
 mod addresses;
 mod messages;
@@ -31,7 +31,7 @@ pub const MOST_FLOWS: usize = 65_536;
 pub const MOST_RECORDS: u64 = 10_000_000;
 /// What Ethernet takes: where nothing else is known of a port, or a plan asks for nothing else.
 const USUAL_MTU: u32 = 1500;
-/// Bytes from a flow's start that servers can be told apart by: the least that every host takes in one packet is 576
+/// Bytes from a flow's start by which servers can be distinguished: the least that every host takes in one packet is 576
 /// bytes (RFC 1122 section 3.3.2), without 40 of headers.
 const MOST_MATCHED: usize = 536;
 
@@ -68,7 +68,7 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
     tunnels::fit_together(&scenario, wrong);
     if wrong.0.len() == before {
         let too_long = messages::too_long(asked, &scenario, site).into_iter();
-        wrong.0.extend(too_long.filter(|message| message.certain).map(|message| message.told));
+        wrong.0.extend(too_long.filter(|message| message.certain).map(|message| message.violation));
     }
     addresses::deal(site, &scenario, wrong);
     (wrong.0.len() == before).then_some(scenario)
@@ -76,8 +76,8 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
 
 /// What is odd about a plan's scenario, and might be meant.
 pub fn warnings(asked: &Stateful, scenario: &Scenario, site: &Site) -> Vec<String> {
-    let too_long = messages::too_long(asked, scenario, site).into_iter().map(|message| message.told);
-    programs::idle(asked, &scenario.templates).chain(too_long).map(|told| told.to_string()).collect()
+    let too_long = messages::too_long(asked, scenario, site).into_iter().map(|message| message.violation);
+    programs::idle(asked, &scenario.templates).chain(too_long).map(|violation| violation.to_string()).collect()
 }
 
 /// Lets an engine answer for all servers of its scenario, also those that others have: where it is alone, as in a simulation.

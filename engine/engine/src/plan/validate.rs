@@ -111,7 +111,7 @@ impl Site {
         Self { ports: names.into_iter().map(port).collect(), workers: 1 }
     }
 
-    /// The same with so many workers, which serve all ports.
+    /// The same with this many workers, which serve all ports.
     #[must_use]
     pub fn with_workers(mut self, workers: u32) -> Self {
         self.workers = workers;
@@ -548,11 +548,11 @@ fn warnings(plan: &Plan, site: &Site, checked: &Checked) -> Vec<String> {
     all
 }
 
-/// From this part of its line rate on a port's load is told: little is left for bursts and answers.
+/// From this part of its line rate on a port's load is warned of: little is left for bursts and answers.
 const MUCH_PERCENT: u128 = 90;
-/// From these bits a second on it is told where the line rate is not known: more than most software ports carry.
+/// From these bits a second on it is warned of where the line rate is not known: more than most software ports carry.
 const MUCH_BITS: u128 = 10_000_000_000;
-/// From these bytes on memory is told.
+/// From these bytes on memory is warned of.
 const MUCH_MEMORY: usize = 64 << 20;
 
 /// What is worth knowing of the memory that a run's latency histograms take.

@@ -45,8 +45,8 @@ fn ping(address: &str) -> bool {
 
 /// The MAC at which the kernel has found an address.
 fn found(address: &str) -> String {
-    let told = output(&["ip", "neighbour", "show", "dev", "sp1", address]);
-    told.split(' ').skip_while(|word| *word != "lladdr").nth(1).unwrap_or("").to_owned()
+    let text = output(&["ip", "neighbour", "show", "dev", "sp1", address]);
+    text.split(' ').skip_while(|word| *word != "lladdr").nth(1).unwrap_or("").to_owned()
 }
 
 #[test]
@@ -142,7 +142,7 @@ pub fn resolved(datapath: &Datapath, scenario: Scenario) -> spate_engine::datapa
     spec
 }
 
-/// Answers so many requests, one after another.
+/// Answers this many requests, one after another.
 fn serve(listener: &TcpListener, requests: usize) {
     for _ in 0..requests {
         let (mut stream, _) = listener.accept().unwrap();
@@ -198,12 +198,16 @@ fn inside_neighbours() {
         assert!(received >= 100 * 4, "{interface} received {received}");
     }
 
-    // One of them is silent: that is told, by its name.
+    // One of them is silent: it is reported by its name.
     let beyond = [v4(10, 9, 0, 10), v4(10, 9, 0, 13)];
     let clients = one_side(scenario(Protocol::Tcp, 1, [v4(10, 9, 4, 0); 2], beyond), true);
-    let told = next_hop::links(&clients, &datapath).unwrap_err().0.remove(0);
-    assert_eq!(told.field, "stateful.templates[0].client_port");
-    assert!(told.description.contains("next hop 10.9.0.13 did not answer 4 ARP requests"), "{}", told.description);
+    let violation = next_hop::links(&clients, &datapath).unwrap_err().0.remove(0);
+    assert_eq!(violation.field, "stateful.templates[0].client_port");
+    assert!(
+        violation.description.contains("next hop 10.9.0.13 did not answer 4 ARP requests"),
+        "{}",
+        violation.description
+    );
 }
 
 /// Ports on both ends of a link, each in a VLAN or in none.
@@ -236,12 +240,12 @@ fn inside_large_pool() {
     let holding = datapath.hold(&scenario).unwrap();
     let found = next_hop::links(&scenario, &datapath).unwrap();
     assert_eq!(found.links[0].next_hop, mac_bytes(&mac_of("sp1")));
-    let told = format!(
+    let warning = format!(
         "servers from 10.9.8.0 to 10.9.11.255 are on the link of port east: 64 of them, from end to end, were asked for, and \
          frames to all go where those are, {}",
         mac_of("sp1")
     );
-    assert_eq!(found.warnings, [told]);
+    assert_eq!(found.warnings, [warning]);
     drop(holding);
     let mut spec = emulated(&datapath, 5, Some(500 * MS), scenario);
     spec.stateful.as_mut().unwrap().links = found.links;

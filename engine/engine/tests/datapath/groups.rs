@@ -43,7 +43,7 @@ fn workers_have_queues_of_the_ports_of_their_group_only() {
 fn groups_that_contradict_the_ports_are_refused() {
     let _turn = turn();
     let ports = four(&PortDevice::Null);
-    for (groups, told) in [
+    for (groups, message) in [
         (&[(&[0, 1, 2][..], 2)][..], "worker_groups: port south is in none: add it to one"),
         (
             &[(&[0, 1, 2, 3], 1), (&[1], 1)],
@@ -55,7 +55,7 @@ fn groups_that_contradict_the_ports_are_refused() {
     ] {
         let refused = try_groups(&ports, groups).map(|_| ()).unwrap_err();
         assert!(matches!(refused, OpenError::Config { .. }));
-        assert_eq!(refused.to_string(), told);
+        assert_eq!(refused.to_string(), message);
     }
 }
 

@@ -145,8 +145,8 @@ fn gnbs_are_in_one_run_only() {
     let refused = datapath.prepare(emulated(&datapath, 2, None, through(tunnels(), others()))).map(|_| ());
     let expected =
         "stateful.templates[0].client_port: run \"run-1\" answers for addresses from 172.16.0.10 to 172.16.0.13 on a";
-    let told = refused.unwrap_err().to_string();
-    assert!(told.starts_with(expected), "{told}");
+    let error = refused.unwrap_err().to_string();
+    assert!(error.starts_with(expected), "{error}");
     let apart = Tunnels { local: v4(172, 16, 1, 10), remote: v4(172, 16, 1, 1), ..tunnels() };
     datapath.prepare(emulated(&datapath, 2, None, through(apart, others()))).unwrap().remove();
     first.remove();
@@ -160,7 +160,7 @@ struct Upf {
 }
 
 impl Upf {
-    /// Serves so many messages.
+    /// Serves this many messages.
     fn serve(&self, messages: u32) {
         let mut buffer = [0; 2048];
         for _ in 0..messages {

@@ -71,8 +71,8 @@ fn macs_of(addresses: impl Iterator<Item = String>) -> BTreeMap<String, String> 
     let found = |address: String| {
         let answer = output(&["busybox", "ping", "-c", "3", "-i", "0.2", "-W", "2", &address]);
         assert!(answered(&answer), "{address}: {answer}");
-        let told = output(&["ip", "neighbour", "show", "dev", "br0", &address]);
-        (address, told.split(' ').skip_while(|word| *word != "lladdr").nth(1).unwrap_or("").to_owned())
+        let text = output(&["ip", "neighbour", "show", "dev", "br0", &address]);
+        (address, text.split(' ').skip_while(|word| *word != "lladdr").nth(1).unwrap_or("").to_owned())
     };
     addresses.map(found).collect()
 }

@@ -176,7 +176,7 @@ fn on_two_ports(scenario: &mut Scenario) {
     scenario.templates[0].server.as_mut().unwrap().port = 1;
 }
 
-/// Writes so many frames of the link that match to a file.
+/// Writes this many frames of the link that match to a file.
 fn captured(file: &std::path::Path, frames: usize, filter: &str) -> Child {
     let command = format!("60 tcpdump -n -U -s 0 -i sp0 -c {frames} -w {} {filter}", file.display());
     let mut tcpdump = Command::new("timeout");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A captured packet of a session: between whom it is, and what it carries.
+//! A captured packet of a session: its endpoints, and what it carries.
 use std::net::IpAddr;
 
 use spate_net::{
@@ -12,7 +12,7 @@ use spate_net::{
 
 use super::Transport;
 
-/// Between whom.
+/// Its endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flow {
     pub(super) transport: Transport,

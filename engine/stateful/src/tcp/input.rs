@@ -463,7 +463,7 @@ impl Flow {
     fn is_late_syn(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) -> bool {
         let the_same = s.seq.wrapping_add(1) == self.rcv_nxt;
         if the_same && self.is_synchronized() && s.has(flag::ACK) {
-            // The end of the handshake was lost: who says so knows the number, and every connection may be in need of it.
+            // The end of the handshake was lost: the sender of this has the number, and every connection may need it.
             cx.one(Count::ChallengeAcks);
             self.set(is::ACK_NOW | is::OUTPUT);
             return false;

@@ -56,7 +56,7 @@ impl Instant {
         ((self.ns >> 25) as u16).max(1)
     }
 
-    /// The tick so many nanoseconds from now, at the latest: less than a lap.
+    /// The tick this many nanoseconds from now, at the latest: less than a lap.
     #[inline]
     pub fn tick_in(self, ns: u64) -> u32 {
         debug_assert!(ns >> wheel::TICK_SHIFT < u64::from(wheel::LAP), "{ns} ns are too long to be waited for at once");

@@ -14,11 +14,11 @@ use crate::{
 /// ECN-capable transport (RFC 3168 section 5).
 const CAPABLE: u8 = 2;
 /// Segments that one flow sends in its turn: others wait too.
-const TURN: usize = 32;
+const MOST_SEGMENTS: usize = 32;
 
 /// Where frames go.
 pub trait Output {
-    /// Room for one frame of so many bytes without FCS; none if there is none now. What is written is sent.
+    /// Room for one frame of this many bytes without FCS; none if there is none now. What is written is sent.
     fn frame(&mut self, len: usize) -> Option<&mut [u8]>;
 
     /// Whether the device behind it is to complete the checksums of IPv4, TCP and UDP in all that is sent.
@@ -33,7 +33,7 @@ pub trait Output {
         None
     }
 
-    /// Room for one frame of so many bytes of headers and of data, which the device cuts into segments with so much data each,
+    /// Room for one frame of this many bytes of headers and of data, which the device cuts into segments with this much data each,
     /// as `cut` says that it can; none if there is none now.
     fn frame_to_cut(&mut self, _headers: usize, _data: usize, _segment: usize) -> Option<&mut [u8]> {
         None
@@ -136,7 +136,7 @@ impl Flow {
 
     #[inline(always)]
     fn send_all<const PLAIN: bool>(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> Turn {
-        let mut left = TURN as u32;
+        let mut left = MOST_SEGMENTS as u32;
         while left > 0 {
             let Some(plan) = self.plan::<PLAIN>(cx, &from.data) else {
                 self.clear(is::OUTPUT);
@@ -390,7 +390,7 @@ impl Flow {
         true
     }
 
-    /// Writes a segment behind headers of so many bytes, and takes note of it.
+    /// Writes a segment behind headers of this many bytes, and takes note of it.
     #[inline(always)]
     pub(super) fn write_data<const PLAIN: bool>(
         &mut self,

@@ -73,7 +73,7 @@ impl Flow {
         (self.w_max, self.cubic_k) = (tick as u32, (tick >> 32) as u16);
     }
 
-    /// Gives the places back that `handshake_began` has taken.
+    /// Frees the slots that `handshake_began` has taken.
     #[inline]
     pub(super) fn handshake_is_over(&mut self) {
         (self.w_max, self.cubic_k) = (0, 0);

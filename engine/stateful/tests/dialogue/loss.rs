@@ -6,7 +6,7 @@ use spate_stateful::{CongestionControl, Count, Instruction, Tunables, packet::Op
 
 const FULL: u32 = 1460;
 
-/// The stack sends so many full segments as its window allows; the first are out.
+/// The stack sends as many full segments as its window allows; the first are out.
 fn sender(segments: u32, tunables: Tunables) -> (Peer, Vec<Reply>) {
     let options = if tunables.sack { SACK_PERMITTED } else { MSS };
     let program = vec![Instruction::Connect, SEND, Instruction::WaitForPeerClose];
@@ -30,7 +30,7 @@ fn numbers(reply: &[Reply]) -> Vec<u32> {
     numbers_of(reply, FULL)
 }
 
-/// Which segments of so many bytes these are.
+/// The indices of these segments of this many bytes.
 fn numbers_of(reply: &[Reply], len: u32) -> Vec<u32> {
     reply.iter().filter(|s| s.len() > 0).map(|s| (s.seq - 1) / len).collect()
 }
@@ -157,7 +157,7 @@ fn a_partial_acknowledgement_brings_the_next_hole() {
 }
 
 #[test]
-fn blocks_tell_which_segments_are_lost() {
+fn blocks_show_which_segments_are_lost() {
     let (mut peer, _) = sender(10, selective());
     // 0, 2 and 3 are lost.
     peer.send(segment(ACK).sack(&[block(1, 2)]));
@@ -481,7 +481,7 @@ fn a_recovery_is_undone_if_all_that_was_sent_again_came_twice() {
     peer.send(segment(ACK).ack(nth(highest)).sack(&[block(0, 1)]));
     assert_eq!((peer.count(Count::SpuriousRecoveries), peer.count(Count::DsackReceived)), (1, 1));
     assert!(!peer.all().is_empty(), "the window is as before: more than {reduced}");
-    // Told again it is nothing new.
+    // Reported again it is nothing new.
     peer.send(segment(ACK).ack(nth(highest)).sack(&[block(0, 1)]));
     assert_eq!((peer.count(Count::SpuriousRecoveries), peer.count(Count::DsackReceived)), (1, 2));
 }
@@ -547,7 +547,7 @@ fn once_segments_have_come_in_disorder_the_late_are_waited_for_also_much_later()
     assert!(late_for(&mut peer, 0) < 0.1, "three above it, and none was ever late");
 
     let (mut peer, _) = sender(1000, selective());
-    // The segment 0 is late, and all that was in trouble is over.
+    // The segment 0 is late, and the recovery is over.
     peer.send(segment(ACK).sack(&[block(1, 2)]));
     peer.wait(2);
     peer.send(segment(ACK).ack(nth(2)));

@@ -172,7 +172,7 @@ impl Peer {
         }
     }
 
-    /// The stack is a client that does this, with a payload of so many bytes.
+    /// The stack is a client that does this, with a payload of this many bytes.
     pub fn client(program: Vec<Instruction>, payload: u64, tunables: Tunables) -> Self {
         let mut peer = Self::of(
             scenario(program, vec![Instruction::Accept, Instruction::WaitForPeerClose], payload, tunables),
@@ -382,7 +382,7 @@ impl Peer {
     }
 }
 
-/// About so many milliseconds: a few ticks of the stack's wheel more at most.
+/// About this many milliseconds: a few ticks of the stack's wheel more at most.
 #[track_caller]
 pub fn about(ms: f64, expected: f64) {
     assert!((expected - 0.1..expected + 0.3).contains(&ms), "{ms} ms, not {expected}");

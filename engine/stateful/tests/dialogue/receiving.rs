@@ -54,18 +54,18 @@ fn out_of_order_each_is_acknowledged_at_once_also_if_several_came_together() {
 }
 
 #[test]
-fn blocks_tell_the_latest_first_and_join() {
+fn blocks_report_the_latest_first_and_join() {
     let mut peer = receiver(selective(), SACK_PERMITTED);
-    let mut tell = |seq: u32, blocks: &[(u32, u32)]| {
+    let mut expect = |seq: u32, blocks: &[(u32, u32)]| {
         peer.send(segment(ACK).seq(seq).data(100));
         let options = peer.expect_segment(ACK, 1, 1, 0).options;
         assert_eq!(&options.sack[..options.sacks], blocks);
     };
-    tell(1001, &[(1001, 1101)]);
-    tell(3001, &[(3001, 3101), (1001, 1101)]);
-    tell(2001, &[(2001, 2101), (1001, 1101), (3001, 3101)]);
-    tell(1101, &[(1001, 1201), (2001, 2101), (3001, 3101)]);
-    tell(2901, &[(2901, 2901 + 200), (1001, 1201), (2001, 2101)]);
+    expect(1001, &[(1001, 1101)]);
+    expect(3001, &[(3001, 3101), (1001, 1101)]);
+    expect(2001, &[(2001, 2101), (1001, 1101), (3001, 3101)]);
+    expect(1101, &[(1001, 1201), (2001, 2101), (3001, 3101)]);
+    expect(2901, &[(2901, 2901 + 200), (1001, 1201), (2001, 2101)]);
 }
 
 #[test]
@@ -126,18 +126,18 @@ fn the_echoed_timestamp_is_of_the_first_segment_an_acknowledgement_is_about() {
     let mut peer = receiver(Tunables { timestamps: true, ..selective() }, options);
     peer.all();
     peer.send(segment(ACK).timestamps(11, 0));
-    let mut tell = |seq: u32, len: usize, stamp: u32, echo: u32| {
+    let mut receive = |seq: u32, len: usize, stamp: u32, echo: u32| {
         peer.send(segment(ACK).seq(seq).data(len).timestamps(stamp, 0));
         peer.wait(50);
         let ack = peer.all().pop().expect("an acknowledgement");
         assert_eq!(ack.options.timestamps.map(|(_, echo)| echo), Some(echo), "seq {seq} stamp {stamp}");
     };
-    tell(1, 100, 20, 20);
+    receive(1, 100, 20, 20);
     // Beyond a hole: not of it.
-    tell(201, 100, 21, 20);
+    receive(201, 100, 21, 20);
     // Of what fills the hole.
-    tell(101, 100, 22, 22);
-    tell(301, 100, 23, 23);
+    receive(101, 100, 22, 22);
+    receive(301, 100, 23, 23);
     // Several, one acknowledgement: the first of them.
     peer.send(segment(ACK).seq(401).data(100).timestamps(30, 0));
     peer.send(segment(ACK).seq(501).data(100).timestamps(31, 0));
@@ -198,29 +198,29 @@ fn what_comes_twice_is_reported_once_in_the_first_block() {
     peer.send(segment(ACK).data(1000));
     peer.send(segment(ACK).seq(1001).data(1000));
     peer.all();
-    let mut tell = |seq: u32, len: usize, blocks: &[(u32, u32)]| {
+    let mut expect = |seq: u32, len: usize, blocks: &[(u32, u32)]| {
         peer.send(segment(ACK).seq(seq).data(len));
         let seen = peer.next();
         assert_eq!(&seen.options.sack[..seen.options.sacks], blocks, "{seen:?}");
         peer.expect_silence();
     };
     // Below what is expected: all of it, and a part.
-    tell(501, 500, &[(501, 1001)]);
-    tell(2501, 100, &[(2501, 2601)]);
-    tell(2701, 100, &[(2701, 2801), (2501, 2601)]);
+    expect(501, 500, &[(501, 1001)]);
+    expect(2501, 100, &[(2501, 2601)]);
+    expect(2701, 100, &[(2701, 2801), (2501, 2601)]);
     // Of a range that came out of order, with the range behind it.
-    tell(2501, 100, &[(2501, 2601), (2501, 2601), (2701, 2801)]);
-    tell(2601, 100, &[(2501, 2801)]);
-    tell(2551, 200, &[(2551, 2751), (2501, 2801)]);
-    tell(1501, 600, &[(1501, 2001), (2501, 2801)]);
-    tell(2101, 400, &[]);
+    expect(2501, 100, &[(2501, 2601), (2501, 2601), (2701, 2801)]);
+    expect(2601, 100, &[(2501, 2801)]);
+    expect(2551, 200, &[(2551, 2751), (2501, 2801)]);
+    expect(1501, 600, &[(1501, 2001), (2501, 2801)]);
+    expect(2101, 400, &[]);
     assert_eq!((peer.count(Count::DsackSent), peer.stack.held()), (4, (0, 0)));
     assert_eq!(peer.count(Count::ReceivedDataBytes), 2800);
 }
 
 #[test]
 fn what_comes_twice_is_reported_with_data_and_only_where_blocks_were_agreed_on() {
-    for (tunables, options, told) in [(selective(), SACK_PERMITTED, 1), (plain(), MSS, 0)] {
+    for (tunables, options, dsacks) in [(selective(), SACK_PERMITTED, 1), (plain(), MSS, 0)] {
         let program = vec![
             Instruction::Accept,
             Instruction::Receive { bytes: 100, clear: true },
@@ -236,8 +236,8 @@ fn what_comes_twice_is_reported_with_data_and_only_where_blocks_were_agreed_on()
         let reply = peer.all();
         assert!(reply[0].len() > 0, "{reply:?}");
         let blocks: Vec<_> = reply.iter().flat_map(|s| s.options.sack[..s.options.sacks].to_vec()).collect();
-        assert_eq!(blocks, [(1, 101)][..told]);
-        assert_eq!((peer.count(Count::DsackSent), peer.stack.held()), (told as u64, (0, 0)));
+        assert_eq!(blocks, [(1, 101)][..dsacks]);
+        assert_eq!((peer.count(Count::DsackSent), peer.stack.held()), (dsacks as u64, (0, 0)));
     }
 }
 

@@ -202,16 +202,16 @@ impl Net {
     }
 
     /// Non-zero counters of both sides, to be read.
-    pub fn told(&self) -> String {
-        let mut told = String::new();
+    pub fn summary(&self) -> String {
+        let mut summary = String::new();
         for (side, client) in [("client", true), ("server", false)] {
             for ((name, _, _), value) in spate_stateful::COUNTERS.iter().zip(self.counters(0, client).all()) {
                 if value > 0 {
-                    told += &format!("{side} {name} {value}\n");
+                    summary += &format!("{side} {name} {value}\n");
                 }
             }
         }
-        told
+        summary
     }
 }
 
@@ -405,7 +405,7 @@ pub fn with(
     }
 }
 
-/// A request of so many bytes, and an answer.
+/// A request of this many bytes, and an answer.
 pub fn request_response(request: u64, response: u64) -> (Vec<Instruction>, Vec<Instruction>, Vec<Payload>) {
     let client = vec![
         Instruction::Connect,

@@ -280,7 +280,7 @@ fn error(bytes: &mut Bytes<'_>, known: &Known) -> Option<Vec<u8>> {
     Some(icmp::error(&about, kind, mtu))
 }
 
-/// Lets the stack send until it has no more, and takes note of what it says.
+/// Lets the stack send until it has no more, and takes note of what it sends.
 fn listen(stack: &mut Stack, now: u64, room: usize, known: &mut [[Known; FLOWS]; 2]) {
     for (port, known) in known.iter_mut().enumerate() {
         let mut bursts = 0;
@@ -296,7 +296,7 @@ fn listen(stack: &mut Stack, now: u64, room: usize, known: &mut [[Known; FLOWS];
     }
 }
 
-/// Takes note of what the stack says.
+/// Takes note of what the stack sends.
 fn note(frame: &[u8], port: usize, known: &mut [Known; FLOWS]) {
     let packet = Packet::read(frame).expect("what is sent can be read");
     let (source, destination) = match &packet.content {

@@ -2,8 +2,8 @@
 //! What buffers hold of a template's frame from one packet to the next, so that a payload that does not change is not copied again.
 //!
 //! A buffer's note names a template and says up to which byte the buffer holds its frame from the second piece on, but for what the
-//! template's packets have of their own: those bytes lie at the same places in all of them, so that each packet overwrites what the one
-//! before left there. Only the trailer moves where sizes vary. The first piece is written for every packet.
+//! template's packets have of their own: those bytes lie at the same offsets in all of them, so that each packet overwrites
+//! what the one before left there. Only the trailer moves where sizes vary. The first piece is written for every packet.
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use spate_net::trailer;
@@ -23,7 +23,7 @@ pub(super) struct Kept {
     /// The note of a buffer that holds nothing of it: a number in this process, above `LEN_BITS`. Templates with the same frame have the same,
     /// clones among them, and those of which one has the beginning of the other's (`Template::share_payloads`).
     base: u64,
-    /// The trailer is at another place in each packet.
+    /// The trailer is at another offset in each packet.
     trailer_moves: bool,
 }
 

@@ -213,9 +213,9 @@ proptest! {
 enum Step {
     /// A burst of a stream.
     Write { stream: usize, count: usize },
-    /// Somebody else writes a whole packet, as flows and replays do.
+    /// Another writer writes a whole packet, as flows and replays do.
     Overwrite,
-    /// Somebody else writes a packet of one piece.
+    /// Another writer writes a packet of one piece.
     OverwritePiece,
 }
 

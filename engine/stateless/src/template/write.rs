@@ -43,7 +43,7 @@ impl Bytes for &mut [u8; PIECE] {
 
 impl Template {
     /// Writes packets into the buffers from `first` on; the trailer is `stamp` with each packet's own sequence number.
-    /// `lanes.lens()` tells their lengths then.
+    /// `lanes.lens()` has their lengths then.
     #[inline]
     pub fn write(
         &self,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The slow path: ports that have addresses answer for them and find their next hops, and answer for what runs emulate.
 //!
-//! One thread beside the workers decides everything. A worker only takes the few frames aside that concern it, through a
+//! One thread beside the workers decides everything. A worker only copies the few frames to it that concern it, through a
 //! ring that never grows, and sends what comes back through another.
 mod port;
 mod throttle;
@@ -25,7 +25,7 @@ use port::SlowPort;
 
 pub use port::{Link, Punt};
 
-/// How often frames are looked for while there were some lately, or somebody waits,
+/// How often frames are looked for while there were some lately, or a caller waits,
 const BUSY_NS: u64 = 1_000_000;
 /// and otherwise: workers cannot call, a system call would cost them.
 const QUIET_NS: u64 = 10_000_000;
@@ -61,7 +61,7 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// How many multicast groups of servers are not reported on any link, since a port can be a member of so many only.
+    /// How many multicast groups of servers are not reported on any link, since the number of groups of a port is limited.
     pub fn unreported(&self) -> u128 {
         self.unreported
     }
@@ -101,7 +101,7 @@ impl SlowPath {
         Ok(())
     }
 
-    /// Another port speaks on its link.
+    /// Another port sends on its link.
     fn add(&self, index: usize, link: Link, opened: &Opened) -> Result<(), OpenError> {
         let port = Arc::new(Mutex::new(SlowPort::new(index, link, opened)?));
         lock(&self.shared.ports)[index] = Some(port);
@@ -115,7 +115,7 @@ impl SlowPath {
     }
 
     /// From now on ports (by index) answer for addresses of emulated stations and are members of their groups. Software ports without
-    /// addresses have no link where anybody could ask.
+    /// addresses have no link where a peer could ask.
     pub(super) fn hold(
         &self,
         mut ranges: BTreeMap<usize, Vec<Range>>,

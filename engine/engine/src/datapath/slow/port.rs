@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A port with addresses: its rings to and from workers, and what it tells people.
+//! A port with addresses: its rings to and from workers, and what it logs.
 use spate_dpdk::{GroupFilter, Tap};
 use spate_filter::Program;
 use spate_neighbour::{Config, Event, Interface, Neighbour, Output, Sought, mac_text};
@@ -23,15 +23,15 @@ use crate::datapath::{
 const RING_BYTES: usize = 128 << 10;
 /// Of Ethernet, without VLAN tags.
 const HEADER_BYTES: usize = 14;
-/// Frames of one port that are handled before the next port's turn.
-const TURN_FRAMES: usize = 256;
+/// Frames of one port that are handled before those of the next port.
+const MOST_FRAMES: usize = 256;
 
 /// What a port is to be on its link.
 #[derive(Clone, Debug, Default)]
 pub struct Link {
     /// Addresses, gateways, VLAN.
     pub config: Config,
-    /// What else in the pod hears and speaks on it.
+    /// What else in the pod receives and sends on it.
     pub punt: Option<Punt>,
 }
 
@@ -44,7 +44,7 @@ pub struct Punt {
     pub filter: Program,
 }
 
-/// The interface of a punt: with the port's own address, so that it hears what is sent to the port.
+/// The interface of a punt: with the port's own address, so that it receives what is sent to the port.
 fn interface_for(punt: &Punt, port: &OpenPort) -> Result<Tap, String> {
     if !port.config.device.leads_outside() {
         return Err("this is a software port, which nobody else sends to: punt on a NIC or a kernel interface".into());
@@ -73,10 +73,10 @@ pub(super) struct SlowPort {
     found: Option<String>,
     /// By kind of warning.
     warnings: Warnings,
-    /// Frames that were told to be lost.
-    told_lost: u64,
+    /// Lost frames that were reported.
+    reported_lost: u64,
     /// Frames of the kernel's that found no room.
-    told_unsent: u64,
+    reported_unsent: u64,
 }
 
 /// What the port warns of, each kind for itself.
@@ -132,14 +132,14 @@ impl SlowPort {
             output: Output::default(),
             found: None,
             warnings: Warnings::default(),
-            told_lost: 0,
-            told_unsent: 0,
+            reported_lost: 0,
+            reported_unsent: 0,
         };
         this.hear_groups();
         Ok(this)
     }
 
-    /// Tells the workers, and the device, which frames concern the port, as that has changed.
+    /// Passes to the workers, and to the device, which frames concern the port, as that has changed.
     pub(super) fn tell_interest(&self, workers: &Workers) {
         self.hear_groups();
         for &worker in &self.receivers {
@@ -168,12 +168,12 @@ impl SlowPort {
     pub(super) fn turn(&mut self, now_ns: u64, workers: &Workers) -> bool {
         let mut came = 0;
         for ring in &mut self.received {
-            while came < TURN_FRAMES && ring.pop(&mut self.frame).is_some() {
+            while came < MOST_FRAMES && ring.pop(&mut self.frame).is_some() {
                 came += 1;
                 if let Some((tap, filter)) = &self.punt
                     && filter.matches(&self.frame, self.frame.len())
                 {
-                    // Nobody hears it while the interface is down, as on any other.
+                    // It is not received while the interface is down, as on any other.
                     tap.write(&self.frame);
                 }
                 self.interface.receive(&self.frame, now_ns, &mut self.output);
@@ -197,7 +197,7 @@ impl SlowPort {
         let Some((tap, _)) = &self.punt else { return 0 };
         let mut spoke = 0;
         self.frame.resize(SHORT_ROOM, 0);
-        while spoke < TURN_FRAMES {
+        while spoke < MOST_FRAMES {
             match tap.read(&mut self.frame) {
                 Ok(Some(len)) => {
                     let padded = len.max(MIN_FRAME_LEN);
@@ -227,7 +227,7 @@ impl SlowPort {
             match event {
                 Event::Found(address, mac) => {
                     let mac = Some(mac_text(mac));
-                    // Many servers may be behind one MAC: that is told once.
+                    // Many servers may be behind one MAC: that is logged once.
                     match (mac != self.found).then(|| warnings.found.admit(now)).flatten() {
                         Some(left_out) => tracing::info!(port, %address, mac, left_out, "neighbour found"),
                         None => tracing::debug!(port, %address, mac, "neighbour found"),
@@ -261,18 +261,22 @@ impl SlowPort {
             }
         }
         let lost: u64 = self.received.iter().map(FrameReader::lost).sum();
-        if lost > self.told_lost && warnings.lost.admit(now).is_some() {
-            tracing::warn!(port, frames = lost - self.told_lost, "more frames for the slow path than it could take");
-            self.told_lost = lost;
-        }
-        let unsent = self.sending.lost();
-        if unsent > self.told_unsent && warnings.unsent.admit(now).is_some() {
+        if lost > self.reported_lost && warnings.lost.admit(now).is_some() {
             tracing::warn!(
                 port,
-                frames = unsent - self.told_unsent,
+                frames = lost - self.reported_lost,
+                "more frames for the slow path than it could take"
+            );
+            self.reported_lost = lost;
+        }
+        let unsent = self.sending.lost();
+        if unsent > self.reported_unsent && warnings.unsent.admit(now).is_some() {
+            tracing::warn!(
+                port,
+                frames = unsent - self.reported_unsent,
                 "the slow path had more to send than there was room"
             );
-            self.told_unsent = unsent;
+            self.reported_unsent = unsent;
         }
     }
 

@@ -22,17 +22,17 @@ const SLOW_LEN: usize = crate::datapath::open::SHORT_ROOM;
 /// Something to hang on a port.
 pub(in crate::datapath) enum Attachment<D: Device = Dpdk> {
     Aside(Box<Aside>),
-    /// Other frames are taken aside.
+    /// Replaces which frames go to the slow path.
     Interest(Box<Interest>),
     Inject(Box<Inject<D>>),
     Tap(Direction, Box<Tap>),
 }
 
-/// Takes received frames aside for the slow path.
+/// Copies received frames to the slow path.
 pub(in crate::datapath) struct Aside {
     /// Frames that concern the port's addresses,
     pub(in crate::datapath) interest: Option<Box<Interest>>,
-    /// and those that somebody else in the pod wants.
+    /// and those that the filter of a punt takes.
     pub(in crate::datapath) punt: Option<Program>,
     pub(in crate::datapath) frames: FrameWriter,
 }
@@ -116,7 +116,7 @@ impl Taps {
     }
 }
 
-/// Sends what the slow path has to say.
+/// Sends the frames of the slow path.
 pub(in crate::datapath) struct Inject<D: Device = Dpdk> {
     frames: FrameReader,
     burst: D::Burst,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A transmit queue as one worker uses it. Streams, replays, flows, reflectors and the slow path all send through it: packets, bytes and
-//! drops are counted in one place, the budget is charged for all of them, and the device is flushed after any of them.
+//! drops are counted by one function, the budget is charged for all of them, and the device is flushed after any of them.
 use std::sync::Arc;
 
 use super::{Device, device::TxDevice as _};
@@ -29,7 +29,7 @@ impl<D: Device> Egress<D> {
         Self { queue, share, limit: None, unflushed: false, flush_at: 0 }
     }
 
-    /// The device's queue. Whoever sends on it counts that with [`Self::sent`].
+    /// The device's queue. Senders on it count what they send with [`Self::sent`].
     #[inline]
     pub(super) fn queue(&mut self) -> &mut D::Tx {
         &mut self.queue

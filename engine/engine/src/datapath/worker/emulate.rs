@@ -28,7 +28,7 @@ use crate::datapath::{
     run_clock::RunClock,
 };
 
-/// Frames of other workers that are handled in a turn.
+/// Frames of other workers that are handled in an iteration.
 const HANDED: usize = 256;
 /// Packets taken at once that are longer than those every worker has.
 const LONG: usize = 8;
@@ -231,7 +231,7 @@ impl<D: Device> Emulated<D> {
         self.changes.push_back(change);
     }
 
-    /// What the run's clock asks for up to a monotonic instant, in which it does not turn.
+    /// What the run's clock asks for up to a monotonic instant, in which it neither stops nor resumes.
     fn follow(&mut self, clock: &RunClock, mono_ns: u64, end_ns: u64) {
         let Some(at) = clock.at(mono_ns).and_then(|at| u64::try_from(at).ok()) else { return };
         if self.stage == Stage::Waits
@@ -386,7 +386,7 @@ impl<D: Device> WorkerRun<D> {
 /// Packets of flows that leave on one port: written, not yet sent, and some to write to.
 pub(super) struct Segments<D: Device> {
     burst: D::Burst,
-    /// The first so many are written.
+    /// Number of packets, from the first, that are written.
     written: usize,
     /// Bytes of a packet that has room.
     room: usize,
@@ -478,7 +478,7 @@ impl<D: Device> Segments<D> {
         taps.copy_some::<D>(&self.burst, from..self.written, clock);
     }
 
-    /// What the device does of frames with a tag of so many bytes to come; it cuts only if there are packets for that.
+    /// What the device does of frames with tags of this many bytes to come; it cuts only if there are packets for that.
     fn offloads(&self, to_cut: Option<&D::Pool>, tag: usize) -> Offloads {
         let cut = self.offloads.cut.zip(to_cut).map(|(cut, pool)| Cut {
             longest_frame: (cut.longest_frame.min(pool.room()) - tag) as u32,
@@ -488,7 +488,7 @@ impl<D: Device> Segments<D> {
         Offloads { checksums: self.offloads.tx_checksum, cut }
     }
 
-    /// Tells the device what is left to it of packets from one on.
+    /// Sets the offload flags of packets from one on: what is left to the device.
     #[inline(never)]
     fn leave(&mut self, from: usize) {
         for index in from..self.written {
@@ -502,7 +502,7 @@ impl<D: Device> Segments<D> {
         }
     }
 
-    /// Packets on the wire that the first so many frames are.
+    /// Number of packets on the wire of the first `frames` frames.
     fn packets(&self, frames: usize) -> u64 {
         let more = self.cuts[self.sent..self.sent + frames].iter().map(|cut| u64::from(cut.more));
         frames as u64 + more.sum::<u64>()
@@ -538,7 +538,7 @@ impl<D: Device> Segments<D> {
         taken
     }
 
-    /// The same where something is left to the device. Tells how many packets leave on the wire.
+    /// The same where something is left to the device. Returns how many packets leave on the wire.
     #[inline(never)]
     fn send_unfinished(&mut self, egress: &mut Egress<D>) -> usize {
         let offered = self.burst.send_unfinished(egress.queue(), self.written);
@@ -583,9 +583,9 @@ impl<D: Device> Room<'_, D> {
             if made < len {
                 let padded = made.max(D::SHORTEST_FRAME);
                 segments.burst.frame_mut(index, padded)[made..].fill(0);
-                let place = segments.sent + index;
-                let packets = 1 + u32::from(segments.cuts[place].more);
-                segments.bytes[place] -= packets * (len - padded) as u32;
+                let slot = segments.sent + index;
+                let packets = 1 + u32::from(segments.cuts[slot].more);
+                segments.bytes[slot] -= packets * (len - padded) as u32;
             }
         }
     }
@@ -600,7 +600,7 @@ impl<D: Device> Room<'_, D> {
         self.take_from(pool, most, len)
     }
 
-    /// The same from a pool, at most so many.
+    /// The same from a pool, at most this many.
     fn take_from(&mut self, pool: &D::Pool, most: usize, len: usize) -> bool {
         let segments = &mut *self.segments;
         if segments.written > 0 {
@@ -667,10 +667,10 @@ impl<D: Device> tcp::Output for Room<'_, D> {
         }
         let segments = &mut *self.segments;
         let (index, packets) = (segments.written, data.div_ceil(segment));
-        let place = segments.sent + index;
+        let slot = segments.sent + index;
         segments.unfinished = true;
-        segments.cuts[place] = CutInto { segment: segment as u16, more: packets as u16 - 1 };
-        segments.bytes[place] = (packets * (tag + headers + FCS_LEN as usize) + data) as u32;
+        segments.cuts[slot] = CutInto { segment: segment as u16, more: packets as u16 - 1 };
+        segments.bytes[slot] = (packets * (tag + headers + FCS_LEN as usize) + data) as u32;
         segments.written += 1;
         Some(&mut segments.burst.frame_mut(index, len)[tag..])
     }

@@ -21,7 +21,7 @@ use crate::datapath::frames::{self, FrameReader, FrameWriter};
 
 /// Room for frames from each worker to each other, at least,
 const RING_BYTES: usize = 256 << 10;
-/// for so many bursts of full length,
+/// for this many bursts of full length,
 const BURSTS: usize = 2;
 /// and bytes of each frame of a burst, at least.
 const USUAL: usize = 1600;
@@ -50,7 +50,7 @@ pub(in crate::datapath) struct Handoff {
     to: Vec<Option<FrameWriter>>,
     from: Vec<Option<FrameReader>>,
     bells: Arc<[Bell]>,
-    /// Who has given frames that are not taken yet.
+    /// The workers that have given frames that are not taken yet.
     waiting: Workers,
     frame: Vec<u8>,
     /// Bytes of a burst.
@@ -111,11 +111,11 @@ impl Handoff {
     /// Gives a frame that arrived on a port to the worker that its flow belongs to. False if that is this one.
     #[cold]
     pub(super) fn give(&mut self, port: usize, frame: &[u8], at_ns: u64) -> bool {
-        let Some(home) = self.home(port, frame).filter(|home| *home != self.worker) else { return false };
-        let Some(ring) = &mut self.to[home] else { return false };
+        let Some(owner) = self.home(port, frame).filter(|owner| *owner != self.worker) else { return false };
+        let Some(ring) = &mut self.to[owner] else { return false };
         let given = frame.len() <= LONGEST && ring.push(at_ns, port, frame);
         self.tight |= !ring.has_room(self.burst_bytes);
-        self.bells[home].ring(self.worker);
+        self.bells[owner].ring(self.worker);
         if given { &self.share.sent } else { &self.share.lost }.add(1);
         true
     }
@@ -145,7 +145,7 @@ impl Handoff {
         receivers.get(queue).copied()
     }
 
-    /// Frames that were taken were so many packets of clients' flows.
+    /// Counts the frames that were taken: this many were packets of clients' flows.
     pub(super) fn note_met(&self, packets: u64) {
         self.share.met.add(packets);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Packets that carry no trailer of a run here: told by a mark, measured by a receiver, sent back by a reflector.
+//! Packets that carry no trailer of a run here: recognized by a mark, measured by a receiver, sent back by a reflector.
 //!
 //! Runs do so from their start until they are closed. A mark does not say of which phase a packet is: what arrives before
 //! the warm-up has passed counts as the warm-up's. A reflector sends everybody's packets back while its run sends; while that
@@ -94,7 +94,7 @@ pub(super) struct Packet<'a> {
     pub(super) trailer: Option<Trailer>,
 }
 
-/// Counts a packet where a mark of a run tells it (true), else for the receivers of its port.
+/// Counts a packet where it has a mark of a run (true), else for the receivers of its port.
 pub(super) fn watch<D: Device>(
     watching: &[usize],
     runs: &mut [Option<Box<WorkerRun<D>>>],
@@ -178,7 +178,7 @@ pub(super) fn reflection<D: Device>(
 }
 
 impl Reflection {
-    /// Turns a packet round. False if it must not be sent back.
+    /// Swaps a packet's source and destination. False if it must not be sent back.
     #[inline]
     pub(super) fn turn<D: Device>(self, runs: &[Option<Box<WorkerRun<D>>>], frame: &mut [u8]) -> bool {
         let Some(run) = &runs[self.slot] else { return false };

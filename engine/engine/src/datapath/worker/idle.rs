@@ -19,7 +19,7 @@ use crate::datapath::{command::Command, shared::WorkerShare};
 const LEAD_NS: u64 = 50_000;
 /// Not worth sleeping for less.
 const SHORTEST_NS: u64 = 10_000;
-/// A polled device cannot wake anybody: look this often while a run may receive,
+/// A polled device cannot wake a thread: it is polled this often while a run may receive,
 const POLLED_NS: u64 = 1_000_000;
 /// and this often otherwise.
 const UNEXPECTED_NS: u64 = 20_000_000;
@@ -89,7 +89,7 @@ impl Rest<Dpdk> for Idle {
         }
     }
 
-    /// Sleeps if nothing is due before long; `until` is a monotonic instant. Else gives way to whoever shares the CPU.
+    /// Sleeps if nothing is due before long; `until` is a monotonic instant. Else yields the CPU.
     fn rest(
         &self,
         now: u64,

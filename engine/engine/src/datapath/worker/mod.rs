@@ -148,7 +148,7 @@ impl<D: Device> Worker<D> {
         }
     }
 
-    /// Works until told to quit.
+    /// Works until the command to quit.
     pub(super) fn run(mut self) {
         let mut last = self.clock.mono_ns();
         while !self.quit {
@@ -156,7 +156,7 @@ impl<D: Device> Worker<D> {
         }
     }
 
-    /// One turn of the loop, after one at the monotonic instant `last`. Returns the instant at which it was.
+    /// One iteration of the loop, after one at the monotonic instant `last`. Returns the instant at which it was.
     #[inline(always)]
     fn pass(&mut self, last: u64) -> u64 {
         // The clock is read before commands are: a command that takes effect at an instant is in the queue before that
@@ -185,7 +185,7 @@ impl<D: Device> Worker<D> {
         now
     }
 
-    /// Does what devices leave to who uses them.
+    /// Does what devices leave to their user.
     #[cold]
     fn tend(&mut self, now: u64) {
         self.tx.iter_mut().for_each(|port| port.egress().queue().tend());
@@ -194,7 +194,7 @@ impl<D: Device> Worker<D> {
 
     /// Takes commands.
     fn obey(&mut self) {
-        // Nobody is left to tell it anything, be it to quit.
+        // No sender of commands is left, not even of the one to quit.
         self.quit |= self.commands.is_abandoned();
         while let Ok(command) = self.commands.pop() {
             match command {
@@ -297,8 +297,8 @@ impl<D: Device> Worker<D> {
         sent
     }
 
-    /// Sends what is due and within the bound. Who has sent is asked last next time, for what is left of the bound is often just
-    /// enough for one.
+    /// Sends what is due and within the bound. The source that has sent is asked last next time, for what is left of the bound
+    /// is often just enough for one.
     #[cold]
     fn transmit_in_turn(&mut self, now: u64) -> usize {
         const KINDS: usize = 3;
@@ -327,7 +327,7 @@ impl<D: Device> Worker<D> {
         sent
     }
 
-    /// Finds runs that have nothing left to send or to count, and says so.
+    /// Finds runs that have nothing left to send or to count, and reports it.
     fn settle(&mut self, now: u64) {
         for (slot, run) in self.runs[..self.reach].iter_mut().enumerate() {
             let Some(run) = run else { continue };

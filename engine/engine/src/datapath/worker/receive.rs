@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reception: read, tell by the trailer whose packet it is, keep its sequence and measure its delay.
+//! Reception: read, find by the trailer the stream of a packet, keep its sequence and measure its delay.
 //!
 //! The sequence of a stream and a sending worker has one owner, a worker that receives from the stream's port. A packet
 //! that came in elsewhere is handed to the owner through a ring. When an owner is behind, so that a ring has no room for a
@@ -79,7 +79,7 @@ pub(in crate::datapath) struct DelayPlace {
     pub(in crate::datapath) histogram: u32,
 }
 
-/// Who keeps a sequence.
+/// Which worker keeps a sequence.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::datapath) struct Owner {
     pub(in crate::datapath) worker: u16,
@@ -125,7 +125,7 @@ pub(super) struct RxPort<D: Device> {
     attached: Received,
     /// Which frames are for another station.
     station: Station,
-    /// Of the burst that is received: packets that nobody has a use for, and those of them that are for another station.
+    /// Of the burst that is received: packets without a use, and those of them that are for another station.
     unclaimed: Unclaimed,
 }
 
@@ -152,7 +152,7 @@ impl Station {
     }
 }
 
-/// How many packets of a burst nobody had a use for.
+/// How many packets of a burst had no use.
 #[derive(Clone, Copy, Debug, Default)]
 struct Unclaimed {
     foreign: u64,
@@ -182,7 +182,7 @@ impl<D: Device> RxPort<D> {
         }
     }
 
-    /// The same of all packets of a burst, where nobody expects any.
+    /// The same of all packets of a burst, where none is expected.
     #[inline(always)]
     fn offer_all(&mut self, burst: &D::Burst, lens: &[u32]) {
         if self.attached.aside.is_some() {
@@ -419,8 +419,8 @@ fn only<'a, D: Device>(emulating: &[usize], runs: &'a mut [Option<Box<WorkerRun<
     runs[*slot].as_mut().and_then(|run| run.emulated.as_deref_mut())
 }
 
-/// Gives a packet to the applications that a port's runs emulate: the first whose it is. It is for another station if it is for none
-/// that any of them has.
+/// Gives a packet to the applications that a port's runs emulate: the first that has its flow. It is for another station if it
+/// is for none that any of them has.
 #[inline]
 fn emulate<D: Device>(emulating: &[usize], runs: &mut [Option<Box<WorkerRun<D>>>], arrived: &Arrived<'_>) -> Demux {
     let mut all = Demux::Foreign;

@@ -71,7 +71,7 @@ impl ReplayTape {
                 match frames.next() {
                     Some(head) if head.len == 0 => Head::End(TapeEnd::decode(head.at_ns, head.original_len)),
                     Some(head) => Head::Packet(head.at_ns, head.len as usize),
-                    // Whoever read it ended without a word.
+                    // The reading thread ended without an end mark.
                     None if gone => Head::End(TapeEnd::Failed(1)),
                     None => Head::Unread,
                 }
@@ -79,7 +79,7 @@ impl ReplayTape {
         }
     }
 
-    /// Takes the packet that `head` told of.
+    /// Takes the packet that `head` returned.
     #[inline]
     fn take(&mut self, frame: &mut [u8]) -> Seal {
         match self {
@@ -127,7 +127,7 @@ pub(in crate::datapath) struct Replay<D: Device = Dpdk> {
     tempo: Tempo,
     /// What is to change, in order of time.
     changes: VecDeque<TempoChange>,
-    /// `tempo` tells of the packet with this number, which has this length.
+    /// `tempo` is at the packet with this number, which has this length.
     number: u64,
     len: Option<usize>,
     over: bool,
@@ -142,7 +142,7 @@ pub(in crate::datapath) struct Replay<D: Device = Dpdk> {
     giving_up_since: Option<u64>,
 }
 
-/// What a port lends to whoever sends on it.
+/// What a port gives a sender for a call.
 pub(super) struct Outlet<'a, D: Device> {
     pub(super) egress: &'a mut Egress<D>,
     pub(super) pool: &'a D::Pool,

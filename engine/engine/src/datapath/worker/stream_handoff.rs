@@ -87,7 +87,7 @@ impl StreamHandoff {
     /// taken, that worker sees that they are.
     #[inline]
     pub(super) fn take(&mut self, mut each: impl FnMut(usize, &Handed)) -> usize {
-        // Most often nobody has given anything: a line that is only read stays in the caches of all.
+        // Most often no worker has given anything: a line that is only read stays in the caches of all.
         if !self.bells[self.worker].rang() {
             return 0;
         }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_is_taken_once_it_was_told() {
+    fn what_is_given_is_taken_once_it_was_notified() {
         let mut workers = between_workers(3);
         assert!(
             workers[0].give(2, Handed::at(5)) && workers[1].give(2, Handed::at(6)) && workers[0].give(2, Handed::at(7))

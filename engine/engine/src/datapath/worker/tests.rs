@@ -34,7 +34,7 @@ struct Run {
 #[derive(Clone, Copy)]
 struct Asked {
     workers: usize,
-    /// Packets in so many nanoseconds.
+    /// Packets in this number of nanoseconds.
     rate: (u64, u64),
     warmup_ns: u64,
     end_ns: u64,
@@ -283,7 +283,7 @@ fn a_run_is_drained_when_all_that_had_arrived_is_counted() {
     for (_, _, packet) in packets {
         run.world.arrive(0, 0, 6 * MS, packet);
     }
-    // Three bursts and a part of one lie in the queue when the worker is told to empty it.
+    // Three bursts and a part of one lie in the queue when the worker gets the command to empty it.
     run.to(6 * MS - 1);
     run.tell_all(|| Command::Empty(0));
     assert!(!run.shares[0].emptied.is_up());
@@ -293,7 +293,7 @@ fn a_run_is_drained_when_all_that_had_arrived_is_counted() {
     run.to(6 * MS);
     assert!(run.shares[0].emptied.is_up() && run.shares[0].closed.is_up());
     assert_eq!(run.world.port(0, 0).received.foreign.get(), 0);
-    // What comes later is nobody's.
+    // What comes later belongs to no run.
     let late = sent(1, MS).remove(0).2;
     run.world.arrive(0, 0, 7 * MS, late);
     run.to(8 * MS);

@@ -156,7 +156,7 @@ impl<D: Device> TxPort<D> {
         self.inject.replace(inject)
     }
 
-    /// Sends what the slow path has to say. Returns how many packets the device took.
+    /// Sends the frames of the slow path. Returns how many packets the device took.
     #[inline]
     pub(super) fn inject(&mut self, clock: &D::Clock) -> usize {
         let Some(inject) = &mut self.inject else { return 0 };
@@ -173,7 +173,7 @@ impl<D: Device> TxPort<D> {
         sent
     }
 
-    /// Sends what flows of emulated applications have to say. Returns how many packets the device took.
+    /// Sends the packets of emulated applications' flows. Returns how many packets the device took.
     #[inline]
     pub(super) fn emulate(&mut self, clock: &D::Clock, runs: &mut [Option<Box<WorkerRun<D>>>]) -> usize {
         let (count, waits) = (runs.len(), self.segments.wait());

@@ -70,7 +70,7 @@ fn tag(at: &str, asked: &VlanTag, wrong: &mut Violations) -> Option<Tag> {
     Some(Tag { ethertype, vlan: asked.id as u16 })
 }
 
-/// Checks what only shows with all templates: that pools with VLANs or gateways are clients', and that an address tells the VLAN.
+/// Checks what only shows with all templates: that pools with VLANs or gateways are clients', and that an address belongs to one VLAN.
 pub fn fit_together(scenario: &Scenario, wrong: &mut Violations) {
     for (index, template) in scenario.templates.iter().enumerate() {
         for (i, weighted) in template.servers.iter().enumerate() {

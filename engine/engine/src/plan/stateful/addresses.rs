@@ -185,15 +185,15 @@ pub fn all_servers<'a>(pools: &mut Vec<Pool>, templates: impl Iterator<Item = &'
     }
 }
 
-/// Whose flow is next.
+/// The order of flows.
 pub fn order(asked: &Stateful) -> Order {
     asked.draw_seed.map_or(Order::Even, |seed| Order::Drawn { seed })
 }
 
-/// Checks what only shows with all templates: that addresses and times of new flows can be dealt out.
+/// Checks what only shows with all templates: that addresses and times of new flows can be distributed.
 pub fn deal(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
-    let mut tell = |told: String| {
-        let (field, problem) = told.split_once(": ").unwrap_or(("templates", &told));
+    let mut add = |message: String| {
+        let (field, problem) = message.split_once(": ").unwrap_or(("templates", &message));
         wrong.add(format!("stateful.{field}"), problem);
     };
     let pools = |t: &'_ Template| (t.clients.clone(), t.servers.clone());
@@ -203,7 +203,7 @@ pub fn deal(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
     let engines = scenario.client_part().of;
     let alone = Share { worker: 0, workers: engines.into() };
     if let Err(error) = Tuples::new(&scenario.pools, mixes, alone, Dealing::ByNumber) {
-        return tell(error.to_string());
+        return add(error.to_string());
     }
     let share = Share { worker: 0, workers: u64::from(engines) * u64::from(site.workers.max(1)) };
     // Where clients are real, nothing is begun here.
@@ -214,6 +214,6 @@ pub fn deal(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
         .map(|t| Timing { rate: timing(t), limit: t.client.as_ref().map_or(0, |c| c.limit) })
         .collect();
     if let Err(error) = Arrivals::new(&timings, scenario.order, share, 0, scenario.ramp_up) {
-        tell(error.to_string());
+        add(error.to_string());
     }
 }

@@ -11,7 +11,7 @@ use spate_stateful::{Instruction, Payload, Pool, Protocol, Scenario, Template};
 /// A message that does not fit.
 pub struct TooLong {
     /// Where, and what would be right.
-    pub told: Violation,
+    pub violation: Violation,
     /// The port's MTU is known; else it is taken to be Ethernet's.
     pub certain: bool,
 }
@@ -66,5 +66,5 @@ fn one(
             longest + u64::from(headers)
         ),
     };
-    Some(TooLong { told: Violation { field, description }, certain: port.mtu.is_some() })
+    Some(TooLong { violation: Violation { field, description }, certain: port.mtu.is_some() })
 }

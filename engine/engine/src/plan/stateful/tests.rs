@@ -402,9 +402,9 @@ fn payloads_and_instructions_are_at_most_as_many_as_flows_can_number() {
     client(&mut plan, vec![send(0), receive(2000)]);
     assert_eq!(checked(&plan).payloads.len(), 65_536);
     part(&mut plan).payloads.push(bytes(b"one more"));
-    let told = refused(&plan);
-    assert!(told.contains("stateful.payloads: 65537 of them; must be at most 65536"), "{told}");
-    // With `connect`, that is implied or written, a place in the program and its end are of 16 bits.
+    let message = refused(&plan);
+    assert!(message.contains("stateful.payloads: 65537 of them; must be at most 65536"), "{message}");
+    // With `connect`, that is implied or written, a position in the program and its end are of 16 bits.
     let mark = Kind::Set(VariableValue { variable: 0, value: 1 });
     let program = |count: usize, first: Option<Kind>| {
         let mut plan = good();
@@ -419,17 +419,23 @@ fn payloads_and_instructions_are_at_most_as_many_as_flows_can_number() {
         assert_eq!(scenario.templates[0].client.as_ref().unwrap().program.instructions.len(), 65_535);
     }
     for (plan, most) in [(program(65_535, None), "65534 behind the Connect"), (program(65_535, first()), "65535")] {
-        let told = refused(&plan);
-        assert!(told.contains(&format!("client.instructions: {}", 65_535 + usize::from(most == "65535"))), "{told}");
-        assert!(told.contains(&format!("must be at most {most}")), "{told}");
+        let message = refused(&plan);
+        assert!(
+            message.contains(&format!("client.instructions: {}", 65_535 + usize::from(most == "65535"))),
+            "{message}"
+        );
+        assert!(message.contains(&format!("must be at most {most}")), "{message}");
     }
-    // Of years of sending no field has a place.
+    // A payload that takes years to send can have no fields.
     let mut plan = good();
     part(&mut plan).payloads[0].content = Some(payload::Content::Size(1 << 60));
     assert_eq!(checked(&plan).payloads[0].len(), 1 << 60);
     field(&mut plan, 0, Some(payload_field::Values::Counter(PayloadCounter { first: 1, step: 1, width: 4 })));
-    let told = refused(&plan);
-    assert!(told.contains("stateful.payloads[0].fields: are of a payload of 1152921504606846976 bytes"), "{told}");
+    let message = refused(&plan);
+    assert!(
+        message.contains("stateful.payloads[0].fields: are of a payload of 1152921504606846976 bytes"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -789,7 +795,7 @@ fn what_is_wrong_is_named_with_its_remedy() {
             "none that this engine knows",
         ),
     ];
-    tell(table);
+    check(table);
 }
 
 #[test]
@@ -884,13 +890,13 @@ fn what_is_wrong_with_programs_is_named_by_the_plans_own_numbers() {
     ];
     let table: Vec<_> =
         table.iter().map(|(spoil, field, words)| (*spoil, format!("templates[0].{field}"), *words)).collect();
-    tell(&table.iter().map(|(spoil, field, words)| (*spoil, field.as_str(), *words)).collect::<Vec<_>>());
+    check(&table.iter().map(|(spoil, field, words)| (*spoil, field.as_str(), *words)).collect::<Vec<_>>());
 }
 
 /// A change that makes a good plan wrong, the field that must be named, and words of the remedy.
 type Row<'a> = (fn(&mut Plan), &'a str, &'a str);
 
-fn tell(table: &[Row]) {
+fn check(table: &[Row]) {
     assert!(validate(&good(), &site()).is_ok());
     let mut groups = good();
     over_groups(&mut groups, true);
@@ -934,14 +940,14 @@ fn dialogues_are_followed_only_with_servers_that_are_sure_to_answer() {
 
 /// What is warned of with a plan at a site, of its templates.
 fn warned(plan: &Plan, site: &Site) -> Vec<String> {
-    let told = validate(plan, site).unwrap().warnings;
-    told.into_iter().filter(|warning| warning.starts_with("stateful")).collect()
+    let warnings = validate(plan, site).unwrap().warnings;
+    warnings.into_iter().filter(|warning| warning.starts_with("stateful")).collect()
 }
 
 #[test]
 fn servers_that_no_flow_would_come_to_are_refused() {
     type Change = fn(&mut Stateful);
-    // A second template whose server says one byte more.
+    // A second template whose server sends one byte more.
     let mut plan = good();
     let mut other = web(&mut plan).clone();
     other.name = "other".into();
@@ -954,7 +960,7 @@ fn servers_that_no_flow_would_come_to_are_refused() {
         change(part(&mut plan));
         validate(&plan, &site()).map(|_| ()).map_err(|wrong| wrong.to_string())
     };
-    let told = "stateful.templates[1].server: are asked nothing: those of templates[0] have the same addresses and destination \
+    let expected = "stateful.templates[1].server: are asked nothing: those of templates[0] have the same addresses and destination \
         port, are asked first, and do something else; use another destination port, other servers, or match";
     let dead: [Change; 4] = [
         |_| (),
@@ -974,11 +980,11 @@ fn servers_that_no_flow_would_come_to_are_refused() {
         },
     ];
     for (row, change) in dead.into_iter().enumerate() {
-        assert_eq!(found(change), Err(told.to_owned()), "row {row}");
+        assert_eq!(found(change), Err(expected.to_owned()), "row {row}");
     }
     let mut plan = plan.clone();
     plan.share = Some(contract::Share { index: 1, count: 2 });
-    assert_eq!(validate(&plan, &site()).map_err(|wrong| wrong.to_string()).err().as_deref(), Some(told));
+    assert_eq!(validate(&plan, &site()).map_err(|wrong| wrong.to_string()).err().as_deref(), Some(expected));
     let asked: [Change; 7] = [
         |s| s.templates[1].destination_port = 81,
         |s| s.templates[1].server_port = "loop".into(),
@@ -1008,9 +1014,9 @@ fn servers_that_no_flow_would_come_to_are_refused() {
 fn what_waits_for_nothing_is_warned_of() {
     let mut plan = good();
     client(&mut plan, vec![send(0), receive(1500), receive(500)]);
-    let told = "stateful.templates[0].client.instructions[2].receive.bytes: waits for nothing: 1500 bytes are counted already; set \
+    let expected = "stateful.templates[0].client.instructions[2].receive.bytes: waits for nothing: 1500 bytes are counted already; set \
         clear in the receives before it, or count on to 2000";
-    assert_eq!(warned(&plan, &site()), [told]);
+    assert_eq!(warned(&plan, &site()), [expected]);
     client(&mut plan, vec![send(0), receive(1500), receive(2000)]);
     assert_eq!(warned(&plan, &site()), [""; 0]);
 }
@@ -1032,17 +1038,17 @@ fn messages_that_do_not_fit_the_mtu_are_refused_or_warned_of_where_it_is_not_kno
     for (most, change) in cases {
         assert_eq!(warned(&plan(most, change), &site()), [""; 0]);
         let wrong = validate(&plan(most + 1, change), &site()).unwrap_err().to_string();
-        let told = format!(
+        let expected = format!(
             "{at}: has {} bytes, of which port east takes {most} in one message, as its MTU is 1500; send less at a time, or raise the MTU",
             most + 1
         );
-        assert_eq!(wrong, told);
+        assert_eq!(wrong, expected);
         let plan = plan(most + 1, change);
-        let told = format!(
+        let expected = format!(
             "{at}: has {} bytes, of which a port takes {most} in one message where its MTU is 1500: port east needs one of 1501",
             most + 1
         );
-        assert_eq!(warned(&plan, &Site::of_plan(&plan)), [told]);
+        assert_eq!(warned(&plan, &Site::of_plan(&plan)), [expected]);
     }
 }
 
@@ -1193,11 +1199,11 @@ fn a_session_over_udp_keeps_messages_and_the_times_between_those_of_one_side() {
 #[test]
 fn captures_that_will_not_do_are_refused_by_field() {
     let two = [(0, message(true, b"a"))];
-    let told = |plan: &Plan| session::resolve(plan, &site()).map(|_| ()).unwrap_err();
+    let refused = |plan: &Plan| session::resolve(plan, &site()).map(|_| ()).unwrap_err();
     let spoilt = |spoil: fn(&mut contract::Template)| {
         let mut plan = captured(&two);
         spoil(web(&mut plan));
-        let Violations(wrong) = told(&plan);
+        let Violations(wrong) = refused(&plan);
         assert_eq!(wrong.len(), 1, "{wrong:?}");
         (wrong[0].field.clone(), wrong[0].description.clone())
     };
@@ -1212,14 +1218,14 @@ fn captures_that_will_not_do_are_refused_by_field() {
     }
     let mut plan = captured(&two);
     web(&mut plan).capture = source(None);
-    assert_eq!(told(&plan).0[0].field, "stateful.templates[0].capture.source");
+    assert_eq!(refused(&plan).0[0].field, "stateful.templates[0].capture.source");
     web(&mut plan).capture = source(Some(capture::Source::Path("/nowhere/at/all.pcap".into())));
-    let Violations(wrong) = told(&plan);
+    let Violations(wrong) = refused(&plan);
     assert_eq!(wrong[0].field, "stateful.templates[0].capture.path");
     assert!(wrong[0].description.contains("is the volume mounted?"), "{}", wrong[0].description);
     // The site's MTU bounds messages.
     let plan = captured(&[(0, message(true, b"a")), (0, message(true, &[0; 1473]))]);
-    let Violations(wrong) = told(&plan);
+    let Violations(wrong) = refused(&plan);
     assert_eq!(wrong[0].field, "stateful.templates[0].capture.pcap");
     assert!(wrong[0].description.starts_with("packet 2: it has 1501 bytes"), "{}", wrong[0].description);
 }
@@ -1234,16 +1240,16 @@ fn templates_count_towards_the_line_rate_of_their_ports_each_way() {
     assert_eq!(checked.port_bits, [(0, client), (1, server)].into());
     assert_eq!(checked.warnings, Vec::<String>::new());
     site.ports[1].line_rate = LineRate::Known(server as u64 * 100 / 90);
-    let told = ["port west has to carry 6197333 bit/s on the medium: 90.0 % of its line rate"];
-    assert_eq!(validate(&good(), &site).unwrap().warnings, told);
+    let expected = ["port west has to carry 6197333 bit/s on the medium: 90.0 % of its line rate"];
+    assert_eq!(validate(&good(), &site).unwrap().warnings, expected);
     site.ports[1].line_rate = LineRate::Known(server as u64 * 100 / 89);
     assert_eq!(validate(&good(), &site).unwrap().warnings, Vec::<String>::new());
     site.ports[1].line_rate = LineRate::Unknown;
     site.ports[1].claimed_bits = 9_993_802_667; // by other runs: 10 Gbit/s in all
-    let told = [
+    let expected = [
         "port west has to carry 10000000000 bit/s on the medium: its line rate is not known, so nothing was checked against it",
     ];
-    assert_eq!(validate(&good(), &site).unwrap().warnings, told);
+    assert_eq!(validate(&good(), &site).unwrap().warnings, expected);
     site.ports[1].claimed_bits = 0;
     site.ports[1].line_rate = LineRate::Known(server as u64 - 1);
     let wrong = validate(&good(), &site).unwrap_err().0.remove(0);
@@ -1271,8 +1277,8 @@ fn what_is_not_known_of_the_load_of_templates_is_reported() {
         vec![send(0), receive(2000), Kind::Set(VariableValue { variable: 0, value: 0 }), Kind::Jump(jump)],
     );
     let warnings = validate(&plan, &site()).map(|checked| checked.warnings);
-    let told = "stateful.templates[0].client: it jumps, loops or switches";
-    assert!(warnings.as_ref().is_ok_and(|all| all.iter().any(|one| one.starts_with(told))), "{warnings:?}");
+    let expected = "stateful.templates[0].client: it jumps, loops or switches";
+    assert!(warnings.as_ref().is_ok_and(|all| all.iter().any(|one| one.starts_with(expected))), "{warnings:?}");
 }
 
 /// Of 255 clients and as many servers.
@@ -1406,13 +1412,13 @@ fn engines_of_templates_that_cannot_be_are_refused() {
         (|p| web(p).server_port.clear(), "server_engines", "is for emulated servers, and there are none"),
         (|p| alone(p, vec![send(0), receive(2000)]), "server_engines", "is for emulated servers, and there are none"),
     ];
-    for (change, field, told) in cases {
+    for (change, field, words) in cases {
         let mut plan = apart();
         change(&mut plan);
         let wrong = validate(&plan, &site()).unwrap_err();
         let field = format!("stateful.templates[0].{field}");
-        let found = wrong.0.iter().any(|one| one.field == field && one.description.contains(told));
-        assert!(found, "{field}: {told}: {wrong}");
+        let found = wrong.0.iter().any(|one| one.field == field && one.description.contains(words));
+        assert!(found, "{field}: {words}: {wrong}");
     }
     let mut plan = apart();
     let mut other = web(&mut plan).clone();

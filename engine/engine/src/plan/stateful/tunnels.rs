@@ -148,7 +148,7 @@ impl Ends<'_> {
     }
 }
 
-/// Checks what only shows with all templates: that pools with tunnels are clients', and that a packet tells whose it is.
+/// Checks what only shows with all templates: that pools with tunnels are clients', and that a packet identifies its flow.
 pub fn fit_together(scenario: &Scenario, wrong: &mut Violations) {
     for (index, template) in scenario.templates.iter().enumerate() {
         for (i, weighted) in template.servers.iter().enumerate() {
@@ -182,7 +182,7 @@ pub fn fit_together(scenario: &Scenario, wrong: &mut Violations) {
     }
 }
 
-/// Mirrored tunnels need servers, and on one port both ends hear each other only through such.
+/// Mirrored tunnels need servers, and on one port both ends receive from each other only through such.
 fn mirrors(index: usize, scenario: &Scenario, template: &Template, wrong: &mut Violations) {
     if template.client.is_none() {
         return;
@@ -244,7 +244,7 @@ fn conflict(one: &Pool, other: &Pool) -> Option<&'static str> {
     }
     match (a.kind, b.kind) {
         (Kind::Gtpu(_), Kind::Gtpu(_)) => {}
-        // Frames tell by their addresses whose they are.
+        // Frames are assigned to their flows by their addresses.
         (Kind::Vxlan(_), Kind::Vxlan(_)) => return None,
         _ if gnbs_in_common || a.remote == b.remote => {
             return Some("has tunnels of another kind between the same addresses; use addresses apart");

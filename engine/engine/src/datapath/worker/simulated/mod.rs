@@ -23,7 +23,7 @@ use crate::datapath::{clock::Timescale, command::Command, shared::WorkerShare};
 
 pub(in crate::datapath) use world::World;
 
-/// Packets are written in pieces of so many bytes.
+/// Packets are written in pieces of this many bytes.
 const PIECE: usize = 64;
 
 /// Packets, queues and time in memory.
@@ -57,7 +57,7 @@ pub(in crate::datapath) struct Packet {
 }
 
 impl Packet {
-    /// Room for a packet of so many bytes, to be written.
+    /// Room for a packet of this many bytes, to be written.
     fn write(&mut self, len: usize) -> &mut [u8] {
         self.buffer.resize(len.next_multiple_of(PIECE), 0);
         self.len = len;
@@ -125,7 +125,7 @@ impl Time for Clock {
     }
 }
 
-/// Instead of resting, a worker says until when it would.
+/// Instead of being idle, a worker returns until when it would be.
 #[derive(Clone, Debug)]
 pub(in crate::datapath) struct Idle {
     now_ns: Rc<Cell<u64>>,

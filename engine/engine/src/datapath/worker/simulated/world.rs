@@ -53,7 +53,7 @@ pub(in crate::datapath) struct World {
 }
 
 impl World {
-    /// So many workers, each with a queue of each of so many ports. A queue holds so many commands; a pass of a worker that polls takes
+    /// This many workers, each with a queue of each port. A queue of commands holds `commands`; a pass of a worker that polls takes
     /// `poll_ns`.
     pub(in crate::datapath) fn new(workers: usize, ports: usize, commands: usize, poll_ns: u64) -> Self {
         let now_ns = Rc::new(Cell::new(0));
@@ -106,7 +106,7 @@ impl World {
         self.lanes[worker].ports[port].speed.set(speed);
     }
 
-    /// Tells a worker something, which it hears in its next pass: that is now.
+    /// Sends a command to a worker, which reads it in its next pass: that is now.
     ///
     /// # Panics
     /// If its queue has no room.
@@ -122,7 +122,7 @@ impl World {
         self.arrived += 1;
     }
 
-    /// A worker has nothing more to do, unless it is told something or something arrives.
+    /// A worker has nothing more to do, unless a command or a packet arrives.
     pub(in crate::datapath) fn retire(&mut self, worker: usize) {
         self.lanes[worker].due_ns.set(u64::MAX);
     }
