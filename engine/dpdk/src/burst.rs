@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A burst: up to 64 packets that one worker builds and sends, or has received.
-use std::{
-    arch::{
-        asm,
-        x86_64::{_MM_HINT_T0, _mm_prefetch},
-    },
-    ops::Range,
-    ptr, slice,
-};
+use std::{arch::asm, ops::Range, ptr, slice};
 
 use spate_dpdk_sys as sys;
 
@@ -378,9 +371,9 @@ impl Burst {
             // SAFETY: a valid mbuf; and a hint, which any address will do for.
             unsafe {
                 *len = field::<u32>(packet, sys::SPATE_MBUF_PKT_LEN).read();
-                let first = segment(packet).0.cast::<i8>();
+                let first = segment(packet).0.cast::<u8>();
                 for line in 0..LINES {
-                    _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(64 * line));
+                    spate_arch::fetch_line(first.wrapping_add(64 * line));
                 }
             }
         }

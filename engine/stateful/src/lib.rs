@@ -6,14 +6,13 @@
 //! them, and gets the time from its caller. It never waits, takes no lock, and once made allocates nothing.
 //!
 //! No flow has a buffer: unacknowledged data is a position in the program's payloads, and a packet is built when it is sent.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod application;
 pub mod arrivals;
 pub mod counters;
 pub mod emulation;
 pub mod envelope;
-mod fetch;
 pub mod flow;
 pub mod gtpu;
 pub mod message;

@@ -16,13 +16,13 @@ use secrets::{HashKeys, Secrets, folded};
 use sides::Sides;
 use spate_stats::Times;
 
+use spate_arch::fetch;
 use spate_net::fast::{self, Bits, V4, V6};
 
 use crate::{
     Address, Program, Protocol, Scenario,
     application::Machine,
     counters::{Count, Counters},
-    fetch::fetch,
     flow::{Flow, State, is, seq_before},
     offload::Finish,
     packet::{

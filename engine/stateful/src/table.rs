@@ -2,7 +2,9 @@
 //! Which flow has this hash? Open addressing with linear probing: a cell is a flow's index and 32 bits of its hash, so
 //! that a search reads one or two cache lines here and only then the flow itself. Removal moves later cells back instead of
 //! leaving a mark, so a table never has to be rebuilt, however many flows come and go.
-use crate::{fetch::fetch, slab::NONE};
+use spate_arch::fetch;
+
+use crate::slab::NONE;
 
 /// From hashes to indices. The fewer of its cells are taken the sooner a search ends.
 #[derive(Debug)]
