@@ -176,9 +176,9 @@ fn on_two_ports(scenario: &mut Scenario) {
     scenario.templates[0].server.as_mut().unwrap().port = 1;
 }
 
-/// Writes this many frames of the link that match to a file.
-fn captured(file: &std::path::Path, frames: usize, filter: &str) -> Child {
-    let command = format!("60 tcpdump -n -U -s 0 -i sp0 -c {frames} -w {} {filter}", file.display());
+/// Writes this many tagged frames that an interface receives to a file. What an engine sends is not captured where it leaves.
+fn captured(file: &std::path::Path, interface: &str, frames: usize) -> Child {
+    let command = format!("60 tcpdump -n -U -s 0 -i {interface} -c {frames} -w {} vlan", file.display());
     let mut tcpdump = Command::new("timeout");
     let tcpdump = tcpdump.args(command.split(' ')).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let ready = || std::fs::metadata(file).is_ok_and(|file| file.len() >= 24);
@@ -229,8 +229,8 @@ fn inside_found() {
         }
         on_two_ports(&mut all);
         let pools = all.pools.clone();
-        let file = folder.path().join(format!("{mirror}.pcap"));
-        let mut tcpdump = captured(&file, 1000, "vlan");
+        let file = |interface| folder.path().join(format!("{interface}-{mirror}.pcap"));
+        let mut captures = ["sp0", "sp1"].map(|interface| captured(&file(interface), interface, 500));
         let (spec, holding) = found(&datapath, all);
         let gateways = &spec.stateful.as_ref().unwrap().on_link.gateways;
         let of = |pool| GatewayMac { port: 0, pool, mac: macs[1] };
@@ -238,8 +238,8 @@ fn inside_found() {
         let run = start(&datapath, spec);
         wait_for(&run, RunState::Complete, 10);
         assert_all_complete(&run.template_counters(), 200);
-        tcpdump.wait().unwrap();
-        let frames = frames(&file);
+        captures.iter_mut().for_each(|tcpdump| drop(tcpdump.wait().unwrap()));
+        let frames = ["sp0", "sp1"].map(|interface| frames(&file(interface))).concat();
         assert_eq!(frames.len(), 1000);
         let mut asked = 0;
         for frame in &frames {
