@@ -238,7 +238,9 @@ fn inside_found() {
         let run = start(&datapath, spec);
         wait_for(&run, RunState::Complete, 10);
         assert_all_complete(&run.template_counters(), 200);
-        captures.iter_mut().for_each(|tcpdump| drop(tcpdump.wait().unwrap()));
+        for tcpdump in &mut captures {
+            assert!(tcpdump.wait().unwrap().success());
+        }
         let frames = ["sp0", "sp1"].map(|interface| frames(&file(interface))).concat();
         assert_eq!(frames.len(), 1000);
         let mut asked = 0;
