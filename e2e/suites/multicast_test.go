@@ -96,11 +96,17 @@ func TestASnoopingBridgeForwardsGroupsToMembersOnly(t *testing.T) {
 	ns := namespace(t)
 	mustApply(t, ns, members)
 	condition(t, 90*time.Second, generatorNamed(ns, "receivers"), spate.ConditionReady, metav1.ConditionTrue)
-	// The interval first: how long a new querier waits for another one is of the interval at that time.
-	for _, settings := range [][]string{{"mcast_igmp_version", "3", "mcast_mld_version", "2", "mcast_query_response_interval", "100"}, {"mcast_querier", "1"}} {
-		command := append([]string{"link", "set", "groups0", "type", "bridge"}, settings...)
-		if out, err := exec.CommandContext(t.Context(), "ip", command...).CombinedOutput(); err != nil {
-			t.Fatalf("ip %v: %v: %s", command, err, out)
+	for _, command := range []string{
+		// A querier of IPv6 needs a link-local address.
+		"sysctl -qw net.ipv6.conf.groups0.disable_ipv6=0",
+		"ip address replace fe80::1/64 dev groups0 nodad",
+		// The interval first: how long a new querier waits for another one is of the interval at that time.
+		"ip link set groups0 type bridge mcast_igmp_version 3 mcast_mld_version 2 mcast_query_response_interval 100",
+		"ip link set groups0 type bridge mcast_querier 1",
+	} {
+		words := strings.Fields(command)
+		if out, err := exec.CommandContext(t.Context(), words[0], words[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", command, err, out)
 		}
 	}
 	until(t, 15*time.Second, "the bridge knows the members", func(ctx context.Context) (bool, string) {
