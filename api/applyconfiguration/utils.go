@@ -144,6 +144,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ICMPv4HeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ICMPv6Header"):
 		return &apiv1alpha1.ICMPv6HeaderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("IGMPHeader"):
+		return &apiv1alpha1.IGMPHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("IPv4Header"):
 		return &apiv1alpha1.IPv4HeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("IPv4Option"):
@@ -164,6 +166,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.KeepaliveCommandApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("KernelAttachment"):
 		return &apiv1alpha1.KernelAttachmentApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("L2TPHeader"):
+		return &apiv1alpha1.L2TPHeaderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("L2TPv3Header"):
+		return &apiv1alpha1.L2TPv3HeaderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("LACPHeader"):
+		return &apiv1alpha1.LACPHeaderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("LACPParticipant"):
+		return &apiv1alpha1.LACPParticipantApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Latency"):
 		return &apiv1alpha1.LatencyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("LatencyResult"):
@@ -182,6 +192,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.LoopCommandApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("LostPod"):
 		return &apiv1alpha1.LostPodApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MACControlHeader"):
+		return &apiv1alpha1.MACControlHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Mark"):
 		return &apiv1alpha1.MarkApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Measure"):
@@ -194,6 +206,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MPLSHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MultiBurstTransmit"):
 		return &apiv1alpha1.MultiBurstTransmitApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MulticastGroup"):
+		return &apiv1alpha1.MulticastGroupApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MulticastListener"):
+		return &apiv1alpha1.MulticastListenerApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MulticastRecord"):
+		return &apiv1alpha1.MulticastRecordApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NeighborAdvertisement"):
 		return &apiv1alpha1.NeighborAdvertisementApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NeighborSolicitation"):
@@ -204,6 +222,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.NetworkReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NextEntry"):
 		return &apiv1alpha1.NextEntryApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NSHHeader"):
+		return &apiv1alpha1.NSHHeaderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NSHMetadata"):
+		return &apiv1alpha1.NSHMetadataApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Outage"):
 		return &apiv1alpha1.OutageApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Packet"):
@@ -350,6 +372,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SecretSnapshotApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretVolume"):
 		return &apiv1alpha1.SecretVolumeApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SelectionSnapshot"):
+		return &apiv1alpha1.SelectionSnapshotApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SendCommand"):
 		return &apiv1alpha1.SendCommandApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SetTimeCommand"):
@@ -384,6 +408,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.StreamEntryApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("StreamResult"):
 		return &apiv1alpha1.StreamResultApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("StreamSelector"):
+		return &apiv1alpha1.StreamSelectorApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SwitchTemplateCommand"):
 		return &apiv1alpha1.SwitchTemplateCommandApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TCPHeader"):
@@ -464,10 +490,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.VerdictReasonApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VLANHeader"):
 		return &apiv1alpha1.VLANHeaderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("VLANTag"):
+		return &apiv1alpha1.VLANTagApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VolumeFile"):
 		return &apiv1alpha1.VolumeFileApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VXLANHeader"):
 		return &apiv1alpha1.VXLANHeaderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("VXLANTunnels"):
+		return &apiv1alpha1.VXLANTunnelsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("WeightedSize"):
 		return &apiv1alpha1.WeightedSizeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("WorkerGroup"):

@@ -622,7 +622,7 @@ type SwitchTemplateCommand struct {
 // AddressPools are the addresses of clients and servers.
 //
 // +kubebuilder:validation:XValidation:rule="self.servers.all(p, !has(p.startMAC) && !has(p.sourcePorts))",fieldPath=".servers",message="startMAC and sourcePorts go with clients"
-// +kubebuilder:validation:XValidation:rule="self.servers.all(p, !has(p.gtpu))",fieldPath=".servers",message="gtpu goes with clients"
+// +kubebuilder:validation:XValidation:rule="self.servers.all(p, !has(p.gtpu) && !has(p.vxlan) && !has(p.vlans) && !has(p.gateway))",fieldPath=".servers",message="gtpu, vxlan, vlans and gateway go with clients"
 type AddressPools struct {
 	// clients take their source addresses from here. Where clients are real, none are needed.
 	// +optional
@@ -663,6 +663,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.gtpu) || !has(self.allowMulticast) || !self.allowMulticast",message="allowMulticast does not go with gtpu: clients in tunnels have addresses of hosts"
 // +kubebuilder:validation:XValidation:rule="!has(self.gtpu) || !has(self.startMAC)",message="startMAC does not go with gtpu: gNBs have the port's MAC"
 // +kubebuilder:validation:XValidation:rule="!has(self.gtpu) || !has(self.portPairOffset)",message="portPairOffset does not go with gtpu: write a template with tunnels of its own for the other ports"
+// +kubebuilder:validation:XValidation:rule="!has(self.vlans) || has(self.gateway)",message="vlans go with a gateway: the next hop of the clients in these VLANs"
 type AddressPool struct {
 	// name of the pool.
 	// +required
@@ -721,6 +722,39 @@ type AddressPool struct {
 	// gtpu puts each client's packets into a GTP-U tunnel of its own, as a gNB does; they pass as they are when absent.
 	// +optional
 	GTPU *GTPUTunnels `json:"gtpu,omitempty"`
+
+	// vxlan puts the clients' frames into VXLAN; they pass as they are when absent.
+	// +optional
+	VXLAN *VXLANTunnels `json:"vxlan,omitempty"`
+
+	// vlans tag the clients' frames, the outermost first; as the port's when absent. Frames to a client with other tags are foreign.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	VLANs []VLANTag `json:"vlans,omitempty"`
+
+	// gateway is the next hop of the clients' frames, in their vlans; the port's when absent.
+	// +optional
+	Gateway IPAddress `json:"gateway,omitempty"`
+
+	// mirrorVLANs makes emulated servers on another port use the vlans, too, and their port stand for the gateway: for a path that keeps tags.
+	// +optional
+	MirrorVLANs bool `json:"mirrorVLANs,omitempty"`
+}
+
+// VLANTag is an IEEE 802.1Q tag with priority 0.
+type VLANTag struct {
+	// id of the VLAN.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4094
+	ID int32 `json:"id"`
+
+	// protocol of the tag: `802.1Q` (TPID 0x8100), or `802.1ad` (TPID 0x88a8).
+	// +optional
+	// +default="802.1Q"
+	Protocol VLANProtocol `json:"protocol,omitempty"`
 }
 
 // GTPUTunnels lead from gNBs, which the clients' port stands for, to a UPF, one for each client (3GPP TS 29.281). Clients are
@@ -770,6 +804,46 @@ type GTPUTunnels struct {
 	QFI *int32 `json:"qfi,omitempty"`
 
 	// mirror makes the emulated servers' port stand for the UPF: a test of tunnels without one.
+	// +optional
+	Mirror bool `json:"mirror,omitempty"`
+}
+
+// VXLANTunnels lead from local VTEPs, which the clients' port stands for, to a remote one (RFC 7348). Clients are numbered from the first
+// address of their pool on.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.innerGatewayMAC) != (has(self.mirror) && self.mirror)",message="set one of innerGatewayMAC and mirror"
+type VXLANTunnels struct {
+	// local is the address of the first local VTEP.
+	// +required
+	Local IPAddress `json:"local"`
+
+	// localCount is the number of local VTEPs, from local on; client n is behind VTEP n modulo localCount. 1 when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65536
+	LocalCount *int32 `json:"localCount,omitempty"`
+
+	// remote is the address of the remote VTEP.
+	// +required
+	Remote IPAddress `json:"remote"`
+
+	// vni of the first client, both ways.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=16777215
+	VNI int32 `json:"vni"`
+
+	// vniStep is added for each further client.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=16777215
+	VNIStep int32 `json:"vniStep,omitempty"`
+
+	// innerGatewayMAC is the destination of the clients' frames in VXLAN: the gateway, or the server, behind the remote VTEP.
+	// +optional
+	InnerGatewayMAC MACAddress `json:"innerGatewayMAC,omitempty"`
+
+	// mirror makes the loopback port of clients and servers stand for the remote VTEP: a test of tunnels without one.
 	// +optional
 	Mirror bool `json:"mirror,omitempty"`
 }

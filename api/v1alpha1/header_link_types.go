@@ -6,7 +6,8 @@ package v1alpha1
 
 // Header is exactly one of its fields.
 //
-// +kubebuilder:validation:ExactlyOneOf=ethernet;vlan;mpls;arp;pppoe;ppp;ipv4;ipv6;ipv6HopByHop;ipv6Destination;ipv6Routing;ipv6Fragment;icmpv4;icmpv6;udp;tcp;sctp;gre;vxlan;geneve;gtpu
+// +kubebuilder:validation:MinProperties=1
+// +kubebuilder:validation:MaxProperties=1
 type Header struct {
 	// ethernet is an Ethernet II header.
 	// +optional
@@ -20,10 +21,16 @@ type Header struct {
 	// arp is an ARP message for IPv4 over Ethernet (RFC 826).
 	// +optional
 	ARP *ARPHeader `json:"arp,omitempty"`
+	// lacp is an LACPDU (IEEE 802.1AX); its destination is 01:80:c2:00:00:02.
+	// +optional
+	LACP *LACPHeader `json:"lacp,omitempty"`
+	// macControl is PAUSE or PFC (IEEE 802.3 clause 31); its destination is 01:80:c2:00:00:01.
+	// +optional
+	MACControl *MACControlHeader `json:"macControl,omitempty"`
 	// pppoe is a PPPoE header (RFC 2516); `ppp` follows it in a session.
 	// +optional
 	PPPoE *PPPoEHeader `json:"pppoe,omitempty"`
-	// ppp is the protocol field of PPP in PPPoE.
+	// ppp is the protocol field of PPP in PPPoE and L2TP.
 	// +optional
 	PPP *PPPHeader `json:"ppp,omitempty"`
 	// ipv4 is an IPv4 header.
@@ -47,9 +54,12 @@ type Header struct {
 	// icmpv4 is an ICMP message (RFC 792).
 	// +optional
 	ICMPv4 *ICMPv4Header `json:"icmpv4,omitempty"`
-	// icmpv6 is an ICMPv6 message (RFC 4443, RFC 4861).
+	// icmpv6 is an ICMPv6 message (RFC 4443, RFC 4861), MLD included.
 	// +optional
 	ICMPv6 *ICMPv6Header `json:"icmpv6,omitempty"`
+	// igmp is an IGMP message (RFC 1112, RFC 2236, RFC 3376).
+	// +optional
+	IGMP *IGMPHeader `json:"igmp,omitempty"`
 	// udp is a UDP header.
 	// +optional
 	UDP *UDPHeader `json:"udp,omitempty"`
@@ -62,7 +72,7 @@ type Header struct {
 	// gre is a GRE header (RFC 2784, RFC 2890).
 	// +optional
 	GRE *GREHeader `json:"gre,omitempty"`
-	// vxlan is a VXLAN header (RFC 7348), behind udp; an inner ethernet follows.
+	// vxlan is a VXLAN header (RFC 7348), behind udp; an inner ethernet follows, or others in VXLAN-GPE.
 	// +optional
 	VXLAN *VXLANHeader `json:"vxlan,omitempty"`
 	// geneve is a GENEVE header (RFC 8926), behind udp.
@@ -71,9 +81,18 @@ type Header struct {
 	// gtpu is a GTP-U header (3GPP TS 29.281), behind udp.
 	// +optional
 	GTPU *GTPUHeader `json:"gtpu,omitempty"`
+	// nsh is a network service header (RFC 8300).
+	// +optional
+	NSH *NSHHeader `json:"nsh,omitempty"`
+	// l2tp is an L2TPv2 header (RFC 2661), behind udp; `ppp` follows it.
+	// +optional
+	L2TP *L2TPHeader `json:"l2tp,omitempty"`
+	// l2tpv3 is an L2TPv3 header (RFC 3931), behind an IP header or udp.
+	// +optional
+	L2TPv3 *L2TPv3Header `json:"l2tpv3,omitempty"`
 }
 
-// EthernetHeader is an Ethernet II header. One that is not the first (behind vxlan, gre, geneve or mpls) needs both addresses.
+// EthernetHeader is an Ethernet II header. One that is not the first (in a tunnel) needs both addresses.
 type EthernetHeader struct {
 	// source address; of the first header the transmitting port's own when absent.
 	// +optional
@@ -218,6 +237,10 @@ type PPPoEHeader struct {
 
 // PPPHeader is the protocol field of PPP (RFC 1661).
 type PPPHeader struct {
+	// addressAndControl puts the bytes ff 03 (RFC 1662) before it; only behind l2tp when absent.
+	// +optional
+	AddressAndControl *bool `json:"addressAndControl,omitempty"`
+
 	// protocol is set by the next header; needed when none follows.
 	// +optional
 	// +kubebuilder:validation:Minimum=0

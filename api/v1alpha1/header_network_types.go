@@ -50,9 +50,8 @@ type IPv4Header struct {
 	// +required
 	Destination IPv4Address `json:"destination"`
 
-	// ttl is the time to live.
+	// ttl is the time to live; 64 when absent, 1 in front of igmp.
 	// +optional
-	// +default=64
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255
 	TTL *int32 `json:"ttl,omitempty"`
@@ -95,7 +94,7 @@ type IPv4Header struct {
 	// +kubebuilder:validation:Maximum=255
 	Protocol *int32 `json:"protocol,omitempty"`
 
-	// options of the header, 40 bytes in all.
+	// options of the header, 40 bytes in all. In front of igmp a router alert when absent (none before version 1).
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=40
@@ -130,9 +129,8 @@ type IPv6Header struct {
 	// +required
 	Destination IPv6Address `json:"destination"`
 
-	// hopLimit of the packet.
+	// hopLimit of the packet; 64 when absent, 1 of MLD.
 	// +optional
-	// +default=64
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255
 	HopLimit *int32 `json:"hopLimit,omitempty"`
@@ -164,7 +162,8 @@ type IPv6Header struct {
 
 // IPv6OptionsHeader is a hop-by-hop or destination options header (RFC 8200 section 4.3, 4.6).
 type IPv6OptionsHeader struct {
-	// options of the header; what is missing to whole units of 8 bytes is padding. Without any it is all padding.
+	// options of the header; what is missing to whole units of 8 bytes is padding. Without any it is all padding; hop by hop in
+	// front of MLD a router alert.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -350,7 +349,7 @@ type NeighborAdvertisement struct {
 
 // ICMPv6Header is exactly one message, and its checksum.
 //
-// +kubebuilder:validation:ExactlyOneOf=echoRequest;echoReply;neighborSolicitation;neighborAdvertisement;generic
+// +kubebuilder:validation:ExactlyOneOf=echoRequest;echoReply;neighborSolicitation;neighborAdvertisement;multicastListener;generic
 type ICMPv6Header struct {
 	// echoRequest is a ping.
 	// +optional
@@ -367,6 +366,10 @@ type ICMPv6Header struct {
 	// neighborAdvertisement announces a link-layer address.
 	// +optional
 	NeighborAdvertisement *NeighborAdvertisement `json:"neighborAdvertisement,omitempty"`
+
+	// multicastListener is a message of MLD.
+	// +optional
+	MulticastListener *MulticastListener `json:"multicastListener,omitempty"`
 
 	// generic is any message.
 	// +optional

@@ -13,7 +13,7 @@ type UDPHeader struct {
 	// +kubebuilder:validation:Maximum=65535
 	SourcePort *int32 `json:"sourcePort,omitempty"`
 
-	// destinationPort of the packet; needed except in front of vxlan (4789), geneve (6081) and gtpu (2152).
+	// destinationPort of the packet; needed except in front of vxlan (4789, VXLAN-GPE 4790), geneve (6081), gtpu (2152), l2tp and l2tpv3 (1701).
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=65535

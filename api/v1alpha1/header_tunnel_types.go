@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Headers of tunnels: GRE, VXLAN, GENEVE and GTP-U.
+// Headers of tunnels: GRE, VXLAN, GENEVE, GTP-U and NSH.
 
 package v1alpha1
 
@@ -45,12 +45,17 @@ type VXLANHeader struct {
 	// +kubebuilder:validation:Maximum=16777215
 	VNI int32 `json:"vni"`
 
-	// flags of the first byte; 8 (the identifier is valid) when absent.
+	// flags of the first byte. When absent 8 (the identifier is valid), and 4 more in VXLAN-GPE.
 	// +optional
-	// +default=8
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255
 	Flags *int32 `json:"flags,omitempty"`
+
+	// nextProtocol makes it VXLAN-GPE; set by the next header if that is not ethernet. None when absent.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=255
+	NextProtocol *int32 `json:"nextProtocol,omitempty"`
 }
 
 // GeneveHeader is a GENEVE header (RFC 8926).
@@ -158,4 +163,74 @@ type GTPUExtension struct {
 	// +kubebuilder:validation:MaxLength=2036
 	// +kubebuilder:validation:Pattern=`^([0-9a-fA-F]{2})+$`
 	Content string `json:"content"`
+}
+
+// NSHHeader is a network service header (RFC 8300): of MD type 1 with fixedContext, of MD type 2 without.
+//
+// +kubebuilder:validation:AtMostOneOf=fixedContext;metadata
+type NSHHeader struct {
+	// servicePathIdentifier (SPI).
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=16777215
+	ServicePathIdentifier int32 `json:"servicePathIdentifier"`
+
+	// serviceIndex (SI); 255 when absent.
+	// +optional
+	// +default=255
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=255
+	ServiceIndex *int32 `json:"serviceIndex,omitempty"`
+
+	// ttl is the number of hops; 63 when absent.
+	// +optional
+	// +default=63
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=63
+	TTL *int32 `json:"ttl,omitempty"`
+
+	// oam is the O bit.
+	// +optional
+	OAM bool `json:"oam,omitempty"`
+
+	// nextProtocol is set by the next header; needed when none follows.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=255
+	NextProtocol *int32 `json:"nextProtocol,omitempty"`
+
+	// fixedContext is the fixed-length context header: 16 bytes as hex digits.
+	// +optional
+	// +kubebuilder:validation:MinLength=32
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^[0-9a-fA-F]+$`
+	FixedContext string `json:"fixedContext,omitempty"`
+
+	// metadata are variable-length context headers, 244 bytes in all.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Metadata []NSHMetadata `json:"metadata,omitempty"`
+}
+
+// NSHMetadata is one variable-length context header (RFC 8300 section 2.5.1).
+type NSHMetadata struct {
+	// class of the metadata.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=65535
+	Class int32 `json:"class"`
+
+	// type of the metadata.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=255
+	Type int32 `json:"type"`
+
+	// value as hex digits, padded to whole words; empty when absent.
+	// +optional
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=254
+	// +kubebuilder:validation:Pattern=`^([0-9a-fA-F]{2})+$`
+	Value string `json:"value,omitempty"`
 }

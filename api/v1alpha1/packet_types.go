@@ -183,7 +183,7 @@ type SizeRange struct {
 
 // RawChecksumType is a kind of checksum in raw bytes.
 //
-// +kubebuilder:validation:Enum=IPv4;UDP;TCP;ICMP;ICMPv6;SCTP
+// +kubebuilder:validation:Enum=IPv4;UDP;TCP;ICMP;ICMPv6;IGMP;SCTP
 type RawChecksumType string
 
 // The kinds of checksums in raw bytes.
@@ -193,6 +193,7 @@ const (
 	RawTCP    RawChecksumType = "TCP"
 	RawICMP   RawChecksumType = "ICMP"
 	RawICMPv6 RawChecksumType = "ICMPv6"
+	RawIGMP   RawChecksumType = "IGMP"
 	RawSCTP   RawChecksumType = "SCTP"
 )
 

@@ -254,6 +254,19 @@ type PodGroup struct {
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 }
 
+// MulticastGroup is a multicast group that a port is a member of.
+type MulticastGroup struct {
+	// address of the group, such as `239.1.1.1` or `ff0e::1`.
+	// +required
+	Address IPAddress `json:"address"`
+
+	// sources from which the group's packets are wanted (source-specific multicast); any when absent.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	Sources []IPAddress `json:"sources,omitempty"`
+}
+
 // GeneratorPort is one port of every engine pod.
 type GeneratorPort struct {
 	// name of the port: 1 to 15 lower-case letters, digits or '-'. It becomes the interface's name in the pod, so it
@@ -294,7 +307,15 @@ type GeneratorPort struct {
 	// +optional
 	Gateway6 IPv6Address `json:"gateway6,omitempty"`
 
-	// vlan that the port's own packets (ARP, neighbor discovery, pings) are tagged with; untagged when absent. Packets of
+	// multicastGroups that the port receives: it reports its membership by IGMP or MLD, in the version that the querier on its link
+	// speaks. The groups of emulated servers are reported without this while a run has them.
+	// +optional
+	// +listType=map
+	// +listMapKey=address
+	// +kubebuilder:validation:MaxItems=256
+	MulticastGroups []MulticastGroup `json:"multicastGroups,omitempty"`
+
+	// vlan that the port's own packets (ARP, neighbor discovery, pings, IGMP, MLD) are tagged with; untagged when absent. Packets of
 	// streams have the tags they are described with.
 	// +optional
 	// +kubebuilder:validation:Minimum=1

@@ -57,7 +57,8 @@ type TrafficDefinition struct {
 	// +optional
 	GeneratorRef *GeneratorReference `json:"generatorRef,omitempty"`
 
-	// traffic is what is sent, up to 512 entries at the same time. An entry can be many streams (`copies`).
+	// traffic is what is sent at the same time, up to 512 entries and 65536 streams. An entry can be many equal streams (`copies` of a
+	// stream), or many different ones (`stream.selector`).
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -397,9 +398,9 @@ type TrafficEntry struct {
 	Application *ApplicationEntry `json:"application,omitempty"`
 }
 
-// StreamEntry is a stream of an entry, by reference or inline.
+// StreamEntry is a stream of an entry, by reference or inline, or many of them by their labels.
 //
-// +kubebuilder:validation:ExactlyOneOf=ref;inline
+// +kubebuilder:validation:ExactlyOneOf=ref;inline;selector
 // +kubebuilder:validation:AtMostOneOf=size;imix
 type StreamEntry struct {
 	// ref names a StatelessStream in the profile's namespace.
@@ -410,7 +411,14 @@ type StreamEntry struct {
 	// +optional
 	Inline *StatelessStreamSpec `json:"inline,omitempty"`
 
-	// rate overrides the stream's own. A change applies to the active run.
+	// selector selects StatelessStreams in the profile's namespace by their labels. Each is sent as by an entry of its own: results,
+	// metrics and thresholds have it under its own name, which must be that of no other entry and have the form of one, and the other fields of the
+	// entry apply to each. start and next are not for them.
+	// +optional
+	Selector *StreamSelector `json:"selector,omitempty"`
+
+	// rate overrides the stream's own; that of each selected stream. A change applies to the active run; with a selector, adding or removing
+	// it starts another run.
 	// +optional
 	Rate Rate `json:"rate,omitempty"`
 
@@ -432,6 +440,22 @@ type StreamEntry struct {
 	// next is the entry that starts when this one has sent its last packet. Not for continuous streams.
 	// +optional
 	Next *NextEntry `json:"next,omitempty"`
+}
+
+// StreamSelector selects StatelessStreams by their labels, in the order of their names.
+type StreamSelector struct {
+	// matchLabels are labels, and the value of each, that the streams have.
+	// +required
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=8
+	MatchLabels map[string]string `json:"matchLabels,omitempty"`
+
+	// count is the number of streams that are selected. A run waits while there are fewer or more, such as while they are applied. When
+	// absent, any number except 0 is accepted.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65536
+	Count *int32 `json:"count,omitempty"`
 }
 
 // ApplicationEntry is the template of an entry, by reference or inline.

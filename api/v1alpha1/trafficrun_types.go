@@ -218,6 +218,10 @@ type EntrySnapshot struct {
 	// +optional
 	Stream ObjectName `json:"stream,omitempty"`
 
+	// selected is the number of StatelessStreams that it selects.
+	// +optional
+	Selected int32 `json:"selected,omitempty"`
+
 	// template is the name of the ASTFTemplate that it runs.
 	// +optional
 	Template ObjectName `json:"template,omitempty"`
@@ -277,6 +281,29 @@ type ProfileSnapshot struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=512
 	Definitions []DefinitionSnapshot `json:"definitions,omitempty"`
+
+	// selections are the streams that entries select, to detect later changes.
+	// +optional
+	// +listType=map
+	// +listMapKey=entry
+	// +kubebuilder:validation:MaxItems=512
+	Selections []SelectionSnapshot `json:"selections,omitempty"`
+}
+
+// SelectionSnapshot is what an entry's selector selected.
+type SelectionSnapshot struct {
+	// entry that has the selector.
+	// +required
+	Entry EntryName `json:"entry"`
+
+	// count of the StatelessStreams.
+	// +required
+	Count int32 `json:"count"`
+
+	// digest of their names, UIDs and generations, as hex digits.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Digest string `json:"digest"`
 }
 
 // DefinitionSnapshot is a stream or template as it was.
@@ -869,7 +896,7 @@ type RunResult struct {
 	// +optional
 	NotReflected int64 `json:"notReflected,omitempty"`
 
-	// streams of the run, by the names of the profile's traffic entries.
+	// streams of the run, by the names of the profile's traffic entries, or of the StatelessStreams that an entry selects.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=512
 	Streams map[string]StreamResult `json:"streams,omitempty"`

@@ -154,7 +154,7 @@ var onLab = []struct {
 	}},
 }
 
-// applications are the profiles of emulated applications, each with its own generator.
+// applications are the profiles with generators of their own: of emulated applications, and of control protocols.
 var applications = []struct {
 	file    string
 	differs []string
@@ -171,6 +171,13 @@ var applications = []struct {
 			t.Errorf("queries and responses: %+v", c.FlowCounters)
 		}
 	}},
+	{"control-protocols.yaml", []string{"duration: 5s", "duration: 2s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
+		for name, packets := range map[string]int64{
+			"igmp-join": 200, "igmp-query": 2, "mld-join": 200, "lacp": 2, "pause": 20, "pfc": 20, "service-chain": 200, "subscribers": 200, "pseudowire": 200,
+		} {
+			exact(t, run, name, packets)
+		}
+	}},
 	{"astf-smtp.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
 		settledAll(t, run, "mail", 600)
 		if c := templateOf(t, run, "mail").Client; c.BytesSent != 6*c.Attempted || c.BytesReceived != 31*c.Attempted {
@@ -178,6 +185,12 @@ var applications = []struct {
 		}
 	}},
 	{"astf-gtpu.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
+		settledAll(t, run, "pages", 600)
+	}},
+	{"astf-vxlan.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
+		settledAll(t, run, "pages", 600)
+	}},
+	{"astf-vlans.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
 		settledAll(t, run, "pages", 600)
 	}},
 	// The node has one CPU that pods share, so the ports share a worker.
@@ -301,6 +314,14 @@ func TestSamples(t *testing.T) {
 		exact(t, run, "clients", 60_000)
 		small(t, run)
 		gone(t, ns, "many-streams")
+	})
+	t.Run("selected-streams", func(t *testing.T) {
+		mustApply(t, ns, sampleText(t, "selected-streams.yaml"))
+		run := passed(t, ns, "selected-streams")
+		exact(t, run, "selected-voice", 2500)
+		exact(t, run, "selected-web", 1000)
+		exact(t, run, "selected-backup", 500)
+		gone(t, ns, "selected-streams")
 	})
 	t.Run("punt", func(t *testing.T) {
 		mustApply(t, ns, sampleText(t, "punt.yaml"))

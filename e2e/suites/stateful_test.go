@@ -84,7 +84,26 @@ func TestAWebSiteThroughARouter(t *testing.T) {
 		}
 	})
 	t.Run("every query of the dashboards has data", func(t *testing.T) { everyTemplateQueryHasData(t, ns) })
+	t.Run("both sides on one port", func(t *testing.T) { oneArm(t, ns) })
 	t.Run("a page that does not come fails the run", func(t *testing.T) { lostPages(t, ns) })
+}
+
+// oneArm fails unless clients and servers on one port are connected by the router, which returns frames to the port that they came from.
+func oneArm(t *testing.T, ns string) {
+	const probe = `  - {name: probe, transmitPort: east, receivePort: west, stream: {ref: {name: probe}}}
+`
+	all := demo(t, "http.yaml")
+	all = all[:strings.LastIndex(all, "---")]
+	latency := all[strings.Index(all, "  - {name: latency"):strings.Index(all, "---")]
+	mustApply(t, ns, strings.NewReplacer(probe, "", latency, "", "{name: http}", "{name: one-arm}", "receivePort: west", "receivePort: east", "web-page", "web-page-in-the-east",
+		"198.19.128.1, end: 198.19.128.254", "198.18.144.1, end: 198.18.144.254", "duration: 8s", "duration: 2s", "established > 2000", "established > 500").Replace(all))
+	p := profileNamed(ns, "one-arm")
+	run := complete(t, 60*time.Second, p)
+	condition(t, 10*time.Second, p, spate.ConditionPassed, metav1.ConditionTrue)
+	started := int64(600) - run.Status.Result.Flows.NotStarted
+	side := templateOf(t, run, "http")
+	settled(t, "clients", side.Client, started)
+	settled(t, "servers", side.Server, started)
 }
 
 // lostPages fails unless a run whose servers cannot be reached fails, with the numbers.

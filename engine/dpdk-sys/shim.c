@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See shim.h. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <rte_cycles.h>
 #include <rte_malloc.h>
+#include <rte_mbuf_dyn.h>
 #include <rte_mbuf_pool_ops.h>
 #include <rte_memory.h>
 #include "shim.h"
@@ -14,6 +16,7 @@
 _Static_assert(offsetof(struct rte_mbuf, refcnt) == offsetof(struct rte_mbuf, data_off) + 2, "mbuf layout");
 _Static_assert(offsetof(struct rte_mbuf, nb_segs) == offsetof(struct rte_mbuf, data_off) + 4, "mbuf layout");
 _Static_assert(offsetof(struct rte_mbuf, port) == offsetof(struct rte_mbuf, data_off) + 6, "mbuf layout");
+_Static_assert(RTE_ETH_XSTATS_NAME_SIZE == sizeof(((struct spate_xstat *)0)->name), "xstats layout");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "little endian");
 
 static spate_log_fn log_fn;
@@ -48,6 +51,15 @@ uint64_t
 spate_tsc(void)
 {
 	return rte_rdtsc();
+}
+
+int
+spate_note_offset(void)
+{
+	static const struct rte_mbuf_dynfield note = { .name = "spate_note", .size = sizeof(uint64_t), .align = sizeof(uint64_t) };
+	int offset = rte_mbuf_dynfield_register(&note);
+
+	return offset < 0 ? -rte_errno : offset;
 }
 
 #define TX_CHECKSUM (RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM)
@@ -302,6 +314,44 @@ spate_port_stats(uint16_t port, struct spate_port_stats *stats)
 }
 
 int
+spate_port_xstats(uint16_t port, struct spate_xstat *xstats, unsigned int room)
+{
+	struct rte_eth_xstat_name *names = NULL;
+	struct rte_eth_xstat *values = NULL;
+	int count = rte_eth_xstats_get(port, NULL, 0);
+
+	if (count <= 0 || (unsigned int)count > room)
+		return count;
+	names = calloc(count, sizeof(*names));
+	values = calloc(count, sizeof(*values));
+	if (names == NULL || values == NULL) {
+		count = -ENOMEM;
+		goto out;
+	}
+	count = rte_eth_xstats_get_names(port, names, count);
+	if (count > 0 && (unsigned int)count <= room) {
+		int read = rte_eth_xstats_get(port, values, count);
+
+		/* A driver that has more of them now is read at the next call. */
+		if (read < count)
+			count = read;
+		for (int i = 0; i < count; i++) {
+			uint64_t id = values[i].id;
+
+			if (id < (uint64_t)count)
+				memcpy(xstats[i].name, names[id].name, sizeof(xstats[i].name));
+			else
+				xstats[i].name[0] = '\0';
+			xstats[i].value = values[i].value;
+		}
+	}
+out:
+	free(names);
+	free(values);
+	return count;
+}
+
+int
 spate_port_close(uint16_t port)
 {
 	struct rte_eth_dev_info dev;
@@ -354,9 +404,29 @@ spate_put_bulk(struct rte_mempool *pool, struct rte_mbuf **bufs, unsigned int n)
 void
 spate_free_bulk(struct rte_mbuf **bufs, unsigned int n)
 {
+	/* `refcnt` and `nb_segs` of the four that lie together, and both of them 1. */
+	const uint64_t mask = UINT64_C(0x0000ffffffff0000), plain = UINT64_C(0x0000000100010000);
+	uintptr_t any_pool = 0, all_pools = UINTPTR_MAX;
+	uint64_t any = 0, all = UINT64_MAX, flags = 0;
 	unsigned int first = 0, i;
 
-	/* Nearly always all are plain buffers of one pool, with one user. */
+	/* Nearly always all are plain buffers of one pool, with one user: bits that all have, and that any has, are the same. */
+	for (i = 0; i < n; i++) {
+		const struct rte_mbuf *m = bufs[i];
+		uint64_t rearm;
+
+		memcpy(&rearm, (const char *)m + offsetof(struct rte_mbuf, data_off), sizeof(rearm));
+		any |= rearm;
+		all &= rearm;
+		any_pool |= (uintptr_t)m->pool;
+		all_pools &= (uintptr_t)m->pool;
+		flags |= m->ol_flags;
+	}
+	if (likely((any & mask) == plain && (all & mask) == plain && any_pool == all_pools &&
+		   (flags & (RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL)) == 0)) {
+		rte_mempool_put_bulk((struct rte_mempool *)any_pool, (void *const *)bufs, n);
+		return;
+	}
 	for (i = 0; i < n; i++) {
 		const struct rte_mbuf *m = bufs[i];
 

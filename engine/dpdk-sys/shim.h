@@ -58,6 +58,10 @@ enum {
 	SPATE_CAN_RX_CHECKSUM = 4,
 };
 
+/* Where every mbuf has 8 bytes for a note of this program, which no driver uses and which stay as they are while it is free; they are 0 in
+ * a new pool. A negative errno if there is no room for them. */
+int spate_note_offset(void);
+
 /* Called for every line DPDK logs; level as RTE_LOG_*. */
 typedef void (*spate_log_fn)(uint32_t level, const char *text, size_t len);
 int spate_log_to(spate_log_fn fn);
@@ -146,6 +150,14 @@ struct spate_port_stats {
 	uint64_t tx_errors;
 };
 int spate_port_stats(uint16_t port, struct spate_port_stats *stats);
+
+/* A counter of the device's own (extended statistics of ethdev). */
+struct spate_xstat {
+	char name[64];
+	uint64_t value;
+};
+/* Reads up to `room` of them. Returns how many there are, or a negative errno. */
+int spate_port_xstats(uint16_t port, struct spate_xstat *xstats, unsigned int room);
 /* Stops and closes the port and detaches its device. */
 int spate_port_close(uint16_t port);
 

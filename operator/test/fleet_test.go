@@ -258,7 +258,7 @@ func (e *linkedEngine) capture(handle *pcapgo.EthernetHandle) {
 	}
 }
 
-// The bytes of the tests' packets and of the trailer at their end (engine/wire/src/trailer.rs).
+// The bytes of the tests' packets and of the trailer at their end (engine/net/src/trailer.rs).
 const (
 	udpAt         = 14 + 20
 	udpChecksumAt = udpAt + 6

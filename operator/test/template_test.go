@@ -78,6 +78,25 @@ func TestTemplatesOfTwoEnginesHaveOneResultAndVerdict(t *testing.T) {
 	}
 }
 
+// A loopback port gives frames back with their tags; it is every gateway.
+func TestClientsInVLANsBehindGatewaysOfTheirOwnAreServed(t *testing.T) {
+	ns := ready(t, "  replicas: 2\n")
+	mustApply(t, ns, strings.Replace(loopbackTemplate, "clients: [{name: clients, start: 198.18.0.1, end: 198.18.0.100}]", `clients:
+    - {name: plain, start: 198.18.0.1, end: 198.18.0.100}
+    - {name: tagged, start: 10.1.0.10, end: 10.1.0.99, vlans: [{id: 101}], gateway: 10.1.0.1}
+    - {name: qinq, start: 10.2.0.10, end: 10.2.0.99, startMAC: "02:00:00:00:01:00", vlans: [{id: 200, protocol: 802.1ad}, {id: 7}], gateway: 10.2.0.1}`, 1))
+	mustApply(t, ns, greetingProfile("tagged", `  duration: 2s
+  thresholds:
+  - {name: none-failed, expression: result.flows.failed == 0}
+`))
+	p := profileNamed(ns, "tagged")
+	res := complete(t, runLimit, p).Status.Result
+	if flows := *res.Flows; flows.Attempted+flows.NotStarted != 200 || flows.Attempted < 150 || flows.Established != flows.Attempted || flows.BytesReceived != 1000*flows.Established {
+		t.Errorf("flows %+v", flows)
+	}
+	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionTrue, spatev1.ReasonThresholdsMet, "established, 0 failed", "the threshold holds")
+}
+
 // One at a time, of 300 ms: of 200 that are due seven or so begin before the end, and a few more in the first half of the drain.
 func TestFlowsThatWaitForOthersAreReportedAndDoNotMakeTheRunInvalid(t *testing.T) {
 	ns := ready(t, "")

@@ -23,7 +23,7 @@ const CACHED: u32 = 256;
 /// IMIX, as frames without FCS: 7 of 64, 4 of 594, 1 of 1518 bytes on the wire.
 pub const IMIX: [(usize, u32); 3] = [(60, 7), (590, 4), (1514, 1)];
 
-/// A field that varies, and how many values of it so many packets must show.
+/// A field that varies, and how many values of it a number of packets must show.
 pub struct Varied {
     pub name: &'static str,
     pub offset: usize,
@@ -36,7 +36,7 @@ pub struct Varied {
 pub enum Distinct {
     /// In turn: as many as there are packets, up to this.
     Cycle(u64),
-    /// Drawn from so many: as many as chance has it.
+    /// Drawn from this many: how many occur is random.
     Drawn(u64),
     /// Drawn once for each packet that is built beforehand, then repeated.
     DrawnOnce { from: u64, packets: u64 },
@@ -246,7 +246,7 @@ fn lengths() -> Vec<contract::Length> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spate_wire::spread;
+    use spate_net::spread;
 
     #[test]
     fn the_first_queue_is_that_of_the_packets_before_fields_vary() {

@@ -159,9 +159,9 @@ mod tests {
     #[test]
     fn what_is_known_to_be_missed_is_named_with_its_reason() {
         let [_, instructions] = floors(2.0, 11_231.0);
-        let told = instructions.to_string();
+        let text = instructions.to_string();
         assert_eq!(
-            told,
+            text,
             "instructions: 11231.00, at most 5000.00 promised: missed, as is known (see there; at most 12000.00 is kept instead)"
         );
     }

@@ -14,8 +14,8 @@ const FLAT_OUT: u64 = 5_000_000;
 const OPEN: u64 = 1000;
 /// How long an end that closed first is kept, in ns: stated, and part of what is measured.
 pub const TIME_WAIT_NS: u64 = 1_000_000_000;
-/// Places for flows where as many begin as can: those open, and those in TIME-WAIT.
-const PLACES: u64 = 2_000_000;
+/// Slots for flows where as many begin as can: those open, and those in TIME-WAIT.
+const SLOTS: u64 = 2_000_000;
 
 /// One line of the table.
 pub struct Case {
@@ -39,7 +39,7 @@ pub enum Kinds {
     Exchange { request: u64, response: u64, initial_window: u32 },
     /// A datagram and its answer.
     Datagrams { request: u64, response: u64 },
-    /// So many connections that do nothing for a while, then move this many bytes, then close.
+    /// Number of connections that do nothing for a while, then move this many bytes, then close.
     Idle { connections: u64, bytes: u64 },
 }
 
@@ -75,7 +75,7 @@ pub fn idle_ns(connections: u64) -> u64 {
 /// A UDP flow of which a datagram was lost ends after this.
 const SILENCE: Kind = Kind::KeepaliveNs(500_000_000);
 
-/// All that run flat out beside each other, at so many flows a second together, as often of each; so many are open at most of
+/// All that run flat out beside each other, at this many flows a second together, equally often of each; this many are open at most of
 /// each, 0 for any number. What is open at the end has `drain_ns`.
 pub fn mix(run_id: &str, rate: u64, most_open: u64, drain_ns: u64) -> Plan {
     let cases: Vec<_> = CASES.iter().filter(|case| case.is_flat_out()).collect();
@@ -87,7 +87,7 @@ pub fn mix(run_id: &str, rate: u64, most_open: u64, drain_ns: u64) -> Plan {
     let payloads = cases.iter().flat_map(|case| case.payloads()).collect();
     let pools = [Ip::V4, Ip::V6].into_iter().flat_map(pools).collect();
     let timing = Some(Timing { drain_ns, ..Timing::default() });
-    Plan { timing, ..plan(run_id, cases.iter().enumerate().map(template).collect(), pools, payloads, PLACES) }
+    Plan { timing, ..plan(run_id, cases.iter().enumerate().map(template).collect(), pools, payloads, SLOTS) }
 }
 
 /// Clients' and servers'.
@@ -149,11 +149,11 @@ impl Case {
         !matches!(self.kind, Kinds::Idle { .. })
     }
 
-    /// Its plan, until stopped; flat out with so many flows, 0 for no limit.
+    /// Its plan, until stopped; flat out with this many flows, 0 for no limit.
     pub fn plan(&self, flows: u64) -> Plan {
         let (rate, limit, most_open, most_flows) = match self.kind {
             Kinds::Idle { connections, .. } => (OPENINGS, connections, 0, 2 * connections),
-            _ => (FLAT_OUT, flows, OPEN, PLACES),
+            _ => (FLAT_OUT, flows, OPEN, SLOTS),
         };
         let template = Template { limit, most_open, ..self.template(0, 0, rate) };
         plan(self.name, vec![template], pools(self.ip).to_vec(), self.payloads().to_vec(), most_flows)
@@ -172,7 +172,7 @@ impl Case {
         self.sizes().map(|bytes| Payload { content: Some(payload::Content::Size(bytes)), fields: Vec::new() })
     }
 
-    /// Its template as number `index` of a plan, between the clients of `first_pool` and the servers of the next, at so many flows a
+    /// Its template as number `index` of a plan, between the clients of `first_pool` and the servers of the next, at this many flows a
     /// second.
     fn template(&self, index: u32, first_pool: u32, rate: u64) -> Template {
         let (client, server) = self.programs(2 * index);
@@ -201,7 +201,7 @@ impl Case {
         }
     }
 
-    /// What clients and servers do, whose payloads begin at an index.
+    /// What clients and servers do; their payloads begin at an index.
     fn programs(&self, payloads: u32) -> (Program, Program) {
         let [request, response] = self.sizes();
         let messages = || Kind::ReceiveMessages(ReceiveMessages { messages: 1, clear: true });

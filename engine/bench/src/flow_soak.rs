@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Do flows stay true for long? Connections and datagrams at the rate that the worker can do, over a loopback that loses
-//! packets in a known way: when they stop, none is left, what counters say agrees, and memory has not grown.
+//! packets in a known way: when they stop, none is left, counters agree, and memory has not grown.
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
@@ -9,7 +9,7 @@ use spate_engine::datapath::{PollMode, PortDevice};
 use spate_stateful::Count;
 
 use crate::flow_cases::{self, DRAIN_NS, LONG_DRAIN_NS};
-use crate::flows::{lose, resident, told};
+use crate::flows::{lose, resident, summary};
 use crate::pages::Reserved;
 use crate::rig::{Cpus, Rig};
 use crate::soak::duration;
@@ -21,8 +21,8 @@ const TOO_MANY: u64 = 1_500_000;
 const OPEN: u64 = 1000;
 /// What resident memory may grow by after the first third.
 const GROWTH: u64 = 8 << 20;
-/// What is told of how it goes.
-const TELL: Duration = Duration::from_secs(60);
+/// How often progress is printed.
+const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// Runs flows at full rate with losses; fails if one is left over, counters disagree or memory grows.
 #[derive(Debug, clap::Args)]
@@ -53,19 +53,19 @@ impl FlowSoak {
         let rate = Self::full_rate(&rig)?;
         println!("soak-stateful: {rate} flows/s, one packet in 100 lost, seed {}", self.seed);
         let held = rig.start(&flow_cases::mix("soak", rate, 0, LONG_DRAIN_NS))?;
-        let (since, mut next, mut early) = (Instant::now(), TELL, None);
+        let (since, mut next, mut early) = (Instant::now(), REPORT_EVERY, None);
         while since.elapsed() < self.length {
             std::thread::sleep(Duration::from_millis(100));
             if early.is_none() && since.elapsed() >= self.length / 3 {
                 early = Some(resident()?);
             }
             if since.elapsed() >= next {
-                next += TELL;
+                next += REPORT_EVERY;
                 let (ended, again) = (sum(&held, Count::FlowsClosed) / 2, sum(&held, Count::RetransmittedPackets));
                 let (open, memory) = (open(&held), resident()? >> 20);
                 println!(
                     "  {:>5} s: {ended} flows ended, {open} ends open, {again} packets sent again, {memory} MiB",
-                    next.as_secs() - TELL.as_secs()
+                    next.as_secs() - REPORT_EVERY.as_secs()
                 );
             }
         }
@@ -73,8 +73,8 @@ impl FlowSoak {
         println!("soak-stateful: what is open has {} s to end", LONG_DRAIN_NS / 1_000_000_000);
         rig.stop(&held)?;
         let wrong = held.run().contradictions();
-        ensure!(wrong.is_empty(), "{}; {}", wrong.join("; "), told(&held));
-        ensure!(open(&held) == 0 && sum(&held, Count::FlowsAborted) == 0, "flows are left: {}", told(&held));
+        ensure!(wrong.is_empty(), "{}; {}", wrong.join("; "), summary(&held));
+        ensure!(open(&held) == 0 && sum(&held, Count::FlowsAborted) == 0, "flows are left: {}", summary(&held));
         ensure!(sum(&held, Count::RetransmittedPackets) > 0, "nothing was lost");
         ensure!(late <= early + GROWTH, "memory grew from {} to {} MiB", early >> 20, late >> 20);
         println!(

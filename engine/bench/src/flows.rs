@@ -16,7 +16,7 @@ use crate::rig::{Cpus, Pages, Rig};
 
 /// Before the measurement begins: caches are warm, and as many flows in TIME-WAIT as there will be.
 const SETTLE: Duration = Duration::from_millis(1500);
-/// One packet in so many is lost, where any are.
+/// Where packets are lost: one in this many.
 const LOST_OF: u64 = 100;
 /// What retransmissions may take after the last flow should have ended.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -34,7 +34,7 @@ pub struct Flows {
     /// How long.
     #[arg(long, default_value_t = 1000)]
     pub milliseconds: u64,
-    /// Instead of a time: so many flows, with a worker that sleeps when it has nothing to do.
+    /// Number of flows instead of a time, with a worker that sleeps when it has nothing to do.
     #[arg(long)]
     pub flows: Option<u64>,
 }
@@ -121,14 +121,14 @@ fn check(held: &Held, case: &Case) -> anyhow::Result<()> {
         for failure in [Count::ConnectDrops, Count::TimeoutDrops, Count::FlowsExhausted, Count::FlowsAborted] {
             let side = if client { "clients" } else { "servers" };
             let failed = count(held, client, failure);
-            ensure!(failed == 0, "{}: {side} counted {failed} of {failure:?}; {}", case.name, told(held));
+            ensure!(failed == 0, "{}: {side} counted {failed} of {failure:?}; {}", case.name, summary(held));
         }
     }
     Ok(())
 }
 
 /// All that both sides have counted.
-pub fn told(held: &Held) -> String {
+pub fn summary(held: &Held) -> String {
     let side = |side: &TemplateCounters| {
         let counts = COUNTERS.iter().zip(&side.counts).filter(|(_, count)| **count > 0);
         let named: Vec<_> = counts.map(|((name, ..), count)| format!("{name} {count}")).collect();
@@ -145,7 +145,7 @@ pub fn resident() -> anyhow::Result<u64> {
 }
 
 /// Has the loopback lose one packet in `LOST_OF`. Which ones follows from the seed and their numbers alone. That one was lost
-/// says nothing of the next: a flow of which the network loses every packet would take all its time-outs.
+/// is independent of the next: a flow of which the network loses every packet would take all its time-outs.
 pub fn lose(rig: &Rig, seed: u64) {
     let of = random::mix(seed);
     let seen = AtomicU64::new(0);

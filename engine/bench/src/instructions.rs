@@ -45,7 +45,7 @@ impl Counted {
         }
     }
 
-    /// What this program is to do for so many.
+    /// The arguments with which this program makes this many.
     fn arguments(self, number: u64) -> Vec<String> {
         let of = |arguments: &[&str]| arguments.iter().map(|argument| (*argument).to_owned()).collect();
         let number = number.to_string();
@@ -171,7 +171,7 @@ pub fn count(case: Counted, cpus: Cpus) -> anyhow::Result<Each> {
     Ok(Each((many.1 as f64 - few.1 as f64) / (many.0 as f64 - few.0 as f64)))
 }
 
-/// Makes about so many under callgrind: how many exactly, and instructions of the whole process.
+/// Makes about this many under callgrind. Returns how many exactly, and instructions of the whole process.
 fn run(case: Counted, cpus: Cpus, number: u64) -> anyhow::Result<(u64, u64)> {
     let output = Command::new("valgrind")
         // Fair: else the worker, which never sleeps while it sends, keeps all others from running.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `spate-bench`: how fast, how exact and how steady is the engine? docs/performance.md tells the method; the make targets
+//! `spate-bench`: how fast, how exact and how steady is the engine? docs/performance.md describes the method; the make targets
 //! `bench`, `bench-instructions`, `bench-pacing` and `soak` call it.
 mod cases;
 mod crowd;

@@ -17,6 +17,9 @@ const SETTLE: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Device {
     Null,
+    /// DPDK's own null device, as testpmd's.
+    #[value(name = "net_null")]
+    NetNull,
     Loopback,
 }
 
@@ -24,6 +27,7 @@ impl Device {
     pub fn name(self) -> &'static str {
         match self {
             Self::Null => "null",
+            Self::NetNull => "net_null",
             Self::Loopback => "loopback",
         }
     }
@@ -31,6 +35,7 @@ impl Device {
     pub fn port(self) -> PortDevice {
         match self {
             Self::Null => PortDevice::Null,
+            Self::NetNull => PortDevice::NetNull,
             Self::Loopback => PortDevice::Loopback,
         }
     }
@@ -51,7 +56,7 @@ pub struct Measure {
     /// How long.
     #[arg(long, default_value_t = 500)]
     pub milliseconds: u64,
-    /// Instead of a time: so many packets, with a worker that sleeps when it has nothing to do.
+    /// Number of packets instead of a time, with a worker that sleeps when it has nothing to do.
     #[arg(long)]
     pub packets: Option<u64>,
     /// A worker on each CPU there is instead of one.
@@ -102,7 +107,7 @@ impl Measure {
         self.check(rig, case, &held)?;
         let moved = |of: fn((u64, u64)) -> u64| of(after.0) - of(before.0);
         let packets = match self.port {
-            Device::Null => moved(|(sent, _)| sent),
+            Device::Null | Device::NetNull => moved(|(sent, _)| sent),
             Device::Loopback => moved(|(sent, _)| sent).min(moved(|(_, received)| received)),
         };
         Ok(Measured { packets, cpu_ns: after.1 - before.1 })
@@ -121,7 +126,7 @@ impl Measure {
     /// All that was sent on a loopback was received, and counted where it is measured.
     fn check(&self, rig: &Rig, case: &Case, held: &spate_engine::control::runs::Held) -> anyhow::Result<()> {
         let (sent, received) = rig.packets();
-        if self.port == Device::Null {
+        if self.port != Device::Loopback {
             return Ok(());
         }
         if sent != received {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use spate_dpdk::{BURST, Burst, RxQueue};
 use spate_engine::datapath::{Clock, PollMode, PortDevice};
+use spate_net::{Trailer, trailer};
 use spate_stats::{Distribution, Histogram};
-use spate_wire::{Trailer, trailer};
 
 use crate::cases;
 use crate::pages::Reserved;
@@ -19,7 +19,7 @@ const RATES: [u64; 4] = [10_000, 100_000, 1_000_000, 10_000_000];
 const MOST_PPM: f64 = 10.0;
 /// The 99.9th percentile of the departure error may be this...
 const MOST_NS: u64 = 5_000;
-/// ...or so many times what it would be without any pacing, on a machine that takes its CPUs away from threads for longer.
+/// ...or this multiple of what it would be without any pacing, on a machine that takes its CPUs away from threads for longer.
 const MOST_TIMES: u64 = 2;
 /// Parts per million.
 const P999: u32 = 999_000;
@@ -27,7 +27,7 @@ const P999: u32 = 999_000;
 /// Measures departures at several rates; fails if they are not exact.
 #[derive(Debug, clap::Args)]
 pub struct Pacing {
-    /// The best of so many attempts counts.
+    /// Number of attempts, of which the best counts.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     attempts: u32,
     /// Length of each attempt.
@@ -232,7 +232,7 @@ impl Idle {
         Ok(Self { gaps, length: length.as_nanos() as u64 })
     }
 
-    /// What so many parts per million of packets are late by at most, if each of the CPUs must be there to handle it, takes
+    /// What this many parts per million of packets are late by at most, if each of the CPUs must be there to handle it, takes
     /// no time for it, and packets are due at any time alike: one that is due in a gap waits for its end.
     fn error(cpus: &[Self], parts_per_million: u32) -> u64 {
         let wanted = 1.0 - f64::from(parts_per_million) / 1e6;

@@ -53,7 +53,7 @@ pub struct Cpus {
 pub enum Workers {
     /// One on each of these CPUs, which it has for itself.
     On(Vec<usize>),
-    /// So many, that share all CPUs with all else.
+    /// This many, which share all CPUs with everything else.
     Together(usize),
 }
 
@@ -178,7 +178,7 @@ impl Setup {
     fn more_bytes(&self) -> u64 {
         let count = self.workers.count() as u64;
         match self.device {
-            PortDevice::Null => count.saturating_sub(8) * (10 << 20),
+            PortDevice::Null | PortDevice::NetNull => count.saturating_sub(8) * (10 << 20),
             _ => (count - 1) * (64 << 20),
         }
     }

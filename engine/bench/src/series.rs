@@ -25,7 +25,7 @@ impl Series {
     }
 }
 
-/// To so many digits behind the point.
+/// Number of digits behind the point.
 pub fn rounded(value: f64, digits: i32) -> f64 {
     let scale = 10f64.powi(digits);
     (value * scale).round() / scale

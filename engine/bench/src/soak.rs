@@ -15,8 +15,8 @@ use prost::Message;
 use spate_engine::control::runs::{Engine, Held};
 use spate_engine::datapath::{ClockError, Config, Datapath, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
 use spate_engine::plan::decode::Format;
+use spate_net::Trailer;
 use spate_stateful::random::Numbers;
-use spate_wire::Trailer;
 
 use crate::cases;
 use crate::flows::resident;
@@ -113,7 +113,7 @@ impl Soak {
         };
         let start = Instant::now();
         let warm = self.length / 3;
-        let (mut resident_warm, mut told) = (0, 0);
+        let (mut resident_warm, mut printed) = (0, 0);
         while start.elapsed() < self.length {
             soaking.act()?;
             soaking.settle()?;
@@ -122,14 +122,14 @@ impl Soak {
                 resident_warm = resident_warm.max(resident()?);
             }
             let tenth = start.elapsed().as_millis() * 10 / self.length.as_millis();
-            if tenth > told {
-                told = tenth;
-                soaking.tell(start.elapsed())?;
+            if tenth > printed {
+                printed = tenth;
+                soaking.report(start.elapsed())?;
             }
         }
         soaking.finish()?;
         let resident_end = resident()?;
-        soaking.tell(start.elapsed())?;
+        soaking.report(start.elapsed())?;
         ensure!(
             soaking.ended > 0 && soaking.received > 0 && soaking.lost > 0,
             "nothing was measured: choose a greater length"
@@ -343,7 +343,7 @@ impl Soaking {
         Ok(())
     }
 
-    fn tell(&self, elapsed: Duration) -> anyhow::Result<()> {
+    fn report(&self, elapsed: Duration) -> anyhow::Result<()> {
         println!(
             "soak: {:>4} s  runs: {} under way, {} ended, {} cut off, {} refused for memory  packets: {} sent, {} received, {} lost  memory {} MiB",
             elapsed.as_secs(),

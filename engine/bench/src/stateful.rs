@@ -24,7 +24,7 @@ pub struct Stateful {
     /// The file to write.
     #[arg(long)]
     json: PathBuf,
-    /// Medians of so many rounds; idle connections are opened once.
+    /// Number of rounds, of which medians are taken; idle connections are opened once.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Length of each measurement.
@@ -51,7 +51,7 @@ struct Line {
     case: &'static str,
     connections_per_cpu_second: f64,
     gbps_per_cpu_second: f64,
-    /// By the clock that /proc/cpuinfo tells.
+    /// By the clock frequency of /proc/cpuinfo.
     cycles_per_packet: f64,
     /// Of both ends.
     bytes_per_flow: Option<f64>,
@@ -204,6 +204,6 @@ fn print(lines: &[Line], pages: Pages) {
 /// The clock of the first CPU.
 fn mhz() -> anyhow::Result<f64> {
     let text = std::fs::read_to_string("/proc/cpuinfo")?;
-    let line = text.lines().find(|line| line.starts_with("cpu MHz")).context("/proc/cpuinfo tells no clock")?;
+    let line = text.lines().find(|line| line.starts_with("cpu MHz")).context("/proc/cpuinfo has no clock")?;
     Ok(line.rsplit(':').next().unwrap_or_default().trim().parse()?)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::bail;
 use serde::Serialize;
 
-use crate::cases::CASES;
+use crate::cases::{CASES, Case};
 use crate::floors::Bound::{AtLeast, AtMost};
 use crate::floors::{Floor, Floors};
 use crate::instructions::{self, Counted, Each};
@@ -17,8 +17,10 @@ use crate::rig::{Cpus, Pages, child, write_json};
 use crate::series::{Series, rounded};
 use crate::testpmd::{self, Mode, Vdev};
 
-const DEVICES: [Device; 2] = [Device::Null, Device::Loopback];
-/// What is compared with. Only flowgen receives too: on a ring that nobody empties, the others could send nothing, so
+const DEVICES: [Device; 3] = [Device::Null, Device::NetNull, Device::Loopback];
+/// The cases that are sent on the very device that testpmd sends on: its packets are made in a like way.
+const ON_NET_NULL: [&str; 2] = ["one-fixed-stream", "two-random-fields"];
+/// What is compared with. Only flowgen receives too: on a ring without a reader, the others could send nothing, so
 /// what they do on null stands for them.
 const PEERS: [(Mode, Vdev); 4] = [
     (Mode::Txonly, Vdev::Null),
@@ -33,7 +35,7 @@ pub struct Stateless {
     /// The file to write.
     #[arg(long)]
     json: PathBuf,
-    /// Medians of so many rounds.
+    /// Number of rounds, of which medians are taken.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Length of each measurement.
@@ -85,7 +87,7 @@ impl Stateless {
                 peers.entry(peer).or_default().add(mpps(testpmd::measure(peer.0, peer.1, pages, self.cpus, length)?));
             }
             for case in &cases {
-                for device in DEVICES {
+                for device in devices(case) {
                     let length = self.milliseconds.to_string();
                     let arguments =
                         ["measure", "--case", case.name, "--port", device.name(), "--milliseconds", &length];
@@ -98,7 +100,7 @@ impl Stateless {
         eprintln!("bench: counting instructions");
         let mut lines = Vec::new();
         for case in &cases {
-            for device in DEVICES {
+            for device in devices(case) {
                 let Each(instructions) = instructions::count(Counted::Packets(case.name, device), self.cpus)?;
                 let mpps = series[&(case.name, device)].median();
                 let ratio = |mode: Mode| {
@@ -120,6 +122,12 @@ impl Stateless {
         write_json(&self.json, &Report { cases: lines })?;
         self.floors.judge(&floors, !self.only.is_empty())
     }
+}
+
+/// The devices that a case is sent on.
+fn devices(case: &Case) -> impl Iterator<Item = Device> + use<> {
+    let on_net_null = ON_NET_NULL.contains(&case.name);
+    DEVICES.into_iter().filter(move |device| *device != Device::NetNull || on_net_null)
 }
 
 /// What is promised, with figures as far as its cases were run.
@@ -170,7 +178,7 @@ fn print(
         "CASE", "PORT", "MPPS/CPU-S", "+-%", "INSTR/PACKET", "/TXONLY", "/MULTI-FLOW", "/FLOWGEN"
     );
     for line in lines {
-        let device = if line.port == "null" { Device::Null } else { Device::Loopback };
+        let device = DEVICES.into_iter().find(|device| device.name() == line.port).expect("of a device");
         println!(
             "{:<18} {:<9} {:>12.2} {:>7.1} {:>13.1} {:>9.2} {:>13.2} {:>9.2}",
             line.case,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An engine that sends as fast as it can for as long as another process looks at it, and tells it how many packets that were. Its
+//! An engine that sends as fast as it can for as long as another process looks at it, and reports how many packets that were. Its
 //! workers have no CPUs of their own: what they do is counted, not how long it takes.
 use std::io::{BufRead, Write};
 use std::time::Duration;

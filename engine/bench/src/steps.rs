@@ -21,8 +21,8 @@ use crate::steady::Packets;
 
 /// Bytes of a cache line, as a power of two.
 const LINE_BITS: u32 = 6;
-/// Instructions of a worker before it is another one's turn: no multiple of what a burst takes.
-const TURN: u64 = 1_009;
+/// Instructions of a worker before another one runs: no multiple of what a burst takes.
+const SLICE: u64 = 1_009;
 /// Longest instruction in bytes.
 const LONGEST: usize = 15;
 
@@ -36,7 +36,7 @@ pub struct Counted {
     pub shared_in_engine: f64,
 }
 
-/// Counts about so many instructions of all workers together, of an engine that sends a case.
+/// Counts about this many instructions of all workers together, of an engine that sends a case.
 pub fn count(case: &Case, device: Device, workers: usize, cpus: Cpus, instructions: u64) -> anyhow::Result<Counted> {
     let mut engine = Running::start(case, device, workers, cpus)?;
     pin(cpus.worker_cpu)?;
@@ -50,9 +50,9 @@ pub fn count(case: &Case, device: Device, workers: usize, cpus: Cpus, instructio
     let mut lines = Lines::default();
     let before = engine.packets()?;
     let mut passes: Vec<_> = before.counted_at.iter().map(|at| Passes::new(*at as u64)).collect();
-    for _ in 0..instructions / TURN / workers as u64 {
+    for _ in 0..instructions / SLICE / workers as u64 {
         for (index, (worker, passes)) in stepped.iter_mut().zip(&mut passes).enumerate() {
-            for _ in 0..TURN {
+            for _ in 0..SLICE {
                 let ends =
                     worker.step(&mut code, passes.counted_at, |line, access| lines.access(index, line, access))?;
                 passes.step(ends, &code)?;

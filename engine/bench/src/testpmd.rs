@@ -12,7 +12,7 @@ use crate::measure::Measured;
 use crate::rig::{Cpus, MEMORY, Pages};
 
 const PROGRAM: &str = "dpdk-testpmd";
-/// Makes it say what it says line by line, though nobody watches.
+/// Makes its output line-buffered, though it is no terminal.
 const LINE_BY_LINE: [&str; 2] = ["stdbuf", "-oL"];
 /// As many packets a burst as the engine has.
 const BURST: usize = spate_dpdk::BURST;
@@ -180,6 +180,6 @@ impl Drop for Testpmd {
 /// CPU time of a thread, from its schedstat.
 fn cpu_ns(thread: &std::path::Path) -> anyhow::Result<u64> {
     let text = fs::read_to_string(thread.join("schedstat"))
-        .context("the kernel tells no thread's CPU time (CONFIG_SCHED_INFO)")?;
+        .context("the kernel reports no thread's CPU time (CONFIG_SCHED_INFO)")?;
     Ok(text.split_whitespace().next().context("schedstat has three numbers")?.parse()?)
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use spate_dpdk::Burst;
 use spate_engine::datapath::{PollMode, PortDevice};
-use spate_wire::Trailer;
+use spate_net::Trailer;
 
 use crate::cases::{self, Case, Distinct, IP, PAYLOAD, SOURCE, TAG, UDP, Varied};
 use crate::rig::{Cpus, FLAT_OUT, Pages, Rig};
@@ -153,7 +153,7 @@ fn value(frame: &[u8], offset: usize, size: usize) -> u64 {
     frame[offset..offset + size].iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
-/// How many values a field takes in so many packets, at least and at most.
+/// How many values a field takes in a number of packets, at least and at most.
 fn expected(field: &Varied, packets: u64) -> (u64, u64) {
     match field.distinct {
         Distinct::Cycle(values) => (packets.min(values), packets.min(values)),
@@ -162,7 +162,7 @@ fn expected(field: &Varied, packets: u64) -> (u64, u64) {
     }
 }
 
-/// Boxes that are not empty after so many balls were thrown into `boxes`: mean and six standard deviations.
+/// Boxes that are not empty after this many balls were thrown into `boxes`: mean and six standard deviations.
 fn occupied(boxes: f64, balls: f64) -> (u64, u64) {
     let load = balls / boxes;
     let empty = (-load).exp();

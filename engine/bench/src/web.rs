@@ -88,7 +88,7 @@ impl Server {
     }
 }
 
-/// Asks for a page of so many bytes for so long, over and over.
+/// Requests a page of this many bytes again and again for this time.
 pub fn measure(response: u64, cpus: Cpus, length: Duration) -> anyhow::Result<Answered> {
     let server = Server::start(response, cpus.control_cpu)?;
     let before = server.cpu_ticks()?;

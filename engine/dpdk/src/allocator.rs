@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the program's own memory lies. Large tables are in large pages: places of flows and what finds them are read here and there,
+//! Where the program's own memory lies. Large tables are in large pages: the flows and their hash table are read at random,
 //! and each look into another small page is a walk through page tables, twice as long in a virtual machine. And what workers
 //! write is on cache lines of its own, so that none waits for a line that another one has written.
 use std::alloc::{GlobalAlloc, Layout};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bonds: several links that are one by LACP (IEEE 802.1AX), by DPDK's bonding driver.
 //!
-//! The driver speaks LACP only while somebody sends and receives on the bond, at least every 100 ms: see `TxQueue::tend`. It sends a
+//! The driver runs LACP only while a thread sends and receives on the bond, at least every 100 ms: see `TxQueue::tend`. It sends a
 //! burst in an order of its own, so what a member did not take waits here, and counts as taken.
 use spate_dpdk_sys as sys;
 
@@ -22,11 +22,11 @@ pub struct BondMember {
     pub device: String,
     /// It has a link.
     pub link_up: bool,
-    /// What LACP says of it; none if the driver knows of no link.
+    /// Its state by LACP; none if the driver knows of no link.
     pub lacp: Option<Lacp>,
 }
 
-/// What LACP says of a member.
+/// A member's state by LACP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lacp {
     /// Of this end.

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A burst: up to 64 packets that one worker builds and sends, or has received.
-use std::{
-    arch::{
-        asm,
-        x86_64::{_MM_HINT_T0, _mm_prefetch},
-    },
-    ops::Range,
-    ptr, slice,
-};
+use std::{arch::asm, ops::Range, ptr, slice};
 
 use spate_dpdk_sys as sys;
 
@@ -15,6 +8,9 @@ use crate::{Mempool, Prebuilt, RxQueue, TxQueue, mempool::HEADROOM};
 
 /// Packets a burst can hold.
 pub const BURST: usize = 64;
+
+/// Bytes of a packet that are written whether or not the buffer's note says that it holds them.
+const PIECE: usize = 64;
 
 pub(crate) type Mbuf = *mut sys::rte_mbuf;
 
@@ -38,7 +34,7 @@ pub struct Unfinished {
 /// What became of packets that were offered to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offered {
-    /// It took so many from the front.
+    /// It took this many from the front.
     Taken(usize),
     /// It can do nothing with the first, which is freed.
     Refused,
@@ -56,8 +52,11 @@ pub struct Burst {
     fresh: Range<usize>,
     /// Bytes that each of them has room for.
     room: usize,
-    /// Where all packets go when freed; null if they go to several pools, or nobody knows.
-    home: *mut sys::rte_mempool,
+    /// Where they have their notes, and whether these hold.
+    note_offset: u32,
+    notes_hold: bool,
+    /// Where all packets go when freed; null if they go to several pools, or that is not known.
+    pool: *mut sys::rte_mempool,
 }
 
 // SAFETY: an mbuf may be used by any thread, one at a time; a burst is its only user.
@@ -73,7 +72,9 @@ impl Burst {
             received: false,
             fresh: 0..0,
             room: 0,
-            home: ptr::null_mut(),
+            note_offset: 0,
+            notes_hold: false,
+            pool: ptr::null_mut(),
         }
     }
 
@@ -105,6 +106,8 @@ impl Burst {
         if code == 0 {
             self.fresh = self.tail..self.tail + count;
             self.room = pool.room();
+            self.note_offset = pool.note_offset();
+            self.notes_hold = !pool.receives();
             self.tail += count;
         }
         code == 0
@@ -139,24 +142,43 @@ impl Burst {
     pub fn frame_mut(&mut self, index: usize, len: usize) -> &mut [u8] {
         let packet = self.fresh_packets(index, 1)[0];
         assert!(len <= self.room, "longer than the pool's packets");
-        // SAFETY: as in `frames_mut`.
-        unsafe { slice::from_raw_parts_mut(begin(packet, len as u16), len) }
+        // SAFETY: as in `noted_mut`.
+        unsafe {
+            if len > PIECE {
+                *note(packet, self.note_offset) = 0;
+            }
+            slice::from_raw_parts_mut(begin(packet, len as u16), len)
+        }
     }
 
     /// Makes packets of the last `alloc`, the first of them counted from the burst's first, as long as `lens` says, and gives
-    /// the bytes of each and those behind them up to a multiple of 64, to be written.
+    /// the bytes of each and those behind them up to a multiple of 64, to be written, and the buffer's note.
+    ///
+    /// The note of a buffer is what its writer left there, and so are the buffer's bytes from the 65th on, however often it was sent and
+    /// freed since. It is 0 if they are not known: nothing was left, or they were written by other means, which are `frame_mut` and a
+    /// device that receives into the pool. (`pieces_mut` and `fill` write the first 64 bytes only.)
     ///
     /// # Panics
     /// As `frame_mut`.
     #[inline]
-    pub fn frames_mut<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
-        let room = self.room;
+    pub fn noted_mut<'a>(
+        &'a mut self,
+        first: usize,
+        lens: &'a [u16],
+    ) -> impl Iterator<Item = (&'a mut [u8], &'a mut u64)> {
+        let (room, offset, hold) = (self.room, self.note_offset, self.notes_hold);
         let packets = self.fresh_packets(first, lens.len()).iter().zip(lens);
-        // SAFETY: valid mbufs of one segment that only we refer to, no two in the burst the same, with that much room.
-        packets.map(move |(&packet, &len)| unsafe { frame(packet, len, room) })
+        // SAFETY: valid mbufs of one segment that only we refer to, no two in the burst the same, with that much room and a note.
+        packets.map(move |(&packet, &len)| unsafe {
+            let note = note(packet, offset);
+            if !hold {
+                *note = 0;
+            }
+            (frame(packet, len, room), note)
+        })
     }
 
-    /// The same for packets of at most 64 bytes.
+    /// The bytes of packets of at most 64 bytes, in the same way.
     ///
     /// # Panics
     /// As `frame_mut`; if one is longer.
@@ -165,7 +187,7 @@ impl Burst {
         assert!(self.room >= 64, "longer than the pool's packets");
         self.fresh_packets(first, lens.len()).iter().zip(lens).map(|(&packet, &len)| {
             assert!(len <= 64, "longer than a piece");
-            // SAFETY: as in `frames_mut`.
+            // SAFETY: as in `noted_mut`.
             unsafe { &mut *begin(packet, len).cast() }
         })
     }
@@ -180,7 +202,7 @@ impl Burst {
         assert!(self.room >= 64, "longer than the pool's packets");
         assert!(lens.len() == pieces.len() && lens.iter().copied().fold(0, u16::max) <= 64, "longer than a piece");
         for ((&packet, piece), &len) in self.fresh_packets(first, pieces.len()).iter().zip(pieces).zip(lens) {
-            // SAFETY: as in `frames_mut`.
+            // SAFETY: as in `noted_mut`.
             unsafe { begin(packet, len).cast::<[u8; 64]>().write(*piece) }
         }
     }
@@ -241,7 +263,7 @@ impl Burst {
     /// Writes the bytes without FCS of the packets from `first` on to `lens`.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If there are fewer.
     pub fn lens(&self, first: usize, lens: &mut [u16]) {
         for (len, &packet) in lens.iter_mut().zip(&self.packets[self.head..self.tail][first..]) {
             // SAFETY: a valid mbuf.
@@ -260,6 +282,13 @@ impl Burst {
         unsafe { field::<u32>(packet, sys::SPATE_MBUF_PKT_LEN).read() as usize }
     }
 
+    /// What `head` gives of each packet.
+    #[inline]
+    pub fn heads(&self) -> impl Iterator<Item = &[u8]> {
+        // SAFETY: valid mbufs of ours.
+        self.packets[self.head..self.tail].iter().map(|&packet| unsafe { head(packet) })
+    }
+
     /// The bytes of packet `index` that its first segment holds: all, unless it was received in several.
     ///
     /// # Panics
@@ -270,7 +299,7 @@ impl Burst {
         unsafe { head(self.packets[self.head..self.tail][index]) }
     }
 
-    /// The same bytes, to be changed; none if somebody else may use them, as on a loopback.
+    /// The same bytes, to be changed; none if they may have other users, as on a loopback.
     ///
     /// # Panics
     /// If there is no such packet.
@@ -285,7 +314,7 @@ impl Burst {
     }
 
     /// Keeps the packets for which `keep` is true of their first segment's bytes, which it may change; frees the others, and
-    /// those that somebody else may use.
+    /// those that may have other users.
     pub fn retain(&mut self, mut keep: impl FnMut(&mut [u8]) -> bool) {
         let mut kept = 0;
         for index in 0..self.len() {
@@ -335,16 +364,17 @@ impl Burst {
         }
     }
 
-    /// Lengths without FCS of all packets, whose first bytes are fetched at once: they are read next.
+    /// Lengths without FCS of all packets, whose first `LINES` times 64 bytes are fetched at once: they are read next.
     #[inline]
-    pub fn lens_and_fetch(&self, lens: &mut [u32; BURST]) {
+    pub fn lens_and_fetch<const LINES: usize>(&self, lens: &mut [u32; BURST]) {
         for (len, &packet) in lens.iter_mut().zip(&self.packets[self.head..self.tail]) {
             // SAFETY: a valid mbuf; and a hint, which any address will do for.
             unsafe {
                 *len = field::<u32>(packet, sys::SPATE_MBUF_PKT_LEN).read();
-                let first = segment(packet).0.cast::<i8>();
-                _mm_prefetch::<_MM_HINT_T0>(first);
-                _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(64));
+                let first = segment(packet).0.cast::<u8>();
+                for line in 0..LINES {
+                    spate_arch::fetch_line(first.wrapping_add(64 * line));
+                }
             }
         }
     }
@@ -360,7 +390,7 @@ impl Burst {
     /// The same for the first `count` packets. Those behind them of the last `alloc` may still be written.
     ///
     /// # Panics
-    /// If it does not hold so many.
+    /// If it holds fewer.
     #[inline]
     pub fn send_first(&mut self, queue: &mut TxQueue, count: usize) -> usize {
         let held = &mut self.packets[self.head..self.tail][..count];
@@ -375,9 +405,9 @@ impl Burst {
         let taken = unsafe {
             match queue.loopback() {
                 Some(loopback) => loopback.send(queue.index(), held),
-                None if queue.is_null() && !self.home.is_null() => {
-                    // All of one pool, and nobody else's: home they go, without a look at any.
-                    sys::spate_put_bulk(self.home, held.as_mut_ptr(), held.len() as u32);
+                None if queue.is_null() && !self.pool.is_null() => {
+                    // All of one pool, with no other reference: they are returned to it without a look at any.
+                    sys::spate_put_bulk(self.pool, held.as_mut_ptr(), held.len() as u32);
                     held.len()
                 }
                 None => sys::spate_tx_burst(port, index, held.as_mut_ptr(), held.len() as u16).into(),
@@ -390,7 +420,7 @@ impl Burst {
     /// `send_first` of packets of which something may be left to the device.
     ///
     /// # Panics
-    /// If it does not hold so many.
+    /// If it holds fewer.
     #[inline]
     pub fn send_unfinished(&mut self, queue: &mut TxQueue, count: usize) -> Offered {
         let held = &mut self.packets[self.head..self.tail][..count];
@@ -417,7 +447,7 @@ impl Burst {
         // SAFETY: there is room for BURST pointers. The queue is started and not shared.
         let got = unsafe { sys::spate_rx_burst(queue.port(), queue.index(), self.packets.as_mut_ptr(), BURST as u16) };
         self.tail = usize::from(got);
-        self.home = ptr::null_mut();
+        self.pool = ptr::null_mut();
         self.received = !queue.is_loopback();
         self.tail
     }
@@ -443,9 +473,9 @@ impl Burst {
             self.head = 0;
             self.tail = 0;
             self.fresh = 0..0;
-            self.home = pool;
-        } else if self.home != pool {
-            self.home = ptr::null_mut();
+            self.pool = pool;
+        } else if self.pool != pool {
+            self.pool = ptr::null_mut();
         }
         // Packets that others use too may follow those that were received.
         self.received = false;
@@ -464,7 +494,7 @@ impl Drop for Burst {
     }
 }
 
-/// Makes a packet one segment of `len` bytes behind the headroom, without any flags, and tells where its bytes begin.
+/// Makes a packet one segment of `len` bytes behind the headroom, without any flags, and returns where its bytes begin.
 ///
 /// # Safety
 /// `packet` is a valid mbuf of one segment of which the caller is the only user.
@@ -480,6 +510,16 @@ pub(crate) unsafe fn begin(packet: Mbuf, len: u16) -> *mut u8 {
         field::<u16>(packet, sys::SPATE_MBUF_DATA_LEN).write(len);
         field::<*mut u8>(packet, sys::SPATE_MBUF_BUF_ADDR).read().add(HEADROOM)
     }
+}
+
+/// A packet's note.
+///
+/// # Safety
+/// `packet` is a valid mbuf that only the caller refers to as long as this is used, and `offset` that of its pool's notes.
+#[inline(always)]
+unsafe fn note<'a>(packet: Mbuf, offset: u32) -> &'a mut u64 {
+    // SAFETY: as the caller says; the offset is a multiple of 8, and any bits are a number.
+    unsafe { &mut *field(packet, offset) }
 }
 
 /// Makes a packet `len` bytes long and gives its bytes and those behind them up to a multiple of 64.
@@ -570,5 +610,47 @@ mod tests {
             burst.retain(|_| true);
             assert!(burst.is_empty() && (0..10).all(|index| !writable(&mut burst, index)));
         }
+    }
+
+    /// Writes and frees all packets of a pool, each as long as said; gives the notes that were there, and leaves `leave`.
+    fn write_all(pool: &Mempool, len: u16, leave: u64) -> Vec<u64> {
+        let mut bursts = Vec::new();
+        let mut notes = Vec::new();
+        loop {
+            let mut burst = Burst::new();
+            if !burst.alloc(pool, 1) {
+                return notes;
+            }
+            for (frame, note) in burst.noted_mut(0, &[len]) {
+                assert_eq!(frame.len(), usize::from(len).next_multiple_of(64));
+                notes.push(std::mem::replace(note, leave));
+            }
+            bursts.push(burst);
+        }
+    }
+
+    #[test]
+    fn notes_stay_until_others_write_behind_the_first_64_bytes() {
+        const PACKETS: usize = 7;
+        let eal = Eal::init(Memory::Normal { bytes: 32 << 20 }, &[], &[0], &[&[0]]).unwrap();
+        let pool = Mempool::new(&eal, "noted", PACKETS as u32, 2048).unwrap();
+        assert_eq!(write_all(&pool, 100, 5), [0; PACKETS]);
+        assert_eq!(write_all(&pool, 200, 6), [5; PACKETS]);
+        let mut burst = Burst::new();
+        assert!(burst.alloc(&pool, 3));
+        burst.pieces_mut(0, &[60]).for_each(|piece| piece.fill(1));
+        burst.fill(1, &[[2; 64]], &[64]);
+        burst.frame_mut(2, 64).fill(3);
+        burst.clear();
+        assert_eq!(write_all(&pool, 100, 7), [6; PACKETS]);
+        assert!(burst.alloc(&pool, 2));
+        burst.frame_mut(1, 65).fill(4);
+        burst.clear();
+        let mut notes = write_all(&pool, 100, 8);
+        notes.sort_unstable();
+        assert_eq!(notes, [0, 7, 7, 7, 7, 7, 7]);
+        // A device writes where it likes.
+        pool.receive();
+        assert_eq!(write_all(&pool, 100, 9), [0; PACKETS]);
     }
 }

@@ -22,6 +22,8 @@ pub enum Device {
     Loopback,
     /// Takes packets and gives none.
     Null,
+    /// The same by DPDK's own driver, net_null, which frees packets one by one: to compare with programs that send on it.
+    NetNull,
     /// PCI functions and kernel interfaces that are one link by LACP (IEEE 802.1AX).
     Bond(Vec<Device>),
     /// Shared memory with another process.
@@ -45,7 +47,7 @@ impl Device {
             Self::Kernel(interface) => kernel::check(interface),
             Self::Xdp(interface) => xdp::check(interface),
             Self::Tap(name) => check_tap(name),
-            Self::Loopback | Self::Null => Ok(()),
+            Self::Loopback | Self::Null | Self::NetNull => Ok(()),
             Self::Bond(members) => crate::bond::check(members),
             Self::Memif(memif) => memif.check(),
         }
@@ -82,7 +84,7 @@ fn check_pci(address: &str) -> Result<(), Error> {
     if driver == "vfio-pci"
         && let Some(group) = link_name("iommu_group")
         && fs::File::options().read(true).write(true).open(Path::new("/dev/vfio").join(group)).is_err_and(|e| {
-            // Anything else, such as a group that is open already, is DPDK's to tell.
+            // Anything else, such as a group that is open already, is reported by DPDK.
             matches!(e.kind(), std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::NotFound)
         })
     {

@@ -63,9 +63,9 @@ impl Eal {
         }
         log::route();
         let system = Path::new(SYSTEM);
-        let home = home(system, cpus, groups.first().copied().unwrap_or_default());
-        let shares = shares(system, home, groups);
-        let arguments = arguments(&settings, cpus, home, &shares)?;
+        let main = main_lcore(system, cpus, groups.first().copied().unwrap_or_default());
+        let shares = shares(system, main, groups);
+        let arguments = arguments(&settings, cpus, main, &shares)?;
         tracing::debug!(?arguments, "bringing DPDK up");
         thread::Builder::new()
             .name("eal".into())
@@ -98,7 +98,7 @@ const MAX_LCORE: usize = sys::RTE_MAX_LCORE as usize;
 
 /// Where DPDK has its main lcore and takes memory from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Home {
+struct MainLcore {
     /// Id of the main lcore. DPDK takes it for the number of a CPU and allocates memory from the NUMA node of that CPU, whatever CPUs the
     /// lcore runs on.
     lcore: usize,
@@ -109,14 +109,14 @@ struct Home {
 /// Is on the NUMA node of the first worker: the id is one of `cpus` if one is of that node. With another id, memory would be of another node
 /// than the workers, or, where the kubelet has restricted the container to one node (cpuset.mems), not be had. `system` is
 /// /sys/devices/system.
-fn home(system: &Path, cpus: &[usize], workers: &[usize]) -> Home {
+fn main_lcore(system: &Path, cpus: &[usize], workers: &[usize]) -> MainLcore {
     let found = workers.first().and_then(|&worker| {
         let node = node_of(system, worker)?;
         let own = cpus.iter().chain(workers).copied().filter(|&cpu| is_of_node(system, node, cpu));
         let mut ids = own.chain(numbered(&system.join(format!("node/node{node}")), "cpu"));
-        Some(Home { lcore: ids.find(|&cpu| cpu < MAX_LCORE)?, node })
+        Some(MainLcore { lcore: ids.find(|&cpu| cpu < MAX_LCORE)?, node })
     });
-    found.unwrap_or(Home { lcore: 0, node: 0 })
+    found.unwrap_or(MainLcore { lcore: 0, node: 0 })
 }
 
 fn is_of_node(system: &Path, node: usize, cpu: usize) -> bool {
@@ -127,15 +127,16 @@ fn node_of(system: &Path, cpu: usize) -> Option<usize> {
     numbered(&system.join("node"), "node").into_iter().find(|&node| is_of_node(system, node, cpu))
 }
 
-/// NUMA nodes that memory is taken from, and how many workers each is for. Groups whose node is not known have theirs at home.
-fn shares(system: &Path, home: Home, groups: &[&[usize]]) -> BTreeMap<usize, usize> {
+/// NUMA nodes that memory is taken from, and how many workers each is for. Groups whose node is not known count for that of the
+/// main lcore.
+fn shares(system: &Path, main: MainLcore, groups: &[&[usize]]) -> BTreeMap<usize, usize> {
     let mut shares = BTreeMap::new();
     for group in groups {
-        let node = group.first().and_then(|&cpu| node_of(system, cpu)).unwrap_or(home.node);
+        let node = group.first().and_then(|&cpu| node_of(system, cpu)).unwrap_or(main.node);
         *shares.entry(node).or_default() += group.len();
     }
     if shares.is_empty() {
-        shares.insert(home.node, 1);
+        shares.insert(main.node, 1);
     }
     shares
 }
@@ -174,14 +175,14 @@ fn numbered(folder: &Path, prefix: &str) -> Vec<usize> {
 fn arguments(
     settings: &Settings,
     cpus: &[usize],
-    home: Home,
+    main: MainLcore,
     shares: &BTreeMap<usize, usize>,
 ) -> Result<Vec<String>, Error> {
     let list = cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
     let mut arguments = vec![
         "spate-engine".to_owned(),
         // The main lcore floats over the control CPUs; workers register themselves.
-        format!("--lcores={}@({list})", home.lcore),
+        format!("--lcores={}@({list})", main.lcore),
         "--no-telemetry".into(),
         "--log-level=*:notice".into(),
     ];
@@ -296,11 +297,11 @@ mod tests {
             (&[9], &[9], 0, 0),
             (&[0], &[], 0, 0),
         ] {
-            assert_eq!(home(&system, cpus, workers), Home { lcore, node }, "{cpus:?} {workers:?}");
+            assert_eq!(main_lcore(&system, cpus, workers), MainLcore { lcore, node }, "{cpus:?} {workers:?}");
         }
         let settings = Settings { memory: Memory::Huge { bytes: 128 << 20, page: None }, pci: vec![] };
-        let at_home = home(&system, &[3], &[4]);
-        let said = |groups| arguments(&settings, &[3], at_home, &shares(&system, at_home, groups)).unwrap();
+        let of_node = main_lcore(&system, &[3], &[4]);
+        let said = |groups| arguments(&settings, &[3], of_node, &shares(&system, of_node, groups)).unwrap();
         let of_two_nodes = said(&[&[4, 5], &[1], &[0]]);
         assert!(of_two_nodes.contains(&"--socket-mem=64,64".to_owned()), "{of_two_nodes:?}");
         assert_eq!(said(&[]), said(&[&[4]]));
@@ -311,11 +312,11 @@ mod tests {
         );
         fs::remove_dir_all(system).unwrap();
         let large = machine("large", &[&[0], &[100, 200, 201]]);
-        assert_eq!(home(&large, &[200], &[201]), Home { lcore: 100, node: 1 }, "DPDK has no lcore 200");
+        assert_eq!(main_lcore(&large, &[200], &[201]), MainLcore { lcore: 100, node: 1 }, "DPDK has no lcore 200");
         fs::remove_dir_all(large).unwrap();
         let nowhere = Path::new("/nonexistent");
-        assert_eq!(home(nowhere, &[3], &[3]), Home { lcore: 0, node: 0 });
-        assert_eq!(shares(nowhere, Home { lcore: 0, node: 0 }, &[&[3], &[4, 5]]), BTreeMap::from([(0, 3)]));
+        assert_eq!(main_lcore(nowhere, &[3], &[3]), MainLcore { lcore: 0, node: 0 });
+        assert_eq!(shares(nowhere, MainLcore { lcore: 0, node: 0 }, &[&[3], &[4, 5]]), BTreeMap::from([(0, 3)]));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::{
 };
 
 use spate_dpdk_sys as sys;
-use spate_wire::spread;
+use spate_net::spread;
 
 use crate::{BURST, Error, burst, error::last_errno, log::Mark, port::fresh_name};
 
@@ -26,16 +26,16 @@ const MOST_QUEUES: usize = 16;
 /// arrive. One that is left out is lost, one that is there more often is duplicated, up to twice the packets in all.
 pub type Disturbance = dyn Fn(&[(&[u8], usize)]) -> Vec<usize> + Send + Sync;
 
-/// Says to which of so many receive queues a packet goes.
+/// Chooses a packet's receive queue among this many.
 pub type Spread = dyn Fn(&[u8], usize) -> usize + Send + Sync;
 
 /// The rings of a loopback, one a receive queue.
 pub(crate) struct Loopback {
     rings: Vec<Ring>,
-    /// Somebody is sending on several rings: a burst that they do not take whole is cut at one place.
+    /// A thread is sending on several rings: a burst that they do not take whole is cut at one index.
     busy: AtomicBool,
     disturbance: OnceLock<Box<Disturbance>>,
-    /// In place of the hash of addresses and ports.
+    /// Replaces the hash of addresses and ports.
     spread: OnceLock<Box<Spread>>,
     /// What is sent on a queue is received on that of the same number.
     paired: AtomicBool,
@@ -62,7 +62,7 @@ impl Drop for Ring {
 }
 
 impl Loopback {
-    /// Rings for up to so many receive queues.
+    /// Rings for up to this many receive queues.
     pub(crate) fn new(queues: usize) -> Result<Self, Error> {
         let rings = (0..queues.clamp(1, MOST_QUEUES)).map(|_| Ring::new()).collect::<Result<_, _>>()?;
         let [busy, paired] = [false; 2].map(AtomicBool::new);
@@ -185,7 +185,7 @@ impl Loopback {
         let arrivals = disturbance(&frames);
         assert!(arrivals.len() <= 2 * packets.len(), "a disturbance makes more than two packets of one");
         let mut seen = [false; BURST];
-        // All users first: whoever receives a packet may free it before its next arrival is added.
+        // All users first: a receiver of a packet may free it before its next arrival is added.
         for &index in &arrivals {
             if std::mem::replace(&mut seen[index], true) {
                 // SAFETY: a valid mbuf; each arrival but the first is one more user of it.

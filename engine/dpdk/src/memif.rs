@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Shared memory interfaces (memif): who listens on the socket, and who connects to it.
+//! Shared memory interfaces (memif): which end listens on the socket, and which connects to it.
 //!
 //! The peer writes descriptors that the driver of DPDK follows without a check: whoever may connect to the socket, or listen on it, can
 //! read and write this process' memory.
@@ -71,7 +71,7 @@ impl Memif {
         Ok(Some(lock))
     }
 
-    /// What tells the socket from one that is made later: its inode, and the time when it was made. None if there is none.
+    /// What distinguishes the socket from one that is made later: its inode, and the time when it was made. None if there is none.
     pub(crate) fn identity(&self) -> Option<(u64, i64, i64)> {
         let found = fs::metadata(&self.socket).ok().filter(|found| found.file_type().is_socket())?;
         Some((found.ino(), found.ctime(), found.ctime_nsec()))

@@ -5,7 +5,7 @@ use std::{
     ptr::NonNull,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
 };
 
@@ -31,6 +31,10 @@ struct Inner {
     raw: NonNull<sys::rte_mempool>,
     count: u32,
     room: usize,
+    /// Where its mbufs have their notes (`Burst::noted_mut`).
+    note_offset: u32,
+    /// A device writes into its buffers, too.
+    receives: AtomicBool,
 }
 
 // SAFETY: rte_mempool is made for concurrent use (its ring is multi-producer, multi-consumer, its caches are by lcore).
@@ -77,6 +81,11 @@ impl Mempool {
         resting::sweep();
         let name = CString::new(format!("spate{}", SERIAL.fetch_add(1, Ordering::Relaxed))).expect("no NUL in it");
         let mark = Mark::now();
+        // SAFETY: the environment is up; finds the field again that it registered before.
+        let note_offset = unsafe { sys::spate_note_offset() };
+        let Ok(note_offset) = u32::try_from(note_offset) else {
+            return Err(Error::from_code("reserving a field of packet descriptors", -note_offset, mark));
+        };
         // Packets are written in pieces of 64 bytes.
         let room = room.next_multiple_of(64);
         let data_room = u16::try_from(room + HEADROOM).expect("packets are shorter than 64 KiB");
@@ -86,7 +95,8 @@ impl Mempool {
             Some(raw) => {
                 // SAFETY: a pool that nobody has taken a buffer of.
                 let count = unsafe { sys::rte_mempool_avail_count(raw.as_ptr()) };
-                Ok(Self { inner: Arc::new(Inner { raw, count, room }) })
+                let receives = AtomicBool::new(false);
+                Ok(Self { inner: Arc::new(Inner { raw, count, room, note_offset, receives }) })
             }
             None if last_errno() == libc::ENOMEM => {
                 Err(Error::NoMemory { what: what.to_owned(), wanted_kib: Self::bytes(count, room).div_ceil(1024) })
@@ -103,6 +113,19 @@ impl Mempool {
     /// Longest packet that fits into a buffer.
     pub fn room(&self) -> usize {
         self.inner.room
+    }
+
+    /// A device receives into its buffers from now on: no note says what they hold.
+    pub(crate) fn receive(&self) {
+        self.inner.receives.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn receives(&self) -> bool {
+        self.inner.receives.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_offset(&self) -> u32 {
+        self.inner.note_offset
     }
 
     pub(crate) fn raw(&self) -> *mut sys::rte_mempool {

@@ -203,7 +203,7 @@ impl Port<Configured> {
         let mut reserved = None;
         let id = match device {
             Device::Pci(address) => open_pci(eal, address)?,
-            Device::Null => probe("net_null", "no-rx=1")?,
+            Device::Null | Device::NetNull => probe("net_null", "no-rx=1")?,
             Device::Tap(name) => probe("net_tap", &format!("iface={name}"))?,
             Device::Kernel(interface) => {
                 let (id, adopted) = open_kernel(interface)?;
@@ -314,7 +314,8 @@ impl Port<Configured> {
         };
         let before = matches!(self.inner.device, Device::Xdp(_)).then(xdp::Before::now);
         let _ = self.inner.rx_pool.set(rx_pool.clone());
-        let key = &spate_wire::spread::KEY;
+        rx_pool.receive();
+        let key = &spate_net::spread::KEY;
         let mtu = self.inner.bond.as_ref().map_or(0, Bond::mtu) as u32;
         if let Some(bond) = &self.inner.bond {
             bond.unite(info.mac)?;
@@ -358,7 +359,8 @@ impl Port<Configured> {
         let steering = if self.inner.loopback.is_some() { Ok(()) } else { steering::set_and_verify(id, rx_queues) };
         let _ = self.inner.steering.set(steering);
         if matches!(self.inner.device, Device::Pci(_) | Device::Bond(_)) {
-            // A virtual function may often hear all groups, but not be promiscuous; some drivers do not ask for the one after the other.
+            // A virtual function may often receive all groups, but not be promiscuous; some drivers do not ask for the one
+            // after the other.
             // SAFETY: the port is started.
             let code = unsafe {
                 sys::rte_eth_allmulticast_enable(id);
@@ -376,7 +378,7 @@ impl Port<Configured> {
         let mut rx: Vec<_> =
             (0..rx_queues).map(|queue| RxQueue { inner: Arc::clone(&self.inner), queue, here: PhantomData }).collect();
         if self.inner.kernel.is_some() || self.inner.bond.is_some() {
-            // Between being opened and bound, a packet socket hears every interface.
+            // Between being opened and bound, a packet socket receives from every interface.
             let mut stale = Burst::new();
             while stale.receive(&mut rx[0]) == BURST {}
             self.inner.kernel.iter().for_each(KernelSocket::reset);
@@ -404,10 +406,10 @@ impl GroupFilter {
     /// Groups that every device has room for.
     pub const MOST: usize = sys::SPATE_MOST_GROUPS as usize;
 
-    /// Frames to these MACs are received too, instead of those before. Devices that hear all anyway may refuse.
+    /// Frames to these MACs are received too, instead of those before. Devices that receive all anyway may refuse.
     pub fn set(&self, groups: &[[u8; 6]]) -> Result<(), Error> {
         let macs = groups.as_flattened();
-        // SAFETY: the port is started, and there are so many bytes.
+        // SAFETY: the port is started, and `macs` has 6 bytes a group.
         unsafe {
             call(&format!("setting the groups of {}", describe(&self.inner.device)), || {
                 sys::spate_port_hear_groups(self.inner.id, macs.as_ptr(), groups.len() as u32)
@@ -490,7 +492,7 @@ impl Port<Started> {
         let found = link_of(self.inner.id);
         match self.inner.device {
             // Software: its drivers claim 10 Gbit/s, which says nothing.
-            Device::Loopback | Device::Null => Link { up: true, line_rate_bps: None },
+            Device::Loopback | Device::Null | Device::NetNull => Link { up: true, line_rate_bps: None },
             Device::Memif(_) => Link { up: found.is_some_and(|(up, _)| up), line_rate_bps: None },
             _ => found.map_or(Link { up: false, line_rate_bps: None }, |(up, speed)| Link {
                 up,
@@ -520,7 +522,7 @@ impl Port<Started> {
         self.inner.bond.as_ref().map_or_else(Vec::new, |bond| bond.state(self.inner.id))
     }
 
-    /// Whether packets come to the receive queues that [`spate_wire::spread`] computes, as its device was found set up at the
+    /// Whether packets come to the receive queues that [`spate_net::spread`] computes, as its device was found set up at the
     /// start. The error says what differs.
     pub fn steering(&self) -> Result<(), &str> {
         self.inner.steering.get().map_or(Ok(()), |found| found.as_ref().copied().map_err(String::as_str))
@@ -556,6 +558,27 @@ impl Port<Started> {
             stats.tx_dropped = 0;
         }
         stats
+    }
+
+    /// The device's own counters by name (ethdev's extended statistics), as its driver names them. Empty if it cannot be read.
+    pub fn xstats(&self) -> Vec<(String, u64)> {
+        // Drivers have up to several hundred.
+        let mut room = 256;
+        loop {
+            let mut raw = vec![sys::spate_xstat { name: [0; 64], value: 0 }; room];
+            // SAFETY: the port is started, and the shim writes at most `room` entries.
+            let count = unsafe { sys::spate_port_xstats(self.inner.id, raw.as_mut_ptr(), room as u32) };
+            let Ok(count) = usize::try_from(count) else { return Vec::new() };
+            if count > room {
+                room = count;
+                continue;
+            }
+            let named = raw.iter().take(count).map(|xstat| {
+                let name: Vec<u8> = xstat.name.iter().map(|c| c.cast_unsigned()).take_while(|c| *c != 0).collect();
+                (String::from_utf8_lossy(&name).into_owned(), xstat.value)
+            });
+            return named.filter(|(name, _)| !name.is_empty()).collect();
+        }
     }
 }
 
@@ -626,7 +649,7 @@ impl TxQueue {
         }
     }
 
-    /// Does what a device leaves to who uses it: a bond says what LACP has to say, and a shared memory interface that lost its server
+    /// Does what a device leaves to its user: a bond sends the frames of LACP, and a shared memory interface that lost its server
     /// connects again. To be called by the thread that receives from the port, too; there must be no other.
     pub fn tend(&mut self) {
         match &self.inner.device {
@@ -651,7 +674,7 @@ impl TxQueue {
         self.waiting.as_deref_mut()
     }
 
-    /// Takes those packets back that the device has sent: else it keeps them until it needs their places, which may be never.
+    /// Takes those packets back that the device has sent: else it keeps them until it needs their descriptors, which may be never.
     /// Not every driver can.
     pub fn reclaim(&mut self) {
         // SAFETY: this is the thread that sends on the queue.
@@ -673,7 +696,7 @@ impl TxQueue {
         self.inner.offloads
     }
 
-    /// Whether what is sent goes nowhere.
+    /// Whether what is sent goes nowhere, without a driver.
     #[inline]
     pub fn is_null(&self) -> bool {
         matches!(self.inner.device, Device::Null)
@@ -686,7 +709,7 @@ impl TxQueue {
 }
 
 impl Inner {
-    /// Its device hears an address that it can be given. A tap's is that of the kernel's interface, whose peer the port is.
+    /// Whether its device can be given an address, and receives for it. A tap's is that of the kernel's interface, whose peer the port is.
     fn has_mac(&self) -> bool {
         matches!(self.device, Device::Pci(_) | Device::Kernel(_) | Device::Xdp(_) | Device::Bond(_))
     }
@@ -743,7 +766,7 @@ impl Info {
                 kernel::mtu(interface).map_or(0, |mtu| (mtu + 14).min(JUMBO_FRAME))
             }
             Device::Pci(_) | Device::Tap(_) | Device::Bond(_) | Device::Memif(_) => usize::from(raw.mtu) + 14,
-            Device::Loopback | Device::Null => JUMBO_FRAME,
+            Device::Loopback | Device::Null | Device::NetNull => JUMBO_FRAME,
         };
         let mut mac = raw.mac;
         if matches!(device, Device::Tap(_)) {
@@ -779,7 +802,7 @@ impl Info {
         let cut = Cut { longest_frame: LONGEST_TO_CUT, longest_segment, v6: !tap };
         let tx_checksum = offers(sys::SPATE_CAN_TX_CHECKSUM);
         Offloads {
-            // To ask a virtual host for marks is to allow it packets without checksums, which nobody has verified.
+            // To ask a virtual host for marks is to allow it packets without checksums, which are not verified.
             rx_checksum: offers(sys::SPATE_CAN_RX_CHECKSUM) && !self.driver.starts_with("net_virtio"),
             tx_checksum,
             cut: (tx_checksum && offers(sys::SPATE_CAN_CUT)).then_some(cut),
@@ -823,6 +846,7 @@ pub(crate) fn describe(device: &Device) -> String {
         Device::Tap(interface) => format!("tap {interface}"),
         Device::Loopback => "a loopback".into(),
         Device::Null => "a null port".into(),
+        Device::NetNull => "net_null".into(),
         Device::Bond(members) => {
             format!("a bond of {}", members.iter().map(describe).collect::<Vec<_>>().join(" and "))
         }
@@ -873,7 +897,7 @@ pub(crate) fn open_kernel(interface: &str) -> Result<(u16, KernelSocket), Error>
     Ok((id, socket))
 }
 
-/// Whether a started port has a link, and its speed in Mbit/s, 0 if unknown; none if its driver does not tell.
+/// Whether a started port has a link, and its speed in Mbit/s, 0 if unknown; none if its driver does not report it.
 pub(crate) fn link_of(id: u16) -> Option<(bool, u32)> {
     let (mut up, mut speed) = (false, 0);
     // SAFETY: the port is started; the pointers are valid for the call.

@@ -28,7 +28,7 @@ pub struct Prebuilt {
     /// Bytes that each has room for.
     room: usize,
     /// How many were handed out.
-    lent: Cell<u64>,
+    borrowed: Cell<u64>,
 }
 
 // SAFETY: one thread at a time uses the packets; the pool itself is only read.
@@ -46,7 +46,7 @@ impl Prebuilt {
         // SAFETY: the environment is up, the name is a C string, and there is room for `count` pointers.
         let raw = unsafe { sys::spate_prebuilt_create(name.as_ptr(), count as u32, data_room, packets.as_mut_ptr()) };
         match NonNull::new(raw) {
-            Some(raw) => Ok(Self { pool: raw, packets, room, lent: Cell::new(0) }),
+            Some(raw) => Ok(Self { pool: raw, packets, room, borrowed: Cell::new(0) }),
             None if last_errno() == libc::ENOMEM => Err(Error::NoMemory {
                 what: what.to_owned(),
                 wanted_kib: Mempool::bytes(count as u32, room).div_ceil(1024),
@@ -59,9 +59,9 @@ impl Prebuilt {
     /// multiple of 64, to be written. Only before any was sent.
     ///
     /// # Panics
-    /// If there are not so many packets, their buffers are shorter, or some were sent.
+    /// If there are fewer packets, their buffers are shorter, or some were sent.
     pub fn frames_mut<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
-        assert_eq!(self.lent.get(), 0, "what was sent must not change");
+        assert_eq!(self.borrowed.get(), 0, "what was sent must not change");
         let room = self.room;
         let packets = self.packets[first..][..lens.len()].iter().zip(lens);
         // SAFETY: valid mbufs of one segment that nobody else refers to yet, with that much room.
@@ -75,7 +75,7 @@ impl Prebuilt {
     /// Pointers to packets from number `from` on, around without end.
     #[inline]
     pub(crate) fn lend(&self, from: u64, out: &mut [Mbuf]) {
-        self.lent.set(self.lent.get() + out.len() as u64);
+        self.borrowed.set(self.borrowed.get() + out.len() as u64);
         let mut at = (from % self.packets.len() as u64) as usize;
         let mut rest = out;
         while !rest.is_empty() {
@@ -89,12 +89,12 @@ impl Prebuilt {
 
 impl Drop for Prebuilt {
     fn drop(&mut self) {
-        let lent = self.lent.get();
+        let borrowed = self.borrowed.get();
         // SAFETY: a live pool.
         resting::rest(
             "prebuilt",
             self.pool,
-            move |pool| unsafe { sys::spate_prebuilt_returned(pool.as_ptr()) } == lent,
+            move |pool| unsafe { sys::spate_prebuilt_returned(pool.as_ptr()) } == borrowed,
         );
     }
 }
@@ -128,6 +128,6 @@ mod tests {
         // SAFETY: a live pool.
         let returned = unsafe { sys::spate_prebuilt_returned(prebuilt.raw()) };
         assert_eq!(returned, 2 * 4 * EACH as u64);
-        prebuilt.lent.set(returned);
+        prebuilt.borrowed.set(returned);
     }
 }

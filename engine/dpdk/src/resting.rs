@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Packet memory that nobody needs any more, but devices still hold: a NIC gives a packet back when it needs its place in the
+//! Packet memory that is no longer needed, but that devices still hold: a NIC gives a packet back when it needs its descriptor in the
 //! ring, or is closed.
 use std::{
     ptr::NonNull,
@@ -11,7 +11,7 @@ use spate_dpdk_sys as sys;
 /// A pool, and whether all of its packets have come back.
 struct Resting {
     pool: NonNull<sys::rte_mempool>,
-    is_home: Box<dyn Fn(NonNull<sys::rte_mempool>) -> bool + Send>,
+    has_all: Box<dyn Fn(NonNull<sys::rte_mempool>) -> bool + Send>,
 }
 
 // SAFETY: nobody else uses the pool.
@@ -22,12 +22,12 @@ static RESTING: Mutex<Vec<Resting>> = Mutex::new(Vec::new());
 impl Resting {
     /// Frees it if all of its packets have come back. Whether they have.
     fn free(&self) -> bool {
-        let home = (self.is_home)(self.pool);
-        if home {
-            // SAFETY: no device holds any of its packets, and those who sent them are gone.
+        let complete = (self.has_all)(self.pool);
+        if complete {
+            // SAFETY: no device holds any of its packets, and their senders are gone.
             unsafe { sys::rte_mempool_free(self.pool.as_ptr()) };
         }
-        home
+        complete
     }
 }
 
@@ -35,10 +35,10 @@ impl Resting {
 pub(crate) fn rest(
     memory: &str,
     pool: NonNull<sys::rte_mempool>,
-    is_home: impl Fn(NonNull<sys::rte_mempool>) -> bool + Send + 'static,
+    has_all: impl Fn(NonNull<sys::rte_mempool>) -> bool + Send + 'static,
 ) {
     sweep();
-    let resting = Resting { pool, is_home: Box::new(is_home) };
+    let resting = Resting { pool, has_all: Box::new(has_all) };
     if !resting.free() {
         tracing::debug!(memory, "packet memory waits for devices that hold some of it");
         RESTING.lock().unwrap_or_else(PoisonError::into_inner).push(resting);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a device shares packets out to its receive queues as is computed beforehand ([`spate_wire::spread`]).
+//! Whether a device shares packets out to its receive queues as is computed beforehand ([`spate_net::spread`]).
 use spate_dpdk_sys as sys;
-use spate_wire::spread;
+use spate_net::spread;
 
 /// What must be hashed by addresses and ports, and its name.
 const HASHED: [(u32, &str); 4] = [
@@ -21,7 +21,7 @@ pub(crate) fn set_and_verify(port: u16, queues: u16) -> Result<(), String> {
     let code = unsafe { sys::spate_port_spread(port, queues, spread::TABLE as u16, found.as_mut_ptr()) };
     if code != 0 {
         let why = std::io::Error::from_raw_os_error(-code);
-        return Err(format!("the driver does not tell how it shares packets out ({why})"));
+        return Err(format!("the driver does not report how it shares packets out ({why})"));
     }
     // SAFETY: zeroed, then filled in; it is all integers.
     verify(&unsafe { found.assume_init() }, usize::from(queues))
@@ -71,8 +71,8 @@ mod tests {
         }
         // Shorter ones do where the queues divide them.
         assert_eq!(verify(&as_computed(64, 4), 4), Ok(()));
-        let told = verify(&as_computed(64, 3), 3).unwrap_err();
-        assert_eq!(told, "its table of 64 entries has another queue for the hash 64");
+        let message = verify(&as_computed(64, 3), 3).unwrap_err();
+        assert_eq!(message, "its table of 64 entries has another queue for the hash 64");
         assert!(verify(&as_computed(0, 2), 2).is_err());
         let mut other = as_computed(512, 2);
         other.table[511] = 0;
@@ -109,9 +109,9 @@ mod tests {
             assert_eq!(sys::spate_port_setup_tx(port, 0, 64), 0);
             assert_eq!(sys::rte_eth_dev_start(port), 0);
         }
-        let told = set_and_verify(port, QUEUES);
+        let result = set_and_verify(port, QUEUES);
         // SAFETY: nobody uses it.
         assert_eq!(unsafe { sys::spate_port_close(port) }, 0);
-        assert_eq!(told, Ok(()));
+        assert_eq!(result, Ok(()));
     }
 }

@@ -2,7 +2,7 @@
 //! What DPDK's AF_XDP driver leaves to its user: which interfaces can be used, and an XDP program that ends with the process.
 //!
 //! The driver attaches its program to the interface itself, where it would outlive an engine that crashed, and nobody without
-//! CAP_SYS_ADMIN could find out whose it is. So the program is detached at once and attached again by a BPF link (Linux 5.9),
+//! CAP_SYS_ADMIN could find out its owner. So the program is detached at once and attached again by a BPF link (Linux 5.9),
 //! which the kernel closes with the process. libxdp is not asked to attach: it needs a BPF file system and CAP_SYS_ADMIN.
 use std::{
     collections::BTreeSet,
@@ -244,7 +244,7 @@ fn descriptors() -> impl Iterator<Item = RawFd> {
     names.filter_map(|name| name.to_str()?.parse().ok())
 }
 
-/// AF_XDP sockets of this process. The kernel does not tell their interface.
+/// AF_XDP sockets of this process. The kernel does not report their interface.
 fn sockets() -> BTreeSet<RawFd> {
     let domain = |fd: RawFd| option::<i32>(fd, libc::SOL_SOCKET, libc::SO_DOMAIN).ok();
     descriptors().filter(|&fd| domain(fd) == Some(libc::AF_XDP)).collect()

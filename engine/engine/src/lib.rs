@@ -3,9 +3,10 @@
 //!
 //! [`datapath`] owns ports and workers and sends; [`plan`] turns a plan into what it can send; `control` serves the
 //! contract; [`machine`] reads what the engine runs on; `cli` holds the commands.
+#![forbid(unsafe_code)]
+
 pub mod cli;
 pub mod control;
-pub mod cpu;
 pub mod datapath;
 pub mod machine;
 pub mod metrics;

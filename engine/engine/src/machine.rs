@@ -234,6 +234,7 @@ fn address(sys: &Tree, device: &PortDevice) -> Option<String> {
         PortDevice::Tap(_)
         | PortDevice::Loopback
         | PortDevice::Null
+        | PortDevice::NetNull
         | PortDevice::Outlet
         | PortDevice::Bond(_)
         | PortDevice::Memif(_) => None,

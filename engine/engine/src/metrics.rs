@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! OpenMetrics: the counters of WatchStats, as a page that is encoded when somebody asks for it.
+//! OpenMetrics: the counters of WatchStats, as a page that is encoded when it is requested.
 mod latency;
 mod outage;
 mod receivers;
@@ -42,7 +42,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// Somebody has it: the runs that had ended have been scraped.
+    /// It was sent: the runs that had ended have been scraped.
     fn note_scraped(&self) {
         self.ended.iter().filter_map(Weak::upgrade).for_each(|held| held.note_scraped());
     }
@@ -122,7 +122,7 @@ impl Collector for Scrape {
     }
 }
 
-/// What tells a group of streams.
+/// The labels of a group of streams.
 fn labels<'a>(held: &'a Held, facts: &'a Group) -> [(&'a str, &'a str); 6] {
     [
         ("profile_namespace", held.namespace.as_str()),
@@ -246,6 +246,14 @@ impl Scrape {
             let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Counter)?);
             for port in &stats {
                 family.counter(&[("port", port.port.as_str())], value(port))?;
+            }
+        }
+        let help = "The device's own counters (ethdev's extended statistics), by the name that its driver gives them";
+        let mut own =
+            Family(encoder.encode_descriptor("spate_port_device_counter", help, None, MetricType::Counter)?);
+        for (port, counters) in self.engine.datapath().device_counters() {
+            for (name, value) in &counters {
+                own.counter(&[("port", port), ("counter", name.as_str())], *value)?;
             }
         }
         let mut up = Family(encoder.encode_descriptor(

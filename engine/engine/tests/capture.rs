@@ -65,13 +65,13 @@ async fn packets_that_a_filter_takes_are_copied_whole_or_cut_and_wrong_requests_
     let path = file.to_str().unwrap();
     let (_engine, mut client) = Engine::serve(&socket, "east").await;
 
-    for (arguments, told) in [
+    for (arguments, message) in [
         (&["--port", "west"][..], "port: \"west\" is no port of this engine; known are east"),
         (&["--port", "east", "--filter", "udp prot 53"], "filter: from character 5 on (\"prot 53\"): syntax error"),
     ] {
         let output = capture(&socket, &[arguments, &["--pcap", path]].concat());
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && said.contains(told), "{said}");
+        assert!(!output.status.success() && said.contains(message), "{said}");
         assert!(!file.exists());
     }
 

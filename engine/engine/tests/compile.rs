@@ -100,8 +100,8 @@ fn what_is_wrong_is_reported_with_its_path() {
     assert_eq!(refused.status.code(), Some(1));
     let error = &printed(&refused)["errors"][0];
     assert_eq!(error["field"], "stateful.templates[0].capture.pcap");
-    let told = error["description"].as_str().unwrap();
-    assert!(told.starts_with("packet 2: its pair of ports is not of the session that packet 1 begins"), "{told}");
+    let message = error["description"].as_str().unwrap();
+    assert!(message.starts_with("packet 2: its pair of ports is not of the session that packet 1 begins"), "{message}");
 }
 
 #[test]
@@ -119,8 +119,11 @@ fn no_more_is_read_than_a_plan_may_have() {
     }
     drop(stdin);
     let output = child.wait_with_output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains("--plan -: standard input has more than the 268435456 bytes that a plan may have"), "{told}");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        message.contains("--plan -: standard input has more than the 268435456 bytes that a plan may have"),
+        "{message}"
+    );
     assert_eq!((output.status.code(), written), (Some(1), 256));
 }
 

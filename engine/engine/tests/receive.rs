@@ -31,20 +31,20 @@ fn receive(mtu: &str) -> (bool, String, String) {
 
 #[test]
 fn an_interface_whose_packets_are_too_long_is_refused() {
-    let (good, said, told) = receive("65536");
-    assert!(!good && said.is_empty() && told.contains("interface lo failed: its MTU is 65536"), "{said}\n{told}");
+    let (good, said, errors) = receive("65536");
+    assert!(!good && said.is_empty() && errors.contains("interface lo failed: its MTU is 65536"), "{said}\n{errors}");
 }
 
 #[test]
 fn a_signal_starts_the_statistics_anew() {
-    let (good, said, told) = receive("1500");
-    assert!(good, "{said}\n{told}");
+    let (good, said, errors) = receive("1500");
+    assert!(good, "{said}\n{errors}");
     let packets: Vec<u64> = said
         .lines()
         .map(|line| line.split(' ').collect::<Vec<_>>())
         .filter(|words| words[1..3] == ["east", "total"])
         .map(|words| words[3].parse().unwrap())
         .collect();
-    assert!(packets.iter().max().is_some_and(|&most| most >= 20), "{said}\n{told}");
-    assert_eq!(packets.last(), Some(&0), "{said}\n{told}");
+    assert!(packets.iter().max().is_some_and(|&most| most >= 20), "{said}\n{errors}");
+    assert_eq!(packets.last(), Some(&0), "{said}\n{errors}");
 }

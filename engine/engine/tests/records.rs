@@ -92,8 +92,11 @@ fn a_run_writes_what_its_plan_asks_for_and_overwrites_nothing() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let result: WatchStatsResponse = serde_json::from_slice(&output.stdout).unwrap();
-    let told = result.records.unwrap();
-    assert_eq!((told.path.as_str(), told.written, told.omitted, told.problem.as_str()), (file, 2 * FLOWS, 0, ""));
+    let records = result.records.unwrap();
+    assert_eq!(
+        (records.path.as_str(), records.written, records.omitted, records.problem.as_str()),
+        (file, 2 * FLOWS, 0, "")
+    );
     let rows =
         SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap().metadata().file_metadata().num_rows();
     assert_eq!(rows as u64, 2 * FLOWS);
@@ -324,7 +327,7 @@ fn records(socket: &Path, arguments: &[&str]) -> Child {
         .unwrap()
 }
 
-/// Waits until it says that it watches.
+/// Waits until it reports that it watches.
 fn watches(child: &mut Child) {
     let said = child.stderr.as_mut().unwrap();
     // No further than the line: the rest is read later.
@@ -360,7 +363,7 @@ async fn the_command_prints_the_columns_of_files_and_ends_with_the_run_or_its_ca
 
     let mut seen = Vec::new();
     for mut child in whole {
-        // Waiting closes it, which is no end for who was not told that it is one.
+        // Waiting closes it, which is no end for a reader without `until_eof`.
         let _open = child.stdin.take();
         let output = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap()).await.unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
@@ -457,7 +460,7 @@ async fn what_a_reader_is_too_slow_for_is_reported() {
         let said = String::from_utf8(output.stderr).unwrap();
         let lines = output.stdout.iter().filter(|&&byte| byte == b'\n').count() as u64;
         assert!(lines <= records.delivered && output.status.success(), "{lines} of {records:?}: {said}");
-        let told = format!("some are missed\n{lines} records, {} missed\n", all - lines);
-        assert!(said.ends_with(&told), "{lines} of {records:?}: {said}");
+        let expected = format!("some are missed\n{lines} records, {} missed\n", all - lines);
+        assert!(said.ends_with(&expected), "{lines} of {records:?}: {said}");
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A replay simulated: the bytes and times of its capture, as the plan wants them, and what is wrong told by name.
+//! A replay simulated: the bytes and times of its capture, as the plan wants them, and what is wrong reported by name.
 use std::{
     fs,
     path::PathBuf,
@@ -195,7 +195,7 @@ fn fields_and_trailers_are_written_into_packets_and_checksums_fixed() {
         assert_eq!(sum(&frame[14..34], 0), 0xffff, "packet {n}");
         let pseudo = 17 + (len - 34) as u64;
         assert_eq!(sum(&frame[26..], pseudo), 0xffff, "packet {n}");
-        let trailer = spate_wire::Trailer::decode(frame).unwrap();
+        let trailer = spate_net::Trailer::decode(frame).unwrap();
         assert_eq!((trailer.run_tag, trailer.stream), (9, 5));
         sequences.push(trailer.sequence);
     }
@@ -203,7 +203,7 @@ fn fields_and_trailers_are_written_into_packets_and_checksums_fixed() {
 }
 
 fn sum(bytes: &[u8], first: u64) -> u16 {
-    spate_wire::checksum::fold(spate_wire::checksum::sum(bytes) + first)
+    spate_net::checksum::fold(spate_net::checksum::sum(bytes) + first)
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn what_cannot_be_replayed_is_refused_by_its_field_and_packet() {
     let once = folder.write("once.pcap", &pcap(&vec![(7, vec![0; 60]); 3]));
     let nowhere = folder.path("nowhere.pcap");
     let next = json!({"next": {"stream": "r"}});
-    for (replay, more, told) in [
+    for (replay, more, message) in [
         (as_captured(nowhere.to_str().unwrap()), json!({}), ".replay.path: \"/"),
         (as_captured(nowhere.to_str().unwrap()), json!({}), "there is no such file on the engine"),
         (as_captured("/dev/zero"), json!({}), "it is no regular file"),
@@ -248,7 +248,7 @@ fn what_cannot_be_replayed_is_refused_by_its_field_and_packet() {
         ),
     ] {
         let error = folder.refused(replay, more);
-        assert!(error.contains(told), "{told:?} is not in {error}");
+        assert!(error.contains(message), "{message:?} is not in {error}");
     }
 }
 

@@ -48,8 +48,8 @@ fn base64(bytes: &[u8]) -> String {
     threes.iter().flat_map(digits).collect()
 }
 
-/// The file that `simulate` writes, and what it tells.
-fn told(folder: &Path, plan: &Value, workers: u32) -> (Vec<u8>, String) {
+/// The file that `simulate` writes, and the messages it prints.
+fn messages(folder: &Path, plan: &Value, workers: u32) -> (Vec<u8>, String) {
     let (input, output) = (folder.join("plan.json"), folder.join("out.pcap"));
     fs::write(&input, plan.to_string()).unwrap();
     let done = Command::new(env!("CARGO_BIN_EXE_spate-engine"))
@@ -61,13 +61,13 @@ fn told(folder: &Path, plan: &Value, workers: u32) -> (Vec<u8>, String) {
         .args(["--limit", "5000", "--workers", &workers.to_string()])
         .output()
         .unwrap();
-    let told = String::from_utf8(done.stderr).unwrap();
-    assert!(done.status.success(), "{told}");
-    (fs::read(output).unwrap(), told)
+    let messages = String::from_utf8(done.stderr).unwrap();
+    assert!(done.status.success(), "{messages}");
+    (fs::read(output).unwrap(), messages)
 }
 
 fn simulate(folder: &Path, plan: &Value, workers: u32) -> Vec<u8> {
-    told(folder, plan, workers).0
+    messages(folder, plan, workers).0
 }
 
 /// A plan of one template: for a second, ten clients a second ask each with a payload for one of 65,507 bytes, and each side tries
@@ -116,7 +116,7 @@ fn packets(file: &[u8]) -> Vec<(u64, &[u8])> {
 #[test]
 fn clients_of_real_servers_send_syns_and_send_them_again_until_the_drain_is_over() {
     let folder = tempfile::tempdir().unwrap();
-    let (file, _) = told(folder.path(), &of_template(&["client"], "TCP"), 1);
+    let (file, _) = messages(folder.path(), &of_template(&["client"], "TCP"), 1);
     let all = packets(&file);
     // Ten SYNs of ports of their own, each again a second later.
     assert!(all.iter().all(|(_, frame)| frame[47] & 0x3f == 2));
@@ -130,7 +130,7 @@ fn clients_of_real_servers_send_syns_and_send_them_again_until_the_drain_is_over
 #[test]
 fn the_longest_datagrams_are_written() {
     let folder = tempfile::tempdir().unwrap();
-    let (file, _) = told(folder.path(), &of_template(&["client", "server"], "UDP"), 1);
+    let (file, _) = messages(folder.path(), &of_template(&["client", "server"], "UDP"), 1);
     assert_eq!(packets(&file).iter().map(|(_, frame)| frame.len()).collect::<Vec<_>>(), [65_549; 20]);
 }
 
@@ -147,9 +147,9 @@ fn where_nothing_is_written_it_is_said_why() {
         (disabled, "is paused or disabled"),
     ];
     for (plan, why) in cases {
-        let (file, told) = told(folder.path(), &plan, 1);
+        let (file, messages) = messages(folder.path(), &plan, 1);
         assert_eq!(file.len(), 24);
-        assert!(told.starts_with("0 packets written to ") && told.contains(why), "{told}");
+        assert!(messages.starts_with("0 packets written to ") && messages.contains(why), "{messages}");
     }
 }
 

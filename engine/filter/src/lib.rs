@@ -3,6 +3,7 @@
 //!
 //! A program is verified when it is made: jumps lead forward and stay inside, scratch memory exists, constants divide. So
 //! it always ends, and running it needs no check but that of packet bounds.
+#![forbid(unsafe_code)]
 
 /// Words of scratch memory.
 const MEMORY: usize = 16;

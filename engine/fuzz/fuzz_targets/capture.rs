@@ -5,8 +5,8 @@
 use std::{io::Cursor, sync::Arc};
 
 use libfuzzer_sys::fuzz_target;
+use spate_net::{Headers, Trailer, checksum, headers::Version};
 use spate_replay::{Changes, Gap, Held, HeldTape, MAX_FRAME_LEN, MIN_FRAME_LEN, Player, Rewrite, Speed, Survey, Tempo};
-use spate_wire::{Headers, Trailer, checksum, headers::Version};
 
 const PASSES: u64 = 2;
 const STAMP: Trailer =

@@ -3,15 +3,15 @@
 //! What is read as a trailer is one; a mark that is written is read again; turning round changes no length and ends.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
+use spate_net::reflect::{Allowed, Rules, Swap, reflect};
+use spate_net::{Headers, Mark, Trailer, spread};
 use spate_stats::{Tracker, WINDOW};
-use spate_wire::reflect::{Allowed, Rules, Swap, reflect};
-use spate_wire::{Headers, Mark, Trailer, spread};
 
 fuzz_target!(|packets: Vec<&[u8]>| {
     let mut tracker = Tracker::new(WINDOW);
     for packet in packets {
         if let Some(trailer) = Trailer::decode(packet) {
-            assert_eq!(&trailer.encode()[..], &packet[packet.len() - spate_wire::trailer::LEN..]);
+            assert_eq!(&trailer.encode()[..], &packet[packet.len() - spate_net::trailer::LEN..]);
             tracker.receive(trailer.sequence);
         }
         assert!(spread::queue(packet, 3) < 3);

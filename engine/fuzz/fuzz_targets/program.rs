@@ -4,11 +4,11 @@
 #![no_main]
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
+use spate_net::{Trailer, checksum};
 use spate_stateless::{
     Blueprint, Checksum, ChecksumKind, Deal, FieldProgram, Frames, Lanes, Length, ListOrder, Numbers, Sequence,
     Template, Variable, Write,
 };
-use spate_wire::{Trailer, checksum};
 
 /// Packets compared.
 const PACKETS: usize = 32;

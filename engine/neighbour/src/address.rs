@@ -88,6 +88,17 @@ pub(crate) fn is_group(address: IpAddr) -> bool {
     address.is_multicast() || address == IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
+/// Whether hosts report that they are members of a group (RFC 3376 section 6, RFC 3810 section 6): not of all hosts, which all are, nor
+/// of groups within a host.
+pub(crate) fn is_reported(group: IpAddr) -> bool {
+    match group {
+        IpAddr::V4(v4) => v4.is_multicast() && v4 != Ipv4Addr::new(224, 0, 0, 1),
+        IpAddr::V6(v6) => {
+            v6.is_multicast() && v6.octets()[1] & 15 > 1 && v6 != Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1)
+        }
+    }
+}
+
 /// fe80::/10 (RFC 4291 §2.5.6).
 pub(crate) fn is_link_local(address: Ipv6Addr) -> bool {
     address.segments()[0] & 0xffc0 == 0xfe80

@@ -1,67 +1,117 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which received frames concern a port's addresses: the check that the data path makes.
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+use spate_net::{
+    ethernet::{ARP, IPV4, IPV6},
+    ip::{ICMP, ICMPV6},
+    vlan::Tags,
+};
 
 use crate::{
     Mac,
     address::{group_mac, solicited_node},
-    frame::{ARP, Frame, IPV4, IPV6},
-    message::{ICMP, ICMPV6, SOLICITATION},
+    frame::Frame,
+    igmp::{self, IGMP},
+    message::SOLICITATION,
+    mld,
     range::{Range, Union, key},
 };
 
 /// The all-nodes group (RFC 4291 §2.7.1).
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
-/// What tells frames for an [`crate::Interface`] from all others. It may let through too much, never too little.
+/// Which frames are for an [`crate::Interface`]. It may let through too much, never too little.
 #[derive(Clone, Debug)]
 pub struct Interest {
-    /// 0: frames without a VLAN.
-    vlan: u16,
+    /// Of the port.
+    tags: Tags,
+    /// In these tags.
+    here: Stations,
+    /// In other tags: emulated stations only.
+    elsewhere: BTreeMap<Tags, Stations>,
+    /// MACs of emulated stations, where they are not the port's: the first of a range, and how many more there are.
+    macs: Vec<(u64, u64)>,
+}
+
+/// The highest MAC, as a number.
+const MACS: u64 = u64::MAX >> 16;
+
+fn number([a, b, c, d, e, f]: Mac) -> u64 {
+    u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+}
+
+/// The stations of a port in one VLAN.
+#[derive(Clone, Debug, Default)]
+struct Stations {
     v4: Vec<[u8; 4]>,
     v6: Vec<[u8; 16]>,
     /// The groups of `v6`, and all nodes.
     groups: Vec<[u8; 16]>,
     /// Of emulated stations.
     ranges: Union,
+    /// Multicast groups that the port is a member of.
+    members: Vec<IpAddr>,
 }
 
 impl Interest {
     pub(crate) fn new(
-        vlan: Option<u16>,
+        tags: Tags,
         addresses: impl Iterator<Item = IpAddr>,
         ranges: impl Iterator<Item = Range>,
+        members: impl Iterator<Item = IpAddr>,
+        seen: impl Fn(Tags) -> Tags,
     ) -> Self {
-        let mut this = Self {
-            vlan: vlan.unwrap_or(0),
-            v4: Vec::new(),
-            v6: Vec::new(),
-            groups: vec![ALL_NODES.octets()],
-            ranges: Union::new(ranges),
-        };
+        let groups = vec![ALL_NODES.octets()];
+        let mut here = Stations { groups, members: members.collect(), ..Stations::default() };
         for address in addresses {
             match address {
-                IpAddr::V4(address) => this.v4.push(Ipv4Addr::octets(&address)),
+                IpAddr::V4(address) => here.v4.push(Ipv4Addr::octets(&address)),
                 IpAddr::V6(address) => {
-                    this.v6.push(address.octets());
-                    this.groups.push(solicited_node(address).octets());
+                    here.v6.push(address.octets());
+                    here.groups.push(solicited_node(address).octets());
                 }
             }
         }
-        this
+        let mut by_tags: BTreeMap<Tags, Vec<Range>> = BTreeMap::new();
+        let ranges: Vec<Range> = ranges.collect();
+        let macs = ranges.iter().filter_map(|range| {
+            let more = (key(range.last) - key(range.first)).min(MACS.into());
+            Some((number(range.first_mac?), more as u64))
+        });
+        let macs = macs.collect();
+        ranges.into_iter().for_each(|range| by_tags.entry(range.tags.map_or(tags, &seen)).or_default().push(range));
+        here.ranges = Union::new(by_tags.remove(&tags).unwrap_or_default().into_iter());
+        let stations = |ranges: Vec<Range>| Stations { ranges: Union::new(ranges.into_iter()), ..Stations::default() };
+        let elsewhere = by_tags.into_iter().map(|(tags, ranges)| (tags, stations(ranges))).collect();
+        Self { tags, here, elsewhere, macs }
+    }
+
+    /// Whether a frame is for the MAC of an emulated station that has another than the port.
+    pub fn is_for_emulated_mac(&self, frame: &[u8]) -> bool {
+        let Some(mac) = frame.first_chunk().map(|mac| number(*mac)) else { return false };
+        self.macs.iter().any(|(first, more)| mac.wrapping_sub(*first) & MACS <= *more)
     }
 
     /// Where frames for it go that are for groups (neighbour solicitations are), own addresses' first; and whether that is all: no
-    /// more than `most` are told.
+    /// more than `most` are given.
     pub fn group_macs(&self, most: usize) -> (Vec<Mac>, bool) {
-        let own = self.groups.iter().map(|group| Ipv6Addr::from(*group));
-        let emulated = self.ranges.v6().flat_map(|(first, last)| {
+        let own = self.here.groups.iter().map(|group| Ipv6Addr::from(*group));
+        let in_all_vlans = [&self.here].into_iter().chain(self.elsewhere.values());
+        let emulated = in_all_vlans.flat_map(|stations| stations.ranges.v6()).flat_map(|(first, last)| {
             // They differ in the last 24 bits.
             let groups = (last - first).min((1 << 24) - 1);
             (0..=groups).map(move |n| solicited_node(Ipv6Addr::from(first.wrapping_add(n))))
         });
         let mut macs = Vec::new();
-        for mac in own.chain(emulated).map(|group| group_mac(group.into())) {
+        let queried = self.here.members.iter().any(IpAddr::is_ipv4).then(igmp::all_hosts_mac);
+        let joined = self.here.members.iter().map(|group| group_mac(*group)).chain(queried);
+        let own = own.map(|group| group_mac(group.into()));
+        let emulated = emulated.map(|group| group_mac(group.into()));
+        for mac in own.chain(joined).chain(emulated) {
             if macs.contains(&mac) {
                 continue;
             }
@@ -73,13 +123,20 @@ impl Interest {
         (macs, true)
     }
 
-    /// Whether a frame is ARP, neighbour discovery or ICMP that this port may have to do something about.
+    /// Whether a frame is ARP, neighbour discovery, ICMP or a query for multicast groups that this port may have to do something about.
     #[inline]
     pub fn concerns(&self, bytes: &[u8]) -> bool {
         let Some(frame) = Frame::parse(bytes) else { return false };
-        if frame.vlan != self.vlan {
-            return false;
+        if frame.tags == self.tags {
+            return self.here.concerns(&frame);
         }
+        self.elsewhere.get(&frame.tags).is_some_and(|stations| stations.concerns(&frame))
+    }
+}
+
+impl Stations {
+    #[inline]
+    fn concerns(&self, frame: &Frame<'_>) -> bool {
         let payload = frame.payload;
         match frame.ethertype {
             // The target is an own address, or the sender announces itself.
@@ -87,11 +144,13 @@ impl Interest {
                 .get(24..)
                 .and_then(|at| at.first_chunk())
                 .is_some_and(|target| self.has_v4(target) || payload.get(14..18) == Some(target)),
-            IPV4 => {
-                payload.get(9) == Some(&ICMP)
-                    && payload.get(16..).and_then(|at| at.first_chunk()).is_some_and(|to| self.has_v4(to))
-            }
-            IPV6 => payload.get(6) == Some(&ICMPV6) && self.concerns_v6(payload),
+            IPV4 => match payload.get(9) {
+                Some(&ICMP) => payload.get(16..).and_then(|at| at.first_chunk()).is_some_and(|to| self.has_v4(to)),
+                Some(&IGMP) => !self.members.is_empty(),
+                _ => false,
+            },
+            IPV6 if payload.get(6) == Some(&ICMPV6) => self.concerns_v6(payload),
+            IPV6 => !self.members.is_empty() && mld::may_be_query(payload),
             _ => false,
         }
     }
@@ -114,9 +173,14 @@ impl Interest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spate_net::{
+        arp::{self, Arp},
+        ethernet,
+        vlan::{SERVICE, Tag},
+    };
 
     fn range(first: &str, last: &str) -> Range {
-        Range { first: first.parse().unwrap(), last: last.parse().unwrap(), step: 1, first_mac: None }
+        Range { first: first.parse().unwrap(), last: last.parse().unwrap(), step: 1, first_mac: None, tags: None }
     }
 
     #[test]
@@ -127,7 +191,7 @@ mod tests {
             range("2001:db8::1:1", "2001:db8::1:3"),
             range("fd00::1:2", "fd00::1:2"),
         ];
-        let interest = Interest::new(None, own.into_iter(), ranges.into_iter());
+        let interest = Interest::new(Tags::NONE, own.into_iter(), ranges.into_iter(), std::iter::empty(), |tags| tags);
         let all_nodes = [0x33, 0x33, 0, 0, 0, 1];
         let group = |last| [0x33, 0x33, 0xff, 1, 0, last];
         assert_eq!(interest.group_macs(30), (vec![all_nodes, group(2), group(1), group(3)], true));
@@ -136,8 +200,55 @@ mod tests {
     }
 
     #[test]
+    fn frames_to_stations_with_macs_of_their_own_are_theirs() {
+        let ranges = [
+            range("10.0.0.1", "10.0.0.9"),
+            Range { first_mac: Some([2, 0, 0, 0, 0, 0xfe]), ..range("10.0.1.1", "10.0.1.4") },
+            Range {
+                first_mac: Some([0xfe, 0xff, 0xff, 0xff, 0xff, 0xff]),
+                ..range("fd00::1", "fd00::ff:ffff:ffff:ffff")
+            },
+        ];
+        let none = std::iter::empty::<IpAddr>;
+        let (all, two) = (ranges.to_vec(), ranges[..2].to_vec());
+        let [all, two] =
+            [all, two].map(|ranges| Interest::new(Tags::NONE, none(), ranges.into_iter(), none(), |tags| tags));
+        let right =
+            |mac: Mac| [&two, &all].map(|interest| interest.is_for_emulated_mac(&[&mac[..], &[0; 54]].concat()));
+        assert_eq!(right([2, 0, 0, 0, 0, 0xfd]), [false, true]);
+        assert_eq!(right([2, 0, 0, 0, 0, 0xfe]), [true, true]);
+        assert_eq!(right([2, 0, 0, 0, 1, 1]), [true, true]);
+        assert_eq!(right([2, 0, 0, 0, 1, 2]), [false, true]);
+        assert!(!all.is_for_emulated_mac(&[2; 5]));
+    }
+
+    #[test]
+    fn stations_are_asked_for_in_their_own_vlans() {
+        let tags = Tags::new(&[Tag { ethertype: SERVICE, vlan: 7 }, Tag::customer(5)]).unwrap();
+        let none = std::iter::empty::<IpAddr>;
+        let ranges = [range("10.0.0.1", "10.0.0.9"), Range { tags: Some(tags), ..range("10.0.1.1", "10.0.1.9") }];
+        let interest = Interest::new(Tags::from(Some(3)), none(), ranges.into_iter(), none(), |tags| tags);
+        let asks = |tags: Tags, last: [u8; 2]| {
+            let (sender, target) = ([10, 0, 9, 9].into(), [10, 0, last[0], last[1]].into());
+            let arp = Arp { operation: arp::REQUEST, sender_mac: [2; 6], sender, target_mac: [0; 6], target };
+            interest.concerns(&ethernet::build([0xff; 6], [2; 6], tags, ARP, &arp.bytes()))
+        };
+        for (in_tags, expected) in
+            [(Tags::from(Some(3)), [true, false]), (tags, [false, true]), (Tags::NONE, [false; 2])]
+        {
+            assert_eq!([asks(in_tags, [0, 5]), asks(in_tags, [1, 5])], expected, "{in_tags}");
+        }
+    }
+
+    #[test]
     fn as_many_addresses_as_there_are_have_as_many_groups_as_they_need() {
-        let interest = Interest::new(None, std::iter::empty(), [range("2001:db8::", "2001:db8:ffff::")].into_iter());
+        let interest = Interest::new(
+            Tags::NONE,
+            std::iter::empty(),
+            [range("2001:db8::", "2001:db8:ffff::")].into_iter(),
+            std::iter::empty(),
+            |tags| tags,
+        );
         let (groups, all) = interest.group_macs(30);
         assert_eq!((groups.len(), all), (30, false));
     }

@@ -1,18 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A port with addresses on its link: what it says, and where it finds that packets have to go.
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+//! A port with addresses on its link: what it sends, and the next hops that it finds.
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+use spate_net::Address;
+
+use spate_net::vlan::Tags;
 
 use crate::{
     Interest, Mac, Neighbour, Prefix, TableFull,
-    address::{group_mac, is_group, is_link_local, link_local, solicited_node},
+    address::{group_mac, is_group, is_link_local, is_reported, link_local, solicited_node},
     frame::Frame,
+    igmp,
+    membership::{Group, MOST_GROUPS, MOST_SOURCES, Membership, Query, Report, Version},
     message::{Message, Station, ip_destination},
+    mld,
     range::Range,
-    table::{Learned, Question, Table},
+    table::{Asker, Learned, Question, Table, Target},
 };
 
 /// Addresses that a port can be given.
 pub const MOST_ADDRESSES: usize = 64;
+
+/// The owner of groups that the port's configuration names.
+const OWN: u64 = 0;
 
 const BROADCAST: Mac = [0xff; 6];
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
@@ -29,7 +42,9 @@ pub struct Config {
     pub gateway_v4: Option<Ipv4Addr>,
     /// The same of IPv6.
     pub gateway_v6: Option<Ipv6Addr>,
-    /// VLAN identifier (802.1Q) of all it says; frames of other VLANs and without one do not concern it.
+    /// Multicast groups that it receives.
+    pub groups: Vec<Group>,
+    /// VLAN identifier (802.1Q) of all it sends; frames of other VLANs and without one do not concern it.
     pub vlan: Option<u16>,
 }
 
@@ -48,9 +63,39 @@ pub enum ConfigError {
     /// The port itself.
     #[error("gateway {0} is the port's own address")]
     GatewayIsOwn(IpAddr),
+    /// Not multicast.
+    #[error(
+        "group {0} is no multicast address that hosts report; must be in 224.0.0.0/4 or ff00::/8, and not 224.0.0.1, ff02::1 or of a scope within a host"
+    )]
+    NoGroup(IpAddr),
+    /// The same group again.
+    #[error("group {0} is there twice; give all of its sources at once")]
+    GroupTwice(IpAddr),
+    /// A source that no packet can have.
+    #[error("source {1} of group {0} is no address of a host of its family")]
+    Source(IpAddr, IpAddr),
+    /// Too many.
+    #[error("{0} groups; a port can be a member of {MOST_GROUPS}")]
+    TooManyGroups(usize),
+    /// Too many.
+    #[error("{1} sources of group {0}; a group can have {MOST_SOURCES}, or all if none is given")]
+    TooManySources(IpAddr, usize),
     /// Not an identifier.
     #[error("VLAN {0} does not exist: they are 1..4094")]
     Vlan(u16),
+}
+
+/// A neighbor that an emulated station looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sought {
+    /// The neighbor.
+    pub address: IpAddr,
+    /// The station: of the same family, and its address is held.
+    pub station: IpAddr,
+    /// Its MAC. None: the port's.
+    pub station_mac: Option<Mac>,
+    /// Its tags. None: those of the port.
+    pub tags: Option<Tags>,
 }
 
 /// Where packets of a stream go.
@@ -78,7 +123,7 @@ pub enum NoRoute {
         /// The port's addresses.
         subnets: String,
     },
-    /// Nothing tells where the packet goes.
+    /// There is no route for the packet.
     #[error(
         "the packet has no IP header behind Ethernet and VLAN, and the port has no gateway: give the packet a destination MAC"
     )]
@@ -93,7 +138,7 @@ pub enum NoRoute {
 pub struct Output {
     /// Frames to send, without FCS.
     pub frames: Vec<Vec<u8>>,
-    /// What is worth telling somebody.
+    /// What is worth reporting.
     pub events: Vec<Event>,
 }
 
@@ -104,7 +149,7 @@ pub enum Event {
     Found(IpAddr, Mac),
     /// A neighbour has another MAC than before.
     Moved {
-        /// Who.
+        /// The neighbor's address.
         address: IpAddr,
         /// Its MAC until now.
         from: Mac,
@@ -115,18 +160,25 @@ pub enum Event {
     Lost(IpAddr),
     /// Another station has an address of this port.
     Conflict(IpAddr, Mac),
+    /// Membership is reported in this version from now on, as a querier on the link knows no other.
+    Reports(&'static str),
 }
 
 /// A port on its link.
 #[derive(Clone, Debug)]
 pub struct Interface {
+    /// Its own MAC and tags.
     station: Station,
     config: Config,
-    /// Of its own making, if it speaks IPv6.
+    /// Of its own making, if it has IPv6.
     link_local: Option<Ipv6Addr>,
-    /// Of emulated stations, and who has them emulated.
+    /// See `lose_outer_ethertype`.
+    outer_ethertype_lost: bool,
+    /// Of emulated stations, and their owners.
     ranges: Vec<(u64, Range)>,
     table: Table,
+    /// Groups of IPv4 and of IPv6.
+    members: [Membership; 2],
     announced: u32,
     announce_at_ns: u64,
 }
@@ -137,24 +189,48 @@ impl Interface {
         config.check()?;
         let v6 = config.gateway_v6.is_some() || config.addresses.iter().any(|own| own.address.is_ipv6());
         let mut this = Self {
-            station: Station { mac, vlan: config.vlan },
+            station: Station { mac, tags: config.vlan.into() },
             link_local: v6.then(|| link_local(mac)),
             config,
+            outer_ethertype_lost: false,
             ranges: Vec::new(),
             table: Table::default(),
+            members: Default::default(),
             announced: 0,
             announce_at_ns: now_ns,
         };
         for gateway in this.gateways() {
             // An empty table has room for two.
-            let _ = this.table.want(gateway, now_ns);
+            let _ = this.want(gateway, now_ns);
+        }
+        for group in this.config.groups.clone() {
+            // `check` has counted them.
+            let _ = this.join(OWN, &group, now_ns);
         }
         Ok(this)
     }
 
+    /// From now on the outermost tag of a frame that is received is seen as a customer's, whatever it was.
+    pub fn lose_outer_ethertype(&mut self) {
+        self.outer_ethertype_lost = true;
+    }
+
+    /// How tags of a frame are seen when it is received.
+    fn seen(&self, tags: Tags) -> Tags {
+        if self.outer_ethertype_lost { tags.with_customer_outermost() } else { tags }
+    }
+
+    /// The tags of a frame that is received with these, as its sender wrote them: those of stations here, if they are seen so.
+    fn written(&self, seen: Tags) -> Tags {
+        let mut known = self.ranges.iter().filter_map(|(_, range)| range.tags);
+        known.find(|tags| self.seen(*tags) == seen).unwrap_or(seen)
+    }
+
     /// What to pass to `receive`.
     pub fn interest(&self) -> Interest {
-        Interest::new(self.config.vlan, self.own(), self.ranges.iter().map(|(_, range)| *range))
+        let groups = self.members.iter().flat_map(Membership::groups);
+        let ranges = self.ranges.iter().map(|(_, range)| *range);
+        Interest::new(self.station.tags, self.own(), ranges, groups, |tags| self.seen(tags))
     }
 
     /// Answers for the addresses of emulated stations from now on, until `release`d for the same owner. Whoever comes first
@@ -163,21 +239,29 @@ impl Interface {
         self.ranges.extend(ranges.iter().map(|range| (owner, *range)));
     }
 
-    /// Answers no more for what an owner holds.
-    pub fn release(&mut self, owner: u64) {
+    /// Answers no more for what an owner holds, and leaves the groups that it has joined.
+    pub fn release(&mut self, owner: u64, now_ns: u64) {
         self.ranges.retain(|(other, _)| *other != owner);
+        self.members.iter_mut().for_each(|members| members.leave(owner, now_ns));
     }
 
-    /// Where an address is, if it is the port's own or that of a station emulated behind it.
-    fn here(&self, address: IpAddr) -> Option<Mac> {
-        let own = self.station.mac;
-        let emulated = || self.ranges.iter().find_map(|(_, range)| range.mac(address, own));
-        if self.own().any(|mine| mine == address) { Some(own) } else { emulated() }
+    /// Becomes a member of a group until `release`d for the same owner. False if it is a member of as many as it can be.
+    #[must_use]
+    pub fn join(&mut self, owner: u64, group: &Group, now_ns: u64) -> bool {
+        let room = self.members.iter().map(Membership::len).sum::<usize>() < MOST_GROUPS;
+        if room {
+            self.members[usize::from(group.address.is_ipv6())].join(owner, group, now_ns);
+        }
+        room
     }
 
-    /// Who speaks for an address that is here.
-    fn station(&self, mac: Mac) -> Station {
-        Station { mac, vlan: self.station.vlan }
+    /// Where an address is in a VLAN, if it is the port's own or that of a station emulated behind it.
+    fn here(&self, tags: Tags, address: IpAddr) -> Option<Mac> {
+        let Station { mac: own, tags: own_tags } = self.station;
+        let in_vlan = |range: &Range| range.tags.unwrap_or(own_tags) == tags;
+        let emulated =
+            || self.ranges.iter().filter(|(_, range)| in_vlan(range)).find_map(|(_, range)| range.mac(address, own));
+        if tags == own_tags && self.own().any(|mine| mine == address) { Some(own) } else { emulated() }
     }
 
     /// Its configuration.
@@ -201,42 +285,83 @@ impl Interface {
     pub fn receive(&mut self, bytes: &[u8], now_ns: u64, output: &mut Output) {
         let Some(frame) = Frame::parse(bytes) else { return };
         // What it sent itself may come back from a hub.
-        if frame.vlan != self.config.vlan.unwrap_or(0) || frame.source == self.station.mac {
+        if frame.source == self.station.mac {
             return;
+        }
+        let tags = self.written(frame.tags);
+        if tags == self.station.tags {
+            if let Some(query) = igmp::query(&frame) {
+                return self.asked(0, &query, now_ns, output);
+            }
+            if let Some(query) = mld::query(&frame) {
+                return self.asked(1, &query, now_ns, output);
+            }
         }
         match Message::parse(&frame) {
             Some(Message::Who { target, sender, mac }) => {
-                // An asker tells where it is, too.
-                self.heard(sender, mac, now_ns, output);
-                if let Some(own_mac) = self.here(target) {
-                    output.frames.extend(self.answer(&self.station(own_mac), target, sender, mac));
+                // A request has the sender's MAC, too.
+                self.heard(Target { tags, address: sender }, mac, now_ns, output);
+                if let Some(own_mac) = self.here(tags, target) {
+                    output.frames.extend(self.answer(&Station { mac: own_mac, tags }, target, sender, mac));
                 }
             }
-            Some(Message::Has { address, mac }) => self.heard(address, mac, now_ns, output),
-            Some(Message::Echo { from, to, mac, data }) if self.here(to) == Some(frame.destination) => {
-                output.frames.extend(self.station(frame.destination).echo_reply(mac, to, from, data));
+            Some(Message::Has { address, mac }) => self.heard(Target { tags, address }, mac, now_ns, output),
+            Some(Message::Echo { from, to, mac, data }) if self.here(tags, to) == Some(frame.destination) => {
+                output.frames.extend(Station { mac: frame.destination, tags }.echo_reply(mac, to, from, data));
             }
             Some(Message::Echo { .. }) | None => {}
         }
     }
 
-    fn heard(&mut self, address: IpAddr, mac: Mac, now_ns: u64, output: &mut Output) {
-        if self.here(address).is_some_and(|here| here != mac) {
+    /// A querier asks for groups of IPv4 (0) or IPv6 (1).
+    fn asked(&mut self, family: usize, query: &Query, now_ns: u64, output: &mut Output) {
+        let members = &mut self.members[family];
+        let before = members.version(now_ns);
+        members.asked(query, now_ns);
+        let version = members.version(now_ns);
+        if version != before {
+            let name = match (family, version) {
+                (0, Version::Reports) => "IGMPv1",
+                (0, Version::Leaves) => "IGMPv2",
+                (0, Version::Sources) => "IGMPv3",
+                (_, Version::Sources) => "MLDv2",
+                _ => "MLDv1",
+            };
+            output.events.push(Event::Reports(name));
+        }
+    }
+
+    /// The frames of a report of membership.
+    fn report(&self, report: &Report, family: usize) -> Vec<Vec<u8>> {
+        if family == 1 {
+            return mld::frames(&self.station, Some(link_local(self.station.mac)), report);
+        }
+        let v4 = self.config.addresses.iter().find_map(|own| match own.address {
+            IpAddr::V4(own) => Some(own),
+            IpAddr::V6(_) => None,
+        });
+        igmp::frames(&self.station, v4, report)
+    }
+
+    fn heard(&mut self, target: Target, mac: Mac, now_ns: u64, output: &mut Output) {
+        let Target { tags, address } = target;
+        if self.here(tags, address).is_some_and(|here| here != mac) {
             output.events.push(Event::Conflict(address, mac));
             return;
         }
-        match self.table.learn(address, mac, now_ns) {
+        match self.table.learn(target, mac, now_ns) {
             Learned::Nothing => {}
             Learned::First => output.events.push(Event::Found(address, mac)),
             Learned::Moved(from) => output.events.push(Event::Moved { address, from, to: mac }),
         }
     }
 
-    /// Tells an asker that an address is here.
+    /// Answers a request for an address of this port.
     fn answer(&self, station: &Station, own: IpAddr, asker: IpAddr, mac: Mac) -> Option<Vec<u8>> {
         match (own, asker) {
             (IpAddr::V4(own), IpAddr::V4(asker)) => Some(station.arp(mac, 2, own, mac, asker)),
-            // Who asks without an address wants this one: all shall hear that it is taken (RFC 4861 §7.2.4).
+            // A sender without an address wants this one (duplicate address detection): all must receive that it is taken (RFC
+            // 4861 §7.2.4).
             (IpAddr::V6(own), IpAddr::V6(asker)) if asker.is_unspecified() => {
                 Some(station.advertisement(group_mac(ALL_NODES.into()), own, ALL_NODES, false))
             }
@@ -256,12 +381,18 @@ impl Interface {
         self.table.poll(now_ns, &mut questions, &mut lost);
         output.frames.extend(questions.iter().filter_map(|question| self.ask(question)));
         output.events.extend(lost.into_iter().map(Event::Lost));
+        for family in 0..2 {
+            for report in self.members[family].poll(now_ns) {
+                output.frames.extend(self.report(&report, family));
+            }
+        }
     }
 
     /// When `poll` has something to do next.
     pub fn next_ns(&self) -> Option<u64> {
         let announce = (self.announced < ANNOUNCEMENTS).then_some(self.announce_at_ns);
-        announce.into_iter().chain(self.table.next_ns()).min()
+        let reports = self.members.iter().filter_map(Membership::next_ns);
+        announce.into_iter().chain(self.table.next_ns()).chain(reports).min()
     }
 
     fn announcement(&self, own: IpAddr) -> Vec<u8> {
@@ -272,16 +403,22 @@ impl Interface {
     }
 
     fn ask(&self, question: &Question) -> Option<Vec<u8>> {
-        match (question.address, self.source_for(question.address)?) {
+        let Target { tags, address } = question.target;
+        let (mac, from) = match question.asker {
+            Some(asker) => (asker.mac, asker.address),
+            None => (self.station.mac, self.source_for(address)?),
+        };
+        let station = Station { mac, tags };
+        match (address, from) {
             (IpAddr::V4(target), IpAddr::V4(from)) => {
-                Some(self.station.arp(question.mac.unwrap_or(BROADCAST), 1, from, [0; 6], target))
+                Some(station.arp(question.mac.unwrap_or(BROADCAST), 1, from, [0; 6], target))
             }
             (IpAddr::V6(target), IpAddr::V6(from)) => {
                 let (mac, to) = match question.mac {
                     Some(mac) => (mac, target),
                     None => (group_mac(solicited_node(target).into()), solicited_node(target)),
                 };
-                Some(self.station.solicitation(mac, from, to, target))
+                Some(station.solicitation(mac, from, to, target))
             }
             _ => None,
         }
@@ -314,8 +451,8 @@ impl Interface {
         }
         let linked = matches!(to, IpAddr::V6(to) if is_link_local(to)) && self.link_local.is_some();
         if linked || self.config.addresses.iter().any(|own| own.contains(to)) {
-            // A station emulated behind this port itself would not hear a question.
-            return Ok(self.here(to).map_or(NextHop::Neighbour(to), NextHop::Here));
+            // A station emulated behind this port itself would not receive a request.
+            return Ok(self.here(self.station.tags, to).map_or(NextHop::Neighbour(to), NextHop::Here));
         }
         if let Some(gateway) = self.gateways().into_iter().find(|gateway| gateway.is_ipv4() == to.is_ipv4()) {
             return Ok(NextHop::Neighbour(gateway));
@@ -329,12 +466,38 @@ impl Interface {
 
     /// Looks for a neighbour from now on; looks anew for one that did not answer.
     pub fn want(&mut self, neighbour: IpAddr, now_ns: u64) -> Result<(), TableFull> {
-        self.table.want(neighbour, now_ns)
+        self.table.want(self.target(neighbour), None, now_ns)
     }
 
     /// What is known of a neighbour; none if it was never wanted.
     pub fn neighbour(&self, address: IpAddr) -> Option<Neighbour> {
-        self.table.get(address)
+        self.table.get(self.target(address))
+    }
+
+    fn target(&self, address: IpAddr) -> Target {
+        Target { tags: self.station.tags, address }
+    }
+
+    /// Looks for a neighbor in the place of an emulated station and in its VLAN, from now on until it is `forget`ted. The station's
+    /// MAC is the port's if none is given.
+    pub fn want_for(&mut self, sought: &Sought, now_ns: u64) -> Result<(), TableFull> {
+        let mac = sought.station_mac.unwrap_or(self.station.mac);
+        let asker = Asker { address: sought.station, mac };
+        self.table.want(self.sought(sought), Some(asker), now_ns)
+    }
+
+    /// What is known of a neighbor that is, or was, wanted for a station.
+    pub fn found_for(&self, sought: &Sought) -> Option<Neighbour> {
+        self.table.get(self.sought(sought))
+    }
+
+    /// Looks no more for a neighbor that was wanted for a station.
+    pub fn forget(&mut self, sought: &Sought) {
+        self.table.forget(self.sought(sought));
+    }
+
+    fn sought(&self, sought: &Sought) -> Target {
+        Target { tags: sought.tags.unwrap_or(self.station.tags), address: sought.address }
     }
 }
 
@@ -361,10 +524,35 @@ impl Config {
                 return Err(ConfigError::GatewayOffLink(gateway));
             }
         }
+        self.check_groups()?;
         match config.vlan {
             Some(vlan) if !(1..=4094).contains(&vlan) => Err(ConfigError::Vlan(vlan)),
             _ => Ok(()),
         }
+    }
+
+    fn check_groups(&self) -> Result<(), ConfigError> {
+        let groups = &self.groups;
+        if groups.len() > MOST_GROUPS {
+            return Err(ConfigError::TooManyGroups(groups.len()));
+        }
+        let mut seen = BTreeSet::new();
+        for Group { address, sources } in groups {
+            if !is_reported(*address) {
+                return Err(ConfigError::NoGroup(*address));
+            }
+            if !seen.insert(*address) {
+                return Err(ConfigError::GroupTwice(*address));
+            }
+            if sources.len() > MOST_SOURCES {
+                return Err(ConfigError::TooManySources(*address, sources.len()));
+            }
+            let hosts = |source: &IpAddr| source.is_ipv4() == address.is_ipv4() && Address::from(*source).is_hosts();
+            if let Some(source) = sources.iter().find(|source| !hosts(source)) {
+                return Err(ConfigError::Source(*address, *source));
+            }
+        }
+        Ok(())
     }
 }
 

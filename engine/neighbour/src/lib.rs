@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A port's place on its link: which addresses it has, who asks for them, and where the stations are that it sends to.
+//! A port as a station on its link: its addresses, the stations it sends to, the multicast groups it receives.
 //!
 //! [`Interface`] answers ARP (RFC 826), IPv6 neighbour discovery (RFC 4861) and echo requests (RFC 792, RFC 4443) for the
-//! port's addresses and those of stations that are emulated behind it ([`Range`]), announces the former (RFC 5227 §2.3, RFC 4861 §7.2.6) and finds the MAC addresses of next hops. It takes
-//! frames and a clock and gives frames: nothing here does I/O. [`Interest`] is the cheap part for whoever receives: which
-//! frames an `Interface` wants to see at all.
+//! port's addresses and those of stations that are emulated behind it ([`Range`]), announces the former (RFC 5227 §2.3,
+//! RFC 4861 §7.2.6), finds the MAC addresses of next hops, and reports membership of groups (IGMP, MLD). It takes frames and a
+//! clock and gives frames: nothing here does I/O. [`Interest`] is the cheap part for a receiver: which frames an
+//! `Interface` wants to see at all.
+#![forbid(unsafe_code)]
+
 mod address;
 mod frame;
+mod igmp;
 mod interest;
 mod interface;
+mod membership;
 mod message;
+mod mld;
 mod range;
 mod table;
 
 pub use address::{AddressError, Prefix};
 pub use interest::Interest;
-pub use interface::{Config, ConfigError, Event, Interface, MOST_ADDRESSES, NextHop, NoRoute, Output};
+pub use interface::{Config, ConfigError, Event, Interface, MOST_ADDRESSES, NextHop, NoRoute, Output, Sought};
+pub use membership::{Group, MOST_GROUPS, MOST_SOURCES};
 pub use range::Range;
 pub use table::{MOST_NEIGHBOURS, Neighbour, TableFull};
 

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The messages a station has to understand and to say: ARP, neighbour discovery, echo. Read with everything the RFCs
-//! tell receivers to check, written with checksums.
+//! The messages a station receives and sends: ARP, neighbour discovery, echo. Read with everything the RFCs
+//! require receivers to check, written with checksums.
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use spate_wire::checksum;
-
-use crate::{
-    Mac,
-    address::is_group,
-    frame::{self, ARP, Frame, IPV4, IPV6, word},
+use spate_net::{
+    Address, Headers,
+    arp::{self, Arp},
+    checksum,
+    ethernet::{self, ARP, IPV4, IPV6},
+    field::put_be16,
+    icmp::{CHECKSUM, ECHO_REPLY, ECHO_REQUEST},
+    icmpv6::{ECHO_REPLY as ECHO_REPLY_V6, ECHO_REQUEST as ECHO_REQUEST_V6},
+    ip::{Fixed, ICMP, ICMPV6, is_right, pseudo_header},
+    ipv4, ipv6,
+    vlan::Tags,
 };
 
-/// Protocol numbers (IANA).
-pub(crate) const ICMP: u8 = 1;
-pub(crate) const ICMPV6: u8 = 58;
-const ECHO_REQUEST: u8 = 8;
-const ECHO_REPLY: u8 = 0;
-const ECHO_REQUEST_V6: u8 = 128;
-const ECHO_REPLY_V6: u8 = 129;
+use crate::{Mac, address::is_group, frame::Frame};
+
 pub(crate) const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
 /// Options of neighbour discovery (RFC 4861 §4.6.1).
@@ -29,16 +29,15 @@ const OVERRIDE: u8 = 0x20;
 /// Neighbour discovery is valid only with this hop limit: then no router has passed it on.
 const NEVER_ROUTED: u8 = 255;
 const HOP_LIMIT: u8 = 64;
-const HEADER_V6: usize = 40;
 
-/// What a received frame says.
+/// The contents of a received frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message<'a> {
-    /// Somebody asks who has `target`. A probe for an address it wants to take comes from the unspecified one.
+    /// ARP request or neighbor solicitation for `target`. A probe (duplicate address detection) comes from the unspecified address.
     Who { target: IpAddr, sender: IpAddr, mac: Mac },
-    /// Somebody says that it has `address`.
+    /// ARP reply or neighbor advertisement: the sender has `address`.
     Has { address: IpAddr, mac: Mac },
-    /// Somebody wants `data` (identifier, sequence number, payload) back.
+    /// ICMP echo request with `data` (identifier, sequence number, payload).
     Echo { from: IpAddr, to: IpAddr, mac: Mac, data: &'a [u8] },
 }
 
@@ -55,42 +54,31 @@ impl<'a> Message<'a> {
 }
 
 fn arp(packet: &[u8]) -> Option<Message<'_>> {
-    // Ethernet and IPv4, with addresses of 6 and 4 bytes.
-    if packet.get(..6)? != [0, 1, 8, 0, 6, 4] {
-        return None;
-    }
-    let operation = word(packet, 6)?;
-    let mac: Mac = *packet.get(8..)?.first_chunk()?;
-    let sender = ipv4(packet, 14)?;
-    let target = ipv4(packet, 24)?;
-    if !is_station(mac) {
-        return None;
-    }
+    let Arp { operation, sender_mac: mac, sender, target, .. } =
+        Arp::read(packet).filter(|arp| is_station(arp.sender_mac))?;
     match operation {
         // An announcement is a request by the owner for itself (RFC 5227 §3).
-        1 if sender == target => Some(Message::Has { address: sender.into(), mac }),
-        1 => Some(Message::Who { target: target.into(), sender: sender.into(), mac }),
-        2 => Some(Message::Has { address: sender.into(), mac }),
+        arp::REQUEST if sender == target => Some(Message::Has { address: sender.into(), mac }),
+        arp::REQUEST => Some(Message::Who { target: target.into(), sender: sender.into(), mac }),
+        arp::REPLY => Some(Message::Has { address: sender.into(), mac }),
         _ => None,
     }
 }
 
 fn echo_v4<'a>(frame: &Frame<'a>) -> Option<Message<'a>> {
     let packet = frame.payload;
-    let first = *packet.first()?;
-    let header = usize::from(first & 15) * 4;
-    let total = usize::from(word(packet, 2)?);
-    if first >> 4 != 4 || header < 20 || total < header || packet.len() < total {
+    let Fixed { source, destination, header, len, .. } = Fixed::read(packet)?;
+    let fixed = packet.first_chunk::<{ ipv4::HEADER }>()?;
+    if fixed[0] >> 4 != 4 || header < ipv4::HEADER || len < header || packet.len() < len {
         return None;
     }
     // Fragments are left alone.
-    if word(packet, 6)? & 0x3fff != 0 || packet[9] != ICMP || checksum::fold(checksum::sum(&packet[..header])) != 0xffff
-    {
+    if ipv4::Part::of(fixed).is_fragment() || fixed[9] != ICMP || !ipv4::is_header_right(&packet[..header]) {
         return None;
     }
-    let (from, to) = (IpAddr::from(ipv4(packet, 12)?), IpAddr::from(ipv4(packet, 16)?));
-    let icmp = &packet[header..total];
-    let valid = checksum::fold(checksum::sum(icmp)) == 0xffff && icmp.get(..2)? == [ECHO_REQUEST, 0];
+    let (from, to) = (IpAddr::from(source), IpAddr::from(destination));
+    let icmp = &packet[header..len];
+    let valid = is_right(icmp, 0) && icmp.get(..2)? == [ECHO_REQUEST, 0];
     if !valid || icmp.len() < 8 || is_group(from) || from.is_unspecified() || !is_station(frame.source) {
         return None;
     }
@@ -99,14 +87,14 @@ fn echo_v4<'a>(frame: &Frame<'a>) -> Option<Message<'a>> {
 
 fn icmp_v6<'a>(frame: &Frame<'a>) -> Option<Message<'a>> {
     let packet = frame.payload;
-    let len = usize::from(word(packet, 4)?);
-    if packet[0] >> 4 != 6 || packet.get(6) != Some(&ICMPV6) || packet.len() < HEADER_V6 + len || len < 8 {
+    let Fixed { source, destination, header, len, .. } = Fixed::read(packet)?;
+    if packet[0] >> 4 != 6 || packet[6] != ICMPV6 || packet.len() < len || len < header + 8 {
         return None;
     }
-    let (from, to) = (ipv6(packet, 8)?, ipv6(packet, 24)?);
-    let icmp = &packet[HEADER_V6..HEADER_V6 + len];
-    let sum = pseudo_header(from, to, len) + checksum::sum(icmp);
-    if checksum::fold(sum) != 0xffff || icmp[1] != 0 || from.is_multicast() || !is_station(frame.source) {
+    let (from, to) = (Ipv6Addr::from(source.0), Ipv6Addr::from(destination.0));
+    let icmp = &packet[header..len];
+    let right = is_right(icmp, pseudo_header(source, destination, ICMPV6, icmp.len()));
+    if !right || icmp[1] != 0 || from.is_multicast() || !is_station(frame.source) {
         return None;
     }
     let routed = packet[7] != NEVER_ROUTED;
@@ -117,7 +105,7 @@ fn icmp_v6<'a>(frame: &Frame<'a>) -> Option<Message<'a>> {
         SOLICITATION if !routed => {
             let target = ipv6(icmp, 8).filter(|target| !target.is_multicast())?;
             let option = option(icmp, SOURCE_MAC)?;
-            // RFC 4861 §7.1.1: whoever has no address yet must not claim a MAC, and asks the group.
+            // RFC 4861 §7.1.1: a station that has no address yet must not claim a MAC, and asks the group.
             if from.is_unspecified() && (option.is_some() || !to.is_multicast()) {
                 return None;
             }
@@ -160,48 +148,40 @@ fn is_station(mac: Mac) -> bool {
     mac[0] & 1 == 0 && mac != [0; 6]
 }
 
-fn ipv4(bytes: &[u8], at: usize) -> Option<Ipv4Addr> {
-    bytes.get(at..)?.first_chunk::<4>().map(|octets| Ipv4Addr::from(*octets))
-}
-
 fn ipv6(bytes: &[u8], at: usize) -> Option<Ipv6Addr> {
     bytes.get(at..)?.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets))
 }
 
-/// The destination of a packet's first IP header, if it has one behind its VLAN tags.
+/// The destination of a packet's first IP header, if that is behind nothing but Ethernet and VLAN tags.
 pub(crate) fn ip_destination(bytes: &[u8]) -> Option<IpAddr> {
-    match frame::behind_tags(bytes)? {
-        (IPV4, packet) if packet.first()? >> 4 == 4 => ipv4(packet, 16).map(IpAddr::from),
-        (IPV6, packet) if packet.first()? >> 4 == 6 => ipv6(packet, 24).map(IpAddr::from),
-        _ => None,
-    }
+    let headers = Headers::find(bytes).filter(Headers::is_native)?;
+    Some(headers.destination(bytes).into())
 }
 
 /// How a station's frames begin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Station {
     pub(crate) mac: Mac,
-    pub(crate) vlan: Option<u16>,
+    pub(crate) tags: Tags,
 }
 
 impl Station {
     /// An ARP packet; operation 1 asks, 2 answers.
     pub(crate) fn arp(&self, to: Mac, operation: u16, sender: Ipv4Addr, target_mac: Mac, target: Ipv4Addr) -> Vec<u8> {
-        let mut packet = vec![0, 1, 8, 0, 6, 4];
-        packet.extend_from_slice(&operation.to_be_bytes());
-        packet.extend_from_slice(&self.mac);
-        packet.extend_from_slice(&sender.octets());
-        packet.extend_from_slice(&target_mac);
-        packet.extend_from_slice(&target.octets());
-        frame::build(to, self.mac, self.vlan, ARP, &packet)
+        let arp = Arp { operation, sender_mac: self.mac, sender, target_mac, target };
+        self.frame(to, ARP, &arp.bytes())
     }
 
-    /// Asks who has an IPv6 address.
+    pub(crate) fn frame(&self, to: Mac, ethertype: u16, payload: &[u8]) -> Vec<u8> {
+        ethernet::build(to, self.mac, self.tags, ethertype, payload)
+    }
+
+    /// A neighbor solicitation for an IPv6 address.
     pub(crate) fn solicitation(&self, to_mac: Mac, from: Ipv6Addr, to: Ipv6Addr, target: Ipv6Addr) -> Vec<u8> {
         self.discovery(to_mac, from, to, [SOLICITATION, 0], target, SOURCE_MAC)
     }
 
-    /// Says that this station has an IPv6 address; to an asker if `solicited`.
+    /// A neighbor advertisement of this station's IPv6 address; the answer to a solicitation if `solicited`.
     pub(crate) fn advertisement(&self, to_mac: Mac, target: Ipv6Addr, to: Ipv6Addr, solicited: bool) -> Vec<u8> {
         let flags = OVERRIDE | if solicited { SOLICITED } else { 0 };
         self.discovery(to_mac, target, to, [ADVERTISEMENT, flags], target, TARGET_MAC)
@@ -227,46 +207,43 @@ impl Station {
     pub(crate) fn echo_reply(&self, to_mac: Mac, from: IpAddr, to: IpAddr, data: &[u8]) -> Option<Vec<u8>> {
         match (from, to) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
-                let total = u16::try_from(24 + data.len()).ok()?;
-                let mut packet = vec![0x45, 0];
-                packet.extend_from_slice(&total.to_be_bytes());
+                let icmp = echo_reply(ECHO_REPLY, data);
+                u16::try_from(ipv4::HEADER + icmp.len()).ok()?;
+                let mut packet = vec![0; ipv4::HEADER];
                 // Not to be fragmented: it is as long as the request was.
-                packet.extend_from_slice(&[0, 0, 0x40, 0, HOP_LIMIT, ICMP, 0, 0]);
-                packet.extend_from_slice(&from.octets());
-                packet.extend_from_slice(&to.octets());
-                let sum = checksum::checksum(checksum::sum(&packet));
-                packet[10..12].copy_from_slice(&sum.to_be_bytes());
-                packet.extend_from_slice(&[ECHO_REPLY, 0, 0, 0]);
-                packet.extend_from_slice(data);
-                let sum = checksum::checksum(checksum::sum(&packet[20..]));
-                packet[22..24].copy_from_slice(&sum.to_be_bytes());
-                Some(frame::build(to_mac, self.mac, self.vlan, IPV4, &packet))
+                let (source, destination) = (from.to_bits(), to.to_bits());
+                let header = ipv4::Header { tos: 0, id: 0, ttl: HOP_LIMIT, protocol: ICMP, source, destination };
+                header.write(packet.first_chunk_mut()?, icmp.len());
+                packet.extend(with_checksum(icmp, 0));
+                Some(self.frame(to_mac, IPV4, &packet))
             }
             (IpAddr::V6(from), IpAddr::V6(to)) => {
                 u16::try_from(4 + data.len()).ok()?;
-                let mut icmp = vec![ECHO_REPLY_V6, 0, 0, 0];
-                icmp.extend_from_slice(data);
-                Some(self.icmp_v6(to_mac, from, to, HOP_LIMIT, icmp))
+                Some(self.icmp_v6(to_mac, from, to, HOP_LIMIT, echo_reply(ECHO_REPLY_V6, data)))
             }
             _ => None,
         }
     }
 
     /// `icmp` with its checksum, which is 0 so far, in an IPv6 packet.
-    fn icmp_v6(&self, to_mac: Mac, from: Ipv6Addr, to: Ipv6Addr, hop_limit: u8, mut icmp: Vec<u8>) -> Vec<u8> {
-        let sum = checksum::checksum(pseudo_header(from, to, icmp.len()) + checksum::sum(&icmp));
-        icmp[2..4].copy_from_slice(&sum.to_be_bytes());
-        let mut packet = vec![0x60, 0, 0, 0];
-        packet.extend_from_slice(&(icmp.len() as u16).to_be_bytes());
-        packet.extend_from_slice(&[ICMPV6, hop_limit]);
-        packet.extend_from_slice(&from.octets());
-        packet.extend_from_slice(&to.octets());
-        packet.extend_from_slice(&icmp);
-        frame::build(to_mac, self.mac, self.vlan, IPV6, &packet)
+    fn icmp_v6(&self, to_mac: Mac, from: Ipv6Addr, to: Ipv6Addr, hop_limit: u8, icmp: Vec<u8>) -> Vec<u8> {
+        let (source, destination) = (Address(from.to_bits()), Address(to.to_bits()));
+        let mut header = [0; ipv6::HEADER];
+        let pseudo = ipv6::Header { traffic_class: 0, flow_label: 0, next: ICMPV6, hop_limit, source, destination }
+            .write(&mut header, icmp.len());
+        let packet = [&header[..], &with_checksum(icmp, pseudo)].concat();
+        self.frame(to_mac, IPV6, &packet)
     }
 }
 
-/// Sum of the pseudo header (RFC 8200 §8.1).
-fn pseudo_header(from: Ipv6Addr, to: Ipv6Addr, len: usize) -> u64 {
-    checksum::sum(&from.octets()) + checksum::sum(&to.octets()) + len as u64 + u64::from(ICMPV6)
+/// An echo reply with the identifier, sequence number and payload of its request, without its checksum.
+fn echo_reply(kind: u8, data: &[u8]) -> Vec<u8> {
+    [&[kind, 0, 0, 0], data].concat()
+}
+
+/// Fills in the checksum of a message of ICMP, which is 0 so far, with the sum of its pseudo header.
+fn with_checksum(mut icmp: Vec<u8>, pseudo: u64) -> Vec<u8> {
+    let sum = checksum::checksum(pseudo + checksum::sum(&icmp));
+    put_be16(&mut icmp, CHECKSUM, sum);
+    icmp
 }

@@ -2,6 +2,8 @@
 //! Ranges of addresses that a port answers for beside its own: stations that are emulated behind it, by the million.
 use std::net::IpAddr;
 
+use spate_net::vlan::Tags;
+
 use crate::Mac;
 
 /// Addresses of one family from `first` to `last`, both included: every `step`-th of them.
@@ -16,6 +18,8 @@ pub struct Range {
     /// The MAC of the first address's station; that of the address n behind it is n higher, around at 2^48. None: the port's own
     /// for all.
     pub first_mac: Option<Mac>,
+    /// The tags of the stations' frames. None: those of the port.
+    pub tags: Option<Tags>,
 }
 
 impl Range {
@@ -81,14 +85,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn range(first: u128, last: u128) -> Range {
-        Range { first: IpAddr::V6(first.into()), last: IpAddr::V6(last.into()), step: 1, first_mac: None }
+        Range { first: IpAddr::V6(first.into()), last: IpAddr::V6(last.into()), step: 1, first_mac: None, tags: None }
     }
 
     #[test]
     fn stations_have_the_ports_mac_or_count_up_from_their_own() {
         let own = [2, 0, 0, 0, 0, 1];
-        let mut range =
-            Range { first: "10.0.0.1".parse().unwrap(), last: "10.0.2.0".parse().unwrap(), step: 1, first_mac: None };
+        let [first, last] = ["10.0.0.1", "10.0.2.0"].map(|address| address.parse().unwrap());
+        let mut range = Range { first, last, step: 1, first_mac: None, tags: None };
         assert_eq!(range.mac("10.0.1.2".parse().unwrap(), own), Some(own));
         assert_eq!(range.mac("10.0.2.1".parse().unwrap(), own), None);
         assert_eq!(range.mac("::ffff:0:1".parse().unwrap(), own), None);

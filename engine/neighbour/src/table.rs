@@ -4,6 +4,8 @@
 //! Nobody on the link can add an entry: only what is wanted is remembered, so the table cannot be flooded.
 use std::{collections::BTreeMap, net::IpAddr};
 
+use spate_net::vlan::Tags;
+
 use crate::Mac;
 
 /// Neighbours that can be wanted of one port.
@@ -30,7 +32,7 @@ pub struct TableFull;
 pub struct Neighbour {
     /// Its address.
     pub address: IpAddr,
-    /// Where it is, or was when it was last heard.
+    /// Its MAC, or the last known one.
     pub mac: Option<Mac>,
     /// The search is over: it answered, or all questions went unanswered.
     pub settled: bool,
@@ -38,11 +40,27 @@ pub struct Neighbour {
     pub problem: Option<String>,
 }
 
+/// An address that is resolved, and the VLAN tags in which it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Target {
+    pub(crate) tags: Tags,
+    pub(crate) address: IpAddr,
+}
+
+/// A station that asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asker {
+    pub(crate) address: IpAddr,
+    pub(crate) mac: Mac,
+}
+
 /// A question to send: to the neighbour itself if its MAC is known, else to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
-    pub(crate) address: IpAddr,
+    pub(crate) target: Target,
     pub(crate) mac: Option<Mac>,
+    /// None: the port.
+    pub(crate) asker: Option<Asker>,
 }
 
 /// What an answer changed.
@@ -64,14 +82,16 @@ struct Entry {
     moved_from: Option<Mac>,
     /// When to do something next.
     at_ns: u64,
+    /// None: the port.
+    asker: Option<Asker>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Not known; asked so many times.
+    /// Not known; with the number of requests so far.
     Asking(u32),
     Known,
-    /// Known, and to be asked whether it is still there; asked so many times.
+    /// Known, and to be asked whether it is still there; with the number of requests so far.
     Probing(u32),
     /// Does not answer.
     Lost,
@@ -80,26 +100,33 @@ enum State {
 /// Wanted neighbours.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
-    entries: BTreeMap<IpAddr, Entry>,
+    entries: BTreeMap<Target, Entry>,
 }
 
 impl Table {
     /// Looks for a neighbour from now on; looks anew for one that did not answer.
-    pub(crate) fn want(&mut self, address: IpAddr, now_ns: u64) -> Result<(), TableFull> {
+    pub(crate) fn want(&mut self, target: Target, asker: Option<Asker>, now_ns: u64) -> Result<(), TableFull> {
         let full = self.entries.len() >= MOST_NEIGHBOURS;
-        let asking = Entry { state: State::Asking(0), mac: None, moved_from: None, at_ns: now_ns };
-        match self.entries.get_mut(&address) {
+        let asking = Entry { state: State::Asking(0), mac: None, moved_from: None, at_ns: now_ns, asker };
+        match self.entries.get_mut(&target) {
             None if full => return Err(TableFull),
-            None => drop(self.entries.insert(address, asking)),
+            None => drop(self.entries.insert(target, asking)),
             Some(entry) if entry.state == State::Lost => *entry = asking,
             Some(_) => {}
         }
         Ok(())
     }
 
-    /// Somebody says where an address is.
-    pub(crate) fn learn(&mut self, address: IpAddr, mac: Mac, now_ns: u64) -> Learned {
-        let Some(entry) = self.entries.get_mut(&address) else { return Learned::Nothing };
+    /// Looks for a neighbor no more if it is not the port that asks.
+    pub(crate) fn forget(&mut self, target: Target) {
+        if self.entries.get(&target).is_some_and(|entry| entry.asker.is_some()) {
+            self.entries.remove(&target);
+        }
+    }
+
+    /// A received message has the MAC of an address.
+    pub(crate) fn learn(&mut self, target: Target, mac: Mac, now_ns: u64) -> Learned {
+        let Some(entry) = self.entries.get_mut(&target) else { return Learned::Nothing };
         entry.state = State::Known;
         entry.at_ns = now_ns.saturating_add(BELIEVED_NS);
         match entry.mac.replace(mac) {
@@ -117,7 +144,7 @@ impl Table {
 
     /// Does what is due: the questions to send, and the neighbours that just went lost.
     pub(crate) fn poll(&mut self, now_ns: u64, questions: &mut Vec<Question>, lost: &mut Vec<IpAddr>) {
-        for (&address, entry) in &mut self.entries {
+        for (&target, entry) in &mut self.entries {
             if entry.at_ns > now_ns {
                 continue;
             }
@@ -128,14 +155,14 @@ impl Table {
                 State::Known => (State::Probing(1), PROBE_NS, Some(entry.mac)),
                 State::Probing(asked) if asked < PROBES => (State::Probing(asked + 1), PROBE_NS, Some(entry.mac)),
                 State::Asking(_) | State::Probing(_) => {
-                    lost.push(address);
+                    lost.push(target.address);
                     (State::Lost, LOST_NS, None)
                 }
                 State::Lost => (State::Lost, LOST_NS, Some(None)),
             };
             entry.state = state;
             entry.at_ns = now_ns.saturating_add(wait);
-            questions.extend(to.map(|mac| Question { address, mac }));
+            questions.extend(to.map(|mac| Question { target, mac, asker: entry.asker }));
         }
     }
 
@@ -145,8 +172,9 @@ impl Table {
     }
 
     /// What is known of a neighbour; none if it was never wanted.
-    pub(crate) fn get(&self, address: IpAddr) -> Option<Neighbour> {
-        let entry = self.entries.get(&address)?;
+    pub(crate) fn get(&self, target: Target) -> Option<Neighbour> {
+        let entry = self.entries.get(&target)?;
+        let address = target.address;
         let questions = if address.is_ipv4() { "ARP requests" } else { "neighbour solicitations" };
         let problem = match entry.state {
             State::Asking(asked) => Some(format!("{asked} {questions} sent, no answer yet")),
@@ -167,8 +195,8 @@ mod tests {
 
     const PEER: [u8; 6] = [2, 0, 0, 0, 0, 9];
 
-    fn peer() -> IpAddr {
-        "198.18.0.9".parse().unwrap()
+    fn peer() -> Target {
+        Target { tags: Tags::NONE, address: "198.18.0.9".parse().unwrap() }
     }
 
     /// Runs until an instant; returns (instant, unicast?) of each question, and when it went lost.
@@ -186,19 +214,19 @@ mod tests {
     #[test]
     fn a_silent_neighbour_is_asked_four_times_in_three_seconds_and_then_now_and_then() {
         let mut table = Table::default();
-        table.want(peer(), 0).unwrap();
+        table.want(peer(), None, 0).unwrap();
         let (questions, lost) = until(&mut table, 14_000 * MS);
         assert_eq!(questions, [(0, false), (200, false), (600, false), (1400, false), (8000, false), (13_000, false)]);
         assert_eq!(lost, [3000]);
         assert_eq!(table.get(peer()).unwrap().problem.unwrap(), "did not answer 4 ARP requests within 3 s");
-        table.want(peer(), 20_000 * MS).unwrap();
+        table.want(peer(), None, 20_000 * MS).unwrap();
         assert_eq!(until(&mut table, 20_000 * MS).0, [(20_000, false)]);
     }
 
     #[test]
     fn a_known_neighbour_is_asked_again_and_may_go_lost_and_come_back() {
         let mut table = Table::default();
-        table.want(peer(), 0).unwrap();
+        table.want(peer(), None, 0).unwrap();
         assert_eq!(table.learn(peer(), PEER, 10 * MS), Learned::First);
         assert_eq!(table.get(peer()).unwrap().mac, Some(PEER));
         let (questions, lost) = until(&mut table, 33_500 * MS);
@@ -215,13 +243,30 @@ mod tests {
     }
 
     #[test]
+    fn what_a_station_asked_for_is_forgotten_and_the_ports_own_is_not() {
+        let mut table = Table::default();
+        let tagged = Target { tags: Tags::from(Some(5)), ..peer() };
+        let asker = Asker { address: "198.18.0.1".parse().unwrap(), mac: PEER };
+        table.want(peer(), None, 0).unwrap();
+        table.want(tagged, Some(asker), 0).unwrap();
+        let (mut questions, mut lost) = (Vec::new(), Vec::new());
+        table.poll(0, &mut questions, &mut lost);
+        assert!(questions.iter().map(|q| (q.target, q.asker)).eq([(peer(), None), (tagged, Some(asker))]));
+        assert_eq!(table.learn(tagged, PEER, 0), Learned::First);
+        assert_eq!(table.get(peer()).unwrap().mac, None);
+        table.forget(peer());
+        table.forget(tagged);
+        assert_eq!((table.get(peer()).is_some(), table.get(tagged)), (true, None));
+    }
+
+    #[test]
     fn nobody_gets_in_unasked_and_there_is_a_limit() {
         let mut table = Table::default();
         assert_eq!(table.learn(peer(), PEER, 0), Learned::Nothing);
         assert_eq!(table.get(peer()), None);
         for i in 0..MOST_NEIGHBOURS as u32 {
-            table.want(IpAddr::V4((0x0a00_0000 + i).into()), 0).unwrap();
+            table.want(Target { address: IpAddr::V4((0x0a00_0000 + i).into()), ..peer() }, None, 0).unwrap();
         }
-        assert_eq!(table.want(peer(), 0), Err(TableFull));
+        assert_eq!(table.want(peer(), None, 0), Err(TableFull));
     }
 }

@@ -63,7 +63,7 @@ impl Peer {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Ends it, and all its open sockets as those of a process that is killed. Tells of the connections that had ended.
+    /// Ends it, and all its open sockets as those of a process that is killed. Returns the connections that had ended.
     pub fn stop(self) -> io::Result<Vec<Stream>> {
         drop(self.stop);
         self.thread.join().expect("it does not panic")?;
@@ -102,7 +102,7 @@ struct Log(Arc<Mutex<Vec<Stream>>>);
 impl Log {
     async fn note(self, start: Instant, work: impl Future<Output = (u64, u64, io::Result<Instant>)>) {
         let (received, sent, result) = match time::timeout(LONGEST, work).await {
-            Ok(told) => told,
+            Ok(text) => text,
             Err(_) => (0, 0, Err(io::Error::other(format!("not over after {} s", LONGEST.as_secs())))),
         };
         let (end, failure) = match result {

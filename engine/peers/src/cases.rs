@@ -93,7 +93,7 @@ fn attacks() -> Vec<Trial> {
             };
             let expected = if aim == Aim::Exact { Expected::OneInReset(one_in) } else { Expected::Complete };
             let resets = Some(Resets { one_in, aim });
-            // Without losses: whose connection is gone tells the peer once, with a RST.
+            // Without losses: the end whose connection is gone sends the peer one RST.
             Trial { resets, expected, ..trial(name, Sender::Ours, Path::clear(10)) }
         })
         .into()
@@ -129,7 +129,7 @@ fn over_ipv6() -> Vec<Trial> {
     trials.concat().into_iter().map(over_ipv6).collect()
 }
 
-/// Whom our servers meet.
+/// The clients of our servers.
 fn clients() -> Vec<Trial> {
     let wrk =
         |name: &str, sender| Trial { connections: 800, bytes: 10_000, ..trial(name, sender, Path::lossy(10, 10)) };
@@ -140,7 +140,7 @@ fn clients() -> Vec<Trial> {
     ]
 }
 
-/// The promise: so many connections under 5 % loss and 50 ms of delay each way.
+/// The promise: this many connections under 5 % loss and 50 ms of delay each way.
 fn promise(connections: usize) -> Vec<Trial> {
     let name = format!("{connections} connections, loss 5 %, delay 50 ms");
     both(&name, &Path::lossy(50, 50)).map(|trial| Trial { connections, per_second: 400, ..trial }).into()

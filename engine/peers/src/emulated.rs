@@ -33,7 +33,7 @@ use crate::{
     packet_socket::{BATCH, PacketSocket, ROOM},
 };
 
-/// Places for flows.
+/// Slots for flows.
 const FLOWS: usize = 1 << 15;
 /// What flows have left to end after a stop: longer than TIME-WAIT.
 const DRAIN: Duration = Duration::from_millis(1500);
@@ -48,7 +48,7 @@ pub struct Engine {
 /// What servers do.
 #[derive(Clone, Copy, Debug)]
 pub enum Service {
-    /// They answer one request of so many bytes; the client closes.
+    /// They answer one request of this many bytes; the client closes.
     Once(u64),
     /// They answer HTTP requests one after the other until the client closes, and count them.
     Http,
@@ -77,7 +77,7 @@ pub struct Emulated {
 /// What is there at the end of a run, besides counters.
 #[derive(Clone, Copy, Debug, Default)]
 struct Left {
-    /// Places for flows that are taken after all was cut.
+    /// Slots for flows that are taken after all was cut.
     flows: usize,
     /// Frames that the socket had no room for.
     missed: u64,
@@ -160,8 +160,8 @@ impl Engine {
         };
         let (clock, seed) = (Instant::now(), u128::from(std::process::id()));
         let share = Share { worker: 0, workers: 1 };
-        let home = Box::new(|_, _, _: &_| true);
-        let mut emulation = Emulation::new(Arc::new(scenario), share, Dealing::ByNumber, home, &[self.link], seed, 1)?;
+        let owned = Box::new(|_, _, _: &_| true);
+        let mut emulation = Emulation::new(Arc::new(scenario), share, Dealing::ByNumber, owned, &[self.link], seed, 1)?;
         let sides = [true, false].map(|client| Arc::clone(emulation.counters(0, client)));
         let (out, records) = RingBuffer::new(FLOWS);
         emulation.record(Recorder { one_in: 1, out });
@@ -197,7 +197,7 @@ impl Engine {
         self.start([at.ip(); 2], template, response)
     }
 
-    /// So many clients, so many a second, of the kernel's servers at an address.
+    /// Clients of the kernel's servers at an address: how many, and how many a second.
     pub fn ask(
         &mut self,
         server: SocketAddr,
@@ -240,6 +240,7 @@ fn nothing(port: u16) -> Template {
         servers: vec![],
         client: None,
         server: None,
+        looped: false,
         seed: 1,
         latency: false,
     }
@@ -267,23 +268,23 @@ impl Emulated {
         let mut counted = self.counted();
         counted.records = std::iter::from_fn(|| self.records.pop().ok()).collect();
         let left = self.thread.join().expect("it does not panic")?;
-        let begun = counted.get(Count::FlowsAttempted) + counted.get(Count::FlowsAccepted);
+        let started = counted.get(Count::FlowsAttempted) + counted.get(Count::FlowsAccepted);
         let ended = counted.get(Count::FlowsClosed) + counted.open();
-        if begun != ended {
-            counted.contradictions.push(format!("{begun} flows began, {ended} ended or are open"));
+        if started != ended {
+            counted.contradictions.push(format!("{started} flows began, {ended} ended or are open"));
         }
         let (records, closed) = (counted.records.len() as u64, counted.get(Count::FlowsClosed));
         if records != closed {
             counted.contradictions.push(format!("{records} records of {closed} flows that ended"));
         }
-        for (count, told) in [
+        for (count, what) in [
             (left.flows as u64, "places for flows are taken after all was cut"),
             (left.missed, "packets came faster than our end took them"),
             (left.foreign, "packets were foreign"),
             (counted.get(Count::BadChecksums), "packets had a wrong checksum"),
         ] {
             if count > 0 {
-                counted.contradictions.push(format!("{count} {told}"));
+                counted.contradictions.push(format!("{count} {what}"));
             }
         }
         Ok(counted)
@@ -372,7 +373,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Until a timer or a frame, but not for long: it may be told to stop.
+    /// Until a timer or a frame, but not for long: `stop` may be set.
     fn wait(&self) -> io::Result<()> {
         let due = self.emulation.next_due_ns().map_or(u64::MAX, |due| due.saturating_sub(self.now_ns()));
         let wait = Timespec { tv_sec: 0, tv_nsec: due.min(20_000_000) as _ };

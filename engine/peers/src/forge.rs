@@ -2,13 +2,13 @@
 //! Packets that the router sends of its own: what is too long for a link, and resets of connections.
 use std::net::IpAddr;
 
+use spate_net::{
+    checksum::{checksum, sum},
+    headers::{Headers, TCP},
+};
 use spate_stateful::{
     Finish,
     packet::{Below, Content, ETHERNET, Ends, Head, Options, Packet, Segment, TCP_HEADER, flag},
-};
-use spate_wire::{
-    checksum::{checksum, sum},
-    headers::{Headers, TCP},
 };
 
 use crate::namespaces::{Family, ROUTER};
@@ -142,7 +142,7 @@ pub fn ports(frame: &[u8]) -> Option<(u16, u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spate_stateful::{Address, packet::TroubleKind};
+    use spate_stateful::{Address, packet::ErrorKind};
 
     fn segment(family: Family, data: usize) -> Vec<u8> {
         let [source, destination] = [1, 2].map(|n| Address::from(family.of([10, 9, 0, n])));
@@ -159,9 +159,9 @@ mod tests {
     fn an_error_quotes_what_it_is_about() {
         for family in [Family::V4, Family::V6] {
             let answer = too_long(&segment(family, 1200), 1000);
-            let Content::Icmp(told) = Packet::read(&answer).unwrap().content else { panic!("{answer:?}") };
-            assert_eq!((told.kind, told.seq), (TroubleKind::TooBig(1000), 7000));
-            assert_eq!((told.source_port, told.destination_port), (80, 1024));
+            let Content::Icmp(error) = Packet::read(&answer).unwrap().content else { panic!("{answer:?}") };
+            assert_eq!((error.kind, error.seq), (ErrorKind::TooBig(1000), 7000));
+            assert_eq!((error.source_port, error.destination_port), (80, 1024));
         }
     }
 

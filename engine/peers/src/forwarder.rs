@@ -40,7 +40,7 @@ pub struct Forwarded {
     pub latest_us: u64,
 }
 
-/// Who is at the near end.
+/// What is at the near end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Near {
     /// Our end.
@@ -68,7 +68,7 @@ impl Near {
 /// Forged resets: one for each connection, against the near end when it sends data.
 #[derive(Clone, Copy, Debug)]
 pub struct Resets {
-    /// Of every so many connections one, by half of the far end's port: Linux prefers even ones.
+    /// One connection in this many, by half of the far end's port: Linux prefers even ones.
     pub one_in: u16,
     /// See there.
     pub aim: Aim,
@@ -86,10 +86,10 @@ impl Forwarder {
     pub fn start(prefix: &str, near: Near, path: Path, seed: u64, resets: Option<Resets>) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let (told, ready) = std::sync::mpsc::channel();
+        let (started, ready) = std::sync::mpsc::channel();
         let thread = namespaces::in_namespace(prefix, "router", move || {
             let ends = [PacketSocket::open(near.interface())?, PacketSocket::open("far1")?];
-            told.send(()).map_err(io::Error::other)?;
+            started.send(()).map_err(io::Error::other)?;
             Router {
                 ends,
                 near: namespaces::mac(near.address()),
@@ -228,7 +228,7 @@ impl Router {
         Ok(())
     }
 
-    /// Until something is due or comes, but not for long: it may be told to stop.
+    /// Until something is due or comes, but not for long: `stop` may be set.
     fn wait(&self) -> io::Result<()> {
         let longest = Duration::from_millis(20);
         let next = self.under_way.peek().map(|Reverse(next)| next.due.saturating_duration_since(Instant::now()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the kernel's TCP counts in a namespace, as far as it tells how it dealt with losses.
+//! What the kernel's TCP counts in a namespace, as far as it shows how losses were recovered.
 use std::{collections::BTreeMap, fs, io};
 
 use crate::namespaces::in_namespace;
@@ -25,13 +25,13 @@ pub fn counters(prefix: &str, which: &str) -> io::Result<BTreeMap<&'static str, 
     let read = || {
         Ok(fs::read_to_string("/proc/thread-self/net/snmp")? + &fs::read_to_string("/proc/thread-self/net/netstat")?)
     };
-    let told: io::Result<String> = in_namespace(prefix, which, read).join().expect("it does not panic");
-    Ok(parse(&told?))
+    let text: io::Result<String> = in_namespace(prefix, which, read).join().expect("it does not panic");
+    Ok(parse(&text?))
 }
 
 /// Lines come in pairs: names, and their values.
-fn parse(told: &str) -> BTreeMap<&'static str, u64> {
-    let lines: Vec<&str> = told.lines().collect();
+fn parse(text: &str) -> BTreeMap<&'static str, u64> {
+    let lines: Vec<&str> = text.lines().collect();
     let pairs = lines.chunks_exact(2).flat_map(|pair| pair[0].split_whitespace().zip(pair[1].split_whitespace()));
     let known = |(name, value): (&str, &str)| {
         let (_, ours) = NAMES.iter().find(|(theirs, _)| *theirs == name)?;
@@ -44,8 +44,8 @@ fn parse(told: &str) -> BTreeMap<&'static str, u64> {
 mod tests {
     #[test]
     fn names_and_values_come_in_lines() {
-        let told = "Tcp: MaxConn OutSegs RetransSegs\nTcp: -1 70 5\nTcpExt: TCPTimeouts X\nTcpExt: 3 4\n";
+        let text = "Tcp: MaxConn OutSegs RetransSegs\nTcp: -1 70 5\nTcpExt: TCPTimeouts X\nTcpExt: 3 4\n";
         let expected = [("retransmit_timeouts", 3), ("retransmitted_packets", 5), ("sent_packets", 70)];
-        assert_eq!(super::parse(told), expected.into());
+        assert_eq!(super::parse(text), expected.into());
     }
 }

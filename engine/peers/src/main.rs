@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `spate-peers`: does the engine's TCP work with others' through a bad network, and as fast as theirs? docs/performance.md
-//! tells the method; `make peers` calls it.
+//! describes the method; `make peers` calls it.
 mod byte_streams;
 mod cases;
 mod emulated;

@@ -48,7 +48,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// The address of who has this one of IPv4; over IPv6 it ends with it.
+    /// The address of the host that has this one of IPv4; over IPv6 it ends with it.
     pub fn of(self, address: [u8; 4]) -> IpAddr {
         let v4 = Ipv4Addr::from(address);
         match self {
@@ -77,16 +77,16 @@ pub fn name(prefix: &str, which: &str) -> String {
     format!("{prefix}-{which}")
 }
 
-/// The MAC of who has an address.
+/// The MAC of the host that has an address.
 pub fn mac([a, b, c, d]: [u8; 4]) -> [u8; 6] {
     [2, 0, a, b, c, d]
 }
 
-fn told_mac(address: [u8; 4]) -> String {
+fn mac_text(address: [u8; 4]) -> String {
     mac(address).map(|byte| format!("{byte:02x}")).join(":")
 }
 
-fn told(address: [u8; 4]) -> String {
+fn dotted(address: [u8; 4]) -> String {
     Family::V4.of(address).to_string()
 }
 
@@ -145,24 +145,24 @@ impl Namespaces {
 
     /// A pair of interfaces that neither put segments together nor leave checksums out.
     fn link(&self, end: &str, router_end: &str, address: [u8; 4]) -> anyhow::Result<()> {
-        let home = match end {
+        let namespace = match end {
             "near0" => "near",
             "far0" => "far",
             _ => "router",
         };
-        let (router, there) = (self.name("router"), self.name(home));
+        let (router, there) = (self.name("router"), self.name(namespace));
         self.within("router", &["ip", "link", "add", router_end, "type", "veth", "peer", "name", end])?;
-        self.within("router", &["ip", "link", "set", end, "address", &told_mac(address)])?;
+        self.within("router", &["ip", "link", "set", end, "address", &mac_text(address)])?;
         if there != router {
             self.within("router", &["ip", "link", "set", end, "netns", &there])?;
         }
-        for (which, interface) in [("router", router_end), (home, end)] {
+        for (which, interface) in [("router", router_end), (namespace, end)] {
             self.quieten(which, interface)?;
         }
         Ok(())
     }
 
-    /// Makes an interface that says nothing of its own, and computes and verifies all checksums.
+    /// Makes an interface that sends nothing of its own, and computes and verifies all checksums.
     fn quieten(&self, which: &str, interface: &str) -> anyhow::Result<()> {
         self.within(which, &["sysctl", "-qw", &format!("net.ipv6.conf.{interface}.disable_ipv6=1")])?;
         self.within(which, &["sysctl", "-qw", &format!("net.ipv6.conf.{interface}.accept_dad=0")])?;
@@ -172,12 +172,12 @@ impl Namespaces {
         self.within(which, &["ip", "link", "set", interface, "up"])
     }
 
-    /// Tells both kernels who has which MAC.
+    /// Sets the neighbours' MACs in both kernels.
     fn introduce(&self) -> anyhow::Result<()> {
         for (which, interface) in [("near", "near0"), ("far", "far0")] {
             for (.., host) in LINKS {
                 for family in [Family::V4, Family::V6] {
-                    let (address, mac) = (family.of(host).to_string(), told_mac(host));
+                    let (address, mac) = (family.of(host).to_string(), mac_text(host));
                     self.within(which, &["ip", "neighbour", "replace", &address, "lladdr", &mac, "dev", interface])?;
                 }
             }
@@ -194,11 +194,11 @@ impl Namespaces {
         )?;
         self.quieten("far", "nat0")?;
         self.quieten("behind", "behind0")?;
-        self.within("far", &["ip", "address", "add", &format!("{}/24", told(NAT)), "dev", "nat0"])?;
+        self.within("far", &["ip", "address", "add", &format!("{}/24", dotted(NAT)), "dev", "nat0"])?;
         for address in BEHIND {
-            self.within("behind", &["ip", "address", "add", &format!("{}/24", told(address)), "dev", "behind0"])?;
+            self.within("behind", &["ip", "address", "add", &format!("{}/24", dotted(address)), "dev", "behind0"])?;
         }
-        self.within("behind", &["ip", "route", "add", "default", "via", &told(NAT)])
+        self.within("behind", &["ip", "route", "add", "default", "via", &dotted(NAT)])
     }
 }
 

@@ -33,7 +33,7 @@ impl PacketSocket {
         let index = index.trim().parse().map_err(io::Error::other)?;
         let protocol = (libc::ETH_P_ALL as u16).to_be();
         let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: takes no memory. Without a protocol it hears nothing before it is bound.
+        // SAFETY: takes no memory. Without a protocol it receives nothing before it is bound.
         let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
         // SAFETY: just opened, owned by nobody else.
         let this = Self(unsafe { OwnedFd::from_raw_fd(fd) });
@@ -62,18 +62,18 @@ impl PacketSocket {
     /// Frames that came since the last question and found no room.
     pub fn missed(&self) -> io::Result<u64> {
         // SAFETY: all zeros is a valid value.
-        let mut told: libc::tpacket_stats = unsafe { mem::zeroed() };
-        let mut size = mem::size_of_val(&told) as u32;
+        let mut statistics: libc::tpacket_stats = unsafe { mem::zeroed() };
+        let mut size = mem::size_of_val(&statistics) as u32;
         let fd = self.0.as_raw_fd();
         // SAFETY: written up to its own size, during the call only.
         let result = unsafe {
-            libc::getsockopt(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS, (&raw mut told).cast(), &raw mut size)
+            libc::getsockopt(fd, libc::SOL_PACKET, libc::PACKET_STATISTICS, (&raw mut statistics).cast(), &raw mut size)
         };
         check(result)?;
-        Ok(u64::from(told.tp_drops))
+        Ok(u64::from(statistics.tp_drops))
     }
 
-    /// Takes the frames that are there, up to `BATCH`. Returns how many; the lengths of the first so many are set.
+    /// Takes the frames that are there, up to `BATCH`. Returns how many; the lengths of these are set.
     pub fn receive(&self, rooms: &mut [[u8; ROOM]; BATCH], lengths: &mut [usize; BATCH]) -> io::Result<usize> {
         let mut parts: [libc::iovec; BATCH] =
             std::array::from_fn(|n| libc::iovec { iov_base: rooms[n].as_mut_ptr().cast(), iov_len: ROOM });

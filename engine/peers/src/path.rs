@@ -26,7 +26,7 @@ pub struct Path {
     pub held_us: u64,
     /// Packets that come twice, of 1000.
     pub twice_per_mille: u32,
-    /// Longest IP packet in bytes; the router tells who sends longer ones (RFC 1191, RFC 4443).
+    /// Longest IP packet in bytes; the router reports longer ones to their senders (RFC 1191, RFC 4443).
     pub mtu: usize,
     /// From this packet on (of both directions together) the path is another.
     pub later: Option<(u64, Box<Path>)>,
@@ -47,7 +47,7 @@ impl Path {
         }
     }
 
-    /// Loses so many packets of 1000.
+    /// Loses this many packets of 1000.
     pub fn lossy(loss_per_mille: u32, delay_ms: u64) -> Self {
         Self { loss_per_mille, ..Self::clear(delay_ms) }
     }
@@ -70,7 +70,7 @@ pub enum Fate {
         /// That MTU.
         mtu: usize,
     },
-    /// It leaves after so many microseconds, and perhaps once more after as many.
+    /// It leaves after this many microseconds, and perhaps once more after as many.
     Leaves {
         /// The first.
         after_us: u64,
@@ -94,7 +94,7 @@ impl Judge {
         Self { path, seed, numbers: [0; 2] }
     }
 
-    /// Decides about the next packet of a direction, of so many bytes with the IP header.
+    /// Decides about the next packet of a direction, of this many bytes with the IP header.
     pub fn decide(&mut self, direction: Direction, length: usize) -> Fate {
         let all: u64 = self.numbers.iter().sum();
         if let Some((from, _)) = self.path.later

@@ -15,7 +15,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Tells of a trial.
+    /// Prints a trial.
     pub fn note(&mut self, outcome: Outcome) {
         if self.trials.is_empty() {
             println!(
@@ -47,7 +47,7 @@ impl Report {
         self.trials.push(outcome);
     }
 
-    /// Tells of a comparison.
+    /// Prints a comparison.
     pub fn compare(&mut self, compared: Compared) {
         println!("{}: {} rounds of {} connections each", compared.name, compared.rounds, compared.connections);
         for (name, side) in [("ours", &compared.ours), ("kernel", &compared.kernel)] {

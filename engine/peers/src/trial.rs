@@ -30,7 +30,7 @@ const REQUEST: u64 = 300;
 /// Connections may take as long after the last has begun.
 const PATIENCE: Duration = Duration::from_secs(190);
 
-/// Who sends the data.
+/// Which end sends the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sender {
@@ -56,7 +56,7 @@ pub enum Sender {
 pub enum Expected {
     /// All complete, all bytes arrive.
     Complete,
-    /// One in so many is reset, the others complete.
+    /// One in this many is reset, the others complete.
     OneInReset(u16),
     /// The server is killed after a while: those before complete, the others end.
     Killed,
@@ -191,7 +191,7 @@ impl Trial {
         Ok(byte_streams::ask(&bench.prefix, which, self.at(server), self.exchange(), clients)?)
     }
 
-    /// Waits until so many connections have ended.
+    /// Waits until this many connections have ended.
     fn wait(&self, ended: impl Fn() -> usize) {
         wait(self.patience(), || ended() >= self.connections);
     }
@@ -219,7 +219,7 @@ impl Trial {
         Ok(outcome)
     }
 
-    /// Three clients have each port: they are told apart by those that the NAT gives them.
+    /// Three clients have each port: they are distinguished by those that the NAT gives them.
     fn ours_sends_through_nat(&self, bench: &mut Bench) -> anyhow::Result<Outcome> {
         let _nat = Nat::start(&bench.prefix)?;
         let mut outcome = self.ours_sends(bench, "behind", |n| Some(nat::client(n)))?;
@@ -252,13 +252,13 @@ impl Trial {
             self.seen(answered.requests as usize, answered.seconds, answered.errors, sums, Some(&counted));
         let (served, accepted) = (counted.get(Count::ProgramCounts), counted.get(Count::FlowsAccepted));
         if served != answered.requests {
-            outcome.faults.push(format!("wrk tells of {} requests, our servers of {served}", answered.requests));
+            outcome.faults.push(format!("wrk reports {} requests, our servers of {served}", answered.requests));
         }
         if accepted != connections as u64 {
             outcome.faults.push(format!("{accepted} connections accepted, {connections} made"));
         }
         if !outcome.failures.is_empty() {
-            outcome.faults.push("wrk tells of errors".into());
+            outcome.faults.push("wrk reports errors".into());
         }
         Ok(outcome)
     }
@@ -372,9 +372,9 @@ impl Trial {
 
     fn judge(&self, outcome: &mut Outcome, counted: Option<&Counted>) {
         let mut faults = Vec::new();
-        let mut must = |holds: bool, told: String| {
+        let mut must = |holds: bool, message: String| {
             if !holds {
-                faults.push(told);
+                faults.push(message);
             }
         };
         let (done, all) = (outcome.completed, self.connections);
@@ -416,8 +416,8 @@ impl Trial {
         }
         if let Some(counted) = counted {
             must(counted.open() == 0, format!("{} flows are left", counted.open()));
-            for told in &counted.contradictions {
-                must(false, told.clone());
+            for message in &counted.contradictions {
+                must(false, message.clone());
             }
         }
         outcome.faults = faults;
@@ -438,7 +438,7 @@ fn ended(servers: Emulated) -> anyhow::Result<Counted> {
     servers.stop()
 }
 
-/// Refuses a run that could not tell anything.
+/// Refuses a run from which nothing would follow.
 pub fn check_root() -> anyhow::Result<()> {
     if !rustix::process::geteuid().is_root() {
         bail!("network namespaces and packet sockets need root");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! wrk as a client at the far end. It is told to ask so many times and no more, so that nothing is under way when it ends and
+//! wrk as a client at the far end. It sends a fixed number of requests, so that nothing is under way when it ends and
 //! its numbers can be compared with a server's.
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ pub const OPEN: usize = 20;
 pub const BEFORE: usize = 1;
 /// It ends by itself after so long, in seconds: nothing waits for ever.
 const LONGEST: &str = "180";
-/// What it says when the last answer has come.
+/// What it prints when the last answer has come.
 const ALL: &str = "all have come";
 /// Requests wait behind the last that is wanted: it has no other way not to ask.
 const SCRIPT: &str = include_str!("wrk.lua");
@@ -34,7 +34,7 @@ pub struct Wrk {
     folder: PathBuf,
 }
 
-/// What it tells.
+/// What it printed.
 #[derive(Clone, Debug)]
 pub struct Answered {
     pub requests: u64,
@@ -47,7 +47,7 @@ pub struct Answered {
 }
 
 impl Wrk {
-    /// Asks a server so many times for this body.
+    /// Requests this body from a server this many times.
     pub fn start(prefix: &str, server: SocketAddr, requests: usize, body: &[u8]) -> anyhow::Result<Self> {
         let folder = std::env::temp_dir().join(format!("{prefix}-wrk"));
         fs::create_dir_all(&folder)?;
@@ -81,17 +81,17 @@ impl Wrk {
     pub fn stop(mut self) -> anyhow::Result<Answered> {
         // It may have ended by itself.
         let _ = kill_process(Pid::from_child(&self.process), Signal::INT);
-        let mut told = BTreeMap::new();
+        let mut printed = BTreeMap::new();
         for line in (&mut self.out).lines() {
             let line = line?;
             let value = line.strip_prefix("told ").and_then(|rest| rest.split_once(' '));
             if let Some((name, value)) = value {
-                told.insert(name.to_owned(), value.parse::<f64>()?);
+                printed.insert(name.to_owned(), value.parse::<f64>()?);
             }
         }
         let status = self.process.wait()?;
         ensure!(status.success(), "wrk ended with {status}");
-        let mut take = |name: &str| told.remove(name).with_context(|| format!("wrk does not tell {name}"));
+        let mut take = |name: &str| printed.remove(name).with_context(|| format!("wrk does not report {name}"));
         let (requests, bytes) = (take("requests")? as u64, take("bytes")? as u64);
         let mut seconds = |name: &str| take(name).map(|us| us / 1e6);
         let seconds = Times {
@@ -100,7 +100,7 @@ impl Wrk {
             p99: seconds("p99")?,
             longest: seconds("longest")?,
         };
-        let errors = told.into_iter().filter(|(_, times)| *times > 0.0).map(|(kind, times)| (kind, times as usize));
+        let errors = printed.into_iter().filter(|(_, times)| *times > 0.0).map(|(kind, times)| (kind, times as usize));
         Ok(Answered { requests, bytes, errors: errors.collect(), seconds })
     }
 }

@@ -5,5 +5,5 @@ use std::process::Command;
 #[test]
 fn connections_with_kernels_through_a_bad_network_complete() {
     let status = Command::new(env!("CARGO_BIN_EXE_spate-peers")).args(["--set", "short"]).status().unwrap();
-    assert!(status.success(), "what failed is told above");
+    assert!(status.success(), "what failed is printed above");
 }

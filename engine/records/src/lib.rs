@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Connection records as a Parquet file. docs/reference/records.md tells its columns.
+//! Connection records as a Parquet file. docs/reference/records.md lists its columns.
 //!
 //! A Parquet file can be read once its footer is written: until then it has another name, [`PARTIAL`] behind its own. [`Reading`]
 //! reads such a file too, up to its last whole row group.
@@ -45,7 +45,7 @@ pub struct About {
     pub run: String,
     /// Names of templates, by their index in records.
     pub templates: Vec<String>,
-    /// One flow in so many was recorded.
+    /// One flow in this many was recorded.
     pub one_in: u32,
 }
 

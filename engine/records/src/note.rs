@@ -91,7 +91,7 @@ fn last(file: &mut File, len: u64) -> io::Result<Option<(u64, Note)>> {
     Ok(None)
 }
 
-/// The note that ends at a place, if one does.
+/// The note that ends at an offset, if one does.
 fn ending_at(file: &mut File, end: u64) -> io::Result<Option<Note>> {
     let mut bytes = Vec::new();
     let Some(tail) = end.checked_sub(TAIL as u64).filter(|tail| *tail > HEAD) else { return Ok(None) };

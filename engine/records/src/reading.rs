@@ -32,7 +32,7 @@ pub enum Value<'a> {
 pub struct Reading {
     file: Arc<File>,
     groups: Vec<RowGroupMetaData>,
-    /// It has no footer: so many bytes at its end are of no whole row group.
+    /// It has no footer: this many bytes at its end are of no whole row group.
     unfinished: Option<u64>,
 }
 

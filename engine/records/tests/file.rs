@@ -118,10 +118,10 @@ fn a_file_has_no_more_than_it_may_and_says_so() {
     assert_eq!(write(&path, 100, 60), 40);
     assert_eq!(rows(&path).len(), 60);
     let file = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
-    let told = file.metadata().file_metadata().key_value_metadata().unwrap();
-    let told: BTreeMap<_, _> = told.iter().map(|pair| (pair.key.as_str(), pair.value.as_deref().unwrap())).collect();
+    let pairs = file.metadata().file_metadata().key_value_metadata().unwrap();
+    let pairs: BTreeMap<_, _> = pairs.iter().map(|pair| (pair.key.as_str(), pair.value.as_deref().unwrap())).collect();
     let expected = [("spate.omitted", "40"), ("spate.one_in", "3"), ("spate.records", "1"), ("spate.run", "r1")];
-    assert_eq!(told, BTreeMap::from(expected));
+    assert_eq!(pairs, BTreeMap::from(expected));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn nothing_is_overwritten_and_nothing_that_cannot_be_read_is_left() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("records.parquet");
     write(&path, 5, 10);
-    assert!(matches!(RecordFile::create(&path, about(), 10), Err(Error::Exists(told)) if told == path));
+    assert!(matches!(RecordFile::create(&path, about(), 10), Err(Error::Exists(found)) if found == path));
     assert_eq!(rows(&path).len(), 5);
 
     let other = folder.path().join("other.parquet");

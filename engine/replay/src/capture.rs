@@ -80,7 +80,7 @@ fn unreadable(error: &std::io::Error) -> ReadError {
     ReadError { packet: 0, problem: Problem::Refused(why) }
 }
 
-/// A capture being played by whoever may wait for a file.
+/// A capture being played by a thread that may wait for a file.
 pub struct Tape(Kind);
 
 enum Kind {

@@ -34,7 +34,7 @@ pub struct HeldTape {
     rewrite: Option<Rewrite>,
     /// Passes left after this one; none: without an end.
     left: Option<u64>,
-    /// The next packet's place in its pass; that of none if all is played.
+    /// The next packet's index in its pass; that of none if all is played.
     at: usize,
     /// Its number over all passes.
     number: u64,
@@ -92,7 +92,7 @@ impl HeldTape {
         Some((gap, packet.len))
     }
 
-    /// Writes the packet that `peek` told of into `frame`, which is as long, and goes on.
+    /// Writes the packet that `peek` returned into `frame`, which is as long, and goes on.
     ///
     /// # Panics
     /// If it is not as long, or all is played.
@@ -108,7 +108,7 @@ impl HeldTape {
         seal
     }
 
-    /// Goes on without the packet that `peek` told of.
+    /// Goes on without the packet that `peek` returned.
     #[inline]
     pub fn skip(&mut self) {
         self.number += 1;

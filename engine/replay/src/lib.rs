@@ -5,6 +5,8 @@
 //! little memory. [`Capture`] has looked through one and says whether it can be sent; [`Tape`] and [`HeldTape`] play it,
 //! as often as is asked, with what [`Rewrite`] writes into its packets; [`Tempo`] says when each is due. [`Session`] is what the
 //! applications of a capture said to each other.
+#![forbid(unsafe_code)]
+
 mod bytes;
 mod capture;
 mod held;

@@ -15,7 +15,7 @@ pub(crate) struct Pcap {
 }
 
 impl Pcap {
-    /// The byte order and unit that the first four bytes tell, if they are pcap's.
+    /// The byte order and unit of the first four bytes, if they are pcap's.
     pub(crate) fn recognise(magic: [u8; 4]) -> Option<Self> {
         [Order::Little, Order::Big].into_iter().find_map(|order| match order.u32(magic) {
             0xa1b2_c3d4 => Some(Self { order, unit_ns: 1000 }),
@@ -31,7 +31,7 @@ impl Pcap {
         if major != 2 {
             return Err(Problem::Version(major));
         }
-        // The upper bits tell whether frames end with their FCS.
+        // The upper bits say whether frames end with their FCS.
         let link = self.order.u32_at(&header, 16);
         if link & 0x0400_0000 != 0 {
             return Err(Problem::HasFcs);

@@ -95,7 +95,7 @@ pub enum Problem {
     Empty,
 }
 
-/// A packet as a format tells it.
+/// A packet as it is in a file of some format.
 pub(crate) struct Found {
     pub(crate) at_ns: u64,
     pub(crate) original_len: u32,

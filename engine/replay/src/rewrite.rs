@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is written into replayed packets: fields that vary, a mark, room for the trailer, and the checksums after that.
 //!
-//! A packet at a time and plainly: whoever needs millions of varied packets a second describes them as a stream.
+//! A packet at a time and plainly: millions of varied packets a second are for a stream.
+use spate_net::{
+    Headers, Mark, Trailer, arp,
+    ethernet::{self, Link},
+    ip::{ICMP, ICMPV6, SCTP, TCP, UDP},
+    tcp, trailer, udp,
+};
 use spate_stateless::{
     Blueprint, Deal, FieldProgram, Frames, Lanes, MIN_FRAME_LEN, Numbers, PIECE, Template, TemplateError, Variable,
     Write, Writer,
 };
-use spate_wire::{
-    Headers, Mark, Trailer,
-    headers::{SCTP, TCP, UDP, Version},
-    trailer,
-};
 
 use crate::seal::{self, Seal};
 
-const ARP: [u8; 2] = [8, 6];
-const ETHERNET_LEN: usize = 14;
-const ARP_LEN: usize = 28;
 const VALUE: usize = 8;
 
 /// What is written into each packet of a capture.
@@ -44,7 +42,7 @@ pub struct Changes {
 }
 
 impl Rewrite {
-    /// Compiles what to write. What is wrong with the program is told as of any template.
+    /// Compiles what to write. Faults of the program are reported like those of any template.
     pub fn new(changes: &Changes) -> Result<Self, TemplateError> {
         // The longest frame has room for every write that any has room for; `check` looks at each packet's own.
         let longest = vec![0; crate::MAX_FRAME_LEN];
@@ -136,33 +134,15 @@ impl Rewrite {
 /// Bytes that headers take, as far as they are known.
 fn headers_len(frame: &[u8]) -> usize {
     let Some(headers) = Headers::find(frame) else {
-        return ETHERNET_LEN + if frame[12..14] == ARP { ARP_LEN } else { 0 };
+        let arp = |link: &Link| if link.ethertype == ethernet::ARP { arp::LEN } else { 0 };
+        return Link::find(frame).map_or(ethernet::HEADER, |link| link.end + arp(&link));
     };
     match headers.transport {
-        Some((TCP, at)) => at + frame.get(at + 12).map_or(20, |offset| usize::from(offset >> 4) * 4).max(20),
+        Some((TCP, at)) => at + tcp::header_len(&frame[at..]).unwrap_or(0).max(tcp::HEADER),
         Some((SCTP, at)) => at + 12,
-        Some((UDP | 1 | 58, at)) => at + 8,
-        Some((_, at)) => at,
-        None => match headers.version {
-            Version::V4 => headers.at + usize::from(frame[headers.at] & 15) * 4,
-            Version::V6 => extensions_end(frame, headers.at),
-        },
+        Some((UDP | ICMP | ICMPV6, at)) => at + udp::HEADER,
+        _ => headers.end,
     }
-}
-
-/// Where the extension headers of an IPv6 header end, behind that of a fragment at the latest.
-fn extensions_end(frame: &[u8], at: usize) -> usize {
-    let (mut next, mut end) = (frame[at + 6], at + 40);
-    while let Some(&[following, length, ..]) = frame.get(end..).and_then(|rest| rest.first_chunk::<8>()) {
-        let len = match next {
-            0 | 43 | 60 | 135 => (usize::from(length) + 1) * 8,
-            51 => (usize::from(length) + 2) * 4,
-            44 => return end + 8,
-            _ => break,
-        };
-        (next, end) = (following, end + len);
-    }
-    end
 }
 
 /// The values of variables, a packet at a time: those that a template would write.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Checksums of a packet computed anew, and completed once its trailer is known.
-use spate_wire::{
+use spate_net::{
     Headers,
     checksum::{checksum, sum, sum_16, swapped},
+    field::be16,
     headers::{TCP, UDP, Version},
-    trailer,
+    icmp,
+    ip::{ICMP, ICMPV6},
+    ipv4, tcp, trailer, udp,
 };
-
-const ICMP: u8 = 1;
-const ICMP_V6: u8 = 58;
 
 /// The checksum that a trailer is still to be added to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl Seal {
     /// Nothing is left to do.
     pub const NOTHING: Self = Self { at: 0, covered: 0, odd: false, zero_means_absent: false };
 
-    /// As a number, for a place beside the packet.
+    /// As a number, to be kept beside the packet.
     pub fn to_bits(self) -> u32 {
         u32::from(self.at)
             | u32::from(self.covered) << 16
@@ -57,7 +57,7 @@ impl Seal {
             part => sum(&trailer[..part]),
         };
         let added = if self.odd { swapped(added) } else { added };
-        let before = u16::from_be_bytes([frame[at], frame[at + 1]]);
+        let before = be16(frame, at);
         let value = checksum(u64::from(!before) + added);
         put(frame, at, value, self.zero_means_absent);
     }
@@ -73,30 +73,22 @@ fn put(frame: &mut [u8], at: usize, value: u16, zero_means_absent: bool) {
 /// whose lengths contradict each other keep that of what they carry.
 pub(crate) fn fix(frame: &mut [u8], trailer: usize) -> Seal {
     let Some(headers) = Headers::find(frame) else { return Seal::NOTHING };
-    let word = |frame: &[u8], at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
-    let at = headers.at;
-    let end = match headers.version {
-        Version::V4 => {
-            let header = at..at + usize::from(frame[at] & 0xf) * 4;
-            frame[at + 10..at + 12].fill(0);
-            let value = checksum(sum(&frame[header]));
-            put(frame, at + 10, value, false);
-            at + usize::from(word(frame, at + 2))
-        }
-        Version::V6 => at + 40 + usize::from(word(frame, at + 4)),
-    };
+    if headers.version == Version::V4 {
+        ipv4::complete(&mut frame[headers.at..headers.end]);
+    }
+    let end = headers.packet_end(frame);
     let Some((protocol, start)) = headers.transport.filter(|_| !headers.fragment) else { return Seal::NOTHING };
     let (offset, least) = match (protocol, headers.version) {
-        (TCP, _) => (16, 20),
-        (UDP, _) => (6, 8),
-        (ICMP, Version::V4) | (ICMP_V6, Version::V6) => (2, 4),
+        (TCP, _) => (tcp::CHECKSUM, tcp::HEADER),
+        (UDP, _) => (udp::CHECKSUM, udp::HEADER),
+        (ICMP, Version::V4) | (ICMPV6, Version::V6) => (icmp::CHECKSUM, 4),
         _ => return Seal::NOTHING,
     };
     let field = start + offset;
     if end > frame.len() || start + least > end {
         return Seal::NOTHING;
     }
-    if (protocol, headers.version) == (UDP, Version::V4) && word(frame, field) == 0 {
+    if (protocol, headers.version) == (UDP, Version::V4) && be16(frame, field) == 0 {
         return Seal::NOTHING;
     }
     let pseudo = if protocol == ICMP {

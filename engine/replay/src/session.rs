@@ -26,7 +26,7 @@ pub struct Session {
     pub transport: Transport,
     /// The port that the client spoke to.
     pub destination_port: u16,
-    /// What was said, in order. Over TCP sides take turns; over UDP each is a message.
+    /// What was sent, in order. Over TCP sides take turns; over UDP each is a message.
     pub said: Vec<Said>,
     /// How it ended.
     pub end: End,
@@ -41,10 +41,10 @@ pub enum Transport {
     Udp,
 }
 
-/// Who speaks.
+/// Which side sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaker {
-    /// Whose packet is the first.
+    /// The side that sent the first packet.
     Client,
     /// The other.
     Server,
@@ -53,7 +53,7 @@ pub enum Speaker {
 /// What one side said in a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// Who.
+    /// The sender.
     pub by: Speaker,
     /// What; at least one byte.
     pub bytes: Vec<u8>,
@@ -72,7 +72,7 @@ pub enum End {
     Closed(Speaker),
     /// With RST of this side.
     Reset {
-        /// Whose it was.
+        /// The side that sent it.
         by: Speaker,
         /// The other had sent FIN before.
         closed: bool,
@@ -145,7 +145,7 @@ impl Sorter {
         } else if packet.flow == first.back() {
             Speaker::Server
         } else {
-            // Between whom is not for a message: the capture may be a Secret's.
+            // Endpoints are not for an error message: the capture may be a Secret's.
             return Err(format!(
                 "its {} is not of the session that packet 1 begins; a capture must have one session only: filter it",
                 packet.flow.apart_from(first)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From distances to instants: when the next packet is due, at a speed that may change, and stand, while it plays.
 
-/// How fast distances pass: so many in so many nanoseconds. Neither is 0.
+/// How fast distances pass: a number of them in a number of nanoseconds. Neither is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Speed {
     /// Distance (see [`Gap`](crate::Gap)): nanoseconds of the capture, or packets.

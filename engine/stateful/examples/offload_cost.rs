@@ -12,11 +12,11 @@
 //! ```
 use std::{env, sync::Arc};
 
+use spate_net::checksum::{checksum, sum};
 use spate_stateful::{
     Address, Client, Count, Cut, Hints, Instruction, Layers, Offloads, Payload, Pool, PortLink, Program, Protocol,
     Received, Scenario, Server, Stack, Template, Tunables, Tuple, WeightedPool, pool::Order, tcp::Output,
 };
-use spate_wire::checksum::{checksum, sum};
 
 const RESPONSE: u64 = 32 << 10;
 const LONGEST: usize = 16_383;
@@ -63,7 +63,7 @@ fn receive(stack: &mut Stack, port: usize, frame: &[u8], verified: bool, now: u6
 
 /// What the device makes of a frame of TCP over IPv4; its TCP checksums are not needed where arrivals are marked as verified.
 fn finish(frame: &[u8], segment: usize) -> Vec<Vec<u8>> {
-    let Some(layers) = Layers::of(frame, 0) else { return vec![] };
+    let Some(layers) = Layers::of(frame) else { return vec![] };
     let header = usize::from(layers.l2) + usize::from(layers.l3) + usize::from(layers.l4);
     let segment = if segment == 0 { LONGEST } else { segment };
     let data = &frame[header..];
@@ -121,6 +121,7 @@ fn scenario() -> Scenario {
                 most_open: 0,
             }),
             server: Some(Server { port: 1, program: server, tunables, matches: vec![] }),
+            looped: false,
             seed: 1,
             latency: false,
         }],

@@ -18,7 +18,7 @@ const ROUND_NS: u64 = 2_000_000;
 const CLIENT: usize = 0;
 const SERVER: usize = 1;
 
-/// Frames of one turn, reused: what is measured is not memory management.
+/// Frames of one iteration, reused: what is measured is not memory management.
 struct Frames {
     frames: Vec<[u8; 256]>,
     lens: Vec<usize>,
@@ -64,6 +64,7 @@ fn scenario() -> Scenario {
                 tunables,
                 matches: vec![],
             }),
+            looped: false,
             seed: 1,
             latency: false,
         }],

@@ -13,6 +13,7 @@
 //! ```
 use std::{collections::VecDeque, env, hint::black_box, sync::Arc};
 
+use spate_net::fast::{V4, ends};
 use spate_stateful::{
     Address, Client, Count, Counters, Finish, Hints, Instruction, Payload, Pool, PortLink, Program, Protocol, Received,
     Scenario, Server, Stack, Template, Tunables, Tuple, WeightedPool,
@@ -155,8 +156,8 @@ impl BothEnds {
     fn receive_all(&mut self, frames: &Frames, now: u64) {
         let mut hashes = [0; 64];
         for (frame, hash_of) in frames.iter().zip(&mut hashes) {
-            let (source, destination, ports, _) = Plain::ends(frame).expect("a whole frame");
-            *hash_of = hash(destination, source, ports as u16, (ports >> 16) as u16);
+            let (source, destination, ports, _) = ends::<V4>(frame).expect("a whole frame");
+            *hash_of = hash(destination.0, source.0, ports as u16, (ports >> 16) as u16);
             self.table.fetch(*hash_of);
         }
         for hash in &hashes[..frames.lens.len()] {
@@ -169,9 +170,9 @@ impl BothEnds {
 
     #[inline(never)]
     fn receive(&mut self, frame: &[u8], hash: u32, now: u64) {
-        let plain = Plain::read(frame, false).expect("right checksums");
-        let s = &plain.segment;
-        let (local, remote) = (plain.destination, plain.source);
+        let plain = Plain::<V4, Segment<'_>>::read(frame, false).expect("right checksums");
+        let s = &plain.content;
+        let (local, remote) = (plain.destination.0, plain.source.0);
         let (local_port, remote_port) = (s.destination_port, s.source_port);
         let Some(index) = self.find(hash, local, remote, local_port, remote_port) else {
             assert_eq!(s.flags, flag::SYN);
@@ -336,7 +337,7 @@ impl BothEnds {
     }
 }
 
-/// What a SYN tells.
+/// The contents of a SYN.
 #[inline]
 fn agree(flow: &mut Flow, s: &Segment<'_>) {
     let options = s.options();
@@ -458,6 +459,7 @@ fn scenario() -> Scenario {
             servers: vec![WeightedPool { pool: 1, weight: 1 }],
             client: Some(Client { port: 0, program: client, tunables: tunables.clone(), rate, limit, most_open }),
             server: Some(Server { port: 0, program: server, tunables, matches: vec![] }),
+            looped: true,
             seed: 1,
             latency: false,
         }],
@@ -469,7 +471,7 @@ fn scenario() -> Scenario {
 
 fn run(mut both: impl Both, mut now: u64, connections: u32) {
     let (mut arriving, mut leaving) = (Frames::new(), Frames::new());
-    let (mut begun, mut idle) = (0, 0);
+    let (mut started, mut idle) = (0, 0);
     while idle < 20_000 {
         idle += 1;
         now += if idle > 10 { 1_000_000 } else { 5_000 };
@@ -477,11 +479,11 @@ fn run(mut both: impl Both, mut now: u64, connections: u32) {
             both.receive_all(&arriving, now);
             idle = 0;
         }
-        for number in begun..connections.min(begun + 10) {
+        for number in started..connections.min(started + 10) {
             let (low, high) = (number % 256, number / 256);
             both.open(number.into(), 0x1000_0000 + low, 0x3000_0000 + high % 256, 1024 + high as u16, now);
         }
-        begun = connections.min(begun + 10);
+        started = connections.min(started + 10);
         both.advance(now);
         leaving.lens.clear();
         both.transmit(now, &mut leaving);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Is the table that finds flows faster than hashbrown's? Both hold so many flows (a million unless told), ours with so many
+//! Is the table that finds flows faster than hashbrown's? Both hold a number of flows (a million by default), ours with this many
 //! cells to spare (as many again, as it has over IPv4; a third over IPv6), with the same 32-bit hashes, in runs that take turns;
 //! printed are medians, and hashbrown's time by ours. What is found is looked at in the flow, which has a cache line of its own.
 //!
@@ -52,7 +52,7 @@ impl Finds for Table {
     }
 }
 
-/// It takes the place from the low bits, and a tag from the highest.
+/// It takes the slot from the low bits, and a tag from the highest.
 fn wide(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }

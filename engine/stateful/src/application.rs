@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Instructions that a flow executes without a rest: then others have their turn.
-const TURN: usize = 256;
+const MOST_INSTRUCTIONS: usize = 256;
 
 /// What a program works with.
 #[derive(Debug)]
@@ -58,13 +58,13 @@ impl Flow {
         self.received < most && !self.any(is::FIN_RECEIVED | is::PROGRAM_WAITS) && self.state == State::Established
     }
 
-    /// Lets the program go on. Tells the template if it goes on with another one's.
+    /// Lets the program go on. Returns the template if it goes on with another one's.
     pub fn go_on(&mut self, machine: &mut Machine<'_>, cx: &mut Context<'_>) -> Option<u32> {
         if self.any(is::PROGRAM_ENDED) {
             return None;
         }
         let instructions = &*machine.program.instructions;
-        for _ in 0..TURN {
+        for _ in 0..MOST_INSTRUCTIONS {
             if matches!(self.state, State::Closed) {
                 return None;
             }
@@ -74,7 +74,7 @@ impl Flow {
             };
             match step {
                 Step::Next => self.pc += 1,
-                Step::To(place) => self.pc = place as u16,
+                Step::To(pc) => self.pc = pc as u16,
                 Step::Wait => return None,
                 Step::Switch(template) => {
                     self.clear(is::BEGUN);
@@ -187,7 +187,7 @@ impl Flow {
         let all = parts(&machine.payloads[usize::from(payload)]);
         if !self.has(is::BEGUN) {
             self.set(is::BEGUN);
-            // A turn that had ended before goes on now: what remains to wait for is acknowledgements, and no time.
+            // An iteration that had ended before continues now: what remains to wait for is acknowledgements, and no time.
             self.clear(is::PROGRAM_WAITS);
             self.set_parts_queued(0, all);
         }
@@ -209,7 +209,7 @@ impl Flow {
         if self.queued() > most { Step::Wait } else { Step::Next }
     }
 
-    /// Parts that are queued of the payload that it sends, which has so many.
+    /// Parts that are queued of the payload that it sends, which has this many.
     #[inline]
     fn parts_queued(&self, all: u64) -> u64 {
         let upper = if all > u64::from(u16::MAX) { u64::from(self.program_at) << 16 } else { 0 };

@@ -2,7 +2,7 @@
 //! When the flows of templates begin, for one worker.
 //!
 //! The templates of a set have one row of *slots*, at the sum of their rates: slot s, s = 0, 1, 2, ..., is due s / sum
-//! seconds after the start. An order says whose slot each is ([`Order`]); a template's k-th slot is its flow k. So 6
+//! seconds after the start. An order assigns each slot to a template ([`Order`]); a template's k-th slot is its flow k. So 6
 //! templates of one flow a second each begin one every sixth of a second, and 10 and 2 flows a second make one every
 //! twelfth, two of twelve the second's. A template that has come to its limit leaves its slots empty; the others' rates stay.
 //! (TRex spaces and draws them in the same way.)
@@ -89,7 +89,7 @@ pub struct Arrivals {
     passed: u64,
     turns: Turns,
     /// Of each template, those of slots before `passed`.
-    begun: Box<[u64]>,
+    started: Box<[u64]>,
     limits: Box<[u64]>,
     weights: Box<[u64]>,
     /// Templates that are not at their limit.
@@ -103,7 +103,7 @@ pub struct Arrivals {
     from: u128,
     /// Rows to come, and when they begin.
     later: VecDeque<(u128, Box<Self>)>,
-    /// Rows that are over: whoever may free memory takes them.
+    /// Rows that are over: a thread that may free memory takes them.
     over: VecDeque<Box<Self>>,
 }
 
@@ -176,7 +176,7 @@ impl Arrivals {
             slot: 0,
             passed: 0,
             turns: Turns::new(order, &weights),
-            begun: vec![0; timings.len()].into(),
+            started: vec![0; timings.len()].into(),
             limits: timings.iter().map(|timing| timing.limit).collect(),
             open: weights.iter().filter(|weight| **weight > 0).count(),
             weights: weights.into(),
@@ -206,7 +206,7 @@ impl Arrivals {
         self.clock.due_ns(own.into_iter().chain(next).min()?)
     }
 
-    /// Takes the next flow that is due before an instant. Whoever comes late gets all that is due, one by one.
+    /// Takes the next flow that is due before an instant. A late caller gets all that is due, one by one.
     #[inline]
     pub fn take(&mut self, before_ns: u64) -> Option<Arrival> {
         loop {
@@ -271,9 +271,10 @@ impl Arrivals {
             self.walk(1);
         }
         let Some((_, mut next)) = self.later.pop_front() else { return false };
-        next.begun.copy_from_slice(&self.begun);
-        let rated = next.weights.iter().zip(&next.begun).zip(&next.limits);
-        next.open = rated.filter(|((weight, begun), limit)| **weight > 0 && (**limit == 0 || begun < limit)).count();
+        next.started.copy_from_slice(&self.started);
+        let rated = next.weights.iter().zip(&next.started).zip(&next.limits);
+        next.open =
+            rated.filter(|((weight, started), limit)| **weight > 0 && (**limit == 0 || started < limit)).count();
         (next.clock, next.from) = (self.clock, from);
         if let Some(Ramp::Stepped(steps)) = &mut next.ramp {
             steps.begin(from);
@@ -285,12 +286,12 @@ impl Arrivals {
         true
     }
 
-    /// Whose the next slot is, and which of its flows begins in it.
+    /// The template of the next slot, and which of its flows begins in it.
     #[inline]
     fn turn(&mut self) -> (usize, u64) {
         let template = self.turns.next();
-        let number = self.begun[template];
-        self.begun[template] += 1;
+        let number = self.started[template];
+        self.started[template] += 1;
         self.open -= usize::from(number + 1 == self.limits[template]);
         (template, number)
     }
@@ -313,9 +314,9 @@ impl Arrivals {
         if self.open == 0 {
             // Nothing is counted any more.
         } else if let Turns::One(template) = self.turns {
-            let (begun, limit) = (&mut self.begun[template], self.limits[template]);
-            self.open -= usize::from(*begun < limit && limit <= *begun + slots);
-            *begun += slots;
+            let (started, limit) = (&mut self.started[template], self.limits[template]);
+            self.open -= usize::from(*started < limit && limit <= *started + slots);
+            *started += slots;
         } else {
             for _ in 0..slots {
                 self.turn();
@@ -334,7 +335,7 @@ impl Arrivals {
         self.due_ticks_after(slot, full)
     }
 
-    /// When a slot is due that is so many ticks after the first at full rates.
+    /// When a slot is due that is this many ticks after the first at full rates.
     #[inline]
     fn due_ticks_after(&self, slot: u64, full: u128) -> u128 {
         let ramp = match &self.ramp {
@@ -353,7 +354,7 @@ impl Arrivals {
     }
 }
 
-/// Rates as whole numbers of flows in so many seconds.
+/// Rates as whole numbers of flows in a number of seconds.
 fn weights(timings: &[Timing]) -> Result<(Vec<u64>, u64), TimingError> {
     let (mut weights, mut seconds, mut sum) = (Vec::<u64>::new(), 1u64, 0u64);
     for (index, Timing { rate: (flows, denominator), .. }) in timings.iter().enumerate() {
@@ -385,7 +386,7 @@ fn reduced(a: u64, b: u64) -> (u64, u64) {
 }
 
 impl Line {
-    /// Of `sum` slots in so many seconds; none if that exceeds 128 bits.
+    /// Of `sum` slots in this many seconds; none if that exceeds 128 bits.
     fn new(sum: u64, seconds: u64, share: Share) -> Option<Self> {
         if sum == 0 {
             return Some(Self { ticks: 0, rest: 0, later: [(0, 0)].into(), sum: 1 });
@@ -408,7 +409,7 @@ impl Line {
         }
     }
 
-    /// When so many slots from a block's first on are due, rounded down.
+    /// When this many slots from a block's first on are due, rounded down.
     #[inline]
     fn ticks_at(&self, (first, first_rest): (u128, u128), slots: usize) -> u128 {
         let (ticks, rest) = self.later[slots];
@@ -448,7 +449,7 @@ impl Slope {
 }
 
 impl Clock {
-    /// When it shows so many ticks; none if it stands before, or that is beyond all time.
+    /// When it shows this many ticks; none if it is paused before, or that is beyond all time.
     #[inline]
     fn due_ns(&self, ticks: u128) -> Option<u64> {
         let ahead = ticks.saturating_sub(self.ticks);

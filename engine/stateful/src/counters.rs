@@ -110,6 +110,9 @@ counters! {
     GtpuErrorIndications "gtpu_error_indications" "" "GTP-U error indications received: the peer has no such tunnel.";
     GtpuEndMarkers "gtpu_end_markers" "" "GTP-U end markers received.";
     GtpuOthers "gtpu_others" "" "Other GTP-U messages received, which nothing is done with.";
+    VxlanUnknownTunnel "vxlan_unknown_tunnel" "" "Packets dropped because they came in another tunnel than their client's (VNI, VTEP or address), or in none.";
+    VxlanMalformed "vxlan_malformed" "" "VXLAN packets dropped: cut short, in fragments, with a wrong checksum, or without a valid VNI.";
+    VxlanOthers "vxlan_others" "" "Other frames received in VXLAN (ARP, to groups, with VLAN tags), which nothing is done with.";
 }
 
 /// Arrival gaps of a side that a worker keeps.
@@ -153,7 +156,7 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Those that have a place for how long it took to connect, for round trips, and for so many counters of a program.
+    /// Those with a histogram of connect times, one of round trips, and this many counters of a program.
     pub fn new(connects: bool, round_trips: bool, programs: usize) -> Self {
         let times = |so: bool| so.then(Box::<Times>::default);
         let programs = (0..programs).map(|_| Default::default()).collect();

@@ -14,11 +14,11 @@ use crate::{
 
 /// A flow that begins later than this after its time is late, unless another time is given.
 const LATE_NS: u64 = 1_000_000;
-/// Flows that begin in one turn of the worker: what has arrived must be read in between...
-const TURN: usize = 32;
+/// Flows that begin in one iteration of the worker: what has arrived must be read in between...
+const MOST_NEW: usize = 32;
 /// ...and if what flows had to send did not all leave: those that are open go before new ones, which must not wait for ever.
-const TURN_BEHIND: usize = 1;
-/// So many begin together: until the first does, what finds it has come from memory.
+const MOST_NEW_BEHIND: usize = 1;
+/// Number of flows that begin together: until the first does, its entry of the table has come from memory.
 const TOGETHER: usize = 16;
 
 /// Why a scenario cannot be run.
@@ -58,7 +58,7 @@ pub struct Emulation {
     arrivals: Option<Arrivals>,
     tuples: Tuples,
     share: Share,
-    home: Box<Home>,
+    owned: Box<Home>,
     /// No flow begins from here on.
     end_ns: u64,
     /// By template.
@@ -67,7 +67,7 @@ pub struct Emulation {
     holding: Vec<usize>,
     /// A flow that begins later than this after its time is late.
     late_after_ns: u64,
-    /// Flows that are about to begin; none between turns.
+    /// Flows that are about to begin; none between iterations.
     openings: Vec<(Opening, Draw)>,
 }
 
@@ -79,18 +79,18 @@ struct OpenLimit {
     /// Due, and not begun because as many were open.
     held: u64,
     /// Begun, if there is a limit.
-    begun: u64,
+    started: u64,
     /// Of those begun, how many are only about to.
     opening: u64,
 }
 
 /// Whether replies to a tuple of a template's clients arrive here.
-fn home<'a>(of: &'a crate::Template, home: &'a Home) -> impl Fn(&tuples::Tuple) -> bool {
+fn home<'a>(of: &'a crate::Template, owned: &'a Home) -> impl Fn(&tuples::Tuple) -> bool {
     let port = of.client.as_ref().map_or(0, |client| client.port);
-    move |tuple| home(port, of.destination_port, tuple)
+    move |tuple| owned(port, of.destination_port, tuple)
 }
 
-/// Between whom a flow is, as drawn, to a port.
+/// The endpoints of a flow, as drawn, to a port.
 fn between(draw: &Draw, remote_port: u16) -> Tuple {
     let tuples::Tuple { client, server, source_port, .. } = draw.tuple;
     Tuple { local: client, remote: server, local_port: source_port, remote_port }
@@ -115,7 +115,7 @@ impl Emulation {
         scenario: Arc<Scenario>,
         share: Share,
         dealing: Dealing,
-        home: Box<Home>,
+        owned: Box<Home>,
         ports: &[PortLink],
         seed: u128,
         now_ns: u64,
@@ -137,7 +137,7 @@ impl Emulation {
                 _ if most < workers => return Err(EmulationError::FewMayBeOpen { template, most, workers }),
                 _ => most / workers + u64::from(worker < most % workers),
             };
-            Ok(OpenLimit { most, held: 0, begun: 0, opening: 0 })
+            Ok(OpenLimit { most, held: 0, started: 0, opening: 0 })
         });
         let limits = limits.collect::<Result<Box<_>, _>>()?;
         let mut stack = Stack::new(scenario.clone(), ports, seed, now_ns);
@@ -149,7 +149,7 @@ impl Emulation {
             arrivals: None,
             tuples,
             share,
-            home,
+            owned,
             end_ns: u64::MAX,
             holding: Vec::with_capacity(limits.len()),
             limits,
@@ -277,7 +277,7 @@ impl Emulation {
     /// anything happened. Fewer flows begin while the worker is behind with what others have to send.
     pub fn advance(&mut self, now_ns: u64, known_ns: u64, behind: bool) -> bool {
         let happened = self.stack.advance(now_ns);
-        self.begin(now_ns, known_ns, if behind { TURN_BEHIND } else { TURN }) | happened
+        self.begin(now_ns, known_ns, if behind { MOST_NEW_BEHIND } else { MOST_NEW }) | happened
     }
 
     fn begin(&mut self, now_ns: u64, known_ns: u64, most: usize) -> bool {
@@ -310,7 +310,7 @@ impl Emulation {
         self.open(template, number, due_ns, now_ns);
     }
 
-    /// Flows that were held begin as long as there is room, so many at most, unless their template stands. Whether any did.
+    /// Flows that were held begin as long as there is room, this many at most, unless their template stands. Whether any did.
     #[cold]
     fn begin_held(&mut self, now_ns: u64, most: usize) -> bool {
         let mut left = most;
@@ -339,8 +339,8 @@ impl Emulation {
     /// j W + w. (So it need only be known how many are held.)
     fn open_limited(&mut self, template: usize, due_ns: u64, now_ns: u64) {
         let limit = &mut self.limits[template];
-        let number = limit.begun * self.share.workers + self.share.worker;
-        limit.begun += 1;
+        let number = limit.started * self.share.workers + self.share.worker;
+        limit.started += 1;
         self.open(template, number, due_ns, now_ns);
     }
 
@@ -350,7 +350,7 @@ impl Emulation {
             self.stack.counters(template, true).one(Count::FlowsLate);
         }
         let of = &self.scenario.templates[template];
-        let Some(draw) = self.tuples.next(template, home(of, &*self.home)) else {
+        let Some(draw) = self.tuples.next(template, home(of, &*self.owned)) else {
             return self.stack.counters(template, true).one(Count::PortsExhausted);
         };
         let opening = self.stack.opening(template, number, between(&draw, of.destination_port));
@@ -368,7 +368,7 @@ impl Emulation {
             self.limits[template].opening -= 1;
             while let Err(NotOpened::InUse) = self.stack.open_found(&opening, now_ns) {
                 let of = &self.scenario.templates[template];
-                if !self.tuples.skip(&mut draw, home(of, &*self.home)) {
+                if !self.tuples.skip(&mut draw, home(of, &*self.owned)) {
                     self.stack.counters(template, true).one(Count::PortsExhausted);
                     break;
                 }

@@ -56,7 +56,7 @@ pub mod is {
     pub const TIMESTAMPS: u32 = 1 << 12;
     /// Selective acknowledgements were agreed on.
     pub const SACK: u32 = 1 << 13;
-    /// Of UDP, at the same place: clients have heard nothing from their servers, and servers have said nothing yet.
+    /// Of UDP, with the same bit: clients have received nothing from their servers, and servers have sent nothing yet.
     pub const SILENT: u32 = SACK;
     /// Congestion notification was agreed on.
     pub const ECN: u32 = 1 << 14;
@@ -88,7 +88,7 @@ pub mod is {
     pub const LIMITED: u32 = 1 << 27;
     /// Whether a time-out was spurious is being found out (RFC 5682): after the first acknowledgement.
     pub const FRTO: u32 = 1 << 28;
-    /// The program is told that the peer has closed.
+    /// The program was notified that the peer has closed.
     pub const PEER_CLOSED_TOLD: u32 = 1 << 29;
     /// The reordering timer runs (RFC 8985 section 6.2).
     pub const REORDER: u32 = 1 << 30;
@@ -97,7 +97,7 @@ pub mod is {
 
     /// A deadline counts.
     pub const TIMED_AT_ALL: u32 = WAITING | ACK_LATER | PROGRAM_WAITS;
-    /// It is to have its turn to send.
+    /// It has something to send.
     pub const OWES: u32 = OUTPUT | ACK_NOW | RESET | KEEPALIVE;
 }
 
@@ -112,9 +112,9 @@ pub struct Piece {
     pub part: u16,
 }
 
-/// Payloads are queued in parts of at most so many bytes: sequence numbers of a queue never wrap around.
+/// Payloads are queued in parts of at most this many bytes: sequence numbers of a queue never wrap around.
 pub const PART: u64 = 1 << 28;
-/// Parts of a payload that a piece tells apart. Of a longer one, which is a pattern without fields, equal numbers have equal bytes:
+/// Parts of a payload that a piece distinguishes. Of a longer one, which is a pattern without fields, equal numbers have equal bytes:
 /// a multiple of the pattern's length lies between them.
 pub const PARTS: u64 = u16::MAX as u64 / PATTERN * PATTERN;
 
@@ -134,7 +134,7 @@ pub struct Flow {
     pub link: Link,
     /// The next with something to send.
     pub ready_next: u32,
-    /// Tick: of the transport (what it waits for is told by state and flags).
+    /// Tick: of the transport (what it waits for follows from state and flags).
     pub wait_at: u32,
     /// Tick: of a delayed acknowledgement.
     pub ack_at: u32,
@@ -146,7 +146,7 @@ pub struct Flow {
     pub state: State,
     /// Time-outs in a row.
     pub backoff: u8,
-    /// Of who sends to it on the link.
+    /// Of the station that sends to it on the link.
     pub remote_mac: [u8; 6],
     /// Shift of the peer's window, and of ours in the upper half.
     pub scales: u8,
@@ -182,7 +182,7 @@ pub struct Flow {
     pub rtt_at: u32,
     /// What fits into a segment with the peer, options of every segment not counted.
     pub mss: u16,
-    /// Place in the program.
+    /// Position in the program.
     pub pc: u16,
 
     // Third line: what data, and after losses.

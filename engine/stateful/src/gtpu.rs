@@ -1,47 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! GTP-U (3GPP TS 29.281): packets of clients leave through tunnels, one for each client, and come in through them.
-//!
-//! It is a layer between flows and a port. Flows write and read Ethernet frames as they do without it; the port's frames carry
-//! their IP packets: Ethernet, outer IP, UDP, GTP-U, inner IP. A client's tunnel is computed from its place in its pool, so
-//! nothing is kept for it. Answers to echo requests are all that it sends of its own.
-//!
-//! Two choices: the outer checksum of UDP is 0 over IPv4 (RFC 768) and computed over IPv6, where not every receiver takes a 0
-//! (RFC 6935). The outer IP header takes over the inner one's DSCP; its ECN bits are 0 (RFC 6040 section 4.1, compatibility
-//! mode), as the way back into the inner header is not gone.
-use std::sync::Arc;
-
-use spate_wire::{
-    checksum::{checksum, fold, sum},
-    headers::{self, Headers, Version},
+//! GTP-U (3GPP TS 29.281) as a kind of tunnel: near ends are gNBs, the remote end is a UPF, identifiers are TEIDs. Answers to echo
+//! requests are all that an end sends of its own.
+use spate_net::{
+    encap::{Carries, Encap},
+    gtpu::{EXTENDED, Message as Read, NUMBERED, OPTIONAL, SESSION_CONTAINER, VERSION_1},
 };
+
+pub use spate_net::gtpu::PORT;
 
 use crate::{
-    Address, Neighbours, Pool, PortLink, Scenario,
-    counters::{Count, Counters},
-    packet::{ETHERNET, IPV4, IPV6, UDP},
-    random::mix,
-    tcp::Output,
+    counters::Count,
+    tunnel::{Answer, Malformed, Message, Tunnelling, Way},
 };
 
-/// UDP port of GTP-U (TS 29.281 section 4.4.2).
-pub const PORT: u16 = 2152;
-
-const PROTOCOL_UDP: u8 = 17;
-/// Bytes of both MACs.
-const MACS: usize = 12;
-/// Bytes of the header that every message has (TS 29.281 section 5.1), and of the fields behind it, there if any of its last
-/// three flags is set: sequence number, N-PDU number, type of the next extension header.
-const GTP: usize = 8;
-const OPTIONAL: usize = 4;
-/// Bytes of a PDU session container with nothing but a QFI (TS 38.415 section 5.5.2.2), as an extension header.
-const SESSION: usize = 4;
-/// Version 1, GTP and not GTP'.
-const VERSION_1: u8 = 0x30;
-const VERSION_BITS: u8 = 0xf0;
-/// An extension header follows; there is a sequence number; any of the optional fields is there.
-const EXTENDED: u8 = 4;
-const NUMBERED: u8 = 2;
-const ANY_OPTIONAL: u8 = 7;
 /// Types of messages (TS 29.281 section 6.1).
 const ECHO_REQUEST: u8 = 1;
 const ECHO_RESPONSE: u8 = 2;
@@ -50,602 +21,54 @@ const END_MARKER: u8 = 254;
 const G_PDU: u8 = 255;
 /// Information element of echo responses; its value is always 0 (TS 29.281 section 8.2).
 const RECOVERY: [u8; 2] = [14, 0];
-/// Types of extension headers (TS 29.281 section 5.2.1): one that is understood, and the bit of those that its receiver must.
-const SESSION_CONTAINER: u8 = 0x85;
-const MUST_BE_UNDERSTOOD: u8 = 0x80;
-/// Of what is sent.
-const TTL: u8 = 64;
-/// Echo requests that wait for their answer, on a port.
-const ECHOES: usize = 64;
-/// Longest packet in a tunnel.
-const LONGEST: usize = 1 << 14;
 
-/// Tunnels between gNBs and a UPF: one for each client of a pool, by its offset there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tunnels {
-    /// The first gNB's address.
-    pub local: Address,
-    /// So many gNBs, at addresses from the first on: clients take turns at them. At least 1.
-    pub local_count: u32,
-    /// The UPF's address, of the same family.
-    pub remote: Address,
-    /// TEID of what the first client sends, and of what comes for it.
-    pub uplink: u32,
-    /// See `uplink`.
-    pub downlink: u32,
-    /// From one client's TEIDs to the next one's.
-    pub step: u32,
+/// Settings of GTP-U.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gtpu {
     /// QoS flow identifier of a PDU session container; none: there is no such header.
     pub qfi: Option<u8>,
-    /// Servers that are emulated here are met through the tunnels too.
-    pub mirror: bool,
 }
 
-impl Tunnels {
-    /// Bytes that a packet becomes longer.
-    #[inline]
-    pub fn overhead(&self) -> usize {
-        let ip = if self.remote.is_v6() { IPV6 } else { IPV4 };
-        ip + UDP + GTP + if self.qfi.is_some() { OPTIONAL + SESSION } else { 0 }
+impl Tunnelling for Gtpu {
+    fn port(&self) -> u16 {
+        PORT
     }
 
-    /// The address of the gNB that the client at an offset is behind.
-    #[inline]
-    pub fn gnb(&self, client: u128) -> Address {
-        Address(self.local.0 + client % u128::from(self.local_count.max(1)))
+    fn carries(&self) -> Carries {
+        Carries::Packet
     }
 
-    /// The address of the last gNB.
-    pub fn last_gnb(&self) -> Address {
-        Address(self.local.0 + u128::from(self.local_count.max(1) - 1))
+    fn encap(&self, way: Way, v6: bool) -> Encap {
+        // The container's type: 0 of downlink, 1 of uplink.
+        let kind = if way == Way::Up { 0x10 } else { 0 };
+        let session = self.qfi.map(|qfi| [0, 0, 0, SESSION_CONTAINER, 1, kind, qfi & 0x3f, 0]);
+        let flags = VERSION_1 | if session.is_some() { EXTENDED } else { 0 };
+        let mut header = vec![flags, G_PDU, 0, 0, 0, 0, 0, 0];
+        header.extend(session.into_iter().flatten());
+        Encap::over_udp(v6, self.carries(), &header).with_length(2).with_id(4)
     }
 
-    /// The TEID at an offset.
-    #[inline]
-    fn teid(&self, way: Way, client: u128) -> u32 {
-        let first = if way == Way::Up { self.uplink } else { self.downlink };
-        first.wrapping_add(self.step.wrapping_mul(client as u32))
-    }
-}
-
-/// Towards the UPF, or towards the gNBs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    Up,
-    Down,
-}
-
-/// One end of a pool's tunnels, on a port.
-#[derive(Debug)]
-struct End {
-    pool: Pool,
-    tunnels: Tunnels,
-    /// Of what it sends: `Up` is the gNBs' end, `Down` the UPF's.
-    sends: Way,
-    /// MAC of whom the UPF is reached by; none: the flow knows it, as it answers.
-    next_hop: Option<[u8; 6]>,
-    /// Of the side of the first template that has it.
-    counters: Arc<Counters>,
-}
-
-impl End {
-    /// Which address of a packet inside is the client's.
-    #[inline]
-    fn client(&self, way: Way, source: Address, destination: Address) -> Option<u128> {
-        self.pool.contains(if way == Way::Up { source } else { destination })
+    fn read<'a>(&self, message: &'a [u8]) -> Result<Message<'a>, Malformed> {
+        let message = Read::read(message).map_err(|_| Malformed)?;
+        Ok(match message.kind {
+            G_PDU => Message::Carried { id: message.teid, data: message.payload },
+            ECHO_REQUEST => Message::Request(echo_response(message.sequence.unwrap_or(0))),
+            ERROR_INDICATION => Message::Other(Count::GtpuErrorIndications),
+            END_MARKER => Message::Other(Count::GtpuEndMarkers),
+            _ => Message::Other(Count::GtpuOthers),
+        })
     }
 
-    /// Whether an outer address is its own.
-    #[inline]
-    fn is_at(&self, address: Address) -> bool {
-        match self.sends {
-            Way::Up => (self.tunnels.local..=self.tunnels.last_gnb()).contains(&address),
-            Way::Down => self.tunnels.remote == address,
-        }
-    }
-
-    /// Of what it receives.
-    #[inline]
-    fn receives(&self) -> Way {
-        if self.sends == Way::Up { Way::Down } else { Way::Up }
-    }
-
-    /// Whether a client's packets come to it between these addresses in a tunnel.
-    fn is_tunnel_of(&self, client: u128, message: &Message<'_>, source: Address, destination: Address) -> bool {
-        let gnb = self.tunnels.gnb(client);
-        message.teid == self.tunnels.teid(self.receives(), client)
-            && match self.sends {
-                // The UPF may send from another address than it receives at.
-                Way::Up => destination == gnb,
-                Way::Down => source == gnb,
-            }
+    fn counts(&self) -> (Count, Count) {
+        (Count::GtpuUnknownTunnel, Count::GtpuMalformed)
     }
 }
 
-/// An echo request to be answered.
-#[derive(Clone, Copy, Debug)]
-struct Echo {
-    end: usize,
-    /// Of the answer.
-    macs: [u8; MACS],
-    source: Address,
-    destination: Address,
-    port: u16,
-    sequence: u16,
+/// TS 29.281 section 7.2.2.
+fn echo_response(sequence: u16) -> Answer {
+    let fields = (OPTIONAL + RECOVERY.len()) as u8;
+    let [high, low] = sequence.to_be_bytes();
+    let [kind, value] = RECOVERY;
+    let message = [VERSION_1 | NUMBERED, ECHO_RESPONSE, 0, fields, 0, 0, 0, 0, high, low, 0, 0, kind, value];
+    Answer { message, count: Count::GtpuEchoes }
 }
-
-#[derive(Debug, Default)]
-struct Port {
-    ends: Vec<End>,
-    /// Most bytes that a packet becomes longer.
-    gap: usize,
-    mac: [u8; 6],
-    echoes: Vec<Echo>,
-}
-
-/// What a frame is to a gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrival<'a> {
-    /// None of its packets: it goes on as it is.
-    Plain,
-    /// Nothing is to be done with it any more.
-    Done,
-    /// It came through the tunnel of its client: a frame as it would have come without.
-    Inner(&'a [u8]),
-}
-
-/// All tunnels of a scenario, as a worker has them.
-#[derive(Debug)]
-pub struct Gateway {
-    /// By their index in the engine.
-    ports: Vec<Port>,
-    /// What came last.
-    inner: Vec<u8>,
-}
-
-impl Gateway {
-    /// The tunnels of a scenario on ports of the engine, by their index: the gNBs' ends at its clients' ports, and the UPF's at
-    /// its servers' where they are mirrored, or if all are. None if no pool has any. What happens to them is counted at a side
-    /// of a template (its index, and whether it is the clients').
-    pub fn new(
-        scenario: &Scenario,
-        links: &[PortLink],
-        neighbours: &[Neighbours],
-        all_mirrored: bool,
-        counters: impl Fn(usize, bool) -> Arc<Counters>,
-    ) -> Option<Box<Self>> {
-        let mut ports: Vec<Port> = links.iter().map(|link| Port { mac: link.mac, ..Port::default() }).collect();
-        for (index, template) in scenario.templates.iter().enumerate() {
-            for pool in template.clients.iter().map(|weighted| &scenario.pools[weighted.pool]) {
-                let Some(tunnels) = pool.tunnels else { continue };
-                let client = template.client.as_ref().map(|client| (client.port, Way::Up));
-                let server = template.server.as_ref().filter(|_| tunnels.mirror || all_mirrored);
-                for (at, sends) in client.into_iter().chain(server.map(|server| (server.port, Way::Down))) {
-                    let next_hop = (sends == Way::Up).then(|| {
-                        let near = neighbours.get(at).map_or(&[][..], |near| &near[..]);
-                        let found = near.binary_search_by_key(&tunnels.remote, |(address, _)| *address);
-                        found.map_or(links[at].next_hop, |found| near[found].1)
-                    });
-                    let counters = counters(index, sends == Way::Up);
-                    ports[at].add(End { pool: pool.clone(), tunnels, sends, next_hop, counters });
-                }
-            }
-        }
-        let any = ports.iter().any(|port| port.gap > 0);
-        any.then(|| Box::new(Self { ports, inner: Vec::with_capacity(LONGEST) }))
-    }
-
-    /// Bytes to leave before each frame that flows write for a port; 0: it has no tunnels.
-    #[inline]
-    pub fn gap(&self, port: usize) -> usize {
-        self.ports[port].gap
-    }
-
-    /// Whether echo requests are to be answered on a port.
-    #[inline]
-    pub fn owes(&self, port: usize) -> bool {
-        !self.ports[port].echoes.is_empty()
-    }
-
-    /// Whether they are on any.
-    #[inline]
-    pub fn owes_any(&self) -> bool {
-        self.ports.iter().any(|port| !port.echoes.is_empty())
-    }
-
-    /// Puts a frame that a flow wrote for a port, behind a gap, into its client's tunnel. Gives its length: it begins with the
-    /// gap's first byte then. One of no client with a tunnel is moved there as it is.
-    pub fn encapsulate(&self, port: usize, frame: &mut [u8]) -> usize {
-        let port = &self.ports[port];
-        let len = frame.len();
-        let Some((head, tunnel)) = port.tunnel_of(&frame[port.gap..]) else {
-            frame.copy_within(port.gap.., 0);
-            return len - port.gap;
-        };
-        let start = port.gap - tunnel.overhead();
-        tunnel.write(&mut frame[start..], &head);
-        if start > 0 {
-            frame.copy_within(start.., 0);
-        }
-        len - start
-    }
-
-    /// Writes answers to echo requests that came to a port, as long as there is room.
-    pub fn answer(&mut self, port: usize, out: &mut impl Output) {
-        let port = &mut self.ports[port];
-        while let Some(echo) = port.echoes.last() {
-            if !echo.answer(out) {
-                return;
-            }
-            port.ends[echo.end].counters.one(Count::GtpuEchoes);
-            port.echoes.pop();
-        }
-    }
-
-    /// Takes a frame without FCS that arrived on a port with tunnels.
-    pub fn receive(&mut self, port: usize, frame: &[u8]) -> Arrival<'_> {
-        let port = &mut self.ports[port];
-        let Some(headers) = Headers::find(frame) else { return Arrival::Plain };
-        let (source, destination) = addresses(frame, &headers);
-        if headers.version == Version::V6 && !(source.is_v6() && destination.is_v6()) {
-            return Arrival::Plain;
-        }
-        let Some(first) = port.ends.iter().position(|end| end.is_at(destination)) else {
-            let outside = port.ends.iter().find(|end| end.client(end.receives(), source, destination).is_some());
-            let Some(end) = outside else { return Arrival::Plain };
-            end.counters.one(Count::GtpuUnknownTunnel);
-            return Arrival::Done;
-        };
-        let message = match read(frame, &headers) {
-            Ok(Some(message)) => message,
-            Ok(None) => return Arrival::Plain,
-            Err(Malformed) => {
-                port.ends[first].counters.one(Count::GtpuMalformed);
-                return Arrival::Done;
-            }
-        };
-        let counted = match message.kind {
-            G_PDU => match port.kind_of(&message, source, destination) {
-                Ok(kind) => {
-                    // The MACs are the link's.
-                    self.inner.clear();
-                    self.inner.extend_from_slice(&frame[..MACS]);
-                    self.inner.extend_from_slice(&kind);
-                    self.inner.extend_from_slice(message.payload);
-                    return Arrival::Inner(&self.inner);
-                }
-                Err((end, count)) => return port.drop(end.unwrap_or(first), count),
-            },
-            ECHO_REQUEST => {
-                if port.echoes.len() < ECHOES {
-                    let mut macs = [0; MACS];
-                    macs[..6].copy_from_slice(&frame[6..MACS]);
-                    macs[6..].copy_from_slice(&port.mac);
-                    let sequence = message.sequence.unwrap_or(0);
-                    let (source, destination) = (destination, source);
-                    let asking = message.source_port;
-                    port.echoes.push(Echo { end: first, macs, source, destination, port: asking, sequence });
-                }
-                return Arrival::Done;
-            }
-            ERROR_INDICATION => Count::GtpuErrorIndications,
-            END_MARKER => Count::GtpuEndMarkers,
-            _ => Count::GtpuOthers,
-        };
-        port.drop(first, counted)
-    }
-}
-
-/// A packet that a flow wrote, as much as its tunnel needs to know.
-struct Inner {
-    macs: [u8; MACS],
-    /// The first byte of an IPv6 header has bits of it too.
-    tos: u8,
-    /// Of who talks to whom.
-    hash: u64,
-}
-
-/// Where a packet goes: one client's tunnel.
-struct Tunnel<'a> {
-    of: &'a Tunnels,
-    source: Address,
-    destination: Address,
-    teid: u32,
-    way: Way,
-}
-
-impl Port {
-    fn add(&mut self, end: End) {
-        self.gap = self.gap.max(end.tunnels.overhead());
-        self.echoes.reserve(ECHOES);
-        // Templates may have the same clients.
-        let is_there = |e: &End| e.sends == end.sends && e.tunnels == end.tunnels && e.pool == end.pool;
-        if !self.ends.iter().any(is_there) {
-            self.ends.push(end);
-        }
-    }
-
-    /// Counts what is not taken.
-    fn drop(&self, end: usize, count: Count) -> Arrival<'static> {
-        self.ends[end].counters.one(count);
-        Arrival::Done
-    }
-
-    /// The tunnel of a frame of ours.
-    #[inline]
-    fn tunnel_of(&self, frame: &[u8]) -> Option<(Inner, Tunnel<'_>)> {
-        let packet = frame.get(ETHERNET..)?;
-        let (source, destination, tos, header) = inner_header(packet)?;
-        let (end, client) =
-            self.ends.iter().find_map(|end| Some((end, end.client(end.sends, source, destination)?)))?;
-        let mut macs = [0; MACS];
-        macs.copy_from_slice(&frame[..MACS]);
-        if let Some(next_hop) = end.next_hop {
-            macs[..6].copy_from_slice(&next_hop);
-        }
-        let ports = packet.get(header..)?.first_chunk::<4>().map_or(0, |ports| u32::from_be_bytes(*ports));
-        let (low, high) = (source.0 ^ destination.0.rotate_left(37), u64::from(ports));
-        let hash = mix(low as u64 ^ mix((low >> 64) as u64 ^ mix(high)));
-        let gnb = end.tunnels.gnb(client);
-        let (from, to) = match end.sends {
-            Way::Up => (gnb, end.tunnels.remote),
-            Way::Down => (end.tunnels.remote, gnb),
-        };
-        let teid = end.tunnels.teid(end.sends, client);
-        let tunnel = Tunnel { of: &end.tunnels, source: from, destination: to, teid, way: end.sends };
-        Some((Inner { macs, tos, hash }, tunnel))
-    }
-
-    /// EtherType of what a G-PDU holds, if it came through its client's tunnel; else what that is to be counted as, at the
-    /// client's end if there is one.
-    fn kind_of(
-        &self,
-        message: &Message<'_>,
-        source: Address,
-        destination: Address,
-    ) -> Result<[u8; 2], (Option<usize>, Count)> {
-        let packet = message.payload;
-        let Some((from, to, ..)) = inner_header(packet).filter(|_| packet.len() <= LONGEST - ETHERNET) else {
-            return Err((None, Count::GtpuMalformed));
-        };
-        let here = |end: &End| end.is_at(destination).then(|| end.client(end.receives(), from, to)).flatten();
-        let found = self.ends.iter().enumerate().find_map(|(index, end)| Some((index, end, here(end)?)));
-        match found {
-            Some((_, end, client)) if end.is_tunnel_of(client, message, source, destination) => {
-                Ok(if packet[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] })
-            }
-            found => Err((found.map(|(index, ..)| index), Count::GtpuUnknownTunnel)),
-        }
-    }
-}
-
-impl Tunnel<'_> {
-    fn overhead(&self) -> usize {
-        self.of.overhead()
-    }
-
-    /// Writes all before the inner packet, over what stands there.
-    fn write(&self, frame: &mut [u8], inner: &Inner) {
-        let before = ETHERNET + self.overhead();
-        let payload = frame.len() - before;
-        let gtp = before - self.overhead() + if self.source.is_v6() { IPV6 } else { IPV4 } + UDP;
-        let extended = self.of.qfi.is_some();
-        let optional = before - gtp - GTP;
-        frame[gtp] = VERSION_1 | if extended { EXTENDED } else { 0 };
-        frame[gtp + 1] = G_PDU;
-        frame[gtp + 2..gtp + 4].copy_from_slice(&((optional + payload) as u16).to_be_bytes());
-        frame[gtp + 4..gtp + GTP].copy_from_slice(&self.teid.to_be_bytes());
-        if let Some(qfi) = self.of.qfi {
-            // The container's type: 0 of downlink, 1 of uplink.
-            let kind = if self.way == Way::Up { 0x10 } else { 0 };
-            let fields = [0, 0, 0, SESSION_CONTAINER, 1, kind, qfi & 0x3f, 0];
-            frame[gtp + GTP..before].copy_from_slice(&fields);
-        }
-        // Ports that are nobody's (RFC 6335 section 6): so routers spread flows (TS 29.281 section 4.4.2.0).
-        let ports = (0xc000 | (inner.hash >> 50) as u16, PORT);
-        let outer = Outer { macs: inner.macs, source: self.source, destination: self.destination, ports };
-        outer.write(frame, inner.tos & 0xfc, inner.hash as u32 & 0xf_ffff);
-    }
-}
-
-/// What stands before a GTP-U message.
-struct Outer {
-    macs: [u8; MACS],
-    source: Address,
-    destination: Address,
-    ports: (u16, u16),
-}
-
-impl Outer {
-    fn len(&self) -> usize {
-        ETHERNET + if self.source.is_v6() { IPV6 } else { IPV4 } + UDP
-    }
-
-    /// Writes it before the message that a frame already has.
-    fn write(&self, frame: &mut [u8], tos: u8, label: u32) {
-        let (head, message) = frame.split_at_mut(self.len());
-        let udp = UDP + message.len();
-        head[..MACS].copy_from_slice(&self.macs);
-        let (ip, transport) = head[MACS..].split_at_mut(self.len() - UDP - MACS);
-        transport[0..2].copy_from_slice(&self.ports.0.to_be_bytes());
-        transport[2..4].copy_from_slice(&self.ports.1.to_be_bytes());
-        transport[4..6].copy_from_slice(&(udp as u16).to_be_bytes());
-        transport[6..8].fill(0);
-        let (kind, ip) = ip.split_at_mut(2);
-        match (self.source.as_v4(), self.destination.as_v4()) {
-            (Some(source), Some(destination)) => {
-                kind.copy_from_slice(&[0x08, 0x00]);
-                ip[..4].copy_from_slice(&[0x45, tos, 0, 0]);
-                ip[2..4].copy_from_slice(&((IPV4 + udp) as u16).to_be_bytes());
-                // Not to be fragmented, and so in no need of an identification (RFC 6864 section 4).
-                ip[4..IPV4].copy_from_slice(&[0, 0, 0x40, 0, TTL, PROTOCOL_UDP, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-                ip[12..16].copy_from_slice(&source.to_be_bytes());
-                ip[16..20].copy_from_slice(&destination.to_be_bytes());
-                let check = checksum(sum(ip));
-                ip[10..12].copy_from_slice(&check.to_be_bytes());
-            }
-            _ => {
-                kind.copy_from_slice(&[0x86, 0xdd]);
-                ip[..4].copy_from_slice(&(6 << 28 | u32::from(tos) << 20 | label).to_be_bytes());
-                ip[4..6].copy_from_slice(&(udp as u16).to_be_bytes());
-                ip[6..8].copy_from_slice(&[PROTOCOL_UDP, TTL]);
-                ip[8..24].copy_from_slice(&self.source.0.to_be_bytes());
-                ip[24..40].copy_from_slice(&self.destination.0.to_be_bytes());
-                let pseudo = sum(&ip[8..]) + udp as u64 + u64::from(PROTOCOL_UDP);
-                let check = match checksum(pseudo + sum(transport) + sum(message)) {
-                    0 => 0xffff,
-                    check => check,
-                };
-                transport[6..8].copy_from_slice(&check.to_be_bytes());
-            }
-        }
-    }
-}
-
-impl Echo {
-    /// TS 29.281 section 7.2.2. False if there is no room.
-    fn answer(&self, out: &mut impl Output) -> bool {
-        let outer =
-            Outer { macs: self.macs, source: self.source, destination: self.destination, ports: (PORT, self.port) };
-        let fields = OPTIONAL + RECOVERY.len();
-        let at = outer.len();
-        let Some(frame) = out.frame(at + GTP + fields) else { return false };
-        frame[at..at + 4].copy_from_slice(&[VERSION_1 | NUMBERED, ECHO_RESPONSE, 0, fields as u8]);
-        frame[at + 4..].fill(0);
-        frame[at + GTP..at + GTP + 2].copy_from_slice(&self.sequence.to_be_bytes());
-        frame[at + GTP + OPTIONAL..].copy_from_slice(&RECOVERY);
-        outer.write(frame, 0, 0);
-        true
-    }
-}
-
-/// A GTP-U message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Message<'a> {
-    source_port: u16,
-    kind: u8,
-    teid: u32,
-    sequence: Option<u16>,
-    /// Behind all headers.
-    payload: &'a [u8],
-}
-
-/// It cannot be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Malformed;
-
-#[inline]
-fn be16(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
-}
-
-/// Source and destination of a packet.
-#[inline]
-fn addresses(frame: &[u8], headers: &Headers) -> (Address, Address) {
-    let (at, len) = headers.addresses();
-    let read = |bytes: &[u8]| match *bytes {
-        [a, b, c, d] => Address::v4(u32::from_be_bytes([a, b, c, d])),
-        _ => Address(bytes.iter().fold(0, |address, byte| address << 8 | u128::from(*byte))),
-    };
-    (read(&frame[at..at + len]), read(&frame[at + len..at + 2 * len]))
-}
-
-/// Source, destination, type of service or traffic class, and bytes of the fixed header, of a packet that begins with one.
-#[inline]
-fn inner_header(packet: &[u8]) -> Option<(Address, Address, u8, usize)> {
-    match packet.first()? >> 4 {
-        4 => {
-            let header = packet.first_chunk::<IPV4>()?;
-            let address = |at: usize| Address::v4(u32::from(be16(header, at)) << 16 | u32::from(be16(header, at + 2)));
-            Some((address(12), address(16), header[1], IPV4))
-        }
-        6 => {
-            let header = packet.first_chunk::<IPV6>()?;
-            let address = |at: usize| {
-                let mut bytes = [0; 16];
-                bytes.copy_from_slice(&header[at..at + 16]);
-                Address(u128::from_be_bytes(bytes))
-            };
-            // Those that stand for IPv4 are on no link (RFC 4291 section 2.5.5.2), and would be taken for it.
-            let (source, destination) = (address(8), address(24));
-            let both = source.is_v6() && destination.is_v6();
-            both.then_some((source, destination, header[0] << 4 | header[1] >> 4, IPV6))
-        }
-        _ => None,
-    }
-}
-
-/// The GTP-U message of a frame to a tunnel's end; none if it is something else.
-fn read<'a>(frame: &'a [u8], headers: &Headers) -> Result<Option<Message<'a>>, Malformed> {
-    let udp = match headers.transport {
-        Some((headers::UDP, at)) => at,
-        // A later fragment does not tell its protocol.
-        None if headers.fragment => return Err(Malformed),
-        _ => return Ok(None),
-    };
-    let ip = &frame[headers.at..];
-    let (fixed, len) = match headers.version {
-        Version::V4 => (udp - headers.at, usize::from(be16(ip, 2))),
-        Version::V6 => (IPV6, IPV6 + usize::from(be16(ip, 4))),
-    };
-    let packet = frame.get(udp..headers.at + len).ok_or(Malformed)?;
-    if packet.len() < UDP {
-        return Err(Malformed);
-    }
-    if be16(packet, 2) != PORT {
-        return Ok(None);
-    }
-    let len = usize::from(be16(packet, 4));
-    if headers.fragment || len < UDP || len > packet.len() {
-        return Err(Malformed);
-    }
-    let datagram = &packet[..len];
-    let v4 = headers.version == Version::V4;
-    if v4 && fold(sum(&ip[..fixed])) != 0xffff {
-        return Err(Malformed);
-    }
-    // Without one: RFC 768, and over IPv6 as tunnels may (RFC 6935).
-    if be16(datagram, 6) != 0 {
-        let (at, bytes) = headers.addresses();
-        let pseudo = sum(&frame[at..at + 2 * bytes]) + u64::from(PROTOCOL_UDP) + len as u64;
-        if fold(pseudo + sum(datagram)) != 0xffff {
-            return Err(Malformed);
-        }
-    }
-    message(be16(datagram, 0), &datagram[UDP..]).map(Some)
-}
-
-/// TS 29.281 section 5.
-fn message(source_port: u16, bytes: &[u8]) -> Result<Message<'_>, Malformed> {
-    let header = bytes.first_chunk::<GTP>().ok_or(Malformed)?;
-    let end = GTP + usize::from(be16(header, 2));
-    let bytes = bytes.get(..end).ok_or(Malformed)?;
-    let flags = header[0];
-    if flags & VERSION_BITS != VERSION_1 {
-        return Err(Malformed);
-    }
-    let mut at = GTP;
-    let mut sequence = None;
-    if flags & ANY_OPTIONAL != 0 {
-        at += OPTIONAL;
-        let fields = bytes.get(GTP..at).ok_or(Malformed)?;
-        sequence = (flags & NUMBERED != 0).then(|| be16(fields, 0));
-        let mut next = if flags & EXTENDED != 0 { fields[3] } else { 0 };
-        while next != 0 {
-            if next & MUST_BE_UNDERSTOOD != 0 && next != SESSION_CONTAINER {
-                return Err(Malformed);
-            }
-            let words = usize::from(*bytes.get(at).ok_or(Malformed)?);
-            at += 4 * words;
-            next = match bytes.get(at - 1) {
-                Some(next) if words > 0 => *next,
-                _ => return Err(Malformed),
-            };
-        }
-    }
-    let teid = u32::from(be16(header, 4)) << 16 | u32::from(be16(header, 6));
-    Ok(Message { source_port, kind: header[1], teid, sequence, payload: &bytes[at..] })
-}
-
-#[cfg(test)]
-mod tests;

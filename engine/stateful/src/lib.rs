@@ -3,21 +3,20 @@
 //!
 //! A [`Scenario`] says what is emulated: templates with a client's and a server's program, their payloads and addresses. A
 //! worker runs its share of it in a [`Stack`]: it is given frames as they arrive, asked for frames as there is room to send
-//! them, and told the time. It never waits, takes no lock, and once made allocates nothing.
+//! them, and gets the time from its caller. It never waits, takes no lock, and once made allocates nothing.
 //!
-//! No flow has a buffer: unacknowledged data is a place in the program's payloads, and a packet is built when it is sent.
-#![deny(unsafe_code)]
+//! No flow has a buffer: unacknowledged data is a position in the program's payloads, and a packet is built when it is sent.
+#![forbid(unsafe_code)]
 
 mod application;
 pub mod arrivals;
 pub mod counters;
 pub mod emulation;
-mod fetch;
+pub mod envelope;
 pub mod flow;
 pub mod gtpu;
 pub mod message;
 pub mod offload;
-pub mod packet;
 pub mod payload;
 pub mod pool;
 pub mod program;
@@ -31,15 +30,19 @@ pub mod stack;
 pub mod table;
 pub mod tcp;
 mod time_wait;
+pub mod tunnel;
 pub mod tuples;
 mod udp;
+pub mod vxlan;
 pub mod wheel;
+
+pub use spate_net::{Address, packet};
 
 pub use counters::{COUNTERS, Count, Counters};
 pub use emulation::{Emulation, EmulationError};
 pub use offload::{Cut, Finish, Layers, Offloads};
 pub use payload::Payload;
-pub use pool::{Address, Part, Pool, WeightedPool};
+pub use pool::{Part, Pool, WeightedPool};
 pub use program::{Comparison, Instruction, Program};
 pub use records::{End, Record, Recorder};
 pub use scenario::{Client, CongestionControl, Protocol, Scenario, Server, Template, Tunables};

@@ -4,7 +4,7 @@
 //!
 //! A message is a response if it begins with `HTTP/`, else a request. Its body ends by its chunks, by `Content-Length`, or, of a
 //! response without either, with the connection; requests without either, and responses 1xx, 204 and 304, have none (RFC 9112
-//! section 6.3). An interim response (1xx) is a message by itself. What a response answers is not known: one to HEAD that tells a
+//! section 6.3). An interim response (1xx) is a message by itself. What a response answers is not known: one to HEAD that has a
 //! `Content-Length` is waited for as if it had that body.
 use crate::program::Until;
 
@@ -31,14 +31,14 @@ pub enum Matcher {
 #[derive(Clone, Debug)]
 pub struct Pattern {
     bytes: Box<[u8]>,
-    /// How many of the first bytes are still matched if the one behind so many does not match (Knuth, Morris, Pratt 1977).
+    /// How many of the first bytes are still matched if the byte behind this many does not match (Knuth, Morris, Pratt 1977).
     back: Box<[u8]>,
 }
 
 /// How far a matcher has come.
 #[derive(Clone, Copy, Debug)]
 pub enum Progress {
-    /// So many bytes of the pattern are matched.
+    /// Number of bytes of the pattern that are matched.
     Pattern(u8),
     /// Where in the message.
     Http(Http),
@@ -49,7 +49,7 @@ pub enum Progress {
 pub enum Fed {
     /// All belong to it, and more do.
     More,
-    /// It ends behind so many of them.
+    /// It ends behind this many of them.
     Ends(usize),
     /// It is no message whose end can be known.
     Broken(Fault),
@@ -165,7 +165,7 @@ enum Phase {
     Trailer,
 }
 
-/// Whose value is read.
+/// The header field whose value is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Name {
     Other,
@@ -184,7 +184,7 @@ enum Word {
 /// How far a message has come.
 #[derive(Clone, Copy, Debug)]
 pub struct Http {
-    /// Bytes of the body or of the chunk that are still to come; while the header is read, what `Content-Length` told.
+    /// Bytes of the body or of the chunk that are still to come; while the header is read, the value of `Content-Length`.
     left: u64,
     /// The number being read.
     number: u64,
@@ -196,7 +196,7 @@ pub struct Http {
     name: Name,
     word: Word,
     /// Bytes of the first line, up to 255.
-    place: u8,
+    position: u8,
     /// Bytes of a name, or of a coding, that are as looked for.
     length_like: Like,
     coding_like: Like,
@@ -231,7 +231,7 @@ impl Http {
         phase: Phase::Front,
         name: Name::Other,
         word: Word::Before,
-        place: 0,
+        position: 0,
         length_like: None,
         coding_like: None,
         response: false,
@@ -317,9 +317,9 @@ impl Http {
             Phase::Front => {}
             Phase::FirstLine => {
                 // A line that ends before it says so is no status line.
-                self.response &= usize::from(self.place) >= VERSION.len();
+                self.response &= usize::from(self.position) >= VERSION.len();
                 // `HTTP/1.1 200`
-                if self.response && self.place < 12 {
+                if self.response && self.position < 12 {
                     return Err(Fault::Status);
                 }
                 self.phase = Phase::Line;
@@ -330,7 +330,7 @@ impl Http {
                 self.value_ends()?;
                 self.phase = Phase::Line;
             }
-            Phase::ChunkSize if self.place == 0 => return Err(Fault::Chunk),
+            Phase::ChunkSize if self.position == 0 => return Err(Fault::Chunk),
             Phase::ChunkSize | Phase::ChunkRest => {
                 (self.left, self.lines) = (self.number, 0);
                 self.phase = if self.number > 0 { Phase::Chunk } else { Phase::TrailerLine };
@@ -344,9 +344,9 @@ impl Http {
     }
 
     fn first_line(&mut self, byte: u8) -> Result<(), Fault> {
-        let at = usize::from(self.place);
+        let at = usize::from(self.position);
         self.phase = Phase::FirstLine;
-        self.place = self.place.saturating_add(1);
+        self.position = self.position.saturating_add(1);
         match at {
             0..5 => self.response = (at == 0 || self.response) && byte == VERSION[at],
             8 if self.response && byte != b' ' => return Err(Fault::Status),
@@ -456,19 +456,19 @@ impl Http {
     }
 
     fn begin_chunk(&mut self) {
-        (self.phase, self.lines, self.number, self.place) = (Phase::ChunkSize, 0, 0, 0);
+        (self.phase, self.lines, self.number, self.position) = (Phase::ChunkSize, 0, 0, 0);
     }
 
     fn chunk_size(&mut self, byte: u8) -> Result<(), Fault> {
         match (byte as char).to_digit(16) {
             Some(digit) => {
                 self.number = 16 * self.number + u64::from(digit);
-                self.place = 1;
+                self.position = 1;
                 if self.number > LONGEST_CHUNK {
                     return Err(Fault::Chunk);
                 }
             }
-            None if self.place > 0 && matches!(byte, b';' | b' ' | b'\t') => self.phase = Phase::ChunkRest,
+            None if self.position > 0 && matches!(byte, b';' | b' ' | b'\t') => self.phase = Phase::ChunkRest,
             None => return Err(Fault::Chunk),
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! Sums of 16-bit words up to every 8th byte are kept, so that the Internet checksum of any piece takes two of them and
 //! the bytes at its edges instead of a pass over it.
 use crate::flow::{PART, PARTS};
-use spate_wire::checksum::{fold, pairs, sum, sum_le, swapped};
+use spate_net::checksum::{fold, pairs, sum, sum_le, swapped};
 use std::collections::BTreeMap;
 
 /// The byte at offset n of a pattern is n modulo this.
@@ -174,7 +174,7 @@ impl Payload {
         Self::plain(Content::Bytes { bytes, sums })
     }
 
-    /// So many bytes of the pattern.
+    /// This many bytes of the pattern.
     pub fn pattern(len: u64) -> Self {
         Self::plain(Content::Pattern(len))
     }
@@ -357,16 +357,16 @@ const fn table_sums() -> [u32; TABLE.div_ceil(BLOCK)] {
     sums
 }
 
-/// Writes the pattern from a place of its period on; gives its sum.
+/// Writes the pattern from an offset in its period on; gives its sum.
 #[inline]
-fn fill_pattern(mut place: usize, out: &mut [u8]) -> u64 {
+fn fill_pattern(mut from: usize, out: &mut [u8]) -> u64 {
     let (mut total, mut at) = (0, 0);
     while at < out.len() {
-        let len = (out.len() - at).min(TABLE - place);
-        total += placed(fill_bytes(&TABLE_BYTES, &TABLE_SUMS, place, &mut out[at..at + len]), at);
+        let len = (out.len() - at).min(TABLE - from);
+        total += placed(fill_bytes(&TABLE_BYTES, &TABLE_SUMS, from, &mut out[at..at + len]), at);
         at += len;
         // The table ends where a period does.
-        place = 0;
+        from = 0;
     }
     total
 }

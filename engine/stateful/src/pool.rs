@@ -5,86 +5,8 @@
 //! is the n-th. All of it is computed from n alone, so any split over workers finds the same.
 //!
 //! Engines that share a run have a *part* of a pool each: of P engines, engine k the addresses at offsets k, k + P, k + 2 P, ...,
-//! whatever the order, so that whose an address is can be told from it alone. The order is then that of the part.
-use core::net::IpAddr;
-
-use crate::{gtpu::Tunnels, random::mix};
-
-/// An IP address; IPv4 as `::ffff:a.b.c.d` (RFC 4291 section 2.5.5.2).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Address(pub u128);
-
-const V4: u128 = 0xffff << 32;
-
-impl Address {
-    /// Of IPv4.
-    #[inline]
-    pub const fn v4(address: u32) -> Self {
-        Self(V4 | address as u128)
-    }
-
-    /// The 32 bits of IPv4, if it is such.
-    #[inline]
-    pub const fn as_v4(self) -> Option<u32> {
-        if self.0 >> 32 == V4 >> 32 { Some(self.0 as u32) } else { None }
-    }
-
-    /// Whether it is of IPv6.
-    #[inline]
-    pub const fn is_v6(self) -> bool {
-        self.0 >> 32 != V4 >> 32
-    }
-
-    /// Whether a host can have it: it is neither that of none, nor of itself, nor of a group or of all.
-    pub fn is_hosts(self) -> bool {
-        match IpAddr::from(self) {
-            IpAddr::V4(v4) => !(v4.is_unspecified() || v4.is_loopback() || v4.is_multicast() || v4.is_broadcast()),
-            IpAddr::V6(v6) => !(v6.is_unspecified() || v6.is_loopback() || v6.is_multicast()),
-        }
-    }
-}
-
-impl Address {
-    /// The MAC address that frames to a multicast group have as their destination (RFC 1112 section 6.4, RFC 2464 section 7). None
-    /// for an address that is not multicast.
-    #[inline]
-    pub const fn group_mac(self) -> Option<[u8; 6]> {
-        let [.., a, b, c, d] = self.0.to_be_bytes();
-        match self.as_v4() {
-            Some(v4) if v4 >> 28 == 0xe => Some([0x01, 0x00, 0x5e, b & 0x7f, c, d]),
-            None if self.0 >> 120 == 0xff => Some([0x33, 0x33, a, b, c, d]),
-            _ => None,
-        }
-    }
-}
-
-impl From<IpAddr> for Address {
-    fn from(address: IpAddr) -> Self {
-        match address {
-            IpAddr::V4(v4) => Self::v4(v4.to_bits()),
-            IpAddr::V6(v6) => Self(v6.to_bits()),
-        }
-    }
-}
-
-impl From<Address> for IpAddr {
-    #[inline]
-    fn from(address: Address) -> Self {
-        match address.as_v4() {
-            Some(v4) => Self::V4(v4.into()),
-            None => Self::V6(address.0.into()),
-        }
-    }
-}
-
-impl core::fmt::Debug for Address {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self.as_v4() {
-            Some(v4) => core::net::Ipv4Addr::from_bits(v4).fmt(f),
-            None => core::net::Ipv6Addr::from_bits(self.0).fmt(f),
-        }
-    }
-}
+//! whatever the order, so that the owner of an address follows from the address alone. The order is then that of the part.
+use crate::{Address, envelope::Access, random::mix, tunnel::Tunnels};
 
 /// Addresses of one family, first to last.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +24,8 @@ pub struct Pool {
     pub source_ports: SourcePorts,
     /// Which its clients' packets pass through, each through its own; none: they pass as they are.
     pub tunnels: Option<Tunnels>,
+    /// Their VLAN and gateway.
+    pub access: Access,
     /// Its addresses may be multicast: frames to one go to the group's MAC, and ports of its templates take frames to and from one.
     pub allow_multicast: bool,
 }
@@ -171,7 +95,19 @@ impl Pool {
         let last_offset = last.0.checked_sub(first.0).ok_or(PoolError::Reversed)?;
         let (part, part_last) = (Part::WHOLE, last_offset);
         let (first_mac, source_ports, tunnels, allow_multicast) = (None, SourcePorts::default(), None, false);
-        Ok(Self { first, last_offset, order, part, part_last, first_mac, source_ports, tunnels, allow_multicast })
+        let access = Access::default();
+        Ok(Self {
+            first,
+            last_offset,
+            order,
+            part,
+            part_last,
+            first_mac,
+            source_ports,
+            tunnels,
+            access,
+            allow_multicast,
+        })
     }
 
     /// Whether any of its addresses is multicast.
@@ -241,11 +177,16 @@ impl Pool {
         address.0.checked_sub(self.first.0).filter(|offset| *offset <= self.last_offset)
     }
 
-    /// The addresses that are answered for on the clients' link: theirs, or those of the gNBs they are behind, of which an engine
-    /// has the same part, if they are a multiple of the parts.
+    /// The addresses that are answered for on the clients' link: theirs, or those of the near ends of their tunnels, of which an
+    /// engine has the same part, if they are a multiple of the parts.
     pub fn on_clients_link(&self) -> Self {
-        let gnbs = self.tunnels.and_then(|t| Self::new(t.local, t.last_gnb(), Order::Sequential).ok());
-        gnbs.map_or_else(|| self.clone(), |gnbs| gnbs.part_of(self.part))
+        let near = self.tunnels.and_then(|t| Self::new(t.local, t.last_near_end(), Order::Sequential).ok());
+        near.map_or_else(|| self.clone(), |near| Self { access: self.access, ..near.part_of(self.part) })
+    }
+
+    /// Whether anything stands around its clients' packets that does not around others of their port.
+    pub fn has_envelope(&self) -> bool {
+        self.tunnels.is_some() || self.access.tags.is_some() || self.access.gateway.is_some()
     }
 
     /// Whether both have an address.
@@ -253,7 +194,7 @@ impl Pool {
         self.contains(other.first).is_some() || other.contains(self.first).is_some()
     }
 
-    /// Which place in the round the n-th own one has, and which round it is.
+    /// The position in the round of the n-th own one, and which round it is.
     #[inline]
     pub(crate) fn place(&self, n: u64) -> (u64, u64) {
         match u64::try_from(self.part_last).ok().and_then(|last| last.checked_add(1)) {
@@ -265,13 +206,13 @@ impl Pool {
     /// The offset of the n-th address, n = 0, 1, 2, ..., of the whole pool.
     #[inline]
     pub fn nth(&self, n: u64) -> u128 {
-        let place = match u64::try_from(self.last_offset).ok().and_then(|last| last.checked_add(1)) {
+        let position = match u64::try_from(self.last_offset).ok().and_then(|last| last.checked_add(1)) {
             Some(len) => n % len,
             None => n,
         };
         match self.order {
-            Order::Sequential => place.into(),
-            Order::Random { seed } => shuffled(place.into(), self.last_offset, seed),
+            Order::Sequential => position.into(),
+            Order::Random { seed } => shuffled(position.into(), self.last_offset, seed),
         }
     }
 
@@ -282,10 +223,10 @@ impl Pool {
         if of == 1 {
             return self.nth(n);
         }
-        let place = u128::from(self.place(n).0);
+        let position = u128::from(self.place(n).0);
         let own = match self.order {
-            Order::Sequential => place,
-            Order::Random { seed } => shuffled(place, self.part_last, mix(seed ^ u64::from(index))),
+            Order::Sequential => position,
+            Order::Random { seed } => shuffled(position, self.part_last, mix(seed ^ u64::from(index))),
         };
         u128::from(index) + own * u128::from(of)
     }
@@ -361,7 +302,7 @@ impl SourcePorts {
         self.lowest + (u32::from(above) % self.count()) as u16
     }
 
-    /// The port so many (less than `count`) after a client's start.
+    /// The port at an offset (less than `count`) from a client's first.
     #[inline]
     pub fn port(&self, offset: u128, after: u32) -> u16 {
         let above = u32::from(self.start(offset) - self.lowest) + after;
@@ -371,12 +312,12 @@ impl SourcePorts {
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Where a shuffle of 0..=last puts a place: a Feistel network over the next larger even number of bits, repeated until it
+/// The position of an index in a shuffle of 0..=last: a Feistel network over the next larger even number of bits, repeated until it
 /// comes out in range (Black and Rogaway, Ciphers with Arbitrary Finite Domains, 2002). At most 4 times on average.
-fn shuffled(place: u128, last: u128, seed: u64) -> u128 {
+fn shuffled(position: u128, last: u128, seed: u64) -> u128 {
     let half = (u128::BITS - last.leading_zeros()).div_ceil(2).max(1);
     let mask = u64::MAX >> (u64::BITS - half);
-    let mut value = place;
+    let mut value = position;
     loop {
         let (mut left, mut right) = ((value >> half) as u64 & mask, value as u64 & mask);
         for round in 0..4 {
@@ -393,6 +334,7 @@ fn shuffled(place: u128, last: u128, seed: u64) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::net::IpAddr;
     use proptest::prelude::*;
 
     fn pool(first: u128, last: u128, order: Order) -> Pool {
@@ -547,7 +489,7 @@ mod tests {
                         prop_assert_eq!(owns, taken.binary_search(&offset).is_ok());
                         owners[offset as usize] += u32::from(owns);
                     }
-                    // Who connects to servers of a pool connects to all of them.
+                    // A client of a pool's servers connects to all of them.
                     prop_assert_eq!(part.nth(round), whole.nth(round));
                 }
                 prop_assert!(owners.iter().all(|owners| *owners == 1));

@@ -37,7 +37,7 @@ impl Program {
     }
 }
 
-/// One step. Places in a program are indices of instructions; one behind the last is its end.
+/// One step. Positions in a program are indices of instructions; one behind the last is its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Instruction {
     /// TCP clients: opens the connection, goes on when it is established. The first of every TCP client's program.
@@ -51,7 +51,7 @@ pub enum Instruction {
         /// Goes on when it is acknowledged; else when it is in the send buffer.
         wait: bool,
     },
-    /// Goes on when so many bytes have come since the flow's start or the last clear.
+    /// Goes on when this many bytes have come since the flow's start or the last clear.
     Receive {
         /// At least 1.
         bytes: u64,
@@ -65,7 +65,7 @@ pub enum Instruction {
         /// Its index.
         payload: u32,
     },
-    /// UDP: goes on when so many datagrams have come since the flow's start or the last clear.
+    /// UDP: goes on when this many datagrams have come since the flow's start or the last clear.
     ReceiveMessages {
         /// At least 1.
         messages: u32,

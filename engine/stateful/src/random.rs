@@ -46,7 +46,7 @@ impl Numbers {
         below(self.draw(), bound)
     }
 
-    /// Whether it happens, of a million times so many.
+    /// Whether an event happens that has this probability, in parts per million.
     pub fn happens(&mut self, of_a_million: u32) -> bool {
         self.below(1_000_000) < u64::from(of_a_million)
     }

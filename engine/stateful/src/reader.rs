@@ -4,7 +4,7 @@
 //!
 //! Each end begins behind the one before it, the first at the flow's start, whatever other instructions count. As long as only
 //! one end can follow, bytes are looked through as they come in order, ahead of the program, and none is held: messages that
-//! come early are counted until the program asks for them. Bytes that come out of order, or of which only the program will tell
+//! come early are counted until the program asks for them. Bytes that come out of order, or of which only the program decides
 //! what is looked for in them, are copied to chunks of the pool; without room there what would have to be held is not accepted, as if
 //! it had been lost, so that it comes again. What is next in order and can be looked through is always accepted: it makes room.
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
 const CHUNK: usize = 1460;
 /// Chunks of a flow, at most: the receive buffer that is usual.
 const MOST: usize = 1024;
-/// One in so many chunks is not given to what comes out of order, of all and of a flow's.
+/// One in this many chunks is not given to what comes out of order, of all and of a flow's.
 const KEPT: usize = 8;
 /// Flows for each chunk, and how many there are at least and at most.
 const FLOWS_A_CHUNK: usize = 64;
@@ -49,7 +49,7 @@ struct End {
 /// One side of a template.
 #[derive(Debug, Default)]
 struct Side {
-    /// By place in the program: its number, or `NONE`; empty if it waits for no end.
+    /// By position in the program: its number, or `NONE`; empty if it waits for no end.
     numbers: Box<[u32]>,
     first: Option<Next>,
 }
@@ -68,7 +68,7 @@ struct Cursor {
     tail: u32,
     chunks: u16,
     /// `at` is known.
-    begun: bool,
+    started: bool,
     /// `next` is known.
     chosen: bool,
     /// The end of what comes can never be known.
@@ -85,7 +85,7 @@ const NEW: Cursor = Cursor {
     head: NONE,
     tail: NONE,
     chunks: 0,
-    begun: false,
+    started: false,
     chosen: false,
     broken: false,
 };
@@ -143,7 +143,7 @@ fn programs(scenario: &Scenario) -> Vec<Option<&Program>> {
     programs
 }
 
-/// Numbers of the ends that may be asked for first from a place on.
+/// Numbers of the ends that may be asked for first from a position on.
 fn following(scenario: &Scenario, programs: &[Option<&Program>], sides: &[Side], from: Vec<(usize, usize)>) -> Next {
     let (mut open, mut seen, mut found) = (from, std::collections::BTreeSet::new(), Next::Nothing);
     while let Some((side, at)) = open.pop() {
@@ -167,7 +167,7 @@ fn following(scenario: &Scenario, programs: &[Option<&Program>], sides: &[Side],
 }
 
 impl Readers {
-    /// For so many flows of a scenario; none if no program of it waits for an end.
+    /// For this many flows of a scenario; none if no program of it waits for an end.
     pub fn new(scenario: &Scenario, flows: usize) -> Option<Self> {
         if !scenario.templates.iter().any(crate::Template::receives_until) {
             return None;
@@ -253,8 +253,8 @@ impl Readers {
     pub fn room(&mut self, index: u32, side: usize, flow: &Flow, s: &Segment<'_>) -> usize {
         let Some(first) = self.sides[side].first else { return usize::MAX };
         let cursor = &mut self.cursors[index as usize];
-        if !cursor.begun && flow.state != State::SynSent {
-            (cursor.at, cursor.begun) = (flow.rcv_nxt, true);
+        if !cursor.started && flow.state != State::SynSent {
+            (cursor.at, cursor.started) = (flow.rcv_nxt, true);
         }
         let ahead = seq_before(flow.rcv_nxt, first_byte(s));
         if cursor.is_idle() || s.payload.is_empty() || !(ahead || self.asks) {
@@ -314,7 +314,7 @@ impl Readers {
     pub fn take(&mut self, index: u32, side: usize, flow: &Flow, s: &Segment<'_>, recoveries: &Slab<Recovery>) {
         let Some(first) = self.sides[side].first else { return };
         let cursor = &mut self.cursors[index as usize];
-        if !cursor.begun || s.payload.is_empty() {
+        if !cursor.started || s.payload.is_empty() {
             return;
         }
         let (seq, end) = (first_byte(s), data_end(flow));
@@ -330,8 +330,8 @@ impl Readers {
         // What of it was taken and not looked through.
         let from = if seq_before(seq, self.cursors[index as usize].at) { self.cursors[index as usize].at } else { seq };
         let in_order = !seq_before(end, from);
-        let noted = if in_order { end } else { flow.noted_until(from, recoveries).unwrap_or(from) };
-        let to = seq_min(noted, seq.wrapping_add(s.payload.len() as u32));
+        let contiguous = if in_order { end } else { flow.received_until(from, recoveries).unwrap_or(from) };
+        let to = seq_min(contiguous, seq.wrapping_add(s.payload.len() as u32));
         let (from, to) = self.not_held(index, from, to);
         if seq_before(from, to) {
             let skip = from.wrapping_sub(seq) as usize;
@@ -507,12 +507,12 @@ fn data_end(flow: &Flow) -> u32 {
 }
 
 impl Reader<'_> {
-    /// Whether the end for which the instruction at a flow's place waits has come; if so the next is looked for.
+    /// Whether the end for which the instruction at a flow's position waits has come; if so the next is looked for.
     pub fn ended(&mut self, flow: &Flow) -> Ended {
         let Self { readers, index, side } = self;
         let (index, number) = (*index, readers.sides[*side].numbers[usize::from(flow.pc)]);
         let cursor = &mut readers.cursors[index as usize];
-        if cursor.begun && cursor.ended == 0 && (!cursor.chosen || cursor.next == Next::Asked) && !cursor.broken {
+        if cursor.started && cursor.ended == 0 && (!cursor.chosen || cursor.next == Next::Asked) && !cursor.broken {
             cursor.chosen = true;
             readers.choose(index, Next::One(number));
             readers.look(index, data_end(flow), (0, &[]));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Connection records: of each flow that has ended, or of one in so many, whose it was, when, how much, and why it ended.
+//! Connection records: of each flow that has ended, or of one in some number: its endpoints, when, how much, and why it ended.
 use rtrb::Producer;
 
 use crate::{
@@ -73,7 +73,7 @@ impl End {
 /// One end of a flow that has ended. Times are of the stack's clock, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Who talked to whom.
+    /// The endpoints.
     pub tuple: Tuple,
     /// Of the template's flows on this side.
     pub number: u64,
@@ -123,7 +123,7 @@ impl Record {
 /// Which flows are recorded, and where their records go.
 #[derive(Debug)]
 pub struct Recorder {
-    /// One in so many, by a hash of addresses and ports that is the same at both ends; at least 1.
+    /// One flow in this many, by a hash of addresses and ports that is the same at both ends; at least 1.
     pub one_in: u32,
     /// When it is full, records are dropped and counted.
     pub out: Producer<Record>,
@@ -181,10 +181,10 @@ const SUMMED_UDP: [Count; 5] = [
     Count::ReceivedPackets,
     Count::RetransmittedPackets,
 ];
-/// Place in both.
+/// Index in both.
 const RECEIVED_BYTES: usize = 1;
 
-/// What else tells why a flow has ended, if it was counted while the stack worked for it: in the order in which they are
+/// Other reasons why a flow has ended, if it was counted while the stack worked for it: in the order in which they are
 /// looked for.
 const CAUSES: [(Count, End); 6] = [
     (Count::ResetsReceived, End::PeerReset),
@@ -223,7 +223,7 @@ pub(crate) struct Ended {
     pub round_trip_ns: u64,
 }
 
-/// Bytes that records take for so many flows, the ring not among them.
+/// Bytes that records take for this many flows, the ring not among them.
 pub const fn bytes(flows: usize) -> usize {
     flows * size_of::<Account>()
 }
@@ -263,8 +263,8 @@ impl Records {
     pub(crate) fn after(&mut self, index: u32, udp: bool, established: bool, counters: &Counters, now_ns: u64) {
         let account = &mut self.accounts[index as usize];
         let summed = if udp { &SUMMED_UDP } else { &SUMMED };
-        for (place, count) in summed.iter().enumerate() {
-            account.sums[place] += counters.get(*count) - self.sums[place];
+        for (at, count) in summed.iter().enumerate() {
+            account.sums[at] += counters.get(*count) - self.sums[at];
         }
         if account.first_byte_ns == NEVER && account.sums[RECEIVED_BYTES] > 0 {
             account.first_byte_ns = now_ns;
@@ -308,7 +308,7 @@ impl Records {
         if self.cutting {
             return End::Aborted;
         }
-        let counted = |(place, (count, _)): &(usize, &(Count, End))| counters.get(*count) > self.causes[*place];
+        let counted = |(at, (count, _)): &(usize, &(Count, End))| counters.get(*count) > self.causes[*at];
         let cause = CAUSES.iter().enumerate().find(counted).map(|(_, (_, end))| *end);
         match cause {
             Some(End::Reset) if account.unanswered => End::Keepalive,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is emulated: templates with their programs, addresses and settings, checked and with all defaults in place.
+//! What is emulated: templates with their programs, addresses and settings, checked and with all defaults filled in.
 use crate::{Part, Payload, Pool, Program, WeightedPool, arrivals};
 
 /// All stateful traffic of a plan, as every worker has it.
@@ -83,6 +83,8 @@ pub struct Template {
     pub client: Option<Client>,
     /// Its servers, if they are emulated here.
     pub server: Option<Server>,
+    /// Its clients and its servers are on one loopback port: frames arrive as they are sent.
+    pub looped: bool,
     /// Of random delays and random addresses.
     pub seed: u64,
     /// Round trips of messages are measured.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a flow has queued to send: payloads by reference, two in the flow itself, more in a place beside it.
+//! What a flow has queued to send: payloads by reference, two in the flow itself, more in a slot of a slab.
 use crate::{
     flow::{Flow, PART, PARTS, Piece, seq_before, seq_max, seq_min},
     packet::joined,
@@ -26,7 +26,7 @@ impl Backlog {
 pub enum NoRoom {
     /// The peer must acknowledge something first.
     Full,
-    /// No place beside a flow is left.
+    /// No slot of the slab is left.
     Exhausted,
 }
 
@@ -66,7 +66,7 @@ impl Flow {
         nth(self.snd_una) == nth(self.snd_end.wrapping_sub(1))
     }
 
-    /// Queues a part of a payload. Tells how many bytes that is.
+    /// Queues a part of a payload. Returns how many bytes that is.
     pub fn queue(
         &mut self,
         payloads: &[Payload],
@@ -136,7 +136,7 @@ impl Flow {
         }
     }
 
-    /// Gives the place beside the flow back.
+    /// Frees the flow's slot of the slab.
     pub fn drop_backlog(&mut self, backlogs: &mut Slab<Backlog>) {
         let backlog = core::mem::replace(&mut self.backlog, NONE);
         if backlog != NONE {

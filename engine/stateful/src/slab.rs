@@ -1,72 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A fixed number of places, taken and given back in constant time and addressed by a 32-bit index.
+//! A fixed number of slots, taken and freed in constant time and addressed by a 32-bit index.
 
-/// No place.
+/// No slot.
 pub const NONE: u32 = u32::MAX;
-/// Places, at most: the wheel has the upper bit of an index for something else.
+/// Slots, at most: the wheel has the upper bit of an index for something else.
 pub const MOST: usize = 1 << 31;
 
-/// Places for `T`; made once, never grown.
+/// Slots for `T`; made once, never grown.
 #[derive(Debug)]
 pub struct Slab<T> {
-    places: Box<[T]>,
-    /// Of a free place: the next free one. Kept apart from the places, so that the free ones stay out of the caches.
+    slots: Box<[T]>,
+    /// Of a free slot: the next free one. Kept apart from the slots, so that the free ones stay out of the caches.
     free: Box<[u32]>,
     /// How many of `free`, from its start, are free indices.
     left: usize,
 }
 
 impl<T: Clone> Slab<T> {
-    /// So many places, all like `blank`.
+    /// This many slots, all like `blank`.
     ///
     /// # Panics
-    /// If they are more than an index can tell.
+    /// If they are more than an index can number.
     pub fn new(count: usize, blank: T) -> Self {
         assert!(count <= MOST, "more places than indices");
         // The lowest are taken first.
-        Self { places: vec![blank; count].into(), free: (0..count as u32).rev().collect(), left: count }
+        Self { slots: vec![blank; count].into(), free: (0..count as u32).rev().collect(), left: count }
     }
 }
 
 impl<T> Slab<T> {
-    /// Takes a place; none if all are taken. What is in it is what was left there.
+    /// Takes a slot; none if all are taken. Its contents are what was left there.
     #[inline]
     pub fn take(&mut self) -> Option<u32> {
         self.left = self.left.checked_sub(1)?;
         Some(self.free[self.left])
     }
 
-    /// Gives a place back.
+    /// Frees a slot.
     #[inline]
     pub fn give(&mut self, index: u32) {
         self.free[self.left] = index;
         self.left += 1;
     }
 
-    /// Places in all.
+    /// Slots in all.
     pub fn capacity(&self) -> usize {
-        self.places.len()
+        self.slots.len()
     }
 
-    /// Places taken.
+    /// Slots taken.
     #[inline]
     pub fn taken(&self) -> usize {
-        self.places.len() - self.left
+        self.slots.len() - self.left
     }
 
-    /// Places left.
+    /// Slots left.
     #[inline]
     pub fn left(&self) -> usize {
         self.left
     }
 
-    /// The place that is taken next, if any is left.
+    /// The slot that is taken next, if any is left.
     #[inline]
     pub fn next(&self) -> Option<u32> {
         self.left.checked_sub(1).map(|top| self.free[top])
     }
 
-    /// Bytes for so many places.
+    /// Bytes of this many slots.
     pub const fn bytes(count: usize) -> usize {
         count * (size_of::<T>() + size_of::<u32>())
     }
@@ -77,14 +77,14 @@ impl<T> core::ops::Index<u32> for Slab<T> {
 
     #[inline]
     fn index(&self, index: u32) -> &T {
-        &self.places[index as usize]
+        &self.slots[index as usize]
     }
 }
 
 impl<T> core::ops::IndexMut<u32> for Slab<T> {
     #[inline]
     fn index_mut(&mut self, index: u32) -> &mut T {
-        &mut self.places[index as usize]
+        &mut self.slots[index as usize]
     }
 }
 

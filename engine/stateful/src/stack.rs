@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A worker's flows: what arrives finds its flow, time finds those that wait for it, and those that have something to say
+//! A worker's flows: what arrives finds its flow, time finds those that wait for it, and those that have something to send
 //! take turns to send.
 mod addresses;
 mod reading;
@@ -16,16 +16,18 @@ use secrets::{HashKeys, Secrets, folded};
 use sides::Sides;
 use spate_stats::Times;
 
+use spate_arch::fetch;
+use spate_net::fast::{self, Bits, V4, V6};
+
 use crate::{
     Address, Program, Protocol, Scenario,
     application::Machine,
     counters::{Count, Counters},
-    fetch::fetch,
     flow::{Flow, State, is, seq_before},
     offload::Finish,
     packet::{
-        Below, Content, Datagram, Ends, Head, Options, Packet, Plain, Reject, Segment, TCP_HEADER, Trouble,
-        destination, flag,
+        Below, Content, Datagram, Ends, Error, Head, Options, Packet, Plain, Reject, Segment, TCP_HEADER, destination,
+        flag,
     },
     reader::Readers,
     records::Records,
@@ -39,11 +41,11 @@ use crate::{
     wheel::{self, Link, Links, Wheel},
 };
 
-/// Flows for each place for the state of a loss, and for each place of a long queue.
+/// Flows for each slot for the state of a loss, and for each slot of a long queue.
 const FLOWS_A_PLACE: usize = 64;
 /// One that is being opened is looked at after so long: as soon as a lost segment would be noticed (see `arm_retransmit`).
 const HANDSHAKE_NS: u64 = 200_000_000;
-/// There are at least so many places.
+/// There are at least this many slots.
 const FEWEST: usize = 1024;
 /// Answers to segments of no flow that wait to be sent, for each port.
 const ANSWERS: usize = 256;
@@ -53,14 +55,14 @@ const ANSWERS: usize = 256;
 pub struct PortLink {
     /// Its own.
     pub mac: [u8; 6],
-    /// Of whom frames of clients go to first.
+    /// MACs of the next hops of clients' frames.
     pub next_hop: [u8; 6],
 }
 
 /// Peers on a link and their MACs, in ascending order.
 pub type Neighbours = Arc<[(Address, [u8; 6])]>;
 
-/// Who talks to whom.
+/// The endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuple {
     /// Ours.
@@ -83,7 +85,7 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Whose flow it is.
+    /// The template of the flow.
     #[inline]
     pub fn template(&self) -> usize {
         self.template
@@ -99,7 +101,7 @@ impl Opening {
 /// Why a flow was not started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotOpened {
-    /// All places are taken: counted.
+    /// All slots are taken: counted.
     Exhausted,
     /// There is such a flow.
     InUse,
@@ -121,7 +123,7 @@ struct Side {
     paired: bool,
 }
 
-/// Flows of a port that have something to send, in the order of their turns.
+/// Flows of a port that have something to send, in the order in which they send.
 #[derive(Clone, Copy, Debug)]
 struct Queue {
     head: u32,
@@ -133,7 +135,7 @@ struct Port {
     link: PortLink,
     /// Which frames are for its station, and need no closer look.
     station: Station,
-    /// Whom clients reach without the next hop.
+    /// Stations that clients reach without the next hop.
     neighbours: Neighbours,
     /// A pool of its templates may have multicast addresses.
     groups: bool,
@@ -166,7 +168,7 @@ impl Station {
 }
 
 impl Port {
-    /// The MAC of whom frames to an address go to first.
+    /// The MAC of the next hop to an address.
     #[inline]
     fn towards(&self, remote: Address) -> [u8; 6] {
         if let Some(group) = self.group_mac(remote) {
@@ -185,7 +187,7 @@ impl Port {
         if self.groups { address.group_mac() } else { None }
     }
 
-    /// The MAC of whom frames that answer a packet go to.
+    /// The MAC of the next hop of frames that answer a packet.
     #[inline]
     fn back_to(&self, packet: &Packet<'_>) -> [u8; 6] {
         self.group_mac(packet.source).unwrap_or(packet.source_mac)
@@ -241,7 +243,7 @@ pub struct Stack {
     backlogs: Slab<Backlog>,
     /// By flow, of its local and its remote address, if any is of IPv6.
     uppers: Box<[[Upper; 2]]>,
-    /// By flow, so many each.
+    /// By flow, this many each.
     variables: Box<[i64]>,
     variables_each: usize,
     /// Messages without a reply, by flow, if any template measures round trips.
@@ -249,11 +251,11 @@ pub struct Stack {
     /// Cursors beside flows, if any program waits for the end of a message.
     readers: Option<Readers>,
     /// A server of TCP is known by the first bytes it gets.
-    first_bytes_tell: bool,
+    first_bytes_choose: bool,
     ports: Vec<Port>,
     /// Other workers have flows of the same clients.
     shared: bool,
-    /// By template: its place among all workers that serve it, over all engines.
+    /// By template: its index among all workers that serve it, over all engines.
     servers: Box<[Share]>,
     /// Flows of clients whose servers are here that are new (see `Flow::is_new`), and of servers whose clients are.
     new: [usize; 2],
@@ -269,11 +271,16 @@ pub struct Stack {
     works_for: u32,
 }
 
-impl Packet<'_> {
-    /// Whose it is, seen from here.
+impl Tuple {
+    /// That of a packet with these ports as its receiver sees it: local is the packet's destination.
     #[inline]
-    fn tuple(&self, source_port: u16, destination_port: u16) -> Tuple {
-        Tuple { local: self.destination, remote: self.source, local_port: destination_port, remote_port: source_port }
+    fn of(packet: &Packet<'_>, source_port: u16, destination_port: u16) -> Self {
+        Self {
+            local: packet.destination,
+            remote: packet.source,
+            local_port: destination_port,
+            remote_port: source_port,
+        }
     }
 }
 
@@ -324,7 +331,7 @@ impl Key {
         (folded.wrapping_mul(0x9fb2_1c65_1e98_df25) >> 32) as u32
     }
 
-    /// Whether a flow is between these, as far as a key can tell.
+    /// Whether a flow is between these, as far as a key shows.
     #[inline]
     fn is(&self, flow: &Flow) -> bool {
         flow.local == self.local
@@ -364,17 +371,17 @@ fn times(template: &crate::Template) -> usize {
         }
 }
 
-/// Places beside so many flows, one for some of them.
+/// Slots beside this many flows, one for some of them.
 fn places(flows: usize) -> usize {
     (flows / FLOWS_A_PLACE).max(FEWEST.min(flows))
 }
 
-/// Cells to spare of the table of so many flows. Over IPv6 these have more beside.
+/// Spare cells of the table of this many flows. Over IPv6 these have more beside.
 fn spare(flows: usize, v6: bool) -> usize {
     if v6 { flows / 3 } else { flows }
 }
 
-/// By template: the place of a worker of this engine among all workers that serve it.
+/// By template: the index of a worker of this engine among all workers that serve it.
 fn server_shares(scenario: &Scenario, worker: u64, workers: u64) -> Box<[Share]> {
     let of = |template| Share::of_engine(worker, workers, scenario.server_part(template));
     (0..scenario.templates.len()).map(of).collect()
@@ -390,7 +397,7 @@ impl Stack {
     /// Flows of a worker, at most.
     pub const MOST_FLOWS: usize = MOST;
 
-    /// A worker's places for flows, on ports of an engine by their index. From `seed` come initial sequence numbers, and where flows
+    /// A worker's slots for flows, on ports of an engine by their index. From `seed` come initial sequence numbers, and where flows
     /// lie in memory: peers must not know it.
     pub fn new(scenario: Arc<Scenario>, ports: &[PortLink], seed: u128, now_ns: u64) -> Self {
         let secrets = Secrets::new(seed);
@@ -436,7 +443,7 @@ impl Stack {
             variables_each,
             replies: replies::places(&scenario, count),
             readers: Readers::new(&scenario, count),
-            first_bytes_tell: scenario.templates.iter().any(|template| {
+            first_bytes_choose: scenario.templates.iter().any(|template| {
                 let server = template.server.as_ref();
                 template.protocol == Protocol::Tcp && server.is_some_and(|server| !server.matches.is_empty())
             }),
@@ -509,7 +516,7 @@ impl Stack {
         self.flows.taken()
     }
 
-    /// Places for the state of a loss, and for long queues, that flows hold.
+    /// Slots for the state of a loss, and for long queues, that flows hold.
     pub fn held(&self) -> (usize, usize) {
         (self.recoveries.taken(), self.backlogs.taken())
     }
@@ -517,7 +524,7 @@ impl Stack {
     /// The next flow of a template begins, between these.
     ///
     /// # Errors
-    /// If there is no place, or one like it.
+    /// If there is no free slot, or a flow with this tuple exists.
     ///
     /// # Panics
     /// If the template has no client.
@@ -525,7 +532,7 @@ impl Stack {
         self.open_found(&self.opening(template, number, *tuple), now_ns)
     }
 
-    /// The next flow of a template is about to begin, between these: its place is fetched.
+    /// The next flow of a template is about to begin, between these: its slot is prefetched.
     #[inline]
     pub fn opening(&self, template: usize, number: u64, tuple: Tuple) -> Opening {
         let keys = &self.secrets.hash;
@@ -568,7 +575,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Whether a client's flow can have a place, and its server's too, if that is here: besides those that other clients wait for.
+    /// Whether a client's flow can have a slot, and its server's too, if that is here: besides those that other clients wait for.
     /// Else clients would take all, and wait for servers that have none.
     #[inline]
     fn has_room(&self, template: usize) -> bool {
@@ -591,7 +598,7 @@ impl Stack {
         self.sides[side_of(template, false)].counters.get(Count::FlowsAccepted) * workers + worker
     }
 
-    /// RFC 6528: a clock plus a secret function of who talks to whom.
+    /// RFC 6528: a clock plus a secret function of the endpoints.
     fn initial_sequence(&self, tuple: &Tuple) -> u32 {
         self.secrets.sequence(tuple).wrapping_add((self.now.ns >> 12) as u32)
     }
@@ -622,7 +629,7 @@ impl Stack {
         Tuple { local, remote, local_port: flow.local_port, remote_port: flow.remote_port }
     }
 
-    /// A flow of a template begins: its number, who talks to whom, and of whom frames go to first.
+    /// A flow of a template begins: its number, its endpoints, and the MAC of the next hop.
     #[inline(always)]
     fn add(
         &mut self,
@@ -696,7 +703,7 @@ impl Stack {
         let keys = &self.secrets.hash;
         let mut count = 0;
         for (frame, hash) in frames.zip(hashes.iter_mut()) {
-            *hash = Plain::ends(frame).map_or(0, |(source, destination, ports, udp)| {
+            *hash = fast::ends::<V4>(frame).map_or(0, |(Bits(source), Bits(destination), ports, udp)| {
                 let (remote_port, local_port) = ((ports >> 16) as u16, ports as u16);
                 let kind = if udp { is::UDP } else { 0 };
                 Key { local: destination, remote: source, local_port, remote_port, kind }.hash(keys)
@@ -713,7 +720,7 @@ impl Stack {
     /// The hash of a frame of IPv6.
     #[inline(never)]
     fn hash_v6(frame: &[u8], keys: &HashKeys) -> Option<u32> {
-        let (remote, local, ports, udp) = Plain::ends_v6(frame)?;
+        let (remote, local, ports, udp) = fast::ends::<V6>(frame)?;
         let tuple = Tuple { local, remote, local_port: ports as u16, remote_port: (ports >> 16) as u16 };
         Some(Key::of(&tuple, udp, keys).hash(keys))
     }
@@ -737,11 +744,11 @@ impl Stack {
             return refused;
         }
         self.now = Instant { ns: now_ns };
-        if let Some(plain) = Plain::read(frame, hints.verified) {
-            let s = &plain.segment;
+        if let Some(plain) = Plain::<V4, Segment<'_>>::read(frame, hints.verified) {
+            let s = &plain.content;
             let key = Key {
-                local: plain.destination,
-                remote: plain.source,
+                local: plain.destination.0,
+                remote: plain.source.0,
                 local_port: s.destination_port,
                 remote_port: s.source_port,
                 kind: 0,
@@ -753,9 +760,59 @@ impl Stack {
             if let Some(index) = found {
                 return self.receive_known(port, index, frame, s, plain.ecn);
             }
-            return self.receive_unknown(port, &plain.packet(frame), s, (&key, hash));
+            return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), s, (&key, hash));
+        }
+        self.receive_other(port, frame, hints)
+    }
+
+    /// As `receive_hinted`, of what is no plain segment over IPv4: most of it is plain all the same.
+    #[inline(never)]
+    fn receive_other(&mut self, port: usize, frame: &[u8], hints: Hints) -> Received {
+        if let Some(plain) = Plain::<V6, Segment<'_>>::read(frame, hints.verified) {
+            let s = &plain.content;
+            let (local, remote) = (plain.destination, plain.source);
+            let tuple = Tuple { local, remote, local_port: s.destination_port, remote_port: s.source_port };
+            let (key, hash, found) = self.look_up_tuple(&tuple, false, hints);
+            if let Some(index) = found {
+                return self.receive_known(port, index, frame, s, plain.ecn);
+            }
+            return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), s, (&key, hash));
+        }
+        if let Some(plain) = Plain::<V4, Datagram<'_>>::read_udp(frame) {
+            return self.receive_plain_udp(
+                port,
+                &plain.packet(frame, Content::Udp(plain.content)),
+                &plain.content,
+                hints,
+            );
+        }
+        if let Some(plain) = Plain::<V6, Datagram<'_>>::read_udp(frame) {
+            return self.receive_plain_udp(
+                port,
+                &plain.packet(frame, Content::Udp(plain.content)),
+                &plain.content,
+                hints,
+            );
         }
         self.receive_any(port, frame, hints.verified)
+    }
+
+    #[inline(always)]
+    fn receive_plain_udp(&mut self, port: usize, packet: &Packet<'_>, d: &Datagram<'_>, hints: Hints) -> Received {
+        let tuple = Tuple::of(packet, d.source_port, d.destination_port);
+        let (key, hash, index) = self.look_up_tuple(&tuple, true, hints);
+        self.receive_udp(port, packet, d, &Wanted { tuple, key, hash, index })
+    }
+
+    /// The flow between these, by what is known of the frame.
+    #[inline(always)]
+    fn look_up_tuple(&self, tuple: &Tuple, udp: bool, hints: Hints) -> (Key, u32, Option<u32>) {
+        let keys = &self.secrets.hash;
+        let key = Key::of(tuple, udp, keys);
+        let hash = hints.hash.unwrap_or_else(|| key.hash(keys));
+        debug_assert_eq!(hash, key.hash(keys), "of another frame");
+        let found = self.find(&key, hash, tuple);
+        (key, hash, found)
     }
 
     /// What a frame is if its destination MAC says that it is for none of a port's stations: the port's own, and those of clients
@@ -813,17 +870,17 @@ impl Stack {
     #[inline(always)]
     fn look_up(&self, packet: &Packet<'_>) -> Wanted {
         let (tuple, udp) = match &packet.content {
-            Content::Tcp(segment) => (packet.tuple(segment.source_port, segment.destination_port), false),
-            Content::Udp(datagram) => (packet.tuple(datagram.source_port, datagram.destination_port), true),
+            Content::Tcp(segment) => (Tuple::of(packet, segment.source_port, segment.destination_port), false),
+            Content::Udp(datagram) => (Tuple::of(packet, datagram.source_port, datagram.destination_port), true),
             // It has the packet that it is about, which was ours.
-            Content::Icmp(trouble) => {
+            Content::Icmp(error) => {
                 let tuple = Tuple {
-                    local: trouble.source,
-                    remote: trouble.destination,
-                    local_port: trouble.source_port,
-                    remote_port: trouble.destination_port,
+                    local: error.source,
+                    remote: error.destination,
+                    local_port: error.source_port,
+                    remote_port: error.destination_port,
                 };
-                (tuple, !trouble.tcp)
+                (tuple, !error.tcp)
             }
         };
         let key = Key::of(&tuple, udp, &self.secrets.hash);
@@ -837,7 +894,7 @@ impl Stack {
             (Content::Tcp(segment), Some(index)) => self.receive_known(port, index, frame, segment, packet.ecn),
             (Content::Tcp(segment), None) => self.receive_unknown(port, packet, segment, (&wanted.key, wanted.hash)),
             (Content::Udp(datagram), _) => self.receive_udp(port, packet, datagram, wanted),
-            (Content::Icmp(trouble), _) => self.receive_trouble(port, trouble, wanted),
+            (Content::Icmp(error), _) => self.receive_icmp_error(port, error, wanted),
         }
     }
 
@@ -868,7 +925,7 @@ impl Stack {
             self.side(index).counters.one(Count::TimeWaitReused);
             self.flows[index].state = State::Closed;
             self.settle(index);
-            // One that still has its turn to come is forgotten then.
+            // One that is still in the queue is removed then.
             if self.flows[index].has(is::READY) {
                 return Received::Taken;
             }
@@ -879,7 +936,7 @@ impl Stack {
         }
         self.note_before(index);
         let flow = &self.flows[index];
-        if self.first_bytes_tell
+        if self.first_bytes_choose
             && !s.payload.is_empty()
             && s.seq == flow.rcv_nxt
             && !self.choose(index, port, s.payload)
@@ -964,7 +1021,7 @@ impl Stack {
         if !self.ports[port].may_be_source(packet.source) {
             return Received::Foreign;
         }
-        let tuple = &packet.tuple(s.source_port, s.destination_port);
+        let tuple = &Tuple::of(packet, s.source_port, s.destination_port);
         let opens = s.flags & (flag::SYN | flag::ACK | flag::RST | flag::FIN) == flag::SYN;
         if opens && let Some(template) = self.server_for(port, tuple, Protocol::Tcp, None) {
             let (number, mac) = (self.server_number(template), self.ports[port].back_to(packet));
@@ -1064,19 +1121,19 @@ impl Stack {
         Received::Taken
     }
 
-    fn receive_trouble(&mut self, port: usize, trouble: &Trouble, wanted: &Wanted) -> Received {
+    fn receive_icmp_error(&mut self, port: usize, error: &Error, wanted: &Wanted) -> Received {
         let Some(index) = wanted.index else {
             let ours = self.shared && self.owner(port, wanted.tuple.local).is_some();
             return if ours { Received::Elsewhere } else { Received::Foreign };
         };
         self.note_before(index);
         let (flow, mut cx, _) = self.parts(index);
-        if trouble.tcp {
-            if flow.trouble_told(trouble.kind, trouble.seq, &mut cx) {
+        if error.tcp {
+            if flow.icmp_error(error.kind, error.seq, &mut cx) {
                 self.go_on(index);
             }
         } else {
-            flow.datagram_refused(trouble.kind, &mut cx);
+            flow.datagram_refused(error.kind, &mut cx);
         }
         self.settle(index);
         Received::Taken
@@ -1136,7 +1193,7 @@ impl Stack {
         self.note_before(index);
     }
 
-    /// A connection to a server gets its first bytes: they tell whose it is, if they do so for any template. False if they are no
+    /// A connection to a server gets its first bytes: they choose its template, if they do so for any. False if they are no
     /// template's: it is reset.
     #[inline(never)]
     fn choose(&mut self, index: u32, port: usize, first_bytes: &[u8]) -> bool {

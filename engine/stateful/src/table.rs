@@ -2,7 +2,9 @@
 //! Which flow has this hash? Open addressing with linear probing: a cell is a flow's index and 32 bits of its hash, so
 //! that a search reads one or two cache lines here and only then the flow itself. Removal moves later cells back instead of
 //! leaving a mark, so a table never has to be rebuilt, however many flows come and go.
-use crate::{fetch::fetch, slab::NONE};
+use spate_arch::fetch;
+
+use crate::slab::NONE;
 
 /// From hashes to indices. The fewer of its cells are taken the sooner a search ends.
 #[derive(Debug)]
@@ -21,7 +23,7 @@ struct Cell {
 const EMPTY: Cell = Cell { hash: 0, index: NONE };
 
 impl Table {
-    /// For up to so many flows, with so many cells to spare.
+    /// For up to `flows` flows, with `spare` spare cells.
     pub fn new(flows: usize, spare: usize) -> Self {
         Self { cells: vec![EMPTY; Self::cells(flows, spare)].into(), len: 0, most: flows }
     }

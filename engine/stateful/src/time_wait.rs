@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Flows in TIME-WAIT, in the order in which it ends. All of a template wait equally long, so a queue does for most flows what
-//! the wheel would: nothing is touched meanwhile, and who is next is known ahead, so that what they need can be fetched into the
+//! the wheel would: nothing is touched meanwhile, and which flow is next is known ahead, so that what they need can be fetched into the
 //! caches. After a second of half a million flows there is nothing left of them there.
 use std::collections::VecDeque;
 
@@ -22,18 +22,18 @@ pub(crate) struct TimeWaits {
     entries: VecDeque<Entry>,
     /// Never more, so that it never grows.
     most: usize,
-    /// Of so many from the first on the flow was fetched, and what finds it.
+    /// Number of entries from the first on of which the flow and its cell of the table were prefetched.
     fetched: usize,
     found: usize,
 }
 
 impl TimeWaits {
-    /// For up to so many flows.
+    /// For up to this many flows.
     pub(crate) fn new(flows: usize) -> Self {
         Self { entries: VecDeque::with_capacity(flows), most: flows, fetched: 0, found: 0 }
     }
 
-    /// Bytes of one for up to so many flows.
+    /// Bytes of one for up to this many flows.
     pub(crate) const fn bytes(flows: usize) -> usize {
         flows * size_of::<Entry>()
     }
@@ -54,7 +54,7 @@ impl TimeWaits {
         self.entries.front().map(|entry| entry.at)
     }
 
-    /// Takes those out that end next up to a tick, at most so many as there is room for; how many.
+    /// Takes out those that end next up to a tick, at most as many as there is room for. Returns how many.
     #[inline]
     pub(crate) fn take_due(&mut self, to: u32, due: &mut [Entry; BATCH]) -> usize {
         let mut count = 0;

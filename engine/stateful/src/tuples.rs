@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who talks to whom: the sequence of (client, server, source port) that new flows take.
+//! The endpoints of flows: the sequence of (client, server, source port) that new flows take.
 //!
 //! A list of weighted pools is a *mix*. Its n-th address, n = 0, 1, 2, ...: pools take turns, as evenly as their weights
 //! allow, in a fixed round; in its n'-th turn a pool gives its n'-th address (`Pool::nth`). The tuple is that of the client
@@ -8,7 +8,7 @@
 //! in which they ask for tuples, those of equal server mixes likewise. Where different client mixes have a pool in common,
 //! each has its own of the ports of that pool's clients: of two mixes, every second port.
 //!
-//! Dealt by number, worker w of W takes n = w, w + W, ...: the union over any split is the whole sequence. A client's ports
+//! Distributed by number, worker w of W takes n = w, w + W, ...: the union over any split is the whole sequence. A client's ports
 //! begin anew after the largest number of them at which a port stays with its worker: if there are 5 workers on one
 //! client, 64,510 of 64,512. So no two workers ever have the same tuple.
 //!
@@ -16,12 +16,15 @@
 //! with the others of its engine only. To servers, all of them, it connects as one of all workers. Where engines have equally many
 //! clients of sequential pools of one weight, the union over all engines and workers is still what one worker would take.
 //!
-//! Dealt by hash, a worker can tell from a tuple whether replies will come home to it. It walks over all clients, from the
+//! Distributed by hash, a worker can compute from a tuple whether replies will arrive at it. It walks over all clients, from the
 //! w-th on, and takes of a client's ports the next one that does. It notes how far it has come in a table: of one entry a
 //! client, or if they are more than a million, of a million that they share, so that some ports are left out.
-use crate::pool::{Address, Part, Pool, WeightedPool};
+use crate::{
+    Address,
+    pool::{Part, Pool, WeightedPool},
+};
 
-/// A tuple that was refused is followed by so many others of the same client at most.
+/// Number of other tuples of the same client, at most, that follow a refused one.
 pub const TRIES: u32 = 64;
 
 /// Most turns in a round of a mix.
@@ -46,7 +49,7 @@ impl Share {
         Self { worker: u64::from(engine.index) + engines * worker, workers: engines * workers }
     }
 
-    /// Of what one of so many engines has.
+    /// Of the part of one of several engines.
     pub(crate) fn within(self, engines: u64) -> Self {
         Self { worker: self.worker / engines, workers: (self.workers / engines).max(1) }
     }
@@ -57,16 +60,16 @@ impl Share {
 pub enum Dealing {
     /// Worker w of W takes the numbers n = w modulo W: replies come to any worker, or there is one a port.
     ByNumber,
-    /// A worker takes what comes home to it.
+    /// A worker takes the tuples whose replies it owns.
     ByHash,
 }
 
 /// Addresses and port of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuple {
-    /// Who connects.
+    /// The client's address.
     pub client: Address,
-    /// To whom.
+    /// The server's address.
     pub server: Address,
     /// From where.
     pub source_port: u16,
@@ -81,7 +84,7 @@ pub struct Draw {
     pub tuple: Tuple,
     mix: usize,
     member: usize,
-    place: u64,
+    position: u64,
     /// Offset of the client in its pool.
     offset: u128,
     /// Which of the client's ports (of this mix).
@@ -116,7 +119,7 @@ pub struct TupleError {
 /// What is wrong with a template; its text starts with the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TupleProblem {
-    /// Clients need somebody to connect to.
+    /// Clients need servers to connect to.
     #[error("servers: is empty; name the pools that clients connect to")]
     NoServers,
     /// No such pool.
@@ -186,7 +189,7 @@ struct Clients {
     mix: Mix,
     /// Of each pool of the mix.
     ports: Box<[Ports]>,
-    /// Dealt by hash: which port of a client to look at next.
+    /// Distributed by hash: which port of a client to look at next.
     looked: Box<[u16]>,
 }
 
@@ -222,7 +225,7 @@ impl Mix {
         Self { pools: pools.into(), round, next: first, step }
     }
 
-    /// The next: a member, and its how manieth turn that is.
+    /// The next: a member, and the number of its turn.
     #[inline]
     fn draw(&mut self) -> (usize, u64) {
         let n = self.next;
@@ -307,13 +310,13 @@ impl Tuples {
         Ok(Self { pools: pools.to_vec(), clients, servers, templates: indices, here, dealing, exhausted: 0 })
     }
 
-    /// The next tuple for a template. `home` tells whether replies to it come to this worker; it is asked only if tuples are
-    /// dealt by hash. None if no such port is found: that is counted.
+    /// The next tuple for a template. `owned` says whether replies to it come to this worker; it is asked only if tuples are
+    /// distributed by hash. None if no such port is found: that is counted.
     ///
     /// # Panics
     /// If the template has no clients here.
     #[inline]
-    pub fn next(&mut self, template: usize, home: impl Fn(&Tuple) -> bool) -> Option<Draw> {
+    pub fn next(&mut self, template: usize, owned: impl Fn(&Tuple) -> bool) -> Option<Draw> {
         let (mix, servers) = self.templates[template].expect("a template with clients");
         let (server, n) = self.servers[servers].draw();
         let pool = &self.pools[self.servers[servers].pools[server].pool];
@@ -321,24 +324,24 @@ impl Tuples {
         let clients = &mut self.clients[mix];
         let (member, n) = clients.mix.draw();
         let pool = &self.pools[clients.mix.pools[member].pool];
-        let (place, round) = pool.place(n);
+        let (position, round) = pool.place(n);
         let offset = pool.nth_own(n);
         let port = (round % u64::from(clients.ports[member].count)) as u32;
         let client_mac = pool.mac(offset);
         let tuple = Tuple { client: pool.address(offset), server, source_port: 0, client_mac };
-        let mut draw = Draw { tuple, mix, member, place, offset, port, tries: 0 };
+        let mut draw = Draw { tuple, mix, member, position, offset, port, tries: 0 };
         match self.dealing {
             Dealing::ByNumber => {
                 self.set_port(&mut draw);
                 Some(draw)
             }
-            Dealing::ByHash => self.look(&mut draw, home).then_some(draw),
+            Dealing::ByHash => self.look(&mut draw, owned).then_some(draw),
         }
     }
 
     /// Replaces a tuple that is in use by the next of the same client and server. False if there is none, or `TRIES` have
     /// been made: that is counted.
-    pub fn skip(&mut self, draw: &mut Draw, home: impl Fn(&Tuple) -> bool) -> bool {
+    pub fn skip(&mut self, draw: &mut Draw, owned: impl Fn(&Tuple) -> bool) -> bool {
         draw.tries += 1;
         let Ports { step, count, .. } = self.clients[draw.mix].ports[draw.member];
         if draw.tries > TRIES || draw.tries >= count / step {
@@ -351,7 +354,7 @@ impl Tuples {
                 self.set_port(draw);
                 true
             }
-            Dealing::ByHash => self.look(draw, home),
+            Dealing::ByHash => self.look(draw, owned),
         }
     }
 
@@ -368,18 +371,18 @@ impl Tuples {
         draw.tuple.source_port = pool.source_ports.port(draw.offset, ports.lane + draw.port * ports.lanes);
     }
 
-    /// Looks for the client's next port that comes home; gives up where there should have been many.
-    fn look(&mut self, draw: &mut Draw, home: impl Fn(&Tuple) -> bool) -> bool {
+    /// Looks for the client's next port of which this worker owns the replies; gives up where there should have been many.
+    fn look(&mut self, draw: &mut Draw, owned: impl Fn(&Tuple) -> bool) -> bool {
         let Ports { count, entry, .. } = self.clients[draw.mix].ports[draw.member];
         let entries = self.clients[draw.mix].looked.len() as u64;
-        let entry = (entry.wrapping_add(draw.place) % entries) as usize;
+        let entry = (entry.wrapping_add(draw.position) % entries) as usize;
         let most = self.here.workers.saturating_mul(u64::from(TRIES)).min(u64::from(count));
         for _ in 0..most {
             // Pools of different port ranges may share an entry.
             draw.port = u32::from(self.clients[draw.mix].looked[entry]) % count;
             self.clients[draw.mix].looked[entry] = ((draw.port + 1) % count) as u16;
             self.set_port(draw);
-            if home(&draw.tuple) {
+            if owned(&draw.tuple) {
                 return true;
             }
         }
@@ -430,7 +433,7 @@ impl Clients {
                 Dealing::ByNumber => share.workers.saturating_mul(u64::from(weighted.weight)),
                 Dealing::ByHash => 1,
             };
-            // A client has its turn again after the pool's length; after so many of these it is the same worker's.
+            // A client has its turn again after the pool's length; after this many of these it is the same worker's.
             let rest = (pool.part_last() % u128::from(needed) + 1) % u128::from(needed);
             let step = needed / gcd(needed, rest as u64);
             if step > u64::from(all) {

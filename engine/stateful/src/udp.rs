@@ -3,7 +3,7 @@
 use crate::{
     counters::Count,
     flow::{Flow, State, is},
-    packet::{TroubleKind, UDP_HEADER},
+    packet::{ErrorKind, UDP_HEADER},
     tcp::{Context, Output, Sources, Turn},
     wheel,
 };
@@ -20,7 +20,7 @@ impl Flow {
 
     /// From now on this silence ends it.
     pub fn set_silence(&mut self, ns: u64, cx: &Context<'_>) {
-        // UDP has no congestion window: its places hold the time.
+        // UDP has no congestion window: its fields hold the time.
         (self.ssthresh, self.cwnd) = wheel::laps_of(ns);
         self.heard(cx);
     }
@@ -38,7 +38,7 @@ impl Flow {
         self.wait_long((wheel::tick_at(cx.now.ns).wrapping_add(ticks), laps));
     }
 
-    /// A datagram of so many bytes of data arrives.
+    /// A datagram of this many bytes of data arrives.
     #[inline]
     pub fn datagram(&mut self, len: usize, cx: &mut Context<'_>) {
         cx.counters.received(cx.now.ns);
@@ -48,10 +48,10 @@ impl Flow {
         self.heard(cx);
     }
 
-    /// An ICMP error is about it: where nobody takes its datagrams, it ends (RFC 1122 section 4.1.3.3).
-    pub fn datagram_refused(&mut self, kind: TroubleKind, cx: &mut Context<'_>) {
+    /// An ICMP error is about it: where no receiver takes its datagrams, it ends (RFC 1122 section 4.1.3.3).
+    pub fn datagram_refused(&mut self, kind: ErrorKind, cx: &mut Context<'_>) {
         cx.counters.one(Count::IcmpErrors);
-        if kind == TroubleKind::Refused {
+        if kind == ErrorKind::Refused {
             cx.counters.one(Count::FlowsRefused);
             self.state = State::Closed;
         }
@@ -99,8 +99,8 @@ impl Flow {
 
     /// Queues a datagram. False if it must wait for others to be sent.
     pub fn queue_message(&mut self, payload: u16) -> bool {
-        let Some(place) = self.pieces.get_mut(usize::from(self.piece_count)) else { return false };
-        place.payload = payload;
+        let Some(slot) = self.pieces.get_mut(usize::from(self.piece_count)) else { return false };
+        slot.payload = payload;
         self.piece_count += 1;
         self.set(is::OUTPUT);
         true

@@ -59,7 +59,7 @@ pub fn before(tick: u32, other: u32) -> bool {
     (tick.wrapping_sub(other) as i32) < 0
 }
 
-/// The slot for one of a wheel's turns, of all wheels' slots.
+/// The slot for one of a wheel's revolutions, of all wheels' slots.
 #[inline]
 fn slot_of(wheel: u32, turn: u32) -> usize {
     (wheel * SLOTS + (turn & (SLOTS - 1))) as usize
@@ -199,7 +199,7 @@ impl Wheel {
         let last = self.now | ((1 << BITS) - 1);
         let comes_down = |wheel: u32| self.heads[slot_of(wheel, (self.now >> (BITS * wheel)).wrapping_add(1))] != NONE;
         if !(1..WHEELS).any(comes_down) {
-            // Nothing comes down in this turn of the lowest wheel.
+            // Nothing comes down in this revolution of the lowest wheel.
             let end = if before(to, last) { to } else { last };
             while self.now != end {
                 self.now = self.now.wrapping_add(1);
@@ -215,7 +215,7 @@ impl Wheel {
         self.turn(links);
     }
 
-    /// Passes over turns of which nothing is in any slot, up to the tick before the first that something may come up in. A worker
+    /// Skips revolutions with only empty slots, up to the tick before the first that something may come up in. A worker
     /// has no such pauses; a clock that need not wait has.
     #[cold]
     fn skip(&mut self, to: u32) {
@@ -228,7 +228,7 @@ impl Wheel {
         }
     }
 
-    /// The first tick of the first turn of which anything is in a slot; none if something is in the slots that pass now.
+    /// The first tick of the first revolution with anything in a slot; none if something is in the slots that pass now.
     fn first_turn(&self) -> Option<u32> {
         let mut first: Option<u32> = None;
         for wheel in 0..WHEELS {
@@ -270,7 +270,7 @@ impl Wheel {
         Some(self.now.wrapping_add(slot))
     }
 
-    /// Moves up to so many entries of a slot one wheel down.
+    /// Moves up to this many entries of a slot one wheel down.
     #[inline]
     fn descend(&mut self, links: &mut impl Links, wheel: u32, turn: u32, most: usize) {
         let slot = slot_of(wheel, turn);

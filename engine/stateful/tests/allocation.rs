@@ -17,12 +17,14 @@ use rtrb::RingBuffer;
 use spate_stateful::{
     Address, Client, Comparison, Count, Cut, Emulation, Hints, Instruction, Offloads, Payload, Pool, Program, Protocol,
     Received, Recorder, Scenario, Server, Template, Tunables, WeightedPool, arrivals,
-    gtpu::{Arrival, Gateway, Tunnels},
+    envelope::{Arrival, Envelopes, Ports},
+    gtpu::Gtpu,
     payload::{Field, Values},
     pool::Order,
     program::Until,
     scenario::CongestionControl,
     tcp::Output,
+    tunnel::{Kind, Tunnels},
     tuples::{Dealing, Share},
 };
 
@@ -32,7 +34,7 @@ thread_local! {
     static CALLS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Counts calls of watched threads; tells where the first came from.
+/// Counts calls of watched threads; prints where the first came from.
 struct Watching;
 
 #[global_allocator]
@@ -76,7 +78,7 @@ const LONGEST: usize = 16 << 10;
 
 /// Frames of a burst, in memory of its own: what the network takes for them is not the worker's.
 struct Burst {
-    places: Vec<[u8; LONGEST]>,
+    buffers: Vec<[u8; LONGEST]>,
     /// Of each that is written: its length and, if the device is to cut it, a segment's bytes of data.
     written: Vec<(usize, Option<usize>)>,
     /// Before each.
@@ -86,9 +88,9 @@ struct Burst {
 
 impl Burst {
     fn write(&mut self, len: usize, segment: Option<usize>) -> Option<&mut [u8]> {
-        let place = self.places.get_mut(self.written.len())?;
+        let buffer = self.buffers.get_mut(self.written.len())?;
         self.written.push((self.gap + len, segment));
-        Some(&mut place[self.gap..][..len])
+        Some(&mut buffer[self.gap..][..len])
     }
 }
 
@@ -113,7 +115,7 @@ impl Output for Burst {
 /// A worker, driven as the engine drives it, and watched at that.
 struct Worker {
     emulation: Emulation,
-    tunnels: Option<Box<Gateway>>,
+    tunnels: Option<Box<Envelopes>>,
     burst: Burst,
 }
 
@@ -148,11 +150,11 @@ impl Host for Worker {
             burst.gap = self.tunnels.as_ref().map_or(0, |tunnels| tunnels.gap(port));
             self.emulation.transmit(port, now_ns, burst);
             let Some(tunnels) = self.tunnels.as_ref().filter(|_| burst.gap > 0) else { return };
-            for (frame, (len, _)) in burst.places.iter_mut().zip(&mut burst.written) {
+            for (frame, (len, _)) in burst.buffers.iter_mut().zip(&mut burst.written) {
                 *len = tunnels.encapsulate(port, &mut frame[..*len]);
             }
         });
-        for (frame, &(len, segment)) in burst.places.iter().zip(&burst.written) {
+        for (frame, &(len, segment)) in burst.buffers.iter().zip(&burst.written) {
             let room = match segment {
                 None => out.frame(len),
                 Some(segment) => out.frame_to_cut(len, 0, segment),
@@ -173,7 +175,7 @@ fn send(payload: u32, wait: bool) -> Instruction {
     Instruction::Send { payload, wait }
 }
 
-/// `open`, `again` so many times, then `rest`.
+/// `open`, `again` this many times, then `rest`.
 fn times(open: &[Instruction], n: i64, again: &[Instruction], rest: &[Instruction]) -> Vec<Instruction> {
     let count = [
         Instruction::Count { counter: 0 },
@@ -187,7 +189,7 @@ fn program(instructions: Vec<Instruction>) -> Program {
     Program { instructions: instructions.into(), counters: ["rounds".into()].into() }
 }
 
-/// One template: from a pool to the next, at a port, so many flows a second.
+/// One template: from a pool to the next, at a port, with a number of flows a second.
 fn template(
     protocol: Protocol,
     (pool, port): (usize, u16),
@@ -218,6 +220,7 @@ fn template(
             tunables: tunables.clone(),
             matches: vec![],
         }),
+        looped: false,
         seed: 1,
         latency: protocol == Protocol::Udp,
     }
@@ -260,7 +263,7 @@ fn web() -> Template {
     template(Protocol::Tcp, (0, 80), 200, [client, server], &tunables())
 }
 
-/// What flows can do, all at once, in places that are too few.
+/// What flows can do, all at once, in slots that are too few.
 fn all() -> Scenario {
     let receive = |bytes| Instruction::Receive { bytes, clear: true };
     let messages = Instruction::ReceiveMessages { messages: 1, clear: true };
@@ -320,10 +323,12 @@ fn tunnelled() -> Scenario {
         uplink: 1,
         downlink: 1 << 20,
         step: 1,
-        qfi: Some(9),
         mirror: true,
+        kind: Kind::Gtpu(Gtpu { qfi: Some(9) }),
     };
     pools[0].tunnels = Some(tunnels);
+    // Plans refuse MACs of clients whose packets are in GTP-U.
+    pools[0].first_mac = None;
     let mut web = web();
     for tunables in
         [&mut web.client.as_mut().expect("clients").tunables, &mut web.server.as_mut().expect("servers").tunables]
@@ -358,13 +363,14 @@ fn bad(seed: u64) -> Path {
 fn run(scenario: Scenario, path: Path, offloads: Offloads) -> impl Fn(Count) -> u64 {
     let scenario = Arc::new(scenario);
     let share = Share { worker: 0, workers: 1 };
-    let home = Box::new(|_, _, _: &_| true);
+    let owned = Box::new(|_, _, _: &_| true);
     let mut emulation =
-        Emulation::new(scenario.clone(), share, Dealing::ByNumber, home, &LINKS, 5, START).expect("a share");
+        Emulation::new(scenario.clone(), share, Dealing::ByNumber, owned, &LINKS, 5, START).expect("a share");
     let (out, _records) = RingBuffer::new(500);
     emulation.record(Recorder { one_in: 1, out });
-    let tunnels =
-        Gateway::new(&scenario, &LINKS, &[], false, |template, client| emulation.counters(template, client).clone());
+    let tunnels = Envelopes::new(&scenario, &Ports { links: &LINKS, ..Ports::default() }, |template, client| {
+        emulation.counters(template, client).clone()
+    });
     let rates: Vec<_> = scenario
         .templates
         .iter()
@@ -373,8 +379,8 @@ fn run(scenario: Scenario, path: Path, offloads: Offloads) -> impl Fn(Count) -> 
     let row = Emulation::row(&scenario, &rates, share).expect("rates");
     watched(|| emulation.start(START));
 
-    let places = vec![[0; LONGEST]; 64];
-    let burst = Burst { written: Vec::with_capacity(places.len()), places, gap: 0, offloads };
+    let buffers = vec![[0; LONGEST]; 64];
+    let burst = Burst { written: Vec::with_capacity(buffers.len()), buffers, gap: 0, offloads };
     let mut net = Net::of(Worker { emulation, tunnels, burst }, scenario.clone(), path);
     net.offloads = offloads;
     net.run_for(1000 * MS);
@@ -386,7 +392,7 @@ fn run(scenario: Scenario, path: Path, offloads: Offloads) -> impl Fn(Count) -> 
     watched(|| net.stack.emulation.give_up());
     assert_eq!(net.stack.emulation.flows(), 0);
     assert_eq!(net.cut > 0, offloads.cut.is_some());
-    assert_eq!(CALLS.get(), 0, "calls of the allocator; the first is told above");
+    assert_eq!(CALLS.get(), 0, "calls of the allocator; the first is printed above");
     move |count| {
         let sides = (0..scenario.templates.len()).flat_map(|template| [(template, true), (template, false)]);
         sides.map(|(template, client)| net.stack.emulation.counters(template, client).get(count)).sum()
@@ -436,7 +442,7 @@ fn nor_do_tunnels() {
 
 #[test]
 fn a_call_of_the_allocator_is_seen() {
-    let place = watched(|| black_box(Box::new(1)));
-    watched(|| drop(place));
+    let boxed = watched(|| black_box(Box::new(1)));
+    watched(|| drop(boxed));
     assert_eq!(CALLS.replace(0), 2);
 }

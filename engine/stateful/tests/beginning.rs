@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Flows that are due begin: how many at once, between whom, and which of them late?
+//! Flows that are due begin: how many at once, between which endpoints, and which of them late?
 mod net;
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use spate_stateful::{
     tuples::{Dealing, Share},
 };
 
-/// So many a second are due.
+/// Number of flows due a second.
 fn clients(rate: u64) -> Scenario {
     let (client, server, payloads) = request_response(10, 10);
     let mut of = scenario(Protocol::Tcp, client, server, payloads);
@@ -27,7 +27,7 @@ fn worker(of: Scenario, share: Share) -> Result<Emulation, EmulationError> {
     Emulation::new(Arc::new(of), share, Dealing::ByNumber, Box::new(|_, _, _| true), &links, 1, 0)
 }
 
-/// Where nobody answers.
+/// An output whose frames are never answered.
 struct Nowhere(Vec<u8>);
 
 impl Output for Nowhere {
@@ -63,12 +63,12 @@ fn late(late_after_ns: Option<u64>) -> (u64, u64) {
 
 #[test]
 fn a_flow_is_late_after_the_time_given() {
-    let (begun, late_of_default) = late(None);
-    assert!((10..=11).contains(&begun), "{begun} flows");
+    let (started, late_of_default) = late(None);
+    assert!((10..=11).contains(&started), "{started} flows");
     // Those due at 0 to 8 ms began more than 1 ms after their time.
     assert!((8..=9).contains(&late_of_default), "{late_of_default} late");
-    let (begun, late_of_kernel) = late(Some(20 * MS));
-    assert!((10..=11).contains(&begun), "{begun} flows");
+    let (started, late_of_kernel) = late(Some(20 * MS));
+    assert!((10..=11).contains(&started), "{started} flows");
     assert_eq!(late_of_kernel, 0);
 }
 
@@ -118,10 +118,10 @@ fn a_template_at_its_limit_holds_up_no_other() {
         all.map(|count| emulation.counters(template, true).get(count))
     };
     assert_eq!(count(1), [300, 0, 0]);
-    let [begun, held, not_begun] = count(0);
-    // Three at a time, each for 50 ms and what is left of the turn in which it gives up.
-    assert!((170..=180).contains(&begun), "{begun} began");
-    assert_eq!((begun + held, not_begun), (300, 0));
+    let [started, held, not_begun] = count(0);
+    // Three at a time, each for 50 ms and what is left of the iteration in which it gives up.
+    assert!((170..=180).contains(&started), "{started} began");
+    assert_eq!((started + held, not_begun), (300, 0));
     assert!(!emulation.begins());
 }
 
@@ -140,11 +140,11 @@ fn flows_that_wait_for_others_are_neither_late_nor_the_workers_fault() {
     emulation.stop(3000 * MS);
     emulation.give_up();
     let counters = emulation.counters(0, true);
-    let begun = counters.get(Count::FlowsAttempted);
-    // Two at a time, each for 50 ms and what is left of the turn in which it gives up.
-    assert!((112..=120).contains(&begun), "{begun} began");
+    let started = counters.get(Count::FlowsAttempted);
+    // Two at a time, each for 50 ms and what is left of the iteration in which it gives up.
+    assert!((112..=120).contains(&started), "{started} began");
     assert_eq!(counters.get(Count::FlowsLate), 0);
-    assert_eq!(begun + counters.get(Count::FlowsThrottled), 3000);
+    assert_eq!(started + counters.get(Count::FlowsThrottled), 3000);
     assert_eq!(counters.get(Count::FlowsNotStarted), 0);
 }
 
@@ -224,8 +224,8 @@ fn servers_of_several_workers_number_their_flows_apart() {
         (0..4).for_each(|_| net.open(0));
         net.run_for(1000 * MS);
         let answers = net.sent.iter().filter(|sent| sent.1 == SERVER_PORT && sent.2.len() == 54 + 12 + 6);
-        let told: Vec<_> = answers.map(|sent| String::from_utf8_lossy(&sent.2[66..]).into_owned()).collect();
+        let texts: Vec<_> = answers.map(|sent| String::from_utf8_lossy(&sent.2[66..]).into_owned()).collect();
         let expected = (0..4).map(|n| format!("{:06}", n * workers + worker));
-        assert_eq!(told, expected.collect::<Vec<_>>());
+        assert_eq!(texts, expected.collect::<Vec<_>>());
     }
 }

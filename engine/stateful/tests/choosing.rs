@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Servers of several templates on one port: the first bytes of a client say whose its flow is.
+//! Servers of several templates on one port: the first bytes of a client choose the template of its flow.
 mod net;
 
 use net::{MS, Net, Path, scenario};
@@ -7,10 +7,10 @@ use spate_stateful::{Count, Instruction, Payload, Protocol, Scenario};
 
 const FLOWS: u64 = 50;
 
-/// What clients of each template say first, and how many bytes its servers answer with. The last takes what is left.
+/// What clients of each template send first, and how many bytes its servers answer with. The last takes what is left.
 const KINDS: [(&[u8], u64); 3] = [(b"GET / HTTP/1.1\r\n\r\n", 5000), (b"EHLO a\r\n", 300), (b"anything", 20)];
 
-/// A template for each; clients do this before they say anything.
+/// A template for each; clients do this before they send anything.
 fn kinds(before: &[Instruction]) -> Scenario {
     let first = |n: usize| Payload::bytes(KINDS[n].0);
     let answer = |n: usize| Payload::pattern(KINDS[n].1);
@@ -53,12 +53,12 @@ fn each_gets_the_answer_of_its_template(before: &[Instruction], path: Path) {
 }
 
 #[test]
-fn first_bytes_that_come_with_the_handshakes_last_segment_tell() {
+fn first_bytes_that_come_with_the_handshakes_last_segment_choose() {
     each_gets_the_answer_of_its_template(&[], Path::default());
 }
 
 #[test]
-fn first_bytes_that_come_behind_the_handshake_tell_whatever_is_lost() {
+fn first_bytes_that_come_behind_the_handshake_choose_whatever_is_lost() {
     let path = Path { loss: 50_000, late: 20_000, duplicates: 20_000, ..Path::default() };
     let pause = Instruction::Delay { min_ns: 100 * MS, max_ns: 100 * MS };
     each_gets_the_answer_of_its_template(&[pause], path);

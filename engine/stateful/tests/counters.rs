@@ -46,14 +46,14 @@ fn every_counter_of_trex_is_reported_once() {
 
 /// The rows of the page about one engine, at any time.
 fn assert_holds(net: &Net) {
-    let told = || format!("at {}: {}", net.now, net.told());
-    for (client, begun) in [(true, Count::FlowsAttempted), (false, Count::FlowsAccepted)] {
+    let summary = || format!("at {}: {}", net.now, net.summary());
+    for (client, started) in [(true, Count::FlowsAttempted), (false, Count::FlowsAccepted)] {
         let count = |count| net.count(client, count);
         let open = net.stack.open_flows(0, client);
-        assert_eq!(count(begun), count(Count::FlowsClosed) + open, "{}", told());
-        assert!(count(Count::AckedBytes) <= count(Count::SentDataBytes), "{}", told());
-        assert!(count(Count::SentDataBytes) <= count(Count::QueuedBytes), "{}", told());
-        assert!(count(Count::ReceivedDataBytes) <= net.count(!client, Count::QueuedBytes), "{}", told());
+        assert_eq!(count(started), count(Count::FlowsClosed) + open, "{}", summary());
+        assert!(count(Count::AckedBytes) <= count(Count::SentDataBytes), "{}", summary());
+        assert!(count(Count::SentDataBytes) <= count(Count::QueuedBytes), "{}", summary());
+        assert!(count(Count::ReceivedDataBytes) <= net.count(!client, Count::QueuedBytes), "{}", summary());
     }
 }
 

@@ -39,7 +39,7 @@ fn measure(loss: u32, control: CongestionControl, sack: bool) -> Seen {
         let start = net.now;
         while net.stack.open_flows(0, true) > 0 {
             net.run_for(MS);
-            assert!(net.now < start + 600_000 * MS, "{}", net.told());
+            assert!(net.now < start + 600_000 * MS, "{}", net.summary());
         }
         spent += net.now - start;
         net.run_for(1000 * MS);
@@ -72,7 +72,8 @@ fn losses_at_random_cost_what_theory_says() {
     }
 }
 
-/// Mean time of short answers in seconds, over a path that loses so many of a million in each direction; and time-outs of data.
+/// Mean time of short answers in seconds, over a path that loses this many packets of a million in each direction; and
+/// time-outs of data.
 fn short_answers(loss: u32) -> (f64, u64) {
     const SHORT: u64 = 100_000;
     const MANY: u64 = 400;
@@ -86,7 +87,7 @@ fn short_answers(loss: u32) -> (f64, u64) {
         net.open(0);
         while net.count(true, Count::ReceivedDataBytes) < flow * SHORT {
             net.run_for(MS);
-            assert!(net.now < start + 600_000 * MS, "{}", net.told());
+            assert!(net.now < start + 600_000 * MS, "{}", net.summary());
         }
         spent += net.now - start;
         net.run_for(10_000 * MS);

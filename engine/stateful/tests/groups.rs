@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Pools of multicast addresses: frames to a group go to the MAC of the group, whoever sends them, and are taken in; without
+//! Pools of multicast addresses: frames to a group go to the MAC of the group, whatever sends them, and are taken in; without
 //! permission a group is neither a source nor a destination.
 mod net;
 
@@ -52,7 +52,7 @@ fn flows_between_groups_complete_and_frames_go_to_the_macs_of_groups() {
             (net.count(true, Count::FlowsClosed), net.count(false, Count::FlowsClosed)),
             (20, 20),
             "{}",
-            net.told()
+            net.summary()
         );
         assert_eq!(net.count(true, Count::ReceivedDataBytes), 20 * 3000);
         for (_, _, frame) in &net.sent {

@@ -5,15 +5,17 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use spate_net::spread;
 use spate_stateful::{
     Address, Client, Count, Emulation, Instruction, Payload, Pool, PortLink, Program, Protocol, Received, Scenario,
     Server, Template, Tunables, WeightedPool, arrivals,
-    gtpu::{Arrival, Gateway, Tunnels},
+    envelope::{Arrival, Envelopes, Ports},
+    gtpu::Gtpu,
     pool::Order,
     tcp::Output,
+    tunnel::{Kind, Tunnels, Way},
     tuples::{Dealing, Share},
 };
-use spate_wire::spread;
 
 const FLOWS: u64 = 1000;
 const REQUEST: u64 = 300;
@@ -68,8 +70,8 @@ impl Case {
             uplink: 0x1000_0001,
             downlink: 0xa000_0000,
             step: 16,
-            qfi: self.qfi,
             mirror: false,
+            kind: Kind::Gtpu(Gtpu { qfi: self.qfi }),
         }
     }
 
@@ -132,6 +134,7 @@ impl Case {
                 servers: taken(1),
                 client: with_clients.then_some(clients_side),
                 server: (!with_clients).then_some(servers_side),
+                looped: false,
                 seed: 1,
                 latency: false,
             }],
@@ -158,40 +161,40 @@ impl Output for Frames {
 /// A worker of the clients' engine, or of the servers'.
 struct Worker {
     emulation: Emulation,
-    gateway: Option<Box<Gateway>>,
+    envelopes: Option<Box<Envelopes>>,
 }
 
 impl Worker {
     fn new(scenario: &Arc<Scenario>, link: PortLink, index: usize, workers: usize) -> Self {
         let share = Share { worker: index as u64, workers: workers as u64 };
         let dealing = if workers > 1 { Dealing::ByHash } else { Dealing::ByNumber };
-        let home = Box::new(move |_: usize, port: u16, tuple: &spate_stateful::tuples::Tuple| {
+        let owned = Box::new(move |_: usize, port: u16, tuple: &spate_stateful::tuples::Tuple| {
             let (client, server) = ((tuple.client.into(), tuple.source_port), (tuple.server.into(), port));
             spread::queue_between(server, client, workers) == index
         });
         let links = [link];
-        let mut emulation = Emulation::new(scenario.clone(), share, dealing, home, &links, 7, 0).unwrap();
+        let mut emulation = Emulation::new(scenario.clone(), share, dealing, owned, &links, 7, 0).unwrap();
         emulation.set_shared(workers > 1);
         let counters = |template, client| Arc::clone(emulation.counters(template, client));
-        let gateway = Gateway::new(scenario, &links, &[], false, counters);
+        let envelopes = Envelopes::new(scenario, &Ports { links: &links, ..Ports::default() }, counters);
         emulation.start(0);
-        Self { emulation, gateway }
+        Self { emulation, envelopes }
     }
 
     /// What it has to send now.
     fn transmit(&mut self, now_ns: u64) -> Vec<Vec<u8>> {
         self.emulation.advance(now_ns, now_ns, false);
         let mut out = Frames::default();
-        let Some(gateway) = &mut self.gateway else {
+        let Some(envelopes) = &mut self.envelopes else {
             self.emulation.transmit(0, now_ns, &mut out);
             return out.frames;
         };
-        gateway.answer(0, &mut out);
+        envelopes.answer(0, &mut out);
         let answers = out.frames.len();
-        out.gap = gateway.gap(0);
+        out.gap = envelopes.gap(0);
         self.emulation.transmit(0, now_ns, &mut out);
         for frame in &mut out.frames[answers..] {
-            let len = gateway.encapsulate(0, frame);
+            let len = envelopes.encapsulate(0, frame);
             frame.truncate(len);
         }
         out.frames
@@ -199,7 +202,7 @@ impl Worker {
 
     /// What a frame is to it; the packet inside, if that is another worker's.
     fn receive(&mut self, frame: &[u8], now_ns: u64) -> (Received, Option<Vec<u8>>) {
-        let frame = match self.gateway.as_mut().map(|gateway| gateway.receive(0, frame)) {
+        let frame = match self.envelopes.as_mut().map(|envelopes| envelopes.receive(0, frame)) {
             None | Some(Arrival::Plain) => frame,
             Some(Arrival::Done) => return (Received::Taken, None),
             Some(Arrival::Inner(inner)) => inner,
@@ -299,7 +302,7 @@ fn g_pdu(teid: u32, way: usize, qfi: Option<u8>, packet: &[u8]) -> Vec<u8> {
 /// The UPF: what it saw of the tunnels.
 struct Upf {
     case: Case,
-    /// Of so many packets to clients one is sent with the TEID of another.
+    /// One packet in this many to clients is sent with the TEID of another.
     wrong_one_in: Option<u64>,
     downlink: u64,
     wrong: u64,
@@ -401,7 +404,7 @@ fn run(case: Case, wrong_one_in: Option<u64>) -> Outcome {
     let mut clients: Vec<Worker> =
         (0..case.workers).map(|index| Worker::new(&scenario, clients_link, index, case.workers)).collect();
     let mut server = Worker::new(&case.scenario(false), servers_link, 0, 1);
-    assert!(server.gateway.is_none(), "servers are met without tunnels");
+    assert!(server.envelopes.is_none(), "servers are met without tunnels");
     let mut upf = Upf { case, wrong_one_in, downlink: 0, wrong: 0, uplink: 0, source_ports: Default::default() };
     let (mut up, mut down) = (VecDeque::new(), VecDeque::new());
     let mut handed = 0;
@@ -425,18 +428,19 @@ fn run(case: Case, wrong_one_in: Option<u64>) -> Outcome {
                 continue;
             };
             handed += 1;
-            let home = clients.iter_mut().any(|worker| {
-                // It has been through the gateway already.
+            let taken = clients.iter_mut().any(|worker| {
+                // It has been through the envelopes already.
                 worker.emulation.receive(0, &inner, now_ns) == Received::Taken
             });
-            assert!(home, "one of them has the flow");
+            assert!(taken, "one of them has the flow");
         }
     }
     Outcome { clients, server, upf, handed }
 }
 
 fn assert_complete(outcome: &Outcome) {
-    let counts = |of: &dyn Fn(Count) -> u64, begun: Count| [begun, Count::FlowsEstablished, Count::FlowsClosed].map(of);
+    let counts =
+        |of: &dyn Fn(Count) -> u64, started: Count| [started, Count::FlowsEstablished, Count::FlowsClosed].map(of);
     let clients = |count: Count| outcome.clients(count);
     let server = |count: Count| outcome.server.count(false, count);
     assert_eq!(counts(&clients, Count::FlowsAttempted), [FLOWS; 3]);
@@ -470,7 +474,7 @@ fn a_thousand_connections_through_a_tunnel_each_client_complete_exactly() {
         assert_eq!(outcome.upf.uplink, outcome.clients(Count::SentPackets));
         assert_eq!(outcome.upf.downlink, outcome.clients(Count::ReceivedPackets));
         assert_eq!(outcome.handed > 0, case.workers > 1, "{case:?}: {} handed over", outcome.handed);
-        // Flows are told apart outside.
+        // Flows differ in their outer source ports.
         assert!(outcome.upf.source_ports.len() > 900, "{} source ports", outcome.upf.source_ports.len());
     }
 }
@@ -604,9 +608,9 @@ fn addresses_as_stated() {
     let tunnels = case.tunnels();
     let overheads = [(false, None, 36), (false, Some(0), 44), (true, None, 56), (true, Some(0), 64)];
     for (v6_outside, qfi, expected) in overheads {
-        assert_eq!(Case { v6_outside, qfi, ..case }.tunnels().overhead(), expected);
+        assert_eq!(Case { v6_outside, qfi, ..case }.tunnels().encap(Way::Up).overhead(), expected);
     }
-    assert_eq!(tunnels.last_gnb(), Address::v4(172 << 24 | 12));
+    assert_eq!(tunnels.last_near_end(), Address::v4(172 << 24 | 12));
     let mut pool = case.scenario(true).pools[0].clone();
     assert_eq!(pool.on_clients_link().address(2), Address::v4(172 << 24 | 12));
     pool.tunnels = None;

@@ -5,12 +5,12 @@ mod net;
 use net::{MS, Net, Path, scenario};
 use spate_stateful::{Comparison, Count, Instruction, Payload, Protocol, program::Until};
 
-/// The greatest number of a payload, and of a place in a program.
+/// The greatest number of a payload, and of a position in a program.
 const LAST: u16 = u16::MAX;
 
 #[test]
 fn the_last_payload_is_sent() {
-    // Of one length, so that only the bytes tell which one it is.
+    // Of one length, so that only the bytes distinguish them.
     let payloads: Vec<_> = (0..=LAST).map(|n| Payload::bytes(format!("payload {n:05};").into_bytes())).collect();
     let (last, len) = (u32::from(LAST), payloads[0].len());
     let tcp = |payload| Instruction::Send { payload, wait: true };
@@ -30,7 +30,7 @@ fn the_last_payload_is_sent() {
         net.open(0);
         net.run_for(1000 * MS);
         for (client, port, payload) in [(true, net::CLIENT_PORT, last), (false, net::SERVER_PORT, last - 1)] {
-            assert_eq!(net.count(client, Count::FlowsClosed), 1, "{protocol:?}\n{}", net.told());
+            assert_eq!(net.count(client, Count::FlowsClosed), 1, "{protocol:?}\n{}", net.summary());
             let bytes = format!("payload {payload:05};").into_bytes();
             let sent = net.sent.iter().filter(|(_, from, frame)| *from == port && frame.ends_with(&bytes));
             assert_eq!(sent.count(), 1, "{protocol:?}: payload {payload}");
@@ -38,14 +38,14 @@ fn the_last_payload_is_sent() {
     }
 }
 
-/// A program whose end is the last place, with instructions between that nothing comes of.
+/// A program whose end is the last position, with instructions between that nothing comes of.
 fn filled(first: &[Instruction], last: &[Instruction]) -> Vec<Instruction> {
     let between = vec![Instruction::Set { variable: 0, value: 0 }; usize::from(LAST) - first.len() - last.len()];
     [first, &between, last].concat()
 }
 
 #[test]
-fn a_program_ends_at_the_last_place() {
+fn a_program_ends_at_the_last_position() {
     const BYTES: u64 = 200;
     let begin = [Instruction::Connect, Instruction::Send { payload: 0, wait: true }];
     let receive = Instruction::Receive { bytes: BYTES, clear: true };
@@ -68,7 +68,7 @@ fn a_program_ends_at_the_last_place() {
         for client in [true, false] {
             let counted =
                 [Count::FlowsClosed, Count::ReceivedDataBytes, Count::FlowsClosedEarly].map(|c| net.count(client, c));
-            assert_eq!(counted, [1, BYTES, 0], "{way}\n{}", net.told());
+            assert_eq!(counted, [1, BYTES, 0], "{way}\n{}", net.summary());
         }
     }
 }

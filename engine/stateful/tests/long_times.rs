@@ -48,7 +48,7 @@ fn a_delay_ends_at_its_tick() {
         assert!((ns + 2 * MS..=ns + 2 * MS + 2 * TICK).contains(&at), "{ns}: {at}");
         net.run_for(10 * SECOND);
         assert_eq!(net.count(false, Count::ReceivedDataBytes), 10);
-        assert_eq!((net.count(true, Count::FlowsClosed), net.stack.flows()), (1, 0), "{}", net.told());
+        assert_eq!((net.count(true, Count::FlowsClosed), net.stack.flows()), (1, 0), "{}", net.summary());
     }
 }
 
@@ -94,7 +94,7 @@ fn random_delays_of_days_are_between_their_ends() {
     assert_eq!(net.count(true, Count::FlowsClosed), 200);
 }
 
-/// Two ends that say nothing for years, of which the client asks whether the server is there.
+/// Two ends that send nothing for years but the client's keepalive probes.
 fn silent(idle: u64, interval: u64) -> Net {
     let tunables = Tunables { keepalive_idle_ns: idle, keepalive_interval_ns: interval, ..Tunables::default() };
     let forever = Instruction::Delay { min_ns: 10 * YEAR, max_ns: 10 * YEAR };
@@ -119,7 +119,7 @@ fn keepalives_after_12_hours_are_answered_and_the_connection_stays() {
         net.run_for(SECOND);
         let counted =
             [Count::KeepaliveProbes, Count::KeepaliveDrops, Count::FlowsClosed].map(|count| net.count(true, count));
-        assert_eq!(counted, [5, 0, 0], "{}", net.told());
+        assert_eq!(counted, [5, 0, 0], "{}", net.summary());
     }
 }
 
@@ -163,7 +163,7 @@ fn time_wait_lasts_as_long_as_it_is_to() {
         let mut net = Net::new(scenario, Path::default());
         net.open(0);
         net.run_for(SECOND / 2);
-        assert_eq!((net.count(true, Count::FlowsClosed), net.stack.flows()), (1, 1), "{}", net.told());
+        assert_eq!((net.count(true, Count::FlowsClosed), net.stack.flows()), (1, 1), "{}", net.summary());
         let at = when(&mut net, START + 2 * ns, |net| net.stack.flows() == 0) - START;
         assert!((ns..ns + SECOND / 2).contains(&at), "{ns}: {at}");
     }
@@ -205,7 +205,7 @@ fn a_handshake_that_takes_hours_is_measured_so() {
     net.run_for(5 * HOUR);
     net.path.loss = 0;
     net.run_for(200 * SECOND);
-    assert_eq!(net.count(true, Count::FlowsClosed), 1, "{}", net.told());
+    assert_eq!(net.count(true, Count::FlowsClosed), 1, "{}", net.summary());
     let times = net.counters(0, true).connect_times().expect("they are measured");
     let read = spate_stats::Timed::read(std::iter::once(times));
     assert!((5 * HOUR..5 * HOUR + 130 * SECOND).contains(&read.sum_ns), "{}", read.sum_ns);
@@ -225,10 +225,10 @@ fn timestamps_go_on_after_weeks_without_a_segment() {
         let mut net = Net::new(scenario(Protocol::Tcp, client, server, vec![Payload::pattern(1000)]), Path::default());
         net.open(0);
         net.run_for(pause + 10 * SECOND);
-        assert_eq!(net.count(true, Count::FlowsClosed), 1, "{}", net.told());
+        assert_eq!(net.count(true, Count::FlowsClosed), 1, "{}", net.summary());
         for client in [true, false] {
             let counted = [Count::OldTimestamps, Count::RetransmittedPackets, Count::RetransmitTimeouts];
-            assert_eq!(counted.map(|count| net.count(client, count)), [0; 3], "{pause}: {}", net.told());
+            assert_eq!(counted.map(|count| net.count(client, count)), [0; 3], "{pause}: {}", net.summary());
         }
     }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where frames have their addresses and ports is known without reading them: what is fetched ahead is what will be needed.
 use proptest::prelude::*;
+use spate_net::fast::{self, V4, V6};
 use spate_stateful::{
     Address, Finish,
-    packet::{Below, Content, Ends, Head, Options, Packet, Plain, TCP_HEADER, UDP_HEADER},
+    packet::{Below, Content, Ends, Head, Options, Packet, TCP_HEADER, UDP_HEADER},
 };
 
 fn below(ends: Ends) -> Below {
@@ -18,7 +19,7 @@ fn ports(packet: &Packet<'_>) -> (u32, bool) {
     let (source, destination, udp) = match &packet.content {
         Content::Tcp(segment) => (segment.source_port, segment.destination_port, false),
         Content::Udp(datagram) => (datagram.source_port, datagram.destination_port, true),
-        Content::Icmp(trouble) => panic!("{trouble:?}"),
+        Content::Icmp(error) => panic!("{error:?}"),
     };
     (u32::from(source) << 16 | u32::from(destination), udp)
 }
@@ -38,11 +39,11 @@ proptest! {
         let packet = Packet::read(&frame).unwrap();
         let (ports, protocol) = ports(&packet);
         let ends_v4 = || {
-            let (source, destination, ports, udp) = Plain::ends(&frame)?;
-            Some((Address::v4(source), Address::v4(destination), ports, udp))
+            let (source, destination, ports, udp) = fast::ends::<V4>(&frame)?;
+            Some((source.into(), destination.into(), ports, udp))
         };
-        let ends = Plain::ends_v6(&frame).or_else(|| ends_v4().filter(|_| !v6));
+        let ends = fast::ends::<V6>(&frame).or_else(|| ends_v4().filter(|_| !v6));
         prop_assert_eq!(ends, Some((packet.source, packet.destination, ports, protocol)));
-        prop_assert!((0..54).all(|len| Plain::ends_v6(&frame[..len.min(frame.len())]).is_none()));
+        prop_assert!((0..54).all(|len| fast::ends::<V6>(&frame[..len.min(frame.len())]).is_none()));
     }
 }

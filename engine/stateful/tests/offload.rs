@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Devices that complete checksums and cut frames into segments: what leaves them is what leaves the stack without them, and
-//! counters tell of that.
+//! counters have that.
 mod net;
 
 use net::{CLIENT_PORT, MS, Net, Path, SERVER_PORT, one_of, over_ipv6, request_response, with};
@@ -73,16 +73,16 @@ fn what_a_device_makes_is_what_leaves_without_it() {
         let (scenario, request, response) = drawn(seed, 17);
         let without = wire(scenario.clone(), path, Offloads::default());
         let with = wire(scenario, path, offloads);
-        let told = format!("seed {seed}, {offloads:?}, {request} and {response} bytes\n{}", with.told());
-        assert_eq!(without.sent.len(), with.sent.len(), "{told}");
+        let summary = format!("seed {seed}, {offloads:?}, {request} and {response} bytes\n{}", with.summary());
+        assert_eq!(without.sent.len(), with.sent.len(), "{summary}");
         for (at, (software, device)) in without.sent.iter().zip(&with.sent).enumerate() {
-            assert_eq!(software, device, "packet {at}; {told}");
+            assert_eq!(software, device, "packet {at}; {summary}");
         }
         for (client, port) in [(true, CLIENT_PORT), (false, SERVER_PORT)] {
             let on_wire = with.sent.iter().filter(|sent| sent.1 == port).count() as u64;
-            assert_eq!(with.count(client, Count::SentPackets), on_wire, "{told}");
+            assert_eq!(with.count(client, Count::SentPackets), on_wire, "{summary}");
             for count in [Count::SentDataPackets, Count::SentDataBytes, Count::AckedBytes, Count::ReceivedDataBytes] {
-                assert_eq!(with.count(client, count), without.count(client, count), "{count:?}, {told}");
+                assert_eq!(with.count(client, count), without.count(client, count), "{count:?}, {summary}");
             }
         }
         cut += with.cut;
@@ -116,11 +116,11 @@ fn all_complete_where_segments_of_a_frame_are_lost() {
             net.open(0);
         }
         net.run_for(2_000_000 * MS);
-        let told = format!("seed {seed}, {path:?}\n{}", net.told());
+        let summary = format!("seed {seed}, {path:?}\n{}", net.summary());
         for (client, sent, received) in [(true, request, response), (false, response, request)] {
-            assert_eq!(net.count(client, Count::FlowsClosed), 3, "{told}");
-            assert_eq!(net.count(client, Count::SentDataBytes), 3 * sent, "{told}");
-            assert_eq!(net.count(client, Count::ReceivedDataBytes), 3 * received, "{told}");
+            assert_eq!(net.count(client, Count::FlowsClosed), 3, "{summary}");
+            assert_eq!(net.count(client, Count::SentDataBytes), 3 * sent, "{summary}");
+            assert_eq!(net.count(client, Count::ReceivedDataBytes), 3 * received, "{summary}");
             again += net.count(client, Count::RetransmittedPackets);
         }
         cut += net.cut;
@@ -158,7 +158,7 @@ fn only_a_mark_of_the_device_spares_the_look_at_a_checksum() {
     assert!(read(&data, false) && read(&data, true));
     let mut damaged = data.clone();
     damaged[500] ^= 1;
-    assert!(!read(&damaged, false) && read(&damaged, true), "the device tells of TCP's checksum");
+    assert!(!read(&damaged, false) && read(&damaged, true), "the device reports TCP's checksum");
     let mut damaged = data;
     damaged[22] ^= 1;
     assert!(!read(&damaged, false) && !read(&damaged, true), "and not of IPv4's header");

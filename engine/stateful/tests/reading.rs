@@ -49,13 +49,13 @@ fn run(client: Vec<Instruction>, server: Vec<Instruction>, payloads: &[Vec<u8>],
 fn complete(net: &Net, flows: u64) {
     for client in [true, false] {
         let of = |count| net.count(client, count);
-        let told = net.told();
-        assert_eq!((of(Count::FlowsEstablished), of(Count::FlowsClosed)), (flows, flows), "{told}");
+        let summary = net.summary();
+        assert_eq!((of(Count::FlowsEstablished), of(Count::FlowsClosed)), (flows, flows), "{summary}");
         let wrong = [Count::HttpErrors, Count::FlowsClosedEarly].map(of);
-        assert_eq!(wrong, [0; 2], "{told}");
-        assert_eq!(of(Count::ReceivedDataBytes), net.count(!client, Count::QueuedBytes), "{told}");
+        assert_eq!(wrong, [0; 2], "{summary}");
+        assert_eq!(of(Count::ReceivedDataBytes), net.count(!client, Count::QueuedBytes), "{summary}");
     }
-    assert_eq!((net.stack.flows(), net.stack.held(), net.stack.held_chunks()), (0, (0, 0), 0), "{}", net.told());
+    assert_eq!((net.stack.flows(), net.stack.held(), net.stack.held_chunks()), (0, (0, 0), 0), "{}", net.summary());
 }
 
 /// From none to much of everything.
@@ -83,7 +83,7 @@ fn messages_of_every_kind_end_where_they_do() {
     }
 }
 
-/// `again` instructions behind the opening so many times, then `rest`.
+/// `again` instructions behind the opening this many times, then `rest`.
 fn times(open: Instruction, n: i64, again: &[Instruction], rest: &[Instruction]) -> Vec<Instruction> {
     let count = [
         Instruction::Add { variable: 0, value: 1 },
@@ -156,7 +156,7 @@ fn an_end_that_cannot_be_known_resets_the_flow_and_is_counted() {
         (of(true, Count::FlowsClosed), of(false, Count::FlowsClosed), net.stack.flows()),
         (4, 4, 0),
         "{}",
-        net.told()
+        net.summary()
     );
 }
 
@@ -170,7 +170,7 @@ fn a_peer_that_closes_in_the_middle_of_a_message_is_counted() {
         (net.count(true, Count::FlowsClosedEarly), net.count(true, Count::FlowsClosed)),
         (4, 4),
         "{}",
-        net.told()
+        net.summary()
     );
 }
 
@@ -187,7 +187,7 @@ fn without_memory_segments_come_again_and_all_end() {
         net.open(0);
     }
     net.run_for(2_000_000 * MS);
-    assert!(net.count(true, Count::OutOfOrderDropped) > 0, "{}", net.told());
+    assert!(net.count(true, Count::OutOfOrderDropped) > 0, "{}", net.summary());
     complete(&net, 40);
 }
 
@@ -210,8 +210,8 @@ fn without_memory_what_is_next_in_order_is_taken_all_the_same() {
     while net.stack.open_flows(0, true) > 0 && net.now < start + 600_000 * MS {
         net.run_for(10 * MS);
     }
-    println!("{} ms\n{}", (net.now - start) / MS, net.told());
+    println!("{} ms\n{}", (net.now - start) / MS, net.summary());
     net.run_for(200_000 * MS);
-    assert!(net.count(false, Count::OutOfOrderDropped) > 0, "{}", net.told());
+    assert!(net.count(false, Count::OutOfOrderDropped) > 0, "{}", net.summary());
     complete(&net, 60);
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 const FLOWS: u64 = 400;
 
-/// A network whose flows are recorded, one in so many, in a ring of so many places.
+/// A network whose flows are recorded, one in `one_in`, in a ring of `room` entries.
 fn recorded(scenario: Scenario, path: Path, one_in: u32, room: usize) -> (Net, Consumer<Record>) {
     let mut net = Net::new(scenario, path);
     let (out, records) = RingBuffer::new(room);

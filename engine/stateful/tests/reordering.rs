@@ -17,7 +17,7 @@ struct Seen {
     again: u64,
     undone: u64,
     timeouts: u64,
-    told_twice: u64,
+    dsacks: u64,
     spent_ms: u64,
 }
 
@@ -31,12 +31,12 @@ fn one(path: Path, timestamps: bool, sack: bool) -> Seen {
     }
     while net.stack.open_flows(0, true) > 0 {
         net.run_for(MS);
-        assert!(net.now < start + 600_000 * MS, "{path:?}\n{}", net.told());
+        assert!(net.now < start + 600_000 * MS, "{path:?}\n{}", net.summary());
     }
     let spent_ms = (net.now - start) / MS;
     net.run_for(100_000 * MS);
-    assert_eq!(net.count(true, Count::ReceivedDataBytes), FLOWS * ANSWER, "{}", net.told());
-    assert_eq!((net.stack.flows(), net.stack.held()), (0, (0, 0)), "{}", net.told());
+    assert_eq!(net.count(true, Count::ReceivedDataBytes), FLOWS * ANSWER, "{}", net.summary());
+    assert_eq!((net.stack.flows(), net.stack.held()), (0, (0, 0)), "{}", net.summary());
     // What was sent twice by a duplicate of the network's is none of ours.
     let of = |count| net.count(false, count);
     Seen {
@@ -44,7 +44,7 @@ fn one(path: Path, timestamps: bool, sack: bool) -> Seen {
         again: of(Count::RetransmittedPackets),
         undone: of(Count::SpuriousRecoveries) + of(Count::SpuriousTimeouts),
         timeouts: of(Count::RetransmitTimeouts),
-        told_twice: of(Count::DsackReceived),
+        dsacks: of(Count::DsackReceived),
         spent_ms,
     }
 }
@@ -63,17 +63,17 @@ fn drawn(loss: u32, jitter: u64, timestamps: bool, sack: bool) -> Seen {
         all.again += seen.again;
         all.undone += seen.undone;
         all.timeouts += seen.timeouts;
-        all.told_twice += seen.told_twice;
+        all.dsacks += seen.dsacks;
         all.spent_ms += seen.spent_ms;
     }
     println!(
-        "loss {:>4} %, jitter {jitter:>2} %, timestamps {timestamps:>5}, SACK {sack:>5}: {:>5} sent again of {:>5} lost, {:>4} undone, {:>3} time-outs, {:>4} told twice, {:>6} ms",
+        "loss {:>4} %, jitter {jitter:>2} %, timestamps {timestamps:>5}, SACK {sack:>5}: {:>5} sent again of {:>5} lost, {:>4} undone, {:>3} time-outs, {:>4} reported twice, {:>6} ms",
         f64::from(loss) / 1e4,
         all.again,
         all.lost,
         all.undone,
         all.timeouts,
-        all.told_twice,
+        all.dsacks,
         all.spent_ms,
     );
     all
@@ -81,7 +81,7 @@ fn drawn(loss: u32, jitter: u64, timestamps: bool, sack: bool) -> Seen {
 
 #[test]
 fn little_more_is_sent_again_than_is_lost_though_packets_come_in_disorder() {
-    // Packets that ends send: about so many segments of answers.
+    // Packets that ends send: about this many segments of answers.
     const SENT: u64 = NETWORKS * FLOWS * ANSWER / 1448;
     for timestamps in [true, false] {
         for jitter in [0, 5, 20, 50] {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Something between two ends has changed sequence numbers and lost its state: each end's segments lie out of the other's window.
-//! They tell each other so, now and then, and make no storm of it.
+//! They answer with challenge ACKs, now and then, and make no storm of it.
 mod net;
 
 use net::{CLIENT_PORT, MS, Net, Path, over_ipv6, scenario};
+use spate_net::checksum;
 use spate_stateful::{Count, Instruction, Payload, Protocol};
-use spate_wire::checksum;
 
 const SECOND: u64 = 1_000 * MS;
 const FLOWS: u64 = 20;
@@ -84,7 +84,7 @@ fn ends_that_agree_suppress_nothing() {
         let mut net = Net::new(if v6 { over_ipv6(of) } else { of }, path);
         (0..50).for_each(|_| net.open(0));
         net.run_for(600 * SECOND);
-        assert_eq!(net.count(true, Count::FlowsClosed), 50, "{}", net.told());
+        assert_eq!(net.count(true, Count::FlowsClosed), 50, "{}", net.summary());
         let suppressed = net.count(true, Count::AcksSuppressed) + net.count(false, Count::AcksSuppressed);
         let received = net.count(true, Count::ReceivedPackets) + net.count(false, Count::ReceivedPackets);
         assert!(suppressed * 50 < received, "{suppressed} of {received}: only copies of acknowledgements");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Packets from addresses that no host has are nobody's (RFC 1122 sections 3.2.1.3 and 4.2.3.10): they open nothing and are not
+//! Packets from addresses that no host has are invalid (RFC 1122 sections 3.2.1.3 and 4.2.3.10): they open nothing and are not
 //! answered.
 mod net;
 

@@ -12,7 +12,7 @@ const LOSSES: usize = 7;
 /// By how many packets a connection lost: the longest time in ms, and of how many connections.
 type Longest = [(u64, u64); LOSSES];
 
-/// Connections one after the other, with an answer of so many bytes, over a path of 50 us that loses so many of a million.
+/// Connections one after the other, with an answer of this many bytes, over a path of 50 us that loses this many packets of a million.
 fn longest(connections: u64, answer: u64, loss: u32, v6: bool) -> Longest {
     let (client, server, payloads) = request_response(100, answer);
     let tunables = Tunables { initial_window: 2, time_wait_ns: MS, ..Tunables::default() };
@@ -70,5 +70,5 @@ fn a_program_that_went_on_before_its_tick_waits_for_what_comes_next() {
         net.open(0);
         net.run_for(16 * MS + (1 << 14) / CONNECTIONS); // each begins at another part of a tick
     }
-    assert_eq!(net.count(true, Count::FlowsClosed), CONNECTIONS, "{}", net.told());
+    assert_eq!(net.count(true, Count::FlowsClosed), CONNECTIONS, "{}", net.summary());
 }

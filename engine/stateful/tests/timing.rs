@@ -17,8 +17,8 @@ fn read(times: Option<&Times>) -> (u64, f64, f64, f64) {
 
 #[track_caller]
 fn about(times: Option<&Times>, count: u64, ms: f64) {
-    let (told, mean, least, greatest) = read(times);
-    assert_eq!(told, count);
+    let (samples, mean, least, greatest) = read(times);
+    assert_eq!(samples, count);
     for time in [mean, least, greatest] {
         assert!((ms * 0.99..ms * 1.03).contains(&time), "{time} ms, not {ms}: {mean} {least}..{greatest}");
     }
@@ -33,7 +33,7 @@ fn connecting_and_data_take_a_round_trip_on_both_sides() {
         net.open(0);
     }
     net.run_for(5_000 * MS);
-    assert_eq!(net.count(true, Count::FlowsClosed), 20, "{}", net.told());
+    assert_eq!(net.count(true, Count::FlowsClosed), 20, "{}", net.summary());
     for client in [true, false] {
         about(net.counters(0, client).connect_times(), 20, 10.0);
     }

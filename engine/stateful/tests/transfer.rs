@@ -19,17 +19,17 @@ fn transfer(flows: u64, request: u64, response: u64, path: Path, length_ns: u64)
 }
 
 fn complete(net: &Net, flows: u64, request: u64, response: u64, path: Path) {
-    let told = || format!("{path:?}\n{}", net.told());
+    let summary = || format!("{path:?}\n{}", net.summary());
     for client in [true, false] {
-        assert_eq!(net.count(client, Count::FlowsEstablished), flows, "{}", told());
-        assert_eq!(net.count(client, Count::FlowsClosed), flows, "{}", told());
+        assert_eq!(net.count(client, Count::FlowsEstablished), flows, "{}", summary());
+        assert_eq!(net.count(client, Count::FlowsClosed), flows, "{}", summary());
         let (sent, received) = if client { (request, response) } else { (response, request) };
-        assert_eq!(net.count(client, Count::ReceivedDataBytes), flows * received, "{}", told());
-        assert_eq!(net.count(client, Count::AckedBytes), flows * sent, "{}", told());
-        assert_eq!(net.count(client, Count::SentDataBytes), flows * sent, "{}", told());
+        assert_eq!(net.count(client, Count::ReceivedDataBytes), flows * received, "{}", summary());
+        assert_eq!(net.count(client, Count::AckedBytes), flows * sent, "{}", summary());
+        assert_eq!(net.count(client, Count::SentDataBytes), flows * sent, "{}", summary());
     }
-    assert_eq!(net.count(true, Count::FlowsAttempted), flows, "{}", told());
-    assert_eq!((net.stack.flows(), net.stack.held()), (0, (0, 0)), "{}", told());
+    assert_eq!(net.count(true, Count::FlowsAttempted), flows, "{}", summary());
+    assert_eq!((net.stack.flows(), net.stack.held()), (0, (0, 0)), "{}", summary());
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_connection_completes() {
     let net = transfer(1, 100, 32_000, path, 5_000 * MS);
     complete(&net, 1, 100, 32_000, path);
     assert_eq!(net.count(true, Count::RetransmittedPackets), 0);
-    assert_eq!(net.count(false, Count::RetransmittedPackets), 0, "{}", net.told());
+    assert_eq!(net.count(false, Count::RetransmittedPackets), 0, "{}", net.summary());
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn all_complete_whatever_the_network_does() {
     }
 }
 
-/// Networks and settings drawn at random: so many.
+/// Number of networks and settings drawn at random.
 const CASES: u64 = 3000;
 
 fn tunables(random: &mut Numbers) -> Tunables {
@@ -184,10 +184,10 @@ fn ends_that_reset_in_the_middle_leave_nothing() {
             }
             net.run_for(3_000_000 * MS);
             for side in [true, false] {
-                assert_eq!(net.count(side, Count::FlowsEstablished), 100, "{}", net.told());
-                assert_eq!(net.count(side, Count::FlowsClosed), 100, "{}", net.told());
+                assert_eq!(net.count(side, Count::FlowsEstablished), 100, "{}", net.summary());
+                assert_eq!(net.count(side, Count::FlowsClosed), 100, "{}", net.summary());
             }
-            assert!(net.count(by_client, Count::ResetsSent) >= 100, "{}", net.told());
+            assert!(net.count(by_client, Count::ResetsSent) >= 100, "{}", net.summary());
             assert_eq!((net.stack.flows(), net.stack.held()), (0, (0, 0)));
         }
     }
@@ -218,7 +218,7 @@ fn datagrams_come_once_each_and_silence_ends_what_lost_one() {
             }
             net.run_for(60_000 * MS);
             let sent = |count| net.count(true, count) + net.count(false, count);
-            assert_eq!(sent(Count::MessagesSent), sent(Count::MessagesReceived) + net.lost, "{}", net.told());
+            assert_eq!(sent(Count::MessagesSent), sent(Count::MessagesReceived) + net.lost, "{}", net.summary());
             if loss == 0 {
                 assert_eq!(net.count(true, Count::MessageBytesReceived), 3_000_000);
                 assert_eq!(sent(Count::FlowsIdleTimeouts), 0);

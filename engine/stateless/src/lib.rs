@@ -2,6 +2,8 @@
 //! Stateless traffic: packet templates, exact rates, and the schedule that says which packet is due when.
 //!
 //! Nothing here does I/O or reads a clock: a worker drives it with its own time, the simulator with a virtual one.
+#![forbid(unsafe_code)]
+
 mod pace;
 mod program;
 mod rate;

@@ -23,7 +23,7 @@ pub struct Variable {
     pub per_worker: bool,
 }
 
-/// A place a value is written to: `((value + add) << shift) & mask`, modulo 2^64; other bits stay.
+/// The position a value is written to: `((value + add) << shift) & mask`, modulo 2^64; other bits stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
     /// Index of the variable.
@@ -93,7 +93,7 @@ struct Ready {
     sequence: Compiled,
     after: Option<usize>,
     per_worker: bool,
-    /// Its places can be stepped through: a counter or a list that steps with each packet and never starts anew.
+    /// Its positions can be stepped through: a counter or a list that steps with each packet and never starts anew.
     simple: bool,
 }
 
@@ -145,8 +145,8 @@ pub(crate) struct Cursor {
     number: u64,
     local: u64,
     stride: u64,
-    /// By variable: its place at the next packet. Kept for those that can be stepped through.
-    places: Box<[u64]>,
+    /// By variable: its position at the next packet. Kept for those that can be stepped through.
+    positions: Box<[u64]>,
     /// By variable: how far a packet moves it, below its count.
     steps: Box<[u64]>,
 }
@@ -204,7 +204,7 @@ impl Cursor {
             number: 0,
             local: 0,
             stride: deal.stride,
-            places: vec![0; variables.len()].into(),
+            positions: vec![0; variables.len()].into(),
             steps: variables
                 .all
                 .iter()
@@ -222,8 +222,8 @@ impl Cursor {
     pub(crate) fn seek(&mut self, variables: &Variables, number: u64, local: u64) {
         self.number = number;
         self.local = local;
-        for (place, v) in self.places.iter_mut().zip(&variables.all).filter(|(_, v)| v.simple) {
-            *place = v.sequence.place(if v.per_worker { local } else { number }).0;
+        for (position, v) in self.positions.iter_mut().zip(&variables.all).filter(|(_, v)| v.simple) {
+            *position = v.sequence.place(if v.per_worker { local } else { number }).0;
         }
     }
 
@@ -237,7 +237,7 @@ impl Cursor {
         for (index, v) in variables.all.iter().enumerate() {
             let lanes = &mut values[index][..count];
             if v.simple {
-                self.places[index] = step_through(&v.sequence, lanes, self.places[index], self.steps[index]);
+                self.positions[index] = step_through(&v.sequence, lanes, self.positions[index], self.steps[index]);
             } else {
                 for (lane, value) in lanes.iter_mut().enumerate() {
                     let n = if v.per_worker { local + lane as u64 } else { number + lane as u64 * self.stride };
@@ -251,7 +251,7 @@ impl Cursor {
 }
 
 impl Variables {
-    /// The place of a variable at packet n, and how often it has wrapped.
+    /// The position of a variable at packet n, and how often it has wrapped.
     fn place(&self, index: usize, n: u64) -> (u64, u64) {
         let v = &self.all[index];
         let steps = match v.after {
@@ -262,36 +262,42 @@ impl Variables {
     }
 }
 
-/// Values at places `place`, `place + step`, ... modulo the sequence's count. Returns the place after them.
+/// Values at positions `position`, `position + step`, ... modulo the sequence's count. Returns the position after them.
 #[inline]
-fn step_through(sequence: &Compiled, lanes: &mut [u64], mut place: u64, step: u64) -> u64 {
+fn step_through(sequence: &Compiled, lanes: &mut [u64], mut position: u64, step: u64) -> u64 {
     let count = sequence.count();
     // An unbounded sequence wraps at 2^64, by itself.
-    let next = |place: u64| {
-        let far = place.wrapping_add(step);
-        if count != 0 && (far >= count || far < place) { far.wrapping_sub(count) } else { far }
+    let next = |position: u64| {
+        let far = position.wrapping_add(step);
+        if count != 0 && (far >= count || far < position) { far.wrapping_sub(count) } else { far }
     };
     match &sequence.kind {
         Kind::Random { min, span, key } if count == 0 => {
             for lane in lanes {
-                *lane = min.wrapping_add(spread(hash(*key, place), *span));
-                place = place.wrapping_add(step);
+                *lane = min.wrapping_add(spread(hash(*key, position), *span));
+                position = position.wrapping_add(step);
             }
         }
         Kind::Counter { base, step: by } => {
             for lane in lanes {
-                *lane = base.wrapping_add(place.wrapping_mul(*by));
-                place = next(place);
+                *lane = base.wrapping_add(position.wrapping_mul(*by));
+                position = next(position);
+            }
+        }
+        Kind::List { values } => {
+            for lane in lanes {
+                *lane = values[position as usize];
+                position = next(position);
             }
         }
         _ => {
             for lane in lanes {
-                *lane = sequence.value(place);
-                place = next(place);
+                *lane = sequence.value(position);
+                position = next(position);
             }
         }
     }
-    place
+    position
 }
 
 #[cfg(test)]

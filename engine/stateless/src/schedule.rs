@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which packets of many streams are due next, for one worker.
 //!
-//! A stream's packets are dealt out over all workers in turn: worker k of S sends the numbers n = k modulo S of each
+//! A stream's packets are distributed over all workers round-robin: worker k of S sends the numbers n = k modulo S of each
 //! burst (a continuous stream is one endless burst). Due times advance by a fraction (quotient and remainder), so they
 //! never drift. Continuous streams of equal rate follow each other in a fixed round, whatever their phases: they form one
 //! group that is stepped through, so that thousands of streams cost what one does. Groups and bursting streams lie in a
@@ -49,7 +49,7 @@ pub struct StreamTiming {
     pub start_delay_ns: u64,
     /// Starts only when another stream's `next` says so.
     pub waits: bool,
-    /// Starts this stream (by index) after its last packet, so many times (none: always).
+    /// Starts this stream (by index) after its last packet, this many times (none: always).
     pub next: Option<(usize, Option<u64>)>,
     /// One worker sends it all: the first.
     pub pinned: bool,
@@ -156,7 +156,7 @@ enum Who {
 /// Where a stream stands.
 #[derive(Clone, Debug)]
 struct Cursor {
-    /// This worker's packets taken so far; of one in a group, when the group last told.
+    /// This worker's packets taken so far; of one in a group, when the group last reported them.
     sequence: u64,
     /// Of the stream (a continuous one), or of its present burst.
     pace: Pace,
@@ -195,7 +195,7 @@ impl Step {
         }
     }
 
-    /// The instant so many steps after `(ns, remainder)`, if that fits.
+    /// The instant this many steps after `(ns, remainder)`, if that fits.
     #[inline]
     fn many_after(&self, count: u64, ns: u64, remainder: u64) -> Option<(u64, u64)> {
         let rest = count.checked_mul(self.remainder)?.checked_add(remainder)?;
@@ -262,7 +262,7 @@ impl Schedule {
         self.heap.first().map(|entry| entry.due_ns)
     }
 
-    /// Takes packets that are due before `before_ns`, at most `most`, in order; `take` is told of each batch. Returns how
+    /// Takes packets that are due before `before_ns`, at most `most`, in order; `take` is called with each batch. Returns how
     /// many packets. Those that are due may be more, even when it returns fewer: ask again until it returns none
     /// and `next_due_ns` is not before.
     #[inline]
@@ -319,7 +319,7 @@ impl Schedule {
         self.arrange();
     }
 
-    /// Gives up what is due before an instant; `give_up` is told how many packets of which stream (maybe in parts).
+    /// Gives up what is due before an instant; `give_up` is called with how many packets of which stream (maybe in parts).
     pub fn give_up(&mut self, before_ns: u64, mut give_up: impl FnMut(usize, u64)) {
         self.dissolve();
         for stream in 0..self.streams.len() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The values a variable takes, each a function of its place in the sequence.
+//! The values a variable takes, each a function of its position in the sequence.
 //!
 //! Nothing is drawn or stepped: value n is computed from n alone, so any split of a stream over workers sends what one
 //! worker would, and any packet can be found without those before it. Random values are a hash of (key, n) with a period
@@ -27,7 +27,7 @@ pub enum Sequence {
         min: u64,
         /// Highest value.
         max: u64,
-        /// Equal seeds at equal places of a program give equal values.
+        /// Equal seeds at equal indices of a program give equal values.
         seed: u64,
     },
     /// Given values.
@@ -58,26 +58,26 @@ pub(crate) struct Compiled {
     pub(crate) kind: Kind,
     /// Steps after which the sequence starts anew; 0 for never.
     pub(crate) limit: u64,
-    /// Places until it wraps; 0 for never (or after 2^64).
+    /// Positions until it wraps; 0 for never (or after 2^64).
     count: u64,
-    /// The place of the first value.
+    /// The position of the first value.
     offset: u64,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
-    /// `base + place * step`, modulo 2^64: down is a negative step from the highest value.
+    /// `base + position * step`, modulo 2^64: down is a negative step from the highest value.
     Counter { base: u64, step: u64 },
     /// Hashed into `min..min + span`; a span of 0 means 2^64.
     Random { min: u64, span: u64, key: u64 },
-    /// By place.
+    /// By position.
     List { values: Box<[u64]> },
-    /// By hash of the place.
+    /// By hash of the position.
     Drawn { values: Box<[u64]>, key: u64 },
 }
 
 impl Compiled {
-    /// `index` is the variable's place in its program, so that equal seeds do not make equal variables.
+    /// `index` is the variable's index in its program, so that equal seeds do not make equal variables.
     pub(crate) fn new(sequence: &Sequence, limit: u64, index: usize) -> Result<Self, &'static str> {
         let key = |seed: u64| mix(seed.wrapping_add(GOLDEN.wrapping_mul(index as u64 + 1)));
         let (kind, count, offset) = match *sequence {
@@ -127,7 +127,7 @@ impl Compiled {
         self.count != 0
     }
 
-    /// After `steps` steps: its place, and how often it has wrapped since it last started anew.
+    /// After `steps` steps: its position, and how often it has wrapped since it last started anew.
     #[inline]
     pub(crate) fn place(&self, steps: u64) -> (u64, u64) {
         let drawn = matches!(self.kind, Kind::Random { .. } | Kind::Drawn { .. });
@@ -141,20 +141,20 @@ impl Compiled {
         if rest >= room { (rest - room, whole + 1) } else { (self.offset + rest, whole) }
     }
 
-    /// The place after `place`, one step further, if nothing else starts anew.
+    /// The position after `position`, one step further, if nothing else starts anew.
     #[inline]
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// The value at a place.
+    /// The value at a position.
     #[inline]
-    pub(crate) fn value(&self, place: u64) -> u64 {
+    pub(crate) fn value(&self, position: u64) -> u64 {
         match &self.kind {
-            Kind::Counter { base, step } => base.wrapping_add(place.wrapping_mul(*step)),
-            Kind::Random { min, span, key } => min.wrapping_add(spread(hash(*key, place), *span)),
-            Kind::List { values } => values[place as usize],
-            Kind::Drawn { values, key } => values[spread(hash(*key, place), values.len() as u64) as usize],
+            Kind::Counter { base, step } => base.wrapping_add(position.wrapping_mul(*step)),
+            Kind::Random { min, span, key } => min.wrapping_add(spread(hash(*key, position), *span)),
+            Kind::List { values } => values[position as usize],
+            Kind::Drawn { values, key } => values[spread(hash(*key, position), values.len() as u64) as usize],
         }
     }
 
@@ -197,8 +197,8 @@ pub(crate) fn mix(mut z: u64) -> u64 {
 }
 
 #[inline]
-pub(crate) fn hash(key: u64, place: u64) -> u64 {
-    mix(key.wrapping_add(place.wrapping_mul(GOLDEN)))
+pub(crate) fn hash(key: u64, position: u64) -> u64 {
+    mix(key.wrapping_add(position.wrapping_mul(GOLDEN)))
 }
 
 /// Spreads 2^64 values evenly over `0..span` (0 means 2^64) by multiplication (Lemire 2019).
@@ -291,8 +291,8 @@ mod tests {
                 };
                 wraps += u64::from(ends);
             }
-            let (place, wrapped) = compiled.place(n);
-            prop_assert_eq!((compiled.value(place), wrapped), (value, wraps));
+            let (position, wrapped) = compiled.place(n);
+            prop_assert_eq!((compiled.value(position), wrapped), (value, wraps));
         }
     }
 }

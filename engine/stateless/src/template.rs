@@ -10,9 +10,12 @@ use crate::Deal;
 use crate::program::{Cursor, FieldProgram, ProgramError, Variables};
 
 mod compile;
+mod kept;
 #[cfg(test)]
 mod tests;
 mod write;
+
+use kept::Kept;
 
 /// Shortest frame without FCS (IEEE 802.3).
 pub const MIN_FRAME_LEN: usize = 60;
@@ -51,7 +54,7 @@ pub struct Checksum {
     pub zero_means_absent: bool,
 }
 
-/// A field that tells the bytes from somewhere to the end of the packet: those of the frame minus `minus`.
+/// A field with the number of bytes from somewhere to the end of the packet: those of the frame minus `minus`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length {
     /// First byte.
@@ -115,7 +118,18 @@ pub trait Frames {
     /// a whole piece: `len.next_multiple_of(PIECE)` bytes of any content.
     fn frames<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]>;
 
-    /// The same for packets that all fit into one piece.
+    /// The same, with the note of each buffer, where there are notes. A note stays with its buffer, and so do the bytes behind the first piece,
+    /// until the next packet is written there: any other writer of them sets the note to 0, which is what it is at first.
+    #[inline]
+    fn noted<'a>(
+        &'a mut self,
+        first: usize,
+        lens: &'a [u16],
+    ) -> impl Iterator<Item = (&'a mut [u8], Option<&'a mut u64>)> {
+        self.frames(first, lens).map(|frame| (frame, None))
+    }
+
+    /// The same for packets that all fit into one piece, without notes.
     ///
     /// # Panics
     /// If one does not.
@@ -141,9 +155,12 @@ pub struct Numbers {
 pub struct Template {
     /// Whole pieces; zero where something that varies is written.
     frame: Box<[u8]>,
+    kept: Kept,
     len: usize,
     /// Nothing is to be done but to copy the frame.
     fixed: bool,
+    /// All that varies lies in the first piece.
+    in_first_piece: bool,
     flow: bool,
     shortest: usize,
     variables: Variables,
@@ -207,9 +224,29 @@ struct TrailerPart {
 }
 
 impl Template {
-    /// Compiles a template, or tells what keeps it from being one.
+    /// Compiles a template, or returns what is wrong with it.
     pub fn new(blueprint: &Blueprint) -> Result<Self, TemplateError> {
         compile::Compiler::new(blueprint)?.compile()
+    }
+
+    /// Has templates whose payloads are alike use buffers of each other without copying these: nothing varies behind the first piece, and
+    /// one's is the beginning of the other's.
+    pub fn share_payloads<'a>(templates: impl Iterator<Item = &'a mut Self>) {
+        let alike = |template: &&mut Self| template.fixed || template.in_first_piece;
+        let mut all: Vec<_> = templates.filter(alike).filter(|template| template.len > PIECE).collect();
+        // A beginning is followed by all that begin so.
+        all.sort_by(|one, other| one.payload().cmp(other.payload()));
+        for index in (1..all.len()).rev() {
+            let (before, after) = all.split_at_mut(index);
+            if after[0].payload().starts_with(before[index - 1].payload()) {
+                before[index - 1].kept.share(&after[0].kept);
+            }
+        }
+    }
+
+    /// What its longest frame has behind the first piece.
+    fn payload(&self) -> &[u8] {
+        &self.frame[PIECE..self.len]
     }
 
     /// Bytes of the longest frame, without FCS.

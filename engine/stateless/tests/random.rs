@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Are random fields as random as they must be? Chi-square over ranges, bits and followers, by fixed seeds: the values are a
 //! function of the seed, so what passes once passes always.
+use spate_net::Trailer;
 use spate_stateless::{
     Blueprint, Deal, FieldProgram, Frames, Lanes, ListOrder, Numbers, PIECE, Sequence, Template, Variable, Write,
 };
-use spate_wire::Trailer;
 
 /// Where the value is written, as 8 bytes.
 const AT: usize = 20;
@@ -120,7 +120,7 @@ fn all_values_of_16_bits_come_and_every_bit_is_as_often_set_as_not() {
             assert_even(&[set, all.len() as u64 - set], &format!("bit {bit}, seed {seed}"));
         }
         for bit in 0..63 {
-            // Neighbours: no bit tells the next.
+            // Neighbours: no bit predicts the next.
             let mut pairs = [0; 4];
             all.iter().for_each(|value| pairs[(value >> bit & 3) as usize] += 1);
             assert_even(&pairs, &format!("bits {bit} and {}, seed {seed}", bit + 1));
@@ -129,7 +129,7 @@ fn all_values_of_16_bits_come_and_every_bit_is_as_often_set_as_not() {
 }
 
 #[test]
-fn a_value_does_not_tell_the_next_nor_does_one_seed_tell_another() {
+fn a_value_does_not_predict_the_next_nor_one_seed_another() {
     const SIDE: usize = 16;
     let range = |seed| values(random(0, SIDE as u64 - 1, seed), 200_000);
     for seed in SEEDS {

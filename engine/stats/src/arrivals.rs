@@ -44,7 +44,7 @@ impl Arrivals {
     }
 }
 
-/// Numbers that arrivals are made of, as far as they are told.
+/// Numbers that arrivals are made of, as far as they are reported.
 const WORDS: usize = 17;
 
 /// Arrivals as their one worker leaves them for control, which tries again when it read while they were written.

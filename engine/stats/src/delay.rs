@@ -75,21 +75,22 @@ impl Default for DelaySlot {
 }
 
 impl DelaySlot {
-    /// A packet's delay; only its one writer may. A negative one shows that clocks disagree: it is counted apart.
+    /// The delay of as many packets, 2^16 at most; only its one writer may. A negative one shows that clocks disagree: it is counted apart.
     #[inline]
-    pub fn delay(&self, ns: i64) {
+    pub fn delay(&self, ns: i64, packets: u64) {
         let Ok(ns) = u64::try_from(ns) else {
-            return self.negative.add(1);
+            return self.negative.add(packets);
         };
-        self.count.add(1);
-        self.sum_ns.add(ns);
+        self.count.add(packets);
+        self.sum_ns.add(ns.wrapping_mul(packets));
         if ns < self.min_ns.get() {
             self.min_ns.set(ns);
         }
         if ns > self.max_ns.get() {
             self.max_ns.set(ns);
         }
-        let square = u128::from(ns) * u128::from(ns);
+        // A delay has 47 bits.
+        let square = u128::from(ns) * u128::from(ns) * u128::from(packets);
         let (low, carry) = self.squares_low.get().overflowing_add(square as u64);
         let high = (square >> 64) as u64 + u64::from(carry);
         if high == 0 {
@@ -99,22 +100,22 @@ impl DelaySlot {
         }
     }
 
-    /// A packet came from a clock of which nothing is known.
+    /// Packets came from a clock of which nothing is known.
     #[inline]
-    pub fn unknown(&self) {
-        self.unknown.add(1);
+    pub fn unknown(&self, packets: u64) {
+        self.unknown.add(packets);
     }
 
-    /// A packet whose delay is given next came from another engine.
+    /// Packets whose delay is given next came from another engine.
     #[inline]
-    pub fn between_engines(&self) {
-        self.between_engines.add(1);
+    pub fn between_engines(&self, packets: u64) {
+        self.between_engines.add(packets);
     }
 
-    /// A packet whose delay is given as 0 came before it left by the clocks.
+    /// Packets whose delay is given as 0 came before they left by the clocks.
     #[inline]
-    pub fn early(&self) {
-        self.negative.add(1);
+    pub fn early(&self, packets: u64) {
+        self.negative.add(packets);
     }
 
     /// Once in hours.
@@ -139,6 +140,17 @@ impl DelaySlot {
         if ns > self.difference_max_ns.get() {
             self.difference_max_ns.set(ns);
         }
+    }
+
+    /// Number of delays that do not differ from the one before.
+    #[inline]
+    pub fn no_difference(&self, packets: u64) {
+        let mut jitter = self.jitter_16.get();
+        for _ in 0..packets {
+            jitter -= (jitter + 8) >> 4;
+        }
+        self.jitter_16.set(jitter);
+        self.differences.add(packets);
     }
 
     fn squares(&self) -> u128 {
@@ -223,7 +235,7 @@ mod tests {
         ) {
             let slots = [DelaySlot::default(), DelaySlot::default()];
             for (i, delay) in delays.iter().enumerate() {
-                slots[i % 2].delay(*delay);
+                slots[i % 2].delay(*delay, 1);
             }
             let taken: Vec<u64> = delays.iter().filter_map(|d| u64::try_from(*d).ok()).collect();
             let sum = Delays::merge(slots.iter());
@@ -232,6 +244,25 @@ mod tests {
             prop_assert_eq!(sum.sum_ns, taken.iter().fold(0u64, |sum, d| sum.wrapping_add(*d)));
             prop_assert_eq!(sum.sum_squares, taken.iter().map(|d| u128::from(*d).pow(2)).fold(0, u128::wrapping_add));
             prop_assert_eq!((sum.min_ns, sum.max_ns), (taken.iter().min().copied().unwrap_or(0), taken.iter().max().copied().unwrap_or(0)));
+        }
+
+        #[test]
+        fn many_of_one_delay_are_as_one_after_the_other(
+            delays in prop::collection::vec((prop_oneof![5 => 0i64..2_000_000, 1 => -1000i64..0, 1 => 0i64..1 << 47], 1u64..64), 1..50),
+        ) {
+            let (one, many) = (DelaySlot::default(), DelaySlot::default());
+            let (mut of_one, mut of_many) = (Transit::default(), Transit::default());
+            for (delay, packets) in delays {
+                for _ in 0..packets {
+                    one.delay(delay, 1);
+                    of_one.difference(delay).into_iter().for_each(|ns| one.difference(ns));
+                }
+                many.delay(delay, packets);
+                of_many.difference(delay).into_iter().for_each(|ns| many.difference(ns));
+                many.no_difference(packets - 1);
+            }
+            prop_assert_eq!(Delays::merge([&one].into_iter()), Delays::merge([&many].into_iter()));
+            prop_assert_eq!(one.jitter_16.get(), many.jitter_16.get());
         }
 
         #[test]

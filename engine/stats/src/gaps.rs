@@ -43,10 +43,10 @@ pub struct LastArrival {
 /// The longest gaps of one receiver. It has one writer.
 #[derive(Debug)]
 pub struct Gaps {
-    /// Odd while a place is written.
+    /// Odd while a slot is written.
     version: AtomicU32,
     kept: Counter,
-    places: Box<[(Counter, Counter)]>,
+    slots: Box<[(Counter, Counter)]>,
     /// Gaps of at most this length were not kept: since the last restart, and between what was collected then and the restart.
     unlisted_ns: [Counter; 2],
     /// Until when gaps are collected; control is its writer.
@@ -65,18 +65,18 @@ impl LastArrival {
         if at_ns.wrapping_sub(last_ns) > self.longer_than_ns.get() {
             keep(last_ns);
         }
-        // Last: who reads this arrival sees the gap that it ended.
+        // Last: a reader of this arrival sees the gap that it ended.
         self.at_ns.set(at_ns);
     }
 }
 
 impl Gaps {
-    /// Keeps so many gaps, at least 1.
-    pub fn new(places: usize) -> Self {
+    /// Keeps this many gaps, at least 1.
+    pub fn new(slots: usize) -> Self {
         Self {
             version: AtomicU32::new(0),
             kept: Counter::default(),
-            places: (0..places.max(1)).map(|_| Default::default()).collect(),
+            slots: (0..slots.max(1)).map(|_| Default::default()).collect(),
             unlisted_ns: Default::default(),
             collected_ns: Counter::default(),
             restarted_ns: Counter::default(),
@@ -101,12 +101,12 @@ impl Gaps {
             return;
         }
         let kept = self.kept.get() as usize;
-        if kept < self.places.len() {
+        if kept < self.slots.len() {
             self.write(|| {
                 self.set(kept, gap);
                 self.kept.set(kept as u64 + 1);
             });
-            if kept + 1 == self.places.len() {
+            if kept + 1 == self.slots.len() {
                 self.limit(last, self.two_shortest().1[0]);
             }
         } else {
@@ -147,14 +147,14 @@ impl Gaps {
         let kept = self.kept.get() as usize;
         let mut left = 0;
         self.write(|| {
-            for gap in (0..kept).map(|place| self.place(place)).filter(|gap| gap.to_ns > at_ns) {
+            for gap in (0..kept).map(|slot| self.place(slot)).filter(|gap| gap.to_ns > at_ns) {
                 self.set(left, gap);
                 left += 1;
             }
             self.kept.set(left as u64);
             self.unlisted_ns[1].set(unlisted_ns);
         });
-        let full = left == self.places.len();
+        let full = left == self.slots.len();
         self.limit(last, if full { self.unlisted_ns[0].get() } else { 0 });
     }
 
@@ -168,7 +168,7 @@ impl Gaps {
         }
         let (mut spans, unlisted_ns) = loop {
             let version = self.version.load(Acquire);
-            let spans: Vec<_> = (0..self.kept.get() as usize).map(|place| self.place(place)).collect();
+            let spans: Vec<_> = (0..self.kept.get() as usize).map(|slot| self.place(slot)).collect();
             let unlisted_ns = self.unlisted_ns[0].get().max(self.unlisted_ns[1].get());
             fence(Acquire);
             if version.is_multiple_of(2) && self.version.load(Relaxed) == version {
@@ -184,29 +184,29 @@ impl Gaps {
         Some(Silence { spans: apart(spans), unlisted_ns, least_delay_ns })
     }
 
-    fn place(&self, place: usize) -> Span {
-        let (from_ns, to_ns) = &self.places[place];
+    fn place(&self, slot: usize) -> Span {
+        let (from_ns, to_ns) = &self.slots[slot];
         Span { from_ns: from_ns.get(), to_ns: to_ns.get() }
     }
 
-    fn set(&self, place: usize, gap: Span) {
-        let (from_ns, to_ns) = &self.places[place];
+    fn set(&self, slot: usize, gap: Span) {
+        let (from_ns, to_ns) = &self.slots[slot];
         from_ns.set(gap.from_ns);
         to_ns.set(gap.to_ns);
     }
 
-    /// The place of the shortest, its length and that of the next.
+    /// The slot of the shortest, its length and that of the next.
     fn two_shortest(&self) -> (usize, [u64; 2]) {
-        let (mut place, mut lengths) = (0, [u64::MAX; 2]);
-        for (index, (from_ns, to_ns)) in self.places.iter().enumerate() {
+        let (mut slot, mut lengths) = (0, [u64::MAX; 2]);
+        for (index, (from_ns, to_ns)) in self.slots.iter().enumerate() {
             let len_ns = to_ns.get().wrapping_sub(from_ns.get());
             if len_ns < lengths[0] {
-                (place, lengths) = (index, [len_ns, lengths[0]]);
+                (slot, lengths) = (index, [len_ns, lengths[0]]);
             } else {
                 lengths[1] = lengths[1].min(len_ns);
             }
         }
-        (place, lengths)
+        (slot, lengths)
     }
 
     /// Readers see all of a change or nothing of it.
@@ -378,16 +378,16 @@ mod tests {
     use proptest::prelude::*;
 
     /// A receiver at which packets arrive at these instants, in ascending order.
-    fn receiver(places: usize, arrivals: &[u64]) -> (LastArrival, Gaps) {
-        let (last, gaps) = (LastArrival::default(), Gaps::new(places));
+    fn receiver(slots: usize, arrivals: &[u64]) -> (LastArrival, Gaps) {
+        let (last, gaps) = (LastArrival::default(), Gaps::new(slots));
         for &at_ns in arrivals {
             last.arrived(at_ns, |from_ns| gaps.keep(&last, Span { from_ns, to_ns: at_ns }));
         }
         (last, gaps)
     }
 
-    fn silence(places: usize, arrivals: &[u64]) -> Silence {
-        let (last, gaps) = receiver(places, arrivals);
+    fn silence(slots: usize, arrivals: &[u64]) -> Silence {
+        let (last, gaps) = receiver(slots, arrivals);
         gaps.read(&last).unwrap_or_else(Silence::whole)
     }
 
@@ -417,15 +417,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn one_receiver_knows_its_longest_gaps(arrivals in arrivals(), places in 1usize..40, from in 0u64..4_000, len in 1u64..9_000) {
-            let silence = silence(places, &arrivals);
+        fn one_receiver_knows_its_longest_gaps(arrivals in arrivals(), slots in 1usize..40, from in 0u64..4_000, len in 1u64..9_000) {
+            let silence = silence(slots, &arrivals);
             let window = Span { from_ns: 0, to_ns: arrivals.last().map_or(len, |last| last + len) };
             let all = oracle(&arrivals, window);
             let mut kept: Vec<_> = silence.within(&[window]).spans.iter().map(|span| span.len_ns()).collect();
             kept.sort_unstable_by(|a, b| b.cmp(a));
             // The last gap has no end: it is one more.
             prop_assert_eq!(kept.first(), all.first());
-            prop_assert!(kept.len() <= places + 1);
+            prop_assert!(kept.len() <= slots + 1);
             let missing = all.iter().filter(|gap| **gap > silence.unlisted_ns).count();
             prop_assert_eq!(&kept[..missing], &all[..missing], "longer than {}", silence.unlisted_ns);
             // In a part of the time the longest is known, or no longer than what may be missing.
@@ -437,9 +437,9 @@ mod tests {
 
         #[test]
         fn several_receivers_have_the_gaps_that_all_have(
-            all in prop::collection::vec(arrivals(), 1..6), places in prop_oneof![1usize..12, Just(1_000)], from in 0u64..4_000, len in 1u64..9_000,
+            all in prop::collection::vec(arrivals(), 1..6), slots in prop_oneof![1usize..12, Just(1_000)], from in 0u64..4_000, len in 1u64..9_000,
         ) {
-            let whole = all.iter().fold(Silence::whole(), |whole, one| whole.and(&silence(places, one)));
+            let whole = all.iter().fold(Silence::whole(), |whole, one| whole.and(&silence(slots, one)));
             let mut arrivals = all.concat();
             arrivals.sort_unstable();
             let window = Span { from_ns: from, to_ns: from + len };
@@ -447,7 +447,7 @@ mod tests {
             let truth = oracle(&arrivals, window)[0];
             prop_assert!(found <= truth, "invented: {found} of {truth}");
             prop_assert!(found == truth || truth <= whole.unlisted_ns, "missed: {found} of {truth}, {}", whole.unlisted_ns);
-            if places == 1_000 {
+            if slots == 1_000 {
                 prop_assert_eq!(found, truth);
             }
             let few = whole.clone().within(&[window]).limited(3);
@@ -456,10 +456,10 @@ mod tests {
 
         #[test]
         fn receivers_whose_gaps_are_collected_have_the_same_whole(
-            all in prop::collection::vec(arrivals(), 1..5), places in prop_oneof![1usize..12, Just(1_000)], period in 100u64..3_000, late in 0u64..90,
+            all in prop::collection::vec(arrivals(), 1..5), slots in prop_oneof![1usize..12, Just(1_000)], period in 100u64..3_000, late in 0u64..90,
             from in 0u64..4_000, len in 1u64..9_000,
         ) {
-            let receivers: Vec<_> = all.iter().map(|_| (LastArrival::default(), Gaps::new(places))).collect();
+            let receivers: Vec<_> = all.iter().map(|_| (LastArrival::default(), Gaps::new(slots))).collect();
             let mut order: Vec<_> = all.iter().enumerate().flat_map(|(of, all)| all.iter().map(move |at_ns| (*at_ns, of))).collect();
             order.sort_unstable();
             let read = || receivers.iter().fold(Silence::whole(), |whole, (last, gaps)| whole.and(&gaps.read(last).unwrap_or_else(Silence::whole)));
@@ -485,7 +485,7 @@ mod tests {
             let truth = oracle(&arrivals, window)[0];
             prop_assert!(found <= truth, "invented: {found} of {truth}");
             prop_assert!(found == truth || truth <= whole.unlisted_ns, "missed: {found} of {truth}, {}", whole.unlisted_ns);
-            if places == 1_000 && whole.unlisted_ns == 0 {
+            if slots == 1_000 && whole.unlisted_ns == 0 {
                 prop_assert_eq!(found, truth);
             }
         }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is counted, and how: single-writer counters, the tracking of received sequences, arrival gaps, delays and their distribution.
+#![forbid(unsafe_code)]
+
 mod arrivals;
 mod counters;
 mod delay;

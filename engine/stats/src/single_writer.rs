@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Counters that one worker writes and anybody may read at any time, without a lock or an atomic read-modify-write.
+//! Counters that one worker writes and any thread may read at any time, without a lock or an atomic read-modify-write.
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::{Arrival, LastArrival, PhaseCounters, StreamCounters};
@@ -131,6 +131,17 @@ impl RxSlot {
         }
     }
 
+    /// Packets of `bytes` (with FCS) together came in, each in order.
+    #[inline]
+    pub fn received_in_order(&self, measured: bool, packets: u64, bytes: u64, misdirected: bool) {
+        let phase = &self.phases[usize::from(measured)];
+        phase.packets.add(packets);
+        phase.bytes.add(bytes);
+        if misdirected {
+            phase.misdirected.add(packets);
+        }
+    }
+
     /// By a packet of this phase that arrived at an instant, the number of missing packets has changed.
     pub fn missing(&self, measured: bool, change: i64, at_ns: u64) {
         let phase = &self.phases[usize::from(measured)];
@@ -142,7 +153,7 @@ impl RxSlot {
 }
 
 impl RxSlot {
-    /// A packet of `bytes` (with FCS) that a mark told came in.
+    /// A packet of `bytes` (with FCS) that was identified by its mark came in.
     #[inline]
     pub fn marked(&self, measured: bool, bytes: u64, misdirected: bool) {
         self.received(measured, bytes, Arrival::InOrder, misdirected);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tells duplicates and reordering from the 32-bit sequence numbers of one sending worker, exactly within a window.
+//! Finds duplicates and reordering by the 32-bit sequence numbers of one sending worker, exactly within a window.
 //!
-//! Where several queues receive the packets of one sender, nobody knows the order between queues: they are read at
+//! Where several queues receive the packets of one sender, the order is not known between queues: they are read at
 //! different times. A packet is then out of order if a higher one came before it in its own queue; what was received
 //! before is known over all of them.
 
@@ -73,6 +73,23 @@ impl Tracker {
             number if number < self.next => self.receive_below(number),
             number => self.receive_ahead(number),
         }
+    }
+
+    /// Takes note of packets that follow each other, if they are in order and no more than the window; else of none.
+    #[inline]
+    pub fn receive_in_order(&mut self, first: u32, count: u32) -> bool {
+        if first != self.next as u32 || u64::from(count) > self.width() {
+            return false;
+        }
+        let end = self.next + u64::from(count);
+        while self.next < end {
+            // As many as there are in one word.
+            let many = (end - self.next).min(64 - self.next % 64);
+            let word = self.word(self.next);
+            self.window[word] |= (u64::MAX >> (64 - many)) << (self.next % 64);
+            self.next += many;
+        }
+        true
     }
 
     /// Takes note of a packet that one of several queues received.
@@ -237,6 +254,25 @@ mod tests {
             }
             // What is too far back is taken for new each time it comes.
             prop_assert!(!remembered || tracker.take_missing() == model.missing());
+        }
+
+        #[test]
+        fn many_in_order_are_as_one_after_the_other(
+            numbers in any_numbers(), many in prop::collection::vec((0usize..3000, 1u32..200), 1..20),
+        ) {
+            let (mut one, mut all) = (Tracker::new(WINDOW), Tracker::new(WINDOW));
+            for (index, number) in numbers.into_iter().enumerate() {
+                prop_assert_eq!(one.receive(number as u32), all.receive(number as u32));
+                for (_, count) in many.iter().filter(|(at, _)| *at == index) {
+                    let first = one.next as u32;
+                    prop_assert!(!all.receive_in_order(first.wrapping_add(1), *count));
+                    prop_assert!(!all.receive_in_order(first.wrapping_sub(1), *count));
+                    prop_assert!(all.receive_in_order(first, *count));
+                    prop_assert!((0..*count).all(|n| one.receive(first + n) == Arrival::InOrder));
+                }
+                prop_assert_eq!((one.next, &one.window, one.missing), (all.next, &all.window, all.missing));
+            }
+            prop_assert!(!all.receive_in_order(all.next as u32, WINDOW as u32 + 1));
         }
 
         #[test]

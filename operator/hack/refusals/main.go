@@ -61,7 +61,7 @@ var sources = []struct {
 	{"By the engine, of applications: programs, payloads, pools, weights and times", []string{"engine/stateful/src"}, rustFiles},
 	{"By the engine, of where a plan runs", []string{"engine/engine/src/control", "engine/engine/src/datapath"}, rustFiles},
 	{"By the engine, of ports, addresses, filters, marks and files of records", []string{"engine/dpdk/src/device.rs", "engine/dpdk/src/error.rs", "engine/dpdk/src/tap.rs", "engine/dpdk/src/xdp.rs",
-		"engine/neighbour/src", "engine/filter/src", "engine/wire/src", "engine/records/src/lib.rs", "engine/records/src/reading.rs"}, rustFiles},
+		"engine/neighbour/src", "engine/filter/src", "engine/net/src", "engine/records/src/lib.rs", "engine/records/src/reading.rs"}, rustFiles},
 	{"Of captures, replayed or made into templates", []string{"engine/replay/src"}, rustFiles},
 	{"By `spate-engine`, of its CPU and its command line", []string{"engine/engine/src/main.rs", "engine/engine/src/cli"}, rustFiles},
 }

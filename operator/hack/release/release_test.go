@@ -20,7 +20,7 @@ import (
 const metadata = `{
 "packages": [
  {"id": "e", "name": "spate-engine", "version": "0.0.0", "source": null, "targets": [{"kind": ["bin"]}]},
- {"id": "w", "name": "spate-wire", "version": "0.0.0", "source": null, "targets": [{"kind": ["lib"]}]},
+ {"id": "w", "name": "spate-net", "version": "0.0.0", "source": null, "targets": [{"kind": ["lib"]}]},
  {"id": "r", "name": "rustls", "version": "0.23.46", "source": "registry", "targets": [{"kind": ["lib"]}]},
  {"id": "t", "name": "tokio", "version": "1.50.0", "source": "registry", "targets": [{"kind": ["lib"]}]},
  {"id": "m", "name": "clap_derive", "version": "4.6.0", "source": "registry", "targets": [{"kind": ["proc-macro"]}]},
@@ -94,7 +94,7 @@ func TestCratesAreThoseThatAreLinked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := names(found); got != "rustls 0.23.46, spate-engine 1.2.3, spate-wire 1.2.3, tokio 1.50.0" {
+	if got := names(found); got != "rustls 0.23.46, spate-engine 1.2.3, spate-net 1.2.3, tokio 1.50.0" {
 		t.Error(got)
 	}
 	for _, crate := range found {
@@ -206,7 +206,7 @@ func TestADescribedReleaseIsVerified(t *testing.T) {
 	must(t, verify(folder))
 	var bom BOM
 	must(t, readJSON(filepath.Join(folder, "engine.oci.tar.cdx.json"), &bom))
-	if got := names(bom.Components); got != "dpdk 1-1, glibc 1-1, libc6 1-1, librte-eal23 1-1, rustls 0.23.46, spate-engine 1.2.3, spate-wire 1.2.3, tokio 1.50.0" {
+	if got := names(bom.Components); got != "dpdk 1-1, glibc 1-1, libc6 1-1, librte-eal23 1-1, rustls 0.23.46, spate-engine 1.2.3, spate-net 1.2.3, tokio 1.50.0" {
 		t.Error(got)
 	}
 	var statement Statement
@@ -227,7 +227,7 @@ func TestADescribedReleaseIsVerified(t *testing.T) {
 			t.Errorf("no %s among %v", want, uris)
 		}
 	}
-	if uris["pkg:cargo/spate-wire@1.2.3spate-wire"] {
+	if uris["pkg:cargo/spate-net@1.2.3spate-net"] {
 		t.Error("a crate of the source is a dependency of it")
 	}
 }

@@ -7,7 +7,7 @@
 //	                                           object into one of its annotations, which have at most 256 KiB
 //
 // Types, enums, lengths, ranges and defaults stay. Rules that are removed have to be checked elsewhere (operator/internal/definition checks the
-// programs of templates that are described inline).
+// programs of templates that are described inline), or be of fields that another rule refuses.
 package main
 
 import (

@@ -4,8 +4,11 @@ package packet
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/utils/ptr"
 
 	spatev1 "spate.dev/api/v1alpha1"
 )
@@ -50,6 +53,50 @@ var fuzzKinds = []func(address string, number int32) spatev1.Header{
 	func(string, int32) spatev1.Header { return geneve() },
 	func(string, int32) spatev1.Header { return gtpuFull() },
 	func(string, int32) spatev1.Header { return innerEth() },
+	func(_ string, n int32) spatev1.Header { return pause(n) },
+	func(_ string, n int32) spatev1.Header {
+		return spatev1.Header{MACControl: &spatev1.MACControlHeader{PriorityEnableVector: &n, Times: []int32{n, n}}}
+	},
+	func(address string, n int32) spatev1.Header {
+		h := lacp()
+		h.LACP.Actor.System, h.LACP.Actor.Key = spatev1.MACAddress(address), n
+		return h
+	},
+	func(string, int32) spatev1.Header { return lacp() },
+	func(address string, n int32) spatev1.Header {
+		h := igmp(spatev1.IGMPReportV3)
+		h.IGMP.GroupRecords[1].SourceAddresses = slices.Repeat([]string{address}, int(n)&0xff)
+		return h
+	},
+	func(string, int32) spatev1.Header { return igmp(spatev1.IGMPQueryV3) },
+	func(address string, n int32) spatev1.Header {
+		h := igmp(spatev1.IGMPQueryV2)
+		h.IGMP.GroupAddress, h.IGMP.MaxRespCode = spatev1.IPv4Address(address), &n
+		return h
+	},
+	func(address string, n int32) spatev1.Header {
+		h := mld(spatev1.MLDQueryV2)
+		h.ICMPv6.MulticastListener.SourceAddresses = slices.Repeat([]string{address}, int(n)&0xff)
+		return h
+	},
+	func(string, int32) spatev1.Header { return mld(spatev1.MLDReportV2) },
+	func(string, int32) spatev1.Header { return nsh() },
+	func(address string, n int32) spatev1.Header {
+		return spatev1.Header{NSH: &spatev1.NSHHeader{ServicePathIdentifier: n, FixedContext: address, NextProtocol: &n}}
+	},
+	func(_ string, n int32) spatev1.Header {
+		h := nshMetadata()
+		h.NSH.Metadata = slices.Repeat(h.NSH.Metadata, int(n)&0xf)
+		return h
+	},
+	func(string, int32) spatev1.Header { return l2tp() },
+	func(_ string, n int32) spatev1.Header {
+		return spatev1.Header{L2TP: &spatev1.L2TPHeader{Control: n&1 != 0, TunnelID: n & 0xffff, LengthPresent: n&2 != 0, Ns: &n, OffsetSize: ptr.To(n & 0x1ff)}}
+	},
+	func(string, int32) spatev1.Header { return l2tpControl() },
+	func(address string, _ int32) spatev1.Header { return l2tpv3(address) },
+	func(string, int32) spatev1.Header { return l2tpv3("") },
+	func(string, int32) spatev1.Header { return l2tpv3Control() },
 	func(address string, n int32) spatev1.Header {
 		return spatev1.Header{SCTP: &spatev1.SCTPHeader{DestinationPort: n, Chunks: []spatev1.SCTPChunk{{Raw: &spatev1.SCTPRawChunk{Type: n, Value: address}}}}}
 	},
@@ -67,6 +114,14 @@ func FuzzBuild(f *testing.F) {
 	f.Add([]byte{0, 2, 23, 24, 27, 3, 11, 13, 14, 20}, int32(512), "2001:db8::1", int32(1), "", true)
 	f.Add([]byte{0, 6, 6, 2, 22, 3, 12, 17}, int32(0), "2001:db8::1", int32(0), "ping", false)
 	f.Add([]byte{0, 8, 9, 2, 23, 26, 2, 18, 2, 4}, int32(-300), "198.18.0.1", int32(0), "", true)
+	f.Add([]byte{0, 30}, int32(64), "", int32(65535), "", true)
+	f.Add([]byte{0, 1, 32}, int32(0), "02:00:00:00:00:01", int32(7), "", false)
+	f.Add([]byte{0, 2, 34}, int32(0), "198.18.0.1", int32(3), "", false)
+	f.Add([]byte{0, 3, 11, 37}, int32(0), "2001:db8::1", int32(3), "", false)
+	f.Add([]byte{0, 39, 27, 2, 4}, int32(0), "198.18.0.1", int32(3), "x", true)
+	f.Add([]byte{0, 2, 23, 24, 41, 3, 5}, int32(-300), "2001:db8::1", int32(3), "", true)
+	f.Add([]byte{0, 2, 23, 42, 9, 2, 4}, int32(0), "198.18.0.1", int32(3), "x", true)
+	f.Add([]byte{0, 2, 45, 27, 3, 4}, int32(0), "01020304", int32(3), "", true)
 	f.Fuzz(func(t *testing.T, kinds []byte, size int32, address string, number int32, text string, trailer bool) {
 		if len(kinds) > 24 {
 			return
@@ -126,7 +181,7 @@ func FuzzInspect(f *testing.F) {
 			f.Add(built.Frame, int32(34))
 		}
 	}
-	types := []spatev1.RawChecksumType{"IPv4", "UDP", "TCP", "ICMP", "ICMPv6", "SCTP"}
+	types := []spatev1.RawChecksumType{"IPv4", "UDP", "TCP", "ICMP", "ICMPv6", "IGMP", "SCTP"}
 	f.Fuzz(func(t *testing.T, frame []byte, offset int32) {
 		seen := Inspect(frame)
 		if seen.PayloadStart > seen.PayloadEnd || seen.PayloadEnd > len(frame) {

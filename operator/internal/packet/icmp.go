@@ -56,11 +56,14 @@ func (s *stack) icmpv6(d *spatev1.ICMPv6Header, at *field.Path) *header {
 	if d.NeighborAdvertisement != nil {
 		h, set = s.advertisement(d.NeighborAdvertisement, at.Child("neighborAdvertisement")), set+1
 	}
+	if d.MulticastListener != nil {
+		h, set = s.multicastListener(d.MulticastListener, at.Child("multicastListener")), set+1
+	}
 	if d.Generic != nil {
 		h, set = s.anyICMP(ICMPv6, d.Generic, at.Child("generic")), set+1
 	}
 	if set != 1 {
-		s.fail(field.Invalid(at, set, "set exactly one of echoRequest, echoReply, neighborSolicitation, neighborAdvertisement and generic"))
+		s.fail(field.Invalid(at, set, "set exactly one of echoRequest, echoReply, neighborSolicitation, neighborAdvertisement, multicastListener and generic"))
 	}
 	h.summed(s.given(d.Checksum, at.Child("checksum")), sum{protocol: protocolICMPv6})
 	return h

@@ -5,8 +5,10 @@
 package packet
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -68,23 +70,27 @@ func (r *reader) byte(offset int) int { return int(r.frame[r.start+offset]) }
 
 // readers of the kinds that another header can follow, or whose length varies.
 var readers = map[Kind]func(*reader){
-	Ethernet:        func(r *reader) { r.next = byEtherType(r.get("etherType")) },
-	VLAN:            func(r *reader) { r.next = byEtherType(r.get("etherType")) },
+	Ethernet:        readLink,
+	VLAN:            readLink,
+	MACControl:      readMACControl,
 	MPLS:            readMPLS,
 	PPPoE:           readPPPoE,
-	PPP:             func(r *reader) { r.next = map[int]Kind{pppIPv4: IPv4, pppIPv6: IPv6, pppMPLS: MPLS}[r.get("protocol")] },
+	PPP:             readPPP,
 	IPv4:            readIPv4,
 	IPv6:            readIPv6,
 	IPv6HopByHop:    readOptions,
 	IPv6Destination: readOptions,
 	IPv6Routing:     readRouting,
 	IPv6Fragment:    readFragment,
+	IGMP:            readIGMP,
 	UDP:             readUDP,
 	TCP:             readTCP,
 	GRE:             readGRE,
 	VXLAN:           readVXLAN,
 	Geneve:          readGeneve,
 	GTPU:            readGTPU,
+	NSH:             readNSH,
+	L2TP:            readL2TP,
 }
 
 // read decodes one header and returns the kind of the next; an empty kind if it knows none.
@@ -133,7 +139,7 @@ func (s *Inspection) goesTo(r *reader) {
 func byEtherType(number int) Kind {
 	return map[int]Kind{
 		etherTypeIPv4: IPv4, etherTypeIPv6: IPv6, etherTypeVLAN: VLAN, etherTypeQinQ: VLAN, etherTypeMPLS: MPLS, etherTypeARP: ARP,
-		etherTypePPPoESession: PPPoE, etherTypePPPoEDiscovery: PPPoE, etherTypeTEB: Ethernet,
+		etherTypePPPoESession: PPPoE, etherTypePPPoEDiscovery: PPPoE, etherTypeTEB: Ethernet, etherTypeNSH: NSH,
 	}[number]
 }
 
@@ -142,7 +148,53 @@ func byProtocol(number int) Kind {
 		protocolICMPv4: ICMPv4, protocolIPv4: IPv4, protocolTCP: TCP, protocolUDP: UDP, protocolIPv6: IPv6,
 		protocolRouting: IPv6Routing, protocolFragment: IPv6Fragment, protocolGRE: GRE, protocolICMPv6: ICMPv6,
 		protocolDestination: IPv6Destination, protocolSCTP: SCTP, protocolMPLS: MPLS,
+		protocolIGMP: IGMP, protocolL2TP: L2TPv3,
 	}[number]
+}
+
+// readLink finds the next header by its EtherType. Of slow protocols and of MAC control there are other kinds, which count as payload.
+func readLink(r *reader) {
+	number, at := r.get("etherType"), r.start+r.length
+	r.next = byEtherType(number)
+	switch {
+	case number == etherTypeSlow && at+fixedParts[LACP].bytes <= r.end && r.frame[at] == lacpSubtype:
+		r.next = LACP
+	case number == etherTypeMACControl && at+fixedParts[MACControl].bytes <= r.end && layoutOf(binary.BigEndian.Uint16(r.frame[at:])) != nil:
+		r.next = MACControl
+	}
+}
+
+// layoutOf returns the layout of a MAC control message by its opcode.
+func layoutOf(opcode uint16) layout {
+	return map[uint16]layout{opcodePause: pauseLayout, opcodePFC: pfcLayout}[opcode]
+}
+
+func readMACControl(r *reader) { r.as(layoutOf(uint16(r.get("opcode")))) }
+
+// as reads the header by another layout than that of its kind.
+func (r *reader) as(l layout) {
+	h := &header{fields: map[string]Location{}}
+	h.extend(l)
+	r.fields, r.length = h.fields, len(h.bytes)
+}
+
+func readPPP(r *reader) {
+	if r.start+4 <= r.end && string(r.frame[r.start:r.start+2]) == string(pppAddressAndControl) {
+		r.as(framedPPP)
+	}
+	r.next = map[int]Kind{pppIPv4: IPv4, pppIPv6: IPv6, pppMPLS: MPLS}[r.get("protocol")]
+}
+
+// readIGMP takes the whole IP payload as the message: nothing follows it.
+func readIGMP(r *reader) {
+	length := r.end - r.start
+	switch kind := r.get("type"); {
+	case kind == igmpReportV3:
+		r.as(igmpReportLayout)
+	case kind == igmpQuery && length >= 12:
+		r.as(slices.Concat(layouts[IGMP], querierLayout))
+	}
+	r.length = length
 }
 
 // readMPLS finds IP behind the label stack by its version. Labels do not say what they carry, so anything else counts
@@ -253,7 +305,7 @@ func readUDP(r *reader) {
 	if length := r.get("length"); length >= r.length {
 		r.end = min(r.end, r.start+length)
 	}
-	inner := map[int]Kind{portVXLAN: VXLAN, portGeneve: Geneve, portGTPU: GTPU}[r.get("destinationPort")]
+	inner := map[int]Kind{portVXLAN: VXLAN, portVXLANGPE: VXLAN, portGeneve: Geneve, portGTPU: GTPU, portL2TP: L2TP}[r.get("destinationPort")]
 	if inner == "" {
 		return
 	}
@@ -265,7 +317,8 @@ func readUDP(r *reader) {
 	switch {
 	case inner == VXLAN && first&vxlanIdentifierValid != 0,
 		inner == Geneve && first>>6 == 0 && r.frame[at+1] == 0 && byEtherType(int(r.frame[at+2])<<8|int(r.frame[at+3])) != "",
-		inner == GTPU && first>>4 == 3 && r.frame[at+1] == gtpuGPDU:
+		inner == GTPU && first>>4 == 3 && r.frame[at+1] == gtpuGPDU,
+		inner == L2TP && r.frame[at+1]&0xf == l2tpVersion2:
 		r.next = inner
 	}
 }
@@ -288,7 +341,55 @@ func readGRE(r *reader) {
 	r.next = byEtherType(r.get("protocol"))
 }
 
-func readVXLAN(r *reader) { r.next = Ethernet }
+// readVXLAN takes VXLAN-GPE by its port: to that of VXLAN the P bit is reserved, and ignored.
+func readVXLAN(r *reader) {
+	r.next = Ethernet
+	port := binary.BigEndian.Uint16(r.frame[r.start-6:]) // of the UDP header, which is before it
+	if port == portVXLANGPE && r.get("flags")&vxlanNextProtocol != 0 {
+		r.next = byNextProtocol(r.get("nextProtocol"))
+	}
+}
+
+func byNextProtocol(number int) Kind {
+	return map[int]Kind{nextIPv4: IPv4, nextIPv6: IPv6, nextEthernet: Ethernet, nextNSH: NSH, nextMPLS: MPLS}[number]
+}
+
+func readNSH(r *reader) {
+	if length := 4 * r.get("length"); r.get("version") == 0 && length >= r.length {
+		r.length = length
+		r.next = byNextProtocol(r.get("nextProtocol"))
+		return
+	}
+	r.opaque = "its NSH header has a wrong version or length"
+}
+
+// readL2TP reads version 2. What is in version 3 only the session's peers know.
+func readL2TP(r *reader) {
+	parts := slices.Clone(l2tpFlags)
+	if r.get("lengthPresent") == 1 {
+		parts = append(parts, part{"length", 16})
+	}
+	parts = append(parts, part{"tunnelID", 16}, part{"sessionID", 16})
+	if r.get("sequencePresent") == 1 {
+		parts = append(parts, part{"ns", 16}, part{"nr", 16})
+	}
+	if r.get("offsetPresent") == 1 {
+		parts = append(parts, part{"offsetSize", 16})
+	}
+	r.as(parts)
+	if r.start+r.length > r.end {
+		return // which the caller reports
+	}
+	if r.get("lengthPresent") == 1 {
+		r.end = min(r.end, r.start+r.get("length"))
+	}
+	if r.get("offsetPresent") == 1 {
+		r.length += r.get("offsetSize")
+	}
+	if r.get("control") == 0 && r.start+r.length+fixedParts[PPP].bytes <= r.end {
+		r.next = PPP
+	}
+}
 
 func readGeneve(r *reader) {
 	r.length += r.get("optionsLength") * 4

@@ -15,6 +15,7 @@ import (
 const (
 	protocolHopByHop    = 0
 	protocolICMPv4      = 1
+	protocolIGMP        = 2
 	protocolIPv4        = 4
 	protocolTCP         = 6
 	protocolUDP         = 17
@@ -24,6 +25,7 @@ const (
 	protocolGRE         = 47
 	protocolICMPv6      = 58
 	protocolDestination = 60
+	protocolL2TP        = 115
 	protocolSCTP        = 132
 	protocolMPLS        = 137
 
@@ -43,13 +45,20 @@ func (s *stack) ipv4(d *spatev1.IPv4Header, next *spatev1.Header, at *field.Path
 	h.flag("dontFragment", d.DontFragment)
 	h.flag("moreFragments", d.MoreFragments)
 	h.set("fragmentOffset", s.number(int64(d.FragmentOffset), 8191, at.Child("fragmentOffset")))
-	h.set("ttl", s.optional(d.TTL, 64, 255, at.Child("ttl")))
+	ttl, described := int64(64), d.Options
+	if next != nil && next.IGMP != nil {
+		ttl = 1 // RFC 2236 section 2, RFC 3376 section 4
+		if v := next.IGMP.Message; len(described) == 0 && v != spatev1.IGMPQueryV1 && v != spatev1.IGMPReportV1 {
+			described = []spatev1.IPv4Option{{RouterAlert: new(int32)}}
+		}
+	}
+	h.set("ttl", s.optional(d.TTL, ttl, 255, at.Child("ttl")))
 	h.set("protocol", s.protocol(d.Protocol, next, at.Child("protocol")))
 	h.copy("source", s.ipv4Address(d.Source, at.Child("source")))
 	h.copy("destination", s.ipv4Address(d.Destination, at.Child("destination")))
 	var options []byte
-	for i := range d.Options {
-		options = append(options, s.ipv4Option(&d.Options[i], at.Child("options").Index(i))...)
+	for i := range described {
+		options = append(options, s.ipv4Option(&described[i], at.Child("options").Index(i))...)
 	}
 	h.bytes = append(h.bytes, s.words(options, at.Child("options"))...)
 	h.set("headerLength", s.optional(d.HeaderLength, int64(len(h.bytes)/4), 15, at.Child("headerLength")))
@@ -101,7 +110,11 @@ func (s *stack) ipv6(d *spatev1.IPv6Header, next *spatev1.Header, at *field.Path
 	h.set("version", 6)
 	h.set("trafficClass", s.number(int64(d.TrafficClass), 255, at.Child("trafficClass")))
 	h.set("flowLabel", s.number(int64(d.FlowLabel), 1<<20-1, at.Child("flowLabel")))
-	h.set("hopLimit", s.optional(d.HopLimit, 64, 255, at.Child("hopLimit")))
+	hops := int64(64)
+	if announcesMLD(s.behind) {
+		hops = 1 // RFC 2710 section 3, RFC 3810 section 5
+	}
+	h.set("hopLimit", s.optional(d.HopLimit, hops, 255, at.Child("hopLimit")))
 	h.set("nextHeader", s.protocol(d.NextHeader, next, at.Child("nextHeader")))
 	h.copy("source", s.ipv6Address(string(d.Source), at.Child("source")))
 	h.copy("destination", s.ipv6Address(string(d.Destination), at.Child("destination")))
@@ -112,7 +125,11 @@ func (s *stack) ipv6(d *spatev1.IPv6Header, next *spatev1.Header, at *field.Path
 func (s *stack) ipv6Options(kind Kind, d *spatev1.IPv6OptionsHeader, next *spatev1.Header, at *field.Path) *header {
 	h := lay(kind)
 	h.set("nextHeader", s.protocol(d.NextHeader, next, at.Child("nextHeader")))
-	for i, o := range d.Options {
+	described := d.Options
+	if kind == IPv6HopByHop && len(described) == 0 && announcesMLD(s.behind) {
+		described = []spatev1.IPv6Option{{Type: routerAlertIPv6, Value: "0000"}}
+	}
+	for i, o := range described {
 		at := at.Child("options").Index(i)
 		kind := byte(s.number(int64(o.Type), 255, at.Child("type")))
 		value := s.hex(o.Value, at.Child("value"))
@@ -203,6 +220,10 @@ func (s *stack) protocol(written *int32, next *spatev1.Header, at *field.Path) u
 			return protocolICMPv4
 		case ICMPv6:
 			return protocolICMPv6
+		case IGMP:
+			return protocolIGMP
+		case L2TPv3:
+			return protocolL2TP
 		case UDP:
 			return protocolUDP
 		case TCP:

@@ -27,6 +27,8 @@ const (
 	VLAN            Kind = "vlan"
 	MPLS            Kind = "mpls"
 	ARP             Kind = "arp"
+	LACP            Kind = "lacp"
+	MACControl      Kind = "macControl"
 	PPPoE           Kind = "pppoe"
 	PPP             Kind = "ppp"
 	IPv4            Kind = "ipv4"
@@ -37,6 +39,7 @@ const (
 	IPv6Fragment    Kind = "ipv6Fragment"
 	ICMPv4          Kind = "icmpv4"
 	ICMPv6          Kind = "icmpv6"
+	IGMP            Kind = "igmp"
 	UDP             Kind = "udp"
 	TCP             Kind = "tcp"
 	SCTP            Kind = "sctp"
@@ -44,6 +47,9 @@ const (
 	VXLAN           Kind = "vxlan"
 	Geneve          Kind = "geneve"
 	GTPU            Kind = "gtpu"
+	NSH             Kind = "nsh"
+	L2TP            Kind = "l2tp"
+	L2TPv3          Kind = "l2tpv3"
 )
 
 var optionsLayout = layout{{"nextHeader", 8}, {"length", 8}}
@@ -57,8 +63,17 @@ var layouts = map[Kind]layout{
 		{"hardwareType", 16}, {"protocolType", 16}, {"hardwareLength", 8}, {"protocolLength", 8}, {"operation", 16},
 		{"senderMAC", 48}, {"senderIP", 32}, {"targetMAC", 48}, {"targetIP", 32},
 	},
-	PPPoE: {{"version", 4}, {"type", 4}, {"code", 8}, {"sessionID", 16}, {"length", 16}},
-	PPP:   {{"protocol", 16}},
+	LACP: {
+		{"subtype", 8}, {"version", 8},
+		{"actorType", 8}, {"actorLength", 8}, {"actorSystemPriority", 16}, {"actorSystem", 48}, {"actorKey", 16}, {"actorPortPriority", 16},
+		{"actorPort", 16}, {"actorState", 8}, {"", 24},
+		{"partnerType", 8}, {"partnerLength", 8}, {"partnerSystemPriority", 16}, {"partnerSystem", 48}, {"partnerKey", 16}, {"partnerPortPriority", 16},
+		{"partnerPort", 16}, {"partnerState", 8}, {"", 24},
+		{"collectorType", 8}, {"collectorLength", 8}, {"collectorMaxDelay", 16}, {"", 96}, {"terminatorType", 8}, {"terminatorLength", 8}, {"", 400},
+	},
+	MACControl: {{"opcode", 16}},
+	PPPoE:      {{"version", 4}, {"type", 4}, {"code", 8}, {"sessionID", 16}, {"length", 16}},
+	PPP:        {{"protocol", 16}},
 	IPv4: {
 		{"version", 4}, {"headerLength", 4}, {"dscp", 6}, {"ecn", 2}, {"totalLength", 16}, {"identification", 16}, {"", 1},
 		{"dontFragment", 1}, {"moreFragments", 1}, {"fragmentOffset", 13}, {"ttl", 8}, {"protocol", 8}, {"checksum", 16},
@@ -74,6 +89,7 @@ var layouts = map[Kind]layout{
 	IPv6Fragment:    {{"nextHeader", 8}, {"", 8}, {"offset", 13}, {"", 2}, {"moreFragments", 1}, {"identification", 32}},
 	ICMPv4:          {{"type", 8}, {"code", 8}, {"checksum", 16}, {"rest", 32}},
 	ICMPv6:          {{"type", 8}, {"code", 8}, {"checksum", 16}, {"rest", 32}},
+	IGMP:            {{"type", 8}, {"maxRespCode", 8}, {"checksum", 16}, {"groupAddress", 32}},
 	UDP:             {{"sourcePort", 16}, {"destinationPort", 16}, {"length", 16}, {"checksum", 16}},
 	TCP: {
 		{"sourcePort", 16}, {"destinationPort", 16}, {"sequence", 32}, {"acknowledgement", 32}, {"dataOffset", 4}, {"", 4},
@@ -83,7 +99,7 @@ var layouts = map[Kind]layout{
 	GRE: {
 		{"checksumPresent", 1}, {"", 1}, {"keyPresent", 1}, {"sequencePresent", 1}, {"", 9}, {"version", 3}, {"protocol", 16},
 	},
-	VXLAN: {{"flags", 8}, {"", 24}, {"vni", 24}, {"", 8}},
+	VXLAN: {{"flags", 8}, {"", 16}, {"nextProtocol", 8}, {"vni", 24}, {"", 8}},
 	Geneve: {
 		{"version", 2}, {"optionsLength", 6}, {"control", 1}, {"critical", 1}, {"", 6}, {"protocol", 16}, {"vni", 24}, {"", 8},
 	},
@@ -91,6 +107,12 @@ var layouts = map[Kind]layout{
 		{"version", 3}, {"protocolType", 1}, {"", 1}, {"extensionPresent", 1}, {"sequencePresent", 1}, {"nPDUPresent", 1},
 		{"messageType", 8}, {"length", 16}, {"teid", 32},
 	},
+	NSH: {
+		{"version", 2}, {"oam", 1}, {"", 1}, {"ttl", 6}, {"length", 6}, {"", 4}, {"mdType", 4}, {"nextProtocol", 8},
+		{"servicePathIdentifier", 24}, {"serviceIndex", 8},
+	},
+	L2TP:   l2tpFlags,
+	L2TPv3: {{"sessionID", 32}},
 }
 
 // fixedPart is a layout with its length and fields computed.

@@ -21,11 +21,20 @@ const (
 	etherTypeMPLS           = 0x8847
 	etherTypePPPoEDiscovery = 0x8863
 	etherTypePPPoESession   = 0x8864
+	etherTypeMACControl     = 0x8808
+	etherTypeSlow           = 0x8809
 	etherTypeQinQ           = 0x88a8
+	etherTypeNSH            = 0x894f
 
 	pppIPv4 = 0x0021
 	pppIPv6 = 0x0057
 	pppMPLS = 0x0281
+)
+
+// framedPPP is PPP with the address and control fields of HDLC-like framing (RFC 1662).
+var (
+	framedPPP            = layout{{"address", 8}, {"control", 8}, {"protocol", 16}}
+	pppAddressAndControl = []byte{0xff, 0x03}
 )
 
 func (s *stack) ethernet(d *spatev1.EthernetHeader, next *spatev1.Header, at *field.Path) *header {
@@ -134,6 +143,16 @@ func (s *stack) pppoe(d *spatev1.PPPoEHeader, next *spatev1.Header, at *field.Pa
 
 func (s *stack) ppp(d *spatev1.PPPHeader, next *spatev1.Header, at *field.Path) *header {
 	h := lay(PPP)
+	framed := len(s.headers) > 0 && s.headers[len(s.headers)-1].kind == L2TP
+	if d.AddressAndControl != nil {
+		framed = *d.AddressAndControl
+	}
+	if framed {
+		h = &header{kind: PPP, fields: map[string]Location{}}
+		h.extend(framedPPP)
+		h.copy("address", pppAddressAndControl[:1])
+		h.copy("control", pppAddressAndControl[1:])
+	}
 	h.set("protocol", s.named(d.Protocol, 65535, next, at.Child("protocol"), func(next *spatev1.Header) uint64 {
 		switch {
 		case next.IPv4 != nil:
@@ -159,6 +178,12 @@ func (s *stack) etherType(written *int32, next *spatev1.Header, at *field.Path) 
 			return etherTypeMPLS
 		case next.ARP != nil:
 			return etherTypeARP
+		case next.LACP != nil:
+			return etherTypeSlow
+		case next.MACControl != nil:
+			return etherTypeMACControl
+		case next.NSH != nil:
+			return etherTypeNSH
 		case next.PPPoE != nil && next.PPPoE.Code != 0:
 			return etherTypePPPoEDiscovery
 		case next.PPPoE != nil:

@@ -92,7 +92,8 @@ func roomForTrailer(seen Inspection, length int) string {
 
 // rawKinds are the kinds of header by the type of checksum that is requested.
 var rawKinds = map[spatev1.RawChecksumType]Kind{
-	spatev1.RawIPv4: IPv4, spatev1.RawUDP: UDP, spatev1.RawTCP: TCP, spatev1.RawICMP: ICMPv4, spatev1.RawICMPv6: ICMPv6, spatev1.RawSCTP: SCTP,
+	spatev1.RawIPv4: IPv4, spatev1.RawUDP: UDP, spatev1.RawTCP: TCP, spatev1.RawICMP: ICMPv4, spatev1.RawICMPv6: ICMPv6, spatev1.RawIGMP: IGMP,
+	spatev1.RawSCTP: SCTP,
 }
 
 // checksumAt returns the offset of the checksum in a kind of header.
@@ -106,8 +107,7 @@ func askedChecksums(frame []byte, asked []spatev1.RawChecksum, seen Inspection, 
 		at := at.Index(i)
 		kind, known := rawKinds[a.Type]
 		if !known {
-			errs = append(errs, field.NotSupported(at.Child("type"), a.Type, []spatev1.RawChecksumType{
-				spatev1.RawIPv4, spatev1.RawUDP, spatev1.RawTCP, spatev1.RawICMP, spatev1.RawICMPv6, spatev1.RawSCTP}))
+			errs = append(errs, field.NotSupported(at.Child("type"), a.Type, sorted(rawKinds)))
 			continue
 		}
 		where := HeaderAt{Kind: kind, Offset: int(a.Offset), End: len(frame)}
@@ -177,7 +177,7 @@ func checksumOf(h, network HeaderAt) Checksum {
 func trueChecksums(frame []byte, seen Inspection) []Checksum {
 	var sums []Checksum
 	for i, h := range seen.Headers {
-		if !slices.Contains([]Kind{IPv4, UDP, TCP, ICMPv4, ICMPv6, SCTP}, h.Kind) {
+		if !slices.Contains([]Kind{IPv4, UDP, TCP, ICMPv4, ICMPv6, IGMP, SCTP}, h.Kind) {
 			continue
 		}
 		network, found := (Inspection{Headers: seen.Headers[:i]}).network(h.Offset)

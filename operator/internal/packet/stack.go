@@ -22,18 +22,20 @@ var (
 	extensionKinds = []Kind{IPv6HopByHop, IPv6Destination, IPv6Routing, IPv6Fragment}
 	overIPv6       = slices.Concat([]Kind{IPv6}, extensionKinds)
 	overIP         = slices.Concat([]Kind{IPv4}, overIPv6)
-	underIP        = slices.Concat(linkKinds, []Kind{MPLS, PPP, GRE, Geneve, GTPU}, overIP)
+	underIP        = slices.Concat(linkKinds, []Kind{MPLS, PPP, GRE, VXLAN, Geneve, GTPU, NSH, L2TPv3}, overIP)
 )
 
 // follows lists the kinds that may precede a kind; the empty kind is the packet's start. ICMP errors quote an IP
 // packet.
 var follows = map[Kind][]Kind{
-	Ethernet:        {"", VXLAN, GRE, Geneve, MPLS},
+	Ethernet:        {"", VXLAN, GRE, Geneve, NSH, L2TPv3, MPLS},
 	VLAN:            linkKinds,
-	MPLS:            slices.Concat(linkKinds, []Kind{MPLS, PPP, GRE}, overIP),
+	MPLS:            slices.Concat(linkKinds, []Kind{MPLS, PPP, GRE, VXLAN, NSH}, overIP),
 	ARP:             linkKinds,
+	LACP:            linkKinds,
+	MACControl:      {Ethernet},
 	PPPoE:           linkKinds,
-	PPP:             {PPPoE},
+	PPP:             {PPPoE, L2TP},
 	IPv4:            slices.Concat(underIP, []Kind{ICMPv4}),
 	IPv6:            slices.Concat(underIP, []Kind{ICMPv6}),
 	IPv6HopByHop:    {IPv6},
@@ -42,6 +44,7 @@ var follows = map[Kind][]Kind{
 	IPv6Fragment:    overIPv6,
 	ICMPv4:          {IPv4},
 	ICMPv6:          overIPv6,
+	IGMP:            {IPv4},
 	UDP:             overIP,
 	TCP:             overIP,
 	SCTP:            overIP,
@@ -49,6 +52,9 @@ var follows = map[Kind][]Kind{
 	VXLAN:           {UDP},
 	Geneve:          {UDP},
 	GTPU:            {UDP},
+	NSH:             slices.Concat(linkKinds, []Kind{GRE, VXLAN, Geneve, NSH}),
+	L2TP:            {UDP},
+	L2TPv3:          slices.Concat([]Kind{UDP}, overIP),
 }
 
 // stack is a list of headers that is being encoded.
@@ -57,6 +63,8 @@ type stack struct {
 	headers []*header
 	length  int
 	errs    field.ErrorList
+	// behind are the headers that follow the one that is being encoded.
+	behind []spatev1.Header
 
 	sourceFromPort, destinationFromPort bool
 	// finalDestination is the last address of the innermost IPv6 header's routing header; nil without one.
@@ -84,6 +92,7 @@ func newStack(headers []spatev1.Header, at *field.Path, options Options) *stack 
 		if i+1 < len(headers) {
 			next = &headers[i+1]
 		}
+		s.behind = headers[i+1:]
 		s.add(s.header(kind, &headers[i], next, at))
 		before = kind
 	}
@@ -109,6 +118,10 @@ func (s *stack) header(kind Kind, d, next *spatev1.Header, at *field.Path) *head
 		return s.mpls(d.MPLS, next, at)
 	case ARP:
 		return s.arp(d.ARP, at)
+	case LACP:
+		return s.lacp(d.LACP, at)
+	case MACControl:
+		return s.macControl(d.MACControl, at)
 	case PPPoE:
 		return s.pppoe(d.PPPoE, next, at)
 	case PPP:
@@ -131,6 +144,8 @@ func (s *stack) header(kind Kind, d, next *spatev1.Header, at *field.Path) *head
 		return s.icmpv4(d.ICMPv4, at)
 	case ICMPv6:
 		return s.icmpv6(d.ICMPv6, at)
+	case IGMP:
+		return s.igmp(d.IGMP, at)
 	case UDP:
 		return s.udp(d.UDP, next, at)
 	case TCP:
@@ -140,9 +155,15 @@ func (s *stack) header(kind Kind, d, next *spatev1.Header, at *field.Path) *head
 	case GRE:
 		return s.gre(d.GRE, next, at)
 	case VXLAN:
-		return s.vxlan(d.VXLAN, at)
+		return s.vxlan(d.VXLAN, next, at)
 	case Geneve:
 		return s.geneve(d.Geneve, next, at)
+	case NSH:
+		return s.nsh(d.NSH, next, at)
+	case L2TP:
+		return s.l2tp(d.L2TP, next, at)
+	case L2TPv3:
+		return s.l2tpv3(d.L2TPv3, next, at)
 	default:
 		return s.gtpu(d.GTPU, at)
 	}
@@ -155,6 +176,8 @@ func kindOf(h *spatev1.Header) (kind Kind, set int) {
 		IPv6Destination: h.IPv6Destination != nil, IPv6Routing: h.IPv6Routing != nil, IPv6Fragment: h.IPv6Fragment != nil,
 		ICMPv4: h.ICMPv4 != nil, ICMPv6: h.ICMPv6 != nil, UDP: h.UDP != nil, TCP: h.TCP != nil, SCTP: h.SCTP != nil,
 		GRE: h.GRE != nil, VXLAN: h.VXLAN != nil, Geneve: h.Geneve != nil, GTPU: h.GTPU != nil,
+		LACP: h.LACP != nil, MACControl: h.MACControl != nil, IGMP: h.IGMP != nil, NSH: h.NSH != nil, L2TP: h.L2TP != nil,
+		L2TPv3: h.L2TPv3 != nil,
 	} {
 		if present {
 			kind, set = k, set+1

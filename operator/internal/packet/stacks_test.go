@@ -101,3 +101,70 @@ func gtpu() header1 { return header1{GTPU: &spatev1.GTPUHeader{TEID: 0x11223344}
 func gtpuFull() header1 {
 	return header1{GTPU: &spatev1.GTPUHeader{TEID: 5, Sequence: ptr.To[int32](9), Extensions: []spatev1.GTPUExtension{{Type: 0x85, Content: "0009"}}}}
 }
+func lacp() header1 {
+	return header1{LACP: &spatev1.LACPHeader{
+		Actor: spatev1.LACPParticipant{
+			SystemPriority: 32768, System: "02:00:00:00:00:07", Key: 13, PortPriority: 255, Port: 22,
+			State: []spatev1.LACPState{spatev1.LACPActivity, spatev1.LACPAggregation, spatev1.LACPSynchronization},
+		},
+		Partner: &spatev1.LACPParticipant{System: "02:00:00:00:00:08", Key: 1, Port: 2, State: []spatev1.LACPState{spatev1.LACPTimeout, spatev1.LACPExpired}}, CollectorMaxDelay: 50,
+	}}
+}
+func pause(quanta int32) header1 {
+	return header1{MACControl: &spatev1.MACControlHeader{PauseTime: &quanta}}
+}
+func pfc() header1 {
+	return header1{MACControl: &spatev1.MACControlHeader{PriorityEnableVector: ptr.To[int32](0x88), Times: []int32{0, 0, 0, 65535, 0, 0, 0, 1}}}
+}
+func igmp(message spatev1.IGMPMessage) header1 {
+	h := header1{IGMP: &spatev1.IGMPHeader{Message: message}}
+	switch message {
+	case spatev1.IGMPReportV3:
+		h.IGMP.GroupRecords = []spatev1.MulticastRecord{
+			{RecordType: spatev1.ModeIsExclude, MulticastAddress: "239.1.1.1"},
+			{RecordType: spatev1.AllowNewSources, MulticastAddress: "232.1.1.1", SourceAddresses: []string{"198.18.0.1", "198.18.0.2"}},
+		}
+	case spatev1.IGMPQueryV3:
+		h.IGMP.SourceAddresses = []string{"198.18.0.1"}
+		fallthrough
+	default:
+		h.IGMP.GroupAddress = "239.1.1.1"
+	}
+	return h
+}
+func mld(message spatev1.MLDMessage) header1 {
+	m := &spatev1.MulticastListener{Message: message}
+	switch message {
+	case spatev1.MLDReportV2:
+		m.MulticastAddressRecords = []spatev1.MulticastRecord{
+			{RecordType: spatev1.ChangeToExcludeMode, MulticastAddress: "ff0e::1"},
+			{RecordType: spatev1.BlockOldSources, MulticastAddress: "ff3e::1", SourceAddresses: []string{"2001:db8::1", "2001:db8::2"}},
+		}
+	case spatev1.MLDQueryV2:
+		m.SourceAddresses = []string{"2001:db8::1"}
+		fallthrough
+	default:
+		m.MulticastAddress = "ff0e::1"
+	}
+	return header1{ICMPv6: &spatev1.ICMPv6Header{MulticastListener: m}}
+}
+func nsh() header1 {
+	return header1{NSH: &spatev1.NSHHeader{ServicePathIdentifier: 0xabcdef, FixedContext: "000102030405060708090a0b0c0d0e0f"}}
+}
+func nshMetadata() header1 {
+	return header1{NSH: &spatev1.NSHHeader{ServicePathIdentifier: 5, ServiceIndex: ptr.To[int32](7), TTL: ptr.To[int32](3), OAM: true,
+		Metadata: []spatev1.NSHMetadata{{Class: 0x0102, Type: 3, Value: "0405060708"}, {Class: 9, Type: 1}}}}
+}
+func l2tp() header1 { return header1{L2TP: &spatev1.L2TPHeader{TunnelID: 10, SessionID: 20}} }
+func l2tpFull() header1 {
+	return header1{L2TP: &spatev1.L2TPHeader{TunnelID: 10, SessionID: 20, LengthPresent: true, Ns: ptr.To[int32](3), OffsetSize: ptr.To[int32](4), Priority: true}}
+}
+func l2tpControl() header1 {
+	return header1{L2TP: &spatev1.L2TPHeader{Control: true, TunnelID: 10, Ns: ptr.To[int32](3), Nr: ptr.To[int32](4), AVPs: "8008000000000006"}} // HELLO
+}
+func l2tpv3(cookie string) header1 {
+	return header1{L2TPv3: &spatev1.L2TPv3Header{SessionID: ptr.To[int64](0x01020304), Cookie: cookie, SequenceNumber: ptr.To[int32](7)}}
+}
+func l2tpv3Control() header1 {
+	return header1{L2TPv3: &spatev1.L2TPv3Header{ControlConnectionID: ptr.To[int64](0x01020304), Ns: ptr.To[int32](3), Nr: ptr.To[int32](4)}}
+}

@@ -15,9 +15,11 @@ import (
 const (
 	defaultSourcePort = 49152
 
-	portGTPU   = 2152
-	portVXLAN  = 4789
-	portGeneve = 6081
+	portL2TP     = 1701
+	portGTPU     = 2152
+	portVXLAN    = 4789
+	portVXLANGPE = 4790
+	portGeneve   = 6081
 )
 
 func (s *stack) udp(d *spatev1.UDPHeader, next *spatev1.Header, at *field.Path) *header {
@@ -33,14 +35,18 @@ func (s *stack) udpDestination(written *int32, next *spatev1.Header, at *field.P
 	switch {
 	case written != nil:
 		return s.number(int64(*written), 65535, at)
+	case next != nil && next.VXLAN != nil && s.extended(next.VXLAN, s.behind[1:]):
+		return portVXLANGPE
 	case next != nil && next.VXLAN != nil:
 		return portVXLAN
 	case next != nil && next.Geneve != nil:
 		return portGeneve
 	case next != nil && next.GTPU != nil:
 		return portGTPU
+	case next != nil && (next.L2TP != nil || next.L2TPv3 != nil):
+		return portL2TP
 	}
-	s.fail(field.Required(at, "only vxlan, geneve and gtpu behind it would tell it"))
+	s.fail(field.Required(at, "only vxlan, geneve, gtpu, l2tp and l2tpv3 behind it would tell it"))
 	return 0
 }
 

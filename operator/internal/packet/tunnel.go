@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How do headers of tunnels become bytes: GRE, VXLAN, GENEVE and GTP-U?
+// How do headers of tunnels become bytes: GRE, VXLAN, GENEVE, GTP-U and NSH?
 
 package packet
 
@@ -14,8 +14,18 @@ import (
 
 const (
 	vxlanIdentifierValid = 8
+	vxlanNextProtocol    = 4 // the P bit of VXLAN-GPE
 	gtpuGPDU             = 255
 	gtpuFixedBytes       = 8
+
+	nextIPv4     = 1 // next protocols of NSH (RFC 8300 section 2.2) and VXLAN-GPE
+	nextIPv6     = 2
+	nextEthernet = 3
+	nextNSH      = 4
+	nextMPLS     = 5
+
+	fixedContextBytes = 16
+	mostNSHWords      = 63
 )
 
 func (s *stack) gre(d *spatev1.GREHeader, next *spatev1.Header, at *field.Path) *header {
@@ -40,11 +50,76 @@ func (s *stack) gre(d *spatev1.GREHeader, next *spatev1.Header, at *field.Path) 
 	return h
 }
 
-func (s *stack) vxlan(d *spatev1.VXLANHeader, at *field.Path) *header {
+func (s *stack) vxlan(d *spatev1.VXLANHeader, next *spatev1.Header, at *field.Path) *header {
 	h := lay(VXLAN)
-	h.set("flags", s.optional(d.Flags, vxlanIdentifierValid, 255, at.Child("flags")))
+	flags := int64(vxlanIdentifierValid)
+	if s.extended(d, s.behind) {
+		flags |= vxlanNextProtocol
+		h.set("nextProtocol", s.nextProtocol(d.NextProtocol, next, at.Child("nextProtocol")))
+	}
+	h.set("flags", s.optional(d.Flags, flags, 255, at.Child("flags")))
 	h.set("vni", s.number(int64(d.VNI), 1<<24-1, at.Child("vni")))
 	return h
+}
+
+// extended reports whether a VXLAN header with these headers behind it is one of VXLAN-GPE.
+func (s *stack) extended(d *spatev1.VXLANHeader, behind []spatev1.Header) bool {
+	return d.NextProtocol != nil || len(behind) > 0 && behind[0].Ethernet == nil
+}
+
+// nextProtocol returns the value written, or else the next header's, for NSH and VXLAN-GPE.
+func (s *stack) nextProtocol(written *int32, next *spatev1.Header, at *field.Path) uint64 {
+	return s.named(written, 255, next, at, func(next *spatev1.Header) uint64 {
+		kind, _ := kindOf(next)
+		return map[Kind]uint64{IPv4: nextIPv4, IPv6: nextIPv6, Ethernet: nextEthernet, NSH: nextNSH, MPLS: nextMPLS}[kind]
+	})
+}
+
+func (s *stack) nsh(d *spatev1.NSHHeader, next *spatev1.Header, at *field.Path) *header {
+	h := lay(NSH)
+	h.flag("oam", d.OAM)
+	h.set("ttl", s.optional(d.TTL, mostNSHWords, mostNSHWords, at.Child("ttl")))
+	h.set("nextProtocol", s.nextProtocol(d.NextProtocol, next, at.Child("nextProtocol")))
+	h.set("servicePathIdentifier", s.number(int64(d.ServicePathIdentifier), 1<<24-1, at.Child("servicePathIdentifier")))
+	h.set("serviceIndex", s.optional(d.ServiceIndex, 255, 255, at.Child("serviceIndex")))
+	h.set("mdType", 2)
+	if d.FixedContext != "" {
+		h.set("mdType", 1)
+		s.fixedContext(h, d, at)
+	}
+	for i, m := range d.Metadata {
+		at := at.Child("metadata").Index(i)
+		value := s.hex(m.Value, at.Child("value"))
+		if len(value) > 127 {
+			s.fail(field.Invalid(at.Child("value"), len(value), "must be at most 127 bytes"))
+			continue
+		}
+		h.bytes = binary.BigEndian.AppendUint16(h.bytes, uint16(s.number(int64(m.Class), 65535, at.Child("class"))))
+		h.bytes = append(h.bytes, byte(s.number(int64(m.Type), 255, at.Child("type"))), byte(len(value)))
+		h.bytes = append(append(h.bytes, value...), make([]byte, -len(value)&3)...)
+	}
+	words := len(h.bytes) / 4
+	if words > mostNSHWords {
+		s.fail(field.Invalid(at.Child("metadata"), len(h.bytes), "the header must be at most 252 bytes"))
+		return lay(NSH)
+	}
+	h.set("length", uint64(words))
+	return h
+}
+
+// fixedContext appends the context header of MD type 1, whose words can be located by name.
+func (s *stack) fixedContext(h *header, d *spatev1.NSHHeader, at *field.Path) {
+	value := s.hex(d.FixedContext, at.Child("fixedContext"))
+	switch {
+	case len(value) != fixedContextBytes:
+		s.fail(field.Invalid(at.Child("fixedContext"), d.FixedContext, "must be 32 hex digits"))
+		return
+	case len(d.Metadata) > 0:
+		s.fail(field.Forbidden(at.Child("metadata"), "set at most one of fixedContext and metadata"))
+	}
+	for i, name := range []string{"context1", "context2", "context3", "context4"} {
+		h.appendBytes(name, value[4*i:4*i+4])
+	}
 }
 
 func (s *stack) geneve(d *spatev1.GeneveHeader, next *spatev1.Header, at *field.Path) *header {

@@ -13,8 +13,8 @@ import (
 	"spate.dev/operator/internal/plan/data"
 )
 
-// Alone returns a plan with one entry, which runs both sides of the template, if it has them, on ports with networks; or why
-// there is none. `contents` has all data that the template names, or is empty.
+// Alone returns a plan with one entry, which runs both sides of the template, if it has them, on ports with networks, or where they
+// meet there only, on a loopback port; or why there is none. `contents` has all data that the template names, or is empty.
 func Alone(template *spatev1.ASTFTemplate, contents map[spatev1.DataReference][]byte) (p *enginev1.Plan, why string) {
 	source := &application.Expand(&template.Spec).Source
 	switch {
@@ -23,7 +23,7 @@ func Alone(template *spatev1.ASTFTemplate, contents map[spatev1.DataReference][]
 	case switchesTemplate(source.Programs):
 		return nil, "what it switches to is validated with a profile that runs both"
 	}
-	const clients, servers, name = "clients", "servers", "template"
+	const clients, servers, loop, name = "clients", "servers", "loop", "template"
 	entry := spatev1.TrafficEntry{Name: name, Application: &spatev1.ApplicationEntry{TemplateRef: &spatev1.LocalReference{Name: spatev1.ObjectName(template.Name)}}}
 	if len(template.Spec.Pools.Clients) > 0 && (source.Pcap != nil || source.Programs != nil && len(source.Programs.Client) > 0) {
 		entry.TransmitPort = clients
@@ -31,10 +31,14 @@ func Alone(template *spatev1.ASTFTemplate, contents map[spatev1.DataReference][]
 	if source.Pcap != nil || source.Programs != nil && len(source.Programs.Server) > 0 {
 		entry.ReceivePort = servers
 	}
+	if entry.TransmitPort != "" && entry.ReceivePort != "" && slices.ContainsFunc(template.Spec.Pools.Clients, meetsOnOnePort) {
+		entry.TransmitPort, entry.ReceivePort = loop, loop
+	}
 	profile := &spatev1.TrafficProfile{Spec: spatev1.TrafficProfileSpec{
 		Generator: &spatev1.TrafficGeneratorSpec{Replicas: 1, Workers: 1, Ports: []spatev1.GeneratorPort{
 			{Name: clients, Attachment: spatev1.PortAttachment{Kernel: &spatev1.KernelAttachment{NetworkReference: spatev1.NetworkReference{Network: clients}}}},
 			{Name: servers, Attachment: spatev1.PortAttachment{Kernel: &spatev1.KernelAttachment{NetworkReference: spatev1.NetworkReference{Network: servers}}}},
+			{Name: loop, Attachment: spatev1.PortAttachment{Loopback: &spatev1.LoopbackAttachment{}}},
 		}},
 		TrafficDefinition: spatev1.TrafficDefinition{Traffic: []spatev1.TrafficEntry{entry}},
 	}}
@@ -50,6 +54,11 @@ func Alone(template *spatev1.ASTFTemplate, contents map[spatev1.DataReference][]
 		return nil, "it needs a profile: " + problems.Message()
 	}
 	return resolved.PlanWithData(Identity{RunID: name, Tag: 1, Profile: name, Namespace: template.Namespace}), ""
+}
+
+// meetsOnOnePort reports whether clients of a pool can meet emulated servers only on the loopback port of both.
+func meetsOnOnePort(pool spatev1.AddressPool) bool {
+	return pool.VXLAN != nil && pool.VXLAN.Mirror
 }
 
 func switchesTemplate(programs *spatev1.Programs) bool {

@@ -13,11 +13,13 @@ func (p checker) chains(entries []entry) {
 	byName := map[spatev1.EntryName]*entry{}
 	started := map[spatev1.EntryName]bool{}
 	for i := range entries {
-		byName[entries[i].spec.Name] = &entries[i]
+		if entries[i].by == nil {
+			byName[entries[i].spec.Name] = &entries[i]
+		}
 	}
 	for i := range entries {
 		e := &entries[i]
-		if e.spec.Stream.Next == nil {
+		if e.spec.Stream.Next == nil || e.by != nil { // reported with its selector
 			continue
 		}
 		started[e.spec.Stream.Next.Entry] = true
@@ -25,7 +27,7 @@ func (p checker) chains(entries []entry) {
 	}
 	for i := range entries {
 		e := &entries[i]
-		if e.spec.Stream.Start == spatev1.StartWaiting && !started[e.spec.Name] {
+		if e.by == nil && e.spec.Stream.Start == spatev1.StartWaiting && !started[e.spec.Name] {
 			p.Add(spatev1.ReasonInvalidSpec, e.at.Child("stream", "start"), "nothing starts it: name it in the next of another entry, or leave Waiting out")
 		}
 	}

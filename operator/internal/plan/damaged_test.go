@@ -53,7 +53,7 @@ func TestDamagedObjectsArePlannedOrRefused(t *testing.T) {
 		})
 	})
 	t.Run("stream", func(t *testing.T) {
-		for _, text := range []string{refused.Stream, refused.Headers, refused.Replay} {
+		for _, text := range []string{refused.Stream, refused.Headers, refused.Control, refused.Replay} {
 			damage(t, text, func(s *spatev1.StatelessStream) bool {
 				stream.Check(&s.Spec)
 				return planned(t, in(profile(entryOf("a", "east", "west", &s.Spec))))

@@ -24,8 +24,12 @@ func withoutLive(spec *spatev1.TrafficProfileSpec) *spatev1.TrafficProfileSpec {
 	for i := range rest.Traffic {
 		e := &rest.Traffic[i]
 		e.Paused = false
-		if e.Stream != nil {
+		switch {
+		case e.Stream == nil:
+		case e.Stream.Selector == nil:
 			e.Stream.Rate = ""
+		case e.Stream.Rate != "":
+			e.Stream.Rate = "any" // the streams' own rates, which differ, are not in the plan then
 		}
 		if e.Application != nil {
 			e.Application.ConnectionRate = ""

@@ -14,17 +14,7 @@ import (
 // generator with two, templates have the programs of their presets, and senders are paused in a paused profile. The
 // original is not changed.
 func withDefaults(in Input, generator *spatev1.TrafficGenerator) Input {
-	in.Profile = in.Profile.DeepCopy()
-	for i := range in.Profile.Spec.Traffic {
-		e := &in.Profile.Spec.Traffic[i]
-		e.Paused = pausedIn(e, in.Profile)
-		if e.TransmitPort == "" && e.ReceivePort == "" && generator != nil && len(generator.Spec.Ports) == 2 {
-			e.TransmitPort, e.ReceivePort = generator.Spec.Ports[0].Name, generator.Spec.Ports[1].Name
-			if source, _ := stream.Source(e, in.Streams); source != nil && !stream.MeasuresArrival(source) {
-				e.ReceivePort = ""
-			}
-		}
-	}
+	in.Profile = entryDefaults(in.Profile, in.Streams, generator)
 	templates := make(map[string]*spatev1.ASTFTemplate, len(in.Templates))
 	for name, template := range in.Templates {
 		expanded := *template
@@ -33,6 +23,22 @@ func withDefaults(in Input, generator *spatev1.TrafficGenerator) Input {
 	}
 	in.Templates = templates
 	return in
+}
+
+// entryDefaults returns a copy of the profile with the defaults of its entries.
+func entryDefaults(profile *spatev1.TrafficProfile, streams map[string]*spatev1.StatelessStream, generator *spatev1.TrafficGenerator) *spatev1.TrafficProfile {
+	profile = profile.DeepCopy()
+	for i := range profile.Spec.Traffic {
+		e := &profile.Spec.Traffic[i]
+		e.Paused = pausedIn(e, profile)
+		if e.TransmitPort == "" && e.ReceivePort == "" && generator != nil && len(generator.Spec.Ports) == 2 {
+			e.TransmitPort, e.ReceivePort = generator.Spec.Ports[0].Name, generator.Spec.Ports[1].Name
+			if source, _ := stream.Source(e, streams); source != nil && !stream.MeasuresArrival(source) {
+				e.ReceivePort = ""
+			}
+		}
+	}
+	return profile
 }
 
 // pausedIn reports whether an entry is paused by itself or with its profile, which pauses what engines send: real

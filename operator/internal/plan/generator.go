@@ -226,8 +226,43 @@ func (p checker) onLink(port *spatev1.GeneratorPort, at *field.Path) {
 	}
 	within(string(port.Gateway), "gateway")
 	within(string(port.Gateway6), "gateway6")
-	if port.VLAN != nil && len(port.Addresses) == 0 {
-		p.Add(spatev1.ReasonInvalidSpec, at.Child("vlan"), "tags what the port sends for its addresses, and it has none; streams bring their own tags")
+	p.memberships(port, at.Child("multicastGroups"))
+	if port.VLAN != nil && len(port.Addresses) == 0 && len(port.MulticastGroups) == 0 {
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("vlan"), "tags what the port sends for its addresses and groups, and it has none; streams bring their own tags")
+	}
+}
+
+// memberships checks the multicast groups that a port receives.
+func (p checker) memberships(port *spatev1.GeneratorPort, at *field.Path) {
+	if len(port.MulticastGroups) > 0 && (port.Attachment.Loopback != nil || port.Attachment.Discard != nil) {
+		p.Add(spatev1.ReasonInvalidSpec, at, "nobody else is on the link of a loopback or discard port; leave it out, or attach the port to a network")
+	}
+	for i, group := range port.MulticastGroups {
+		at := at.Index(i)
+		address, err := netip.ParseAddr(string(group.Address))
+		if err != nil || !isReported(address) {
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("address"), "%q: must be a multicast address, in 224.0.0.0/4 or ff00::/8, and not 224.0.0.1, ff02::1 or of a scope within a host, which no host reports", group.Address)
+			continue
+		}
+		for j, text := range group.Sources {
+			source, err := netip.ParseAddr(string(text))
+			host := source.IsGlobalUnicast() || source.IsLinkLocalUnicast()
+			if err != nil || source.Is4() != address.Is4() || !host {
+				p.Add(spatev1.ReasonInvalidSpec, at.Child("sources").Index(j), "%q: must be the address of a host, of the group's family", text)
+			}
+		}
+	}
+}
+
+// isReported says whether hosts report that they are members of a group (RFC 3376 section 6, RFC 3810 section 6).
+func isReported(group netip.Addr) bool {
+	switch {
+	case !group.IsMulticast() || group.Zone() != "" || group.Is4In6():
+		return false
+	case group.Is4():
+		return group != netip.AddrFrom4([4]byte{224, 0, 0, 1})
+	default:
+		return !group.IsInterfaceLocalMulticast() && group.As16()[1]&15 != 0 && group != netip.IPv6LinkLocalAllNodes()
 	}
 }
 

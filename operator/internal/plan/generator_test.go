@@ -24,7 +24,20 @@ func TestPlacesOnLinks(t *testing.T) {
 		"another family":     {func(p *spatev1.GeneratorPort) { p.Gateway6 = "198.18.0.254" }, `spec.ports[0].gateway6: "198.18.0.254": must be an address of its family`},
 		"no address":         {func(p *spatev1.GeneratorPort) { p.Addresses = nil }, "spec.ports[0].gateway: 198.18.0.254 is in the subnet of none"},
 		"a wrong address":    {func(p *spatev1.GeneratorPort) { p.Addresses[0] = "198.18.0.1" }, `spec.ports[0].addresses[0]: "198.18.0.1": must be an address with its prefix`},
-		"a tag for nothing":  {func(p *spatev1.GeneratorPort) { *p = spatev1.GeneratorPort{Name: "east", VLAN: ptr.To[int32](5)} }, "spec.ports[0].vlan: tags what the port sends for its addresses, and it has none"},
+		"a tag for nothing":  {func(p *spatev1.GeneratorPort) { *p = spatev1.GeneratorPort{Name: "east", VLAN: ptr.To[int32](5)} }, "spec.ports[0].vlan: tags what the port sends for its addresses and groups, and it has none"},
+		"groups": {func(p *spatev1.GeneratorPort) {
+			*p = spatev1.GeneratorPort{Name: "east", VLAN: ptr.To[int32](5), MulticastGroups: []spatev1.MulticastGroup{{Address: "239.1.1.1"}, {Address: "ff3e::1", Sources: []spatev1.IPAddress{"2001:2::9"}}}}
+		}, ""},
+		"a host's address": {func(p *spatev1.GeneratorPort) { p.MulticastGroups = []spatev1.MulticastGroup{{Address: "198.18.0.9"}} }, `spec.ports[0].multicastGroups[0].address: "198.18.0.9": must be a multicast address`},
+		"all hosts":        {func(p *spatev1.GeneratorPort) { p.MulticastGroups = []spatev1.MulticastGroup{{Address: "224.0.0.1"}} }, "spec.ports[0].multicastGroups[0].address"},
+		"all nodes":        {func(p *spatev1.GeneratorPort) { p.MulticastGroups = []spatev1.MulticastGroup{{Address: "ff02::1"}} }, "spec.ports[0].multicastGroups[0].address"},
+		"within a host":    {func(p *spatev1.GeneratorPort) { p.MulticastGroups = []spatev1.MulticastGroup{{Address: "ff01::5"}} }, "spec.ports[0].multicastGroups[0].address"},
+		"another family's source": {func(p *spatev1.GeneratorPort) {
+			p.MulticastGroups = []spatev1.MulticastGroup{{Address: "232.1.1.1", Sources: []spatev1.IPAddress{"198.18.0.9", "2001:2::9"}}}
+		}, `spec.ports[0].multicastGroups[0].sources[1]: "2001:2::9": must be the address of a host`},
+		"groups on no link": {func(p *spatev1.GeneratorPort) {
+			*p = spatev1.GeneratorPort{Name: "east", Attachment: spatev1.PortAttachment{Loopback: &spatev1.LoopbackAttachment{}}, MulticastGroups: []spatev1.MulticastGroup{{Address: "239.1.1.1"}}}
+		}, "spec.ports[0].multicastGroups: nobody else is on the link of a loopback"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			port := spatev1.GeneratorPort{Name: "east", Addresses: []spatev1.InterfaceAddress{"198.18.0.1/24", "2001:2::1/64"}, Gateway: "198.18.0.254", Gateway6: "2001:2::ff"}

@@ -66,6 +66,43 @@ transmit: {continuous: {rate: 1pps}}
 	}
 }
 
+// Destinations within service chains and L2TP count, and fields that name what is in them cannot vary.
+func TestLimitsJudgeWhatServiceChainsAndL2TPCarry(t *testing.T) {
+	const text = `
+packet:
+  headers: [{ethernet: {destination: "02:00:00:00:00:01"}}, {ipv4: {source: 198.18.0.1, destination: 198.19.0.1}}, %s, {ipv4: {source: 198.18.0.1, destination: %s}}, {udp: {destinationPort: 7}}]
+fields: [{name: x, values: [1], writes: [{field: "%s"}]}]
+transmit: {continuous: {rate: 1pps}}
+`
+	const (
+		chain      = `{udp: {}}, {vxlan: {vni: 1}}, {nsh: {servicePathIdentifier: 1}}`
+		l2tp       = `{udp: {}}, {l2tp: {tunnelID: 1}}, {ppp: {}}`
+		pseudowire = `{l2tpv3: {sessionID: 1, cookie: "00000000"}}`
+	)
+	limits := &spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"198.18.0.0/15"}}
+	for name, c := range map[string]struct{ tunnel, inner, field, want string }{
+		"a chain inside":      {chain, "198.19.0.1", "nsh.servicePathIdentifier", ""},
+		"a chain outside":     {chain, "10.0.0.1", "nsh.serviceIndex", "the packet goes to 10.0.0.1"},
+		"what the chain has":  {chain, "198.19.0.1", "nsh.nextProtocol", "written to nsh.nextProtocol (by x)"},
+		"what the tunnel has": {chain, "198.19.0.1", "vxlan.nextProtocol", "written to vxlan.nextProtocol (by x)"},
+		"the tunnel's port":   {l2tp, "198.19.0.1", "udp[0].destinationPort", "written to udp.destinationPort (by x)"},
+		"L2TP inside":         {l2tp, "198.19.0.1", "l2tp.sessionID", ""},
+		"L2TP outside":        {l2tp, "10.0.0.1", "l2tp.tunnelID", "the packet goes to 10.0.0.1"},
+		"what PPP has":        {l2tp, "198.19.0.1", "ppp.protocol", "written to ppp.protocol (by x)"},
+		"L2TPv3 inside":       {pseudowire, "198.19.0.1", "l2tpv3.sessionID", ""},
+		"L2TPv3 outside":      {pseudowire, "10.0.0.1", "l2tpv3.cookie", "the packet goes to 10.0.0.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := generator(func(g *spatev1.TrafficGenerator) { g.Spec.Limits = limits })
+			s := described(t, fmt.Sprintf(text, c.tunnel, c.inner, c.field))
+			_, problems := Resolve(Input{Profile: profile(entryOf("a", "east", "", s)), Generator: g})
+			if (c.want == "") != (len(problems) == 0) || !strings.Contains(problems.Message(), c.want) {
+				t.Errorf("got %q, want %q", problems.Message(), c.want)
+			}
+		})
+	}
+}
+
 func TestLimitsJudgeTunnelsAndIPv6(t *testing.T) {
 	const text = `
 packet:

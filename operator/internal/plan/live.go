@@ -13,6 +13,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan/load"
+	"spate.dev/operator/internal/plan/origin"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
 )
@@ -53,8 +54,11 @@ type Live struct {
 }
 
 // Adjust returns what spec.rate and changed entries require of a run that was planned with the factor `planned`.
-func Adjust(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, changes []spatev1.EntryChange, generator *spatev1.TrafficGenerator) (Live, error) {
-	own := map[string]quantity.Quantity{}
+// selected are the streams of the entries that select them (see origin.Selected).
+func Adjust(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, changes []spatev1.EntryChange, selected map[string][]string,
+	generator *spatev1.TrafficGenerator,
+) (Live, error) {
+	rates, own := map[string]quantity.Quantity{}, map[string]quantity.Quantity{} // of entries, and of streams
 	for _, change := range changes {
 		if change.Rate == "" {
 			continue
@@ -63,10 +67,17 @@ func Adjust(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, chan
 		if err != nil {
 			return Live{}, fmt.Errorf("entry %s: rate %q: %w", change.Name, change.Rate, err)
 		}
-		if requested, err = onPort(requested, firstStream(plan, change.Name), generator); err != nil {
+		names := []string{change.Name}
+		if some := selected[change.Name]; len(some) > 0 {
+			names = some
+		}
+		if requested, err = onPort(requested, firstStream(plan, names[0]), generator); err != nil {
 			return Live{}, fmt.Errorf("entry %s: rate %q: %w", change.Name, change.Rate, err)
 		}
-		own[change.Name] = requested
+		rates[change.Name] = requested
+		for _, name := range names {
+			own[name] = requested
+		}
 	}
 	changed, err := withRates(plan, planned, own)
 	if err != nil {
@@ -76,7 +87,7 @@ func Adjust(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, chan
 	if live.Rescaled, err = Rescale(changed, planned, rate, generator); err != nil {
 		return Live{}, err
 	}
-	for name, requested := range own {
+	for name, requested := range rates {
 		ratio, err := quantity.RateRatio(requested.Unit, new(big.Rat).Mul(requested.Value, live.OwnFactor))
 		if err != nil {
 			return Live{}, fmt.Errorf("entry %s: %w", name, err)
@@ -105,18 +116,10 @@ func connectionRates(changes []spatev1.EntryChange, factor *big.Rat) (map[string
 	return all, nil
 }
 
-// entryName returns the entry of a stream.
-func entryName(s *enginev1.Stream) string {
-	if s.GetGroup() != "" {
-		return s.GetGroup()
-	}
-	return s.GetName()
-}
-
-// firstStream returns the first stream of an entry; nil if it has none.
-func firstStream(plan *enginev1.Plan, entry string) *enginev1.Stream {
+// firstStream returns the first stream that is counted under a name; nil if there is none.
+func firstStream(plan *enginev1.Plan, name string) *enginev1.Stream {
 	for _, s := range plan.GetStreams() {
-		if entryName(s) == entry {
+		if origin.CountedAs(s) == name {
 			return s
 		}
 	}
@@ -138,14 +141,14 @@ func onPort(rate quantity.Quantity, s *enginev1.Stream, generator *spatev1.Traff
 	return rate, nil
 }
 
-// withRates returns a plan whose entries have other rates of their own, for its load only: its streams are incomplete.
+// withRates returns a plan whose streams have other rates of their own, for its load only: its streams are incomplete.
 func withRates(plan *enginev1.Plan, planned *big.Rat, own map[string]quantity.Quantity) (*enginev1.Plan, error) {
 	if len(own) == 0 {
 		return plan, nil
 	}
 	changed := &enginev1.Plan{RunId: plan.GetRunId(), Stateful: plan.GetStateful()}
 	for _, s := range plan.GetStreams() {
-		requested, known := own[entryName(s)]
+		requested, known := own[origin.CountedAs(s)]
 		if !known {
 			changed.Streams = append(changed.Streams, s)
 			continue
@@ -170,7 +173,7 @@ func withRates(plan *enginev1.Plan, planned *big.Rat, own map[string]quantity.Qu
 }
 
 // OwnLoad returns the load of a run at a factor of 1 of its entries' own rates, including live changes.
-func OwnLoad(plan *enginev1.Plan, planned *big.Rat, changes []spatev1.EntryChange, generator *spatev1.TrafficGenerator) (load.Load, error) {
-	live, err := Adjust(plan, planned, "", changes, generator)
+func OwnLoad(plan *enginev1.Plan, planned *big.Rat, changes []spatev1.EntryChange, selected map[string][]string, generator *spatev1.TrafficGenerator) (load.Load, error) {
+	live, err := Adjust(plan, planned, "", changes, selected, generator)
 	return live.Load, err
 }

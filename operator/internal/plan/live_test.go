@@ -37,7 +37,7 @@ func TestEntriesChangeWhileARunIsUnderWay(t *testing.T) {
 	if want := []spatev1.EntryChange{{Name: "a", Rate: "10%"}, {Name: "b", Rate: "1kpps"}, {Name: "c"}}; !slices.Equal(changes, want) {
 		t.Fatalf("changes %+v", changes)
 	}
-	live, err := Adjust(plan, resolved.Factor, p.Spec.Rate, changes, generator())
+	live, err := Adjust(plan, resolved.Factor, p.Spec.Rate, changes, nil, generator())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,16 +48,16 @@ func TestEntriesChangeWhileARunIsUnderWay(t *testing.T) {
 	if live.Factor.Cmp(big.NewRat(3, 2)) != 0 || live.OwnFactor.Cmp(big.NewRat(3, 1)) != 0 || live.Load.Packets.Cmp(packets) != 0 {
 		t.Errorf("factor %s, own %s, load %s", live.Factor, live.OwnFactor, live.Load.Packets)
 	}
-	own, err := OwnLoad(plan, resolved.Factor, changes, generator())
+	own, err := OwnLoad(plan, resolved.Factor, changes, nil, generator())
 	if err != nil || own.Scaled(big.NewRat(3, 1)).Packets.Cmp(packets) != 0 {
 		t.Errorf("own load %v %v", own, err)
 	}
-	_, err = Adjust(plan, resolved.Factor, "", []spatev1.EntryChange{{Name: "a", Rate: "fast"}}, generator())
+	_, err = Adjust(plan, resolved.Factor, "", []spatev1.EntryChange{{Name: "a", Rate: "fast"}}, nil, generator())
 	if err == nil || !strings.Contains(err.Error(), `entry a: rate "fast": must be a rate`) {
 		t.Errorf("got %v", err)
 	}
 	// A total includes changed entries.
-	live, err = Adjust(plan, resolved.Factor, "5kpps", []spatev1.EntryChange{{Name: "a", Rate: "1990pps"}, {Name: "b", Rate: "1kpps"}}, generator())
+	live, err = Adjust(plan, resolved.Factor, "5kpps", []spatev1.EntryChange{{Name: "a", Rate: "1990pps"}, {Name: "b", Rate: "1kpps"}}, nil, generator())
 	if err != nil || live.OwnFactor.Cmp(big.NewRat(1, 1)) != 0 {
 		t.Errorf("got %s %v", live.OwnFactor, err)
 	}

@@ -23,6 +23,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
 	"spate.dev/operator/internal/plan/application"
+	"spate.dev/operator/internal/plan/data"
 	"spate.dev/operator/internal/plan/limits"
 	"spate.dev/operator/internal/plan/load"
 	"spate.dev/operator/internal/plan/ports"
@@ -55,8 +56,10 @@ type Resolved struct {
 	Stages []spatev1.ResolvedStage
 	// Load of all traffic at that factor.
 	Load load.Load
-	// Definitions are the streams and templates from which it was resolved.
+	// Definitions are the streams and templates from which it was resolved, but for the streams that entries select.
 	Definitions []spatev1.DefinitionSnapshot
+	// Selections are these, by entry.
+	Selections []spatev1.SelectionSnapshot
 
 	// Warnings are problems that do not prevent a run.
 	Warnings problem.Problems
@@ -112,8 +115,16 @@ func Resolve(in Input) (*Resolved, problem.Problems) {
 	default:
 		problems = append(problems, CheckGenerator(&generator.Spec).Within(spec.Child("generatorRef"), "TrafficGenerator", generator.Name)...)
 	}
-	resolved := &Resolved{Definitions: definitions(in)}
+	resolved := &Resolved{Definitions: definitions(in), Selections: selections(in.Profile, in.Streams)}
+	check := checker{&problems}
+	all := expand(in.Profile, in.Streams)
+	incomplete, ok := check.selectors(in.Profile, all)
+	if !ok {
+		return nil, problems
+	}
 	in = withDefaults(in, generator)
+	whole := in // with an entry for each selected stream
+	whole.Profile = entryDefaults(all.TrafficProfile, in.Streams, generator)
 	resolved.timing, resolved.lease = timing(in.Profile, generator, &problems)
 	if generator != nil && generator.Spec.CPUPolicy == spatev1.CPUShared {
 		resolved.lateAfter = sharedLateAfter
@@ -121,36 +132,49 @@ func Resolve(in Input) (*Resolved, problem.Problems) {
 	if generator != nil && generator.Spec.ClockBound != "" {
 		resolved.clockBound, _ = generator.Spec.ClockBound.Parse() // CheckGenerator reports what is wrong with it
 	}
-	check := checker{&problems}
 	check.stageTimes(in.Profile, resolved.timing)
 	check.podGroups(in.Profile, generator)
 	size := weight{bound: in.Bound}
-	entries := make([]entry, 0, len(in.Profile.Spec.Traffic))
-	for i := range in.Profile.Spec.Traffic {
-		described := &in.Profile.Spec.Traffic[i]
-		problems.ExactlyOne(spec.Child("traffic").Index(i), "stream and application", described.Stream != nil, described.Application != nil)
+	entries := make([]entry, 0, len(whole.Profile.Spec.Traffic))
+	named, wrong := dataOf(&in), 0 // wrong selected streams
+	for i := range whole.Profile.Spec.Traffic {
+		if incomplete[all.from[i]] {
+			continue
+		}
+		described, at := &whole.Profile.Spec.Traffic[i], spec.Child("traffic").Index(all.from[i])
+		problems.ExactlyOne(at, "stream and application", described.Stream != nil, described.Application != nil)
 		if described.Stream == nil {
 			continue
 		}
-		e, found := resolveEntry(in, generator, i, &size)
-		problems = append(problems, found...)
+		e := entry{at: at, spec: described}
+		if all.selected[i] {
+			e.by = &in.Profile.Spec.Traffic[all.from[i]]
+		}
+		found := e.resolve(whole, named, generator, &size)
+		problems = append(problems, e.named(found)...)
 		entries = append(entries, e)
 		if size.exceeded {
 			return nil, problems
 		}
+		if len(found) > 0 && e.by != nil {
+			if wrong++; wrong == mostReported {
+				problems.Add(found.Reason(), at.Child("stream", "selector"), "further selected streams were not checked")
+				return nil, problems
+			}
+		}
 	}
+	check.marked(entries)
 	check.chains(entries)
-	templates, found := stateful.Entries(in.Profile, in.Templates, application.Surroundings{Data: dataOf(&in), Generator: generator}, size.template)
+	templates, found := stateful.Entries(in.Profile, in.Templates, application.Surroundings{Data: named, Generator: generator}, size.template)
 	problems = append(problems, found...)
 	if size.exceeded {
 		return nil, problems
 	}
 	problems = append(problems, stateful.CheckGroups(templates, generator)...)
-	resolved.subjects = subjectsOf(in.Profile, in.Streams, in.Templates)
-	check.thresholds(in)
+	resolved.subjects = subjectsOf(whole.Profile, in.Streams, in.Templates)
+	check.thresholds(in, resolved.subjects, len(incomplete) == 0 && complete(whole))
 	resolved.answering(in.Profile, generator, &problems)
 	check.checkRecords(in.Profile, generator)
-	named := dataOf(&in)
 	for _, ref := range named.Secrets {
 		resolved.Secrets, resolved.secretBytes = append(resolved.Secrets, ref), append(resolved.secretBytes, in.Data[ref])
 	}
@@ -258,8 +282,10 @@ func (p checker) duration(text spatev1.Duration, at *field.Path) time.Duration {
 
 // entry is an entry of a profile's traffic that is being planned.
 type entry struct {
-	at     *field.Path
-	spec   *spatev1.TrafficEntry
+	at   *field.Path
+	spec *spatev1.TrafficEntry
+	// by is the entry that selects its stream; nil for any other.
+	by     *spatev1.TrafficEntry
 	stream *stream.Stream
 	// rate is absolute; unset for a replay.
 	rate quantity.Quantity
@@ -267,26 +293,39 @@ type entry struct {
 	engines *enginev1.Engines
 }
 
-func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size *weight) (entry, problem.Problems) {
+// named returns problems of a selected stream with its name.
+func (e *entry) named(found problem.Problems) problem.Problems {
+	if e.by == nil {
+		return found
+	}
+	for i := range found {
+		if found[i].Within == "" {
+			found[i].Message = fmt.Sprintf("StatelessStream %q: %s", e.spec.Name, found[i].Message)
+		}
+	}
+	return found
+}
+
+// resolve plans the entry's stream.
+func (e *entry) resolve(in Input, named data.Data, generator *spatev1.TrafficGenerator, size *weight) problem.Problems {
 	var problems problem.Problems
-	at := spec.Child("traffic").Index(index)
-	e := entry{at: at, spec: &in.Profile.Spec.Traffic[index]}
+	at := e.at
 	source, sourceAt, streamAt, within := e.source(in, &problems)
 	if source == nil {
 		// Whether the stream is measured is not known: its receivePort may be right.
 		problems = append(problems, checkPorts(e.spec, e.spec.ReceivePort != "", generator, at)...)
-		return e, problems
+		return problems
 	}
-	around := stream.Surroundings{Options: nextHop(e.spec, generator), Data: dataOf(&in), Generator: generator}
+	around := stream.Surroundings{Options: nextHop(e.spec, generator), Data: named, Generator: generator}
 	sent, found := stream.Resolve(source, streamAt, around)
 	problems = append(problems, within(found)...)
 	problems = append(problems, checkPorts(e.spec, stream.MeasuresArrival(source), generator, at)...)
 	if sent == nil || len(problems) > 0 {
-		return e, problems
+		return problems
 	}
 	e.stream, e.rate = sent, sent.Rate
-	if !size.stream(&e, &problems) { // before anything is allocated for each copy
-		return e, problems
+	if !size.stream(e, &problems) { // before anything is allocated for each copy
+		return problems
 	}
 	rateAt := sourceAt
 	if rate := e.spec.Stream.Rate; rate != "" {
@@ -301,7 +340,7 @@ func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size
 		}
 	}
 	if generator == nil || len(problems) > 0 {
-		return e, problems // a missing generator is reported once for the profile
+		return problems // a missing generator is reported once for the profile
 	}
 	e.engines = ports.Of(generator).EnginesOf(e.spec.TransmitPodGroup)
 	checker{&problems}.nextHop(sent, e.spec, generator, sourceAt)
@@ -309,14 +348,14 @@ func resolveEntry(in Input, generator *spatev1.TrafficGenerator, index int, size
 	if sent.Transmit.Replay == nil {
 		e.rate = absolute(e.rate, string(e.spec.TransmitPort), e.engines, generator, rateAt, &problems)
 	}
-	return e, problems
+	return problems
 }
 
 // source returns what an entry sends, the fields that describe it, and a function that wraps its problems.
 func (e *entry) source(in Input, problems *problem.Problems) (source *spatev1.StatelessStreamSpec, sourceAt, streamAt *field.Path, within func(problem.Problems) problem.Problems) {
 	within = func(found problem.Problems) problem.Problems { return found }
 	at := e.at.Child("stream")
-	if !problems.ExactlyOne(at, "ref and inline", e.spec.Stream.Ref != nil, e.spec.Stream.Inline != nil) {
+	if !problems.ExactlyOne(at, oneSource, e.spec.Stream.Ref != nil, e.spec.Stream.Inline != nil) {
 		return nil, at, at, within
 	}
 	source, name := stream.Source(e.spec, in.Streams)
@@ -329,7 +368,11 @@ func (e *entry) source(in Input, problems *problem.Problems) (source *spatev1.St
 		at = at.Child("inline")
 		return source, at, at, within
 	}
-	at = at.Child("ref")
+	if e.by != nil {
+		at = at.Child("selector")
+	} else {
+		at = at.Child("ref")
+	}
 	if source == nil {
 		problems.Add(spatev1.ReasonReferenceNotFound, at.Child("name"), "StatelessStream %q does not exist in namespace %s", name, in.Profile.Namespace)
 	}
@@ -470,7 +513,16 @@ func (r *Resolved) scale(profile *spatev1.TrafficProfile, generator *spatev1.Tra
 		r.stateful.Records = records(profile)
 	}
 	r.Load = r.Load.Plus(load.OfFlows(r.stateful))
+	var last *spatev1.TrafficEntry // selects the streams that follow each other
 	for _, e := range r.entries {
+		if e.by != nil {
+			if e.by != last {
+				r.Entries = append(r.Entries, spatev1.EntrySnapshot{Name: string(e.by.Name), Rate: e.by.Stream.Rate, Paused: e.by.Paused})
+			}
+			r.Entries[len(r.Entries)-1].Selected++
+			last = e.by
+			continue
+		}
 		own := r.ownRate(&e)
 		entry := spatev1.EntrySnapshot{Name: string(e.spec.Name), StreamRate: own, Rate: cmp.Or(e.spec.Stream.Rate, own), Paused: e.spec.Paused}
 		if ref := e.spec.Stream.Ref; ref != nil {
@@ -665,6 +717,7 @@ func DataReferences(profile *spatev1.TrafficProfile, streams map[string]*spatev1
 			known[ref], all = true, append(all, ref)
 		}
 	}
+	profile = expand(profile, streams).TrafficProfile
 	for i := range profile.Spec.Traffic {
 		e := &profile.Spec.Traffic[i]
 		if source, _ := stream.Source(e, streams); source != nil && source.Transmit.Replay != nil {

@@ -74,7 +74,7 @@ func TestAStreamIsSentByThePodsOfItsGroup(t *testing.T) {
 		t.Errorf("load %+v", bits)
 	}
 	// The same after a live change.
-	live, err := Adjust(resolved.Plan(Identity{RunID: "r"}), resolved.Factor, "", []spatev1.EntryChange{{Name: "a", Rate: "20%"}}, in.Generator)
+	live, err := Adjust(resolved.Plan(Identity{RunID: "r"}), resolved.Factor, "", []spatev1.EntryChange{{Name: "a", Rate: "20%"}}, nil, in.Generator)
 	if err != nil {
 		t.Fatal(err)
 	}

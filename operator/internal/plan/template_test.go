@@ -380,6 +380,25 @@ func TestTemplatesThatCannotBeRun(t *testing.T) {
 		"tunnels of two families":  {[]string{`startMAC: "02:00:00:00:00:01"`, `gtpu: {local: 10.0.0.2, remote: "fd00::1", teid: 1}`}, "spec.pools.clients[0].gtpu.remote: fd00::1 is not of the family of local"},
 		"a TEID of none":           {[]string{`startMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 0}"}, "spec.pools.clients[0].gtpu.teid: 0: must be 1 to 4294967295"},
 		"a QFI of seven bits":      {[]string{`startMAC: "02:00:00:00:00:01"`, "gtpu: {local: 10.0.0.2, remote: 10.0.0.1, teid: 1, qfi: 64}"}, "spec.pools.clients[0].gtpu.qfi: 64: must be 0 to 63"},
+		"VXLAN of servers":         {[]string{"order: Random, seed: 7", "vxlan: {local: 10.0.0.2, remote: 10.0.0.1, vni: 1, mirror: true}"}, "spec.pools.servers[0].vxlan: goes with clients"},
+		"VXLAN and GTP-U":          {append(tunnelled(""), "gtpu:", "vxlan: {local: 10.0.0.3, remote: 10.0.0.1, vni: 1, mirror: true}, gtpu:"), "spec.pools.clients[0].gtpu: does not go with vxlan"},
+		"moved VXLAN":              {[]string{"portPairOffset: 1.0.0.0,", "portPairOffset: 1.0.0.0, vxlan: {local: 10.0.0.2, remote: 10.0.0.1, vni: 1, mirror: true},"}, "spec.pools.clients[0].portPairOffset: does not go with vxlan"},
+		"VXLAN to nobody":          {[]string{"portPairOffset: 1.0.0.0,", "vxlan: {local: 10.0.0.2, remote: 10.0.0.1, vni: 1},"}, "spec.pools.clients[0].vxlan: set exactly one of innerGatewayMAC and mirror"},
+		"VXLAN to a group":         {[]string{"portPairOffset: 1.0.0.0,", `vxlan: {local: 10.0.0.2, remote: 10.0.0.1, vni: 1, innerGatewayMAC: "03:00:00:00:00:01"},`}, "spec.pools.clients[0].vxlan.innerGatewayMAC: "},
+		"a VNI of 25 bits":         {[]string{"portPairOffset: 1.0.0.0,", "vxlan: {local: 10.0.0.2, remote: 10.0.0.1, vni: 16777216, mirror: true},"}, "spec.pools.clients[0].vxlan.vni: 16777216: must be 0 to 16777215"},
+		"VXLAN of two families":    {[]string{"portPairOffset: 1.0.0.0,", `vxlan: {local: 10.0.0.2, remote: "fd00::1", vni: 1, mirror: true},`}, "spec.pools.clients[0].vxlan.remote: fd00::1 is not of the family of local"},
+		"VLANs of servers":         {[]string{"order: Random, seed: 7", "vlans: [{id: 5}], gateway: 48.0.1.1"}, "spec.pools.servers[0]: vlans and gateway go with clients"},
+		"VLANs to nowhere":         {[]string{"portPairOffset: 1.0.0.0,", "vlans: [{id: 5}],"}, "spec.pools.clients[0].gateway: is required with vlans"},
+		"VLAN 4095":                {[]string{"portPairOffset: 1.0.0.0,", "vlans: [{id: 5}, {id: 4095}], gateway: 16.0.1.1,"}, "spec.pools.clients[0].vlans[1].id: 4095: must be 1 to 4094"},
+		"three tags":               {[]string{"portPairOffset: 1.0.0.0,", "vlans: [{id: 5}, {id: 6}, {id: 7}], gateway: 16.0.1.1,"}, "spec.pools.clients[0].vlans: has 3 tags; at most 2"},
+		"another tag":              {[]string{"portPairOffset: 1.0.0.0,", "vlans: [{id: 5, protocol: x}], gateway: 16.0.1.1,"}, `spec.pools.clients[0].vlans[0].protocol: "x": must be 802.1Q or 802.1ad`},
+		"a mirror of nothing":      {[]string{"portPairOffset: 1.0.0.0,", "mirrorVLANs: true,"}, "spec.pools.clients[0].mirrorVLANs: goes with vlans"},
+		"a gateway's family":       {[]string{"portPairOffset: 1.0.0.0,", `gateway: "fe80::1",`}, "spec.pools.clients[0].gateway: fe80::1 is not of the family of the clients"},
+		"a client as gateway":      {[]string{"portPairOffset: 1.0.0.0,", "gateway: 16.0.0.254,"}, "spec.pools.clients[0].gateway: 16.0.0.254 is an address of the clients: use that of a next hop"},
+		"a group as gateway":       {[]string{"portPairOffset: 1.0.0.0,", "gateway: 224.0.0.1,"}, "spec.pools.clients[0].gateway: 224.0.0.1 is no address that a host can have"},
+		"a gateway of gNBs":        {append(tunnelled(", localCount: 4"), "gtpu:", `gateway: "fe80::1", gtpu:`), "spec.pools.clients[0].gateway: fe80::1 is not of the family of gtpu.local"},
+		"a moved gateway":          {[]string{"portPairOffset: 1.0.0.0,", "portPairOffset: 1.0.0.0, gateway: 16.0.1.1,"}, "spec.pools.clients[0].portPairOffset: does not go with gateway"},
+		"groups behind a gateway":  {[]string{"start: 16.0.0.1, end: 16.0.0.254, portPairOffset: 1.0.0.0,", "start: 224.0.0.1, end: 224.0.0.9, allowMulticast: true, gateway: 16.0.1.1,"}, "spec.pools.clients[0].allowMulticast: does not go with gateway"},
 		"a seed without an order":  {[]string{"order: Random, ", ""}, "spec.pools.servers[0].seed: goes with order: Random"},
 		"a segment of 8 bytes":     {[]string{"pools:", "tunables: {client: {tcp: {mss: 8}}}\npools:"}, "spec.tunables.client.tcp.mss: 8: must be 88 to 9176"},
 		"a late acknowledgement":   {[]string{"pools:", "tunables: {server: {tcp: {delayedAck: 501ms}}}\npools:"}, "spec.tunables.server.tcp.delayedAck: 501ms: must be at most 500ms"},
@@ -446,7 +465,6 @@ func TestEntriesThatCannotRunATemplate(t *testing.T) {
 		"unknown port":   {one(func(e *spatev1.TrafficEntry) { e.TransmitPort = "north" }), nil, nil, spatev1.ReasonInvalidSpec, `spec.traffic[0].transmitPort: "north" is no port`},
 		"unknown server": {one(func(e *spatev1.TrafficEntry) { e.ReceivePort = "south" }), nil, nil, spatev1.ReasonInvalidSpec, `spec.traffic[0].receivePort: "south" is no port`},
 		"a discard port": {one(func(e *spatev1.TrafficEntry) { e.TransmitPort = "void" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].transmitPort: void is a discard port"},
-		"one port":       {one(func(e *spatev1.TrafficEntry) { e.ReceivePort = "east" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].receivePort: the clients are at east too, which is no loopback"},
 		"half a loopback": {one(func(e *spatev1.TrafficEntry) { e.TransmitPort, e.ReceivePort = "loop", "" }), nil, nil, spatev1.ReasonInvalidSpec,
 			"spec.traffic[0]: a loopback port receives what itself sends"},
 		"held back":    {one(func(e *spatev1.TrafficEntry) { e.Paused, e.TransmitPort = true, "" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].paused: there are no clients to pause"},
@@ -472,6 +490,8 @@ func TestEntriesThatCannotRunATemplate(t *testing.T) {
 		"tunnels' port": {one(), limited(spatev1.Limits{AllowedPorts: []spatev1.PortRange{"80"}}), tunnelled(""), spatev1.ReasonLimitExceeded, "tunnels are of UDP to port 2152; generator lab allows only 80"},
 		"half a mirror": {one(func(e *spatev1.TrafficEntry) { e.ReceivePort = "" }), nil, tunnelled(", mirror: true"), spatev1.ReasonInvalidSpec,
 			"spec.traffic[0].application.templateRef: pool c of its clients has gtpu.mirror, for which both sides are one entry's"},
+		"half a bridge": {one(func(e *spatev1.TrafficEntry) { e.ReceivePort = "" }), nil, []string{"portPairOffset: 1.0.0.0,", "vlans: [{id: 5}], gateway: 16.0.1.1, mirrorVLANs: true,"}, spatev1.ReasonInvalidSpec,
+			"spec.traffic[0].application.templateRef: pool c of its clients has mirrorVLANs, for which both sides are one entry's"},
 		"too many flows": {one(), limited(spatev1.Limits{MaxRate: "1kbps"}), nil, spatev1.ReasonLimitExceeded, "and generator lab allows 1kbps (its spec.limits.maxRate)"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -504,6 +524,46 @@ func TestTunnelsOfClientsBecomePartOfAPlan(t *testing.T) {
 	})
 	got = planOf(t, Input{Profile: profile(running("web", "http", "east", "west")), Generator: allowed, Templates: map[string]*spatev1.ASTFTemplate{"http": templateOf(t, webTemplate, tunnelled("")...)}})
 	isJSON(t, got.Pools[0].Gtpu, `{"local": "CgAAAg==", "remote": "CgAAAQ==", "teid": 1}`)
+}
+
+func TestVLANsAndGatewaysOfClientsBecomePartOfAPlan(t *testing.T) {
+	for text, want := range map[string]string{
+		"vlans: [{id: 200, protocol: 802.1ad}, {id: 7, protocol: 802.1Q}], gateway: 16.0.1.1, mirrorVLANs: true,": `{"vlans": [{"id": 200, "tpid": 34984}, {"id": 7}], "gateway": "EAABAQ==", "mirrorVlans": true}`,
+		"gateway: 16.0.1.1,": `{"gateway": "EAABAQ=="}`,
+	} {
+		template := templateOf(t, webTemplate, "portPairOffset: 1.0.0.0,", text)
+		got := planOf(t, Input{Profile: profile(running("web", "http", "east", "west")), Templates: map[string]*spatev1.ASTFTemplate{"http": template}}).Pools[0]
+		isJSON(t, &enginev1.Pool{Vlans: got.Vlans, Gateway: got.Gateway, MirrorVlans: got.MirrorVlans}, want)
+	}
+}
+
+func TestBothSidesMayBeOnOnePort(t *testing.T) {
+	in := Input{Profile: profile(running("web", "http", "east", "east")), Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"http": templateOf(t, webTemplate)}}
+	if web := planOf(t, in).Templates[0]; web.ClientPort != "east" || web.ServerPort != "east" {
+		t.Errorf("clients at %s, servers at %s", web.ClientPort, web.ServerPort)
+	}
+}
+
+func TestVXLANOfClientsBecomesPartOfAPlan(t *testing.T) {
+	const ends = "local: 10.0.0.2, localCount: 2, remote: 10.0.0.1, vni: 5000, "
+	allowed := func(port spatev1.PortRange) *spatev1.TrafficGenerator {
+		return generator(func(g *spatev1.TrafficGenerator) {
+			g.Spec.Limits = &spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"16.0.0.0/8", "48.0.0.0/8", "10.0.0.0/30"}, AllowedPorts: []spatev1.PortRange{"80", port}}
+		})
+	}
+	for text, want := range map[string]string{
+		`vniStep: 2, innerGatewayMAC: "02:00:00:00:00:09"`: `"vniStep": 2, "innerGatewayMac": "AgAAAAAJ"}`,
+		"mirror: true": `"mirror": true}`,
+	} {
+		template := templateOf(t, webTemplate, "portPairOffset: 1.0.0.0,", "vxlan: {"+ends+text+"},")
+		in := Input{Profile: profile(running("web", "http", "loop", "loop")), Generator: allowed("4789"), Templates: map[string]*spatev1.ASTFTemplate{"http": template}}
+		isJSON(t, planOf(t, in).Pools[0].Vxlan, `{"local": "CgAAAg==", "localCount": 2, "remote": "CgAAAQ==", "vni": 5000, `+want)
+		in.Generator = allowed("2152")
+		_, problems := Resolve(in)
+		if told := fmt.Sprint(problems); !strings.Contains(told, "tunnels are of UDP to port 4789; generator lab allows only 80, 2152") {
+			t.Errorf("got %s", told)
+		}
+	}
 }
 
 func scaledTo(rate spatev1.ScaledRate) *spatev1.TrafficProfile {
@@ -556,12 +616,12 @@ func TestEntriesOfTemplatesChangeWhileARunIsUnderWay(t *testing.T) {
 		t.Fatalf("changes %+v", changes)
 	}
 	changes[0].ConnectionRate = "0.5cps"
-	live, err := Adjust(made, resolved.Factor, "3x", changes, generator())
+	live, err := Adjust(made, resolved.Factor, "3x", changes, nil, generator())
 	if err != nil || len(live.Rates) != 0 || live.ConnectionRates["a"].GetNumerator() != 3 || live.ConnectionRates["a"].GetDenominator() != 2 {
 		t.Errorf("got %v %v", live.ConnectionRates, err)
 	}
 	changes[0].ConnectionRate = "often"
-	if _, err := Adjust(made, resolved.Factor, "3x", changes, generator()); err == nil || !strings.Contains(err.Error(), `entry a: connectionRate "often": must be`) {
+	if _, err := Adjust(made, resolved.Factor, "3x", changes, nil, generator()); err == nil || !strings.Contains(err.Error(), `entry a: connectionRate "often": must be`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -140,10 +140,9 @@ func sorted(names []string) []string {
 	return slices.Compact(names)
 }
 
-// thresholds reports expressions that cannot be evaluated. The names in a result are known when every stream and
-// template exists; until then an expression only has to compile.
-func (p checker) thresholds(in Input) {
-	subjects, all := subjectsOf(in.Profile, in.Streams, in.Templates), complete(in)
+// thresholds reports expressions that cannot be evaluated. The names in a result (subjects) are all known when every stream
+// and template exists; until then an expression only has to compile.
+func (p checker) thresholds(in Input, subjects verdict.Subjects, all bool) {
 	p.compiled(in.Profile.Spec.Thresholds, spec.Child("thresholds"), subjects, all)
 	subjects.Receivers = nil // they are measured over the whole run
 	for i, stage := range in.Profile.Spec.Stages {

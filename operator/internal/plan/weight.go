@@ -25,6 +25,9 @@ const (
 	// streamBytes and payloadBytes are the least that each takes in a plan beside its bytes.
 	streamBytes  = 200
 	payloadBytes = 8
+	// selectedBytes is what the operator has of a selected stream beside the plan, as a share of the plan (memoryPerByte):
+	// its object, and what is resolved of it.
+	selectedBytes = 1 << 10
 	// commandBytes and listedBytes are approximately what a command of a program and a value of a field take in a plan
 	// that is not encoded.
 	commandBytes = 100
@@ -80,6 +83,7 @@ func Estimate(profile *spatev1.TrafficProfile, streams map[string]*spatev1.State
 	for _, template := range templates {
 		total += contentsBytes(application.Expand(&template.Spec).Source.Programs)
 	}
+	profile = expand(profile, streams).TrafficProfile
 	for i := range profile.Spec.Traffic {
 		entry := &profile.Spec.Traffic[i]
 		if source, _ := stream.Source(entry, streams); source != nil {
@@ -173,7 +177,7 @@ func (w *weight) stream(e *entry, problems *problem.Problems) bool {
 	}
 	count := e.stream.Count()
 	if w.streams += count; w.streams > mostStreams {
-		problems.Add(spatev1.ReasonInvalidSpec, e.at, "with their copies there are %d streams so far; at most %d can run at once", w.streams, mostStreams)
+		problems.Add(spatev1.ReasonInvalidSpec, e.at, "with their copies there are %d streams so far; at most %d can run at once: use fewer copies or streams, or divide them over several profiles", w.streams, mostStreams)
 		w.exceeded = true
 		return false
 	}
@@ -182,7 +186,11 @@ func (w *weight) stream(e *entry, problems *problem.Problems) bool {
 	if replay := e.stream.Transmit.Replay; replay != nil {
 		each += int64(len(replay.GetPcap())) + int64(replay.GetData().GetBytes())
 	}
-	return w.add(each*int64(count), e.at, problems)
+	all := each * int64(count)
+	if e.by != nil {
+		all += selectedBytes
+	}
+	return w.add(all, e.at, problems)
 }
 
 // programBytes returns the size of a program, which each copy of a stream has.

@@ -247,7 +247,7 @@ func (t Template) args(index int) []string {
 	)
 }
 
-// link returns the arguments with a port's addresses on its link, in the pod of a replica.
+// link returns the arguments with a port's addresses and groups on its link, in the pod of a replica.
 func link(port *spatev1.GeneratorPort, replica int) []string {
 	var args []string
 	for _, first := range port.Addresses {
@@ -263,6 +263,13 @@ func link(port *spatev1.GeneratorPort, replica int) []string {
 	}
 	if port.Gateway6 != "" {
 		args = append(args, "--gateway", fmt.Sprintf("%s=%s", port.Name, port.Gateway6))
+	}
+	for _, group := range port.MulticastGroups {
+		members := []string{string(group.Address)}
+		for _, source := range group.Sources {
+			members = append(members, string(source))
+		}
+		args = append(args, "--group", fmt.Sprintf("%s=%s", port.Name, strings.Join(members, ",")))
 	}
 	if port.VLAN != nil {
 		args = append(args, "--vlan", fmt.Sprintf("%s=%d", port.Name, *port.VLAN))

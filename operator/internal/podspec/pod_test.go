@@ -303,6 +303,7 @@ func TestPortsHavePlacesOnTheirLinksAndVolumesAreMounted(t *testing.T) {
 	g := generator()
 	east := &g.Spec.Ports[0]
 	east.Addresses, east.Gateway, east.Gateway6 = []spatev1.InterfaceAddress{"198.18.0.1/24", "2001:2::1/64"}, "198.18.0.254", "fe80::1"
+	east.MulticastGroups = []spatev1.MulticastGroup{{Address: "239.1.1.1"}, {Address: "ff3e::1", Sources: []spatev1.IPAddress{"2001:2::9", "2001:2::8"}}}
 	east.VLAN, east.Punt = ptr.To[int32](100), &spatev1.PortPunt{Filter: "tcp port 179", Interface: "bgp"}
 	g.Spec.Volumes = []spatev1.GeneratorVolume{
 		{Name: "big", PersistentVolumeClaim: &spatev1.ClaimVolume{ClaimName: "claim"}}, {Name: "small", ConfigMap: &spatev1.LocalReference{Name: "map"}},
@@ -314,7 +315,7 @@ func TestPortsHavePlacesOnTheirLinksAndVolumesAreMounted(t *testing.T) {
 	c := pod.Spec.Containers[0]
 	for _, want := range [][2]string{
 		{"--address", "east=198.18.0.1/24"}, {"--address", "east=2001:2::1/64"}, {"--gateway", "east=198.18.0.254"}, {"--gateway", "east=fe80::1"},
-		{"--vlan", "east=100"}, {"--punt", "east=bgp:tcp port 179"},
+		{"--group", "east=239.1.1.1"}, {"--group", "east=ff3e::1,2001:2::9,2001:2::8"}, {"--vlan", "east=100"}, {"--punt", "east=bgp:tcp port 179"},
 	} {
 		at := slices.Index(c.Args, want[1])
 		if at < 1 || c.Args[at-1] != want[0] {

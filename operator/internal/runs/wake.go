@@ -24,6 +24,11 @@ func SpecChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return specChanged(e.ObjectOld, e.ObjectNew) }}
 }
 
+// Relabeled passes what SpecChanged does, and changes of labels, by which selectors select.
+func Relabeled() predicate.Predicate {
+	return predicate.Or(SpecChanged(), predicate.LabelChangedPredicate{})
+}
+
 func specChanged(before, after client.Object) bool {
 	return before.GetGeneration() != after.GetGeneration() || before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero()
 }

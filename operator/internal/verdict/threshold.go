@@ -22,8 +22,12 @@ import (
 	"cel.dev/cel-go/ext"
 )
 
-// costLimit ends the evaluation of expensive expressions; a comparison costs a handful.
-const costLimit = 100_000
+// costLimit ends the evaluation of expensive expressions; a comparison costs a handful. An expression over all streams of
+// a run may cost costPerStream for each of them beside it.
+const (
+	costLimit     = 100_000
+	costPerStream = 32
+)
 
 // subject is what expressions are about: the name of the variable, its type, and an example of an expression.
 type subject struct {
@@ -134,8 +138,9 @@ func (t *Threshold) Check(subjects Subjects) error {
 		return err
 	}
 	empty := Result{Streams: map[string]Stream{}, Receivers: map[string]Receiver{}, Templates: map[string]map[string]Side{}, Groups: map[string]Group{}}
+	unsent := Stream{Latency: noTimes(LatencyKeys), Outage: noTimes(OutageKeys)} // shared by all: they may be 65536
 	for s := range subjects.Streams {
-		empty.Streams[s] = Stream{Latency: noTimes(LatencyKeys), Outage: noTimes(OutageKeys)}
+		empty.Streams[s] = unsent
 	}
 	for _, r := range subjects.Receivers {
 		empty.Receivers[r] = Receiver{InterArrival: noTimes(MomentKeys), Jitter: noTimes(MomentKeys), Latency: noTimes(MomentKeys)}
@@ -154,7 +159,7 @@ func (t *Threshold) Check(subjects Subjects) error {
 			empty.Groups[name][side] = program.side(MomentKeys)
 		}
 	}
-	_, _, err := t.program.Eval(map[string]any{t.subject.variable: empty})
+	_, _, err := t.eval(empty)
 	if err != nil && strings.Contains(err.Error(), "no such key") {
 		return fmt.Errorf("%w: streams of the profile are %s; receivers are %s; templates are %s; groups are %s; a latency has %s, of groups and receivers %s; an outage of a stream or template has %s",
 			err, list(slices.Sorted(maps.Keys(subjects.Streams))), list(subjects.Receivers), withSides(subjects.Templates), withSides(subjects.Groups), list(LatencyKeys), list(MomentKeys), list(OutageKeys))
@@ -163,6 +168,22 @@ func (t *Threshold) Check(subjects Subjects) error {
 		return fmt.Errorf("%w: times are durations, such as %s.streams[\"voice\"].latency.p99 < duration('100us'), and counts are integers", err, t.subject.variable)
 	}
 	return nil // others, such as a division by zero, come from counters that are zero here
+}
+
+// eval evaluates the expression on a value.
+func (t *Threshold) eval(of any) (ref.Val, *cel.EvalDetails, error) {
+	program := t.program
+	if result, is := of.(Result); is && len(result.Streams) > costLimit/costPerStream {
+		env, err := t.subject.env()
+		if err != nil {
+			return nil, nil, err
+		}
+		limit := uint64(costLimit + costPerStream*len(result.Streams))
+		if program, err = env.Program(t.compiled, cel.EvalOptions(cel.OptTrackState), cel.CostLimit(limit)); err != nil {
+			return nil, nil, err
+		}
+	}
+	return program.Eval(map[string]any{t.subject.variable: of})
 }
 
 // withSides formats names with their sides and counters, such as `http (client with counters answered, server without
@@ -206,9 +227,15 @@ func noTimes(keys []string) map[string]any {
 	return all
 }
 
+// longestList is the maximum number of names in a message.
+const longestList = 50
+
 func list(names []string) string {
-	if len(names) == 0 {
+	switch {
+	case len(names) == 0:
 		return "none"
+	case len(names) > longestList:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:longestList], ", "), len(names)-longestList)
 	}
 	return strings.Join(names, ", ")
 }
@@ -228,7 +255,7 @@ type Outcome struct {
 func (t *Threshold) Evaluate(result Result) Outcome { return t.evaluate(result) }
 
 func (t *Threshold) evaluate(of any) Outcome {
-	value, details, err := t.program.Eval(map[string]any{t.subject.variable: of})
+	value, details, err := t.eval(of)
 	if err != nil {
 		message := fmt.Sprintf("%s cannot be evaluated: %s", t.expression, err)
 		if strings.Contains(err.Error(), "no such key") && slices.ContainsFunc(slices.Concat(LatencyKeys, OutageKeys), func(key string) bool { return strings.HasSuffix(err.Error(), ": "+key) }) {

@@ -6,7 +6,6 @@ package conformance
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -63,11 +61,11 @@ type Case struct {
 	Name    string
 	folder  string
 	profile *Profile
-	// plans of the profiles that it was imported as.
-	plans [][]byte
+	// plan of the profile that it was imported as.
+	plan []byte
 }
 
-// Load imports a profile and plans all that it became.
+// Load imports a profile and plans what it became.
 func Load(folder, name string) (*Case, error) {
 	data, err := os.ReadFile(filepath.Join(folder, name+".json"))
 	if err != nil {
@@ -77,28 +75,26 @@ func Load(folder, name string) (*Case, error) {
 	if err != nil {
 		return nil, fmt.Errorf("import: %w", err)
 	}
-	plans := make([][]byte, len(imported.Profiles))
-	for i := range plans {
-		if plans[i], err = planned(name, imported, i); err != nil {
-			return nil, err
-		}
+	plan, err := planned(name, imported)
+	if err != nil {
+		return nil, err
 	}
 	described, err := ReadProfile(data)
 	if err != nil {
 		return nil, err
 	}
-	return &Case{Name: name, folder: folder, profile: described, plans: plans}, nil
+	return &Case{Name: name, folder: folder, profile: described, plan: plan}, nil
 }
 
-// planned plans one profile of what was imported, as text, as `kubectl spate simulate` would the manifests.
-func planned(name string, imported *trex.Imported, index int) ([]byte, error) {
+// planned plans what was imported, as text, as `kubectl spate simulate` would the manifests.
+func planned(name string, imported *trex.Imported) ([]byte, error) {
 	var documents [][]byte
 	write := func(object any) error {
 		text, err := yaml.Marshal(object)
 		documents = append(documents, text)
 		return err
 	}
-	err := write(imported.Profiles[index])
+	err := write(imported.Profile)
 	for _, s := range imported.Streams {
 		err = errors.Join(err, write(s))
 	}
@@ -154,9 +150,6 @@ func (r Runner) Compare(ctx context.Context, c *Case, run Run) error {
 	if err != nil {
 		return err
 	}
-	if len(c.plans) > 1 { // each gave as many as all together are to have
-		got, more = got[:min(len(got), mostPackets)], more[:min(len(more), mostPackets+beyond*sending)]
-	}
 	return c.profile.Compare(want, Simulated{Packets: got, Beyond: without(more, got)})
 }
 
@@ -180,24 +173,13 @@ func without(packets, others []Packet) (left []Packet) {
 	return left
 }
 
-// simulate gives the packets of a run: those of all plans by their time, as they begin at one instant.
+// simulate gives the packets of a run.
 func (r Runner) simulate(ctx context.Context, c *Case, workers int, flag string, limit int) ([]Packet, error) {
 	pcap := filepath.Join(r.Scratch, "simulated.pcap")
-	var all []Packet
-	for _, plan := range c.plans {
-		engine := exec.CommandContext(ctx, r.Engine, "simulate", "--plan", "-", "--pcap", pcap, "--workers", strconv.Itoa(workers), flag, strconv.Itoa(limit))
-		engine.Stdin = bytes.NewReader(plan)
-		if output, err := engine.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("simulate: %w: %s", err, strings.TrimSpace(string(output)))
-		}
-		packets, err := ReadCapture(pcap)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, packets...)
+	engine := exec.CommandContext(ctx, r.Engine, "simulate", "--plan", "-", "--pcap", pcap, "--workers", strconv.Itoa(workers), flag, strconv.Itoa(limit))
+	engine.Stdin = bytes.NewReader(c.plan)
+	if output, err := engine.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("simulate: %w: %s", err, strings.TrimSpace(string(output)))
 	}
-	if len(c.plans) > 1 {
-		slices.SortStableFunc(all, func(a, b Packet) int { return cmp.Compare(a.At, b.At) })
-	}
-	return all, nil
+	return ReadCapture(pcap)
 }

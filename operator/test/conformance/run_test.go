@@ -130,8 +130,8 @@ func TestTheEngineSendsWhatIsDescribed(t *testing.T) {
 	}
 }
 
-// TestAllProfilesOfAnImportAreCompared: the last of 600 streams is in the second of two profiles.
-func TestAllProfilesOfAnImportAreCompared(t *testing.T) {
+// TestSelectedStreamsOfAnImportAreCompared: 600 streams are more than a profile has entries.
+func TestSelectedStreamsOfAnImportAreCompared(t *testing.T) {
 	engine := os.Getenv("SPATE_ENGINE")
 	if engine == "" {
 		t.Skip("SPATE_ENGINE is not set; run `make operator-test`")
@@ -139,7 +139,7 @@ func TestAllProfilesOfAnImportAreCompared(t *testing.T) {
 	folder := t.TempDir()
 	streams := make([]string, 600)
 	for i := range streams {
-		// They begin late, the last but one, which is in the second profile too, earlier than all others.
+		// They begin late, the last but one earlier than all others.
 		late := strings.Replace(described(udpFrame(60)), `"isg": 0.0`, `"isg": 1e6`, 1)
 		if i >= 598 {
 			late = strings.Replace(described(udpFrame(60+i-598)), `"isg": 0.0`, fmt.Sprintf(`"isg": %d`, 500*(i-598)), 1)
@@ -150,8 +150,8 @@ func TestAllProfilesOfAnImportAreCompared(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := Load(folder, "many")
-	if err != nil || len(c.plans) != 2 {
-		t.Fatalf("%d plans, %v", len(c.plans), err)
+	if err != nil {
+		t.Fatal(err)
 	}
 	want := make([]Packet, mostPackets)
 	for i := range want {

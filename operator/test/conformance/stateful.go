@@ -84,7 +84,7 @@ func LoadStateful(folder, name string) (*StatefulCase, error) {
 		return c, nil
 	}
 	c.within(imported, packets, described.gap())
-	c.plan, c.refusal = planned(name, imported, 0)
+	c.plan, c.refusal = planned(name, imported)
 	return c, nil
 }
 
@@ -121,9 +121,9 @@ func (c *StatefulCase) within(imported *trex.Imported, packets []Packet, gap tim
 		return
 	}
 	last := c.want[len(c.want)-1].Start
-	imported.Profiles[0].Spec.Duration = spatev1.Duration((last - c.want[0].Start + gap/2).String())
-	imported.Profiles[0].Spec.Warmup = "0s"
-	imported.Profiles[0].Spec.Drain = spatev1.Duration((packets[len(packets)-1].At - last + 2*time.Second).String())
+	imported.Profile.Spec.Duration = spatev1.Duration((last - c.want[0].Start + gap/2).String())
+	imported.Profile.Spec.Warmup = "0s"
+	imported.Profile.Spec.Drain = spatev1.Duration((packets[len(packets)-1].At - last + 2*time.Second).String())
 }
 
 // CompareStateful simulates a profile and tells the first difference from TRex's connections; nil if there is none. What TRex

@@ -17,6 +17,7 @@ spec:
     addresses: [198.18.0.1/24, "2001:2::1/64"]
     gateway: 198.18.0.254
     gateway6: "fe80::1"
+    multicastGroups: [{address: 239.1.1.1}, {address: "ff3e::1", sources: ["2001:2::9"]}]
     vlan: 100
     punt: {filter: tcp port 179, interface: bgp}
   - name: west
@@ -107,7 +108,7 @@ spec:
   generatorTolerance: {late: 1%, txDropped: "10"}
 `
 
-// Headers is a good stream with every header there is, and all that varies in it.
+// Headers is a good stream with the headers of links, networks, transports and tunnels, and all that varies in it.
 const Headers = `
 apiVersion: spate.dev/v1alpha1
 kind: StatelessStream
@@ -153,6 +154,38 @@ spec:
   cache: 10000
   pinned: true
   measure: {mark: {ipv6FlowLabel: 1048575}}
+`
+
+// Control is a good stream with the headers of control protocols, and of the tunnels that have control messages.
+const Control = `
+apiVersion: spate.dev/v1alpha1
+kind: StatelessStream
+metadata: {name: control}
+spec:
+  packet:
+    headers:
+    - ethernet: {destination: "01:80:c2:00:00:02"}
+    - lacp: {actor: {systemPriority: 32768, system: "02:00:00:00:00:01", key: 1, portPriority: 255, port: 1, state: [Activity, Aggregation]}, partner: {system: "02:00:00:00:00:02"}, collectorMaxDelay: 50}
+    - macControl: {pauseTime: 65535}
+    - macControl: {priorityEnableVector: 255, times: [0, 1, 2, 3, 4, 5, 6, 65535], opcode: 257}
+    - igmp: {message: MembershipQueryV3, groupAddress: 232.1.1.1, maxRespCode: 255, suppressRouterProcessing: true, qrv: 7, qqic: 255, sourceAddresses: [198.18.0.1]}
+    - igmp: {message: MembershipReportV3, groupRecords: [{recordType: AllowNewSources, multicastAddress: 232.1.1.1, sourceAddresses: [198.18.0.1]}], checksum: 1}
+    - icmpv6: {multicastListener: {message: QueryV2, maximumResponseCode: 65535, qrv: 7, sourceAddresses: ["2001:2::1"]}}
+    - icmpv6: {multicastListener: {message: ReportV2, multicastAddressRecords: [{recordType: ModeIsExclude, multicastAddress: "ff0e::1"}]}, checksum: 1}
+    - nsh: {servicePathIdentifier: 16777215, serviceIndex: 0, ttl: 0, oam: true, nextProtocol: 255, fixedContext: "000102030405060708090a0b0c0d0e0f"}
+    - nsh: {servicePathIdentifier: 1, metadata: [{class: 65535, type: 255, value: "00"}]}
+    - vxlan: {vni: 1, nextProtocol: 4, flags: 12}
+    - l2tp: {tunnelID: 65535, sessionID: 65535, lengthPresent: true, length: 1, ns: 1, nr: 1, offsetSize: 255, priority: true}
+    - l2tp: {control: true, tunnelID: 1, avps: "8008000000000006"}
+    - ppp: {addressAndControl: false}
+    - l2tpv3: {sessionID: 4294967295, cookie: "0001020304050607", l2SpecificSublayer: true, sequenceNumber: 16777215}
+    - l2tpv3: {controlConnectionID: 4294967295, ns: 1, nr: 1, length: 12, avps: "00"}
+    size: 1518
+  fields:
+  - name: group
+    range: {start: 232.1.1.1, count: 100}
+    writes: [{field: "igmp[1].multicastAddress"}]
+  transmit: {continuous: {rate: 1pps}}
 `
 
 // Replay is a good replay.

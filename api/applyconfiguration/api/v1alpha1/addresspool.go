@@ -39,6 +39,14 @@ type AddressPoolApplyConfiguration struct {
 	AllowMulticast *bool `json:"allowMulticast,omitempty"`
 	// gtpu puts each client's packets into a GTP-U tunnel of its own, as a gNB does; they pass as they are when absent.
 	GTPU *GTPUTunnelsApplyConfiguration `json:"gtpu,omitempty"`
+	// vxlan puts the clients' frames into VXLAN; they pass as they are when absent.
+	VXLAN *VXLANTunnelsApplyConfiguration `json:"vxlan,omitempty"`
+	// vlans tag the clients' frames, the outermost first; as the port's when absent. Frames to a client with other tags are foreign.
+	VLANs []VLANTagApplyConfiguration `json:"vlans,omitempty"`
+	// gateway is the next hop of the clients' frames, in their vlans; the port's when absent.
+	Gateway *apiv1alpha1.IPAddress `json:"gateway,omitempty"`
+	// mirrorVLANs makes emulated servers on another port use the vlans, too, and their port stand for the gateway: for a path that keeps tags.
+	MirrorVLANs *bool `json:"mirrorVLANs,omitempty"`
 }
 
 // AddressPoolApplyConfiguration constructs a declarative configuration of the AddressPool type for use with
@@ -140,5 +148,42 @@ func (b *AddressPoolApplyConfiguration) WithAllowMulticast(value bool) *AddressP
 // If called multiple times, the GTPU field is set to the value of the last call.
 func (b *AddressPoolApplyConfiguration) WithGTPU(value *GTPUTunnelsApplyConfiguration) *AddressPoolApplyConfiguration {
 	b.GTPU = value
+	return b
+}
+
+// WithVXLAN sets the VXLAN field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the VXLAN field is set to the value of the last call.
+func (b *AddressPoolApplyConfiguration) WithVXLAN(value *VXLANTunnelsApplyConfiguration) *AddressPoolApplyConfiguration {
+	b.VXLAN = value
+	return b
+}
+
+// WithVLANs adds the given value to the VLANs field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the VLANs field.
+func (b *AddressPoolApplyConfiguration) WithVLANs(values ...*VLANTagApplyConfiguration) *AddressPoolApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithVLANs")
+		}
+		b.VLANs = append(b.VLANs, *values[i])
+	}
+	return b
+}
+
+// WithGateway sets the Gateway field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Gateway field is set to the value of the last call.
+func (b *AddressPoolApplyConfiguration) WithGateway(value apiv1alpha1.IPAddress) *AddressPoolApplyConfiguration {
+	b.Gateway = &value
+	return b
+}
+
+// WithMirrorVLANs sets the MirrorVLANs field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MirrorVLANs field is set to the value of the last call.
+func (b *AddressPoolApplyConfiguration) WithMirrorVLANs(value bool) *AddressPoolApplyConfiguration {
+	b.MirrorVLANs = &value
 	return b
 }

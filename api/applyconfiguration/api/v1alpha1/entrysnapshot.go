@@ -17,6 +17,8 @@ type EntrySnapshotApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// stream is the name of the StatelessStream that it sends.
 	Stream *apiv1alpha1.ObjectName `json:"stream,omitempty"`
+	// selected is the number of StatelessStreams that it selects.
+	Selected *int32 `json:"selected,omitempty"`
 	// template is the name of the ASTFTemplate that it runs.
 	Template *apiv1alpha1.ObjectName `json:"template,omitempty"`
 	// rate in the snapshot, at a factor of 1; absent for a replay.
@@ -50,6 +52,14 @@ func (b *EntrySnapshotApplyConfiguration) WithName(value string) *EntrySnapshotA
 // If called multiple times, the Stream field is set to the value of the last call.
 func (b *EntrySnapshotApplyConfiguration) WithStream(value apiv1alpha1.ObjectName) *EntrySnapshotApplyConfiguration {
 	b.Stream = &value
+	return b
+}
+
+// WithSelected sets the Selected field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Selected field is set to the value of the last call.
+func (b *EntrySnapshotApplyConfiguration) WithSelected(value int32) *EntrySnapshotApplyConfiguration {
+	b.Selected = &value
 	return b
 }
 

@@ -11,7 +11,7 @@ import (
 // EthernetHeaderApplyConfiguration represents a declarative configuration of the EthernetHeader type for use
 // with apply.
 //
-// EthernetHeader is an Ethernet II header. One that is not the first (behind vxlan, gre, geneve or mpls) needs both addresses.
+// EthernetHeader is an Ethernet II header. One that is not the first (in a tunnel) needs both addresses.
 type EthernetHeaderApplyConfiguration struct {
 	// source address; of the first header the transmitting port's own when absent.
 	Source *apiv1alpha1.MACAddress `json:"source,omitempty"`

@@ -34,7 +34,10 @@ type GeneratorPortApplyConfiguration struct {
 	Gateway *apiv1alpha1.IPv4Address `json:"gateway,omitempty"`
 	// gateway6 is the IPv6 next hop, in the subnet of one of the addresses or link-local.
 	Gateway6 *apiv1alpha1.IPv6Address `json:"gateway6,omitempty"`
-	// vlan that the port's own packets (ARP, neighbor discovery, pings) are tagged with; untagged when absent. Packets of
+	// multicastGroups that the port receives: it reports its membership by IGMP or MLD, in the version that the querier on its link
+	// speaks. The groups of emulated servers are reported without this while a run has them.
+	MulticastGroups []MulticastGroupApplyConfiguration `json:"multicastGroups,omitempty"`
+	// vlan that the port's own packets (ARP, neighbor discovery, pings, IGMP, MLD) are tagged with; untagged when absent. Packets of
 	// streams have the tags they are described with.
 	VLAN *int32 `json:"vlan,omitempty"`
 	// punt hands packets that arrive on the port and match a filter to an interface of the pod.
@@ -110,6 +113,19 @@ func (b *GeneratorPortApplyConfiguration) WithGateway(value apiv1alpha1.IPv4Addr
 // If called multiple times, the Gateway6 field is set to the value of the last call.
 func (b *GeneratorPortApplyConfiguration) WithGateway6(value apiv1alpha1.IPv6Address) *GeneratorPortApplyConfiguration {
 	b.Gateway6 = &value
+	return b
+}
+
+// WithMulticastGroups adds the given value to the MulticastGroups field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the MulticastGroups field.
+func (b *GeneratorPortApplyConfiguration) WithMulticastGroups(values ...*MulticastGroupApplyConfiguration) *GeneratorPortApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithMulticastGroups")
+		}
+		b.MulticastGroups = append(b.MulticastGroups, *values[i])
+	}
 	return b
 }
 

@@ -17,9 +17,13 @@ type HeaderApplyConfiguration struct {
 	MPLS *MPLSHeaderApplyConfiguration `json:"mpls,omitempty"`
 	// arp is an ARP message for IPv4 over Ethernet (RFC 826).
 	ARP *ARPHeaderApplyConfiguration `json:"arp,omitempty"`
+	// lacp is an LACPDU (IEEE 802.1AX); its destination is 01:80:c2:00:00:02.
+	LACP *LACPHeaderApplyConfiguration `json:"lacp,omitempty"`
+	// macControl is PAUSE or PFC (IEEE 802.3 clause 31); its destination is 01:80:c2:00:00:01.
+	MACControl *MACControlHeaderApplyConfiguration `json:"macControl,omitempty"`
 	// pppoe is a PPPoE header (RFC 2516); `ppp` follows it in a session.
 	PPPoE *PPPoEHeaderApplyConfiguration `json:"pppoe,omitempty"`
-	// ppp is the protocol field of PPP in PPPoE.
+	// ppp is the protocol field of PPP in PPPoE and L2TP.
 	PPP *PPPHeaderApplyConfiguration `json:"ppp,omitempty"`
 	// ipv4 is an IPv4 header.
 	IPv4 *IPv4HeaderApplyConfiguration `json:"ipv4,omitempty"`
@@ -35,8 +39,10 @@ type HeaderApplyConfiguration struct {
 	IPv6Fragment *IPv6FragmentHeaderApplyConfiguration `json:"ipv6Fragment,omitempty"`
 	// icmpv4 is an ICMP message (RFC 792).
 	ICMPv4 *ICMPv4HeaderApplyConfiguration `json:"icmpv4,omitempty"`
-	// icmpv6 is an ICMPv6 message (RFC 4443, RFC 4861).
+	// icmpv6 is an ICMPv6 message (RFC 4443, RFC 4861), MLD included.
 	ICMPv6 *ICMPv6HeaderApplyConfiguration `json:"icmpv6,omitempty"`
+	// igmp is an IGMP message (RFC 1112, RFC 2236, RFC 3376).
+	IGMP *IGMPHeaderApplyConfiguration `json:"igmp,omitempty"`
 	// udp is a UDP header.
 	UDP *UDPHeaderApplyConfiguration `json:"udp,omitempty"`
 	// tcp is a TCP header. No connection stands behind it.
@@ -45,12 +51,18 @@ type HeaderApplyConfiguration struct {
 	SCTP *SCTPHeaderApplyConfiguration `json:"sctp,omitempty"`
 	// gre is a GRE header (RFC 2784, RFC 2890).
 	GRE *GREHeaderApplyConfiguration `json:"gre,omitempty"`
-	// vxlan is a VXLAN header (RFC 7348), behind udp; an inner ethernet follows.
+	// vxlan is a VXLAN header (RFC 7348), behind udp; an inner ethernet follows, or others in VXLAN-GPE.
 	VXLAN *VXLANHeaderApplyConfiguration `json:"vxlan,omitempty"`
 	// geneve is a GENEVE header (RFC 8926), behind udp.
 	Geneve *GeneveHeaderApplyConfiguration `json:"geneve,omitempty"`
 	// gtpu is a GTP-U header (3GPP TS 29.281), behind udp.
 	GTPU *GTPUHeaderApplyConfiguration `json:"gtpu,omitempty"`
+	// nsh is a network service header (RFC 8300).
+	NSH *NSHHeaderApplyConfiguration `json:"nsh,omitempty"`
+	// l2tp is an L2TPv2 header (RFC 2661), behind udp; `ppp` follows it.
+	L2TP *L2TPHeaderApplyConfiguration `json:"l2tp,omitempty"`
+	// l2tpv3 is an L2TPv3 header (RFC 3931), behind an IP header or udp.
+	L2TPv3 *L2TPv3HeaderApplyConfiguration `json:"l2tpv3,omitempty"`
 }
 
 // HeaderApplyConfiguration constructs a declarative configuration of the Header type for use with
@@ -88,6 +100,22 @@ func (b *HeaderApplyConfiguration) WithMPLS(value *MPLSHeaderApplyConfiguration)
 // If called multiple times, the ARP field is set to the value of the last call.
 func (b *HeaderApplyConfiguration) WithARP(value *ARPHeaderApplyConfiguration) *HeaderApplyConfiguration {
 	b.ARP = value
+	return b
+}
+
+// WithLACP sets the LACP field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LACP field is set to the value of the last call.
+func (b *HeaderApplyConfiguration) WithLACP(value *LACPHeaderApplyConfiguration) *HeaderApplyConfiguration {
+	b.LACP = value
+	return b
+}
+
+// WithMACControl sets the MACControl field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MACControl field is set to the value of the last call.
+func (b *HeaderApplyConfiguration) WithMACControl(value *MACControlHeaderApplyConfiguration) *HeaderApplyConfiguration {
+	b.MACControl = value
 	return b
 }
 
@@ -171,6 +199,14 @@ func (b *HeaderApplyConfiguration) WithICMPv6(value *ICMPv6HeaderApplyConfigurat
 	return b
 }
 
+// WithIGMP sets the IGMP field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IGMP field is set to the value of the last call.
+func (b *HeaderApplyConfiguration) WithIGMP(value *IGMPHeaderApplyConfiguration) *HeaderApplyConfiguration {
+	b.IGMP = value
+	return b
+}
+
 // WithUDP sets the UDP field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the UDP field is set to the value of the last call.
@@ -224,5 +260,29 @@ func (b *HeaderApplyConfiguration) WithGeneve(value *GeneveHeaderApplyConfigurat
 // If called multiple times, the GTPU field is set to the value of the last call.
 func (b *HeaderApplyConfiguration) WithGTPU(value *GTPUHeaderApplyConfiguration) *HeaderApplyConfiguration {
 	b.GTPU = value
+	return b
+}
+
+// WithNSH sets the NSH field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NSH field is set to the value of the last call.
+func (b *HeaderApplyConfiguration) WithNSH(value *NSHHeaderApplyConfiguration) *HeaderApplyConfiguration {
+	b.NSH = value
+	return b
+}
+
+// WithL2TP sets the L2TP field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the L2TP field is set to the value of the last call.
+func (b *HeaderApplyConfiguration) WithL2TP(value *L2TPHeaderApplyConfiguration) *HeaderApplyConfiguration {
+	b.L2TP = value
+	return b
+}
+
+// WithL2TPv3 sets the L2TPv3 field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the L2TPv3 field is set to the value of the last call.
+func (b *HeaderApplyConfiguration) WithL2TPv3(value *L2TPv3HeaderApplyConfiguration) *HeaderApplyConfiguration {
+	b.L2TPv3 = value
 	return b
 }

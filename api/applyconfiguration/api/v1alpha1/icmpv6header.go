@@ -17,6 +17,8 @@ type ICMPv6HeaderApplyConfiguration struct {
 	NeighborSolicitation *NeighborSolicitationApplyConfiguration `json:"neighborSolicitation,omitempty"`
 	// neighborAdvertisement announces a link-layer address.
 	NeighborAdvertisement *NeighborAdvertisementApplyConfiguration `json:"neighborAdvertisement,omitempty"`
+	// multicastListener is a message of MLD.
+	MulticastListener *MulticastListenerApplyConfiguration `json:"multicastListener,omitempty"`
 	// generic is any message.
 	Generic *ICMPGenericApplyConfiguration `json:"generic,omitempty"`
 	// checksum that is written as it is, right or wrong; computed and kept true when absent.
@@ -58,6 +60,14 @@ func (b *ICMPv6HeaderApplyConfiguration) WithNeighborSolicitation(value *Neighbo
 // If called multiple times, the NeighborAdvertisement field is set to the value of the last call.
 func (b *ICMPv6HeaderApplyConfiguration) WithNeighborAdvertisement(value *NeighborAdvertisementApplyConfiguration) *ICMPv6HeaderApplyConfiguration {
 	b.NeighborAdvertisement = value
+	return b
+}
+
+// WithMulticastListener sets the MulticastListener field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MulticastListener field is set to the value of the last call.
+func (b *ICMPv6HeaderApplyConfiguration) WithMulticastListener(value *MulticastListenerApplyConfiguration) *ICMPv6HeaderApplyConfiguration {
+	b.MulticastListener = value
 	return b
 }
 

@@ -17,7 +17,7 @@ type IPv4HeaderApplyConfiguration struct {
 	Source *apiv1alpha1.IPv4Address `json:"source,omitempty"`
 	// destination address.
 	Destination *apiv1alpha1.IPv4Address `json:"destination,omitempty"`
-	// ttl is the time to live.
+	// ttl is the time to live; 64 when absent, 1 in front of igmp.
 	TTL *int32 `json:"ttl,omitempty"`
 	// dscp is the differentiated services code point (RFC 2474).
 	DSCP *int32 `json:"dscp,omitempty"`
@@ -33,7 +33,7 @@ type IPv4HeaderApplyConfiguration struct {
 	FragmentOffset *int32 `json:"fragmentOffset,omitempty"`
 	// protocol is set by the next header; needed when none follows.
 	Protocol *int32 `json:"protocol,omitempty"`
-	// options of the header, 40 bytes in all.
+	// options of the header, 40 bytes in all. In front of igmp a router alert when absent (none before version 1).
 	Options []IPv4OptionApplyConfiguration `json:"options,omitempty"`
 	// headerLength in words of 4 bytes that is written as it is; computed when absent.
 	HeaderLength *int32 `json:"headerLength,omitempty"`

@@ -17,7 +17,7 @@ type IPv6HeaderApplyConfiguration struct {
 	Source *apiv1alpha1.IPv6Address `json:"source,omitempty"`
 	// destination address.
 	Destination *apiv1alpha1.IPv6Address `json:"destination,omitempty"`
-	// hopLimit of the packet.
+	// hopLimit of the packet; 64 when absent, 1 of MLD.
 	HopLimit *int32 `json:"hopLimit,omitempty"`
 	// trafficClass is differentiated services and congestion notification.
 	TrafficClass *int32 `json:"trafficClass,omitempty"`

@@ -9,7 +9,8 @@ package v1alpha1
 //
 // IPv6OptionsHeader is a hop-by-hop or destination options header (RFC 8200 section 4.3, 4.6).
 type IPv6OptionsHeaderApplyConfiguration struct {
-	// options of the header; what is missing to whole units of 8 bytes is padding. Without any it is all padding.
+	// options of the header; what is missing to whole units of 8 bytes is padding. Without any it is all padding; hop by hop in
+	// front of MLD a router alert.
 	Options []IPv6OptionApplyConfiguration `json:"options,omitempty"`
 	// nextHeader is set by the next header; needed when none follows.
 	NextHeader *int32 `json:"nextHeader,omitempty"`

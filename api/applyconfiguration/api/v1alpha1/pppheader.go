@@ -9,6 +9,8 @@ package v1alpha1
 //
 // PPPHeader is the protocol field of PPP (RFC 1661).
 type PPPHeaderApplyConfiguration struct {
+	// addressAndControl puts the bytes ff 03 (RFC 1662) before it; only behind l2tp when absent.
+	AddressAndControl *bool `json:"addressAndControl,omitempty"`
 	// protocol is set by the next header; needed when none follows.
 	Protocol *int32 `json:"protocol,omitempty"`
 }
@@ -17,6 +19,14 @@ type PPPHeaderApplyConfiguration struct {
 // apply.
 func PPPHeader() *PPPHeaderApplyConfiguration {
 	return &PPPHeaderApplyConfiguration{}
+}
+
+// WithAddressAndControl sets the AddressAndControl field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AddressAndControl field is set to the value of the last call.
+func (b *PPPHeaderApplyConfiguration) WithAddressAndControl(value bool) *PPPHeaderApplyConfiguration {
+	b.AddressAndControl = &value
+	return b
 }
 
 // WithProtocol sets the Protocol field in the declarative configuration to the given value

@@ -22,6 +22,8 @@ type ProfileSnapshotApplyConfiguration struct {
 	Generation *int64 `json:"generation,omitempty"`
 	// definitions are the streams and templates that were resolved, to detect later changes.
 	Definitions []DefinitionSnapshotApplyConfiguration `json:"definitions,omitempty"`
+	// selections are the streams that entries select, to detect later changes.
+	Selections []SelectionSnapshotApplyConfiguration `json:"selections,omitempty"`
 }
 
 // ProfileSnapshotApplyConfiguration constructs a declarative configuration of the ProfileSnapshot type for use with
@@ -63,6 +65,19 @@ func (b *ProfileSnapshotApplyConfiguration) WithDefinitions(values ...*Definitio
 			panic("nil value passed to WithDefinitions")
 		}
 		b.Definitions = append(b.Definitions, *values[i])
+	}
+	return b
+}
+
+// WithSelections adds the given value to the Selections field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Selections field.
+func (b *ProfileSnapshotApplyConfiguration) WithSelections(values ...*SelectionSnapshotApplyConfiguration) *ProfileSnapshotApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithSelections")
+		}
+		b.Selections = append(b.Selections, *values[i])
 	}
 	return b
 }

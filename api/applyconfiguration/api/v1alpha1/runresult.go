@@ -29,7 +29,7 @@ type RunResultApplyConfiguration struct {
 	// notReflected packets arrived during the run on ports that reflect, and were not sent back: for another station, to or from a
 	// group, not IP, at the end of their TTL, to a destination that the generator's limits do not allow, or after the sending phase.
 	NotReflected *int64 `json:"notReflected,omitempty"`
-	// streams of the run, by the names of the profile's traffic entries.
+	// streams of the run, by the names of the profile's traffic entries, or of the StatelessStreams that an entry selects.
 	Streams map[string]StreamResultApplyConfiguration `json:"streams,omitempty"`
 	// receivers of the run, by the names of the profile's receive entries.
 	Receivers map[string]ReceiverResultApplyConfiguration `json:"receivers,omitempty"`

@@ -11,13 +11,18 @@ import (
 // StreamEntryApplyConfiguration represents a declarative configuration of the StreamEntry type for use
 // with apply.
 //
-// StreamEntry is a stream of an entry, by reference or inline.
+// StreamEntry is a stream of an entry, by reference or inline, or many of them by their labels.
 type StreamEntryApplyConfiguration struct {
 	// ref names a StatelessStream in the profile's namespace.
 	Ref *LocalReferenceApplyConfiguration `json:"ref,omitempty"`
 	// inline describes the stream here.
 	Inline *StatelessStreamSpecApplyConfiguration `json:"inline,omitempty"`
-	// rate overrides the stream's own. A change applies to the active run.
+	// selector selects StatelessStreams in the profile's namespace by their labels. Each is sent as by an entry of its own: results,
+	// metrics and thresholds have it under its own name, which must be that of no other entry and have the form of one, and the other fields of the
+	// entry apply to each. start and next are not for them.
+	Selector *StreamSelectorApplyConfiguration `json:"selector,omitempty"`
+	// rate overrides the stream's own; that of each selected stream. A change applies to the active run; with a selector, adding or removing
+	// it starts another run.
 	Rate *apiv1alpha1.Rate `json:"rate,omitempty"`
 	// size overrides the sizes of the stream's packets: bytes on the wire, the 4-byte FCS included.
 	Size *int32 `json:"size,omitempty"`
@@ -48,6 +53,14 @@ func (b *StreamEntryApplyConfiguration) WithRef(value *LocalReferenceApplyConfig
 // If called multiple times, the Inline field is set to the value of the last call.
 func (b *StreamEntryApplyConfiguration) WithInline(value *StatelessStreamSpecApplyConfiguration) *StreamEntryApplyConfiguration {
 	b.Inline = value
+	return b
+}
+
+// WithSelector sets the Selector field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Selector field is set to the value of the last call.
+func (b *StreamEntryApplyConfiguration) WithSelector(value *StreamSelectorApplyConfiguration) *StreamEntryApplyConfiguration {
+	b.Selector = value
 	return b
 }
 

@@ -16,7 +16,8 @@ type TrafficDefinitionApplyConfiguration struct {
 	// generatorRef names the generator to run on. When absent, a run uses the generator that its profile describes (`generator`), or the only
 	// generator of its namespace.
 	GeneratorRef *GeneratorReferenceApplyConfiguration `json:"generatorRef,omitempty"`
-	// traffic is what is sent, up to 512 entries at the same time. An entry can be many streams (`copies`).
+	// traffic is what is sent at the same time, up to 512 entries and 65536 streams. An entry can be many equal streams (`copies` of a
+	// stream), or many different ones (`stream.selector`).
 	Traffic []TrafficEntryApplyConfiguration `json:"traffic,omitempty"`
 	// reflect are ports that send back what they receive while the run sends.
 	Reflect []ReflectPortApplyConfiguration `json:"reflect,omitempty"`

@@ -11,7 +11,7 @@ package v1alpha1
 type UDPHeaderApplyConfiguration struct {
 	// sourcePort of the packet.
 	SourcePort *int32 `json:"sourcePort,omitempty"`
-	// destinationPort of the packet; needed except in front of vxlan (4789), geneve (6081) and gtpu (2152).
+	// destinationPort of the packet; needed except in front of vxlan (4789, VXLAN-GPE 4790), geneve (6081), gtpu (2152), l2tp and l2tpv3 (1701).
 	DestinationPort *int32 `json:"destinationPort,omitempty"`
 	// length in bytes that is written as it is; computed and kept true when absent.
 	Length *int32 `json:"length,omitempty"`

@@ -11,8 +11,10 @@ package v1alpha1
 type VXLANHeaderApplyConfiguration struct {
 	// vni is the network identifier.
 	VNI *int32 `json:"vni,omitempty"`
-	// flags of the first byte; 8 (the identifier is valid) when absent.
+	// flags of the first byte. When absent 8 (the identifier is valid), and 4 more in VXLAN-GPE.
 	Flags *int32 `json:"flags,omitempty"`
+	// nextProtocol makes it VXLAN-GPE; set by the next header if that is not ethernet. None when absent.
+	NextProtocol *int32 `json:"nextProtocol,omitempty"`
 }
 
 // VXLANHeaderApplyConfiguration constructs a declarative configuration of the VXLANHeader type for use with
@@ -34,5 +36,13 @@ func (b *VXLANHeaderApplyConfiguration) WithVNI(value int32) *VXLANHeaderApplyCo
 // If called multiple times, the Flags field is set to the value of the last call.
 func (b *VXLANHeaderApplyConfiguration) WithFlags(value int32) *VXLANHeaderApplyConfiguration {
 	b.Flags = &value
+	return b
+}
+
+// WithNextProtocol sets the NextProtocol field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NextProtocol field is set to the value of the last call.
+func (b *VXLANHeaderApplyConfiguration) WithNextProtocol(value int32) *VXLANHeaderApplyConfiguration {
+	b.NextProtocol = &value
 	return b
 }

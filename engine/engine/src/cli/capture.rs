@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `spate-engine capture`: packets of a running engine's port into a pcap file, live.
 use super::connect::{MOST_MESSAGE_BYTES, connect, refused};
-use super::serve::told_to_end;
+use super::serve::end_signal;
 use crate::control::listen::Address;
 use anyhow::Context;
 use contract::engine_client::EngineClient;
@@ -18,7 +18,7 @@ const WHOLE_PACKET: u32 = 65_535;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Packets are copied as workers read them from the device or hand it to them; times are in nanoseconds. What the \
-    reader of the capture is too slow for is counted and told at the end.\n\nExamples:\n  \
+    reader of the capture is too slow for is counted and printed at the end.\n\nExamples:\n  \
     spate-engine capture --connect unix:/run/spate.sock --port east --filter 'udp port 53' --pcap dns.pcap\n  \
     spate-engine capture --connect unix:/run/spate.sock --port east --direction rx --max-packets 10 --pcap - | tcpdump -r -\n\n\
     In a cluster engines listen on no such socket: kubectl spate capture GENERATOR --port east -w -"
@@ -79,11 +79,11 @@ impl Capture {
         // Made only once the request is known to be right.
         let mut file = self.file()?;
         let (mut written, mut missed) = (0, 0);
-        let mut told = std::pin::pin!(told_to_end());
+        let mut end = std::pin::pin!(end_signal());
         loop {
             let answer = tokio::select! {
                 answer = answers.message() => answer.map_err(refused)?,
-                _ = &mut told => None,
+                _ = &mut end => None,
             };
             let Some(answer) = answer else { break };
             missed = answer.missed;
@@ -100,7 +100,7 @@ impl Capture {
             path => Box::new(File::create(path).with_context(at)?),
         };
         let mut file = BufWriter::new(output);
-        // Version 2.4; two fields that nobody uses; some readers refuse packets that were longer than the snap length here.
+        // Version 2.4; two unused fields; some readers refuse packets that were longer than the snap length here.
         for word in [NANOSECOND_PCAP, 2 | 4 << 16, 0, 0, WHOLE_PACKET, ETHERNET] {
             file.write_all(&word.to_ne_bytes()).with_context(at)?;
         }

@@ -19,7 +19,7 @@ pub struct Compile {
     /// How it is written.
     #[arg(long, value_enum, default_value = "auto")]
     format: decode::Format,
-    /// Line rate of a port, such as east=10G, for rates in percent and to tell over-subscription. May be repeated.
+    /// Line rate of a port, such as east=10G, for rates in percent and to warn of over-subscription. May be repeated.
     #[arg(long = "line-rate", value_name = "NAME=RATE")]
     line_rates: Vec<super::ports::LineRate>,
     /// Print the plan itself, as canonical protobuf JSON, with each template's capture replaced by what it comes to: the

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The options that give ports their places on their links: addresses, gateways, VLAN.
+//! The options that make ports stations on their links: addresses, gateways, multicast groups, VLAN.
 use crate::datapath::{Link, Punt};
 use anyhow::{Context, bail};
 use spate_dpdk::Tap;
-use spate_neighbour::Prefix;
+use spate_neighbour::{Group, Prefix};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -17,6 +17,10 @@ pub struct Links {
     /// Where a port's packets to other subnets go, such as east=198.18.0.254: one for IPv4, one for IPv6.
     #[arg(long = "gateway", value_name = "NAME=ADDRESS")]
     gateways: Vec<OfPort<IpAddr>>,
+    /// A multicast group that a port receives, such as east=239.1.1.1, or east=232.1.1.1,198.18.0.9 for packets of certain sources only: the
+    /// port reports by IGMP or MLD that it is a member. May be repeated.
+    #[arg(long = "group", value_name = "NAME=GROUP[,SOURCE]...")]
+    groups: Vec<OfPort<Group>>,
     /// VLAN (802.1Q) that a port's addresses are in, such as east=100. Streams bring their own tags.
     #[arg(long = "vlan", value_name = "NAME=VLAN")]
     vlans: Vec<OfPort<u16>>,
@@ -63,7 +67,7 @@ impl<T: FromStr<Err: std::fmt::Display>> FromStr for OfPort<T> {
 }
 
 impl Links {
-    /// By name of the port, for those that have an address or a punt.
+    /// By name of the port, for those that have an address, a group or a punt.
     pub fn by_port<'a>(&self, ports: impl Iterator<Item = &'a str>) -> anyhow::Result<Vec<(String, Link)>> {
         let ports: Vec<&str> = ports.collect();
         let known = |option: &str, port: &str| match ports.contains(&port) {
@@ -88,6 +92,10 @@ impl Links {
                 );
             }
         }
+        for OfPort { port, value } in &self.groups {
+            known("group", port)?;
+            links.entry(port.clone()).or_default().config.groups.push(value.clone());
+        }
         for OfPort { port, value } in &self.vlans {
             known("vlan", port)?;
             let Some(link) = links.get_mut(port) else { bail!("--vlan {port}={value}: {}", no_address(port)) };
@@ -107,7 +115,7 @@ impl Links {
             }
         }
         for (port, link) in &links {
-            link.config.check().with_context(|| format!("--address, --gateway and --vlan of {port}"))?;
+            link.config.check().with_context(|| format!("--address, --gateway, --group and --vlan of {port}"))?;
         }
         Ok(links.into_iter().collect())
     }

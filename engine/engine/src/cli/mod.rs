@@ -5,12 +5,10 @@ mod claimed;
 mod compile;
 mod connect;
 mod cpus;
-mod emulating;
 mod links;
 mod ports;
 mod receive;
 mod records;
-mod replaying;
 mod run;
 mod serve;
 mod simulate;
@@ -56,7 +54,7 @@ enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Opens ports and serves the control contract and the metrics until it is told to end.
+    /// Opens ports and serves the control contract and the metrics until a signal ends it.
     Serve(serve::Serve),
     /// Runs one plan on ports opened for it, and prints what came of it.
     Run(run::Run),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `spate-engine receive`: statistics of whatever arrives on ports, until told to end.
+//! `spate-engine receive`: statistics of whatever arrives on ports, until a signal ends it.
 use super::site::Site;
 use crate::control::receivers;
 use crate::control::runs::{Engine, Held};
@@ -79,8 +79,8 @@ impl Receive {
 
     /// Prints at every interval until the run has ended, and once more then.
     async fn follow(&self, engine: &Engine, held: &Held) -> anyhow::Result<()> {
-        let mut told = Box::pin(super::serve::told_to_end());
-        let mut told_to_reset = signal(SignalKind::user_defined1())?;
+        let mut end = Box::pin(super::serve::end_signal());
+        let mut reset_signal = signal(SignalKind::user_defined1())?;
         let mut stopping = false;
         let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + self.interval, self.interval);
         let mut looks = tokio::time::interval(Duration::from_millis(20));
@@ -88,12 +88,12 @@ impl Receive {
         loop {
             let ended = held.has_ended();
             let due = tokio::select! {
-                signal = &mut told, if !stopping => {
+                signal = &mut end, if !stopping => {
                     stopping = true;
                     held.run().stop(&format!("{} was received", signal?));
                     false
                 }
-                _ = told_to_reset.recv() => {
+                _ = reset_signal.recv() => {
                     receivers::reset(held, &[])?;
                     false
                 }
@@ -146,7 +146,7 @@ fn rows(now: &ReceiverStats, before: &ReceiverStats, seconds: f64) -> Vec<(Strin
     rows
 }
 
-/// A receiver for people; with rates since another reading, so many seconds ago.
+/// A receiver for people; with rates since another reading, `seconds` ago.
 pub fn human(now: &ReceiverStats, before: Option<(&ReceiverStats, f64)>) -> String {
     let mut text = format!("receiver {}\n", now.name);
     let (before, seconds) = before.unwrap_or((now, 0.0));

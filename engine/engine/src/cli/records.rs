@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `spate-engine records`: records of a running engine's connections, live, or those in a file, a line each.
 use super::connect::{MOST_MESSAGE_BYTES, connect, refused};
-use super::serve::told_to_end;
+use super::serve::end_signal;
 use crate::control::listen::Address;
 use anyhow::{Context, bail};
 use contract::observer_client::ObserverClient;
@@ -90,7 +90,7 @@ impl Records {
             }
         };
         tokio::select! {
-            told = told_to_end() => told.map(drop),
+            end = end_signal() => end.map(drop),
             closed = closed => closed,
         }
     }
@@ -221,7 +221,7 @@ impl<'a> Line<'a> {
 }
 
 fn address(bytes: &[u8]) -> io::Result<IpAddr> {
-    let wrong = |_| io::Error::new(io::ErrorKind::InvalidData, "the engine tells an address of neither 4 nor 16 bytes");
+    let wrong = |_| io::Error::new(io::ErrorKind::InvalidData, "the engine sent an address of neither 4 nor 16 bytes");
     match <[u8; 4]>::try_from(bytes) {
         Ok(v4) => Ok(v4.into()),
         Err(_) => <[u8; 16]>::try_from(bytes).map(IpAddr::from).map_err(wrong),

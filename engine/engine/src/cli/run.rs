@@ -57,7 +57,7 @@ pub struct Run {
     /// not exist.
     #[arg(long, value_name = "FILE")]
     records: Option<String>,
-    /// Records one connection in so many.
+    /// Records one connection in this many.
     #[arg(long, value_name = "N", requires = "records", value_parser = clap::value_parser!(u32).range(1..))]
     records_one_in: Option<u32>,
     /// How the result is printed on standard output.
@@ -113,13 +113,13 @@ impl Run {
 /// Shows progress until the run has ended; the first signal stops it gracefully.
 async fn follow(engine: &Engine, held: &Arc<Held>, whole: Option<Duration>) -> anyhow::Result<()> {
     let mut last = Counted { at: Instant::now(), tx: 0, rx: 0, established: 0 };
-    let mut told = Box::pin(super::serve::told_to_end());
+    let mut end = Box::pin(super::serve::end_signal());
     let mut stopping = false;
     let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + TICK, TICK);
     let mut looks = tokio::time::interval(Duration::from_millis(20));
     while !held.has_ended() {
         tokio::select! {
-            signal = &mut told, if !stopping => {
+            signal = &mut end, if !stopping => {
                 stopping = true;
                 held.run().stop(&format!("{} was received", signal?));
             }
@@ -147,9 +147,9 @@ fn progress(engine: &Engine, held: &Held, whole: Option<Duration>, last: &Counte
         let left = whole.saturating_sub(Duration::from_nanos(held.run().elapsed_ns()));
         format!("  {:.0} s left", left.as_secs_f64())
     });
-    let (counted, told) = since(&now, last);
+    let (counted, text) = since(&now, last);
     let line = format!(
-        "{}{left}{told}",
+        "{}{left}{text}",
         now.run.map_or("", |run| run.state().as_str_name().trim_start_matches("RUN_STATE_")),
     );
     if std::io::stderr().is_terminal() {
@@ -161,7 +161,7 @@ fn progress(engine: &Engine, held: &Held, whole: Option<Duration>, last: &Counte
     counted
 }
 
-/// What is counted now, and what to tell of it: of streams if there are any, and of templates.
+/// What is counted now, and the text to print of it: of streams if there are any, and of templates.
 fn since(now: &WatchStatsResponse, last: &Counted) -> (Counted, String) {
     let mut counted = Counted { at: Instant::now(), tx: 0, rx: 0, established: 0 };
     for stream in &now.streams {
@@ -179,9 +179,9 @@ fn since(now: &WatchStatsResponse, last: &Counted) -> (Counted, String) {
     }
     let seconds = counted.at.duration_since(last.at).as_secs_f64();
     let rate = |now: u64, last: u64| (now - last) as f64 / seconds;
-    let mut told = String::new();
+    let mut text = String::new();
     if !now.streams.is_empty() || now.templates.is_empty() {
-        told += &format!(
+        text += &format!(
             "  tx {:.0} pps  rx {:.0} pps  under way or lost {}",
             rate(counted.tx, last.tx),
             rate(counted.rx, last.rx),
@@ -189,9 +189,9 @@ fn since(now: &WatchStatsResponse, last: &Counted) -> (Counted, String) {
         );
     }
     if !now.templates.is_empty() {
-        told += &format!("  {:.0} flows/s  open {open}", rate(counted.established, last.established));
+        text += &format!("  {:.0} flows/s  open {open}", rate(counted.established, last.established));
     }
-    (counted, told)
+    (counted, text)
 }
 
 /// Prints what there was of streams, templates and receivers.
@@ -378,7 +378,7 @@ fn row(name: &str, c: &StreamCounters) {
     );
 }
 
-/// What makes the numbers say nothing about the device under test.
+/// Why the numbers do not describe the device under test.
 fn complaints(last: &WatchStatsResponse, before: &[PortStats]) -> Vec<String> {
     let mut all = Vec::new();
     if let Some(run) = &last.run {
@@ -424,10 +424,10 @@ fn complaints_of_flows(sides: &[TemplateStats]) -> Vec<String> {
             }
         }
         late += measured(side, "flows_late");
-        let begun = if side.side() == Side::Client { "flows_attempted" } else { "flows_accepted" };
+        let started = if side.side() == Side::Client { "flows_attempted" } else { "flows_accepted" };
         let of_both = side.side() == Side::Server
             && sides.iter().any(|s| s.template == side.template && s.side() == Side::Client);
-        due += if of_both { 0 } else { measured(side, begun) };
+        due += if of_both { 0 } else { measured(side, started) };
         due += ["flows_not_started", "flows_exhausted", "ports_exhausted"]
             .map(|name| measured(side, name))
             .iter()

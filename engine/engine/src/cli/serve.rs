@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tonic::transport::Server;
 
-/// How long runs may take to drain after the engine was told to end.
+/// How long runs may take to drain after the engine received a signal to end.
 const END_LIMIT: Duration = Duration::from_secs(8);
 /// The greatest message that is taken: a chunk of a plan is at most 1 MiB.
 const MOST_REQUEST_BYTES: usize = 16 << 20;
@@ -129,7 +129,7 @@ impl Serve {
             () = lease::enforce(&engine) => Ok(()),
             () = stages::conduct(&engine) => Ok(()),
             () = watchdog::watch(&engine) => Ok(()),
-            signal = told_to_end() => {
+            signal = end_signal() => {
                 tracing::info!(signal = signal?, "traffic stops, then the engine ends");
                 engine.shut_down("the engine was told to end", END_LIMIT).await;
                 Ok(())
@@ -139,7 +139,7 @@ impl Serve {
 }
 
 /// Waits for SIGTERM or SIGINT.
-pub(super) async fn told_to_end() -> std::io::Result<&'static str> {
+pub(super) async fn end_signal() -> std::io::Result<&'static str> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     Ok(tokio::select! {

@@ -24,7 +24,7 @@ pub struct Site {
     /// all that is sent, too). May be repeated.
     #[arg(long = "port", value_name = "NAME=DEVICE", required = true)]
     ports: Vec<Asked>,
-    /// Line rate of a port whose device does not tell it, such as east=10G. May be repeated.
+    /// Line rate of a port whose device does not report it, such as east=10G. May be repeated.
     #[arg(long = "line-rate", value_name = "NAME=RATE")]
     line_rates: Vec<LineRate>,
     #[command(flatten)]

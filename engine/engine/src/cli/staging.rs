@@ -1,81 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The stages of a simulated plan: rates change at their instants, and packets are counted by stage.
+//! The stages of a simulated plan: the rates of each, and packets counted by stage.
+use crate::datapath::{Rate, RateError, RateStep};
 use crate::plan::stages::{Schedule, Step};
-use contract::Ratio;
-use spate_stateless::{Rate, RateError};
-use std::collections::VecDeque;
 use std::fmt::{self, Display};
 use std::time::Duration;
 
-/// Rates of streams from an instant of the run on.
-pub struct Change {
-    pub at_ns: u64,
-    /// Of streams that a schedule sends, by index; the others have none.
-    pub rates: Vec<(usize, Option<Rate>)>,
-    /// Of captures, by index of the stream.
-    pub speeds: Vec<(usize, Rate)>,
-}
-
-impl Change {
-    /// All changes of a plan with stages. `rates` and `speeds` are those of the plan, as in a change.
-    ///
-    /// # Errors
-    /// If a rate is no fraction of 64-bit numbers, which `stages::validate_rates` refuses.
-    pub fn all(
-        schedule: &Schedule,
-        rates: &[(usize, Option<Rate>)],
-        speeds: &[(usize, Rate)],
-    ) -> Result<Vec<Self>, RateError> {
-        let change = |step: &Step| {
-            let scaled = |rate: &Rate| rate.scaled(step.factor.numerator, step.factor.denominator);
-            let rate = |(stream, rate): &(usize, Option<Rate>)| Ok((*stream, rate.as_ref().map(scaled).transpose()?));
-            let speed = |(stream, speed): &(usize, Rate)| Ok((*stream, scaled(speed)?));
-            Ok(Self {
-                at_ns: step.at_ns,
-                rates: rates.iter().map(rate).collect::<Result<_, _>>()?,
-                speeds: speeds.iter().map(speed).collect::<Result<_, _>>()?,
-            })
-        };
-        schedule.steps.iter().map(change).collect()
-    }
-}
-
-/// Instants at which a worker's flows begin at other rates, and those at which the flows of a stage have been established.
-#[derive(Clone, Default)]
-pub struct Turns {
-    steps: VecDeque<Step>,
-    /// The beginning of the first stage and the ends of all but the last, which ends with the simulation.
-    marks: VecDeque<u64>,
-}
-
-impl Turns {
-    pub fn of(schedule: &Schedule) -> Self {
-        let inner = schedule.ends_ns.len().saturating_sub(1);
-        let marks = std::iter::once(&schedule.begins_ns).chain(&schedule.ends_ns[..inner]).copied().collect();
-        Self { steps: schedule.steps.iter().copied().collect(), marks }
-    }
-
-    /// The next instant; none if there is no more.
-    pub fn next_ns(&self) -> Option<u64> {
-        self.steps.front().map(|step| step.at_ns).into_iter().chain(self.marks.front().copied()).min()
-    }
-
-    /// Takes a change of rates that is due.
-    pub fn step(&mut self, now_ns: u64) -> Option<(u64, Ratio)> {
-        let step = self.steps.front().filter(|step| step.at_ns <= now_ns)?;
-        let step = (step.at_ns, step.factor);
-        self.steps.pop_front();
-        Some(step)
-    }
-
-    /// Takes the beginning or end of a stage that has passed.
-    pub fn mark(&mut self, now_ns: u64) -> bool {
-        let passed = self.marks.front().is_some_and(|at_ns| *at_ns <= now_ns);
-        if passed {
-            self.marks.pop_front();
-        }
-        passed
-    }
+/// All changes of rates of a plan with stages. `rates` (of streams that a schedule sends) and `speeds` (of captures) are those of the
+/// plan, by index of the stream.
+///
+/// # Errors
+/// If a rate is no fraction of 64-bit numbers, which `stages::validate_rates` refuses.
+pub fn steps(
+    schedule: &Schedule,
+    rates: &[(usize, Option<Rate>)],
+    speeds: &[(usize, Rate)],
+) -> Result<Vec<RateStep>, RateError> {
+    let change = |step: &Step| {
+        let scaled = |rate: &Rate| rate.scaled(step.factor.numerator, step.factor.denominator);
+        let rate = |(stream, rate): &(usize, Option<Rate>)| Ok((*stream, rate.as_ref().map(scaled).transpose()?));
+        let speed = |(stream, speed): &(usize, Rate)| Ok((*stream, scaled(speed)?));
+        Ok(RateStep {
+            at_ns: step.at_ns,
+            rates: rates.iter().map(rate).collect::<Result<_, _>>()?,
+            speeds: speeds.iter().map(speed).collect::<Result<_, _>>()?,
+            factor: (step.factor.numerator, step.factor.denominator),
+        })
+    };
+    schedule.steps.iter().map(change).collect()
 }
 
 /// What was sent in each stage.
@@ -132,6 +83,7 @@ impl Display for Counted<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use contract::Ratio;
 
     fn schedule() -> Schedule {
         let step = |at_ns, numerator| Step { at_ns, factor: Ratio { numerator, denominator: 4 } };
@@ -154,7 +106,7 @@ mod tests {
     #[test]
     fn rates_change_by_the_fractions_of_the_stages() {
         let rate = |packets| Rate::packets_per_second(packets, 1).unwrap();
-        let all = Change::all(&schedule(), &[(0, Some(rate(8))), (1, None)], &[(2, rate(40))]).unwrap();
+        let all = steps(&schedule(), &[(0, Some(rate(8))), (1, None)], &[(2, rate(40))]).unwrap();
         let found: Vec<_> = all.iter().map(|change| (change.at_ns, &change.rates[..], &change.speeds[..])).collect();
         let expected = [
             (0, &[(0, Some(rate(2))), (1, None)][..], &[(2, rate(10))][..]),
@@ -164,14 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_come_in_order_of_time() {
-        let mut turns = Turns::of(&schedule());
-        assert_eq!((turns.next_ns(), turns.mark(0), turns.step(0).map(|step| step.0)), (Some(0), false, Some(0)));
-        assert_eq!((turns.next_ns(), turns.step(299), turns.mark(299)), (Some(100), None, true));
-        assert_eq!(
-            (turns.next_ns(), turns.mark(300), turns.step(300).map(|step| step.0)),
-            (Some(300), true, Some(300))
-        );
-        assert_eq!((turns.next_ns(), turns.mark(u64::MAX)), (None, false));
+    fn flows_are_noted_at_the_beginning_of_the_first_stage_and_at_the_ends_of_all_but_the_last() {
+        assert_eq!(schedule().marks(), [100, 300]);
     }
 }

@@ -111,13 +111,13 @@ mod tests {
         let expected = [WorkerGroup { ports: vec![2, 0], workers: 2 }, WorkerGroup { ports: vec![1], workers: 1 }];
         assert_eq!(resolved, expected);
         assert_eq!(resolve(&[], &ports).unwrap(), []);
-        for (groups, told) in [
+        for (groups, message) in [
             (vec!["east,west=2"], "--worker-group: port north is in no group; add it to one"),
             (vec!["east,west,north=2", "west=1"], "--worker-group: port west is named twice; it can be in one group"),
             (vec!["east,south=2"], "--worker-group: no --port has the name south; there are east, west, north"),
         ] {
             let groups: Vec<_> = groups.into_iter().map(asked).collect();
-            assert_eq!(resolve(&groups, &ports).unwrap_err().to_string(), told);
+            assert_eq!(resolve(&groups, &ports).unwrap_err().to_string(), message);
         }
     }
 

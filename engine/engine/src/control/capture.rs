@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Live capture as the contract tells it: a request to what the datapath copies, and the copies to answers.
+//! Live capture in the messages of the contract: a request to what the datapath copies, and the copies to answers.
 use super::runs::Engine;
 use super::status::Refusal;
 use crate::datapath::{Capture, CaptureSpec, Captured, Direction};
@@ -18,8 +18,8 @@ const ANSWER_BYTES: usize = 1 << 20;
 const ANSWERS: usize = 4;
 /// How often copies are looked for.
 const LOOK: Duration = Duration::from_millis(2);
-/// How often a caller hears of missed packets while there is nothing else to tell.
-const TELL: Duration = Duration::from_secs(1);
+/// How often missed packets are reported to a caller while there is nothing else to report.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// What filters may look at, and the longest packet there is.
 const WHOLE_PACKET: usize = 65_535;
 
@@ -84,21 +84,21 @@ async fn copy(
     let mut left = if max_packets == 0 { u64::MAX } else { max_packets };
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut told = (tokio::time::Instant::now(), 0);
+    let mut reported = (tokio::time::Instant::now(), 0);
     while left > 0 {
         tokio::select! {
             _ = looks.tick() => {}
             () = answers.closed() => return,
         }
-        // Asked before the rings are read: what a closed port left in them is still told.
+        // Asked before the rings are read: what a closed port left in them is still sent.
         let over = capture.is_over();
         let mut packets: Vec<_> = capture.take(ANSWER_BYTES).into_iter().map(packet).collect();
         packets.truncate(usize::try_from(left).unwrap_or(usize::MAX));
         let missed = capture.missed();
-        let news = missed > told.1 && told.0.elapsed() >= TELL;
+        let news = missed > reported.1 && reported.0.elapsed() >= REPORT_EVERY;
         if !packets.is_empty() || news {
             left -= packets.len() as u64;
-            told = (tokio::time::Instant::now(), missed);
+            reported = (tokio::time::Instant::now(), missed);
             if answers.send(Ok(CaptureResponse { packets, missed })).await.is_err() {
                 return;
             }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Delays of streams as the contract says them.
+//! Delays of streams in the messages of the contract.
 use super::groups::Group;
 use super::runs::Held;
 use contract::{Bucket, Distribution, LatencyStats, Quantile, WatchStatsResponse};
 use spate_stats::{LogDistribution, Timed};
 
-/// Quantiles that are told, in parts per million.
+/// Quantiles that are reported, in parts per million.
 const QUANTILES: [u32; 6] = [500_000, 900_000, 950_000, 990_000, 999_000, 999_900];
 
 /// Maximum of the cells of all distributions in one answer: at most 6 MiB of it, 12 MiB when the operator has decoded it.
 const MAX_CELLS: usize = 1 << 20;
 
-/// Upper bounds of the buckets that are told: 1, 2 and 5 of each power of ten, from 1 us to 10 s.
+/// Upper bounds of the buckets that are reported: 1, 2 and 5 of each power of ten, from 1 us to 10 s.
 fn bounds() -> impl Iterator<Item = u64> {
     (0..7).flat_map(|power| [1, 2, 5].map(|n| n * 1000 * 10u64.pow(power))).chain([10_000_000_000])
 }
@@ -40,7 +40,7 @@ pub fn stats(held: &Held, group: &Group) -> Option<LatencyStats> {
     stats.from_other_engines = delays.between_engines.min(delays.count);
     if let Some(histogram) = group.histogram {
         let read = held.run().distribution(histogram);
-        stats.distribution = held.tells_distributions().then(|| distribution(&read));
+        stats.distribution = held.has_distributions().then(|| distribution(&read));
         stats = with_quantiles(stats, &read);
     }
     Some(stats)

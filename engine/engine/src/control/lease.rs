@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The lease of a run: it stops by itself when no call has named it for as long as its plan says. Calls that ask for the engine
-//! as a whole (GetInfo) renew none, so that a run that nobody follows any more ends although its engine is watched.
+//! as a whole (GetInfo) renew none, so that a run that no caller follows any more ends although its engine is watched.
 use super::runs::Engine;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -2,8 +2,9 @@
 //! The control side: the runs an engine holds, and the contract's service over them.
 //!
 //! [`runs`] is the engine as every front end sees it (the service, the metrics, the command `run`), [`stats`] reads the
-//! counters for all of them, [`capture`] copies packets, [`service`] speaks gRPC with the operator, [`observer`] with those
-//! who may only look on, [`stages`] changes rates within a run, [`trials`] says what a trial of a run is made of, [`machine`] reports the machine, [`listen`] and [`tls`] say who may speak, [`lease`] stops what nobody asks about any more.
+//! counters for all of them, [`capture`] copies packets, [`service`] serves gRPC to the operator, [`observer`] to those
+//! that may only read, [`stages`] changes rates within a run, [`trials`] says what a trial of a run is made of, [`machine`]
+//! reports the machine, [`listen`] and [`tls`] decide who may call, [`lease`] stops runs that no caller asks about any more.
 pub mod capture;
 pub mod groups;
 pub mod latency;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Destinations of packets that leave them to the engine: the MAC of the next hop, asked for while the run is prepared.
 //!
-//! It stays for the run. A neighbour that has another MAC later is told in the log and in GetInfo, not followed: packets
+//! It stays for the run. A neighbour that has another MAC later is reported in the log and in GetInfo, not followed: packets
 //! are templates by then, and a test whose next hop changes should notice.
-use crate::datapath::{Datapath, PortDevice, PortInfo};
+use crate::datapath::{Datapath, PortInfo};
 use crate::plan::{Violations, validate::sending_part};
 use contract::{Packet, Plan};
-use spate_neighbour::mac_text;
-use spate_stateful::{Address, Neighbours, Pool, PortLink, Scenario, pool::Order};
+use spate_neighbour::{Sought, mac_text};
+use spate_stateful::{Address, Neighbours, Pool, PortLink, Scenario, envelope::GatewayMac, pool::Order};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Servers of a pool whose next hops are asked for, at most.
 const MOST_ASKED: u128 = 64;
-/// Servers of a larger pool that engines share, whose next hops are told each by itself, at most.
+/// Servers of a larger pool that engines share, each of which has a next hop of its own in the report, at most.
 const MOST_SPREAD: u128 = 1 << 16;
 
 /// Writes the next hop's MAC into the frames of streams that ask for it; from then on the frames are as given.
@@ -29,7 +29,7 @@ pub fn fill_in(plan: &mut Plan, datapath: &Datapath) -> Result<(), Violations> {
             packet.destination_mac_from_port = false;
         }
     }
-    // What is wrong besides is for validation to tell.
+    // Validation reports whatever else is wrong.
     let asking: Vec<(usize, usize)> = plan
         .streams
         .iter()
@@ -64,12 +64,14 @@ pub struct Links {
     pub links: Vec<PortLink>,
     /// By port: servers with another next hop than most have.
     pub neighbours: Vec<Neighbours>,
-    /// What whoever asked for it should know.
+    /// Of pools with a gateway.
+    pub gateways: Vec<GatewayMac>,
+    /// Warnings for the caller.
     pub warnings: Vec<String>,
 }
 
 /// The next hop of every server that clients of each port connect to. Of large pools some addresses are asked for, and have to
-/// be in one place. A software port without addresses is its own neighbour.
+/// have one next hop. A software port without addresses is its own neighbour.
 pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violations> {
     let ports = datapath.ports();
     let mut pools = scenario.pools.clone();
@@ -91,8 +93,16 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
         let mut problem = None;
         for ((_, server), hop) in hops.by_ref().take(servers(pool).count()) {
             match hop {
+                Ok(mac) if mac == ports[port].mac => {
+                    let at = format!(
+                        "server {server:?} is at this port itself, {}, and what it sends does not come back to it",
+                        ports[port].name
+                    );
+                    problem =
+                        problem.or(Some(format!("{at}: use a gateway that returns it, or another port for servers")));
+                }
                 Ok(mac) => drop(known.insert(*server, mac)),
-                Err(told) => problem = problem.or(Some(told)),
+                Err(error) => problem = problem.or(Some(error)),
             }
         }
         if let Some(problem) = problem {
@@ -133,7 +143,8 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
             ));
         }
     }
-    let mut made = Links { warnings, ..Links::default() };
+    let gateways = gateways(scenario, datapath, &ports, &mut wrong);
+    let mut made = Links { gateways, warnings, ..Links::default() };
     for ((port, found), large) in ports.iter().zip(found).zip(one_for_all) {
         let next_hop = large.map(|(_, mac)| mac).or_else(|| most_frequent(&found)).unwrap_or(port.mac);
         made.links.push(PortLink { mac: port.mac, next_hop });
@@ -142,7 +153,50 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
     wrong.or(made)
 }
 
-/// Up to so many addresses of a pool, its first and last among them, evenly apart; of a larger one that engines share, some of
+/// The gateways of pools. One in the port's own VLAN and in a subnet of its addresses is asked for by the port, others by the pool's first
+/// client, which the gateway must resolve in that VLAN. A software port is its own gateway.
+fn gateways(scenario: &Scenario, datapath: &Datapath, ports: &[PortInfo], wrong: &mut Violations) -> Vec<GatewayMac> {
+    let mut all: Vec<(usize, usize, Address)> = Vec::new();
+    for template in &scenario.templates {
+        let Some(port) = template.client.as_ref().map(|client| client.port) else { continue };
+        let with_gateway = |pool: usize| Some((port, pool, scenario.pools[pool].access.gateway?));
+        all.extend(template.clients.iter().filter_map(|client| with_gateway(client.pool)));
+    }
+    all.sort_unstable();
+    all.dedup();
+    let by_port = |&(port, pool, gateway): &(usize, usize, Address)| {
+        scenario.pools[pool].access.tags.is_none() && on_link(&ports[port], gateway)
+    };
+    let (here, outside): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|(port, ..)| !ports[*port].device.leads_outside());
+    let (of_ports, of_clients): (Vec<_>, Vec<_>) = outside.into_iter().partition(by_port);
+    let frames: Vec<_> = of_ports.iter().map(|&(port, _, gateway)| (port, frame_to(gateway))).collect();
+    let packets: Vec<(usize, &[u8])> = frames.iter().map(|(port, frame)| (*port, &frame[..])).collect();
+    let sought: Vec<_> = of_clients
+        .iter()
+        .map(|&(port, pool, gateway)| {
+            let pool = &scenario.pools[pool];
+            let stations = pool.on_clients_link();
+            // An engine without clients of its own sends nothing to the gateway.
+            let first = stations.first_own().unwrap_or(0);
+            let (station, station_mac) = (stations.address(first).into(), stations.mac(first));
+            (port, Sought { address: gateway.into(), station, station_mac, tags: pool.access.tags })
+        })
+        .collect();
+    let here = here.into_iter().map(|place| (place, Ok(ports[place.0].mac)));
+    let asked = of_ports.iter().copied().zip(datapath.next_hops(&packets));
+    let sought = of_clients.iter().copied().zip(datapath.seek(&sought));
+    let mut found = Vec::new();
+    for ((port, pool, _), mac) in here.chain(asked).chain(sought) {
+        match mac {
+            Ok(mac) => found.push(GatewayMac { port, pool, mac }),
+            Err(problem) => wrong.add(format!("stateful.pools[{pool}].gateway"), problem),
+        }
+    }
+    found
+}
+
+/// Up to this many addresses of a pool, its first and last among them, evenly apart; of a larger one that engines share, some of
 /// each part.
 fn sample(pool: &Pool) -> impl Iterator<Item = Address> {
     let last = pool.last_offset();
@@ -155,7 +209,7 @@ fn sample(pool: &Pool) -> impl Iterator<Item = Address> {
     })
 }
 
-/// Where all servers of a pool that engines share are, if those of each part are in one place, and not all in the same. Not for
+/// Where all servers of a pool that engines share are, if those of each part have one next hop, and not all the same. Not for
 /// the largest.
 fn spread(pool: &Pool, known: &BTreeMap<Address, [u8; 6]>) -> Option<BTreeMap<Address, [u8; 6]>> {
     let parts = u128::from(pool.part().of);
@@ -186,27 +240,27 @@ fn on_link(port: &PortInfo, address: Address) -> bool {
 }
 
 /// (Port, pool) of all whose next hop clients must know, with the first template that has them: of servers, and in place of those
-/// that clients reach through tunnels the UPF, a pool of its own that is added.
+/// that clients reach through tunnels the remote end, a pool of its own that is added.
 fn destinations_by_port(
     scenario: &Scenario,
     ports: &[PortInfo],
     pools: &mut Vec<Pool>,
 ) -> BTreeMap<(usize, usize), usize> {
-    let software = |port: &PortInfo| {
-        matches!(port.device, PortDevice::Loopback | PortDevice::Null | PortDevice::Outlet) && port.addresses.is_empty()
-    };
+    let software = |port: &PortInfo| !port.device.leads_outside() && port.addresses.is_empty();
     let mut asking = BTreeMap::new();
     for (index, template) in scenario.templates.iter().enumerate() {
         let Some(port) = template.client.as_ref().map(|client| client.port) else { continue };
         if software(&ports[port]) {
             continue;
         }
-        let tunnels = || template.clients.iter().map(|client| scenario.pools[client.pool].tunnels);
-        for upf in tunnels().flatten().filter_map(|t| Pool::new(t.remote, t.remote, Order::Sequential).ok()) {
-            let known = pools[scenario.pools.len()..].iter().position(|pool| *pool == upf);
+        // Packets of clients with a gateway of their own go there, whatever their destination.
+        let clients = template.clients.iter().map(|client| &scenario.pools[client.pool]);
+        let tunnels = || clients.clone().filter(|pool| pool.access.gateway.is_none()).map(|pool| pool.tunnels);
+        for remote in tunnels().flatten().filter_map(|t| Pool::new(t.remote, t.remote, Order::Sequential).ok()) {
+            let known = pools[scenario.pools.len()..].iter().position(|pool| *pool == remote);
             let place = scenario.pools.len() + known.unwrap_or(pools.len() - scenario.pools.len());
             if place == pools.len() {
-                pools.push(upf);
+                pools.push(remote);
             }
             asking.entry((port, place)).or_insert(index);
         }

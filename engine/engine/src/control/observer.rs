@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The service for those who may look on and change nothing: it knows no lease, and nothing of the engine is reached through it
+//! The service for callers that may only read: it knows no lease, and nothing of the engine is reached through it
 //! but records.
 use super::records::{self, Answer};
 use super::runs::{Engine, Held};
@@ -22,13 +22,13 @@ const CALLERS: usize = 4;
 #[derive(Clone)]
 pub struct Observer {
     engine: Arc<Engine>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl Observer {
     /// Of this engine.
     pub fn new(engine: Arc<Engine>) -> Self {
-        Self { engine, places: Arc::new(Semaphore::new(CALLERS)) }
+        Self { engine, permits: Arc::new(Semaphore::new(CALLERS)) }
     }
 
     /// The run of a request, which may leave it out if there is no choice.
@@ -60,8 +60,8 @@ impl observer_server::Observer for Observer {
     ) -> Result<Response<Self::WatchRecordsStream>, Status> {
         let held = self.held(&request.into_inner().run_id)?;
         let crowded = |_| Refusal::Exhausted(format!("{CALLERS} callers watch records already; end one of them"));
-        let place = Arc::clone(&self.places).try_acquire_owned().map_err(crowded)?;
-        Ok(Response::new(records::watch(&held, place)?))
+        let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(crowded)?;
+        Ok(Response::new(records::watch(&held, permit)?))
     }
 }
 

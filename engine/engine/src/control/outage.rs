@@ -9,7 +9,7 @@ const GAPS: usize = 1 << 17;
 const FEWEST_OF_EACH: usize = 4;
 const MOST_OF_EACH: usize = 64;
 
-/// What is known of the times without an arrival, of one of so many streams or sides.
+/// What is known of the times without an arrival, of one stream or side of several.
 pub fn stats(held: &Held, outage: datapath::Outage, of: usize) -> Outage {
     let silence = outage.silence.limited((GAPS / of.max(1)).clamp(FEWEST_OF_EACH, MOST_OF_EACH));
     let longest = silence.longest();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Connection records as the contract tells them.
+//! Connection records in the messages of the contract.
 use super::runs::Held;
 use super::status::Refusal;
 use crate::datapath::{RecordsState, Watch};
@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Answers that wait for a slow caller; then records are counted as missed.
 const ANSWERS: usize = 4;
 
-/// What a caller is told.
+/// What a caller receives.
 pub type Answer = Result<WatchRecordsResponse, Status>;
 
 /// What has become of a run's records; none if connections are not recorded.
@@ -27,8 +27,8 @@ pub fn stats(held: &Held) -> Option<RecordStats> {
     Some(RecordStats { path, written, omitted, problem: problem.unwrap_or_default(), delivered, undelivered })
 }
 
-/// Begins to tell a run's records. Ends with the run, or when the caller has enough; `place` is the caller's until then.
-pub fn watch(held: &Held, place: OwnedSemaphorePermit) -> Result<ReceiverStream<Answer>, Refusal> {
+/// Starts to send a run's records. Ends with the run, or when the caller has enough; `permit` is the caller's until then.
+pub fn watch(held: &Held, permit: OwnedSemaphorePermit) -> Result<ReceiverStream<Answer>, Refusal> {
     let id = held.run().id();
     let problem = "has no records of connections; prepare it with stateful.records in its plan, which are spec.records of a \
                    TrafficProfile";
@@ -43,29 +43,29 @@ pub fn watch(held: &Held, place: OwnedSemaphorePermit) -> Result<ReceiverStream<
     let (answers, stream) = mpsc::channel(ANSWERS);
     let run = WatchRecordsResponse { run_id: id.to_owned(), run: held.name.clone(), ..WatchRecordsResponse::default() };
     tokio::spawn(async move {
-        tell(watch, &run, answers).await;
-        drop(place);
+        send(watch, &run, answers).await;
+        drop(permit);
     });
     Ok(ReceiverStream::new(stream))
 }
 
-async fn tell(mut watch: Watch, run: &WatchRecordsResponse, answers: mpsc::Sender<Answer>) {
+async fn send(mut watch: Watch, run: &WatchRecordsResponse, answers: mpsc::Sender<Answer>) {
     let answer = |records, missed| Ok(WatchRecordsResponse { records, missed, ..run.clone() });
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut told = 0;
+    let mut reported = 0;
     loop {
         while let Some(batch) = watch.take() {
-            let records = batch.iter().map(|record| told_record(record, watch.templates())).collect();
-            told = watch.missed();
-            if answers.send(answer(records, told)).await.is_err() {
+            let records = batch.iter().map(|record| record_message(record, watch.templates())).collect();
+            reported = watch.missed();
+            if answers.send(answer(records, reported)).await.is_err() {
                 return;
             }
         }
         if watch.is_over() {
             let missed = watch.missed();
-            if missed > told {
-                // Whoever does not hear of it has gone.
+            if missed > reported {
+                // A reader that does not receive it has gone.
                 let _ = answers.send(answer(Vec::new(), missed)).await;
             }
             return;
@@ -77,7 +77,7 @@ async fn tell(mut watch: Watch, run: &WatchRecordsResponse, answers: mpsc::Sende
     }
 }
 
-fn told_record(record: &Record, templates: &[String]) -> ConnectionRecord {
+fn record_message(record: &Record, templates: &[String]) -> ConnectionRecord {
     let time = |ns: Option<u64>| ns.unwrap_or(0).cast_signed();
     ConnectionRecord {
         template: templates[usize::from(record.template)].clone(),
@@ -163,6 +163,6 @@ mod tests {
             retransmitted_packets: 11,
             round_trip_ns: 0,
         };
-        assert_eq!(told_record(&record, &["a".into(), "b".into()]), expected);
+        assert_eq!(record_message(&record, &["a".into(), "b".into()]), expected);
     }
 }

@@ -15,6 +15,7 @@ use crate::plan::validate::{self, Checked, CheckedStream, Site};
 use crate::plan::{Violations, decode, fit, load, stages};
 use contract::{Plan, Ratio, RunInfo, Selector, StartTrialRequest, update_request};
 use prost::bytes::Bytes;
+use spate_neighbour::MOST_GROUPS;
 use spate_stateful::{PortLink, Scenario};
 use spate_stateless::StreamTiming;
 use std::collections::{BTreeMap, HashSet};
@@ -320,9 +321,16 @@ impl Engine {
     /// another.
     fn join_links(&self, scenario: &Scenario, warnings: &mut Vec<String>) -> Result<(Vec<PortLink>, OnLink), Refusal> {
         let holding = self.datapath.hold(scenario).map_err(|e| Refusal::Exhausted(e.to_string()))?;
-        let next_hop::Links { links, neighbours, warnings: told } = next_hop::links(scenario, &self.datapath)?;
-        warnings.extend(told);
-        Ok((links, OnLink { neighbours, holding: Some(Arc::new(holding)) }))
+        let next_hop::Links { links, neighbours, gateways, warnings: of_links } =
+            next_hop::links(scenario, &self.datapath)?;
+        warnings.extend(of_links);
+        if holding.unreported() > 0 {
+            warnings.push(format!(
+                "{} multicast groups of its servers are not reported (IGMP, MLD): a port is a member of {MOST_GROUPS} groups at most",
+                holding.unreported()
+            ));
+        }
+        Ok((links, OnLink { neighbours, gateways, holding: Some(Arc::new(holding)) }))
     }
 
     /// Whether there is room for another run and its tags are free.
@@ -441,8 +449,14 @@ impl Engine {
     /// Indices of the chosen streams, and of the chosen templates.
     fn choose(&self, held: &Held, selector: &Selector) -> Result<(Vec<usize>, Vec<usize>), Refusal> {
         let mut wrong = Violations::default();
+        // An entry of a profile may select as many streams as there are.
+        let known: HashSet<&str> = if selector.streams.is_empty() {
+            HashSet::new()
+        } else {
+            held.streams.iter().flat_map(|s| [s.name.as_str(), s.group.as_str()]).collect()
+        };
         for (i, name) in selector.streams.iter().enumerate() {
-            if !held.streams.iter().any(|s| s.name == *name || s.group == *name) {
+            if !known.contains(name.as_str()) {
                 wrong.add(format!("selector.streams[{i}]"), format!("{name:?} is no stream or group of the run"));
             }
         }
@@ -659,7 +673,7 @@ impl Held {
     }
 
     /// Whether answers have the distributions of delays: where those of several engines, or at several times, are put together.
-    pub fn tells_distributions(&self) -> bool {
+    pub fn has_distributions(&self) -> bool {
         self.engines > 1 || self.stages.is_some()
     }
 
@@ -674,7 +688,7 @@ impl Held {
         self.run.set_reference(to).map_err(|error| Refusal::State(error.to_string()))
     }
 
-    /// To what bound time stamps of the engines agree; none if that is not known, or nobody else takes part.
+    /// To what bound time stamps of the engines agree; none if that is not known, or no other engine takes part.
     pub fn clock_bound_ns(&self) -> Option<u64> {
         self.clock_bound_ns.or_else(|| self.run.reference_bound_ns())
     }
@@ -694,7 +708,7 @@ impl Held {
         self.scraped.store(true, Ordering::Relaxed);
     }
 
-    /// The run as the contract tells it.
+    /// The run as a message of the contract.
     pub fn info(&self, now_ns: u64) -> RunInfo {
         let state = contract_state(self.run.state());
         RunInfo {

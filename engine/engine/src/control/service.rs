@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
-/// The contract's minor version that this engine speaks.
+/// The contract's minor version that this engine serves.
 pub const CONTRACT_MINOR: u32 = 0;
 /// The shortest interval of WatchStats: reading all counters costs the control thread time.
 const LEAST_INTERVAL: Duration = Duration::from_millis(10);
@@ -343,7 +343,7 @@ fn port_info(port: &PortInfo) -> contract::PortInfo {
         PortDevice::Tap(interface) => (PortKind::Tap, interface.clone()),
         PortDevice::Loopback => (PortKind::Loopback, String::new()),
         PortDevice::Outlet => (PortKind::Loopback, String::new()),
-        PortDevice::Null => (PortKind::Null, String::new()),
+        PortDevice::Null | PortDevice::NetNull => (PortKind::Null, String::new()),
         PortDevice::Bond(_) => (PortKind::Bond, names_of(&port.bond)),
         PortDevice::Memif(memif) => (PortKind::Memif, memif.socket.display().to_string()),
     };

@@ -159,9 +159,9 @@ mod tests {
         assert_eq!(stages.end(1).unwrap_err().to_string(), "stage 1 has not ended");
         assert!(stages.end(3).unwrap_err().to_string().starts_with("stage_end: 3; the run has 3 stages"));
         engine.start(&held, engine.now_ns() + 50_000_000).unwrap();
-        let begun = Instant::now();
+        let started = Instant::now();
         while !held.has_ended() {
-            assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", held.run().state());
+            assert!(started.elapsed() < Duration::from_secs(10), "{:?}", held.run().state());
             std::thread::sleep(advance(&engine).min(Duration::from_millis(5)));
         }
         let whole = measured(&stats::read(&engine, &held, Grouping::ByGroup));

@@ -16,7 +16,7 @@ use spate_stats::Timed;
 pub enum Grouping {
     /// As the plan groups them.
     ByGroup,
-    /// None. Streams that share a group's histogram tell no quantiles.
+    /// None. Streams that share a group's histogram report no quantiles.
     ByStream,
 }
 
@@ -44,7 +44,7 @@ pub fn read(engine: &Engine, held: &Held, grouping: Grouping) -> WatchStatsRespo
 /// Counters of the templates of a run, clients before servers.
 pub fn templates(held: &Held) -> Vec<TemplateStats> {
     let timed = |timed: &Timed| LatencyStats {
-        distribution: held.tells_distributions().then(|| latency::distribution(&timed.distribution)),
+        distribution: held.has_distributions().then(|| latency::distribution(&timed.distribution)),
         ..latency::timed(timed)
     };
     let mut outages = held.run().template_outages().into_iter();
@@ -144,7 +144,7 @@ fn port_stats(port: String, c: &datapath::PortCounters) -> PortStats {
         not_reflected_packets: c.not_reflected_packets,
         throttled_packets: c.throttled_packets,
         tx_segmented_frames: c.tx_segmented_frames,
-        receive_waits: c.handing_full,
+        receive_waits: c.receive_waits,
     }
 }
 

@@ -52,12 +52,12 @@ impl From<Refusal> for Status {
 }
 
 fn bad_request(wrong: &Violations) -> Status {
-    let told = &wrong.0[..wrong.0.len().min(MOST_VIOLATIONS)];
-    let mut message: Vec<String> = told.iter().take(3).map(ToString::to_string).collect();
+    let shown = &wrong.0[..wrong.0.len().min(MOST_VIOLATIONS)];
+    let mut message: Vec<String> = shown.iter().take(3).map(ToString::to_string).collect();
     if wrong.0.len() > message.len() {
         message.push(format!("and {} more", wrong.0.len() - message.len()));
     }
-    let fields = told.iter().map(|v| FieldViolation::new(v.field.clone(), v.description.clone()));
+    let fields = shown.iter().map(|v| FieldViolation::new(v.field.clone(), v.description.clone()));
     let details = ErrorDetails::with_bad_request(fields.collect::<Vec<_>>());
     Status::with_error_details(Code::InvalidArgument, message.join("; "), details)
 }

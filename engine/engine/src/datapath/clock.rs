@@ -10,7 +10,7 @@ use std::sync::{
 
 use rustix::time::{ClockId, clock_gettime};
 use spate_dpdk::tsc;
-use spate_wire::trailer::TIMESTAMP_MODULUS;
+use spate_net::trailer::TIMESTAMP_MODULUS;
 
 /// How long the counter is measured against the system's clock: 20 ns of error in 100 ms are 0.2 ppm.
 const CALIBRATION_NS: u64 = 100_000_000;
@@ -132,7 +132,7 @@ pub(super) struct Wall {
 }
 
 impl Wall {
-    /// What an adjustment is at least to be one that whoever asks for an instant can mean: clocks of machines agree no better.
+    /// What an adjustment is at least to be one that a request for an instant can mean: clocks of machines agree no better.
     const ADJUSTMENT_NS: u64 = 10_000;
 
     /// The wall-clock time of a monotonic instant.
@@ -287,7 +287,7 @@ fn signed(difference: u64) -> i64 {
     (difference << UNUSED).cast_signed() >> UNUSED
 }
 
-/// The counter and the monotonic clock at one instant, as well as they can be told.
+/// The counter and the monotonic clock at one instant, as well as they can be read.
 fn sample() -> (u64, u64) {
     (0..20)
         .map(|_| {

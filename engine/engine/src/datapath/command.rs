@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What control tells a worker, through a queue with one writer and one reader, and what it gets back to free.
+//! Commands from control to a worker, through a queue with one writer and one reader, and what it gets back to free.
 use std::sync::Arc;
 
 use spate_stateful::arrivals::Arrivals;
@@ -8,7 +8,7 @@ use spate_stateless::Rate;
 use super::{
     limit::Budget,
     run_clock::Turn,
-    worker::{Attachment, WorkerRun},
+    worker::{Attachment, Device, Dpdk, WorkerRun},
 };
 
 /// Commands that can be waiting.
@@ -17,12 +17,12 @@ pub(super) const QUEUE: usize = 1024;
 pub(super) const RUNS: usize = 64;
 
 /// An instruction about the run in a slot, which is below `RUNS`.
-pub(super) enum Command {
+pub(super) enum Command<D: Device = Dpdk> {
     /// Take a new run.
-    Install(usize, Box<WorkerRun>),
+    Install(usize, Box<WorkerRun<D>>),
     /// Run time 0 is at a monotonic instant.
     Start(usize, u64),
-    /// The run's clock turns at a monotonic instant.
+    /// The run's clock stops or resumes at a monotonic instant.
     Turn(usize, u64, Turn),
     /// Other rates for streams.
     Change(usize, RateChange),
@@ -34,7 +34,7 @@ pub(super) enum Command {
     ResetReceiver(usize, usize),
     /// Transmission ends at a run time that has come.
     Stop(usize, u64),
-    /// Read all that has arrived, and see that it is where it is counted.
+    /// Read all that has arrived, and hand over what other workers count.
     Empty(usize),
     /// Count nothing more.
     Close(usize),
@@ -42,9 +42,9 @@ pub(super) enum Command {
     Remove(usize),
     /// Send no more than this, on all ports together.
     Limit(Option<Arc<Budget>>),
-    /// Hang something on a port.
-    Attach(usize, Attachment),
-    /// Take a tap off.
+    /// Attach a tap, an injector or the slow path to a port.
+    Attach(usize, Attachment<D>),
+    /// Detach a tap.
     Detach(u64),
     /// End.
     Quit,
@@ -90,11 +90,11 @@ pub(super) struct FlowRate {
     pub(super) row: Option<Box<Arrivals>>,
 }
 
-/// What a worker must not free itself.
-pub(super) enum Trash {
-    Run(#[allow(dead_code, reason = "only ever dropped")] Box<WorkerRun>),
+/// What a worker gives back, to be freed by another thread: workers neither allocate nor free memory.
+pub(super) enum Reclaim<D: Device = Dpdk> {
+    Run(#[allow(dead_code, reason = "only ever dropped")] Box<WorkerRun<D>>),
     Rates(#[allow(dead_code, reason = "only ever dropped")] Arc<[(usize, Option<Rate>)]>),
     Row(#[allow(dead_code, reason = "only ever dropped")] Box<Arrivals>),
-    Attachment(#[allow(dead_code, reason = "only ever dropped")] Attachment),
+    Attachment(#[allow(dead_code, reason = "only ever dropped")] Attachment<D>),
     Budget(#[allow(dead_code, reason = "only ever dropped")] Arc<Budget>),
 }

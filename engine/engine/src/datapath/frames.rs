@@ -34,7 +34,7 @@ pub(super) struct FrameReader {
     head: Option<FrameHeader>,
 }
 
-/// A ring of so many bytes.
+/// A ring of this many bytes.
 pub(super) fn ring(bytes: usize) -> (FrameWriter, FrameReader) {
     let (producer, consumer) = RingBuffer::new(bytes);
     let lost = Arc::new(Counter::default());
@@ -42,7 +42,7 @@ pub(super) fn ring(bytes: usize) -> (FrameWriter, FrameReader) {
 }
 
 impl FrameWriter {
-    /// Whether a frame of so many bytes fits now.
+    /// Whether a frame of this many bytes fits now.
     pub(super) fn has_room(&self, len: usize) -> bool {
         self.ring.slots() >= HEADER + len
     }

@@ -18,6 +18,7 @@ mod replay;
 mod run;
 mod run_clock;
 mod shared;
+mod simulation;
 mod slow;
 mod stateful;
 mod types;
@@ -35,11 +36,17 @@ pub use outage::Outage;
 pub use readings::Received;
 pub use records::Watch;
 pub use run::Run;
+pub use simulation::{RateStep, SimulatedPacket, Simulating, Simulation, SimulationError};
 pub use slow::{Holding, Link, Punt};
 pub use spate_dpdk::{
     BondMember, CopyMode, Cut, Disturbance, LacpState, Memif, Offloads, Refusal, Spread, UseOffloads,
 };
 use spate_dpdk::{RegisteredThread, RxQueue, on_own_lines};
+use spate_neighbour::Sought;
+pub use spate_net::{
+    Mark,
+    reflect::{Allowed, Swap},
+};
 pub use spate_replay::{Capture as Recording, Changes, Gap, ReadError, Rewrite};
 use spate_stateful::Scenario;
 pub use spate_stateless::{
@@ -47,10 +54,6 @@ pub use spate_stateless::{
     Template, TemplateError, Transmit, Variable, Write,
 };
 pub use spate_stats::{Arrivals, Delays, Distribution, Moments, PhaseCounters, Silence, Span, StreamCounters};
-pub use spate_wire::{
-    Mark,
-    reflect::{Allowed, Swap},
-};
 pub use types::*;
 
 use command::{Command, RUNS};
@@ -115,21 +118,28 @@ impl Datapath {
         spate_dpdk::Eal::version()
     }
 
-    /// Gives ports their places on their links, by name: from now on they answer for their addresses. Once.
+    /// Gives ports their addresses and gateways, by name: from now on they answer for their addresses. Once.
     pub fn join(&mut self, links: Vec<(String, Link)>) -> Result<(), OpenError> {
         self.slow.join(links, &self.opened)
     }
 
     /// From now on ports answer ARP, neighbour discovery and ping for the addresses that a scenario's clients and servers
-    /// have on them, until what it returns is dropped.
+    /// have on them, and are members of its servers' multicast groups, until what it returns is dropped.
     pub fn hold(&self, scenario: &Scenario) -> Result<Holding, OpenError> {
-        self.slow.hold(stateful::ranges(scenario), &self.opened)
+        let (groups, unreported) = stateful::groups(scenario);
+        self.slow.hold(stateful::ranges(scenario), groups, unreported, &self.opened)
     }
 
     /// The MAC that each packet has to be sent to from a port (by index), or what keeps it from being known. Waits for
     /// answers, up to four seconds.
     pub fn next_hops(&self, packets: &[(usize, &[u8])]) -> Vec<Result<[u8; 6], String>> {
         self.slow.next_hops(packets)
+    }
+
+    /// The MAC of each neighbor that a station, emulated behind a port (by index), looks for, or what keeps it from being known. Waits for
+    /// answers, up to four seconds.
+    pub fn seek(&self, sought: &[(usize, Sought)]) -> Vec<Result<[u8; 6], String>> {
+        self.slow.seek(sought)
     }
 
     /// Copies packets of a port (by index) from now on, until what it returns is dropped.
@@ -171,7 +181,7 @@ impl Datapath {
             packets_to_cut: &mut packets_to_cut,
             slot,
             present: &present,
-            vlans: (0..self.opened.ports.len()).map(|port| self.slow.vlan(port)).collect(),
+            tags: (0..self.opened.ports.len()).map(|port| self.slow.tags(port)).collect(),
         };
         let (run, parts) = on_own_lines(|| prepare::prepare(context, spec))?;
         for (worker, part) in parts.into_iter().enumerate() {
@@ -200,7 +210,7 @@ impl Datapath {
     /// From now on, what is sent on a loopback port (by index) arrives as `disturbance` says: for tests of what measures.
     ///
     /// # Panics
-    /// If the port is no loopback, or was told before.
+    /// If the port is no loopback, or was set before.
     pub fn disturb(&self, port: usize, disturbance: Box<Disturbance>) {
         assert!(self.opened.ports[port].port.disturb(disturbance), "port {port} cannot be disturbed");
     }
@@ -209,7 +219,7 @@ impl Datapath {
     /// hash otherwise.
     ///
     /// # Panics
-    /// If the port is no loopback, or was told before.
+    /// If the port is no loopback, or was set before.
     pub fn spread(&self, port: usize, spread: Box<Spread>) {
         assert!(self.opened.ports[port].port.spread(spread), "port {port} cannot spread its packets");
     }
@@ -233,6 +243,11 @@ impl Datapath {
         Ok((std::mem::take(&mut queues), registered))
     }
 
+    /// The own counters of every port's device, by the names that its driver gives them.
+    pub fn device_counters(&self) -> impl Iterator<Item = (&str, Vec<(String, u64)>)> {
+        self.opened.ports.iter().map(|port| (port.config.name.as_str(), port.port.xstats()))
+    }
+
     /// Counters of every port since `open`, in the order of the configuration.
     pub fn port_counters(&self) -> Vec<PortCounters> {
         self.opened.ports.iter().map(OpenPort::counters).collect()
@@ -252,7 +267,7 @@ impl Datapath {
     }
 
     /// Where in this process's memory each worker counts the packets it has sent: it stores there once in each pass of its loop, by which
-    /// whoever follows its instructions tells one pass from the next.
+    /// a trace of its instructions distinguishes one pass from the next.
     pub fn worker_counters_at(&self) -> Vec<usize> {
         self.opened.workers.iter().map(|worker| std::ptr::from_ref(&worker.share.tx_packets).addr()).collect()
     }
@@ -327,7 +342,7 @@ impl OpenPort {
             counters.foreign_packets += queue.foreign.get();
             counters.other_mac_packets += queue.other_mac.get();
             counters.not_reflected_packets += queue.not_reflected.get();
-            counters.handing_full += queue.handing_full.get();
+            counters.receive_waits += queue.receive_waits.get();
             match counters.queues.get_mut(index) {
                 Some(both) => both.1 = packets,
                 None => counters.queues.push((0, packets)),

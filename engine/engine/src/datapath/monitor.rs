@@ -11,7 +11,7 @@ use super::{Clock, Run, workers::Workers};
 
 /// How often the wall clock is looked at.
 const WALL_NS: u64 = 1_000_000_000;
-/// How often runs are looked at until they have ended: they may be told things at any time.
+/// How often runs are looked at until they have ended: they may receive commands at any time.
 const RUNS_NS: u64 = 20_000_000;
 
 /// The monitor thread; ends when dropped.

@@ -29,7 +29,7 @@ pub(super) const DESCRIPTORS: u16 = 1024;
 /// Free packets of a pool that a thread keeps for itself, at most.
 const IN_CACHE: u32 = 384;
 
-/// A port with what is known of it and who counts on it.
+/// A port with what is known of it and its counters.
 pub(super) struct OpenPort {
     pub(super) config: PortConfig,
     pub(super) port: Port<Started>,
@@ -105,7 +105,7 @@ pub(super) fn open(config: Config, placement: Placement) -> Result<Opened, OpenE
         let opened = opened.map_err(|e| refused(&port.name, &e))?;
         let mut tx_workers = rx_workers.clone();
         tx_workers.sort_unstable();
-        if opened.1.len() < rx_workers.len() && !matches!(port.device, PortDevice::Null) {
+        if opened.1.len() < rx_workers.len() && !matches!(port.device, PortDevice::Null | PortDevice::NetNull) {
             tracing::info!(
                 port = port.name,
                 queues = opened.1.len(),
@@ -137,6 +137,7 @@ fn device(port: &PortDevice) -> Device {
         PortDevice::Tap(interface) => Device::Tap(interface.clone()),
         PortDevice::Loopback | PortDevice::Outlet => Device::Loopback,
         PortDevice::Null => Device::Null,
+        PortDevice::NetNull => Device::NetNull,
         PortDevice::Bond(members) => Device::Bond(members.iter().map(device).collect()),
         PortDevice::Memif(memif) => Device::Memif(memif.clone()),
     }
@@ -257,8 +258,8 @@ fn map_ports(config: &Config, groups: &[Range<usize>]) -> Vec<Vec<usize>> {
     config.ports.iter().enumerate().map(map).collect()
 }
 
-/// Opens a port for so many workers, with a receive queue for each if it can share packets out, and its memory on a NUMA node if one is
-/// given.
+/// Opens a port for this many workers, with a receive queue for each if it can share packets out, and its memory on a NUMA node
+/// if one is given.
 fn open_port(
     eal: &Eal,
     node: Option<usize>,
@@ -277,10 +278,10 @@ fn open_port(
         Device::Kernel(_) | Device::Xdp(_) | Device::Memif(_) => 1023,
         Device::Bond(members) => members.len() as u32 * (u32::from(DESCRIPTORS) + IN_CACHE) + 1023,
         // Receives what workers made, or nothing: the driver wants a pool all the same.
-        Device::Loopback | Device::Null => 63,
+        Device::Loopback | Device::Null | Device::NetNull => 63,
     };
     let room = match device {
-        Device::Loopback | Device::Null => SHORT_ROOM,
+        Device::Loopback | Device::Null | Device::NetNull => SHORT_ROOM,
         _ => port.rx_room(),
     };
     let pool = port.receive_pool(eal, node, packets, room)?;
@@ -335,7 +336,7 @@ impl Threads {
             let receiver = &mut self.queues[*worker];
             receiver.kernel |=
                 config.device.parts().iter().any(|part| matches!(part, PortDevice::Kernel(_) | PortDevice::Xdp(_)));
-            if config.device != PortDevice::Null {
+            if !matches!(config.device, PortDevice::Null | PortDevice::NetNull) {
                 let mac = (!config.any_mac).then(|| port.mac());
                 receiver.rx.push((index, queue, Arc::clone(share), mac));
             }
@@ -355,10 +356,10 @@ impl Threads {
         let failed = |index: usize, message: String| OpenError::System { context: format!("worker {index}"), message };
         let mut workers = Vec::new();
         let mut lines = Vec::new();
-        for (index, (queues, handing)) in self.queues.into_iter().zip(worker::between_workers(count)).enumerate() {
+        for (index, (queues, handoff)) in self.queues.into_iter().zip(worker::between_workers(count)).enumerate() {
             let cpu = config.worker_cpus[index];
             let (commands, their_commands) = RingBuffer::new(QUEUE);
-            let (their_trash, trash) = RingBuffer::new(2 * QUEUE);
+            let (their_reclaim, reclaim) = RingBuffer::new(2 * QUEUE);
             let waker = Waker::new().map_err(|e| failed(index, e.to_string()))?;
             let shared_cpu = placement == Placement::Together || self.shared.contains(&cpu);
             let adaptive = match config.poll {
@@ -389,18 +390,18 @@ impl Threads {
                 index,
                 clock: clock.clone(),
                 commands: their_commands,
-                trash: their_trash,
+                reclaim: their_reclaim,
                 pool,
                 tx: queues.tx,
                 rx: queues.rx,
-                handing,
+                handoff,
                 share: Arc::clone(&share),
                 idle: Idle::new(adaptive, shared_cpu, waker.clone()),
             };
             let own_cpu = (placement == Placement::OwnCpus).then_some(cpu);
             let thread = spawn(index, own_cpu, *eal, parts).map_err(|message| failed(index, message))?;
             workers.push(OpenWorker { cpu, share, thread });
-            lines.push((commands, trash, waker));
+            lines.push((commands, reclaim, waker));
         }
         Ok((workers, Arc::new(Workers::new(lines.into_iter())), self.nodes))
     }

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use spate_dpdk::{Eal, Mempool, Prebuilt};
-use spate_stateless::{Deal, Frames, Lanes, MAX_FRAME_LEN, Numbers, Schedule, StreamTiming, Writer};
-use spate_wire::Trailer;
+use spate_net::{
+    Trailer,
+    ethernet::Link,
+    vlan::{self, Tags},
+};
+use spate_stateless::{Deal, Frames, Lanes, MAX_FRAME_LEN, Numbers, Schedule, StreamTiming, Template, Writer};
 
 use super::{
     Clock, PrepareError, ReplaySpec, RunSpec,
@@ -16,7 +20,7 @@ use super::{
     run::{self, Run},
     run_clock::RunClock,
     stateful,
-    worker::{self, Copies, PortRun, SendStream, WorkerRun},
+    worker::{PortRun, SendStream, WorkerRun},
     workers::Workers,
 };
 
@@ -25,9 +29,12 @@ const LATE_NS: u64 = 1_000_000;
 /// and on kernel-backed ones.
 const LATE_KERNEL_NS: u64 = 20_000_000;
 /// What is written into packets that are not measured: nothing.
-const UNMEASURED: Trailer = Trailer { run_tag: 0, stream: 0, sender: 0, measured: false, sequence: 0, timestamp: 0 };
+pub(super) const UNMEASURED: Trailer =
+    Trailer { run_tag: 0, stream: 0, sender: 0, measured: false, sequence: 0, timestamp: 0 };
 /// Bytes that a VLAN tag adds.
-pub(super) const VLAN_TAG: usize = 4;
+pub(super) const VLAN_TAG: usize = vlan::LEN;
+/// VLAN tags that a device takes beside a frame of its greatest length.
+const TAGS: usize = 2;
 /// Long packets of one worker.
 const LONG_PACKETS: u32 = 1023;
 
@@ -46,8 +53,8 @@ pub(super) struct Context<'a> {
     pub(super) slot: usize,
     /// The runs that are not removed.
     pub(super) present: &'a [Arc<Run>],
-    /// By port: the VLAN that it is in.
-    pub(super) vlans: Vec<Option<u16>>,
+    /// By port: the tags of its own frames.
+    pub(super) tags: Vec<Tags>,
 }
 
 /// A run for control, and each worker's part of it.
@@ -85,7 +92,7 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
         let open = &context.ports[port];
         // Of each of them the same.
         let (index, of) = streams.iter().find_map(|&index| spec.streams[index].part).unwrap_or(spec.share);
-        let send: Arc<[SendStream]> = streams
+        let mut send: Vec<SendStream> = streams
             .iter()
             .map(|&index| SendStream {
                 template: spec.streams[index].template.clone(),
@@ -93,27 +100,20 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
                 index,
             })
             .collect();
+        Template::share_payloads(send.iter_mut().map(|send| &mut send.template));
+        let send: Arc<[SendStream]> = send.into();
         let long = send.iter().any(|s| s.template.frame_len() > SHORT_ROOM);
         let count = open.tx_workers.len() as u64;
         for (position, &worker) in open.tx_workers.iter().enumerate() {
             let deal = Deal { first: u64::from(index) * count + position as u64, stride: u64::from(of) * count };
             let timings = streams.iter().map(|&index| timing_on_port(&spec, &control_streams, index));
-            let schedule = Schedule::new(deal, timings);
-            let mut writers: Vec<Writer> = (send.iter().enumerate())
-                .map(|(index, s)| s.template.writer(Deal { stride: schedule.stride(index), ..deal }))
-                .collect();
-            let prebuilt = prebuilt(&context, &spec, streams, &schedule, deal, &mut writers)?;
-            parts[worker].ports.push(PortRun {
-                port,
-                schedule,
-                streams: Arc::clone(&send),
-                writers: writers.into(),
-                copies: Copies::of(&send).filter(|_| prebuilt.is_empty()),
-                prebuilt,
-                changes: worker::changes(),
-                late_after_ns: late_after_ns(&spec, open),
-                long_packets: if long { Some(long_pool(&mut context, worker)?) } else { None },
-            });
+            let long_packets = if long { Some(long_pool(&mut context, worker)?) } else { None };
+            let prebuild = |schedule: &Schedule, writers: &mut [Writer]| {
+                prebuilt(&context, &spec, streams, schedule, deal, writers)
+            };
+            let late_after_ns = late_after_ns(&spec, open);
+            let part = PortRun::new(port, &send, deal, timings, late_after_ns, long_packets, prebuild)?;
+            parts[worker].ports.push(part);
         }
     }
     for (index, stream) in spec.streams.iter().enumerate() {
@@ -221,7 +221,7 @@ fn validate(context: &Context<'_>, spec: &RunSpec) -> Result<usize, PrepareError
             return Err(wrong(field("part"), problem));
         }
         if let Some(asked) = &stream.replay {
-            let (len, longest) = (asked.capture.survey.longest, port.port.max_frame_len() + 2 * VLAN_TAG);
+            let (len, longest) = (asked.capture.survey.longest, port.port.max_frame_len() + TAGS * VLAN_TAG);
             if len > longest {
                 let problem = format!(
                     "its longest packet has {len} bytes without FCS, and port {} takes {longest} with VLAN tags: raise the MTU of \
@@ -233,9 +233,9 @@ fn validate(context: &Context<'_>, spec: &RunSpec) -> Result<usize, PrepareError
             continue;
         }
         let frame = stream.template.frame();
-        // A VLAN tag does not count against the MTU.
-        let tagged = matches!(frame.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]));
-        let longest = port.port.max_frame_len() + if tagged { VLAN_TAG } else { 0 };
+        // VLAN tags do not count against the MTU: devices take two.
+        let tags = Link::find(frame).map_or(0, |link| link.tags()).min(TAGS);
+        let longest = port.port.max_frame_len() + tags * VLAN_TAG;
         if frame.len() > longest {
             let problem = format!(
                 "its frame has {} bytes without FCS, and port {} takes {longest}: raise the MTU of the port or make the packet shorter",

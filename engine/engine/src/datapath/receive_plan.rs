@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Preparing a run's receiving side: who keeps which sequence, what is measured where, and the memory for it.
+//! Preparing a run's receiving side: which worker keeps which sequence, what is measured where, and the memory for it.
 use std::sync::Arc;
 
+use spate_net::{reflect::Rules, spread};
 use spate_stats::{Gaps, Histogram, Queue, Tracker, Transit, WIDE_WINDOW, WINDOW};
-use spate_wire::{reflect::Rules, spread};
 
 use super::{
     PortDevice, PrepareError, Reflector, RunSpec, StreamSpec,
@@ -20,8 +20,8 @@ const TRACKER_BYTES: usize = 1 << 30;
 /// Latency histograms of a run, at most.
 const HISTOGRAM_BYTES: usize = 1 << 30;
 
-/// Arrival gaps that workers keep of streams: so many over all of them, but of each within these bounds. Of few streams many are kept,
-/// which several workers may need; of many few, because the first packets of each find their places.
+/// Arrival gaps that workers keep of streams: this many over all of them, but of each within these bounds. Of few streams many
+/// are kept, which several workers may need; of many few, because the first packets of each find their slots.
 const GAPS: usize = 1 << 15;
 const FEWEST_GAPS: usize = 8;
 const MOST_GAPS: usize = 128;
@@ -38,7 +38,7 @@ pub(super) struct Receive {
 
 /// What control has to know to read it.
 pub(super) struct Control {
-    /// By stream: its place in the shares' delays.
+    /// By stream: its index in the shares' delays.
     pub(super) delays: Vec<Option<u32>>,
     pub(super) receivers: Vec<Receiver>,
     /// Ports that send back what they receive.
@@ -46,7 +46,7 @@ pub(super) struct Control {
     /// By stream: its packets are counted where they arrive.
     pub(super) measured: Vec<bool>,
     /// Marks by stream.
-    pub(super) marks: Vec<(usize, spate_wire::Mark)>,
+    pub(super) marks: Vec<(usize, spate_net::Mark)>,
 }
 
 /// Each worker's receiving part; the run's time stamps are by `timescale`.
@@ -181,11 +181,11 @@ pub(super) fn receive(
 }
 
 /// The worker that keeps a stream's sequence from one sender: the one its packets arrive at, if they are all alike and the
-/// port spreads as expected; senders of varied ones are dealt out.
+/// port spreads as expected; senders of varied ones are distributed.
 fn owner_of(port: &OpenPort, stream: &StreamSpec, sender: usize) -> usize {
     let workers = port.rx_workers.len();
-    let home = spread::queue(stream.template.frame(), workers);
-    port.rx_workers[(home + if stream.receive.varied { sender } else { 0 }) % workers]
+    let owner = spread::queue(stream.template.frame(), workers);
+    port.rx_workers[(owner + if stream.receive.varied { sender } else { 0 }) % workers]
 }
 
 /// Refuses ports that cannot do what they are to do, and what another run does already.
@@ -194,7 +194,7 @@ fn refuse_conflicts(context: &Context<'_>, spec: &RunSpec, present: &[Arc<Run>])
     for (i, Reflector { port, .. }) in spec.measure.reflectors.iter().enumerate() {
         let field = format!("reflectors[{i}].port");
         let config = &context.ports[*port].config;
-        if matches!(config.device, PortDevice::Loopback | PortDevice::Null) {
+        if matches!(config.device, PortDevice::Loopback | PortDevice::Null | PortDevice::NetNull) {
             let problem = format!(
                 "{} is a software port, which nobody else sends to: reflect on a NIC or a kernel interface",
                 config.name

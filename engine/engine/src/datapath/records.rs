@@ -34,7 +34,7 @@ const BATCH: usize = 4096;
 /// Records that wait for a slow watcher, in however many batches: each worker's are one by themselves.
 const WAITING: usize = 1 << 15;
 
-/// Bytes that records take in a worker with so many flows.
+/// Bytes that records take in a worker with this many flows.
 pub(super) const fn bytes(flows: usize) -> usize {
     records::bytes(flows) + RING * size_of::<Record>()
 }
@@ -210,7 +210,7 @@ impl Records {
         let (sender, batches) = channel();
         let (waiting, missed) = <(Arc<AtomicUsize>, Arc<AtomicU64>)>::default();
         let mut watchers = lock(&self.0.watchers);
-        // After the last record nobody would hear of the end.
+        // After the last record no watcher would be notified of the end.
         if !self.done() {
             watchers.push(Watcher { sender, waiting: Arc::clone(&waiting), missed: Arc::clone(&missed) });
         }
@@ -274,7 +274,7 @@ impl Watch {
         self.missed.load(Relaxed)
     }
 
-    /// Names of templates, by the index that records tell.
+    /// Names of templates, by the index in the records.
     pub fn templates(&self) -> &[String] {
         &self.templates
     }
@@ -365,7 +365,7 @@ impl Writer {
         }
     }
 
-    /// Tells control how far the file is.
+    /// Reports to control how far the file is.
     fn report(&self) {
         let (Some(file), Some(mut outcome)) = (&self.file, self.shared.changing()) else { return };
         if file.omitted() > 0 && outcome.omitted == 0 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Preparing replays: who sends one, and a thread that reads ahead of the worker where the capture is too long for memory.
+//! Preparing replays: which worker sends one, and a thread that reads ahead of the worker where the capture is too long for memory.
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
     thread,
@@ -10,7 +10,7 @@ use spate_replay::{HeldTape, Source, Tape, Tempo};
 use spate_stateless::Rate;
 
 use super::{
-    PrepareError, ReplaySpec, RunSpec,
+    PrepareError, ReadError, ReplaySpec, RunSpec,
     frames::{self, FrameReader, FrameWriter},
     open::SHORT_ROOM,
     prepare::{Context, late_after_ns, long_pool},
@@ -24,7 +24,8 @@ const MOST_READERS: usize = 16;
 /// How often a reader looks for room again: a worker cannot call without a system call.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The replay of `spec.streams[index]`, which so many engines may send, and the worker that sends it; `rate` is its speed at first, none if it stands.
+/// The replay of `spec.streams[index]`, which several engines may send, and the worker that sends it; `rate` is its speed at
+/// first, none if it stands.
 pub(super) fn prepare(
     context: &mut Context<'_>,
     spec: &RunSpec,
@@ -87,27 +88,69 @@ impl Drop for Turn {
     }
 }
 
-/// Starts a thread that reads a capture as far ahead as there is room, until all is read or nobody wants it any more.
+/// Starts a thread that reads a capture as far ahead as there is room, until all is read or it is no longer wanted.
 fn read_ahead(stream: &str, asked: &ReplaySpec, turn: Turn) -> Result<FrameReader, String> {
-    let tape = Tape::new(&asked.capture.source, asked.gap, &asked.rewrite, asked.loops).map_err(|e| e.to_string())?;
-    let (writer, reader) = frames::ring(AHEAD_BYTES);
-    let mut read =
-        Reading { stream: stream.to_owned(), tape, packets: asked.capture.survey.packets, writer, _turn: turn };
-    let thread = thread::Builder::new().name("replay".into()).spawn(move || read.work());
+    let (mut read, reader) = Reading::new(stream, asked).map_err(|e| e.to_string())?;
+    let work = move || {
+        read.work();
+        drop(turn);
+    };
+    let thread = thread::Builder::new().name("replay".into()).spawn(work);
     thread.map_err(|e| format!("no thread to read it: {e}"))?;
     Ok(reader)
 }
 
-struct Reading {
+/// A capture that is read ahead of the worker.
+pub(super) struct Reading {
     stream: String,
     tape: Tape,
     /// Of a pass, when it was looked through.
     packets: u64,
     writer: FrameWriter,
-    _turn: Turn,
+    /// Read, and not yet put in.
+    next: Option<(u64, u32)>,
+    frame: Vec<u8>,
+    over: bool,
 }
 
 impl Reading {
+    /// Of the capture of a stream, and where its packets come out.
+    pub(super) fn new(stream: &str, asked: &ReplaySpec) -> Result<(Self, FrameReader), ReadError> {
+        let tape = Tape::new(&asked.capture.source, asked.gap, &asked.rewrite, asked.loops)?;
+        let (writer, reader) = frames::ring(AHEAD_BYTES);
+        let (stream, packets) = (stream.to_owned(), asked.capture.survey.packets);
+        Ok((Self { stream, tape, packets, writer, next: None, frame: Vec::new(), over: false }, reader))
+    }
+
+    /// Name of its stream.
+    pub(super) fn stream(&self) -> &str {
+        &self.stream
+    }
+
+    /// Reads as far ahead as there is room.
+    pub(super) fn fill(&mut self) -> Result<(), ReadError> {
+        while !self.over {
+            if self.next.is_none() {
+                self.next = match self.tape.next(&mut self.frame)? {
+                    Some((gap, seal)) => Some((gap, seal.to_bits())),
+                    None => {
+                        self.frame.clear();
+                        let (unsent, beside) = TapeEnd::Played.encode();
+                        self.over = self.writer.has_room(0) && self.writer.push(unsent, beside as usize, &[]);
+                        return Ok(());
+                    }
+                };
+            }
+            if !self.writer.has_room(self.frame.len()) {
+                return Ok(());
+            }
+            if let Some((gap, seal)) = self.next.take() {
+                self.writer.push(gap, seal as usize, &self.frame);
+            }
+        }
+        Ok(())
+    }
+
     fn work(&mut self) {
         let mut frame = Vec::new();
         loop {
@@ -131,7 +174,7 @@ impl Reading {
         }
     }
 
-    /// Puts a packet in when there is room; false if nobody wants it any more.
+    /// Puts a packet in when there is room; false if it is no longer wanted.
     fn push(&mut self, at: u64, beside: u32, frame: &[u8]) -> bool {
         while !self.writer.has_room(frame.len()) {
             if self.writer.is_abandoned() {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A run as control sees it: its clock, what its streams are told, where it stands, what it has counted.
+//! A run as control sees it: its clock, the commands to its streams, its state, its counters.
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use spate_net::Mark;
 use spate_stateless::Rate;
 use spate_stats::{Collected, Silence, Span, StreamCounters};
-use spate_wire::Mark;
 
 use super::{
     Change, Clock, FlowChange, RecordsState, ReferenceClock, RunError, RunState, Steering, TemplateCounters,
@@ -57,7 +57,7 @@ pub struct Run {
     workers: Arc<Workers>,
     /// By worker.
     pub(super) shares: Vec<Arc<RunShare>>,
-    /// By stream: its place in the shares' delays.
+    /// By stream: its index in the shares' delays.
     pub(super) delays: Vec<Option<u32>>,
     /// By stream: its packets are counted where they arrive.
     measured: Vec<bool>,
@@ -103,14 +103,14 @@ pub(super) struct Control {
     closed_at_mono_ns: Option<u64>,
     /// Since when no flow of a template is open.
     quiet_since_mono_ns: Option<u64>,
-    /// Workers were told to read all that has arrived...
+    /// Workers were commanded to read all that has arrived...
     emptying: bool,
     /// ...and then to count nothing more.
     closing: bool,
     /// Why it was closed before every worker had read all that had arrived.
     drain_timed_out: Option<String>,
-    /// What cannot be was told.
-    told: bool,
+    /// Contradictions of its counters were reported.
+    reported: bool,
     /// Ports answer for addresses of its templates.
     holding: Option<Arc<Holding>>,
     removed: bool,
@@ -216,7 +216,7 @@ impl Run {
             emptying: false,
             closing: false,
             drain_timed_out: None,
-            told: false,
+            reported: false,
             holding: parts.holding,
             removed: false,
             streams: parts.streams,
@@ -493,7 +493,7 @@ impl Run {
         self.templates.times()
     }
 
-    /// What its templates' counters say that cannot be, once it is over: nothing, if the engine is right.
+    /// Contradictions of its templates' counters, once it is over: nothing, if the engine is right.
     pub fn contradictions(&self) -> Vec<String> {
         if self.closed() { self.templates.contradictions() } else { Vec::new() }
     }
@@ -674,7 +674,7 @@ impl Run {
             control.ended_at_mono_ns.get_or_insert(now);
         }
         self.close_at_deadline(&mut control, now);
-        // In the drain, too: what is rare then takes the places of gaps before.
+        // In the drain, too: what is rare then takes the slots of gaps before.
         let collect = self.collect_outages(&mut control, now);
         if !self.shares.iter().all(|share| share.sent.is_up()) {
             let end = if control.clock.stands() { None } else { control.clock.mono_of(control.end_ns) };
@@ -767,7 +767,7 @@ impl Run {
 
     /// Once.
     fn tell_contradictions(&self, control: &mut Control) {
-        if !std::mem::replace(&mut control.told, true) {
+        if !std::mem::replace(&mut control.reported, true) {
             for contradiction in self.contradictions() {
                 tracing::error!(run = self.id, "counters of templates contradict each other: {contradiction}");
             }
@@ -802,7 +802,7 @@ impl Run {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The monotonic instant of a wall-clock one that somebody asked for, as late as it takes to tell all workers.
+    /// The monotonic instant of a wall-clock one that a request has, as late as it takes to reach all workers.
     fn instant(&self, at_wall_ns: u64, wall: Wall) -> u64 {
         wall.mono_of(at_wall_ns).max(self.clock.mono_ns() + LEAD_NS)
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A run's own clock: it starts at an instant, stands while the run is paused, and goes on.
 //!
-//! Control and every worker hold one and are told the same turns, so they agree on every instant of the run.
+//! Control and every worker hold one and receive the same stops and resumptions, so they agree on every instant of the run.
 use std::collections::VecDeque;
 
-/// Turns that can be ahead without allocating.
-const TURNS: usize = 16;
+/// Stops and resumptions that can be ahead without allocating.
+const MOST_TURNS: usize = 16;
 
 /// Nanoseconds of run time; negative before the start.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub(super) enum Turn {
 
 impl RunClock {
     pub(super) fn new() -> Self {
-        Self { origin: None, standing: None, turns: VecDeque::with_capacity(TURNS) }
+        Self { origin: None, standing: None, turns: VecDeque::with_capacity(MOST_TURNS) }
     }
 
     /// Run time 0 is at a monotonic instant.
@@ -39,12 +39,12 @@ impl RunClock {
         self.origin.is_some()
     }
 
-    /// Stops or goes on at a monotonic instant, not before earlier turns.
+    /// Stops or resumes at a monotonic instant, not before earlier ones.
     pub(super) fn turn(&mut self, at_mono_ns: u64, turn: Turn) {
         self.turns.push_back((at_mono_ns, turn));
     }
 
-    /// The last turn told, if it is still ahead or in force; `Go` if there was none.
+    /// The last stop or resumption received, if it is still ahead or in force; `Go` if there was none.
     pub(super) fn last_turn(&self) -> Turn {
         match self.turns.back() {
             Some((_, turn)) => *turn,
@@ -53,7 +53,7 @@ impl RunClock {
         }
     }
 
-    /// Makes the turns up to a monotonic instant.
+    /// Applies stops and resumptions up to a monotonic instant.
     #[inline]
     pub(super) fn advance(&mut self, mono_ns: u64) {
         while let (Some(origin), Some(&(at, turn))) = (self.origin, self.turns.front())
@@ -71,26 +71,26 @@ impl RunClock {
         }
     }
 
-    /// Run time at a monotonic instant, as far as turns have been made; none before a start is set.
+    /// Run time at a monotonic instant, as far as stops and resumptions were applied; none before a start is set.
     #[inline]
     pub(super) fn at(&self, mono_ns: u64) -> Option<i64> {
         let origin = self.origin?;
         Some(self.standing.unwrap_or(mono_ns.cast_signed() - origin))
     }
 
-    /// Run time at a monotonic instant, turns to come included.
+    /// Run time at a monotonic instant, stops and resumptions to come included.
     pub(super) fn ahead(&self, mono_ns: u64) -> Option<i64> {
         let mut clock = self.clone();
         clock.advance(mono_ns);
         clock.at(mono_ns)
     }
 
-    /// Whether it stands, as far as turns have been made.
+    /// Whether it is stopped, as far as stops and resumptions were applied.
     pub(super) fn stands(&self) -> bool {
         self.standing.is_some()
     }
 
-    /// The monotonic instant of a run time, if no turn comes between; none while it stands.
+    /// The monotonic instant of a run time, if it is not stopped before; none while it is stopped.
     #[inline]
     pub(super) fn mono_of(&self, run_ns: u64) -> Option<u64> {
         if self.standing.is_some() {
@@ -99,7 +99,7 @@ impl RunClock {
         Some(self.origin?.saturating_add_unsigned(run_ns).max(0).cast_unsigned())
     }
 
-    /// The monotonic instant of the next turn.
+    /// The monotonic instant of the next stop or resumption.
     #[inline]
     pub(super) fn next_turn(&self) -> Option<u64> {
         self.turns.front().map(|(at, _)| *at)

@@ -21,7 +21,7 @@ pub(super) struct RunShare {
     pub(super) receivers: Box<[ArrivalsSlot]>,
     /// The worker has sent, or given up, all it had to.
     pub(super) sent: Flag,
-    /// Told to close: all that had arrived is read, and where it belongs to another worker, that one has it.
+    /// Commanded to close: all that had arrived is read, and what belongs to another worker was handed to it.
     pub(super) emptied: Flag,
     /// The worker counts nothing for the run any more.
     pub(super) closed: Flag,
@@ -44,7 +44,7 @@ impl RunShare {
 }
 
 impl RunShare {
-    /// Notes when a packet of a stream arrived that a mark told.
+    /// Notes when a packet of a stream arrived that was identified by its mark.
     #[inline]
     pub(super) fn note_arrival(&self, stream: usize, at_ns: u64, measured: bool) {
         let last = &self.rx[stream].last;
@@ -62,7 +62,7 @@ impl RunShare {
     }
 }
 
-/// Something that becomes true once; what was written before is seen by who sees it.
+/// Something that becomes true once; what was written before is visible to its reader then.
 #[derive(Debug, Default)]
 pub(super) struct Flag(AtomicBool);
 
@@ -90,7 +90,7 @@ pub(super) struct QueueShare {
     /// Of them, for another station by their destination MAC.
     pub(super) other_mac: Counter,
     /// Times nothing was read because a worker that keeps sequences was behind.
-    pub(super) handing_full: Counter,
+    pub(super) receive_waits: Counter,
     /// Received and sent back; in tx_packets too.
     pub(super) reflected: Counter,
     /// Received while the port sends back, and not sent back.

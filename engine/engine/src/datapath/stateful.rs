@@ -8,18 +8,18 @@ use std::{
 };
 
 use spate_dpdk::Mempool;
-use spate_neighbour::Range;
+use spate_neighbour::{Group, MOST_GROUPS, Range};
+use spate_net::{spread, vlan::Tags};
 use spate_stateful::{
     Count, Counters, Emulation, Instruction, Payload, Pool, Program, Protocol, Scenario, Stack, Template, Tunables,
     WeightedPool,
     arrivals::{Arrivals, TimingError},
     emulation::Home,
-    gtpu::Gateway,
+    envelope::{self, Envelopes},
     pool::Order,
     tuples::{Dealing, Share},
 };
 use spate_stats::{Silence, Timed, Times};
-use spate_wire::spread;
 
 use super::{
     FlowChange, PortDevice, PrepareError, ProgramCounter, RunSpec, StatefulSpec, Steering, TemplateCounters,
@@ -45,7 +45,7 @@ pub(super) struct Templates {
     among_themselves: bool,
     /// Addresses that they answer for, by port.
     claims: Vec<(usize, Pool)>,
-    /// What workers must be told if rates change.
+    /// What must be sent to workers if rates change.
     rates: Option<FlowRates>,
     /// How long after the last open flow ended nothing more can come, if that is known.
     linger_ns: Option<u64>,
@@ -171,10 +171,10 @@ impl Templates {
 
     /// How packets came to each worker.
     pub(super) fn steering(&self) -> Vec<Steering> {
-        let of = |(place, (worker, handoff)): (usize, &(usize, Option<Arc<HandoffShare>>))| {
+        let of = |(rank, (worker, handoff)): (usize, &(usize, Option<Arc<HandoffShare>>))| {
             let received = |client: bool| -> u64 {
                 let sides = self.sides.iter().filter(|side| side.client == client);
-                sides.map(|side| side.counters[place].get(Count::ReceivedPackets)).sum()
+                sides.map(|side| side.counters[rank].get(Count::ReceivedPackets)).sum()
             };
             let handed = |count: fn(&HandoffShare) -> u64| handoff.as_deref().map_or(0, count);
             Steering {
@@ -235,34 +235,34 @@ impl Templates {
         self.shared().flat_map(|side| &side.counters).for_each(|counters| counters.gaps_collected(until_ns));
     }
 
-    /// What cannot be, once nothing changes any more: each flow that began has ended or is open, and nobody receives what
-    /// nobody sent. Servers count together: the first bytes of a flow may tell that it is another template's.
+    /// Contradictions once nothing changes any more: each flow that began must have ended or be open, and nothing is received that
+    /// was not sent. Servers count together: the first bytes of a flow may assign it to another template.
     pub(super) fn contradictions(&self) -> Vec<String> {
         let all = self.read();
-        let mut told = Vec::new();
-        let mut begun = |name: &str, what: &str, begun: u64, closed: u64, open: u64| {
-            if begun != closed + open {
-                told.push(format!("{name}: {begun} {what}, but {closed} flows_closed and {open} open"));
+        let mut found = Vec::new();
+        let mut started = |name: &str, what: &str, started: u64, closed: u64, open: u64| {
+            if started != closed + open {
+                found.push(format!("{name}: {started} {what}, but {closed} flows_closed and {open} open"));
             }
         };
         for side in all.iter().filter(|side| side.client) {
             let came = side.get(Count::FlowsAttempted) + side.get(Count::SwitchedIn);
             let gone = side.get(Count::FlowsClosed) + side.get(Count::SwitchedOut);
-            begun(&side.name, "flows_attempted", came, gone, side.open);
+            started(&side.name, "flows_attempted", came, gone, side.open);
         }
         let sum = |client: bool, count: Count| -> u64 {
             all.iter().filter(|side| side.client == client).map(|side| side.get(count)).sum()
         };
         let open = all.iter().filter(|side| !side.client).map(|side| side.open).sum();
-        begun("servers", "flows_accepted", sum(false, Count::FlowsAccepted), sum(false, Count::FlowsClosed), open);
+        started("servers", "flows_accepted", sum(false, Count::FlowsAccepted), sum(false, Count::FlowsClosed), open);
         for (client, receivers) in [(true, "clients"), (false, "servers")].into_iter().filter(|_| self.among_themselves)
         {
             let (received, queued) = (sum(client, Count::ReceivedDataBytes), sum(!client, Count::QueuedBytes));
             if received > queued {
-                told.push(format!("{receivers}: {received} bytes received, but the others queued {queued}"));
+                found.push(format!("{receivers}: {received} bytes received, but the others queued {queued}"));
             }
         }
-        told
+        found
     }
 
     #[cfg(test)]
@@ -270,12 +270,12 @@ impl Templates {
         self.sides.iter().for_each(|side| side.counters[0].one(Count::FlowsClosed));
     }
 
-    /// Tells each worker how flows of templates (none given: of all) begin from now on. If that cannot be, nothing changes.
+    /// Sends to each worker how flows of templates (none given: of all) start from now on. If that is impossible, nothing changes.
     pub(super) fn change_rates(
         &self,
         templates: Option<&[usize]>,
         change: FlowChange,
-        tell: impl Fn(usize, (u64, u64), Option<Box<Arrivals>>),
+        assign: impl Fn(usize, (u64, u64), Option<Box<Arrivals>>),
     ) -> Result<(), TimingError> {
         let Some(rates) = &self.rates else { return Ok(()) };
         let mut now = rates.now.lock().unwrap_or_else(PoisonError::into_inner);
@@ -294,7 +294,7 @@ impl Templates {
             _ => Ok(None),
         };
         let rows = rates.parts.iter().map(row).collect::<Result<Vec<_>, _>>()?;
-        rows.into_iter().enumerate().for_each(|(worker, row)| tell(worker, next.factor, row));
+        rows.into_iter().enumerate().for_each(|(worker, row)| assign(worker, next.factor, row));
         *now = next;
         Ok(())
     }
@@ -356,6 +356,8 @@ pub(super) fn prepare(
         Some((Arc::clone(scenario), takers.share(worker, scenario)))
     });
     let rates = FlowRates { parts: shared.collect(), now: Mutex::new(Now::of(&asked.scenario)) };
+    let outer_ethertype_lost: Vec<_> =
+        context.ports.iter().map(|port| port.config.device.loses_outer_ethertype()).collect();
     let mut emulated = Vec::with_capacity(workers);
     let mut counters: BTreeMap<(usize, bool), Vec<Arc<Counters>>> = BTreeMap::new();
     for (worker, part) in parts.into_iter().enumerate() {
@@ -378,9 +380,17 @@ pub(super) fn prepare(
         emulating.push((worker, handoff.as_ref().map(|handoff| Arc::clone(handoff.share()))));
         let ports = ports(&scenario);
         let counters = |template, client| Arc::clone(emulation.counters(template, client));
-        let tunnels = Gateway::new(&scenario, &asked.links, &asked.on_link.neighbours, false, counters);
-        let (vlans, pools) = (&context.vlans, Pools { long, to_cut });
-        emulated.push(Some(Box::new(Emulated::new(emulation, tunnels, ports, vlans, pools, handoff, &spec.timing))));
+        let known = envelope::Ports {
+            links: &asked.links,
+            neighbours: &asked.on_link.neighbours,
+            gateways: &asked.on_link.gateways,
+            tags: &context.tags,
+            outer_ethertype_lost: &outer_ethertype_lost,
+            mirrored: false,
+        };
+        let envelopes = Envelopes::new(&scenario, &known, counters);
+        let (tags, pools) = (&context.tags, Pools { long, to_cut });
+        emulated.push(Some(Box::new(Emulated::new(emulation, envelopes, ports, tags, pools, handoff, &spec.timing))));
     }
     let side = |((index, server), counters): ((usize, bool), Vec<Arc<Counters>>)| {
         let template = &asked.scenario.templates[index];
@@ -450,13 +460,13 @@ fn longest_to_cut(context: &Context<'_>) -> usize {
     cuts.map(|cut| cut.longest_frame).max().unwrap_or(0)
 }
 
-/// How long after all of a scenario's flows have ended nothing more can come, where one of so many engines runs it. It is not
+/// How long after all of a scenario's flows have ended nothing more can come, where one of this many engines runs it. It is not
 /// known over UDP, and where servers have clients elsewhere.
 fn linger_ns(scenario: &Scenario, engines: u32) -> Option<u64> {
     let linger = |template: &Template| match (&template.client, &template.server) {
         _ if template.protocol == Protocol::Udp => None,
         // On a loopback port both ends are here.
-        (Some(client), Some(server)) => (engines == 1 || client.port == server.port).then_some(0),
+        (Some(_), Some(_)) => (engines == 1 || template.looped).then_some(0),
         // The last acknowledgement may have been lost: TIME-WAIT is there to repeat it.
         (Some(client), None) => Some(client.tunables.time_wait_ns),
         // Both sides are other engines'.
@@ -466,7 +476,7 @@ fn linger_ns(scenario: &Scenario, engines: u32) -> Option<u64> {
     scenario.templates.iter().map(linger).try_fold(0, |longest, linger| Some(linger?.max(longest)))
 }
 
-/// Who begins flows: the workers to which replies can come. Those of a group share out the flows of its ports' clients evenly.
+/// The workers that begin flows: those to which replies can come. Those of a group share out the flows of its ports' clients evenly.
 struct Takers {
     /// By port, in ascending order.
     by_port: Vec<Vec<usize>>,
@@ -528,11 +538,11 @@ impl Takers {
 
     /// Which of all flows a worker begins; or where there are servers only, serves.
     fn share(&self, worker: usize, scenario: &Scenario) -> Share {
-        let (place, takers) = self.place(worker, scenario);
-        Share::of_engine(place as u64, takers as u64, scenario.client_part())
+        let (rank, takers) = self.place(worker, scenario);
+        Share::of_engine(rank as u64, takers as u64, scenario.client_part())
     }
 
-    /// A worker's place among those that share its clients' flows, and how many these are.
+    /// A worker's index among those that share its clients' flows, and how many these are.
     fn place(&self, worker: usize, scenario: &Scenario) -> (usize, usize) {
         let client = scenario.templates.iter().find_map(|template| Some(template.client.as_ref()?.port));
         let server = || {
@@ -558,18 +568,18 @@ impl Takers {
         scenario: &Arc<Scenario>,
     ) -> Result<Emulation, PrepareError> {
         let share = self.share(worker, scenario);
-        // Servers alone deal nothing out.
+        // Servers alone have no tuples to distribute.
         let shared_out = self.first.is_some() && self.place(worker, scenario).1 > 1;
         let dealing = if shared_out { Dealing::ByHash } else { Dealing::ByNumber };
         let now_ns = context.clock.mono_ns();
         let seed = secret_seed()?;
-        let home = home(worker, context.ports);
+        let owned = home(worker, context.ports);
         let clients = scenario.templates.iter().filter_map(|template| template.client.as_ref());
         let late_after_ns = clients.map(|client| late_after_ns(spec, &context.ports[client.port])).max();
-        let made = Emulation::new(Arc::clone(scenario), share, dealing, home, &asked.links, seed, now_ns);
+        let made = Emulation::new(Arc::clone(scenario), share, dealing, owned, &asked.links, seed, now_ns);
         let mut emulation = made.map_err(|error| {
-            let told = error.to_string();
-            let (field, problem) = told.split_once(": ").unwrap_or(("templates", &told));
+            let text = error.to_string();
+            let (field, problem) = text.split_once(": ").unwrap_or(("templates", &text));
             refused(format!("stateful.{field}"), problem.to_owned())
         })?;
         for (port, _) in context.ports.iter().enumerate().filter(|(_, port)| port.config.any_mac) {
@@ -594,9 +604,9 @@ fn refuse_twins(context: &Context<'_>, scenario: &Scenario, groups: &[ops::Range
         let those = pools(those);
         pools(these).into_iter().any(|pool| those.iter().any(|other| pool.overlaps(other)))
     };
-    let begun = scenario.templates.iter().enumerate().filter_map(|(i, t)| Some((i, t, t.client.as_ref()?.port)));
-    for (index, template, port) in begun.clone() {
-        let twin = begun.clone().take_while(|(other, ..)| *other < index).find(|(_, other, other_port)| {
+    let started = scenario.templates.iter().enumerate().filter_map(|(i, t)| Some((i, t, t.client.as_ref()?.port)));
+    for (index, template, port) in started.clone() {
+        let twin = started.clone().take_while(|(other, ..)| *other < index).find(|(_, other, other_port)| {
             groups[*other_port] != groups[port]
                 && (other.protocol, other.destination_port) == (template.protocol, template.destination_port)
                 && overlap(&other.clients, &template.clients)
@@ -615,7 +625,7 @@ fn refuse_twins(context: &Context<'_>, scenario: &Scenario, groups: &[ops::Range
     Ok(())
 }
 
-/// What initial sequence numbers and the places of flows in memory come from: nobody can know it (RFC 6528).
+/// The secret from which initial sequence numbers and the positions of flows in the table are computed (RFC 6528).
 fn secret_seed() -> Result<u128, PrepareError> {
     let mut seed = [0; 16];
     getrandom::fill(&mut seed).map_err(|error| PrepareError {
@@ -626,7 +636,7 @@ fn secret_seed() -> Result<u128, PrepareError> {
     Ok(u128::from_le_bytes(seed))
 }
 
-/// Tells whether replies come to a worker: ports spread by addresses and ports.
+/// Decides whether replies come to a worker: ports spread by addresses and ports.
 fn home(worker: usize, ports: &[OpenPort]) -> Box<Home> {
     let queues: Vec<Vec<usize>> = ports.iter().map(|port| port.rx_workers.clone()).collect();
     Box::new(move |port, destination_port, tuple| {
@@ -661,10 +671,10 @@ fn ports(scenario: &Scenario) -> Box<[usize]> {
     ports.into()
 }
 
-/// Bytes that tunnels add to packets of a template's clients, and of its servers, at most.
+/// Most bytes that tags and tunnels add to packets of a template's clients, or of its servers.
 fn overhead(scenario: &Scenario, template: &Template, client: bool) -> usize {
-    let tunnels = template.clients.iter().filter_map(|weighted| scenario.pools[weighted.pool].tunnels);
-    tunnels.filter(|tunnels| client || tunnels.mirror).map(|tunnels| tunnels.overhead()).max().unwrap_or(0)
+    let pools = template.clients.iter().map(|weighted| &scenario.pools[weighted.pool]);
+    pools.map(|pool| envelope::overhead(pool, client, template.looped)).max().unwrap_or(0)
 }
 
 /// Bytes that one side of a template sends in a packet at most, behind the headers; options of TCP count as data.
@@ -689,13 +699,14 @@ fn headers(scenario: &Scenario, template: &Template) -> usize {
 /// So long is no frame of any, without FCS; refused if a port does not take its own.
 fn longest_of_all(context: &Context<'_>, scenario: &Scenario) -> Result<usize, PrepareError> {
     let mut most = 0;
+    // Packets of any template may have to leave as much room as those of another.
+    let gap = scenario.templates.iter().map(|template| overhead(scenario, template, true)).max().unwrap_or(0);
     for (index, template) in scenario.templates.iter().enumerate() {
         let client = template.client.as_ref().map(|c| (c.port, &c.program, &c.tunables, "client"));
         let server = template.server.as_ref().map(|s| (s.port, &s.program, &s.tunables, "server"));
         for (port, program, tunables, side) in [client, server].into_iter().flatten() {
-            let data = most_data(scenario, template.protocol, program, tunables)
-                + overhead(scenario, template, side == "client");
-            let len = headers(scenario, template) + data;
+            let data = most_data(scenario, template.protocol, program, tunables);
+            let len = headers(scenario, template) + data + overhead(scenario, template, side == "client");
             let room = context.ports[port].port.max_frame_len();
             if len > room {
                 let problem = format!(
@@ -705,7 +716,7 @@ fn longest_of_all(context: &Context<'_>, scenario: &Scenario) -> Result<usize, P
                 );
                 return Err(refused(format!("stateful.templates[{index}].{side}"), problem));
             }
-            most = most.max(HEADERS + data);
+            most = most.max(HEADERS + data + gap);
         }
     }
     Ok(most)
@@ -719,31 +730,42 @@ struct Claim {
     pool: Pool,
     /// Stations have the MACs that the pool says.
     own_macs: bool,
+    /// In other tags than the port's.
+    tags: Option<Tags>,
 }
 
 /// What a scenario answers for: of each pool the engine's own part, for those that share a run have parts that do not overlap.
-/// Clients in tunnels are behind gNBs, and the servers of mirrored ones behind a UPF.
+/// Clients in tunnels are behind near ends, and the servers of mirrored ones behind the remote end. Mirrored tags lead to the gateway.
 fn claims(scenario: &Scenario) -> Vec<Claim> {
     let mut claims: Vec<Claim> = Vec::new();
-    let mut add = |field: String, port: usize, pool: Pool, own_macs: bool| {
-        if !claims.iter().any(|claim| claim.port == port && claim.own_macs == own_macs && claim.pool == pool) {
-            claims.push(Claim { field, port, pool, own_macs });
+    let mut add = |field: String, port: usize, pool: Pool, own_macs: bool, tags: Option<Tags>| {
+        let is_there =
+            |claim: &Claim| (claim.port, claim.own_macs, claim.tags) == (port, own_macs, tags) && claim.pool == pool;
+        if !claims.iter().any(is_there) {
+            claims.push(Claim { field, port, pool, own_macs, tags });
         }
     };
     for (index, template) in scenario.templates.iter().enumerate() {
         let field = |side: &str| format!("stateful.templates[{index}].{side}");
         let clients = || template.clients.iter().map(|weighted| &scenario.pools[weighted.pool]);
         if let Some(client) = &template.client {
-            clients().for_each(|pool| add(field("client_port"), client.port, pool.on_clients_link(), true));
+            clients().for_each(|pool| {
+                add(field("client_port"), client.port, pool.on_clients_link(), true, pool.access.tags);
+            });
         }
         if let Some(server) = &template.server {
             for weighted in &template.servers {
-                add(field("server_port"), server.port, scenario.pools[weighted.pool].clone(), false);
+                add(field("server_port"), server.port, scenario.pools[weighted.pool].clone(), false, None);
             }
-            let mirrored = clients().filter_map(|pool| pool.tunnels.filter(|tunnels| tunnels.mirror));
-            for upf in mirrored.filter_map(|tunnels| Pool::new(tunnels.remote, tunnels.remote, Order::Sequential).ok())
-            {
-                add(field("server_port"), server.port, upf, false);
+            for pool in clients() {
+                let remote = pool.tunnels.filter(|tunnels| tunnels.mirror).map(|tunnels| tunnels.remote);
+                let tags = pool.access.tags.filter(|_| pool.access.mirror);
+                let gateway = pool.access.gateway.filter(|_| tags.is_some());
+                for station in remote.into_iter().chain(gateway) {
+                    if let Ok(station) = Pool::new(station, station, Order::Sequential) {
+                        add(field("server_port"), server.port, station, false, tags);
+                    }
+                }
             }
         }
     }
@@ -755,18 +777,35 @@ pub(super) fn ranges(scenario: &Scenario) -> BTreeMap<usize, Vec<Range>> {
     let mut ranges: BTreeMap<usize, Vec<Range>> = BTreeMap::new();
     // Nobody asks for the MAC of a group.
     let asked_for = claims(scenario).into_iter().filter(|claim| !claim.pool.is_of_groups());
-    for Claim { port, pool, own_macs, .. } in asked_for {
+    for Claim { port, pool, own_macs, tags, .. } in asked_for {
         let Some(first_own) = pool.first_own() else { continue };
         let end = |offset: u128| IpAddr::from(pool.address(offset));
         let first_mac = pool.mac(first_own).filter(|_| own_macs);
         let (first, last, step) = (end(first_own), end(pool.last_offset()), pool.part().of);
-        let range = Range { first, last, step, first_mac };
+        let range = Range { first, last, step, first_mac, tags };
         let of_port = ranges.entry(port).or_default();
         if !of_port.contains(&range) {
             of_port.push(range);
         }
     }
     ranges
+}
+
+/// Multicast groups that a scenario's servers are reached by on this engine, by port; and how many more there are than a port can be a
+/// member of.
+pub(super) fn groups(scenario: &Scenario) -> (BTreeMap<usize, Vec<Group>>, u128) {
+    let (mut groups, mut left_out): (BTreeMap<usize, Vec<Group>>, u128) = (BTreeMap::new(), 0);
+    for Claim { port, pool, own_macs: of_clients, .. } in claims(scenario) {
+        let Some(first) = pool.first_own().filter(|_| pool.is_of_groups() && !of_clients) else { continue };
+        let of_port = groups.entry(port).or_default();
+        let step = u128::from(pool.part().of);
+        let all = (pool.last_offset() - first) / step + 1;
+        let taken = all.min((MOST_GROUPS - of_port.len()) as u128);
+        left_out += all - taken;
+        let member = |n: u128| Group { address: pool.address(first + n * step).into(), sources: Vec::new() };
+        of_port.extend((0..taken).map(member));
+    }
+    (groups, left_out)
 }
 
 /// Refuses what another run, or this one, does already.

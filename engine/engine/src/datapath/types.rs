@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the control side tells the data path, and what it hears back: plain data and errors.
+//! What the control side sends to the data path, and what it gets back: plain data and errors.
 use std::{ops::Range, path::PathBuf, sync::Arc};
 
 use spate_dpdk::{BondMember, CopyMode, Memif, Offloads, Refusal, UseOffloads};
 use spate_neighbour::{Neighbour, Prefix};
-use spate_replay::{Capture, Gap, Rewrite};
-use spate_stateful::{Count, Neighbours, PortLink, Scenario};
-use spate_stateless::{Rate, StreamTiming, Template};
-use spate_stats::Timed;
-use spate_wire::{
+use spate_net::{
     Mark,
     reflect::{Allowed, Swap},
 };
+use spate_replay::{Capture, Gap, Rewrite};
+use spate_stateful::{Count, Neighbours, PortLink, Scenario, envelope::GatewayMac};
+use spate_stateless::{Rate, StreamTiming, Template};
+use spate_stats::Timed;
 
 use super::{clock::ClockError, slow::Holding};
 
@@ -30,6 +30,8 @@ pub enum PortDevice {
     Loopback,
     /// Takes every packet and receives nothing.
     Null,
+    /// The same by DPDK's own driver: for benchmarks, beside programs that send on it.
+    NetNull,
     /// A loopback on which this process receives, by `Datapath::outlet`: to look at packets as they leave.
     Outlet,
     /// PCI functions and kernel interfaces that are one link by LACP.
@@ -54,9 +56,15 @@ impl PortDevice {
         }
     }
 
+    /// Whether the EtherType of the outermost tag of received frames is lost: packet sockets have the tag apart, and DPDK's driver for
+    /// them (af_packet) puts it back as 802.1Q.
+    pub fn loses_outer_ethertype(&self) -> bool {
+        self.parts().iter().any(|part| matches!(part, Self::Kernel(_)))
+    }
+
     /// Whether others than this engine may send to it.
     pub fn leads_outside(&self) -> bool {
-        !matches!(self, Self::Loopback | Self::Null | Self::Outlet)
+        !matches!(self, Self::Loopback | Self::Null | Self::NetNull | Self::Outlet)
     }
 
     /// Whether its packets pass through the kernel.
@@ -211,7 +219,7 @@ pub struct StreamSpec {
     pub timing: StreamTiming,
     /// A disabled stream sends nothing until enabled.
     pub enabled: bool,
-    /// It stands until told to go on.
+    /// It is paused until a command resumes it.
     pub paused: bool,
     /// This many packets of each worker are built at Prepare and then repeated; 0 for none. Not with `Template::flow`.
     pub cache: usize,
@@ -235,7 +243,7 @@ pub struct ReplaySpec {
 }
 
 impl ReplaySpec {
-    /// Which of so many engines sends the replay of a stream.
+    /// Which of several engines sends the replay of a stream.
     pub fn engine(id: u16, engines: u32) -> u32 {
         u32::from(id) % engines.max(1)
     }
@@ -251,7 +259,7 @@ impl ReplaySpec {
 pub struct StreamReceive {
     /// Delays are measured, and counted in the histogram of this number; streams may share one. Needs `Template::flow`.
     pub histogram: Option<usize>,
-    /// What tells its packets, which must be in them, where there is no trailer.
+    /// The mark by which its packets are recognized where there is no trailer. They must have it.
     pub mark: Option<Mark>,
     /// Its packets differ in what a port spreads by: addresses and ports.
     pub varied: bool,
@@ -286,7 +294,7 @@ pub struct ReferenceClock {
 pub struct Reflector {
     /// Index of the port.
     pub port: usize,
-    /// What changes places.
+    /// What is swapped.
     pub swap: Swap,
     /// Frames to any station are sent back, not only those to the port's own MAC.
     pub any_mac: bool,
@@ -322,7 +330,7 @@ pub struct StatefulSpec {
     pub scenario: Arc<Scenario>,
     /// By port: its own MAC, and where frames of its clients go.
     pub links: Vec<PortLink>,
-    /// Who is on the links beside.
+    /// The neighbors on the links.
     pub on_link: OnLink,
     /// If connections are recorded.
     pub records: Option<RecordsSpec>,
@@ -333,6 +341,8 @@ pub struct StatefulSpec {
 pub struct OnLink {
     /// By port: servers that its clients reach without the next hop, and their MACs.
     pub neighbours: Vec<Neighbours>,
+    /// Gateways of pools, and their MACs.
+    pub gateways: Vec<GatewayMac>,
     /// Answers for the addresses of the scenario already; none: from when the run is prepared.
     pub holding: Option<Arc<Holding>>,
 }
@@ -342,9 +352,9 @@ pub struct OnLink {
 pub struct RecordsSpec {
     /// Name of the run in the file.
     pub run: String,
-    /// One in so many.
+    /// One connection in this many is recorded.
     pub one_in: u32,
-    /// The file to write, which must not exist. None: they are only told to who watches.
+    /// The file to write, which must not exist. None: they are only sent to watchers.
     pub path: Option<PathBuf>,
     /// Records in the file at most.
     pub most: u64,
@@ -363,7 +373,7 @@ pub struct RecordsState {
     pub omitted: u64,
     /// Where no file was asked for, records that at least one watcher was given.
     pub delivered: u64,
-    /// The same, that none was: nobody watched, or all who did were too slow.
+    /// The same, that none was: there was no watcher, or all were too slow.
     pub undelivered: u64,
     /// Why there is no file, or will be none.
     pub problem: Option<String>,
@@ -382,7 +392,7 @@ pub struct TemplateCounters {
     pub open: u64,
     /// In the order of `spate_stateful::COUNTERS`.
     pub counts: Vec<u64>,
-    /// Of them, those of the warm-up: what each worker had counted in its first turn behind it.
+    /// Of them, those of the warm-up: what each worker had counted in its first iteration after it.
     pub warmup: Vec<u64>,
     /// Counters of its program.
     pub programs: Vec<ProgramCounter>,
@@ -508,7 +518,7 @@ pub struct PortCounters {
     /// Frames that the device cut into segments, which are packets.
     pub tx_segmented_frames: u64,
     /// Times a worker read nothing because another, which keeps sequences, was behind.
-    pub handing_full: u64,
+    pub receive_waits: u64,
     /// By queue, in queue order: (transmitted, received).
     pub queues: Vec<(u64, u64)>,
     /// Link state now.

@@ -9,27 +9,27 @@ use std::{
 use rtrb::{Consumer, Producer, PushError};
 
 use super::{
-    command::{Command, Trash},
+    command::{Command, Reclaim},
     worker::Waker,
 };
 
 /// A worker that has not taken its commands within this time hangs, and is not waited for.
 const TAKES_WITHIN: Duration = Duration::from_secs(2);
 
-/// All workers, to be told things and cleaned up after.
+/// All workers: their command queues, and what is to be freed after them.
 pub(super) struct Workers {
     workers: Vec<Mutex<Line>>,
 }
 
 struct Line {
     commands: Producer<Command>,
-    trash: Consumer<Trash>,
+    reclaim: Consumer<Reclaim>,
     waker: Waker,
 }
 
 impl Workers {
-    pub(super) fn new(lines: impl Iterator<Item = (Producer<Command>, Consumer<Trash>, Waker)>) -> Self {
-        let line = |(commands, trash, waker)| Mutex::new(Line { commands, trash, waker });
+    pub(super) fn new(lines: impl Iterator<Item = (Producer<Command>, Consumer<Reclaim>, Waker)>) -> Self {
+        let line = |(commands, reclaim, waker)| Mutex::new(Line { commands, reclaim, waker });
         Self { workers: lines.map(line).collect() }
     }
 
@@ -37,7 +37,7 @@ impl Workers {
         self.workers.len()
     }
 
-    /// Tells one worker. Waits while its queue is full, which it empties every turn of its loop.
+    /// Sends a command to one worker. Waits while its queue is full, which it empties in every iteration of its loop.
     pub(super) fn tell(&self, worker: usize, command: Command) {
         let mut line = self.line(worker);
         let mut command = command;
@@ -52,7 +52,7 @@ impl Workers {
         line.waker.wake();
     }
 
-    /// Waits until every worker has taken what it was told, which it does before it next receives. Others may use its line meanwhile.
+    /// Waits until every worker has taken its commands, which it does before it next receives. Others may use its line meanwhile.
     pub(super) fn await_all(&self) {
         let since = Instant::now();
         for worker in 0..self.workers.len() {
@@ -77,7 +77,7 @@ impl Workers {
         self.line(worker).waker.wake();
     }
 
-    /// Tells every worker.
+    /// Sends a command to every worker.
     pub(super) fn tell_all(&self, command: impl Fn() -> Command) {
         for worker in 0..self.workers.len() {
             self.tell(worker, command());
@@ -88,7 +88,7 @@ impl Workers {
     pub(super) fn clean_up(&self) {
         for worker in 0..self.workers.len() {
             let mut line = self.line(worker);
-            while line.trash.pop().is_ok() {}
+            while line.reclaim.pop().is_ok() {}
         }
     }
 }

@@ -43,9 +43,9 @@ impl Scrape {
         let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?);
         for (labels, latency) in known() {
             for quantile in &latency.quantiles {
-                let told = (f64::from(quantile.parts_per_million) / 1e6).to_string();
+                let quantile_label = (f64::from(quantile.parts_per_million) / 1e6).to_string();
                 let [namespace, profile, run, stream, tx_port, rx_port] = *labels;
-                let labels = [namespace, profile, run, stream, tx_port, rx_port, ("quantile", told.as_str())];
+                let labels = [namespace, profile, run, stream, tx_port, rx_port, ("quantile", quantile_label.as_str())];
                 family.number(&labels, seconds(quantile.ns))?;
             }
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! /metrics, /healthz and /readyz in plain HTTP, which anybody may ask for: answers cost the thread of control little, connections are
-//! few and short, and a page that nobody got counts for nothing.
+//! /metrics, /healthz and /readyz in plain HTTP, without authentication: answers cost the thread of control little, connections are
+//! few and short, and a page that was not received counts for nothing.
 use super::{Page, page};
 use crate::control::runs::Engine;
 use http_body_util::Full;
@@ -17,13 +17,13 @@ use tokio::sync::Mutex as Turn;
 use tokio::task::AbortHandle;
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Connections at a time. A further one closes the oldest, so that who holds many open keeps out neither a probe nor a scrape.
+/// Connections at a time. A further one closes the oldest, so that a client with many open keeps out neither a probe nor a scrape.
 const CONNECTIONS: usize = 32;
 /// A connection that has not asked for anything by then is closed.
 const ASKS_WITHIN: Duration = Duration::from_secs(5);
 /// A connection that has not taken its answer by then is closed.
 const ENDS_WITHIN: Duration = Duration::from_secs(30);
-/// Who asks within this time of another gets the same page.
+/// Requests within this time of another get the same page.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A connection, which is closed if this is dropped.
@@ -72,7 +72,7 @@ pub async fn serve(listener: TcpListener, engine: Arc<Engine>) {
 }
 
 impl Server {
-    /// Answers one request, and closes the connection: who keeps one would keep others out.
+    /// Answers one request, and closes the connection: one that is kept would keep others out.
     async fn connection(self: &Arc<Self>, stream: TcpStream) {
         let given = Mutex::new(None);
         let service = service_fn(|request: Request<Incoming>| {
@@ -122,8 +122,8 @@ impl Server {
         }
     }
 
-    /// The last page, or a new one if that is no longer fresh. It is made to its end although who asked for it may leave: there are
-    /// never two under way, and who asks and leaves has one made a second at most.
+    /// The last page, or a new one if that is no longer fresh. It is made to its end although the client may leave: there are
+    /// never two under way, and clients that leave cause one a second at most.
     async fn page(self: &Arc<Self>) -> Result<Arc<Page>, String> {
         let this = self.clone();
         tokio::spawn(async move { this.fresh_page().await }).await.map_err(|error| error.to_string())?
@@ -131,13 +131,13 @@ impl Server {
 
     async fn fresh_page(&self) -> Result<Arc<Page>, String> {
         let mut last = self.last.lock().await;
-        if let Some((_, page)) = last.as_ref().filter(|(begun, _)| begun.elapsed() < FRESH) {
+        if let Some((_, page)) = last.as_ref().filter(|(started, _)| started.elapsed() < FRESH) {
             return Ok(page.clone());
         }
-        let (begun, engine) = (Instant::now(), self.engine.clone());
+        let (started, engine) = (Instant::now(), self.engine.clone());
         let encoded = tokio::task::spawn_blocking(move || page(&engine)).await;
         let page = Arc::new(encoded.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?);
-        *last = Some((begun, page.clone()));
+        *last = Some((started, page.clone()));
         Ok(page)
     }
 }

@@ -14,7 +14,7 @@ use spate_stats::Timed;
 /// Times of one kind.
 type TimesOf = fn(&TemplateTimes) -> Option<&Timed>;
 
-/// What tells one side of a template.
+/// The labels of one side of a template.
 pub(super) fn labels<'a>(held: &'a Held, side: &'a TemplateCounters) -> [(&'static str, &'a str); 6] {
     [
         ("profile_namespace", held.namespace.as_str()),

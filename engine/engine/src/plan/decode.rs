@@ -34,7 +34,7 @@ pub fn plan(bytes: Bytes, format: Format) -> Result<Plan, Violations> {
     Ok(plan)
 }
 
-/// Puts the plan's data where they are referred to, so that nobody else has to look for them.
+/// Puts the plan's data where they are referred to, so that no other code has to look for them.
 fn fill_in(plan: &mut Plan) -> Result<(), Violations> {
     let data = std::mem::take(&mut plan.data);
     let mut wrong = Violations::default();
@@ -79,7 +79,7 @@ fn fill_in(plan: &mut Plan) -> Result<(), Violations> {
     wrong.or(())
 }
 
-/// The digest by which runs with one id are told apart: SHA-256 of the plan's bytes as they were received.
+/// The digest that distinguishes runs with one id: SHA-256 of the plan's bytes as they were received.
 pub fn digest(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
@@ -107,7 +107,7 @@ fn from_json(bytes: &[u8]) -> Result<Plan, Violations> {
     Ok(plan)
 }
 
-/// JSON says `txPort`, the contract says `tx_port`; paths are told in the contract's names.
+/// JSON has `txPort`, the contract has `tx_port`; paths are reported in the contract's names.
 fn snake_case(path: &str) -> String {
     let mut out = String::with_capacity(path.len() + 8);
     for c in path.chars() {

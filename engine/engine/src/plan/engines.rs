@@ -35,7 +35,7 @@ pub fn half_in_common<'a>(all: impl Iterator<Item = (usize, Option<&'a Engines>)
     None
 }
 
-/// Which part an engine has of what these have together; none if it is not among them. One that shares with nobody has all.
+/// Which part an engine has of what these have together; none if it is not among them. One that shares with no other has all.
 pub fn part_of(engine: Part, engines: Option<&Engines>) -> Option<Part> {
     let Some(engines) = engines.filter(|_| engine != Part::WHOLE) else { return Some(engine) };
     let index = engine.index.checked_sub(engines.first).filter(|index| *index < engines.count)?;

@@ -123,9 +123,9 @@ mod tests {
             ("streams[3].rate", "streams[3].continuous.rate"),
             ("stateful.templates[0].client", "stateful.templates[0].client"),
         ];
-        for (field, told) in cases {
+        for (field, message) in cases {
             let error = PrepareError { field: field.into(), problem: "is wrong".into(), exhausted: false };
-            assert_eq!(refused(&error).to_string(), format!("{told}: is wrong"));
+            assert_eq!(refused(&error).to_string(), format!("{message}: is wrong"));
         }
     }
 }

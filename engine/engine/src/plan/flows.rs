@@ -4,6 +4,7 @@
 //! A flow's data is known from its program; it is sent in as few packets as there can be, TCP's with SYN and FIN, and without
 //! acknowledgements and what is sent again, which depend on the network.
 use super::rate::{FCS_BYTES, MEDIUM_OVERHEAD_BYTES};
+use spate_stateful::envelope;
 use spate_stateful::{Instruction, Part, Payload, Pool, Program, Protocol, Scenario, Template, Tunables};
 
 /// Bytes of headers: of Ethernet, IP and the transport.
@@ -12,7 +13,7 @@ const IPV4: u64 = 20;
 const IPV6: u64 = 40;
 const TCP: u64 = 20;
 const UDP: u64 = 8;
-/// Parts of a pool are told in millionths, and those of more addresses than this are equal.
+/// Parts of a pool are given in millionths, and those of more addresses than this are equal.
 const MILLION: u128 = 1_000_000;
 const MANY: u128 = 1 << 64;
 /// Bytes of the least frame without FCS (IEEE 802.3).
@@ -72,16 +73,14 @@ pub fn asks(scenario: &Scenario) -> (Vec<Ask>, Vec<(usize, bool)>) {
     (asks, unknown)
 }
 
-/// Bytes that tunnels add to each packet of a side, at least.
+/// Fewest bytes that tags and tunnels add to each packet of a side.
 fn least_added(scenario: &Scenario, template: &Template, of_clients: bool) -> u64 {
-    let added = template.clients.iter().map(|weighted| {
-        let tunnels = scenario.pools[weighted.pool].tunnels.filter(|tunnels| of_clients || tunnels.mirror);
-        tunnels.map_or(0, |tunnels| tunnels.overhead() as u64)
-    });
-    added.min().unwrap_or(0)
+    let pools = template.clients.iter().map(|weighted| &scenario.pools[weighted.pool]);
+    let added = pools.map(|pool| envelope::overhead(pool, of_clients, template.looped));
+    added.min().unwrap_or(0) as u64
 }
 
-/// Which fraction of a template's flows one of so many engines serves: that of the servers it has, by weight. Where these are
+/// Which fraction of a template's flows one of this many engines serves: that of the servers it has, by weight. Where these are
 /// all, its clients are the only ones there.
 fn served(template: &Template, scenario: &Scenario, engines: u32) -> (u128, u128) {
     let pools = || template.servers.iter().map(|servers| (&scenario.pools[servers.pool], u128::from(servers.weight)));

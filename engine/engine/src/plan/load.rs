@@ -20,7 +20,7 @@ pub struct Ask {
     pub frame_bytes: FrameBytes,
     /// Over all engines.
     pub rate: Rate,
-    /// This engine is one of so many that share it; 0: it sends none of it.
+    /// Number of engines that share it, this one included; 0: this one sends none of it.
     pub part: u32,
 }
 

@@ -53,7 +53,7 @@ pub fn group(stream: &Stream) -> &str {
     if stream.group.is_empty() { &stream.name } else { &stream.group }
 }
 
-/// Streams of a group must agree in what is told of the group as one.
+/// Streams of a group must agree in what is reported of the group as one.
 fn groups(plan: &Plan, wrong: &mut Violations) {
     let mut first = HashMap::new();
     for (i, stream) in plan.streams.iter().enumerate() {

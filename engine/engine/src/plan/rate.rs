@@ -34,7 +34,7 @@ pub enum RateError {
     /// A percentage where several ports are meant.
     #[error("is a percentage, and ports differ; set packets_per_second, l1_bits_per_second or l2_bits_per_second")]
     PercentOfAll,
-    /// A percentage of what nobody knows.
+    /// A percentage of an unknown line rate.
     #[error(
         "is a percentage, and the line rate of port {port} is not known; give the engine --line-rate {port}=RATE (such \
          as {port}=10G) or set a rate in packets or bits"
@@ -50,7 +50,7 @@ pub enum RateError {
 pub struct FrameBytes {
     /// Bytes together,
     pub sum: u128,
-    /// of so many frames; at least 1.
+    /// of this many frames; at least 1.
     pub count: u128,
 }
 
@@ -61,7 +61,7 @@ impl From<usize> for FrameBytes {
 }
 
 impl FrameBytes {
-    /// Bits of `count` frames, each with so many bytes beside it.
+    /// Bits of `count` frames, each with this many bytes of overhead.
     fn bits(self, beside: u64) -> u128 {
         (self.sum + self.count * u128::from(beside)) * 8
     }
@@ -98,7 +98,7 @@ pub fn max_rate(rate: &contract::Rate) -> Result<MaxRate, RateError> {
 pub enum LineRate {
     /// Bits a second.
     Known(u64),
-    /// The device does not tell, and nobody else has.
+    /// Neither the device nor the user has given it.
     Unknown,
     /// It will be known where the plan runs (`compile` looks at plans without any device).
     ToldLater,

@@ -10,7 +10,7 @@ use spate_replay::Survey;
 use spate_stateless::{Blueprint, Rate, Template};
 use std::path::Path;
 
-/// A replay at its port, or `None`, and a violation says why. The stream's ports are left to whoever calls.
+/// A replay at its port, or `None`, and a violation says why. The stream's ports are left to the caller.
 pub fn replay(
     at: &str,
     stream: &Stream,
@@ -31,7 +31,7 @@ pub fn replay(
             .map_err(|error| wrong.add(format!("{at}.replay.pcap"), error.to_string())),
         Some(replay::Source::Path(path)) => Recording::of_file(Path::new(path), gap, &rewrite, check)
             .map_err(|error| wrong.add(format!("{at}.replay.path"), format!("{path:?}: {error}"))),
-        // Data were put in place when the plan was decoded.
+        // Data were filled in when the plan was decoded.
         Some(replay::Source::Data(_)) | None => {
             wrong.add(format!("{at}.replay.source"), "missing; set pcap or path");
             Err(())

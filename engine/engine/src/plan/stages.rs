@@ -4,13 +4,14 @@ use super::Violations;
 use super::rate;
 use contract::{Plan, Ratio, Stage};
 use spate_stateless::Rate;
+use std::collections::VecDeque;
 
 /// Maximum of a plan.
 pub const MOST_STAGES: usize = 64;
 /// Length of a ramp's steps, and maximum of their number: longer ramps have longer steps.
 const STEP_NS: u64 = 100_000_000;
 const MOST_STEPS: u64 = 600;
-/// Factors within a ramp are whole multiples of one part in so many.
+/// Factors within a ramp are whole multiples of 1 divided by this.
 const RAMP_PARTS: u128 = 1_000_000;
 
 /// The rate factor from an instant on.
@@ -57,6 +58,12 @@ impl Schedule {
         }
         schedule.steps[0].at_ns = 0;
         Some(schedule)
+    }
+
+    /// The beginning of the first stage and the ends of all but the last, which ends with the run.
+    pub fn marks(&self) -> VecDeque<u64> {
+        let inner = self.ends_ns.len().saturating_sub(1);
+        std::iter::once(&self.begins_ns).chain(&self.ends_ns[..inner]).copied().collect()
     }
 }
 

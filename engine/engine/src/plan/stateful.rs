@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The stateful part of a plan as a scenario: everything wrong with it is found, and all defaults are put in place.
+//! The stateful part of a plan as a scenario: everything wrong with it is found, and all defaults are filled in.
+mod access;
 mod addresses;
 mod messages;
 mod payloads;
@@ -17,6 +18,7 @@ use super::Violations;
 use super::validate::{LONGEST_NS, MOST_NAME_CHARS, Site};
 use contract::{Plan, Ratio, Stateful, TransportProtocol};
 use spate_stateful::arrivals::RampUp;
+use spate_stateful::envelope;
 use spate_stateful::program::Side;
 use spate_stateful::{Client, Part, Pool, Protocol, Scenario, Server, Stack, Template, WeightedPool};
 use std::collections::HashMap;
@@ -29,7 +31,7 @@ pub const MOST_FLOWS: usize = 65_536;
 pub const MOST_RECORDS: u64 = 10_000_000;
 /// What Ethernet takes: where nothing else is known of a port, or a plan asks for nothing else.
 const USUAL_MTU: u32 = 1500;
-/// Bytes from a flow's start that servers can be told apart by: the least that every host takes in one packet is 576
+/// Bytes from a flow's start by which servers can be distinguished: the least that every host takes in one packet is 576
 /// bytes (RFC 1122 section 3.3.2), without 40 of headers.
 const MOST_MATCHED: usize = 536;
 
@@ -45,9 +47,8 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
     records(asked, wrong);
     names(asked, wrong);
     roles::check(asked, plan.share.as_ref(), wrong);
-    let shared = plan.share.is_some();
     let found: Vec<_> =
-        (0..asked.templates.len()).map(|i| template((i, asked), shared, pools.as_deref(), site, wrong)).collect();
+        (0..asked.templates.len()).map(|i| template((i, asked), pools.as_deref(), site, wrong)).collect();
     let templates: Option<Vec<Template>> = found.into_iter().collect();
     let (mut pools, mut templates) = pools.zip(templates).filter(|_| wrong.0.len() == before)?;
     shadow::check(&pools, &templates, &payloads, wrong);
@@ -63,10 +64,11 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
         ramp_up: RampUp { ns: asked.ramp_up_ns, step_ns: asked.ramp_up_step_ns },
         order: addresses::order(asked),
     };
+    access::fit_together(&scenario, wrong);
     tunnels::fit_together(&scenario, wrong);
     if wrong.0.len() == before {
         let too_long = messages::too_long(asked, &scenario, site).into_iter();
-        wrong.0.extend(too_long.filter(|message| message.certain).map(|message| message.told));
+        wrong.0.extend(too_long.filter(|message| message.certain).map(|message| message.violation));
     }
     addresses::deal(site, &scenario, wrong);
     (wrong.0.len() == before).then_some(scenario)
@@ -74,8 +76,8 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
 
 /// What is odd about a plan's scenario, and might be meant.
 pub fn warnings(asked: &Stateful, scenario: &Scenario, site: &Site) -> Vec<String> {
-    let too_long = messages::too_long(asked, scenario, site).into_iter().map(|message| message.told);
-    programs::idle(asked, &scenario.templates).chain(too_long).map(|told| told.to_string()).collect()
+    let too_long = messages::too_long(asked, scenario, site).into_iter().map(|message| message.violation);
+    programs::idle(asked, &scenario.templates).chain(too_long).map(|violation| violation.to_string()).collect()
 }
 
 /// Lets an engine answer for all servers of its scenario, also those that others have: where it is alone, as in a simulation.
@@ -157,10 +159,9 @@ fn name(field: &str, name: &str, least: usize, wrong: &mut Violations) {
     }
 }
 
-/// A template of a plan that engines share or not; or none, and a violation says why. Its programs are as they are written: not checked yet.
+/// A template of a plan; or none, and a violation says why. Its programs are as they are written: not checked yet.
 fn template(
     (index, asked): (usize, &Stateful),
-    shared: bool,
     pools: Option<&[Pool]>,
     site: &Site,
     wrong: &mut Violations,
@@ -168,8 +169,7 @@ fn template(
     let template = &asked.templates[index];
     let at = format!("stateful.templates[{index}]");
     let protocol = protocol(&at, template, wrong);
-    let apart = shared && roles::are_apart(template);
-    let ports = ports(&at, template, apart, site, wrong);
+    let ports = ports(&at, template, site, wrong);
     let has_clients = !template.client_port.is_empty();
     let clients = addresses::taken(&format!("{at}.clients"), &template.clients, asked.pools.len(), has_clients, wrong);
     let servers = addresses::taken(&format!("{at}.servers"), &template.servers, asked.pools.len(), true, wrong);
@@ -184,12 +184,15 @@ fn template(
     let rate = rate(&at, template, wrong);
     let v6 = |weighted: &WeightedPool| pools.is_some_and(|pools| pools.get(weighted.pool).is_some_and(Pool::is_v6));
     let headers = if clients.iter().chain(&servers).any(v6) { 60 } else { 40 };
+    let looped = ports.0.is_some_and(|port| ports.1 == Some(port) && site.ports[port].loops);
     let mut tunables = |side: &str, asked: Option<&contract::Tunables>, port: Option<usize>| {
         let at = format!("{at}.{side}_tunables");
         let mut set = tunables::tunables(&at, asked, wrong);
         if protocol == Some(Protocol::Tcp) {
-            let tunnels = tunnels::most_added(pools, &clients, side == "client");
-            tunables::fit(&at, asked, &mut set, port.map(|port| &site.ports[port]), (headers, tunnels), wrong);
+            let pools = clients.iter().filter_map(|weighted| pools?.get(weighted.pool));
+            let added = pools.map(|pool| envelope::overhead(pool, side == "client", looped)).max();
+            let added = added.unwrap_or(0) as u32;
+            tunables::fit(&at, asked, &mut set, port.map(|port| &site.ports[port]), (headers, added), wrong);
         }
         set
     };
@@ -219,6 +222,7 @@ fn template(
             (Some(port), Some(program)) => Some(Server { port, program, tunables: server_tunables, matches }),
             _ => None,
         },
+        looped,
         seed: template.seed,
         latency: template.latency,
     })
@@ -236,11 +240,10 @@ fn protocol(at: &str, template: &contract::Template, wrong: &mut Violations) -> 
     }
 }
 
-/// Where its clients and servers are, `apart` if on different engines. Each side has a port if and only if it has a program.
+/// Where its clients and servers are. Each side has a port if and only if it has a program.
 fn ports(
     at: &str,
     template: &contract::Template,
-    apart: bool,
     site: &Site,
     wrong: &mut Violations,
 ) -> (Option<usize>, Option<usize>) {
@@ -263,16 +266,6 @@ fn ports(
         }
         (false, true) => site.port(&format!("{at}.{side}_port"), name, wrong),
     });
-    if let [Some(client), Some(server)] = found
-        && client == server
-        && !apart
-        && !site.ports[client].loops
-    {
-        wrong.add(
-            format!("{at}.server_port"),
-            format!("{:?} is client_port as well, and what it sends does not come back to it; use another port, or a loopback", template.server_port),
-        );
-    }
     (found[0], found[1])
 }
 

@@ -51,7 +51,7 @@ fn transmit(at: &str, stream: &contract::Stream, wrong: &mut Violations) -> Tran
                 gap_ns: bursts.gap_ns,
             }
         }
-        // A replay is on no schedule: its rate is the speed of its capture. What is missing is told where the rate is looked at.
+        // A replay is on no schedule: its rate is the speed of its capture. What is missing is reported where the rate is checked.
         Some(stream::Transmit::Continuous(_) | stream::Transmit::Replay(_)) | None => Transmit::Continuous,
     }
 }

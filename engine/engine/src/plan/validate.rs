@@ -8,6 +8,7 @@ use super::stateful::{self, session};
 use super::{engines, flows, load, replay, stages, transmit};
 use crate::datapath::ReplaySpec;
 use contract::{Plan, Stream, Trials, stream::Transmit};
+use spate_net::ethernet::{HEADER, Link};
 use spate_stateful::{Part, Scenario};
 use spate_stateless::{Rate, StreamTiming, Template};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -110,7 +111,7 @@ impl Site {
         Self { ports: names.into_iter().map(port).collect(), workers: 1 }
     }
 
-    /// The same with so many workers, which serve all ports.
+    /// The same with this many workers, which serve all ports.
     #[must_use]
     pub fn with_workers(mut self, workers: u32) -> Self {
         self.workers = workers;
@@ -465,22 +466,13 @@ fn mtu(field: &str, frame: &[u8], port: &PortFacts, wrong: &mut Violations) {
 /// Whether a port's MTU has room for a frame.
 pub(super) fn fits(frame: &[u8], port: &PortFacts) -> Result<(), String> {
     let Some(mtu) = port.mtu else { return Ok(()) };
-    let most = mtu as usize + ethernet_header_bytes(frame);
+    // VLAN tags do not count against the MTU (IEEE 802.1Q annex G).
+    let most = mtu as usize + Link::find(frame).map_or(HEADER, |link| link.end);
     if frame.len() > most {
         let (len, name) = (frame.len(), &port.name);
         return Err(format!("{len} bytes; must be at most {most} on port {name}, whose MTU is {mtu}"));
     }
     Ok(())
-}
-
-/// 14 bytes, and 4 for each of up to two VLAN tags (IEEE 802.1Q, 802.1ad).
-fn ethernet_header_bytes(frame: &[u8]) -> usize {
-    let tagged = |at: usize| matches!(frame.get(at..at + 2), Some([0x81, 0x00] | [0x88, 0xa8]));
-    match (tagged(12), tagged(16)) {
-        (true, true) => 22,
-        (true, false) => 18,
-        _ => 14,
-    }
 }
 
 fn port_bits(plan: &Plan, checked: &Checked) -> BTreeMap<usize, u128> {
@@ -556,11 +548,11 @@ fn warnings(plan: &Plan, site: &Site, checked: &Checked) -> Vec<String> {
     all
 }
 
-/// From this part of its line rate on a port's load is told: little is left for bursts and answers.
+/// From this part of its line rate on a port's load is warned of: little is left for bursts and answers.
 const MUCH_PERCENT: u128 = 90;
-/// From these bits a second on it is told where the line rate is not known: more than most software ports carry.
+/// From these bits a second on it is warned of where the line rate is not known: more than most software ports carry.
 const MUCH_BITS: u128 = 10_000_000_000;
-/// From these bytes on memory is told.
+/// From these bytes on memory is warned of.
 const MUCH_MEMORY: usize = 64 << 20;
 
 /// What is worth knowing of the memory that a run's latency histograms take.

@@ -44,8 +44,8 @@ fn ping(address: &str) -> bool {
 
 /// The MAC at which the kernel has found an address.
 fn found(address: &str) -> String {
-    let told = output(&["ip", "neighbour", "show", "dev", "sp1", address]);
-    told.split(' ').skip_while(|word| *word != "lladdr").nth(1).unwrap_or("").to_owned()
+    let text = output(&["ip", "neighbour", "show", "dev", "sp1", address]);
+    text.split(' ').skip_while(|word| *word != "lladdr").nth(1).unwrap_or("").to_owned()
 }
 
 #[test]
@@ -137,11 +137,11 @@ pub fn resolved(datapath: &Datapath, scenario: Scenario) -> spate_engine::datapa
     let mut spec = emulated(datapath, 5, Some(500 * MS), scenario);
     let stateful = spec.stateful.as_mut().unwrap();
     stateful.links = found.links;
-    stateful.on_link = OnLink { neighbours: found.neighbours, holding: None };
+    stateful.on_link = OnLink { neighbours: found.neighbours, gateways: found.gateways, holding: None };
     spec
 }
 
-/// Answers so many requests, one after another.
+/// Answers this many requests, one after another.
 fn serve(listener: &TcpListener, requests: usize) {
     for _ in 0..requests {
         let (mut stream, _) = listener.accept().unwrap();
@@ -197,12 +197,16 @@ fn inside_neighbours() {
         assert!(received >= 100 * 4, "{interface} received {received}");
     }
 
-    // One of them is silent: that is told, by its name.
+    // One of them is silent: it is reported by its name.
     let beyond = [v4(10, 9, 0, 10), v4(10, 9, 0, 13)];
     let clients = one_side(scenario(Protocol::Tcp, 1, [v4(10, 9, 4, 0); 2], beyond), true);
-    let told = next_hop::links(&clients, &datapath).unwrap_err().0.remove(0);
-    assert_eq!(told.field, "stateful.templates[0].client_port");
-    assert!(told.description.contains("next hop 10.9.0.13 did not answer 4 ARP requests"), "{}", told.description);
+    let violation = next_hop::links(&clients, &datapath).unwrap_err().0.remove(0);
+    assert_eq!(violation.field, "stateful.templates[0].client_port");
+    assert!(
+        violation.description.contains("next hop 10.9.0.13 did not answer 4 ARP requests"),
+        "{}",
+        violation.description
+    );
 }
 
 /// Ports on both ends of a link, each in a VLAN or in none.
@@ -217,6 +221,7 @@ fn both_ends(vlans: [Option<u16>; 2]) -> Datapath {
 /// Clients on one end, servers on the other.
 fn across(protocol: Protocol, servers: [Address; 2]) -> Scenario {
     let mut scenario = scenario(protocol, 200, [v4(10, 9, 4, 0), v4(10, 9, 4, 49)], servers);
+    scenario.templates[0].looped = false;
     scenario.templates[0].server.as_mut().unwrap().port = 1;
     scenario
 }
@@ -234,18 +239,67 @@ fn inside_large_pool() {
     let holding = datapath.hold(&scenario).unwrap();
     let found = next_hop::links(&scenario, &datapath).unwrap();
     assert_eq!(found.links[0].next_hop, mac_bytes(&mac_of("sp1")));
-    let told = format!(
+    let warning = format!(
         "servers from 10.9.8.0 to 10.9.11.255 are on the link of port east: 64 of them, from end to end, were asked for, and \
          frames to all go where those are, {}",
         mac_of("sp1")
     );
-    assert_eq!(found.warnings, [told]);
+    assert_eq!(found.warnings, [warning]);
     drop(holding);
     let mut spec = emulated(&datapath, 5, Some(500 * MS), scenario);
     spec.stateful.as_mut().unwrap().links = found.links;
     let run_ = start(&datapath, spec);
     wait_for(&run_, RunState::Complete, 10);
     assert_all_complete(&run_.template_counters(), 100);
+}
+
+/// A router on a stick: the kernel returns frames to the port that they came from, between clients and servers of one port.
+#[test]
+fn clients_and_servers_of_one_port_are_connected_by_a_router() {
+    run_inside("answers::inside_one_arm", "1504");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_one_arm() {
+    all(&[
+        "ip address add 10.10.0.2/16 dev sp1",
+        "ip address add 10.9.0.2/16 dev sp1",
+        "sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.sp1.send_redirects=0",
+        // The engine's end of the link is the kernel's, too.
+        "sysctl -qw net.ipv4.conf.sp0.forwarding=0",
+    ]);
+    let mut port = link(&["10.9.0.1/16"], None);
+    port.config.gateway_v4 = Some("10.9.0.2".parse().unwrap());
+    let datapath = east(port);
+    let servers = [v4(10, 10, 8, 0), v4(10, 10, 8, 9)];
+    for (protocol, least) in [(Protocol::Tcp, 700), (Protocol::Udp, 200)] {
+        let mut scenario = scenario(protocol, 200, [v4(10, 9, 4, 0), v4(10, 9, 4, 49)], servers);
+        scenario.templates[0].looped = false;
+        let forwarded = || output(&["cat", "/sys/class/net/sp1/statistics/tx_packets"]).trim().parse::<u64>().unwrap();
+        let before = forwarded();
+        let _holding = datapath.hold(&scenario).unwrap();
+        let run_ = start(&datapath, resolved(&datapath, scenario));
+        wait_for(&run_, RunState::Complete, 10);
+        assert_all_complete(&run_.template_counters(), 100);
+        assert!(forwarded() - before >= least, "{protocol:?}");
+        run_.remove();
+    }
+
+    // Nothing returns frames between stations of one port and one subnet.
+    let own = [v4(10, 9, 8, 0), v4(10, 9, 8, 9)];
+    let mut scenario = scenario(Protocol::Tcp, 200, [v4(10, 9, 4, 0), v4(10, 9, 4, 49)], own);
+    scenario.templates[0].looped = false;
+    let _holding = datapath.hold(&scenario).unwrap();
+    let wrong = next_hop::links(&scenario, &datapath).unwrap_err().0.remove(0);
+    assert_eq!(
+        (wrong.field.as_str(), wrong.description.as_str()),
+        (
+            "stateful.templates[0].client_port",
+            "server 10.9.8.0 is at this port itself, east, and what it sends does not come back to it: use a gateway that returns it, or \
+             another port for servers"
+        )
+    );
 }
 
 #[test]
@@ -281,8 +335,8 @@ fn inside_vlans() {
             if heard {
                 assert_all_complete(&sides, 100);
             } else {
-                let begun = [sides[0].get(Count::FlowsAttempted), sides[1].get(Count::FlowsAccepted)];
-                assert_eq!(begun, [100, 0], "{vlans:?}");
+                let started = [sides[0].get(Count::FlowsAttempted), sides[1].get(Count::FlowsAccepted)];
+                assert_eq!(started, [100, 0], "{vlans:?}");
                 assert_eq!(sides[0].get(Count::ReceivedPackets), 0, "{vlans:?}");
             }
             run_.remove();

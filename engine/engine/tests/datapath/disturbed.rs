@@ -7,8 +7,8 @@ use spate_engine::datapath::{
     Blueprint, Disturbance, FieldProgram, PollMode, PortDevice, RunState, Sequence, StreamReceive, StreamSpec,
     Template, Variable, Write,
 };
+use spate_net::Trailer;
 use spate_stateful::random::Numbers;
-use spate_wire::Trailer;
 
 use crate::setup::{MS, open, pps, spec, start, stream, turn, wait_for};
 
@@ -20,7 +20,7 @@ struct Done {
     swapped: u64,
 }
 
-/// Loses and doubles about one packet in so many, and swaps some; which ones follows from the seed. Two packets change
+/// Loses and duplicates about one packet in this many, and swaps some; which ones follows from the seed. Two packets change
 /// places only if they are of one stream and sender and arrive at one queue: nothing else has an order that a receiver could
 /// know.
 fn disturbance(seed: u64, one_in: u64, done: Arc<Mutex<Done>>) -> Box<Disturbance> {
@@ -121,19 +121,19 @@ fn reported_exactly(poll: PollMode) {
     let run = start(&datapath, spec(5, 0, Some(2000 * MS), streams));
     wait_for(&run, RunState::Complete, 20);
     let done = *done.lock().unwrap();
-    let (mut told, mut sent) = (Done::default(), 0);
+    let (mut counted, mut sent) = (Done::default(), 0);
     for (counters, packets) in run.counters().iter().zip([600_000, 400_000]) {
         let c = &counters.measured;
         // A worker that is kept from its CPU at the end gives up what it owes; all that was sent is accounted for.
         assert_eq!((c.tx_packets + c.tx_dropped, c.misdirected), (packets, 0));
         sent += c.tx_packets;
         assert_eq!((c.sequence_too_high, c.sequence_too_low), (0, 0));
-        told.lost += c.tx_packets - (c.rx_packets - c.duplicates);
-        told.duplicated += c.duplicates;
-        told.swapped += c.out_of_order;
+        counted.lost += c.tx_packets - (c.rx_packets - c.duplicates);
+        counted.duplicated += c.duplicates;
+        counted.swapped += c.out_of_order;
     }
     println!("{done:?}");
-    assert_eq!(told, done);
+    assert_eq!(counted, done);
     assert!(done.lost > 1000 && done.duplicated > 1000 && done.swapped > 100, "{done:?}");
     // Both queues had their half, and every packet that is no duplicate its delay.
     let port = &datapath.port_counters()[0];

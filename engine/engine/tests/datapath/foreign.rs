@@ -382,7 +382,7 @@ fn inside_engines() {
         for run in &runs {
             wait_for(run, RunState::Complete, 5);
             let c = run.counters()[0].measured;
-            // Each sends its half, and hears the other's.
+            // Each sends its half, and receives the other's.
             assert_eq!((c.tx_packets, c.rx_packets, c.duplicates, c.out_of_order, c.misdirected), (500, 500, 0, 0, 0));
             let delays = run.delays(&[0]).unwrap();
             assert_eq!(delays.differences, 499);

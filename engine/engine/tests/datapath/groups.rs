@@ -43,7 +43,7 @@ fn workers_have_queues_of_the_ports_of_their_group_only() {
 fn groups_that_contradict_the_ports_are_refused() {
     let _turn = turn();
     let ports = four(&PortDevice::Null);
-    for (groups, told) in [
+    for (groups, message) in [
         (&[(&[0, 1, 2][..], 2)][..], "worker_groups: port south is in none: add it to one"),
         (
             &[(&[0, 1, 2, 3], 1), (&[1], 1)],
@@ -55,7 +55,7 @@ fn groups_that_contradict_the_ports_are_refused() {
     ] {
         let refused = try_groups(&ports, groups).map(|_| ()).unwrap_err();
         assert!(matches!(refused, OpenError::Config { .. }));
-        assert_eq!(refused.to_string(), told);
+        assert_eq!(refused.to_string(), message);
     }
 }
 
@@ -240,6 +240,7 @@ fn inside_across() {
     ];
     let mut flows =
         scenario(Protocol::Tcp, 200, [v4(16, 0, 0, 1), v4(16, 0, 0, 250)], [v4(48, 0, 0, 1), v4(48, 0, 0, 20)]);
+    flows.templates[0].looped = false;
     flows.templates[0].server.as_mut().unwrap().port = 1;
     let mut asked = emulated(&datapath, 7, Some(1000 * MS), flows);
     let macs: Vec<_> = datapath.ports().iter().map(|port| port.mac).collect();

@@ -6,8 +6,12 @@ use std::thread;
 use std::time::Duration;
 
 use spate_engine::datapath::{Blueprint, PollMode, RunState, Template};
-use spate_stateful::{Count, Protocol, Scenario, gtpu::Tunnels};
-use spate_wire::{Headers, checksum};
+use spate_net::{Headers, checksum};
+use spate_stateful::{
+    Count, Protocol, Scenario,
+    gtpu::Gtpu,
+    tunnel::{Kind, Tunnels, Way},
+};
 
 use crate::answers::{all, one_side, resolved};
 use crate::kernel::run_inside;
@@ -23,8 +27,8 @@ fn tunnels() -> Tunnels {
         uplink: 0x100,
         downlink: 0x8000_0000,
         step: 1,
-        qfi: Some(5),
         mirror: true,
+        kind: Kind::Gtpu(Gtpu { qfi: Some(5) }),
     }
 }
 
@@ -70,7 +74,11 @@ fn complete(workers: usize, poll: PollMode, scenario: Scenario) {
         Protocol::Tcp => (54, 1000 * bytes.iter().sum::<u64>()),
         Protocol::Udp => (42, 1000 * bytes.iter().sum::<u64>()),
     };
-    assert!(port.tx_bytes >= data + sent * (headers + tunnels.overhead() as u64 + 4), "{}", port.tx_bytes);
+    assert!(
+        port.tx_bytes >= data + sent * (headers + tunnels.encap(Way::Up).overhead() as u64 + 4),
+        "{}",
+        port.tx_bytes
+    );
     assert_eq!(port.tx_bytes, port.rx_bytes);
     // The hash outside has nothing to do with the flow's worker.
     let handed: u64 = run.steering().iter().map(|s| s.handed_off).sum();
@@ -87,7 +95,7 @@ fn a_thousand_connections_in_tunnels_complete_with_one_worker_and_with_two() {
 #[test]
 fn connections_over_ipv6_in_tunnels_over_ipv6_complete() {
     let over_v6 = |protocol| scenario(protocol, 1000, [v6(1, 1), v6(1, 0xff)], [v6(2, 1), v6(2, 0x20)]);
-    let tunnels = Tunnels { local: v6(7, 10), remote: v6(7, 1), qfi: None, ..tunnels() };
+    let tunnels = Tunnels { local: v6(7, 10), remote: v6(7, 1), kind: Kind::Gtpu(Gtpu { qfi: None }), ..tunnels() };
     complete(2, PollMode::Busy, through(tunnels, over_v6(Protocol::Tcp)));
     complete(2, PollMode::Adaptive, through(tunnels, over_v6(Protocol::Udp)));
 }
@@ -137,8 +145,8 @@ fn gnbs_are_in_one_run_only() {
     let refused = datapath.prepare(emulated(&datapath, 2, None, through(tunnels(), others()))).map(|_| ());
     let expected =
         "stateful.templates[0].client_port: run \"run-1\" answers for addresses from 172.16.0.10 to 172.16.0.13 on a";
-    let told = refused.unwrap_err().to_string();
-    assert!(told.starts_with(expected), "{told}");
+    let error = refused.unwrap_err().to_string();
+    assert!(error.starts_with(expected), "{error}");
     let apart = Tunnels { local: v4(172, 16, 1, 10), remote: v4(172, 16, 1, 1), ..tunnels() };
     datapath.prepare(emulated(&datapath, 2, None, through(apart, others()))).unwrap().remove();
     first.remove();
@@ -152,7 +160,7 @@ struct Upf {
 }
 
 impl Upf {
-    /// Serves so many messages.
+    /// Serves this many messages.
     fn serve(&self, messages: u32) {
         let mut buffer = [0; 2048];
         for _ in 0..messages {

@@ -45,8 +45,8 @@ fn delays_are_all_there(datapath: &Datapath, workers: usize) -> Result<(), Strin
         // The first packet of each sender is compared with nothing.
         assert_eq!(delays.differences, packets - workers as u64);
         assert!(delays.jitter_ns <= delays.difference_max_ns && delays.difference_max_ns <= delays.max_ns);
-        let told = run.distribution(usize::from(index == 2));
-        assert!(told.quantile(1_000_000) >= delays.max_ns && told.quantile(1) <= told.quantile(500_000));
+        let read = run.distribution(usize::from(index == 2));
+        assert!(read.quantile(1_000_000) >= delays.max_ns && read.quantile(1) <= read.quantile(500_000));
     }
     assert_eq!(run.distribution(0).total(), 150_000);
     assert_eq!(run.distribution(1).total(), 25_000);
@@ -87,9 +87,9 @@ fn delays_beside_flows(datapath: &Datapath, workers: usize) -> Result<(), String
     // The first packet of each sender is compared with nothing.
     assert_eq!(delays.differences, 1000 - workers as u64);
     assert!(delays.min_ns > 0 && delays.jitter_ns <= delays.difference_max_ns, "{delays:?}");
-    let told = run.distribution(0);
-    let [half, most, all] = [500_000, 990_000, 1_000_000].map(|part| told.quantile(part));
-    assert_eq!(told.total(), 1000);
+    let read = run.distribution(0);
+    let [half, most, all] = [500_000, 990_000, 1_000_000].map(|part| read.quantile(part));
+    assert_eq!(read.total(), 1000);
     assert!(delays.min_ns <= half && half <= most && most <= all && all >= delays.max_ns, "{half} {most} {all}");
     println!("{workers} workers: half {half} ns, 99 % {most} ns, jitter {} ns", delays.jitter_ns);
     run.remove();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Streams without a trailer are told by their marks.
+//! Streams without a trailer are recognized by their marks.
 use spate_engine::datapath::{Blueprint, Mark, PollMode, PortDevice, RunState, StreamReceive, StreamSpec, Template};
 
 use crate::setup::{MS, open, pps, spec, start, stream, turn, wait_for};
@@ -48,7 +48,7 @@ fn marked_streams_are_counted_by_packets_and_bytes() {
             .map(|c| (c.warmup.rx_packets + c.measured.rx_packets, c.measured.misdirected > 0))
             .collect();
         assert_eq!(read, [(24_000, false), (12_000, false), (0, false), (12_000, true), (0, false)]);
-        // By arrival, a mark does not tell the phase: those under way when the warm-up ends count for what comes after.
+        // By arrival, a mark does not contain the phase: those under way when the warm-up ends count for what comes after.
         assert!(counters[1].measured.rx_packets.abs_diff(10_000) < 200, "{:?}", counters[1]);
         assert_eq!(counters[1].measured.rx_bytes, counters[1].measured.rx_packets * 84);
         assert_eq!(datapath.port_counters()[0].foreign_packets, 12_000);

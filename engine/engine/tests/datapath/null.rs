@@ -44,7 +44,7 @@ fn a_rate_change_takes_effect_within_100_ms_and_keeps_count() {
     assert!(effective > asked && effective - asked < 100 * MS, "{asked} {effective}");
     wait_for(&run, RunState::Complete, 5);
     let sent = run.counters()[0].measured.tx_packets;
-    // 0.4 s at 100 kpps, then 1 Mpps, then 50 kpps from the instant that was told (to the clock's microsecond).
+    // 0.4 s at 100 kpps, then 1 Mpps, then 50 kpps from the instant that was returned (to the clock's microsecond).
     let fast = effective - started - 400 * MS;
     let expected = 40_000 + fast / 1000 + (600 * MS - fast) / 20_000;
     assert!(sent.abs_diff(expected) <= 2, "{sent} sent, {expected} expected");

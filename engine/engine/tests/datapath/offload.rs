@@ -39,8 +39,8 @@ fn open_tap(offloads: UseOffloads) -> Datapath {
 
 /// The scenario's frames go to the kernel's interface.
 fn to_kernel(mut spec: RunSpec) -> RunSpec {
-    let told = fs::read_to_string(format!("/sys/class/net/{INTERFACE}/address")).unwrap();
-    let mut bytes = told.trim().split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap());
+    let address = fs::read_to_string(format!("/sys/class/net/{INTERFACE}/address")).unwrap();
+    let mut bytes = address.trim().split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap());
     spec.stateful.as_mut().unwrap().links[0].next_hop = std::array::from_fn(|_| bytes.next().unwrap());
     spec
 }

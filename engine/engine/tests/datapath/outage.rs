@@ -260,6 +260,7 @@ fn inside_edges() {
 
 /// The scenario with its servers on another port, behind the path.
 fn across(datapath: &Datapath, tag: u16, mut scenario: Scenario) -> RunSpec {
+    scenario.templates[0].looped = false;
     scenario.templates[0].server.as_mut().unwrap().port = 1;
     let macs: Vec<_> = datapath.ports().iter().map(|port| port.mac).collect();
     let links = vec![PortLink { mac: macs[0], next_hop: macs[1] }, PortLink { mac: macs[1], next_hop: macs[0] }];

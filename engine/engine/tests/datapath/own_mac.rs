@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ports that are given a MAC address: what they send from, hear, answer for and say of themselves.
+//! Ports that are given a MAC address: what they send from, receive, answer for and report.
 use std::fs;
 
 use spate_engine::datapath::{

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Punts: the kernel speaks through a port, and hears what the filter takes.
+//! Punts: the kernel sends through a port, and receives what the filter takes.
 use std::process::{Child, Command};
 
 use spate_engine::datapath::{Link, OpenError, PollMode, PortDevice, Punt, RunState};
@@ -80,7 +80,7 @@ fn inside_ping() {
     let neighbours = elsewhere.output("ip neighbour show dev bgp");
     let theirs = std::fs::read_to_string("/sys/class/net/sp1/address").unwrap();
     assert!(neighbours.contains(theirs.trim()), "{neighbours}");
-    // What the filter does not take is not heard.
+    // What the filter does not take is not received.
     let connect = Command::new("timeout").args(["1", "busybox", "nc", "198.18.0.1", "179"]).output().unwrap();
     assert_eq!(connect.status.code(), Some(124), "{connect:?}");
     let counted = elsewhere.output("cat /proc/net/snmp");
@@ -106,7 +106,7 @@ fn interfaces_that_cannot_be_made_are_refused_with_the_remedy() {
 fn inside_refused() {
     let mut datapath =
         open(&[("east", PortDevice::Kernel("sp0".into())), ("loop", PortDevice::Loopback)], 1, PollMode::Auto);
-    for (port, interface, told) in [
+    for (port, interface, message) in [
         ("east", "sp1", "punt to interface sp1: it cannot be made: "),
         ("east", "sp1", "NET_ADMIN, and no interface may have that name yet"),
         ("loop", "bgp", "this is a software port, which nobody else sends to"),
@@ -114,7 +114,7 @@ fn inside_refused() {
         let refused = datapath.join(vec![(port.into(), punt(interface, "arp"))]).unwrap_err();
         let OpenError::Config { field, problem } = refused else { panic!("{refused}") };
         assert_eq!(field, format!("port {port}"));
-        assert!(problem.contains(told), "{problem}");
+        assert!(problem.contains(message), "{problem}");
     }
 }
 

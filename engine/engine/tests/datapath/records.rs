@@ -31,7 +31,7 @@ fn to(path: &Path) -> RecordsSpec {
     RecordsSpec { run: "named".into(), one_in: 1, path: Some(path.into()), most: 1_000_000, within_ns: 60_000 * MS }
 }
 
-/// One end of a connection, as the file tells it.
+/// One end of a connection, as it is in the file.
 struct Row {
     client: bool,
     end: String,
@@ -110,7 +110,7 @@ fn a_file_that_exists_is_refused_and_a_run_that_did_nothing_leaves_none() {
     let spec = |tag| recorded(&datapath, tag, over_v4(Protocol::Tcp, 1000), to(&path));
     let run = datapath.prepare(spec(7)).unwrap();
     let refused = datapath.prepare(spec(8)).err().unwrap();
-    // The addresses are the first run's too, which is told before.
+    // The addresses are the first run's too, which is reported before.
     assert_eq!(refused.field, "stateful.templates[0].client_port");
     run.remove();
     while fs::read_dir(folder.path()).unwrap().count() > 0 {
@@ -129,7 +129,7 @@ fn a_folder_that_the_engine_may_not_write_is_reported_with_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("records.parquet");
     let datapath = loopback(1, PollMode::Adaptive);
-    // Of somebody else, and asked without the capability that pods have not either.
+    // Of another user, and asked without the capability that pods have not either.
     std::os::unix::fs::chown(folder.path(), Some(65_534), Some(65_534)).unwrap();
     let spec = recorded(&datapath, 7, over_v4(Protocol::Tcp, 1000), to(&path));
     let refused = thread::scope(|scope| {
@@ -233,7 +233,7 @@ fn watched(run: &Run, mut watch: Watch) -> (Vec<Record>, u64) {
             None => thread::sleep(Duration::from_millis(1)),
         }
     }
-    assert_eq!(run.state(), RunState::Complete, "the end is told with the run's");
+    assert_eq!(run.state(), RunState::Complete, "the end is reported with the run's");
     (all, watch.missed())
 }
 

@@ -148,7 +148,7 @@ fn departures_keep_the_captures_times() {
         wait_for(&run, RunState::Complete, 5);
         let c = run.counters()[0].measured;
         run.remove();
-        // Somebody else may have the worker's CPU for milliseconds; most leave within one all the same.
+        // Another thread may have the worker's CPU for milliseconds; most leave within one all the same.
         if c.tx_packets == 1000 && c.late < 300 { Ok(()) } else { Err(format!("{c:?}")) }
     });
 }

@@ -64,15 +64,15 @@ fn runs_on_two_ports_have_the_same_addresses_and_results_of_their_own() {
         second.remove();
 
         // Another in its place, while the first goes on.
-        let begun = || first.template_counters()[0].get(Count::FlowsAttempted);
-        let before = begun();
+        let started = || first.template_counters()[0].get(Count::FlowsAttempted);
+        let before = started();
         let third = begin(&datapath, 3, Some(300 * MS), on_port(1, 1000));
         let (flows, also_sent) = complete(&third);
         assert_eq!(flows, 300);
         assert_eq!(passed(&datapath, 1), sent + also_sent);
 
         assert_eq!(first.state(), RunState::Running);
-        assert!(begun() > before + 200, "{before} flows, then {}", begun());
+        assert!(started() > before + 200, "{before} flows, then {}", started());
         first.stop("enough");
         let (_, sent) = complete(&first);
         assert_eq!(passed(&datapath, 0), sent);
@@ -112,8 +112,8 @@ fn a_run_that_is_removed_in_full_flight_leaves_the_other_on_its_port_as_it_is() 
     assert_eq!(flows, 1000);
     // What it had begun is complete or cut.
     let sides = goes.template_counters();
-    for (side, begun) in sides.iter().zip([Count::FlowsAttempted, Count::FlowsAccepted]) {
-        assert!(side.get(begun) > 100, "{side:?}");
-        assert_eq!((side.get(Count::FlowsClosed), side.open), (side.get(begun), 0));
+    for (side, started) in sides.iter().zip([Count::FlowsAttempted, Count::FlowsAccepted]) {
+        assert!(side.get(started) > 100, "{side:?}");
+        assert_eq!((side.get(Count::FlowsClosed), side.open), (side.get(started), 0));
     }
 }

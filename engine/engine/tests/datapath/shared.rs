@@ -58,6 +58,7 @@ fn part(index: u32) -> Scenario {
     let (clients, servers) =
         ([v4(10, 9, 4, 0), v4(10, 9, 4, CLIENTS - 1)], [v4(10, 9, 8, 0), v4(10, 9, 8, SERVERS - 1)]);
     let mut scenario = scenario(Protocol::Tcp, 300, clients, servers);
+    scenario.templates[0].looped = false;
     scenario.templates[0].server.as_mut().unwrap().port = 1;
     for pool in &mut scenario.pools {
         *pool = pool.part_of(Part { index, of: ENGINES });
@@ -70,8 +71,8 @@ fn macs_of(addresses: impl Iterator<Item = String>) -> BTreeMap<String, String> 
     let found = |address: String| {
         let answer = output(&["busybox", "ping", "-c", "3", "-i", "0.2", "-W", "2", &address]);
         assert!(answered(&answer), "{address}: {answer}");
-        let told = output(&["ip", "neighbour", "show", "dev", "br0", &address]);
-        (address, told.split(' ').skip_while(|word| *word != "lladdr").nth(1).unwrap_or("").to_owned())
+        let text = output(&["ip", "neighbour", "show", "dev", "br0", &address]);
+        (address, text.split(' ').skip_while(|word| *word != "lladdr").nth(1).unwrap_or("").to_owned())
     };
     addresses.map(found).collect()
 }
@@ -100,7 +101,7 @@ fn inside_bridge() {
             spec.share = (index, ENGINES);
             let stateful = spec.stateful.as_mut().unwrap();
             stateful.links = found.links;
-            stateful.on_link = OnLink { neighbours: found.neighbours, holding: None };
+            stateful.on_link = OnLink { neighbours: found.neighbours, gateways: found.gateways, holding: None };
             datapath.prepare(spec).unwrap()
         })
         .collect();
@@ -114,8 +115,8 @@ fn inside_bridge() {
             run.template_counters()
         })
         .collect();
-    let of = |side: &TemplateCounters, begun: Count| {
-        [begun, Count::FlowsEstablished, Count::FlowsClosed, Count::FlowsAborted, Count::ResetsReceived]
+    let of = |side: &TemplateCounters, started: Count| {
+        [started, Count::FlowsEstablished, Count::FlowsClosed, Count::FlowsAborted, Count::ResetsReceived]
             .map(|count| side.get(count))
     };
     // Each begins half. Servers are taken in turn: two of three are the first engine's.

@@ -36,7 +36,7 @@ pub fn program(instructions: Vec<Instruction>) -> Program {
     Program { instructions: instructions.into(), counters: Box::default() }
 }
 
-/// Clients on a port that ask servers on it so many times a second.
+/// Clients on a port that ask servers on it at this rate a second.
 pub fn scenario(protocol: Protocol, rate: u64, clients: [Address; 2], servers: [Address; 2]) -> Scenario {
     let (client, server) = match protocol {
         Protocol::Tcp => (
@@ -89,6 +89,7 @@ pub fn scenario(protocol: Protocol, rate: u64, clients: [Address; 2], servers: [
                 most_open: 0,
             }),
             server: Some(Server { port: 0, program: program(server), tunables, matches: vec![] }),
+            looped: true,
             seed: 1,
             latency: protocol == Protocol::Udp,
         }],
@@ -122,20 +123,20 @@ pub fn loopback(workers: usize, poll: PollMode) -> Datapath {
 pub fn assert_all_complete(sides: &[TemplateCounters], flows: u64) -> (&TemplateCounters, &TemplateCounters) {
     let [client, server] = sides else { panic!("clients and servers: {sides:?}") };
     assert!(client.client && !server.client);
-    let told = |side: &TemplateCounters| {
+    let summary = |side: &TemplateCounters| {
         let named = spate_stateful::COUNTERS.iter().zip(&side.counts).filter(|(_, count)| **count > 0);
         named.map(|((name, ..), count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
     };
-    let of = |side: &TemplateCounters, begun: Count| {
-        (side.get(begun), side.get(Count::FlowsEstablished), side.get(Count::FlowsClosed), side.open)
+    let of = |side: &TemplateCounters, started: Count| {
+        (side.get(started), side.get(Count::FlowsEstablished), side.get(Count::FlowsClosed), side.open)
     };
     let all = (flows, flows, flows, 0);
     let both = (of(client, Count::FlowsAttempted), of(server, Count::FlowsAccepted));
-    assert_eq!(both, (all, all), "client: {}; server: {}", told(client), told(server));
+    assert_eq!(both, (all, all), "client: {}; server: {}", summary(client), summary(server));
     let failures = [Count::ResetsReceived, Count::FlowsAborted, Count::PortsExhausted, Count::FlowsExhausted];
     for side in [client, server] {
         let failed = failures.iter().any(|failure| side.get(*failure) > 0);
-        assert!(!failed, "client: {}; server: {}", told(client), told(server));
+        assert!(!failed, "client: {}; server: {}", summary(client), summary(server));
     }
     (client, server)
 }
@@ -267,7 +268,7 @@ fn what_flows_do_in_the_warmup_is_counted_apart() {
         for (side, times) in sides.iter().zip(run.template_times()) {
             let measured = |count: Count| side.get(count) - side.warmup[count as usize];
             let (connects, closed) = (measured(Count::FlowsEstablished), measured(Count::FlowsClosed));
-            // The worker splits them in its first turn behind.
+            // The worker splits them in its first iteration after it.
             assert!((500..=620).contains(&connects) && (500..=650).contains(&closed), "{connects} {closed}");
             assert_eq!(times.connect.unwrap().distribution.total(), connects);
         }
@@ -318,9 +319,9 @@ fn a_worker_that_is_asked_for_too_much_begins_fewer_flows_and_ends_them_all() {
     let run = start(&datapath, emulated(&datapath, 3, Some(300 * MS), too_many));
     wait_for(&run, RunState::Complete, 10);
     let sides = run.template_counters();
-    let begun = sides[0].get(Count::FlowsAttempted);
-    assert_all_complete(&sides, begun);
-    assert_eq!(begun + sides[0].get(Count::FlowsNotStarted), 600_000);
+    let started = sides[0].get(Count::FlowsAttempted);
+    assert_all_complete(&sides, started);
+    assert_eq!(started + sides[0].get(Count::FlowsNotStarted), 600_000);
     assert_eq!(run.contradictions(), Vec::<String>::new());
 }
 
@@ -350,10 +351,10 @@ fn flows_that_are_owed_at_the_end_begin_within_half_of_the_drain_which_ends_with
     let run = start(&datapath, emulated(&datapath, 4, Some(100 * MS), one_by_one));
     wait_for(&run, RunState::Complete, 10);
     let sides = run.template_counters();
-    let begun = sides[0].get(Count::FlowsAttempted);
-    assert_all_complete(&sides, begun);
-    assert!((5..160).contains(&begun), "{begun} began in 600 ms");
-    assert_eq!(begun + sides[0].get(Count::FlowsThrottled), 1000);
+    let started = sides[0].get(Count::FlowsAttempted);
+    assert_all_complete(&sides, started);
+    assert!((5..160).contains(&started), "{started} began in 600 ms");
+    assert_eq!(started + sides[0].get(Count::FlowsThrottled), 1000);
 }
 
 #[test]
@@ -366,9 +367,9 @@ fn flows_that_outlast_the_drain_are_cut_and_counted() {
     client.program = program(vec![Instruction::Connect, Instruction::Delay { min_ns: hour, max_ns: hour }]);
     let run = start(&datapath, emulated(&datapath, 3, Some(100 * MS), long));
     wait_for(&run, RunState::Complete, 10);
-    for (side, begun) in run.template_counters().iter().zip([Count::FlowsAttempted, Count::FlowsAccepted]) {
+    for (side, started) in run.template_counters().iter().zip([Count::FlowsAttempted, Count::FlowsAccepted]) {
         let counts =
-            [begun, Count::FlowsEstablished, Count::FlowsAborted, Count::FlowsClosed].map(|count| side.get(count));
+            [started, Count::FlowsEstablished, Count::FlowsAborted, Count::FlowsClosed].map(|count| side.get(count));
         assert_eq!((counts, side.open), ([100; 4], 0));
     }
     assert_eq!(run.contradictions(), Vec::<String>::new());
@@ -457,15 +458,15 @@ fn what_cannot_be_emulated_is_refused_by_name() {
     let refuse = |spec| datapath.prepare(spec).map(|_| ()).unwrap_err().to_string();
     let mut huge = over_v4(Protocol::Tcp, 1);
     huge.most_flows = 1 << 40;
-    let told = refuse(emulated(&datapath, 1, None, huge));
-    assert!(told.starts_with("stateful.most_flows: 1099511627776 flows of 1 workers each need"), "{told}");
-    assert!(told.ends_with("give the engine more memory (in a cluster by `memory` of its generator)"), "{told}");
+    let message = refuse(emulated(&datapath, 1, None, huge));
+    assert!(message.starts_with("stateful.most_flows: 1099511627776 flows of 1 workers each need"), "{message}");
+    assert!(message.ends_with("give the engine more memory (in a cluster by `memory` of its generator)"), "{message}");
 
     let first = datapath.prepare(emulated(&datapath, 1, None, over_v4(Protocol::Tcp, 1))).unwrap();
-    let told = refuse(emulated(&datapath, 2, None, over_v4(Protocol::Udp, 1)));
+    let message = refuse(emulated(&datapath, 2, None, over_v4(Protocol::Udp, 1)));
     let expected =
         "stateful.templates[0].client_port: run \"run-1\" answers for addresses from 16.0.0.1 to 16.0.0.250 on a too";
-    assert!(told.starts_with(expected), "{told}");
+    assert!(message.starts_with(expected), "{message}");
     first.remove();
     datapath.prepare(emulated(&datapath, 2, None, over_v4(Protocol::Udp, 1))).unwrap().remove();
 }
@@ -474,13 +475,13 @@ fn what_cannot_be_emulated_is_refused_by_name() {
 const KERNEL: &str = "10.9.0.2";
 const HERE: [u8; 4] = [10, 9, 0, 1];
 
-/// Gives the kernel an address on `sp1`, and tells it and the scenario each other's MACs; the kernel computes checksums, which
+/// Gives the kernel an address on `sp1`, and sets each other's MACs at it and in the scenario; the kernel computes checksums, which
 /// a link in memory could do without.
 pub fn link_with_kernel(datapath: &Datapath) -> PortLink {
     let mac = datapath.ports()[0].mac;
-    let told = mac.map(|byte| format!("{byte:02x}")).join(":");
+    let lladdr = mac.map(|byte| format!("{byte:02x}")).join(":");
     run(&["ip", "address", "add", &format!("{KERNEL}/24"), "dev", "sp1"]);
-    run(&["ip", "neighbour", "add", "10.9.0.1", "lladdr", &told, "dev", "sp1"]);
+    run(&["ip", "neighbour", "add", "10.9.0.1", "lladdr", &lladdr, "dev", "sp1"]);
     run(&["ethtool", "-K", "sp1", "tx", "off"]);
     let kernels = fs::read_to_string("/sys/class/net/sp1/address").unwrap();
     let mut bytes = kernels.trim().split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap());

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use spate_engine::datapath::{Blueprint, PollMode, Run, RunState, Steering, Template};
+use spate_net::{checksum, spread};
 use spate_stateful::{Count, Instruction, Protocol, pool::SourcePorts};
-use spate_wire::{checksum, spread};
 
 use crate::setup::{MS, pps, start, stream, turn, wait_for};
 use crate::stateful::{assert_all_complete, emulated, loopback, over_v4, program, scenario, v4};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is told of a run: WatchStats and the metrics say the same, groups are told as one, and the page stays short.
+//! What is reported of a run: WatchStats and the metrics have the same, groups are reported as one, and the page stays short.
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use contract::{
@@ -82,12 +82,15 @@ fn watch_stats_and_metrics_say_the_same() {
     streams.extend((0..3).map(|i| stream(format!("all-{i}"), "all", 2 + i, 10_000)));
     let held = run(&engine, &plan(streams));
     let page = metrics::page(&engine).unwrap().text;
-    let told = stats::read(&engine, &held, Grouping::ByGroup);
+    let reported = stats::read(&engine, &held, Grouping::ByGroup);
     let samples = samples(&page);
     let sample = |name: &str, labels: &str| {
         let full = format!("{name}{{{labels}}}");
         *samples.get(&full).unwrap_or_else(|| panic!("no {full} in\n{page}"))
     };
+    // The device's own count of what the worker read.
+    let read = sample("spate_port_rx_packets_total", "port=\"a\"");
+    assert_eq!(sample("spate_port_device_counter_total", "port=\"a\",counter=\"rx_good_packets\""), read);
     type Value = fn(&StreamCounters) -> u64;
     let counters: [(&str, Value); 11] = [
         ("tx_packets", |c| c.tx_packets),
@@ -102,8 +105,8 @@ fn watch_stats_and_metrics_say_the_same() {
         ("sequence_too_high_packets", |c| c.sequence_too_high),
         ("sequence_too_low_packets", |c| c.sequence_too_low),
     ];
-    assert_eq!(told.streams.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["alone", "all"]);
-    for (stats, packets) in told.streams.iter().zip([15_000, 9_000]) {
+    assert_eq!(reported.streams.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["alone", "all"]);
+    for (stats, packets) in reported.streams.iter().zip([15_000, 9_000]) {
         let labels = format!(
             "profile_namespace=\"n\",profile=\"p\",run=\"r\",stream=\"{}\",tx_port=\"a\",rx_port=\"a\"",
             stats.name
@@ -129,8 +132,8 @@ fn watch_stats_and_metrics_say_the_same() {
         for bucket in &latency.buckets {
             let le = bucket.upper_ns as f64 / 1e9;
             let le = if le.fract() == 0.0 { format!("{le:.1}") } else { format!("{le}") };
-            let told = sample("spate_stream_latency_seconds_bucket", &format!("le=\"{le}\",{labels}"));
-            assert_eq!(told, bucket.count as f64, "{le}");
+            let value = sample("spate_stream_latency_seconds_bucket", &format!("le=\"{le}\",{labels}"));
+            assert_eq!(value, bucket.count as f64, "{le}");
         }
         assert_eq!(sample("spate_stream_latency_seconds_bucket", &format!("le=\"+Inf\",{labels}")), packets as f64);
         let quantiles: Vec<u64> = latency.quantiles.iter().map(|q| q.ns).collect();
@@ -138,7 +141,7 @@ fn watch_stats_and_metrics_say_the_same() {
         let p99 = sample("spate_stream_latency_quantile_seconds", &format!("{labels},quantile=\"0.99\""));
         assert_eq!(p99, quantiles[3] as f64 / 1e9);
     }
-    let port = &told.ports[0];
+    let port = &reported.ports[0];
     for (name, value) in [
         ("rx_packets", port.rx_packets),
         ("foreign_packets", port.foreign_packets),
@@ -149,7 +152,7 @@ fn watch_stats_and_metrics_say_the_same() {
     ] {
         assert_eq!(sample(&format!("spate_port_{name}_total"), "port=\"a\""), value as f64);
     }
-    let receiver = &told.receivers[0];
+    let receiver = &reported.receivers[0];
     assert_eq!((receiver.packets, receiver.workers.len()), (0, 2));
     let labels = "profile_namespace=\"n\",profile=\"p\",run=\"r\",receiver=\"rest\",port=\"a\",worker=\"1\"";
     assert_eq!(sample("spate_receiver_packets_total", labels), 0.0);
@@ -222,9 +225,9 @@ fn twenty_thousand_streams_of_a_group_take_one_histogram_and_a_short_page() {
     assert_eq!(held.run().histogram_bytes(), (2048 + 25 * 1024) * 8);
     let page = metrics::page(&engine).unwrap().text;
     assert!(page.len() < 40_000, "{} bytes", page.len());
-    let told = stats::read(&engine, &held, Grouping::ByGroup).streams;
-    assert_eq!(told.len(), 1);
-    let measured = told[0].measured.as_ref().unwrap();
+    let reported = stats::read(&engine, &held, Grouping::ByGroup).streams;
+    assert_eq!(reported.len(), 1);
+    let measured = reported[0].measured.as_ref().unwrap();
     // Ten a second each, for 0.3 s.
     assert_eq!((measured.tx_packets, measured.rx_packets), (60_000, 60_000));
     assert_eq!(measured.latency.as_ref().unwrap().count, 60_000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An engine that serves a loopback on a Unix socket and tells records on another, and clients of it.
+//! An engine that serves a loopback on a Unix socket and sends records on another, and clients of it.
 use contract::engine_client::EngineClient;
 use contract::prepare_request::Part;
 use contract::{Plan, PrepareHeader, PrepareRequest};
@@ -31,7 +31,7 @@ impl Engine {
     }
 }
 
-/// Where an engine that listens on a socket tells records.
+/// Where an engine that listens on a socket sends records.
 pub fn records_beside(socket: &Path) -> PathBuf {
     socket.with_extension("records")
 }
@@ -41,7 +41,7 @@ pub fn unix(socket: &Path) -> String {
     format!("unix:{}", socket.display())
 }
 
-/// A connection to who listens there, or soon will.
+/// A connection to the listener there, or one that will be soon.
 pub async fn channel(socket: &Path) -> Channel {
     for _ in 0..300 {
         if let Ok(channel) = Endpoint::from_shared(unix(socket)).unwrap().connect().await {

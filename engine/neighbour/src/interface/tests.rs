@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
 use proptest::prelude::*;
+use spate_net::vlan::{SERVICE, Tag, Tags};
 
 const EAST: Mac = [2, 0, 0, 0, 0, 1];
 const WEST: Mac = [2, 0, 0, 0, 0, 2];
@@ -103,7 +104,7 @@ fn a_neighbour_that_moves_is_followed_and_reported() {
 #[test]
 fn echo_is_answered_to_the_byte_for_own_addresses_only() {
     let mut a = interface(EAST, &["198.18.0.1/24", "2001:db8::1/64"], &[]);
-    let asker = Station { mac: WEST, vlan: None };
+    let asker = Station { mac: WEST, tags: Tags::NONE };
     for (mine, theirs) in [("198.18.0.1", "10.0.0.9"), ("2001:db8::1", "2001:db8:9::9")] {
         let (mine, theirs): (IpAddr, IpAddr) = (mine.parse().unwrap(), theirs.parse().unwrap());
         let data: Vec<u8> = (0..200).collect();
@@ -119,7 +120,7 @@ fn echo_is_answered_to_the_byte_for_own_addresses_only() {
         let mut output = Output::default();
         assert!(a.interest().concerns(&request));
         a.receive(&request, 0, &mut output);
-        let expected = Station { mac: EAST, vlan: None }.echo_reply(WEST, mine, theirs, &data).unwrap();
+        let expected = Station { mac: EAST, tags: Tags::NONE }.echo_reply(WEST, mine, theirs, &data).unwrap();
         assert_eq!(output.frames, [expected]);
         // Another's MAC, a broken checksum: no answer.
         for (offset, bit) in [(5, 4), (at + 10, 1)] {
@@ -139,7 +140,7 @@ fn packets_go_to_the_peer_the_gateway_or_the_group() {
     let packet = |to: &str| {
         let to: IpAddr = to.parse().unwrap();
         let from = if to.is_ipv4() { "198.18.0.1" } else { "2001:db8::1" };
-        Station { mac: EAST, vlan: Some(5) }.echo_reply([0; 6], from.parse().unwrap(), to, &[]).unwrap()
+        Station { mac: EAST, tags: Some(5).into() }.echo_reply([0; 6], from.parse().unwrap(), to, &[]).unwrap()
     };
     let neighbour = |text: &str| NextHop::Neighbour(text.parse().unwrap());
     for (to, hop) in [
@@ -155,7 +156,7 @@ fn packets_go_to_the_peer_the_gateway_or_the_group() {
     ] {
         assert_eq!(a.next_hop(&packet(to)), Ok(hop), "{to}");
     }
-    let arp = Station { mac: EAST, vlan: None }.arp(WEST, 1, Ipv4Addr::UNSPECIFIED, WEST, Ipv4Addr::UNSPECIFIED);
+    let arp = Station { mac: EAST, tags: Tags::NONE }.arp(WEST, 1, Ipv4Addr::UNSPECIFIED, WEST, Ipv4Addr::UNSPECIFIED);
     assert_eq!(a.next_hop(&arp), Ok(neighbour("198.18.0.254")));
     assert_eq!(lonely.next_hop(&arp), Err(NoRoute::NoDestination));
     assert_eq!(lonely.next_hop(&packet("2001:db8::7")), Err(NoRoute::NoAddress(6)));
@@ -181,14 +182,18 @@ fn configurations_that_cannot_work_are_refused() {
 
 /// Frames that are nearly right: those of another station, changed in some places and cut.
 fn nearly_right() -> impl Strategy<Value = Vec<u8>> {
-    let station = Station { mac: WEST, vlan: None };
+    let station = Station { mac: WEST, tags: Tags::NONE };
     let own: (Ipv4Addr, Ipv6Addr) = ("198.18.0.1".parse().unwrap(), "2001:db8::1".parse().unwrap());
     let frames = [
         station.arp(EAST, 1, Ipv4Addr::new(198, 18, 0, 2), [0; 6], own.0),
         station.solicitation(EAST, "2001:db8::2".parse().unwrap(), own.1, own.1),
         station.advertisement(EAST, "2001:db8::2".parse().unwrap(), own.1, true),
         station.echo_reply(EAST, "198.18.0.2".parse().unwrap(), own.0.into(), &[7; 32]).unwrap(),
-        Station { mac: WEST, vlan: Some(0) }.echo_reply(EAST, "::2".parse().unwrap(), own.1.into(), &[7; 9]).unwrap(),
+        Station { mac: WEST, tags: Some(0).into() }
+            .echo_reply(EAST, "::2".parse().unwrap(), own.1.into(), &[7; 9])
+            .unwrap(),
+        querier_v4("224.0.0.1", &[0x11, 1, 0, 0, 0, 0, 0, 0, 2, 125, 0, 0]),
+        querier_v6("ff02::1", &[&[130, 0, 0, 0, 0, 1, 0, 0][..], &[0; 20]].concat()),
     ];
     let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4);
     (prop::sample::select(frames.to_vec()), changes, any::<prop::sample::Index>(), any::<bool>()).prop_map(
@@ -212,6 +217,7 @@ proptest! {
             prop_oneof![prop::collection::vec(any::<u8>(), 0..200), nearly_right()], 0..20),
     ) {
         let mut a = interface(EAST, &["198.18.0.1/24", "2001:db8::1/64"], &["198.18.0.2"]);
+        prop_assert!(a.join(1, &"239.1.1.1".parse().unwrap(), 0) && a.join(1, &"ff0e::1".parse().unwrap(), 0));
         let interest = a.interest();
         let mut output = Output::default();
         for frame in &frames {
@@ -239,6 +245,7 @@ fn holding() -> Interface {
         last: last.parse().unwrap(),
         step: 1,
         first_mac,
+        tags: None,
     };
     a.hold(1, &[range("198.18.1.0", "198.18.200.255", None), range("2001:db8::1:0", "2001:db8::ffff:ffff", None)]);
     let own = Some([2, 9, 0, 0, 0, 0]);
@@ -267,7 +274,7 @@ fn stations_behind_a_port_are_found_each_at_its_mac_until_they_are_released() {
     ] {
         assert_eq!(found(&mut a, address), mac, "{address}");
     }
-    a.release(2);
+    a.release(2, 0);
     assert_eq!([found(&mut a, "198.18.1.0"), found(&mut a, "198.18.201.3")], [Some(EAST), None]);
 }
 
@@ -281,7 +288,7 @@ fn stations_behind_a_port_answer_echo_at_their_own_mac_only() {
         ("198.18.202.9", EAST, false),
     ] {
         let (to, from): (IpAddr, IpAddr) = (to.parse().unwrap(), "198.18.0.2".parse().unwrap());
-        let mut request = Station { mac: WEST, vlan: None }.echo_reply(mac, from, to, &[0; 8]).unwrap();
+        let mut request = Station { mac: WEST, tags: Tags::NONE }.echo_reply(mac, from, to, &[0; 8]).unwrap();
         // Of zeros alone: the checksum is that of the type.
         request[34] = 8;
         request[36..38].copy_from_slice(&0xf7ff_u16.to_be_bytes());
@@ -294,6 +301,59 @@ fn stations_behind_a_port_answer_echo_at_their_own_mac_only() {
     }
 }
 
+/// A station in two tags behind a port without addresses, and its router, which is a station behind the other port.
+#[test]
+fn a_station_finds_its_router_in_its_vlan_and_the_port_does_not_look_for_it_afterwards() {
+    let tags = Tags::new(&[Tag { ethertype: SERVICE, vlan: 7 }, Tag::customer(5)]);
+    for (station, router) in [("10.1.0.10", "10.1.0.1"), ("2001:db8::10", "2001:db8::1"), ("2001:db8::10", "fe80::1")] {
+        for first_mac in [None, Some([2, 9, 0, 0, 0, 0])] {
+            let range = |address: &str, first_mac, tags| {
+                let address = address.parse().unwrap();
+                Range { first: address, last: address, step: 1, first_mac, tags }
+            };
+            let mut a = interface(EAST, &[], &[]);
+            a.hold(1, &[range(station, first_mac, tags)]);
+            let found = |b_tags| {
+                let mut a = a.clone();
+                let mut b = interface(WEST, &[], &[]);
+                b.hold(1, &[range(router, None, b_tags)]);
+                let [address, station] = [router, station].map(|address| address.parse().unwrap());
+                let sought = Sought { address, station, station_mac: first_mac, tags };
+                a.want_for(&sought, 0).unwrap();
+                let events = talk(&mut a, &mut b, 0);
+                let mac = a.found_for(&sought).unwrap().mac;
+                assert_eq!(events.is_empty(), mac.is_none());
+                a.forget(&sought);
+                assert_eq!((a.found_for(&sought), a.neighbour(address)), (None, None));
+                mac
+            };
+            assert_eq!([tags, None, Some(Tags::from(Some(5)))].map(found), [Some(WEST), None, None]);
+        }
+    }
+}
+
+/// As with packet sockets: the answer has the tags that the stations have.
+#[test]
+fn stations_answer_in_their_tags_also_where_the_ethertype_of_the_outermost_is_lost() {
+    let tags = Tags::new(&[Tag { ethertype: SERVICE, vlan: 7 }, Tag::customer(5)]);
+    let address = "10.1.0.10".parse().unwrap();
+    let mut a = interface(EAST, &[], &[]);
+    a.hold(1, &[Range { first: address, last: address, step: 1, first_mac: None, tags }]);
+    let seen = tags.unwrap().with_customer_outermost();
+    let (from, to) = ("10.1.0.1".parse().unwrap(), "10.1.0.10".parse().unwrap());
+    let request = Station { mac: WEST, tags: seen }.arp(BROADCAST, 1, from, [0; 6], to);
+    let answer = |a: &mut Interface| {
+        let mut output = Output::default();
+        if a.interest().concerns(&request) {
+            a.receive(&request, 0, &mut output);
+        }
+        output.frames.pop()
+    };
+    assert_eq!(answer(&mut a), None);
+    a.lose_outer_ethertype();
+    assert_eq!(Tags::of(&answer(&mut a).unwrap()), tags);
+}
+
 /// Three ports on a link that share a pool.
 #[test]
 fn each_station_of_a_pool_that_ports_share_is_found_at_one_of_them() {
@@ -302,7 +362,7 @@ fn each_station_of_a_pool_that_ports_share_is_found_at_one_of_them() {
         .map(|index| {
             let mut port = interface(macs[usize::from(index)], &[&format!("198.18.0.{}/16", 10 + index)], &[]);
             let address = |last: u8| IpAddr::from([198, 18, 1, last]);
-            port.hold(1, &[Range { first: address(index), last: address(255), step: 3, first_mac: None }]);
+            port.hold(1, &[Range { first: address(index), last: address(255), step: 3, first_mac: None, tags: None }]);
             port
         })
         .collect();
@@ -336,4 +396,166 @@ fn the_next_hop_to_a_station_behind_the_port_itself_is_its_mac() {
     };
     assert_eq!(hop([198, 18, 201, 1]), NextHop::Here([2, 9, 0, 0, 0, 1]));
     assert_eq!(hop([198, 18, 0, 9]), NextHop::Neighbour("198.18.0.9".parse().unwrap()));
+}
+
+/// A querier's message in a frame to a group.
+fn querier_v4(to: &str, message: &[u8]) -> Vec<u8> {
+    let to: std::net::Ipv4Addr = to.parse().unwrap();
+    let mut message = message.to_vec();
+    let sum = spate_net::checksum::checksum(spate_net::checksum::sum(&message));
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    let mut header = [0; 20];
+    let source = std::net::Ipv4Addr::new(198, 18, 0, 254).to_bits();
+    spate_net::ipv4::Header { tos: 0xc0, id: 0, ttl: 1, protocol: 2, source, destination: to.to_bits() }
+        .write(&mut header, message.len());
+    let packet = [&header[..], &message].concat();
+    spate_net::ethernet::build(group_mac(to.into()), WEST, Tags::NONE, 0x0800, &packet)
+}
+
+fn querier_v6(to: &str, message: &[u8]) -> Vec<u8> {
+    let to: Ipv6Addr = to.parse().unwrap();
+    let (source, destination) = (Address(link_local(WEST).to_bits()), Address(to.to_bits()));
+    let mut message = message.to_vec();
+    let pseudo = spate_net::ip::pseudo_header(source, destination, 58, message.len());
+    let sum = spate_net::checksum::checksum(pseudo + spate_net::checksum::sum(&message));
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    let mut header = [0; 40];
+    spate_net::ipv6::Header { traffic_class: 0, flow_label: 0, next: 0, hop_limit: 1, source, destination }
+        .write(&mut header, 8 + message.len());
+    let packet = [&header[..], &[58, 0, 5, 2, 0, 0, 1, 0], &message].concat();
+    spate_net::ethernet::build(group_mac(to.into()), WEST, Tags::NONE, 0x86dd, &packet)
+}
+
+/// The messages of membership that a port sends up to an instant: MAC and IP address they go to, and the message.
+fn reports(interface: &mut Interface, until: u64) -> Vec<(Mac, IpAddr, Vec<u8>)> {
+    let mut all = Vec::new();
+    while let Some(next) = interface.next_ns().filter(|next| *next <= until) {
+        let mut output = Output::default();
+        interface.poll(next, &mut output);
+        all.extend(output.frames.iter().filter_map(|frame| {
+            let packet = &frame[14..];
+            let fixed = spate_net::ip::Fixed::read(packet)?;
+            let at = match packet[0] {
+                0x46 if packet[9] == 2 => {
+                    assert!(spate_net::ipv4::is_header_right(&packet[..24]));
+                    assert_eq!((&packet[20..24], packet[8], fixed.header), (&[0x94, 4, 0, 0][..], 1, 24));
+                    24
+                }
+                0x60 if packet[6] == 0 => {
+                    assert_eq!((&packet[40..48], packet[7]), (&[58, 0, 5, 2, 0, 0, 1, 0][..], 1));
+                    48
+                }
+                _ => return None,
+            };
+            let message = packet[at..fixed.len].to_vec();
+            let pseudo = if at == 24 {
+                0
+            } else {
+                spate_net::ip::pseudo_header(fixed.source, fixed.destination, 58, message.len())
+            };
+            assert!(spate_net::ip::is_right(&message, pseudo));
+            Some((*frame.first_chunk().unwrap(), fixed.destination.into(), message))
+        }));
+    }
+    all
+}
+
+fn member(addresses: &[&str], groups: &[&str]) -> Interface {
+    let groups = groups.iter().map(|group| group.parse().unwrap()).collect();
+    Interface::new(EAST, Config { groups, ..config(addresses, &[], None) }, 0).unwrap()
+}
+
+#[test]
+fn a_port_reports_its_groups_and_answers_queriers_of_every_version_of_igmp() {
+    let mut port = member(&["198.18.0.1/24"], &["239.1.1.1", "232.1.1.1,198.18.0.9"]);
+    let [first] = reports(&mut port, 0).try_into().unwrap();
+    let to_v3: (Mac, IpAddr) = ([1, 0, 0x5e, 0, 0, 0x16], "224.0.0.22".parse().unwrap());
+    assert_eq!((first.0, first.1), to_v3);
+    assert_eq!(first.2[4..], [0, 0, 0, 2, 5, 0, 0, 1, 232, 1, 1, 1, 198, 18, 0, 9, 4, 0, 0, 0, 239, 1, 1, 1]);
+    reports(&mut port, 5 * SECOND);
+    let mut output = Output::default();
+    let mut ask = |port: &mut Interface, frame: Vec<u8>, at: u64| {
+        assert!(port.interest().concerns(&frame));
+        port.receive(&frame, at, &mut output);
+        reports(port, at + 26 * SECOND)
+    };
+    // Version 3: a code of 0x80 + 3 is (16 | 3) << 3 tenths of a second.
+    let v3 = |group: [u8; 4]| [&[0x11, 0x83, 0, 0][..], &group, &[2, 125, 0, 0]].concat();
+    let answer = ask(&mut port, querier_v4("224.0.0.1", &v3([0; 4])), 100 * SECOND);
+    assert_eq!(answer.len(), 1);
+    assert_eq!(answer[0].2[4..], [0, 0, 0, 2, 1, 0, 0, 1, 232, 1, 1, 1, 198, 18, 0, 9, 2, 0, 0, 0, 239, 1, 1, 1]);
+    let answer = ask(&mut port, querier_v4("239.1.1.1", &v3([239, 1, 1, 1])), 200 * SECOND);
+    assert_eq!(answer[0].2[4..], [0, 0, 0, 1, 2, 0, 0, 0, 239, 1, 1, 1]);
+    // Version 2 and 1.
+    let answer = ask(&mut port, querier_v4("224.0.0.1", &[0x11, 100, 0, 0, 0, 0, 0, 0]), 300 * SECOND);
+    let groups: Vec<IpAddr> = answer.iter().map(|report| report.1).collect();
+    assert_eq!(groups, ["232.1.1.1", "239.1.1.1"].map(|group| group.parse::<IpAddr>().unwrap()));
+    assert_eq!((answer[1].0, answer[1].2[0], &answer[1].2[4..]), ([1, 0, 0x5e, 1, 1, 1], 0x16, &[239, 1, 1, 1][..]));
+    let answer = ask(&mut port, querier_v4("224.0.0.1", &[0x11, 0, 0, 0, 0, 0, 0, 0]), 400 * SECOND);
+    assert_eq!(answer.iter().map(|report| report.2[0]).collect::<Vec<_>>(), [0x12, 0x12]);
+    assert_eq!(output.events, [Event::Reports("IGMPv2"), Event::Reports("IGMPv1")]);
+    // What is not valid: a wrong checksum, another destination, cut short.
+    let mut wrong = querier_v4("224.0.0.1", &v3([0; 4]));
+    wrong[36] ^= 1;
+    let short = querier_v4("224.0.0.1", &[0x11, 0, 0, 0, 0, 0, 0, 0, 0]);
+    for frame in [wrong, querier_v4("224.0.0.9", &v3([0; 4])), short] {
+        port.receive(&frame, 500 * SECOND, &mut Output::default());
+        assert_eq!(reports(&mut port, 600 * SECOND), []);
+    }
+}
+
+#[test]
+fn a_port_reports_its_groups_and_answers_queriers_of_both_versions_of_mld() {
+    let mut port = member(&[], &["ff0e::1", "ff3e::2,2001:db8::9"]);
+    let to_v2: (Mac, IpAddr) = ([0x33, 0x33, 0, 0, 0, 0x16], "ff02::16".parse().unwrap());
+    let first = &reports(&mut port, 0)[0];
+    assert_eq!(((first.0, first.1), &first.2[..8]), (to_v2, &[143, 0, first.2[2], first.2[3], 0, 0, 0, 2][..]));
+    assert_eq!(first.2.len(), 8 + 20 + 20 + 16);
+    reports(&mut port, 5 * SECOND);
+    let mut output = Output::default();
+    let v2 = [&[130, 0, 0, 0, 0x03, 0xe8, 0, 0][..], &[0; 16], &[2, 125, 0, 0]].concat();
+    let v1 = [&[130, 0, 0, 0, 0x03, 0xe8, 0, 0][..], &[0; 16]].concat();
+    for (query, kinds, at) in [(v2, vec![143], 100 * SECOND), (v1, vec![131, 131], 200 * SECOND)] {
+        let frame = querier_v6("ff02::1", &query);
+        assert!(port.interest().concerns(&frame));
+        port.receive(&frame, at, &mut output);
+        let answers = reports(&mut port, at + SECOND);
+        assert_eq!(answers.iter().map(|report| report.2[0]).collect::<Vec<_>>(), kinds);
+    }
+    assert_eq!(output.events, [Event::Reports("MLDv1")]);
+    port.release(OWN, 210 * SECOND);
+    let done = reports(&mut port, 220 * SECOND);
+    assert_eq!(
+        done.iter().map(|report| (report.1, report.2[0])).collect::<Vec<_>>(),
+        vec![("ff02::2".parse().unwrap(), 132); 4]
+    );
+    assert!(!port.interest().concerns(&querier_v6("ff02::1", &[130; 28])));
+}
+
+#[test]
+fn many_groups_are_reported_in_frames_that_fit_on_a_link() {
+    let groups: Vec<String> = (0..1000).map(|n: u32| format!("239.2.{}.{}", n >> 8, n & 255)).collect();
+    let mut port = member(&[], &groups.iter().map(String::as_str).collect::<Vec<_>>());
+    let all = reports(&mut port, 0);
+    assert!(all.len() > 1 && all.iter().all(|report| report.2.len() <= 1400));
+    let records: usize = all.iter().map(|report| usize::from(report.2[6]) << 8 | usize::from(report.2[7])).sum();
+    assert_eq!(records, 1000);
+    assert_eq!(port.interest().group_macs(2000).0.len(), 1000 + 2);
+}
+
+#[test]
+fn groups_that_no_host_reports_are_refused() {
+    for (groups, problem) in [
+        (&["10.0.0.1"][..], "group 10.0.0.1 is no multicast address"),
+        (&["224.0.0.1"], "group 224.0.0.1 is no"),
+        (&["ff01::5"], "group ff01::5 is no"),
+        (&["239.1.1.1", "239.1.1.1,10.0.0.1"], "group 239.1.1.1 is there twice"),
+        (&["239.1.1.1,2001:db8::1"], "source 2001:db8::1 of group 239.1.1.1"),
+        (&["239.1.1.1,224.0.0.5"], "source 224.0.0.5 of group 239.1.1.1"),
+    ] {
+        let groups = groups.iter().map(|group| group.parse().unwrap()).collect();
+        let error = Config { groups, ..Config::default() }.check().unwrap_err().to_string();
+        assert!(error.starts_with(problem), "{error}");
+    }
+    assert!("239.1.1.1,x".parse::<Group>().is_err() && "".parse::<Group>().is_err());
 }

@@ -117,7 +117,7 @@ fn what_cannot_be_sent_is_reported_with_the_packets_number() {
     let early = pcapng(&[14, 0, 8, 0, 255, 255, 255, 255, 255, 255, 255, 255], 1_000_000, &[(5, vec![0; 60])]);
     let mut interface = pcapng(&[], 1, &[]);
     interface.extend(block(6, &words(&[1, 0, 0, 0, 0])));
-    for (file, told) in [
+    for (file, message) in [
         (cut, "packet 2: only 90 of its 1500 bytes were captured: capture whole packets (tcpdump -s 0)"),
         (link, "its link type is 113; only Ethernet (1) can be sent"),
         (fcs, "its frames end with their FCS, which would be sent as payload: write the capture anew without it"),
@@ -131,7 +131,7 @@ fn what_cannot_be_sent_is_reported_with_the_packets_number() {
         (early, "packet 1: it was captured before 1970 or after 2554, which no clock says: the file is broken"),
         (interface, "packet 1: it names interface 1, which the file does not describe"),
     ] {
-        assert_eq!(read(&file).unwrap_err().to_string(), told);
+        assert_eq!(read(&file).unwrap_err().to_string(), message);
     }
     let mut long = pcap(&[(0, vec![0; 60])]);
     long[24 + 8..24 + 12].copy_from_slice(&u32::MAX.to_le_bytes());

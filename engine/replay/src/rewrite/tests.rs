@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use proptest::prelude::*;
+use spate_net::checksum::{fold, sum};
 use spate_stateless::Sequence;
-use spate_wire::checksum::{fold, sum};
 
 use super::*;
 
@@ -46,8 +46,8 @@ fn sums(frame: &[u8]) -> (u16, u16) {
     let (protocol, start) = headers.transport.unwrap();
     let word = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
     let (header, end) = match headers.version {
-        spate_wire::headers::Version::V4 => (fold(sum(&frame[headers.at..start])), headers.at + word(headers.at + 2)),
-        spate_wire::headers::Version::V6 => (u16::MAX, start + word(headers.at + 4)),
+        spate_net::headers::Version::V4 => (fold(sum(&frame[headers.at..start])), headers.at + word(headers.at + 2)),
+        spate_net::headers::Version::V6 => (u16::MAX, start + word(headers.at + 4)),
     };
     let (addresses, len) = headers.addresses();
     let pseudo = match protocol {

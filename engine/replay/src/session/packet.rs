@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A captured packet of a session: between whom it is, and what it carries.
+//! A captured packet of a session: its endpoints, and what it carries.
 use std::net::IpAddr;
 
-use spate_wire::Headers;
-use spate_wire::headers::{TCP, UDP, Version};
+use spate_net::{
+    Headers,
+    field::{be16, be32},
+    headers::{TCP, UDP, Version},
+    ipv6,
+    tcp::flag,
+};
 
 use super::Transport;
 
-/// Between whom.
+/// Its endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flow {
     pub(super) transport: Transport,
@@ -75,8 +80,7 @@ impl<'a> Packet<'a> {
             _ => return Err("it is neither TCP nor UDP; a session has only one of them: filter it".to_owned()),
         }
         .ok_or("its header says lengths that are not possible: the file is broken")?;
-        let (at, len) = headers.addresses();
-        let [source, destination] = [at, at + len].map(|at| address(&ip[at..at + len]));
+        let [source, destination] = [headers.source(ip), headers.destination(ip)].map(IpAddr::from);
         let flow = Flow { transport, source: (source, ports.0), destination: (destination, ports.1) };
         Ok(Self { flow, ip_len, segment, payload })
     }
@@ -85,9 +89,10 @@ impl<'a> Packet<'a> {
 /// Bytes of the IP packet, as its header says; all of them are there.
 fn ip_len(frame: &[u8], headers: &Headers) -> Result<usize, String> {
     let at = headers.at;
-    let (len, least) = match headers.version {
-        Version::V4 => (usize::from(word(frame, at + 2)), usize::from(frame[at] & 15) * 4),
-        Version::V6 => (40 + usize::from(word(frame, at + 4)), 41),
+    let len = headers.packet_end(frame) - at;
+    let least = match headers.version {
+        Version::V4 => headers.end - at,
+        Version::V6 => ipv6::HEADER + 1,
     };
     if len < least {
         return Err("its IP header says no length (segmentation offload, or a jumbogram): \
@@ -101,45 +106,28 @@ fn ip_len(frame: &[u8], headers: &Headers) -> Result<usize, String> {
     Ok(len)
 }
 
-/// An address of 4 or 16 bytes.
-fn address(bytes: &[u8]) -> IpAddr {
-    let mut six = [0; 16];
-    match *bytes {
-        [a, b, c, d] => [a, b, c, d].into(),
-        _ => {
-            six.copy_from_slice(bytes);
-            six.into()
-        }
-    }
-}
-
-fn word(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
-}
-
 type Ports = (u16, u16);
 
 fn tcp(segment: &[u8]) -> Option<(Ports, Segment, &[u8])> {
     let header: &[u8; 20] = segment.first_chunk()?;
     let len = usize::from(header[12] >> 4) * 4;
-    let flag = |bit: u8| header[13] & bit != 0;
-    let number = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let has = |bit: u8| header[13] & bit != 0;
     let read = Segment {
-        sequence: number(4),
-        acknowledgement: number(8),
-        fin: flag(1),
-        syn: flag(2),
-        rst: flag(4),
-        ack: flag(16),
+        sequence: be32(header, 4),
+        acknowledgement: be32(header, 8),
+        fin: has(flag::FIN),
+        syn: has(flag::SYN),
+        rst: has(flag::RST),
+        ack: has(flag::ACK),
     };
     if len < 20 {
         return None;
     }
-    Some(((word(header, 0), word(header, 2)), read, segment.get(len..)?))
+    Some(((be16(header, 0), be16(header, 2)), read, segment.get(len..)?))
 }
 
 fn udp(datagram: &[u8]) -> Option<(Ports, &[u8])> {
     let header: &[u8; 8] = datagram.first_chunk()?;
-    let len = usize::from(word(header, 4));
-    Some(((word(header, 0), word(header, 2)), datagram.get(8..len)?))
+    let len = usize::from(be16(header, 4));
+    Some(((be16(header, 0), be16(header, 2)), datagram.get(8..len)?))
 }

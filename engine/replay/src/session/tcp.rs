@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The two byte streams of a session over TCP, put together from its segments: what was repeated is dropped, what was
-//! captured out of order is put in order, and what is missing is told.
+//! captured out of order is put in order, and what is missing is reported.
 use std::collections::BTreeMap;
 
 use super::packet::{Packet, Segment};
@@ -13,7 +13,7 @@ pub(super) struct Tcp {
     server: Half,
     said: Vec<Said>,
     last_ns: u64,
-    /// Who sent FIN, in order.
+    /// Which sides sent FIN, in order.
     closed: Vec<Speaker>,
     reset: Option<Speaker>,
     /// Bytes held, in order or not.
@@ -58,7 +58,7 @@ impl Tcp {
         } else if self.server.first.is_none() {
             return Err("there is no SYN+ACK of the server in front of it: capture both directions".to_owned());
         }
-        // Behind RST nothing is heard any more.
+        // After RST nothing is received any more.
         if self.reset.is_some() {
             return Ok(());
         }
@@ -144,7 +144,7 @@ impl Tcp {
         Ok(())
     }
 
-    /// Says what is in order now.
+    /// Passes on what is in order now.
     fn deliver(&mut self, by: Speaker, at_ns: u64) {
         loop {
             let half = self.half(by);

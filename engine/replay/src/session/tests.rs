@@ -85,12 +85,12 @@ fn opened(rest: &[Vec<u8>]) -> Result<Session, ReadError> {
     read(&[&handshake()[..], rest].concat())
 }
 
-/// Who said what.
+/// Which side sent what.
 fn said(session: &Session) -> Vec<(Speaker, String)> {
     session.said.iter().map(|s| (s.by, String::from_utf8_lossy(&s.bytes).into_owned())).collect()
 }
 
-fn told(result: Result<Session, ReadError>) -> String {
+fn message(result: Result<Session, ReadError>) -> String {
     result.expect_err("it is refused").to_string()
 }
 
@@ -152,14 +152,14 @@ fn the_way_it_ends_is_kept() {
         // It closed already; what follows is its stack's answer.
         (vec![fin(true, 1), rst(true)], End::Closed(C)),
         (vec![fin(true, 1), fin(false, 0), rst(false)], End::Closed(C)),
-        // What is under way when a reset comes is heard by nobody.
+        // What is under way when a reset comes is received by nobody.
         (vec![rst(true), server(0, b"late")], End::Reset { by: C, closed: false }),
     ];
     for (rest, end) in cases {
         let session = opened(&[vec![client(0, b"x")], rest].concat()).unwrap();
         assert_eq!((session.end, said(&session)), (end, vec![(C, "x".into())]));
     }
-    // The probe behind the end says nothing.
+    // The probe behind the end has no data.
     let session = opened(&[client(0, b"x"), fin(true, 1), client(1, b"\0"), fin(false, 0)]).unwrap();
     assert_eq!((session.end, said(&session)), (End::Closed(C), vec![(C, "x".into())]));
 }
@@ -247,8 +247,8 @@ fn what_is_no_whole_session_is_refused_at_its_packet() {
         ),
     ];
     for (result, words) in cases {
-        let told = told(result);
-        assert!(told.starts_with(words), "{told:?} does not start with {words:?}");
+        let message = message(result);
+        assert!(message.starts_with(words), "{message:?} does not start with {words:?}");
     }
     assert_eq!(read(&[udp(true, &[1; 1472])]).unwrap().said.len(), 1);
     // Segments may be as long as offloads made them.
@@ -291,7 +291,7 @@ proptest! {
                 lost = true;
             }
         }
-        // What has been heard.
+        // What was received.
         frames.push(tcp(true, ACK, 1 + sent[1], SERVER.wrapping_add(sent[0]), &[]));
         frames.push(tcp(false, ACK, SERVER.wrapping_add(sent[0]), 1 + sent[1], &[]));
         match read(&frames) {

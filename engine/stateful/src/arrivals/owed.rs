@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many flows are owed: after long overload these are billions, which nobody can begin any more, only count.
+//! How many flows are owed: after long overload these are billions, which cannot begin any more, only be counted.
 //!
 //! Templates in even turns repeat: in a round of as many blocks as there are slots until each template has had its weight (in
 //! least whole numbers) of them, this worker has as many slots as that. Rounds of which all is due are counted at once, and
@@ -11,8 +11,8 @@ use super::{Arrivals, Line, turns::Turns};
 const LONGEST_ROUND: u64 = 1 << 20;
 
 impl Arrivals {
-    /// Passes all that is due before an instant, as if it had been taken, and tells how many of which template that is; a template
-    /// may be told several times.
+    /// Passes all that is due before an instant, as if it had been taken, and reports how many of which template that is; a template
+    /// may be reported several times.
     pub fn count(&mut self, before_ns: u64, mut owed: impl FnMut(usize, u64)) {
         loop {
             self.pass_rounds(before_ns, &mut owed);
@@ -39,11 +39,11 @@ impl Arrivals {
         }
         for template in 0..self.weights.len() {
             let weight = self.weight(template) / divisor;
-            let (begun, limit) = (self.begun[template], self.limits[template]);
-            if weight > 0 && (limit == 0 || begun < limit) {
+            let (started, limit) = (self.started[template], self.limits[template]);
+            if weight > 0 && (limit == 0 || started < limit) {
                 owed(template, rounds * weight);
             }
-            self.begun[template] += rounds * self.share.workers * weight;
+            self.started[template] += rounds * self.share.workers * weight;
         }
         self.turns.pass(rounds * self.share.workers, divisor);
         self.passed += rounds * slots;
@@ -78,18 +78,18 @@ impl Arrivals {
         }
     }
 
-    /// So many rounds bring no template to its limit.
+    /// Number of rounds that bring no template to its limit.
     fn rounds_within_limits(&self, divisor: u64) -> u64 {
         let within = |template: usize| {
-            let (begun, limit) = (self.begun[template], self.limits[template]);
+            let (started, limit) = (self.started[template], self.limits[template]);
             let weight = self.weight(template) / divisor;
-            let left = limit.checked_sub(begun + 1).filter(|_| limit > 0 && weight > 0)?;
+            let left = limit.checked_sub(started + 1).filter(|_| limit > 0 && weight > 0)?;
             Some(left / (weight * self.share.workers))
         };
         (0..self.weights.len()).filter_map(within).min().unwrap_or(u64::MAX)
     }
 
-    /// Whether a slot of this row, anybody's, is due before an instant.
+    /// Whether a slot of this row, of any worker, is due before an instant.
     fn is_due(&self, slot: u64, before_ns: u64) -> bool {
         let ticks = self.due_ticks_after(slot, self.line.at(slot).0);
         let in_row = self.later.front().is_none_or(|(from, _)| ticks < *from);
@@ -135,7 +135,7 @@ mod tests {
     };
     use proptest::prelude::*;
 
-    /// What each worker is owed, of each template, as `count` tells it until an instant.
+    /// What each worker is owed, of each template, as `count` returns it until an instant.
     fn owed_by(
         count: impl Fn(&mut Arrivals, u64, &mut [u64]),
         timings: &[Timing],

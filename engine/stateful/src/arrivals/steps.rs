@@ -30,7 +30,7 @@ struct Run {
 }
 
 impl Steps {
-    /// For `sum` slots in so many seconds; none if that exceeds 128 bits, or the ramp is no whole number of steps.
+    /// For `sum` slots in this many seconds; none if that exceeds 128 bits, or the ramp is no whole number of steps.
     pub(super) fn new(sum: u64, seconds: u64, ramp_up_ns: u64, step_ns: u64) -> Option<Self> {
         let whole = step_ns > 0 && ramp_up_ns > 0 && ramp_up_ns.is_multiple_of(step_ns);
         let step = u128::from(step_ns) << FRACTION;

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 /// How templates take turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// As evenly as rates allow: a template's k-th slot has the place k / rate in the row, and where places are equal the
+    /// As evenly as rates allow: a template's k-th slot has the position k / rate in the row, and where positions are equal the
     /// template of lower index goes first. So each has its first among the first.
     #[default]
     Even,
@@ -57,13 +57,13 @@ impl Turns {
         match (&*places, order) {
             ([], _) => Self::One(0),
             ([only], _) => Self::One(only.template),
-            // All are at place 0, in the order of templates: that is a heap.
+            // All are at position 0, in the order of templates: that is a heap.
             (_, Order::Even) => Self::Even(places),
             (_, Order::Drawn { seed }) => Self::Drawn(Draws::new(seed, &places)),
         }
     }
 
-    /// So many times each template had its weight, divided by a divisor of all, of turns: the order stays.
+    /// How often each template had as many turns as its weight, divided by a divisor of all weights: the order stays.
     pub(super) fn pass(&mut self, times: u64, divisor: u64) {
         if let Self::Even(places) = self {
             for place in places {

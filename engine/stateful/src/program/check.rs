@@ -36,7 +36,7 @@ pub enum Side {
 pub struct Fault {
     /// The template's index.
     pub template: usize,
-    /// Whose program it is.
+    /// The side that has the program.
     pub side: Side,
     /// Index of the instruction.
     pub at: usize,
@@ -50,12 +50,12 @@ pub enum Problem {
     /// Nothing leads to it.
     #[error("nothing leads to it; leave it out, or jump to it")]
     Unreachable,
-    /// A place that is none.
+    /// A position that does not exist.
     #[error("leads to {to}; must be {first}..{end}, the last being the program's end")]
     Target {
         /// There.
         to: u32,
-        /// The first place a jump may lead to.
+        /// The first position a jump may lead to.
         first: usize,
         /// One behind the last instruction.
         end: usize,
@@ -130,13 +130,13 @@ pub enum Problem {
     /// It waits for what will never come.
     #[error("waits for {wanted} {unit}, of which the {peer} sends {sent} before it ends or waits itself")]
     NeverMet {
-        /// So many since the last clear.
+        /// This many since the last clear.
         wanted: u64,
         /// Bytes or messages.
         unit: &'static str,
-        /// Who sends.
+        /// Which side sends.
         peer: Side,
-        /// So many since the last clear.
+        /// This many since the last clear.
         sent: u64,
     },
     /// It waits for what is there.
@@ -144,7 +144,7 @@ pub enum Problem {
         "waits for nothing: {counted} {unit} are counted already; set clear in the receives before it, or count on to {on_to}"
     )]
     Idle {
-        /// So many since the last clear.
+        /// This many since the last clear.
         counted: u64,
         /// Bytes or messages.
         unit: &'static str,

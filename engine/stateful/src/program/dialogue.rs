@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether a client and a server that talk to each other come to an end: both are followed, as far as each gets.
 //!
-//! Only what is certain is told: as far as the ways through both are known beforehand. Nothing is lost between them.
+//! Only what is certain is reported: as far as the ways through both are known beforehand. Nothing is lost between them.
 use super::Instruction;
 use super::check::{Fault, Problem, Programs, Side};
 use super::walk::Walk;
@@ -95,7 +95,7 @@ impl Talk<'_> {
     /// Why a side did not come to its end, unless its peer's reset ended it.
     fn stuck(&self, template: usize, side: Side) -> Option<Fault> {
         let (place, other) = (&self.sides[side as usize], &self.sides[side.peer() as usize]);
-        // A server over UDP to which nobody spoke is not there.
+        // A server over UDP without a client's message is not there.
         if place.walk.ended()
             || other.reset
             || place.walk.at == 0 && side == Side::Server && other.walk.ended() && other.sent == 0

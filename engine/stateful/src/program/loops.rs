@@ -2,20 +2,20 @@
 //! The ways through programs: what nothing leads to, and loops that would never let go of a worker.
 //!
 //! A loop is let go if an instruction in it waits every time around, or if it counts: one variable, set to a known value in
-//! front of it, changed by one `Add` in it and compared by its `Jump`, which must fail within [`MOST_TURNS`].
+//! front of it, changed by one `Add` in it and compared by its `Jump`, which must fail within [`MOST_ITERATIONS`].
 use std::ops::RangeInclusive;
 
 use super::check::{Fault, Problem, Programs, Side};
 use super::{Instruction, Program, VARIABLES};
 use crate::Protocol;
 
-/// Turns of a loop that takes no time.
-pub const MOST_TURNS: u32 = 10_000;
+/// Iterations of a loop that takes no time.
+pub const MOST_ITERATIONS: u32 = 10_000;
 
-/// A place: template and instruction. One behind the last is the program's end.
+/// A position: template and instruction. One behind the last is the program's end.
 type Place = (usize, usize);
 
-/// What is known of a variable at a place, whichever way led there.
+/// What is known of a variable at a position, whichever way led there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     /// No way leads there.
@@ -57,11 +57,11 @@ pub(super) fn check(templates: &[Programs], side: Side) -> Vec<Fault> {
     faults
 }
 
-/// The programs of a side, as places and what follows each.
+/// The programs of a side, as positions and what follows each.
 struct Graph<'a> {
     templates: &'a [Programs<'a>],
     side: Side,
-    /// By template, what variables are in front of each place.
+    /// By template, what variables are before each position.
     known: Vec<Vec<Variables>>,
 }
 
@@ -96,7 +96,7 @@ impl<'a> Graph<'a> {
             .collect()
     }
 
-    /// What may follow a place, those that end the program left out.
+    /// What may follow a position, those that end the program left out.
     fn next(&self, (template, at): Place) -> impl Iterator<Item = Place> + use<> {
         let Some(program) = self.program(template) else { return Vec::new().into_iter() };
         let mut next: Vec<Place> = match program.instructions[at] {
@@ -115,7 +115,7 @@ impl<'a> Graph<'a> {
         self.program(template)?.instructions.get(at)
     }
 
-    /// Follows what takes no time from a place on; going back to a place on the way is a loop.
+    /// Follows what takes no time from a position on; going back to a position on the way is a loop.
     fn walk(&self, from: Place, colours: &mut [Vec<Colour>], faults: &mut Vec<Fault>) {
         if colours[from.0][from.1] != Colour::New || self.instruction(from).is_some_and(waits) {
             return;
@@ -179,7 +179,7 @@ impl<'a> Graph<'a> {
         let (true, false, Some(step)) = (straight, entered, step) else { return false };
         let known = &self.known[last_template];
         let Known::Value(mut at) = before(program, known, first..=last, variable) else { return false };
-        for _ in 0..MOST_TURNS {
+        for _ in 0..MOST_ITERATIONS {
             at = at.wrapping_add(step);
             if !comparison.holds(at, value) {
                 return true;
@@ -193,7 +193,7 @@ impl<'a> Graph<'a> {
 fn before(program: &Program, known: &[Variables], inside: RangeInclusive<usize>, variable: u8) -> Known {
     let variable = usize::from(variable);
     let first = *inside.start();
-    // Places of the loop that the program begins with are led to by nothing.
+    // Positions of the loop that the program begins with are led to by nothing.
     let start = if first == 0 { known[0][variable] } else { Known::Never };
     let into = (0..program.instructions.len()).filter(|at| !inside.contains(at));
     let into = into.filter(|&at| successors(program, at).any(|to| to == first));

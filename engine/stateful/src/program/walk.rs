@@ -6,7 +6,7 @@ use super::{Instruction, Program, VARIABLES};
 /// Instructions that are gone through, at most, as in the operator (internal/plan/application/sent.go).
 const MOST_STEPS: u32 = 1_000_000;
 
-/// A place on the way.
+/// A position on the way.
 pub(super) struct Walk<'a> {
     program: &'a Program,
     pub at: usize,

@@ -5,7 +5,7 @@
 use super::Stack;
 use crate::{Scenario, flow::is};
 
-/// Messages without a reply whose times are held; those sent while so many are, are not measured.
+/// Messages without a reply whose times are held; those sent while this many are, are not measured.
 const HELD: usize = 8;
 
 /// Messages of a flow that have no reply yet.
@@ -22,12 +22,12 @@ impl Unanswered {
     /// Nothing was sent.
     pub(super) const NONE: Self = Self { times: [0; HELD], numbers: [u32::MAX; HELD], sent: 0, answered: 0 };
 
-    /// So many messages left.
+    /// This many messages were sent.
     pub(super) fn sent(&mut self, messages: u64, now_ns: u64) {
         for _ in 0..messages {
-            let place = self.sent as usize % HELD;
+            let slot = self.sent as usize % HELD;
             if self.sent.wrapping_sub(self.answered) < HELD as u32 {
-                (self.times[place], self.numbers[place]) = (now_ns, self.sent);
+                (self.times[slot], self.numbers[slot]) = (now_ns, self.sent);
             }
             self.sent = self.sent.wrapping_add(1);
         }
@@ -38,9 +38,9 @@ impl Unanswered {
         if self.answered == self.sent {
             return None;
         }
-        let (number, place) = (self.answered, self.answered as usize % HELD);
+        let (number, slot) = (self.answered, self.answered as usize % HELD);
         self.answered = self.answered.wrapping_add(1);
-        (self.numbers[place] == number).then(|| now_ns.saturating_sub(self.times[place]))
+        (self.numbers[slot] == number).then(|| now_ns.saturating_sub(self.times[slot]))
     }
 }
 
@@ -48,7 +48,7 @@ fn measures(scenario: &Scenario) -> bool {
     scenario.templates.iter().any(|template| template.latency && template.client.is_some())
 }
 
-/// For so many flows; none if no template measures.
+/// For this many flows; none if no template measures.
 pub(super) fn places(scenario: &Scenario, flows: usize) -> Option<Box<[Unanswered]>> {
     measures(scenario).then(|| vec![Unanswered::NONE; flows].into())
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What peers cannot know: keys of the hash that finds flows, and of initial sequence numbers. All come from one seed.
 //!
-//! The hash multiplies what it hashes, mixed with keys, and folds the product: whoever does not know them cannot choose addresses
+//! The hash multiplies what it hashes, mixed with keys, and folds the product: a sender that does not know them cannot choose addresses
 //! and ports that lie together in the table.
 use siphasher::sip::SipHasher13;
 
@@ -17,7 +17,7 @@ pub(super) struct HashKeys {
 }
 
 impl HashKeys {
-    /// The same for all, at both ends of a flow: what tells which flows are recorded.
+    /// The same for all, at both ends of a flow: what decides which flows are recorded.
     pub(super) const COMMON: Self = Self {
         tuple: [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03],
         upper: [0x2545_f491_4f6c_dd1d, 0x9fb2_1c65_1e98_df25],
@@ -37,7 +37,7 @@ pub(super) struct Secrets {
     pub(super) hash: HashKeys,
     /// Of challenges.
     pub(super) challenges: u64,
-    /// A pseudo-random function of whom a connection is between (RFC 6528 section 3).
+    /// A pseudo-random function of a connection's endpoints (RFC 6528 section 3).
     sequence: SipHasher13,
 }
 

@@ -12,7 +12,7 @@ const MOST_ENTRIES: usize = 1 << 20;
 /// What is known of a range of addresses: pool and side, sorted by side.
 type Entry = (u32, u32);
 
-/// By address, all whose range it is in.
+/// By address, all sides with a range that contains it.
 #[derive(Debug, Default)]
 struct Intervals {
     /// Where each begins, in ascending order, with the number of entries of those before it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many challenge ACKs a worker sends (RFC 5961 section 7): whoever makes an end answer what is suspicious makes it work,
+//! How many challenge ACKs a worker sends (RFC 5961 section 7): a sender that makes an end answer suspicious segments makes it work,
 //! and may learn from how often it answers.
 use super::Instant;
 use crate::random;
@@ -9,7 +9,7 @@ const EACH_SECOND: u64 = 1000;
 const SECOND: u64 = 1_000_000_000;
 
 /// What is left for the second. How many there are is drawn anew in each, from half to one and a half of the mean: by counting
-/// answers nobody learns whether others were challenged (CVE-2016-5696).
+/// answers no attacker learns whether others were challenged (CVE-2016-5696).
 #[derive(Debug)]
 pub struct Challenges {
     seed: u64,
@@ -40,7 +40,7 @@ impl Challenges {
 mod tests {
     use super::*;
 
-    /// How many are taken in a second of so many tries.
+    /// How many are taken in a second of this many tries.
     fn taken(challenges: &mut Challenges, second: u64) -> usize {
         (0..2000).filter(|n| challenges.take(Instant { ns: second * SECOND + n })).count()
     }

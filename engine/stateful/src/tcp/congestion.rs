@@ -18,7 +18,7 @@ impl Flow {
         u32::from(cx.tunables.initial_window) * u32::from(self.mss)
     }
 
-    /// So many bytes were acknowledged while the window was what limited us.
+    /// This many bytes were acknowledged while the window was what limited us.
     pub(super) fn grow(&mut self, acked: u32, cx: &Context<'_>) {
         let mss = u32::from(self.mss);
         if self.cwnd < self.ssthresh {
@@ -67,7 +67,7 @@ impl Flow {
         (target * mss).min(f64::from(u32::MAX)) as u32
     }
 
-    /// The threshold after a loss or a mark, with so many bytes in flight.
+    /// The threshold after a loss or a mark, with this many bytes in flight.
     pub(super) fn reduced(&mut self, flight: u32, cx: &Context<'_>) -> u32 {
         let mss = u32::from(self.mss);
         // Of the window, if it was what limited us: of a flight that one acknowledgement has just made small, little would be

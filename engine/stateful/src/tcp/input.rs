@@ -58,15 +58,15 @@ impl Flow {
         self.cwnd = self.initial_cwnd(cx);
     }
 
-    /// Whether a segment is what most are from the handshake's end to the last FIN: the next in sequence, of an end that knows of no
-    /// trouble.
+    /// Header prediction: from the end of the handshake to the last FIN most segments are the next in sequence, to an end without
+    /// recovery state.
     #[inline(always)]
     fn is_predicted(&self, s: &Segment<'_>, ecn: u8) -> bool {
-        const TROUBLE: u32 = is::RECOVERY | is::LOSS | is::PROBED | is::PERSIST | is::FRTO | is::ECN | is::REORDER;
+        const RARE: u32 = is::RECOVERY | is::LOSS | is::PROBED | is::PERSIST | is::FRTO | is::ECN | is::REORDER;
         let usual = (State::SynReceived as u8..=State::LastAck as u8).contains(&(self.state as u8))
             && s.flags & !(flag::PSH | flag::FIN) == flag::ACK
             && s.seq == self.rcv_nxt
-            && !self.any(TROUBLE)
+            && !self.any(RARE)
             && self.recovery == NONE
             && !s.has_more_options()
             && ecn != MARKED;
@@ -121,7 +121,7 @@ impl Flow {
             self.data(s.seq, len, cx);
         }
         if s.has(flag::FIN) {
-            self.fin_came(s.seq.wrapping_add(len), cx);
+            self.take_fin(s.seq.wrapping_add(len), cx);
         }
         if self.in_flight() == 0 && !matches!(self.state, State::TimeWait | State::Closed) {
             self.arm_idle(cx);
@@ -211,7 +211,7 @@ impl Flow {
             progress |= self.data(seq, payload.len() as u32, cx);
         }
         if fin {
-            self.fin_came(seq.wrapping_add(payload.len() as u32), cx);
+            self.take_fin(seq.wrapping_add(payload.len() as u32), cx);
         } else if s.has(flag::FIN) && self.state == State::TimeWait {
             // The peer has not seen our last acknowledgement: it has time to ask again.
             self.wait_long(cx.now.deadline_in(cx.tunables.time_wait_ns));
@@ -224,7 +224,7 @@ impl Flow {
         {
             self.arm_idle(cx);
         }
-        self.calm(cx);
+        self.release_recovery(cx);
         progress
     }
 
@@ -333,9 +333,9 @@ impl Flow {
         true
     }
 
-    /// Whether a segment is but an acknowledgement that another has overtaken: it says how things were a moment ago, and what it
-    /// tells of (RFC 2018) holds. Answered, as what is of an earlier time, there would be as many answers as acknowledgements. By
-    /// less than a time-out: it cannot be of earlier numbers. (As Linux; the peer's timestamps count milliseconds or less.)
+    /// Whether a segment that PAWS rejects is only an acknowledgement that a later one has overtaken: its SACK blocks are valid, and it
+    /// is not answered, or each acknowledgement could cause another. It must be older by less than a time-out, so that it cannot be of
+    /// an earlier lap of sequence numbers. (As Linux does; the peer's timestamps count milliseconds or less.)
     #[cold]
     fn is_late_ack(&self, s: &Segment<'_>, value: u32, cx: &Context<'_>) -> bool {
         let bare = s.flags & !(flag::PSH | flag::ECE | flag::CWR) == flag::ACK && s.payload.is_empty();
@@ -368,14 +368,14 @@ impl Flow {
                 if !payload.is_empty() {
                     cx.one(Count::DuplicatePackets);
                     cx.counters.add(Count::DuplicateBytes, payload.len() as u64);
-                    self.came_twice(seq, end, cx);
+                    self.received_duplicate(seq, end, cx);
                 }
                 // Its FIN may be new though its data is not.
                 fin &= end == self.rcv_nxt;
                 payload = &[];
             } else {
                 cx.counters.add(Count::DuplicateBytes, u64::from(old));
-                self.came_twice(seq, self.rcv_nxt, cx);
+                self.received_duplicate(seq, self.rcv_nxt, cx);
                 payload = &payload[old as usize..];
             }
             seq = self.rcv_nxt;
@@ -463,7 +463,7 @@ impl Flow {
     fn is_late_syn(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) -> bool {
         let the_same = s.seq.wrapping_add(1) == self.rcv_nxt;
         if the_same && self.is_synchronized() && s.has(flag::ACK) {
-            // The end of the handshake was lost: who says so knows the number, and every connection may be in need of it.
+            // The end of the handshake was lost: the sender of this has the number, and every connection may need it.
             cx.one(Count::ChallengeAcks);
             self.set(is::ACK_NOW | is::OUTPUT);
             return false;
@@ -485,7 +485,7 @@ impl Flow {
     #[inline(always)]
     fn acknowledged(&mut self, s: &Segment<'_>, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) -> Option<bool> {
         let (ack, una) = (s.ack, self.snd_una);
-        // Data or a FIN, be they taken or not, are why it came: it is no duplicate (RFC 5681 section 2).
+        // A segment with data or a FIN is no duplicate acknowledgement, whether these are taken or not (RFC 5681 section 2).
         let empty = s.payload.is_empty() && !s.has(flag::FIN);
         if seq_before(self.snd_max, ack) {
             cx.one(Count::AcksOfUnsent);
@@ -498,7 +498,7 @@ impl Flow {
                 self.challenge_ack(s, cx);
                 return None;
             }
-            self.selective(s, cx);
+            self.take_sack(s, cx);
             return Some(false);
         }
         // A SYN's is not scaled (RFC 7323 section 2.2), as where both connect at the same time.
@@ -508,16 +508,16 @@ impl Flow {
             self.marked(cx);
         }
         if ack == una {
-            let newly = self.selective(s, cx);
+            let newly = self.take_sack(s, cx);
             let same = empty && window == self.snd_wnd;
             if self.has(is::PROBED) && same && newly == 0 && ack == self.recover {
-                // What the probe repeated had come before: nothing was lost (RFC 8985 section 7.4.2).
+                // The peer had already received what the tail loss probe repeated: nothing was lost (RFC 8985 section 7.4.2).
                 self.clear(is::PROBED);
             }
             // Answers to probes of a window are no sign of loss.
             let duplicate = same && self.in_flight() > 0 && !self.has(is::PERSIST);
             if duplicate || newly > 0 {
-                self.doubted(cx);
+                self.frto_duplicate_ack(cx);
             }
             if duplicate {
                 cx.one(Count::DuplicateAcks);
@@ -527,7 +527,7 @@ impl Flow {
             }
             if duplicate || newly > 0 {
                 let delivered = if self.has(is::SACK) { newly } else { u32::from(self.mss) };
-                self.suspect(delivered, cx);
+                self.detect_loss(delivered, cx);
             }
             self.peer_window(s, window, cx);
             return Some(false);
@@ -537,9 +537,9 @@ impl Flow {
         Some(true)
     }
 
-    /// Something new was acknowledged; where it was `CALM`, to an end that knows of no trouble.
+    /// New data was acknowledged; with `PLAIN`, to an end without recovery state.
     #[inline]
-    fn advance<const CALM: bool>(&mut self, s: &Segment<'_>, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) {
+    fn advance<const PLAIN: bool>(&mut self, s: &Segment<'_>, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) {
         let (ack, una) = (s.ack, self.snd_una);
         let acked = ack.wrapping_sub(una);
         let fin_acked = self.fin_is_sent() && ack == self.snd_end.wrapping_add(1);
@@ -552,17 +552,17 @@ impl Flow {
             cx.counters.round_trip(u64::from(us) << 10);
             self.round_trip(us, cx);
             self.backoff = 0;
-        } else if (self.backoff > 0 || (!CALM && self.any(is::RECOVERY | is::LOSS))) && self.echoed_round_trip(s, cx) {
+        } else if (self.backoff > 0 || (!PLAIN && self.any(is::RECOVERY | is::LOSS))) && self.echoed_round_trip(s, cx) {
             self.backoff = 0;
         }
-        let newly = if CALM { 0 } else { self.selective(s, cx) };
+        let newly = if PLAIN { 0 } else { self.take_sack(s, cx) };
         self.snd_una = ack;
         self.snd_nxt = seq_max(self.snd_nxt, ack);
-        if CALM || !self.any(is::RECOVERY) {
+        if PLAIN || !self.any(is::RECOVERY) {
             self.dup_acks = 0;
         }
-        if !CALM && (self.recovery != NONE || self.any(is::RECOVERY | is::LOSS | is::PROBED)) {
-            self.was_needless(s, cx);
+        if !PLAIN && (self.recovery != NONE || self.any(is::RECOVERY | is::LOSS | is::PROBED)) {
+            self.detect_spurious(s, cx);
             self.delivered(acked, newly, cx);
         } else if self.has(is::LIMITED) {
             self.grow(acked, cx);
@@ -570,14 +570,14 @@ impl Flow {
         self.dequeue(backlogs);
         self.set(is::OUTPUT);
         if self.in_flight() > 0 {
-            if CALM || !self.has(is::REORDER) {
+            if PLAIN || !self.has(is::REORDER) {
                 self.arm_retransmit(cx);
             }
-        } else if !CALM && self.has(is::PERSIST) && self.has_more_to_send() {
+        } else if !PLAIN && self.has(is::PERSIST) && self.has_more_to_send() {
             // The probe was taken; the window is closed all the same, or `peer_window` finds it open.
             self.wait_until(cx.now.tick_in(self.rto_ns(cx)));
         } else {
-            if !CALM && self.has(is::PERSIST) {
+            if !PLAIN && self.has(is::PERSIST) {
                 // It was the last: there is nothing to probe with.
                 self.clear(is::PERSIST | is::FORCED);
                 self.backoff = 0;
@@ -596,7 +596,7 @@ impl Flow {
         }
     }
 
-    /// The peer's window, if the segment is not older than the last that told it.
+    /// Takes the peer's window, if the segment is not older than the last one that updated it (RFC 9293 section 3.10.7.4).
     #[inline]
     fn peer_window(&mut self, s: &Segment<'_>, window: u32, cx: &mut Context<'_>) {
         let newer = seq_before(self.snd_wl1, s.seq) || (self.snd_wl1 == s.seq && !seq_before(s.ack, self.snd_wl2));
@@ -631,7 +631,7 @@ impl Flow {
         self.set(is::REDUCED);
     }
 
-    /// Data came. True if it is what was expected next.
+    /// Processes data. True if it begins at `rcv_nxt`.
     #[inline]
     fn data(&mut self, seq: u32, len: u32, cx: &mut Context<'_>) -> bool {
         if !matches!(self.state, State::Established | State::FinWait1 | State::FinWait2) {
@@ -663,14 +663,14 @@ impl Flow {
         cx.one(Count::OutOfOrderPackets);
         cx.counters.add(Count::OutOfOrderBytes, u64::from(len));
         let selective = self.has(is::SACK);
-        let Some(trouble) = self.trouble(cx) else { return };
-        trouble.unanswered = trouble.unanswered.saturating_add(1);
+        let Some(recovery) = self.recovery_state(cx) else { return };
+        recovery.unanswered = recovery.unanswered.saturating_add(1);
         let end = seq.wrapping_add(len);
-        let twice = trouble.came.overlap(seq, end).filter(|_| selective);
-        match trouble.came.insert(seq, end) {
+        let twice = recovery.out_of_order.overlap(seq, end).filter(|_| selective);
+        match recovery.out_of_order.insert(seq, end) {
             Some(new) => {
-                trouble.latest = seq;
-                trouble.duplicate = twice.or(trouble.duplicate);
+                recovery.latest = seq;
+                recovery.duplicate = twice.or(recovery.duplicate);
                 if new == 0 {
                     cx.one(Count::DuplicatePackets);
                     cx.counters.add(Count::DuplicateBytes, u64::from(len));
@@ -680,12 +680,12 @@ impl Flow {
         }
     }
 
-    /// Behind the last byte that is noted as come out of order, from a sequence number on without a gap.
-    pub(crate) fn noted_until(&self, seq: u32, recoveries: &Slab<Recovery>) -> Option<u32> {
-        if self.recovery == NONE { None } else { recoveries[self.recovery].came_until(seq) }
+    /// The end of the out-of-order data that is contiguous from a sequence number on.
+    pub(crate) fn received_until(&self, seq: u32, recoveries: &Slab<Recovery>) -> Option<u32> {
+        if self.recovery == NONE { None } else { recoveries[self.recovery].received_until(seq) }
     }
 
-    fn fin_came(&mut self, seq: u32, cx: &mut Context<'_>) {
+    fn take_fin(&mut self, seq: u32, cx: &mut Context<'_>) {
         self.set(is::ACK_NOW | is::OUTPUT);
         if self.has(is::FIN_RECEIVED) {
             if self.state == State::TimeWait {
@@ -694,8 +694,8 @@ impl Flow {
             return;
         }
         if seq != self.rcv_nxt {
-            if let Some(trouble) = self.trouble(cx) {
-                trouble.fin_at = Some(seq);
+            if let Some(recovery) = self.recovery_state(cx) {
+                recovery.fin_at = Some(seq);
             }
             return;
         }
@@ -714,18 +714,19 @@ impl Flow {
         }
     }
 
-    /// What had come before its turn may be next now. True if so.
+    /// After `rcv_nxt` advanced: takes out-of-order data and a FIN that are next now. True if there was any.
     #[inline(always)]
     fn in_sequence(&mut self, cx: &mut Context<'_>) -> bool {
         let finished = self.has(is::FIN_RECEIVED) && !self.has(is::PEER_CLOSED_TOLD);
         if self.recovery == NONE { finished } else { self.closes_gap(cx) | finished }
     }
 
-    /// What is behind what came may have come before. True if so.
+    /// Advances `rcv_nxt` over data that was received out of order before. True if there was any.
     fn closes_gap(&mut self, cx: &mut Context<'_>) -> bool {
         let next = self.rcv_nxt;
-        let trouble = &mut cx.recoveries[self.recovery];
-        let end = trouble.came.as_slice().first().filter(|range| !seq_before(next, range.0)).map(|range| range.1);
+        let recovery = &mut cx.recoveries[self.recovery];
+        let end =
+            recovery.out_of_order.as_slice().first().filter(|range| !seq_before(next, range.0)).map(|range| range.1);
         let mut progress = false;
         if let Some(end) = end
             && seq_before(next, end)
@@ -739,10 +740,10 @@ impl Flow {
             progress = true;
         }
         let next = self.rcv_nxt;
-        let trouble = &mut cx.recoveries[self.recovery];
-        trouble.came.remove_below(next);
-        if trouble.fin_at == Some(next) {
-            trouble.fin_at = None;
+        let recovery = &mut cx.recoveries[self.recovery];
+        recovery.out_of_order.remove_below(next);
+        if recovery.fin_at == Some(next) {
+            recovery.fin_at = None;
             self.fin_received(cx);
             progress = true;
         }
@@ -750,8 +751,8 @@ impl Flow {
     }
 
     /// An ICMP error is about this flow (RFC 5927: only what is in flight can be meant).
-    pub fn trouble_told(&mut self, kind: crate::packet::TroubleKind, seq: u32, cx: &mut Context<'_>) -> bool {
-        use crate::packet::TroubleKind::{Refused, TooBig, Transient};
+    pub fn icmp_error(&mut self, kind: crate::packet::ErrorKind, seq: u32, cx: &mut Context<'_>) -> bool {
+        use crate::packet::ErrorKind::{Refused, TooBig, Transient};
         if seq_before(seq, self.snd_una) || !seq_before(seq, self.snd_max) {
             return false;
         }
@@ -768,7 +769,7 @@ impl Flow {
                     if self.in_flight() > 0 && self.is_synchronized() {
                         // Sent again at once, in smaller segments, without a reduction (RFC 8899 section 3).
                         let (cwnd, ssthresh) = (self.cwnd, self.ssthresh);
-                        self.lose_all(cx);
+                        self.enter_loss(cx);
                         (self.cwnd, self.ssthresh) = (cwnd, ssthresh);
                         self.clear(is::FRTO | is::REDUCED);
                         self.arm_retransmit(cx);

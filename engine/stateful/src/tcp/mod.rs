@@ -3,12 +3,12 @@
 //! they are followed. All of it works on one `Flow` and what its `Context` gives; none of it sends.
 mod challenges;
 mod congestion;
-mod cutting;
 mod input;
 mod output;
 mod ranges;
 mod recovery;
 mod round_trip;
+mod segmentation;
 mod timers;
 
 pub use challenges::Challenges;
@@ -56,7 +56,7 @@ impl Instant {
         ((self.ns >> 25) as u16).max(1)
     }
 
-    /// The tick so many nanoseconds from now, at the latest: less than a lap.
+    /// The tick this many nanoseconds from now, at the latest: less than a lap.
     #[inline]
     pub fn tick_in(self, ns: u64) -> u32 {
         debug_assert!(ns >> wheel::TICK_SHIFT < u64::from(wheel::LAP), "{ns} ns are too long to be waited for at once");
@@ -75,7 +75,7 @@ impl Instant {
 pub struct Context<'a> {
     /// Now.
     pub now: Instant,
-    /// State of losses and of what came out of order.
+    /// State of flows with losses or reordering.
     pub recoveries: &'a mut Slab<Recovery>,
     /// The worker's.
     pub challenges: &'a mut Challenges,
@@ -92,7 +92,7 @@ impl Context<'_> {
     }
 }
 
-/// Shift of the window so that a buffer can be told (RFC 7323 section 2.3).
+/// Window scale with which a receive buffer of this size can be announced (RFC 7323 section 2.3).
 #[inline]
 pub fn scale_of(buffer: u32) -> u8 {
     let bits = 32 - buffer.leading_zeros();
@@ -171,7 +171,7 @@ impl Flow {
         self.set(is::FIN_QUEUED | is::OUTPUT);
     }
 
-    /// Ends at once; the peer is told with RST (RFC 9293 section 3.10.5).
+    /// Aborts: sends RST and closes at once (RFC 9293 section 3.10.5).
     pub fn reset(&mut self) {
         match self.state {
             State::Closed | State::SynSent | State::TimeWait => self.state = State::Closed,

@@ -14,11 +14,11 @@ use crate::{
 /// ECN-capable transport (RFC 3168 section 5).
 const CAPABLE: u8 = 2;
 /// Segments that one flow sends in its turn: others wait too.
-const TURN: usize = 32;
+const MOST_SEGMENTS: usize = 32;
 
 /// Where frames go.
 pub trait Output {
-    /// Room for one frame of so many bytes without FCS; none if there is none now. What is written is sent.
+    /// Room for one frame of this many bytes without FCS; none if there is none now. What is written is sent.
     fn frame(&mut self, len: usize) -> Option<&mut [u8]>;
 
     /// Whether the device behind it is to complete the checksums of IPv4, TCP and UDP in all that is sent.
@@ -33,7 +33,7 @@ pub trait Output {
         None
     }
 
-    /// Room for one frame of so many bytes of headers and of data, which the device cuts into segments with so much data each,
+    /// Room for one frame of this many bytes of headers and of data, which the device cuts into segments with this much data each,
     /// as `cut` says that it can; none if there is none now.
     fn frame_to_cut(&mut self, _headers: usize, _data: usize, _segment: usize) -> Option<&mut [u8]> {
         None
@@ -85,10 +85,10 @@ impl Flow {
     /// Sends what it owes and may send.
     pub fn output(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> Turn {
         let (before, idle) = (self.snd_max, self.in_flight() == 0);
-        let turn = if self.is_calm() {
+        let turn = if self.is_plain() {
             self.send_all::<true>(cx, from, out)
         } else {
-            match self.output_troubled(cx, from, out) {
+            match self.output_rare(cx, from, out) {
                 Ok(turn) => turn,
                 Err(turn) => return turn,
             }
@@ -103,22 +103,18 @@ impl Flow {
         turn
     }
 
-    /// Whether it has nothing to send but new data, FIN and acknowledgements, without any of what is rare: what `CALM` says.
+    /// The common case: nothing to send but new data, FIN and acknowledgements, and no recovery, ECN, probe or reset. Functions with
+    /// `PLAIN` are compiled once for it.
     #[inline(always)]
-    fn is_calm(&self) -> bool {
+    fn is_plain(&self) -> bool {
         const RARE: u32 = is::RESET | is::KEEPALIVE | is::FORCED | is::PERSIST | is::RECOVERY | is::LOSS | is::ECN;
         let opened = (State::Established as u8..=State::TimeWait as u8).contains(&(self.state as u8));
         opened && self.flags & RARE == 0 && self.recovery == NONE && self.snd_nxt == self.snd_max
     }
 
-    /// The same if it has more to send than such. An error is a turn that has ended with that.
+    /// Sends in all other cases. An error is a turn that has ended with what was sent.
     #[inline(never)]
-    fn output_troubled(
-        &mut self,
-        cx: &mut Context<'_>,
-        from: &Sources<'_>,
-        out: &mut impl Output,
-    ) -> Result<Turn, Turn> {
+    fn output_rare(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> Result<Turn, Turn> {
         let done = |sent: bool| Err(if sent { Turn::Done } else { Turn::NoRoom });
         if self.has(is::RESET) {
             return done(self.send_reset(cx, from, out));
@@ -139,12 +135,12 @@ impl Flow {
     }
 
     #[inline(always)]
-    fn send_all<const CALM: bool>(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> Turn {
-        let mut left = TURN as u32;
+    fn send_all<const PLAIN: bool>(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> Turn {
+        let mut left = MOST_SEGMENTS as u32;
         while left > 0 {
-            let Some(plan) = self.plan::<CALM>(cx, &from.data) else {
+            let Some(plan) = self.plan::<PLAIN>(cx, &from.data) else {
                 self.clear(is::OUTPUT);
-                return if self.acknowledge::<CALM>(cx, from, out) { Turn::Done } else { Turn::NoRoom };
+                return if self.acknowledge::<PLAIN>(cx, from, out) { Turn::Done } else { Turn::NoRoom };
             };
             if let Some(cut) = out.cut()
                 && !(plan.again || plan.forced || plan.fin)
@@ -162,7 +158,7 @@ impl Flow {
                 }
             }
             left -= 1;
-            if !self.send_data::<CALM>(&plan, cx, from, out) {
+            if !self.send_data::<PLAIN>(&plan, cx, from, out) {
                 if plan.forced {
                     self.set(is::FORCED);
                 }
@@ -174,8 +170,8 @@ impl Flow {
 
     /// What to send next, if anything may be sent.
     #[inline(always)]
-    fn plan<const CALM: bool>(&mut self, cx: &mut Context<'_>, data: &Data<'_>) -> Option<Plan> {
-        if CALM {
+    fn plan<const PLAIN: bool>(&mut self, cx: &mut Context<'_>, data: &Data<'_>) -> Option<Plan> {
+        if PLAIN {
             return self.plan_new(self.segment_data(), cx, data);
         }
         if self.state == State::TimeWait {
@@ -303,7 +299,7 @@ impl Flow {
         }
     }
 
-    /// Data bytes of a full segment that tells nothing of what came out of order.
+    /// Data bytes of a full segment without SACK blocks.
     #[inline]
     pub(super) fn segment_data(&self) -> u32 {
         u32::from(self.mss - if self.has(is::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 })
@@ -320,14 +316,14 @@ impl Flow {
         u32::from(self.mss - options)
     }
 
-    /// Blocks that an acknowledgement tells.
+    /// Number of SACK blocks of an acknowledgement.
     fn blocks(&self, cx: &Context<'_>) -> usize {
         let most = if self.has(is::TIMESTAMPS) { 3 } else { 4 };
-        let trouble = &cx.recoveries[self.recovery];
-        (trouble.came.as_slice().len() + usize::from(trouble.duplicate.is_some())).min(most)
+        let recovery = &cx.recoveries[self.recovery];
+        (recovery.out_of_order.as_slice().len() + usize::from(recovery.duplicate.is_some())).min(most)
     }
 
-    /// Options of a segment that is no SYN, with what came out of order.
+    /// Options of a segment that is no SYN, with SACK blocks.
     #[cold]
     fn options(&self, cx: &Context<'_>) -> Options {
         let mut options = Options::default();
@@ -335,12 +331,12 @@ impl Flow {
             options.timestamps = Some((cx.now.ms(), self.ts_recent));
         }
         if self.recovery != NONE && self.has(is::SACK) {
-            let trouble = &cx.recoveries[self.recovery];
+            let recovery = &cx.recoveries[self.recovery];
             let most = self.blocks(cx);
-            // The one that changed last comes first (RFC 2018 section 4), what came twice before it (RFC 2883 section 4).
-            let first = trouble.came.around(trouble.latest);
-            let others = trouble.came.as_slice().iter().copied().filter(|range| Some(*range) != first);
-            for range in trouble.duplicate.into_iter().chain(first).chain(others).take(most) {
+            // The block that changed last comes first (RFC 2018 section 4), a DSACK before it (RFC 2883 section 4).
+            let first = recovery.out_of_order.around(recovery.latest);
+            let others = recovery.out_of_order.as_slice().iter().copied().filter(|range| Some(*range) != first);
+            for range in recovery.duplicate.into_iter().chain(first).chain(others).take(most) {
                 options.sack[options.sacks] = range;
                 options.sacks += 1;
             }
@@ -380,7 +376,7 @@ impl Flow {
     }
 
     #[inline(always)]
-    fn send_data<const CALM: bool>(
+    fn send_data<const PLAIN: bool>(
         &mut self,
         plan: &Plan,
         cx: &mut Context<'_>,
@@ -388,15 +384,15 @@ impl Flow {
         out: &mut impl Output,
     ) -> bool {
         let len = plan.len as usize;
-        let header = from.below.len() + TCP_HEADER + self.options_len::<CALM>(cx);
+        let header = from.below.len() + TCP_HEADER + self.options_len::<PLAIN>(cx);
         let Some(frame) = out.frame(header + len) else { return false };
-        self.write_data::<CALM>(frame, plan, header, cx, from);
+        self.write_data::<PLAIN>(frame, plan, header, cx, from);
         true
     }
 
-    /// Writes a segment behind headers of so many bytes, and takes note of it.
+    /// Writes a segment behind headers of this many bytes, and takes note of it.
     #[inline(always)]
-    pub(super) fn write_data<const CALM: bool>(
+    pub(super) fn write_data<const PLAIN: bool>(
         &mut self,
         frame: &mut [u8],
         plan: &Plan,
@@ -417,7 +413,7 @@ impl Flow {
         }
         // Neither what is sent again nor a probe of a window (RFC 3168 sections 6.1.5 and 6.1.6).
         let mut ecn = 0;
-        if !CALM && len > 0 && !plan.again && self.has(is::ECN) && !self.has(is::PERSIST) {
+        if !PLAIN && len > 0 && !plan.again && self.has(is::ECN) && !self.has(is::PERSIST) {
             ecn = CAPABLE;
             if self.has(is::REDUCED) {
                 self.clear(is::REDUCED);
@@ -425,24 +421,24 @@ impl Flow {
             }
         }
         let head = Head { ecn, ..self.head(plan.seq, flags, cx) };
-        self.write::<CALM>(frame, &head, (len, sum), cx, from);
-        self.count_sent::<CALM>(plan, cx);
-        self.sent::<CALM>(plan, end.wrapping_add(u32::from(plan.fin)), cx);
-        if !CALM && self.recovery != NONE {
-            self.told_twice(cx);
+        self.write::<PLAIN>(frame, &head, (len, sum), cx, from);
+        self.count_sent::<PLAIN>(plan, cx);
+        self.sent::<PLAIN>(plan, end.wrapping_add(u32::from(plan.fin)), cx);
+        if !PLAIN && self.recovery != NONE {
+            self.dsack_sent(cx);
         }
     }
 
     /// Bytes of the options of a segment that is no SYN.
     #[inline(always)]
-    pub(super) fn options_len<const CALM: bool>(&self, cx: &Context<'_>) -> usize {
+    pub(super) fn options_len<const PLAIN: bool>(&self, cx: &Context<'_>) -> usize {
         let timestamps = if self.has(is::TIMESTAMPS) { packet::TIMESTAMPS_LEN } else { 0 };
-        if CALM || self.recovery == NONE { timestamps } else { self.options(cx).len() }
+        if PLAIN || self.recovery == NONE { timestamps } else { self.options(cx).len() }
     }
 
     /// Writes the headers of a segment that is no SYN, with data of a length and sum.
     #[inline(always)]
-    fn write<const CALM: bool>(
+    fn write<const PLAIN: bool>(
         &self,
         frame: &mut [u8],
         head: &Head,
@@ -450,7 +446,7 @@ impl Flow {
         cx: &Context<'_>,
         from: &Sources<'_>,
     ) {
-        if CALM || self.recovery == NONE {
+        if PLAIN || self.recovery == NONE {
             let timestamps = self.has(is::TIMESTAMPS).then(|| (cx.now.ms(), self.ts_recent));
             from.below.write_plain(frame, head, timestamps, data);
         } else {
@@ -461,7 +457,7 @@ impl Flow {
     }
 
     #[inline(always)]
-    fn count_sent<const CALM: bool>(&self, plan: &Plan, cx: &Context<'_>) {
+    fn count_sent<const PLAIN: bool>(&self, plan: &Plan, cx: &Context<'_>) {
         cx.one(Count::SentPackets);
         if plan.fin {
             cx.one(Count::SentControlPackets);
@@ -469,10 +465,10 @@ impl Flow {
         if plan.len == 0 {
             return;
         }
-        if !CALM && self.has(is::PERSIST) {
+        if !PLAIN && self.has(is::PERSIST) {
             cx.one(Count::WindowProbesSent);
         }
-        if !CALM && plan.again {
+        if !PLAIN && plan.again {
             cx.one(Count::RetransmittedPackets);
             cx.counters.add(Count::RetransmittedBytes, u64::from(plan.len));
         } else {
@@ -483,11 +479,11 @@ impl Flow {
 
     /// Takes note of what was sent.
     #[inline(always)]
-    fn sent<const CALM: bool>(&mut self, plan: &Plan, end: u32, cx: &mut Context<'_>) {
+    fn sent<const PLAIN: bool>(&mut self, plan: &Plan, end: u32, cx: &mut Context<'_>) {
         if plan.fin && !self.fin_is_sent() {
             self.state = if self.state == State::CloseWait { State::LastAck } else { State::FinWait1 };
         }
-        if !CALM && plan.again {
+        if !PLAIN && plan.again {
             // It is unknown which of both is answered (Karn). It is no pause all the same.
             self.clear(is::TIMED);
             self.rtt_at = cx.now.us();
@@ -495,21 +491,21 @@ impl Flow {
                 self.snd_nxt = end;
             }
         } else {
-            if !CALM && plan.forced {
+            if !PLAIN && plan.forced {
                 // A probe with new data repeats nothing.
                 self.clear(is::PROBED);
             }
-            if !self.has(is::TIMED) && (CALM || !self.has(is::PERSIST)) {
+            if !self.has(is::TIMED) && (PLAIN || !self.has(is::PERSIST)) {
                 self.set(is::TIMED);
                 (self.rtt_seq, self.rtt_at) = (plan.seq, cx.now.us());
             }
             self.snd_nxt = seq_max(self.snd_nxt, end);
         }
         self.snd_max = seq_max(self.snd_max, end);
-        if CALM {
+        if PLAIN {
             return;
         }
-        self.noted(plan.seq, end, cx);
+        self.note_sent(plan.seq, end, cx);
         // The first segment sent again has its whole time to be answered: until then nothing moves the time-out, which an
         // earlier acknowledgement began.
         if plan.again && !plan.forced && plan.seq == self.snd_una && !self.any(is::PERSIST | is::REORDER) {
@@ -520,17 +516,17 @@ impl Flow {
     /// Acknowledges, if that is owed. A peer without selective acknowledgements counts duplicates: each segment out of order
     /// has its own (RFC 5681 section 4.2), though several arrived at once.
     #[inline(always)]
-    fn acknowledge<const CALM: bool>(
+    fn acknowledge<const PLAIN: bool>(
         &mut self,
         cx: &mut Context<'_>,
         from: &Sources<'_>,
         out: &mut impl Output,
     ) -> bool {
         while self.has(is::ACK_NOW) {
-            if !self.send_bare::<CALM>(self.snd_max, cx, from, out) {
+            if !self.send_bare::<PLAIN>(self.snd_max, cx, from, out) {
                 return false;
             }
-            if !CALM && self.recovery != NONE {
+            if !PLAIN && self.recovery != NONE {
                 let unanswered = &mut cx.recoveries[self.recovery].unanswered;
                 *unanswered = unanswered.saturating_sub(1);
                 if *unanswered > 0 && !self.has(is::SACK) {
@@ -545,20 +541,22 @@ impl Flow {
 
     /// A segment with nothing but an acknowledgement.
     #[inline(always)]
-    fn send_bare<const CALM: bool>(
+    fn send_bare<const PLAIN: bool>(
         &mut self,
         seq: u32,
         cx: &mut Context<'_>,
         from: &Sources<'_>,
         out: &mut impl Output,
     ) -> bool {
-        let Some(frame) = out.frame(from.below.len() + TCP_HEADER + self.options_len::<CALM>(cx)) else { return false };
+        let Some(frame) = out.frame(from.below.len() + TCP_HEADER + self.options_len::<PLAIN>(cx)) else {
+            return false;
+        };
         let head = self.head(seq, flag::ACK, cx);
-        self.write::<CALM>(frame, &head, (0, 0), cx, from);
+        self.write::<PLAIN>(frame, &head, (0, 0), cx, from);
         cx.one(Count::SentPackets);
         cx.one(Count::SentAckPackets);
-        if !CALM && self.recovery != NONE {
-            self.told_twice(cx);
+        if !PLAIN && self.recovery != NONE {
+            self.dsack_sent(cx);
         }
         true
     }

@@ -32,7 +32,7 @@ impl<const N: usize> Ranges<N> {
         self.as_slice().last().map(|range| range.1)
     }
 
-    /// Adds a range; tells how many bytes of it are new, and nothing if there is no place for it.
+    /// Adds a range. Returns how many bytes of it are new; none if no slot is free.
     pub fn insert(&mut self, from: u32, to: u32) -> Option<u32> {
         let mut bytes = to.wrapping_sub(from);
         // Those that touch it: first..last.
@@ -61,7 +61,7 @@ impl<const N: usize> Ranges<N> {
         Some(bytes)
     }
 
-    /// Forgets what lies below a number; tells how many bytes that were.
+    /// Removes what lies below a sequence number. Returns how many bytes that were.
     pub fn remove_below(&mut self, seq: u32) -> u32 {
         let mut bytes = 0;
         let mut gone = 0;

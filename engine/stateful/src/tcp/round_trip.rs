@@ -31,7 +31,7 @@ impl Flow {
         self.srtt = (self.srtt - self.srtt / 8 + us / 8).max(1);
     }
 
-    /// Takes in the round trip that an echoed timestamp tells: of a segment that was sent again too, it is that of the
+    /// Takes a round-trip time sample from an echoed timestamp: of a segment that was sent again too, it is that of the
     /// transmission that was answered (RFC 7323 section 4). Whether there was one.
     pub(super) fn echoed_round_trip(&mut self, s: &Segment<'_>, cx: &Context<'_>) -> bool {
         let Some((_, echo)) = s.timestamps().filter(|_| self.has(is::TIMESTAMPS)) else { return false };

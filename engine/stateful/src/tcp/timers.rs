@@ -73,7 +73,7 @@ impl Flow {
         (self.w_max, self.cubic_k) = (tick as u32, (tick >> 32) as u16);
     }
 
-    /// Gives the places back that `handshake_began` has taken.
+    /// Frees the slots that `handshake_began` has taken.
     #[inline]
     pub(super) fn handshake_is_over(&mut self) {
         (self.w_max, self.cubic_k) = (0, 0);
@@ -113,7 +113,7 @@ impl Flow {
 
     fn flight_timeout(&mut self, cx: &mut Context<'_>) {
         if self.has(is::REORDER) {
-            return self.reordering_is_over(cx);
+            return self.on_reordering_timeout(cx);
         }
         if self.snd_wnd == 0 {
             return self.window_was_withdrawn(cx);
@@ -135,7 +135,7 @@ impl Flow {
             self.state = State::Closed;
             return;
         }
-        self.lose_all(cx);
+        self.enter_loss(cx);
         self.wait_until(cx.now.tick_in(self.rto_ns(cx)));
     }
 
@@ -144,7 +144,7 @@ impl Flow {
     #[cold]
     fn window_was_withdrawn(&mut self, cx: &mut Context<'_>) {
         self.clear(is::RECOVERY | is::LOSS | is::FRTO | is::PROBE | is::PROBED | is::TIMED);
-        self.leave(cx);
+        self.end_recovery(cx);
         self.set(is::PERSIST);
         self.persist_timeout(cx);
     }

@@ -32,7 +32,7 @@ fn unasked(_: &Tuple) -> bool {
     true
 }
 
-/// The queue among so many that the reply to a UDP flow to port 53 would come to.
+/// The queue, among this many, of the reply to a UDP flow to port 53.
 fn queue(tuple: &Tuple, queues: usize) -> usize {
     let mut frame = [0; 42];
     frame[12..14].copy_from_slice(&[8, 0]);
@@ -45,7 +45,7 @@ fn queue(tuple: &Tuple, queues: usize) -> usize {
     frame[35] = 53;
     frame[36..38].copy_from_slice(&tuple.source_port.to_be_bytes());
     frame[39] = 8;
-    spate_wire::spread::queue(&frame, queues)
+    spate_net::spread::queue(&frame, queues)
 }
 
 /// TRex's simulator with four clients from 16.0.0.1 (its udp_topo_traffic example).
@@ -122,7 +122,7 @@ fn a_client_of_many_ports_is_asked_for_so_many() {
 }
 
 #[test]
-fn what_never_comes_home_is_exhausted() {
+fn what_is_never_owned_is_exhausted() {
     let pools = [range(v4(16, 0, 0, 0), 1), range(v4(48, 0, 0, 0), 1)];
     let lists = [(vec![weighted(0, 1)], vec![weighted(1, 1)])];
     let mut tuples = tuples(&pools, &lists, ALONE, Dealing::ByHash).unwrap();
@@ -223,7 +223,7 @@ proptest! {
         }
     }
 
-    /// Of any order and length, dealt by number and by hash.
+    /// Of any order and length, distributed by number and by hash.
     #[test]
     fn engines_have_clients_of_their_own_and_all_of_them_together(
         pools in pools(), clients in mix(0..3), engines in 1u32..6, workers in 1usize..5, by_hash: bool, skip: bool,
@@ -237,16 +237,16 @@ proptest! {
         for (index, worker) in (0..engines).flat_map(|index| (0..workers).map(move |worker| (index, worker))) {
             let own = parts(&pools, index, engines);
             let share = Share::of_engine(worker as u64, workers as u64, Part { index, of: engines });
-            let home = |tuple: &Tuple| queue(tuple, workers) == worker;
+            let owned = |tuple: &Tuple| queue(tuple, workers) == worker;
             let mut tuples = tuples(&own, &lists, share, dealing).unwrap();
             // Each of at most 40 clients of three pools of weight 15 of 1 at most.
             for n in 0..40 * 15 * 3 {
-                let mut draw = tuples.next(0, home).unwrap();
+                let mut draw = tuples.next(0, owned).unwrap();
                 if skip && n % 5 == 0 {
-                    prop_assert!(tuples.skip(&mut draw, home));
+                    prop_assert!(tuples.skip(&mut draw, owned));
                 }
                 let Tuple { client, server, source_port, client_mac } = draw.tuple;
-                prop_assert!(!by_hash || home(&draw.tuple));
+                prop_assert!(!by_hash || owned(&draw.tuple));
                 prop_assert_eq!(*owners.entry(client).or_insert(index), index);
                 prop_assert!(own[..3].iter().any(|pool| pool.owns(client)));
                 let whole = pools.iter().find(|pool| pool.contains(client).is_some()).unwrap();
@@ -322,21 +322,21 @@ proptest! {
     }
 
     #[test]
-    fn what_is_dealt_by_hash_comes_home_and_is_nobody_elses(
+    fn what_is_distributed_by_hash_is_owned_by_one_worker(
         pools in pools(), clients in mix(0..3), workers in 1usize..9, skip: bool,
     ) {
         let lists = [(clients, vec![weighted(3, 1)])];
         let mut seen = HashSet::new();
         for worker in 0..workers {
             let share = Share { worker: worker as u64, workers: workers as u64 };
-            let home = |tuple: &Tuple| queue(tuple, workers) == worker;
+            let owned = |tuple: &Tuple| queue(tuple, workers) == worker;
             let mut tuples = tuples(&pools, &lists, share, Dealing::ByHash).unwrap();
             for _ in 0..300 {
-                let mut draw = tuples.next(0, home).unwrap();
+                let mut draw = tuples.next(0, owned).unwrap();
                 if skip {
-                    prop_assert!(tuples.skip(&mut draw, home));
+                    prop_assert!(tuples.skip(&mut draw, owned));
                 }
-                prop_assert!(home(&draw.tuple));
+                prop_assert!(owned(&draw.tuple));
                 let Tuple { client, server, source_port, .. } = draw.tuple;
                 prop_assert!(seen.insert((client, server, source_port)));
             }
@@ -351,16 +351,16 @@ fn one_client_serves_sixteen_workers_with_all_its_ports() {
     for dealing in [Dealing::ByNumber, Dealing::ByHash] {
         let mut seen = HashSet::new();
         for worker in 0..16 {
-            let home = |tuple: &Tuple| queue(tuple, 16) == worker;
+            let owned = |tuple: &Tuple| queue(tuple, 16) == worker;
             let share = Share { worker: worker as u64, workers: 16 };
             let mut tuples = tuples(&pools, &lists, share, dealing).unwrap();
-            while seen.insert(tuples.next(0, home).unwrap().tuple.source_port) {}
+            while seen.insert(tuples.next(0, owned).unwrap().tuple.source_port) {}
         }
         assert_eq!(seen.len(), 65_536 - 1024);
     }
 }
 
-/// Ports that come home to one worker, of more clients than there are entries: none is taken twice before all were.
+/// Ports owned by one worker, of more clients than there are entries: none is taken twice before all were.
 #[test]
 fn clients_that_share_an_entry_repeat_no_port() {
     let clients = 5u64;

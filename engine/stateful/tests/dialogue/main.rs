@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the RFCs say an end says, segment by segment and in time: the test plays the other end.
+//! TCP against the RFCs, segment by segment and in virtual time: the test is the peer.
 #[path = "../net/mod.rs"]
 mod net;
 mod peer;

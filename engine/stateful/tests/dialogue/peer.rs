@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The other end of a conversation with the stack, played by the test: it says segments and checks what it hears, on a clock
+//! The stack's peer, played by the test: it sends segments and checks the stack's replies, on a clock
 //! that only the test moves. Sequence numbers count from both ends' initial ones: SYN is 0, the first byte of data 1.
 use std::{collections::VecDeque, sync::Arc};
 
@@ -18,12 +18,12 @@ pub const PSH: u8 = flag::PSH;
 pub const ECE: u8 = flag::ECE;
 pub const CWR: u8 = flag::CWR;
 
-/// Flags that say nothing about the state.
+/// Flags that do not depend on the state.
 const LOOSE: u8 = PSH;
 
 /// What the stack said.
 #[derive(Clone, Debug)]
-pub struct Heard {
+pub struct Reply {
     pub at: u64,
     pub flags: u8,
     pub seq: u32,
@@ -35,15 +35,15 @@ pub struct Heard {
     pub frame: Vec<u8>,
 }
 
-impl Heard {
+impl Reply {
     pub fn len(&self) -> usize {
         self.data.len()
     }
 }
 
-/// What the test says.
+/// A segment that the test sends.
 #[derive(Clone, Debug)]
-pub struct Say {
+pub struct Segment {
     flags: u8,
     seq: u32,
     ack: u32,
@@ -53,11 +53,11 @@ pub struct Say {
     tos: u8,
 }
 
-pub fn say(flags: u8) -> Say {
-    Say { flags, seq: 1, ack: 1, window: 65_535, options: Options::default(), data: 0, tos: 0 }
+pub fn segment(flags: u8) -> Segment {
+    Segment { flags, seq: 1, ack: 1, window: 65_535, options: Options::default(), data: 0, tos: 0 }
 }
 
-impl Say {
+impl Segment {
     pub fn seq(self, seq: u32) -> Self {
         Self { seq, ..self }
     }
@@ -107,8 +107,8 @@ impl Output for Frames {
     }
 }
 
-/// A conversation.
-pub struct Talk {
+/// The peer of a stack with one flow.
+pub struct Peer {
     pub stack: Stack,
     pub now: u64,
     /// The stack is the client.
@@ -116,7 +116,7 @@ pub struct Talk {
     /// Initial sequence numbers: the test's and the stack's.
     pub iss: u32,
     pub irs: u32,
-    heard: VecDeque<Heard>,
+    replies: VecDeque<Reply>,
     pub client_port: u16,
     /// Frames that the stack may send at a time.
     pub room: usize,
@@ -156,7 +156,7 @@ pub fn scenario(client: Vec<Instruction>, server: Vec<Instruction>, payload: u64
 
 pub const SEND: Instruction = Instruction::Send { payload: 0, wait: true };
 
-impl Talk {
+impl Peer {
     pub fn of(scenario: Scenario, client: bool, now: u64) -> Self {
         let stack = Stack::new(Arc::new(scenario), &PORTS, 7, now);
         Self {
@@ -165,22 +165,22 @@ impl Talk {
             client,
             iss: 1_000_000,
             irs: 0,
-            heard: VecDeque::new(),
+            replies: VecDeque::new(),
             client_port: 1024,
             room: usize::MAX,
             round_trip: 50,
         }
     }
 
-    /// The stack is a client that does this, with a payload of so many bytes.
+    /// The stack is a client that does this, with a payload of this many bytes.
     pub fn client(program: Vec<Instruction>, payload: u64, tunables: Tunables) -> Self {
-        let mut talk = Self::of(
+        let mut peer = Self::of(
             scenario(program, vec![Instruction::Accept, Instruction::WaitForPeerClose], payload, tunables),
             true,
             1_000 * MS,
         );
-        talk.open();
-        talk
+        peer.open();
+        peer
     }
 
     /// The stack is a server that does this.
@@ -193,7 +193,7 @@ impl Talk {
         let v4 = |a: u32| Address::v4(a << 24 | 1);
         let tuple = Tuple { local: v4(16), remote: v4(48), local_port: self.client_port, remote_port: 80 };
         self.stack.open(0, 0, &tuple, self.now).expect("a place");
-        self.listen();
+        self.collect();
     }
 
     fn port(&self) -> usize {
@@ -208,49 +208,49 @@ impl Talk {
         Below { macs, ends: Ends::of(source, destination), tos, ttl: 9, id: 0, finish: Finish::Nothing }
     }
 
-    /// Says it now, and listens to what the stack answers at once.
-    pub fn tell(&mut self, say: Say) {
-        self.tell_without_listening(say);
-        self.listen();
+    /// Sends a segment now, and collects what the stack answers at once.
+    pub fn send(&mut self, segment: Segment) {
+        self.send_only(segment);
+        self.collect();
     }
 
-    pub fn tell_without_listening(&mut self, say: Say) {
-        let frame = self.frame(say);
+    pub fn send_only(&mut self, segment: Segment) {
+        let frame = self.frame(segment);
         assert_eq!(self.stack.receive(self.port(), &frame, self.now), Received::Taken);
     }
 
-    /// What is said, as a frame.
-    pub fn frame(&self, say: Say) -> Vec<u8> {
-        let below = self.below(say.tos);
-        let mut options = say.options;
+    /// A segment as a frame.
+    pub fn frame(&self, segment: Segment) -> Vec<u8> {
+        let below = self.below(segment.tos);
+        let mut options = segment.options;
         for block in &mut options.sack[..options.sacks] {
             *block = (block.0.wrapping_add(self.irs), block.1.wrapping_add(self.irs));
         }
         let header = below.len() + TCP_HEADER + options.len();
-        let mut frame = vec![0; header + say.data];
+        let mut frame = vec![0; header + segment.data];
         let (source_port, destination_port) = if self.client { (80, self.client_port) } else { (self.client_port, 80) };
-        let ack = if say.flags & ACK == 0 { 0 } else { say.ack.wrapping_add(self.irs) };
+        let ack = if segment.flags & ACK == 0 { 0 } else { segment.ack.wrapping_add(self.irs) };
         let head = Head {
             source_port,
             destination_port,
-            seq: say.seq.wrapping_add(self.iss),
+            seq: segment.seq.wrapping_add(self.iss),
             ack,
-            flags: say.flags,
-            window: say.window,
+            flags: segment.flags,
+            window: segment.window,
             ecn: 0,
         };
-        below.write_tcp(&mut frame, &head, &options, (say.data, 0));
+        below.write_tcp(&mut frame, &head, &options, (segment.data, 0));
         frame
     }
 
-    /// Gives the stack any frame.
-    pub fn give(&mut self, frame: &[u8]) -> Received {
+    /// Injects any frame.
+    pub fn inject(&mut self, frame: &[u8]) -> Received {
         let received = self.stack.receive(self.port(), frame, self.now);
-        self.listen();
+        self.collect();
         received
     }
 
-    pub fn listen(&mut self) {
+    pub fn collect(&mut self) {
         for _ in 0..10_000 {
             if !self.stack.is_ready(self.port()) {
                 return;
@@ -258,7 +258,7 @@ impl Talk {
             let mut frames = Frames { frames: vec![], room: self.room };
             self.stack.transmit(self.port(), self.now, &mut frames);
             for frame in frames.frames {
-                self.hear(frame);
+                self.take(frame);
             }
             if self.room == 0 {
                 return;
@@ -267,7 +267,7 @@ impl Talk {
         panic!("the stack does not stop to send");
     }
 
-    fn hear(&mut self, frame: Vec<u8>) {
+    fn take(&mut self, frame: Vec<u8>) {
         let packet = Packet::read(&frame).expect("a packet");
         let Content::Tcp(s) = packet.content else { panic!("{packet:?}") };
         if s.has(SYN) {
@@ -278,7 +278,7 @@ impl Talk {
             *block = (block.0.wrapping_sub(self.iss), block.1.wrapping_sub(self.iss));
         }
         let ack = if s.has(ACK) { s.ack.wrapping_sub(self.iss) } else { 0 };
-        self.heard.push_back(Heard {
+        self.replies.push_back(Reply {
             at: self.now,
             flags: s.flags,
             seq: s.seq.wrapping_sub(self.irs),
@@ -298,7 +298,7 @@ impl Talk {
             let next = self.stack.next_due_ns().map_or(end, |due| due.clamp(self.now + 1, end));
             self.now = next;
             self.stack.advance(self.now);
-            self.listen();
+            self.collect();
         }
     }
 
@@ -306,64 +306,64 @@ impl Talk {
         self.wait_us(ms * 1000);
     }
 
-    /// Nothing is left that was heard.
+    /// Fails if the stack has sent anything that was not checked.
     #[track_caller]
-    pub fn quiet(&mut self) {
-        assert!(self.heard.is_empty(), "{:?}", self.heard);
+    pub fn expect_silence(&mut self) {
+        assert!(self.replies.is_empty(), "{:?}", self.replies);
     }
 
-    pub fn is_quiet(&self) -> bool {
-        self.heard.is_empty()
+    pub fn is_silent(&self) -> bool {
+        self.replies.is_empty()
     }
 
-    /// The next that is heard, whatever it is.
+    /// The stack's next segment, whatever it is.
     #[track_caller]
-    pub fn next(&mut self) -> Heard {
-        self.heard.pop_front().expect("the stack says something")
+    pub fn next(&mut self) -> Reply {
+        self.replies.pop_front().expect("the stack sends something")
     }
 
-    /// All that is heard.
-    pub fn all(&mut self) -> Vec<Heard> {
-        self.heard.drain(..).collect()
+    /// All segments of the stack that were not checked yet.
+    pub fn all(&mut self) -> Vec<Reply> {
+        self.replies.drain(..).collect()
     }
 
-    /// The next has these flags, numbers and bytes of data.
+    /// Checks the stack's next segment: flags, numbers, and bytes of data.
     #[track_caller]
-    pub fn hears(&mut self, flags: u8, seq: u32, ack: u32, len: usize) -> Heard {
-        let heard = self.next();
-        let told = (heard.flags & !LOOSE, heard.seq, heard.ack, heard.len());
-        assert_eq!(told, (flags & !LOOSE, seq, ack, len), "flags, seq, ack, length of {heard:?}");
-        heard
+    pub fn expect_segment(&mut self, flags: u8, seq: u32, ack: u32, len: usize) -> Reply {
+        let reply = self.next();
+        let seen = (reply.flags & !LOOSE, reply.seq, reply.ack, reply.len());
+        assert_eq!(seen, (flags & !LOOSE, seq, ack, len), "flags, seq, ack, length of {reply:?}");
+        reply
     }
 
-    /// Waits for the next that is said, and tells how many milliseconds that took.
+    /// Waits for the stack's next segment. Returns how many milliseconds that took.
     #[track_caller]
     pub fn after(&mut self, flags: u8, seq: u32, ack: u32, len: usize) -> f64 {
         let start = self.now;
-        while self.heard.is_empty() {
-            assert!(self.now < start + 400_000 * MS, "nothing is said");
+        while self.replies.is_empty() {
+            assert!(self.now < start + 400_000 * MS, "nothing is sent");
             self.now = self.stack.next_due_ns().map_or(self.now + MS, |due| due.clamp(self.now + 1, self.now + MS));
             self.stack.advance(self.now);
-            self.listen();
+            self.collect();
         }
-        let heard = self.hears(flags, seq, ack, len);
-        (heard.at - start) as f64 / 1e6
+        let reply = self.expect_segment(flags, seq, ack, len);
+        (reply.at - start) as f64 / 1e6
     }
 
     /// The handshake, with these options in the test's SYN.
     #[track_caller]
-    pub fn shake(&mut self, options: Options, window: u16) {
+    pub fn handshake(&mut self, options: Options, window: u16) {
         if self.client {
             let syn = self.next();
             assert_eq!(syn.flags & (SYN | ACK), SYN);
             self.wait(self.round_trip);
-            self.tell(say(SYN | ACK).seq(0).ack(1).options(options).window(window));
+            self.send(segment(SYN | ACK).seq(0).ack(1).options(options).window(window));
         } else {
-            self.tell(say(SYN).seq(0).options(options).window(window));
+            self.send(segment(SYN).seq(0).options(options).window(window));
             let answer = self.next();
             assert_eq!((answer.flags & (SYN | ACK), answer.ack), (SYN | ACK, 1));
             self.wait(self.round_trip);
-            self.tell(say(ACK).window(window));
+            self.send(segment(ACK).window(window));
         }
     }
 
@@ -377,12 +377,12 @@ impl Talk {
 
     /// The flow is forgotten, and nothing is held beside it.
     #[track_caller]
-    pub fn gone(&mut self) {
+    pub fn expect_closed(&mut self) {
         assert_eq!((self.stack.flows(), self.stack.held()), (0, (0, 0)));
     }
 }
 
-/// About so many milliseconds: a few ticks of the stack's wheel more at most.
+/// About this many milliseconds: a few ticks of the stack's wheel more at most.
 #[track_caller]
 pub fn about(ms: f64, expected: f64) {
     assert!((expected - 0.1..expected + 0.3).contains(&ms), "{ms} ms, not {expected}");

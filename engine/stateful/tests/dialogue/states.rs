@@ -4,7 +4,7 @@
 //! reached by events of the same table, which makes all transitions of RFC 9293 figure 5. What the stack does otherwise is listed.
 use std::collections::BTreeSet;
 
-use super::peer::{ACK, FIN, MSS, RST, SYN, Say, Talk, plain, say};
+use super::peer::{ACK, FIN, MSS, Peer, RST, SYN, Segment, plain, segment};
 use spate_stateful::{Count, Instruction};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,7 +118,7 @@ const X: Cell = Cell([Some((Nothing, Some(Closed))), Some((Nothing, Some(Listen)
 /// Does not happen.
 const O: Cell = Cell([None; 2]);
 
-/// What the RFCs say.
+/// The reactions that the RFCs demand.
 const TABLE: [(Event, [Cell; 9]); 22] = [
     //          SYN-SENT, SYN-RECEIVED, ESTABLISHED, FIN-WAIT-1, FIN-WAIT-2, CLOSE-WAIT, CLOSING, LAST-ACK, TIME-WAIT
     (RstExact, [X, X, X, X, X, X, X, X, N]),
@@ -145,7 +145,7 @@ const TABLE: [(Event, [Cell; 9]); 22] = [
     (Time, [O, O, O, O, O, O, O, O, X]),
 ];
 
-/// Where the stack does otherwise than the table says: what it does, and why that is borne.
+/// Where the stack deviates from the table: what it does, and why that is acceptable.
 const OTHERWISE: [(State, Event, Cell, &str); 3] = [
     (SynReceived, SynInWindow, each(O, C), "a stranger could end it (RFC 9293)"),
     (Closing, FinAckAll, to(Acked, TimeWait), "ACKs below the window count, as BSD's"),
@@ -185,7 +185,7 @@ enum How {
 }
 use How::*;
 
-/// What the table says.
+/// The table's entry.
 fn right(client: bool, state: State, event: Event) -> Option<(Answer, State)> {
     let (_, row) = TABLE.iter().find(|row| row.0 == event).expect("a row");
     let cell = row[STATES.iter().position(|&of| of == state).expect("a column")];
@@ -199,7 +199,7 @@ fn expected(client: bool, state: State, event: Event) -> Option<(Answer, State)>
 
 /// An end in a known state.
 struct End {
-    talk: Talk,
+    peer: Peer,
     client: bool,
     state: State,
     /// What the end expects next.
@@ -220,20 +220,20 @@ impl End {
     fn begin(client: bool) -> Self {
         let wait = |s: u64| Instruction::Delay { min_ns: s * 1_000_000_000, max_ns: s * 1_000_000_000 };
         let program = |first| vec![first, wait(5), Instruction::Send { payload: 0, wait: true }, wait(10)];
-        let mut talk = if client {
-            Talk::client(program(Instruction::Connect), 100, plain())
+        let mut peer = if client {
+            Peer::client(program(Instruction::Connect), 100, plain())
         } else {
-            Talk::server(program(Instruction::Accept), 100, plain())
+            Peer::server(program(Instruction::Accept), 100, plain())
         };
         let (state, next) = if client {
-            talk.hears(SYN, 0, 0, 0);
+            peer.expect_segment(SYN, 0, 0, 0);
             (SynSent, 0)
         } else {
-            talk.tell(say(SYN).seq(0).options(MSS));
-            talk.hears(SYN | ACK, 0, 1, 0);
+            peer.send(segment(SYN).seq(0).options(MSS));
+            peer.expect_segment(SYN | ACK, 0, 1, 0);
             (SynReceived, 1)
         };
-        Self { talk, client, state, next, unacked: 0, sent: 1, connects: 0, what: String::new() }
+        Self { peer, client, state, next, unacked: 0, sent: 1, connects: 0, what: String::new() }
     }
 
     /// One that came there by events of the table.
@@ -257,23 +257,23 @@ impl End {
         assert_eq!(end.state, state);
         if state == Established {
             // Something below the numbers that are next.
-            end.talk.tell(say(ACK).data(1000));
-            end.talk.wait(5_100);
-            end.talk.hears(ACK, 1, 1001, 0);
-            end.talk.hears(ACK, 1, 1001, 100);
-            end.talk.tell(say(ACK).seq(1001).ack(101));
-            end.talk.quiet();
+            end.peer.send(segment(ACK).data(1000));
+            end.peer.wait(5_100);
+            end.peer.expect_segment(ACK, 1, 1001, 0);
+            end.peer.expect_segment(ACK, 1, 1001, 100);
+            end.peer.send(segment(ACK).seq(1001).ack(101));
+            end.peer.expect_silence();
             (end.next, end.unacked, end.sent) = (1001, 101, 101);
         }
         Some(end)
     }
 
-    fn segment(&self, event: Event) -> Say {
+    fn segment(&self, event: Event) -> Segment {
         let unsynchronized = self.state == SynSent;
         let next = self.next;
         // A right acknowledgement that changes nothing where there is such.
         let right = if matches!(self.state, SynSent | SynReceived) { self.sent } else { self.unacked };
-        let with = |flags, seq: u32| say(flags).seq(seq).ack(right);
+        let with = |flags, seq: u32| segment(flags).seq(seq).ack(right);
         let fin = if self.peer_closed() { next.wrapping_sub(1) } else { next };
         match event {
             RstExact if unsynchronized => with(RST | ACK, 0),
@@ -289,8 +289,8 @@ impl End {
             SynInWindow => with(SYN, next.wrapping_add(100)).options(MSS),
             SynBeyondWindow => with(SYN, next.wrapping_add(FAR)).options(MSS),
             SynBelowWindow => with(SYN, next.wrapping_sub(500)).options(MSS),
-            Syn if self.client => say(SYN | ACK).seq(0).ack(1).options(MSS),
-            Syn => say(SYN).seq(0).options(MSS),
+            Syn if self.client => segment(SYN | ACK).seq(0).ack(1).options(MSS),
+            Syn => segment(SYN).seq(0).options(MSS),
             AckOfUnsent => with(ACK, next).ack(self.sent + 1),
             AckOld => with(ACK, next).ack(self.unacked.wrapping_sub(FAR)),
             AckDuplicate => with(ACK, next).ack(self.unacked),
@@ -311,27 +311,27 @@ impl End {
         matches!(self.state, CloseWait | Closing | LastAck | TimeWait)
     }
 
-    /// Lets it happen, and looks at what is said; which state that is the next events tell.
+    /// Lets an event happen, and checks the reply; the events that follow show the state.
     fn plays(&mut self, event: Event) {
         let Some((answer, after)) = expected(self.client, self.state, event) else { return };
         self.what = format!("{event:?} in {:?} of a {}", self.state, if self.client { "client" } else { "server" });
-        let challenges = self.talk.count(Count::ChallengeAcks);
+        let challenges = self.peer.count(Count::ChallengeAcks);
         let mut acknowledged = 0;
         match event {
             Close => {
-                // When the FIN is heard its time-out has just begun.
+                // When the FIN is received its time-out has just been armed.
                 for _ in 0..110 {
-                    if self.talk.is_quiet() {
-                        self.talk.wait(100);
+                    if self.peer.is_silent() {
+                        self.peer.wait(100);
                     }
                 }
             }
-            Time => self.talk.wait(1010),
+            Time => self.peer.wait(1010),
             _ => {
                 let segment = self.segment(event);
                 acknowledged = segment.acknowledged();
-                self.talk.tell(segment);
-                self.talk.wait(50);
+                self.peer.send(segment);
+                self.peer.wait(50);
             }
         }
         let began = matches!(self.state, SynSent | SynReceived);
@@ -354,51 +354,51 @@ impl End {
         }
         match answer {
             Nothing => {}
-            Acked | Challenge => self.hears(ACK, self.sent, self.next),
-            Reset => self.hears(RST, acknowledged, 0),
-            SynAck => self.hears(SYN | ACK, 0, self.next),
+            Acked | Challenge => self.expect_segment(ACK, self.sent, self.next),
+            Reset => self.expect_segment(RST, acknowledged, 0),
+            SynAck => self.expect_segment(SYN | ACK, 0, self.next),
             Fin => {
-                self.hears(FIN | ACK, self.sent, self.next);
+                self.expect_segment(FIN | ACK, self.sent, self.next);
                 self.sent += 1;
             }
         }
-        let more = self.talk.all();
+        let more = self.peer.all();
         assert!(more.is_empty(), "{}: {more:?}", self.what);
-        let challenged = self.talk.count(Count::ChallengeAcks) - challenges;
+        let challenged = self.peer.count(Count::ChallengeAcks) - challenges;
         assert_eq!(challenged, u64::from(answer == Challenge), "challenges after {}", self.what);
         self.connects += u64::from(connects);
         self.state = after;
     }
 
-    fn hears(&mut self, flags: u8, seq: u32, ack: u32) {
-        let all = self.talk.all();
-        let told: Vec<_> = all.iter().map(|s| (s.flags, s.seq, s.ack, s.len())).collect();
-        assert_eq!(told, [(flags, seq, ack, 0)], "flags, seq, ack, length after {}", self.what);
+    fn expect_segment(&mut self, flags: u8, seq: u32, ack: u32) {
+        let all = self.peer.all();
+        let seen: Vec<_> = all.iter().map(|s| (s.flags, s.seq, s.ack, s.len())).collect();
+        assert_eq!(seen, [(flags, seq, ack, 0)], "flags, seq, ack, length after {}", self.what);
     }
 
-    /// It is in this state: what it says by itself and to right segments no other one says.
+    /// Checks that it is in this state: what it sends by itself, and its replies to valid segments, are those of no other state.
     fn proves(mut self, held: bool) {
         let what = self.what.clone();
         let open = !matches!(self.state, TimeWait | Closed | Listen);
         let there = self.state == TimeWait || open;
-        assert_eq!((self.talk.is_open(), self.talk.stack.flows()), (open, usize::from(there)), "after {what}");
-        assert_eq!(self.talk.count(Count::FlowsEstablished), self.connects, "connects after {what}");
+        assert_eq!((self.peer.is_open(), self.peer.stack.flows()), (open, usize::from(there)), "after {what}");
+        assert_eq!(self.peer.count(Count::FlowsEstablished), self.connects, "connects after {what}");
         if held {
             // What was held comes with what was missing.
             let missing = self.segment(DataNext);
-            self.talk.tell(missing);
+            self.peer.send(missing);
             self.next += 200;
-            self.hears(ACK, self.sent, self.next);
+            self.expect_segment(ACK, self.sent, self.next);
         }
         // Only what waits for an acknowledgement is sent again.
-        self.talk.wait(1010);
+        self.peer.wait(1010);
         let again = match self.state {
             SynSent => SYN,
             SynReceived => SYN | ACK,
             FinWait1 | Closing | LastAck => FIN | ACK,
             _ => 0,
         };
-        let all = self.talk.all();
+        let all = self.peer.all();
         assert_eq!(!all.is_empty(), again != 0, "{all:?} after {what}");
         assert!(all.iter().all(|s| (s.flags, s.seq) == (again, self.unacked)), "{all:?} after {what}");
         match self.state {
@@ -409,7 +409,7 @@ impl End {
             CloseWait if self.sent == 1 => return,
             CloseWait => self.plays(Close),
             TimeWait => (self.state, self.what) = (if self.client { Closed } else { Listen }, what),
-            Closed | Listen => return self.talk.gone(),
+            Closed | Listen => return self.peer.expect_closed(),
         }
         self.proves(false);
     }

@@ -11,7 +11,7 @@ use spate_stateful::{
 pub enum Verdict {
     /// The end is not among them; whether it comes with the connection.
     More(bool),
-    /// It is behind so many.
+    /// It is behind this many.
     Ends(usize),
     /// No end can be known.
     Broken,
@@ -179,7 +179,7 @@ pub fn compare(until: &Until, bytes: &[u8], pieces: &[u8]) {
             Fed::Broken(_) => break Broken,
         }
     };
-    // Bytes may be wrong in a line that has not ended; who reads line by line does not see it yet.
+    // Bytes may be wrong in a line that has not ended; a reader of whole lines does not see it yet.
     let early = found == Broken && expected == More(false);
     assert!(found == expected || early, "{found:?}, not {expected:?}, of {:?}", String::from_utf8_lossy(bytes));
 }

@@ -25,7 +25,7 @@ fn add_up(bytes: &[u8], from: u16) -> u16 {
     total as u16
 }
 
-/// Where layers end, read by the model itself, which must be what the driver is told.
+/// Where layers end, read by the model itself, which must be what is passed to the driver.
 fn layers(frame: &[u8]) -> (usize, usize, usize, bool, bool) {
     let v6 = word(frame, 12) == 0x86dd;
     assert!(v6 || word(frame, 12) == 0x0800, "IP");
@@ -45,8 +45,8 @@ fn pseudo(frame: &[u8], v6: bool, tcp: bool, len: usize) -> u16 {
 /// What goes on the wire for a frame; `segment` bytes of data each, if it is to be cut.
 pub fn finish(frame: &[u8], segment: Option<usize>, cut: Option<Cut>) -> Vec<Vec<u8>> {
     let (l2, l3, l4, v6, tcp) = layers(frame);
-    let told = Layers::of(frame, 0).expect("it is of TCP or UDP");
-    assert_eq!((told.l2.into(), told.l3.into(), told.l4.into(), told.v6, told.tcp), (l2, l3, l4, v6, tcp));
+    let ours = Layers::of(frame).expect("it is of TCP or UDP");
+    assert_eq!((ours.l2.into(), ours.l3.into(), ours.l4.into(), ours.v6, ours.tcp), (l2, l3, l4, v6, tcp));
     let at = l2 + l3 + if tcp { 16 } else { 6 };
     let len = frame.len() - l2 - l3;
     assert!(v6 || word(frame, l2 + 10) == 0, "the IPv4 header's checksum is the device's");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Errors of ICMP, as routers and hosts send them.
-use spate_wire::checksum::{checksum, sum};
+use spate_net::checksum::{checksum, sum};
 
 /// An error about a frame without tags, with type and code (RFC 792, RFC 4443) and, where it is too long, the MTU.
 pub fn error(about: &[u8], (kind, code): (u8, u8), mtu: u16) -> Vec<u8> {
@@ -9,7 +9,7 @@ pub fn error(about: &[u8], (kind, code): (u8, u8), mtu: u16) -> Vec<u8> {
     let [high, low] = mtu.to_be_bytes();
     let mut body = [&[kind, code, 0, 0, 0, 0, high, low], quoted].concat();
     let len = body.len() as u8;
-    // From some router to who sent it.
+    // From some router to the sender.
     let header = if v6 {
         let addresses = [&[0xfd; 16], &about[22..38]].concat();
         let pseudo = [&addresses[..], &[0, 0, 0, len, 0, 0, 0, 58]].concat();

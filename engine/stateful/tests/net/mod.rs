@@ -202,16 +202,16 @@ impl Net {
     }
 
     /// Non-zero counters of both sides, to be read.
-    pub fn told(&self) -> String {
-        let mut told = String::new();
+    pub fn summary(&self) -> String {
+        let mut summary = String::new();
         for (side, client) in [("client", true), ("server", false)] {
             for ((name, _, _), value) in spate_stateful::COUNTERS.iter().zip(self.counters(0, client).all()) {
                 if value > 0 {
-                    told += &format!("{side} {name} {value}\n");
+                    summary += &format!("{side} {name} {value}\n");
                 }
             }
         }
-        told
+        summary
     }
 }
 
@@ -331,7 +331,7 @@ fn mark(frame: &mut [u8]) {
         [8, 0] if frame[15] & 3 == 2 => {
             frame[15] |= 1;
             frame[24..26].fill(0);
-            let check = spate_wire::checksum::checksum(spate_wire::checksum::sum(&frame[14..34]));
+            let check = spate_net::checksum::checksum(spate_net::checksum::sum(&frame[14..34]));
             frame[24..26].copy_from_slice(&check.to_be_bytes());
         }
         [0x86, 0xdd] if frame[15] >> 4 & 3 == 2 => frame[15] |= 0x10,
@@ -395,6 +395,7 @@ pub fn with(
                 tunables: server_tunables,
                 matches: vec![],
             }),
+            looped: false,
             seed: 1,
             latency: false,
         }],
@@ -404,7 +405,7 @@ pub fn with(
     }
 }
 
-/// A request of so many bytes, and an answer.
+/// A request of this many bytes, and an answer.
 pub fn request_response(request: u64, response: u64) -> (Vec<Instruction>, Vec<Instruction>, Vec<Payload>) {
     let client = vec![
         Instruction::Connect,

@@ -7,6 +7,7 @@ mod icmp;
 
 use std::sync::Arc;
 
+use spate_net::checksum::{checksum, sum};
 use spate_stateful::{
     Address, COUNTERS, Client, Count, Finish, Instruction, Payload, Pool, PortLink, Program, Protocol, Scenario,
     Server, Stack, Template, Tunables, Tuple, WeightedPool, arrivals,
@@ -15,7 +16,6 @@ use spate_stateful::{
     program::Until,
     tcp::Output,
 };
-use spate_wire::checksum::{checksum, sum};
 
 /// Flows that the test knows; the last two are of the first two templates again.
 const FLOWS: usize = 8;
@@ -142,6 +142,7 @@ fn scenario(bits: u8, kinds: u8) -> Scenario {
                 most_open: 0,
             }),
             server: Some(Server { port: 1, program: server, tunables: tunables.clone(), matches: vec![] }),
+            looped: false,
             seed: 1,
             latency: false,
         }
@@ -279,7 +280,7 @@ fn error(bytes: &mut Bytes<'_>, known: &Known) -> Option<Vec<u8>> {
     Some(icmp::error(&about, kind, mtu))
 }
 
-/// Lets the stack send until it has no more, and takes note of what it says.
+/// Lets the stack send until it has no more, and takes note of what it sends.
 fn listen(stack: &mut Stack, now: u64, room: usize, known: &mut [[Known; FLOWS]; 2]) {
     for (port, known) in known.iter_mut().enumerate() {
         let mut bursts = 0;
@@ -295,7 +296,7 @@ fn listen(stack: &mut Stack, now: u64, room: usize, known: &mut [[Known; FLOWS];
     }
 }
 
-/// Takes note of what the stack says.
+/// Takes note of what the stack sends.
 fn note(frame: &[u8], port: usize, known: &mut [Known; FLOWS]) {
     let packet = Packet::read(frame).expect("what is sent can be read");
     let (source, destination) = match &packet.content {
@@ -386,8 +387,8 @@ pub fn drive(bytes: &[u8]) -> Counts {
         for client in [true, false] {
             let counters = stack.counters(template, client);
             assert_eq!(stack.open_flows(template, client), 0);
-            let begun = if client { Count::FlowsAttempted } else { Count::FlowsAccepted };
-            assert_eq!(counters.get(Count::FlowsClosed), counters.get(begun), "each ends once");
+            let started = if client { Count::FlowsAttempted } else { Count::FlowsAccepted };
+            assert_eq!(counters.get(Count::FlowsClosed), counters.get(started), "each ends once");
             counts.iter_mut().zip(counters.all()).for_each(|(sum, count)| *sum += count);
         }
     }

@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Gives a gateway frames of any bytes, in headers that lead to GTP-U or not, and puts packets of clients into tunnels and takes
+//! Gives envelopes frames of any bytes, in headers that lead to GTP-U or not, and puts packets of clients into tunnels and takes
 //! them out again. Shared by a property test and a fuzz target.
 use std::sync::Arc;
 
+use spate_net::checksum::{checksum, sum};
 use spate_stateful::{
     Address, Client, Counters, Pool, PortLink, Program, Protocol, Scenario, Server, Template, Tunables, WeightedPool,
     arrivals,
-    gtpu::{Arrival, Gateway, Tunnels},
+    envelope::{Arrival, Envelopes, Ports},
+    gtpu::Gtpu,
     pool::Order,
+    tunnel::{Kind, Tunnels},
 };
-use spate_wire::checksum::{checksum, sum};
 
 const GNB: u32 = 0xac10_000a;
 const UPF: u32 = 0xac10_0001;
 const CLIENT: u32 = 0x1000_0000;
 const TEID: u32 = 0x100;
 
-fn gateway(qfi: Option<u8>) -> Box<Gateway> {
+fn envelopes(qfi: Option<u8>) -> Box<Envelopes> {
     let pool = |first: u32| Pool::new(Address::v4(first), Address::v4(first + 7), Order::Sequential).expect("a pool");
     let mut clients = pool(CLIENT);
     let (local, remote) = (Address::v4(GNB), Address::v4(UPF));
-    let tunnels = Tunnels { local, local_count: 2, remote, uplink: TEID, downlink: TEID, step: 2, qfi, mirror: true };
+    let kind = Kind::Gtpu(Gtpu { qfi });
+    let tunnels = Tunnels { local, local_count: 2, remote, uplink: TEID, downlink: TEID, step: 2, mirror: true, kind };
     clients.tunnels = Some(tunnels);
     let program = || Program { instructions: Box::default(), counters: Box::default() };
     let tunables = Tunables::default();
@@ -39,6 +42,7 @@ fn gateway(qfi: Option<u8>) -> Box<Gateway> {
             servers: taken(1),
             client: Some(client),
             server: Some(Server { port: 1, program: program(), tunables, matches: vec![] }),
+            looped: false,
             seed: 1,
             latency: false,
         }],
@@ -46,8 +50,8 @@ fn gateway(qfi: Option<u8>) -> Box<Gateway> {
         ramp_up: 0.into(),
         order: arrivals::Order::default(),
     };
-    let links = [PortLink::default(); 2];
-    Gateway::new(&scenario, &links, &[], false, |_, _| Arc::<Counters>::default()).expect("it has tunnels")
+    let known = Ports { links: &[PortLink::default(); 2], ..Ports::default() };
+    Envelopes::new(&scenario, &known, |_, _| Arc::<Counters>::default()).expect("it has tunnels")
 }
 
 /// An Ethernet frame of a UDP datagram from the UPF to the first gNB.
@@ -64,44 +68,44 @@ fn to_gnb(message: &[u8]) -> Vec<u8> {
 /// Reads what bytes say.
 pub fn drive(bytes: &[u8]) {
     let (choice, rest) = bytes.split_first().unwrap_or((&0, &[]));
-    let mut gateway = gateway((choice & 1 == 1).then_some(choice >> 2));
-    gateway.receive(0, rest);
-    gateway.receive(1, rest);
-    gateway.receive(0, &to_gnb(rest));
+    let mut envelopes = envelopes((choice & 1 == 1).then_some(choice >> 2));
+    envelopes.receive(0, rest);
+    envelopes.receive(1, rest);
+    envelopes.receive(0, &to_gnb(rest));
     // As a G-PDU of the first client's tunnel, or another's.
     let teid = TEID + u32::from(choice >> 1 & 1);
     let mut message = vec![0x30 | choice >> 5, 255];
     message.extend((rest.len() as u16).to_be_bytes());
     message.extend(teid.to_be_bytes());
     message.extend(rest);
-    if let Arrival::Inner(frame) = gateway.receive(0, &to_gnb(&message)) {
+    if let Arrival::Inner(frame) = envelopes.receive(0, &to_gnb(&message)) {
         assert_eq!(teid, TEID, "it came through the client's own tunnel");
         let v4 = frame.len() >= 34 && frame[14] >> 4 == 4 && frame[12..14] == [8, 0];
         assert!(v4 && frame[30..34] == CLIENT.to_be_bytes(), "it is for the first client");
         assert!(frame.ends_with(&rest[rest.len() - (frame.len() - 14)..]));
     }
-    there_and_back(&mut gateway, *choice, rest);
+    there_and_back(&mut envelopes, *choice, rest);
 }
 
 /// A packet of a client arrives at the UPF as it left, with the MACs outside.
-fn there_and_back(gateway: &mut Gateway, choice: u8, data: &[u8]) {
+fn there_and_back(envelopes: &mut Envelopes, choice: u8, data: &[u8]) {
     let client = CLIENT + u32::from(choice & 7);
     let len = 20 + data.len() as u16;
     let mut inner = vec![0; 12];
     inner.extend([8, 0, 0x45, choice, (len >> 8) as u8, len as u8, 0, 0, 0, 0, 64, 17, 0, 0]);
     inner.extend([client.to_be_bytes(), 0x3000_0001u32.to_be_bytes()].concat());
     inner.extend(data);
-    let gap = gateway.gap(0);
+    let gap = envelopes.gap(0);
     let mut frame = vec![0; gap];
     frame.extend(&inner);
-    let len = gateway.encapsulate(0, &mut frame);
+    let len = envelopes.encapsulate(0, &mut frame);
     assert_eq!(len, inner.len() + gap);
-    assert_eq!(gateway.receive(1, &frame), Arrival::Inner(&inner));
+    assert_eq!(envelopes.receive(1, &frame), Arrival::Inner(&inner));
     // One that is nobody's goes as it is.
     let mut other = vec![0; gap];
     other.extend(&inner);
     other[gap + 26] = 99;
     inner[26] = 99;
-    let len = gateway.encapsulate(0, &mut other);
+    let len = envelopes.encapsulate(0, &mut other);
     assert_eq!(other[..len], inner);
 }

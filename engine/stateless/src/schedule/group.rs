@@ -20,7 +20,7 @@ pub(super) struct Group {
     step: Step,
     /// In order of their phases.
     members: Box<[Member]>,
-    /// The member whose turn it is.
+    /// The member that sends next.
     turn: usize,
     /// How many of its streams had theirs.
     passed: usize,
@@ -116,7 +116,7 @@ impl Group {
         taken
     }
 
-    /// Tells its streams how many packets were taken.
+    /// Reports to its streams how many packets were taken.
     pub(super) fn tell(&self, streams: &mut [Cursor]) {
         for (index, member) in self.members.iter().enumerate() {
             let passed = if index == self.turn { self.passed } else { 0 };

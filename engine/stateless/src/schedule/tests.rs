@@ -211,7 +211,7 @@ proptest! {
             (0..stride).flat_map(|first| drive(Deal { first, stride }, &streams, &changes, end_ns)).collect();
         whole.sort();
         union.sort();
-        // Within a batch due times are told to a nanosecond.
+        // Within a batch due times are given to a nanosecond.
         prop_assert_eq!(union.len(), whole.len());
         for (a, b) in union.iter().zip(&whole) {
             prop_assert_eq!((a.stream, a.number), (b.stream, b.number));

@@ -2,10 +2,10 @@
 //! Making a template: what varies where, and which checksums can be had as sums of parts.
 use core::ops::Range;
 
-use spate_wire::{checksum, trailer};
+use spate_net::{checksum, trailer};
 
 use super::{
-    Blueprint, Checksum, ChecksumKind, Fix, MAX_FRAME_LEN, MIN_FRAME_LEN, PIECE, Store, SumFix, Template,
+    Blueprint, Checksum, ChecksumKind, Fix, Kept, MAX_FRAME_LEN, MIN_FRAME_LEN, PIECE, Store, SumFix, Template,
     TemplateError, TrailerPart, write::compute,
 };
 use crate::program::{MAX_SUMS, MAX_WRITES, ProgramError, Variables, Write};
@@ -67,13 +67,19 @@ impl<'a> Compiler<'a> {
             self.add_checksum(index)?;
         }
         self.frame.resize(len.next_multiple_of(PIECE), 0);
+        let (flow, sized) = (self.blueprint.flow, self.blueprint.size.is_some());
+        let in_first_piece = !flow
+            && self.fields().all(|field| field.end <= PIECE)
+            && self.fixes.iter().all(|fix| matches!(fix, Fix::Sum(_)) && fix.field().end <= PIECE);
         let fields = self.fields().count();
         self.adds.resize(fields, Vec::new());
         Ok(Template {
             frame: self.frame.into(),
+            kept: Kept::new(flow && sized),
             len,
             fixed: self.variables.len() == 0 && !self.blueprint.flow && self.fixes.is_empty(),
-            flow: self.blueprint.flow,
+            in_first_piece,
+            flow,
             shortest: self.shortest,
             variables: self.variables,
             size: self.blueprint.size,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{Lanes, ListOrder, Sequence, Variable, Write};
 use proptest::prelude::*;
-use spate_wire::{Trailer, checksum};
+use spate_net::{Trailer, checksum};
 
 const TRAILER: Trailer =
     Trailer { run_tag: 7, stream: 3, sender: 1, measured: true, sequence: 0, timestamp: 0x1234_5678_9abc };
@@ -18,6 +18,29 @@ impl Frames for Plain {
         let packet = |&len: &u16| (usize::from(len), vec![0xee; usize::from(len).next_multiple_of(PIECE)]);
         self.0.extend(lens.iter().map(packet));
         self.0[first..].iter_mut().map(|(_, bytes)| &mut bytes[..])
+    }
+}
+
+/// Buffers that are used again and again, with their notes.
+struct Reused(Vec<([u8; 256], u64)>);
+
+impl Frames for Reused {
+    fn frames<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
+        self.noted(first, lens).map(|(frame, note)| {
+            *note.expect("each has one") = 0;
+            frame
+        })
+    }
+
+    fn noted<'a>(
+        &'a mut self,
+        first: usize,
+        lens: &'a [u16],
+    ) -> impl Iterator<Item = (&'a mut [u8], Option<&'a mut u64>)> {
+        self.0[first..]
+            .iter_mut()
+            .zip(lens)
+            .map(|((bytes, note), &len)| (&mut bytes[..usize::from(len).next_multiple_of(PIECE)], Some(note)))
     }
 }
 
@@ -183,6 +206,111 @@ proptest! {
             prop_assert_eq!(&packets(&template, whole(), 3)[2], &reference(&b, 2));
         }
     }
+}
+
+/// What a step of the test below does to buffers.
+#[derive(Clone, Debug)]
+enum Step {
+    /// A burst of a stream.
+    Write { stream: usize, count: usize },
+    /// Another writer writes a whole packet, as flows and replays do.
+    Overwrite,
+    /// Another writer writes a packet of one piece.
+    OverwritePiece,
+}
+
+proptest! {
+    #[test]
+    fn what_a_buffer_held_before_does_not_matter(
+        streams in prop::collection::vec((any_blueprint(), any_write(150), 0usize..150), 1..4),
+        steps in prop::collection::vec((prop_oneof![
+            6 => (0usize..3, 1usize..4).prop_map(|(stream, count)| Step::Write { stream, count }),
+            1 => Just(Step::Overwrite),
+            1 => Just(Step::OverwritePiece),
+        ], 0usize..4), 1..60),
+        alike in prop::option::of(prop::collection::vec(any::<u8>(), 160)),
+    ) {
+        let mut streams: Vec<_> = streams.into_iter().map(|(mut b, write, at)| {
+            if let Some(bytes) = &alike {
+                let len = b.frame.len();
+                b.frame.copy_from_slice(&bytes[..len]);
+                b.flow &= at > 75;
+            }
+            // Behind the first piece, too, where it may be.
+            let offset = at.min(b.frame.len() - write.size);
+            b.program.writes.push(Write { offset, ..write });
+            Template::new(&b).map(|template| (b.clone(), template)).unwrap_or_else(|_| {
+                b.program.writes.pop();
+                let template = Template::new(&b).unwrap();
+                (b, template)
+            })
+        }).collect();
+        Template::share_payloads(streams.iter_mut().map(|(_, template)| template));
+        let mut writers: Vec<_> = streams.iter().map(|(_, template)| template.writer(whole())).collect();
+        let mut sent = vec![0; streams.len()];
+        let mut buffers = Reused(vec![([0; 256], 0); 5]);
+        for (step, rotate) in steps {
+            buffers.0.rotate_left(rotate);
+            match step {
+                Step::Write { stream, count } => {
+                    let stream = stream % streams.len();
+                    let (b, template) = &streams[stream];
+                    let numbers = Numbers { number: sent[stream], sequence: sent[stream], count };
+                    let mut lanes = Lanes::new();
+                    template.write(&mut writers[stream], &mut lanes, numbers, TRAILER, &mut buffers, 0);
+                    for (index, &len) in lanes.lens()[..count].iter().enumerate() {
+                        let expected = reference(b, sent[stream] + index as u64);
+                        prop_assert_eq!(&buffers.0[index].0[..usize::from(len)], &expected[..]);
+                    }
+                    sent[stream] += count as u64;
+                }
+                Step::Overwrite => buffers.0[0] = ([0xdd; 256], 0),
+                Step::OverwritePiece => buffers.0[0].0[..PIECE].fill(0xdd),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_payload_is_copied_once() {
+    let template = Template::new(&Blueprint { frame: vec![1; 200], ..Blueprint::default() }).unwrap();
+    let mut buffers = Reused(vec![([0; 256], 0)]);
+    let write = |buffers: &mut Reused| {
+        let numbers = Numbers { number: 0, sequence: 0, count: 1 };
+        template.write(&mut template.writer(whole()), &mut Lanes::new(), numbers, TRAILER, buffers, 0);
+    };
+    write(&mut buffers);
+    assert_eq!(buffers.0[0].0[..200], [1; 200]);
+    // Nobody may do this without setting the note to 0: it shows what is written again.
+    buffers.0[0].0.fill(2);
+    write(&mut buffers);
+    assert_eq!((&buffers.0[0].0[..PIECE], &buffers.0[0].0[PIECE..200]), (&[1; PIECE][..], &[2; 200 - PIECE][..]));
+}
+
+#[test]
+fn templates_share_a_payload_that_one_has_the_beginning_of() {
+    let frame = |len: usize, fill: fn(usize) -> u8| (0..len).map(|at| if at < PIECE { 9 } else { fill(at) }).collect();
+    let new = |frame, flow| Template::new(&Blueprint { frame, flow, ..Blueprint::default() }).unwrap();
+    let rising = |at: usize| at as u8;
+    let mut all = [
+        new(frame(100, rising), false),
+        new(frame(150, rising), false),
+        new(frame(150, |_| 7), false),
+        new(frame(200, rising), false),
+        new(frame(120, rising), true),
+    ];
+    Template::share_payloads(all.iter_mut());
+    let mut buffers = Reused(vec![([0; 256], 0)]);
+    let mut write = |index: usize| {
+        let template: &Template = &all[index];
+        let numbers = Numbers { number: 0, sequence: 0, count: 1 };
+        template.write(&mut template.writer(whole()), &mut Lanes::new(), numbers, TRAILER, &mut buffers, 0);
+        let copied = buffers.0[0].0[PIECE] != 0xff;
+        // Shows what is written again.
+        buffers.0[0].0[PIECE] = 0xff;
+        copied
+    };
+    assert_eq!([3, 0, 1, 3, 2, 1, 0, 4].map(&mut write), [true, false, false, false, true, true, false, true]);
 }
 
 #[test]

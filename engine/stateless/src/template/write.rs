@@ -2,7 +2,7 @@
 //! Writing a burst of packets, field by field: one loop over all packets for each thing that varies, so that what a field
 //! needs is known before the loop.
 use arrayvec::ArrayVec;
-use spate_wire::{Trailer, checksum, trailer};
+use spate_net::{Trailer, checksum, trailer};
 
 use super::{
     Checksum, ChecksumKind, Fix, Frames, Length, Numbers, PIECE, Store, SumFix, Template, TrailerPart, Writer,
@@ -43,7 +43,7 @@ impl Bytes for &mut [u8; PIECE] {
 
 impl Template {
     /// Writes packets into the buffers from `first` on; the trailer is `stamp` with each packet's own sequence number.
-    /// `lanes.lens()` tells their lengths then.
+    /// `lanes.lens()` has their lengths then.
     #[inline]
     pub fn write(
         &self,
@@ -61,7 +61,7 @@ impl Template {
             let lens = &lanes.lens[..count];
             match piece {
                 Some(piece) => frames.pieces(first, lens).for_each(|out| *out = *piece),
-                None => frames.frames(first, lens).for_each(|out| copy(out, &self.frame)),
+                None => self.copy_to(frames, first, lens, |_| ()),
             }
             return;
         }
@@ -79,14 +79,30 @@ impl Template {
                 outs.push(out);
             }
             self.complete(columns, numbers.sequence, stamp, lens, &mut outs);
+        } else if self.in_first_piece {
+            let mut outs = ArrayVec::<&mut [u8; PIECE], LANES>::new();
+            self.copy_to(frames, first, lens, |out| outs.push(out.first_chunk_mut().expect("a whole piece")));
+            self.complete(columns, numbers.sequence, stamp, lens, &mut outs);
         } else {
             let mut outs = ArrayVec::<_, LANES>::new();
-            for out in frames.frames(first, lens) {
-                copy(out, &self.frame);
-                outs.push(out);
-            }
+            self.copy_to(frames, first, lens, |out| outs.push(out));
             self.complete(columns, numbers.sequence, stamp, lens, &mut outs);
         }
+    }
+
+    /// Makes buffers copies of the frame, and gives each.
+    #[inline(always)]
+    fn copy_to<'a>(
+        &self,
+        frames: &'a mut impl Frames,
+        first: usize,
+        lens: &'a [u16],
+        mut each: impl FnMut(&'a mut [u8]),
+    ) {
+        frames.noted(first, lens).zip(lens).for_each(|((out, note), &len)| {
+            self.kept.copy(out, &self.frame, usize::from(len), note);
+            each(out);
+        });
     }
 
     /// Writes into copies of the frame what varies.
@@ -104,9 +120,7 @@ impl Template {
         }
         if self.size.is_some() {
             for (length, adds) in self.lengths.iter().zip(&self.adds[self.stores.len()..]) {
-                for ((part, out), &len) in parts.iter_mut().zip(outs.iter_mut()).zip(lens) {
-                    *part = length.write(usize::from(len), out.all());
-                }
+                length.write_all(lens, outs, parts);
                 add(sums, parts, adds);
             }
         }
@@ -178,16 +192,6 @@ fn add(sums: &mut Sums, parts: &[u32], adds: &[(u8, bool)]) {
     }
 }
 
-/// Copies whole pieces: a call of memcpy costs more than most frames are long.
-#[inline]
-fn copy(out: &mut [u8], frame: &[u8]) {
-    let (out, _) = out.as_chunks_mut::<PIECE>();
-    let (frame, _) = frame.as_chunks::<PIECE>();
-    for (to, from) in out.iter_mut().zip(frame) {
-        *to = *from;
-    }
-}
-
 impl Store {
     /// Big endian, in the low bytes.
     #[inline]
@@ -248,15 +252,24 @@ fn words(value: u64, size: usize) -> u32 {
 }
 
 impl Length {
+    /// Writes it for packets of these lengths; `parts` are the sums of what is written.
     #[inline]
-    fn write(&self, len: usize, out: &mut [u8]) -> u32 {
-        let value = (len - self.minus) as u64;
+    fn write_all(&self, lens: &[u16], outs: &mut [impl Bytes], parts: &mut [u32]) {
+        // Compiling has seen that it is no greater than the shortest packet, and that the difference fits in.
+        let (at, minus) = (self.offset, self.minus as u16);
+        let lanes = lens.iter().zip(parts).zip(outs.iter_mut());
         if self.size == 2 {
-            out[self.offset..self.offset + 2].copy_from_slice(&(value as u16).to_be_bytes());
-            words(value & 0xffff, 2)
+            lanes.for_each(|((&len, part), out)| {
+                let value = len.wrapping_sub(minus);
+                *out.field(at) = value.to_be_bytes();
+                *part = u32::from(value);
+            });
         } else {
-            out[self.offset] = value as u8;
-            words(value & 0xff, 1)
+            lanes.for_each(|((&len, part), out)| {
+                let value = len.wrapping_sub(minus) as u8;
+                *out.field(at) = [value];
+                *part = words(value.into(), 1);
+            });
         }
     }
 }

@@ -9,6 +9,7 @@ package profile
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -70,7 +71,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&spatev1.TrafficProfile{}, builder.WithPredicates(runs.SpecChanged())).
 		Watches(&spatev1.TrafficRun{}, handler.EnqueueRequestsFromMapFunc(ofRun), builder.WithPredicates(runs.Moves())).
 		Watches(&spatev1.TrafficGenerator{}, handler.EnqueueRequestsFromMapFunc(r.ofGenerator), builder.WithPredicates(runs.Capable())).
-		Watches(&spatev1.StatelessStream{}, handler.EnqueueRequestsFromMapFunc(r.using(byStream)), builder.WithPredicates(runs.SpecChanged())).
+		Watches(&spatev1.StatelessStream{}, handler.EnqueueRequestsFromMapFunc(r.ofStream), builder.WithPredicates(runs.Relabeled())).
 		Watches(&spatev1.ASTFTemplate{}, handler.EnqueueRequestsFromMapFunc(r.using(byTemplate)), builder.WithPredicates(runs.SpecChanged())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: admission.Workers}).
 		Complete(r)
@@ -81,7 +82,12 @@ const (
 	byGenerator = "generator"
 	byStream    = "stream"
 	byTemplate  = "template"
+	// bySelection has the profiles with selectors.
+	bySelection = "selection"
 )
+
+// anyStream is the key of bySelection in each namespace.
+const anyStream = "*"
 
 func index(ctx context.Context, indexer client.FieldIndexer) error {
 	for name, keys := range map[string]func(*spatev1.TrafficProfile) []string{
@@ -91,6 +97,12 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 				if ref := stream.Ref(&p.Spec.Traffic[i]); ref != nil {
 					keys = append(keys, p.Namespace+"/"+string(ref.Name))
 				}
+			}
+			return keys
+		},
+		bySelection: func(p *spatev1.TrafficProfile) (keys []string) {
+			if plan.Selecting(p) {
+				keys = append(keys, p.Namespace+"/"+anyStream)
 			}
 			return keys
 		},
@@ -123,6 +135,27 @@ func (r *Reconciler) using(field string) handler.MapFunc {
 	return func(ctx context.Context, object client.Object) []reconcile.Request {
 		return r.with(ctx, field, object.GetNamespace(), object.GetName())
 	}
+}
+
+// ofStream returns the profiles that name a stream, and those that select it. Of a change of its labels it is called with
+// the old ones, too.
+func (r *Reconciler) ofStream(ctx context.Context, object client.Object) []reconcile.Request {
+	all := r.with(ctx, byStream, object.GetNamespace(), object.GetName())
+	var list spatev1.TrafficProfileList
+	if err := r.Client.List(ctx, &list, client.MatchingFields{bySelection: object.GetNamespace() + "/" + anyStream}, client.UnsafeDisableDeepCopy); err != nil {
+		return all
+	}
+	changed := map[string]*spatev1.StatelessStream{object.GetName(): object.(*spatev1.StatelessStream)}
+	for i := range list.Items {
+		selects := func(e spatev1.TrafficEntry) bool {
+			selector := stream.Selector(&e)
+			return selector != nil && len(plan.SelectedBy(selector, changed)) > 0
+		}
+		if slices.ContainsFunc(list.Items[i].Spec.Traffic, selects) {
+			all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return all
 }
 
 func (r *Reconciler) ofGenerator(ctx context.Context, object client.Object) []reconcile.Request {

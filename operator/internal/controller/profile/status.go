@@ -7,6 +7,7 @@ package profile
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,9 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
 	"spate.dev/operator/internal/plan"
+	"spate.dev/operator/internal/plan/stream"
 	"spate.dev/operator/internal/runs"
+	"spate.dev/operator/internal/runs/admission"
 )
 
 // status reports on the latest run, and on what the profile waits for.
@@ -211,12 +214,28 @@ func (s *scope) stale(ctx context.Context, current *spatev1.TrafficRun) {
 			changed = append(changed, fmt.Sprintf("%s %s has changed", ref.Kind, ref.Name))
 		}
 	}
+	for _, was := range current.Status.Resolved.Profile.Selections {
+		if now, known := s.selection(ctx, was.Entry); known && now != was {
+			changed = append(changed, fmt.Sprintf("the StatelessStreams that entry %s selects have changed (%d then, %d now)", was.Entry, was.Count, now.Count))
+		}
+	}
 	if len(changed) == 0 {
 		meta.RemoveStatusCondition(&s.profile.Status.Conditions, spatev1.ConditionStale)
 		return
 	}
 	kstatus.Set(&s.profile.Status.Conditions, spatev1.ConditionStale, metav1.ConditionTrue, s.profile.Generation,
 		spatev1.ReasonReferenceChanged, strings.Join(changed, ", ")+" since run "+current.Name+" was resolved; it takes effect with the next run")
+}
+
+// selection returns what an entry selects now; not known if it has no selector, or the cache cannot be read.
+func (s *scope) selection(ctx context.Context, entry spatev1.EntryName) (now spatev1.SelectionSnapshot, known bool) {
+	at := slices.IndexFunc(s.profile.Spec.Traffic, func(e spatev1.TrafficEntry) bool { return e.Name == entry })
+	if at < 0 || stream.Selector(&s.profile.Spec.Traffic[at]) == nil {
+		return now, false
+	}
+	selector := stream.Selector(&s.profile.Spec.Traffic[at])
+	streams, err := admission.Selected(ctx, s.r.Client, s.profile.Namespace, selector)
+	return plan.Selection(entry, selector, streams), err == nil
 }
 
 // digestOf returns the digest of a referenced object as it is now.

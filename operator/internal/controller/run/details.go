@@ -17,6 +17,8 @@ import (
 )
 
 const (
+	// mostListed is the maximum number of entries of a list in a status.
+	mostListed = 512
 	// resultRoom is the maximum size of a result in a status, as JSON.
 	resultRoom = 256 << 10
 	// objectRoom is the maximum size of a run's spec, its status.resolved, and three times its result: managed fields repeat the names
@@ -32,7 +34,7 @@ func roomOf(run *spatev1.TrafficRun) int {
 // bounded returns the part of a result that fits the room: all of it, or the first entries of each map by name, each map limited to a
 // quarter of the room, and how many entries each truncated map has.
 func bounded(whole spatev1.RunResult, room int) (spatev1.RunResult, []spatev1.TruncatedList) {
-	if size(whole) <= room {
+	if max(len(whole.Streams), len(whole.Templates), len(whole.Groups)) <= mostListed && size(whole) <= room {
 		return whole, nil
 	}
 	listRoom := room / 4
@@ -63,9 +65,9 @@ func bounded(whole spatev1.RunResult, room int) (spatev1.RunResult, []spatev1.Tr
 
 // firstKeys returns the entries with the first names that fit the room.
 func firstKeys[T any](all map[string]T, room int) map[string]T {
-	part := make(map[string]T, len(all))
+	part := make(map[string]T, min(len(all), mostListed))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if room -= len(name) + size(all[name]) + len(`"":,`); room < 0 {
+		if room -= len(name) + size(all[name]) + len(`"":,`); room < 0 || len(part) == mostListed {
 			break
 		}
 		part[name] = all[name]

@@ -219,3 +219,24 @@ func TestAResultThatCannotBeKeptEndsTheRunAndSaysWhatIsLost(t *testing.T) {
 		})
 	}
 }
+
+func TestAStatusListsNoMoreStreamsThanItsKindAllows(t *testing.T) {
+	whole := spatev1.RunResult{Streams: map[string]spatev1.StreamResult{}}
+	for i := range 520 { // small enough for the room
+		whole.Streams[fmt.Sprintf("s%05d", i)] = spatev1.StreamResult{}
+	}
+	if size(whole) > resultRoom {
+		t.Fatalf("%d bytes", size(whole))
+	}
+	part, truncated := bounded(whole, resultRoom)
+	if len(part.Streams) > mostListed || len(part.Streams) == 0 || len(truncated) != 1 || int(truncated[0].Kept) != len(part.Streams) || truncated[0].Total != 520 {
+		t.Errorf("%d streams, %+v", len(part.Streams), truncated)
+	}
+	delete(whole.Streams, "s00519")
+	for i := range 7 {
+		delete(whole.Streams, fmt.Sprintf("s%05d", i))
+	}
+	if part, truncated := bounded(whole, resultRoom); len(part.Streams) != mostListed || truncated != nil {
+		t.Errorf("%d streams, %+v", len(part.Streams), truncated)
+	}
+}

@@ -103,7 +103,11 @@ func (s *scope) applyRate(ctx context.Context, stats []*enginev1.WatchStatsRespo
 		s.found.requested = &want
 		return nil
 	}
-	if err := s.send(ctx, factor, live, s.pauses(want.entries, before)); err != nil {
+	facts, err := s.r.Memory.Of(ctx, s.run)
+	if err != nil {
+		return err
+	}
+	if err := s.send(ctx, factor, live, facts.Selected, s.pauses(want.entries, before, facts.Selected)); err != nil {
 		var e *engine.Error
 		if errors.As(err, &e) && e.Code == codes.FailedPrecondition {
 			return nil // the run is ending
@@ -131,8 +135,12 @@ func (s *scope) applyPauses(ctx context.Context, want, applied requested) error 
 			want.changes[i].Rate, want.changes[i].ConnectionRate = "", ""
 		}
 	}
+	facts, err := s.r.Memory.Of(ctx, s.run)
+	if err != nil {
+		return err
+	}
 	id := status.Resolved.RunID
-	for paused, which := range s.pauses(want.changes, status.Entries) {
+	for paused, which := range s.pauses(want.changes, status.Entries, facts.Selected) {
 		err := errors.Join(s.each(ctx, func(_ int, _ *corev1.Pod, c *engine.Client) error {
 			_, err := c.SetPaused(ctx, id, which, paused, time.Time{})
 			return err
@@ -185,7 +193,7 @@ func changesOf(want requested) string {
 }
 
 // pauses are the entries to pause or resume: those that differ from the snapshot, and those that did.
-func (s *scope) pauses(want, before []spatev1.EntryChange) map[bool]*enginev1.Selector {
+func (s *scope) pauses(want, before []spatev1.EntryChange, selected map[string][]string) map[bool]*enginev1.Selector {
 	names := map[string]bool{}
 	for _, change := range before {
 		at := slices.IndexFunc(s.run.Status.Resolved.Entries, func(e spatev1.EntrySnapshot) bool { return e.Name == change.Name })
@@ -206,10 +214,18 @@ func (s *scope) pauses(want, before []spatev1.EntryChange) map[bool]*enginev1.Se
 		if s.isTemplate(name) {
 			which.Templates = append(which.Templates, name)
 		} else {
-			which.Streams = append(which.Streams, name)
+			which.Streams = append(which.Streams, streamsOf(name, selected)...)
 		}
 	}
 	return split
+}
+
+// streamsOf returns the names of an entry's streams: its own, or those of the streams that it selects.
+func streamsOf(entry string, selected map[string][]string) []string {
+	if names := selected[entry]; len(names) > 0 {
+		return names
+	}
+	return []string{entry}
 }
 
 // isTemplate reports whether an entry is an application with clients.
@@ -218,7 +234,7 @@ func (s *scope) isTemplate(entry string) bool {
 }
 
 // send applies the settings on all engines, at one instant.
-func (s *scope) send(ctx context.Context, factor *enginev1.Ratio, live plan.Live, pauses map[bool]*enginev1.Selector) error {
+func (s *scope) send(ctx context.Context, factor *enginev1.Ratio, live plan.Live, selected map[string][]string, pauses map[bool]*enginev1.Selector) error {
 	at := time.Time{}
 	if len(s.pods) > 1 || len(live.Rates)+len(live.ConnectionRates) > 0 {
 		at = time.Now().Add(updateMargin)
@@ -229,7 +245,7 @@ func (s *scope) send(ctx context.Context, factor *enginev1.Ratio, live plan.Live
 			return err
 		}
 		for _, name := range slices.Sorted(maps.Keys(live.Rates)) {
-			if _, err := c.SetRate(ctx, id, []string{name}, live.Rates[name], at); err != nil {
+			if _, err := c.SetRate(ctx, id, streamsOf(name, selected), live.Rates[name], at); err != nil {
 				return err
 			}
 		}
@@ -271,9 +287,13 @@ func (s *scope) adjust(ctx context.Context, want, applied requested) (plan.Live,
 	if err != nil {
 		return plan.Live{}, err
 	}
+	facts, err := s.r.Memory.Of(ctx, s.run)
+	if err != nil {
+		return plan.Live{}, err
+	}
 	var live plan.Live
 	err = s.r.Memory.Outline(ctx, s.run, func(p *enginev1.Plan) (err error) {
-		if live, err = plan.Adjust(p, planned, want.rate, want.entries, s.generator); err != nil {
+		if live, err = plan.Adjust(p, planned, want.rate, want.entries, facts.Selected, s.generator); err != nil {
 			return &refusal{spatev1.ReasonInvalidSpec, err.Error()}
 		}
 		return nil

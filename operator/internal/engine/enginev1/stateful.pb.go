@@ -867,8 +867,18 @@ type Pool struct {
 	// (01:00:5e, 33:33). Frames from one have an individual MAC: such packets are a protocol violation (RFC 1122 section 3.2.1.3,
 	// RFC 4291 section 2.7), sent on purpose. Ports of the templates that take the pool accept frames to and from groups.
 	AllowMulticast bool `protobuf:"varint,9,opt,name=allow_multicast,json=allowMulticast,proto3" json:"allow_multicast,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Client pools: VLAN tags of their frames (with gtpu of the frames around), the outermost first; at most 2. Empty: those of the port.
+	Vlans []*VlanTag `protobuf:"bytes,10,rep,name=vlans,proto3" json:"vlans,omitempty"`
+	// Client pools: the next hop of their frames, in their VLAN; 4 or 16 bytes, network byte order. It is asked for by the pool's first
+	// client, or without vlans by the port, if it has an address in a subnet with it. Empty: the port's next hop; needed with vlans.
+	Gateway []byte `protobuf:"bytes,11,opt,name=gateway,proto3" json:"gateway,omitempty"`
+	// Servers emulated on another port are met in the pool's vlans, and that port stands for the gateway. Else they are met in the VLAN of
+	// their port. On the clients' own port they are always met in vlans.
+	MirrorVlans bool `protobuf:"varint,12,opt,name=mirror_vlans,json=mirrorVlans,proto3" json:"mirror_vlans,omitempty"`
+	// Client pools: frames of clients pass through tunnels of VXLAN. Absent, as with gtpu: they pass as they are.
+	Vxlan         *Vxlan `protobuf:"bytes,13,opt,name=vxlan,proto3" json:"vxlan,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Pool) Reset() {
@@ -964,6 +974,89 @@ func (x *Pool) GetAllowMulticast() bool {
 	return false
 }
 
+func (x *Pool) GetVlans() []*VlanTag {
+	if x != nil {
+		return x.Vlans
+	}
+	return nil
+}
+
+func (x *Pool) GetGateway() []byte {
+	if x != nil {
+		return x.Gateway
+	}
+	return nil
+}
+
+func (x *Pool) GetMirrorVlans() bool {
+	if x != nil {
+		return x.MirrorVlans
+	}
+	return false
+}
+
+func (x *Pool) GetVxlan() *Vxlan {
+	if x != nil {
+		return x.Vxlan
+	}
+	return nil
+}
+
+// A VLAN tag (IEEE 802.1Q) with priority 0.
+type VlanTag struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1..4094.
+	Id uint32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// 0x8100 (802.1Q) or 0x88a8 (802.1ad); 0 means 0x8100.
+	Tpid          uint32 `protobuf:"varint,2,opt,name=tpid,proto3" json:"tpid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VlanTag) Reset() {
+	*x = VlanTag{}
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VlanTag) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VlanTag) ProtoMessage() {}
+
+func (x *VlanTag) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VlanTag.ProtoReflect.Descriptor instead.
+func (*VlanTag) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *VlanTag) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *VlanTag) GetTpid() uint32 {
+	if x != nil {
+		return x.Tpid
+	}
+	return 0
+}
+
 // Tunnels of GTP-U (3GPP TS 29.281) between gNBs, which the clients' port stands for, and a UPF: one for each client of a pool,
 // by its number n from the pool's first address on. Both ends are of one family: 4 or 16 bytes, network byte order.
 type Gtpu struct {
@@ -990,7 +1083,7 @@ type Gtpu struct {
 
 func (x *Gtpu) Reset() {
 	*x = Gtpu{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1002,7 +1095,7 @@ func (x *Gtpu) String() string {
 func (*Gtpu) ProtoMessage() {}
 
 func (x *Gtpu) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +1108,7 @@ func (x *Gtpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gtpu.ProtoReflect.Descriptor instead.
 func (*Gtpu) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{9}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Gtpu) GetLocal() []byte {
@@ -1074,6 +1167,106 @@ func (x *Gtpu) GetMirror() bool {
 	return false
 }
 
+// Tunnels of VXLAN (RFC 7348) between VTEPs, which the clients' port stands for, and a remote one. Both ends are of one family: 4 or 16
+// bytes, network byte order.
+type Vxlan struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first VTEP. Client n is behind VTEP n modulo local_count.
+	Local []byte `protobuf:"bytes,1,opt,name=local,proto3" json:"local,omitempty"`
+	// So many addresses from the first on; 0 means 1.
+	LocalCount uint32 `protobuf:"varint,2,opt,name=local_count,json=localCount,proto3" json:"local_count,omitempty"`
+	// The remote VTEP.
+	Remote []byte `protobuf:"bytes,3,opt,name=remote,proto3" json:"remote,omitempty"`
+	// Frames of client n, in both directions, have the VXLAN network identifier vni + n * vni_step, below 2^24.
+	Vni     uint32 `protobuf:"varint,4,opt,name=vni,proto3" json:"vni,omitempty"`
+	VniStep uint32 `protobuf:"varint,5,opt,name=vni_step,json=vniStep,proto3" json:"vni_step,omitempty"`
+	// Destination MAC of clients' frames in the tunnels. Empty with mirror, else needed.
+	InnerGatewayMac []byte `protobuf:"bytes,6,opt,name=inner_gateway_mac,json=innerGatewayMac,proto3" json:"inner_gateway_mac,omitempty"`
+	// Servers emulated on the clients' port, a loopback, are behind the remote VTEP, for which the port stands.
+	Mirror        bool `protobuf:"varint,7,opt,name=mirror,proto3" json:"mirror,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Vxlan) Reset() {
+	*x = Vxlan{}
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Vxlan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Vxlan) ProtoMessage() {}
+
+func (x *Vxlan) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Vxlan.ProtoReflect.Descriptor instead.
+func (*Vxlan) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Vxlan) GetLocal() []byte {
+	if x != nil {
+		return x.Local
+	}
+	return nil
+}
+
+func (x *Vxlan) GetLocalCount() uint32 {
+	if x != nil {
+		return x.LocalCount
+	}
+	return 0
+}
+
+func (x *Vxlan) GetRemote() []byte {
+	if x != nil {
+		return x.Remote
+	}
+	return nil
+}
+
+func (x *Vxlan) GetVni() uint32 {
+	if x != nil {
+		return x.Vni
+	}
+	return 0
+}
+
+func (x *Vxlan) GetVniStep() uint32 {
+	if x != nil {
+		return x.VniStep
+	}
+	return 0
+}
+
+func (x *Vxlan) GetInnerGatewayMac() []byte {
+	if x != nil {
+		return x.InnerGatewayMac
+	}
+	return nil
+}
+
+func (x *Vxlan) GetMirror() bool {
+	if x != nil {
+		return x.Mirror
+	}
+	return false
+}
+
 // Client n starts at first + n * step modulo 65536 and goes on to highest, then from lowest. A start outside is moved:
 // counted from lowest up through 65535 and on from 0, it is taken modulo the number of ports. With first and step 0, clients
 // start at a hash of n. TRex's ports: 41668, 17405, 1024, 63999.
@@ -1091,7 +1284,7 @@ type SourcePorts struct {
 
 func (x *SourcePorts) Reset() {
 	*x = SourcePorts{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1296,7 @@ func (x *SourcePorts) String() string {
 func (*SourcePorts) ProtoMessage() {}
 
 func (x *SourcePorts) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1309,7 @@ func (x *SourcePorts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourcePorts.ProtoReflect.Descriptor instead.
 func (*SourcePorts) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{10}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SourcePorts) GetFirst() uint32 {
@@ -1160,7 +1353,7 @@ type WeightedPool struct {
 
 func (x *WeightedPool) Reset() {
 	*x = WeightedPool{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1172,7 +1365,7 @@ func (x *WeightedPool) String() string {
 func (*WeightedPool) ProtoMessage() {}
 
 func (x *WeightedPool) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1185,7 +1378,7 @@ func (x *WeightedPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightedPool.ProtoReflect.Descriptor instead.
 func (*WeightedPool) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{11}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WeightedPool) GetPool() uint32 {
@@ -1257,7 +1450,7 @@ type Template struct {
 
 func (x *Template) Reset() {
 	*x = Template{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1269,7 +1462,7 @@ func (x *Template) String() string {
 func (*Template) ProtoMessage() {}
 
 func (x *Template) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1282,7 +1475,7 @@ func (x *Template) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Template.ProtoReflect.Descriptor instead.
 func (*Template) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{12}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Template) GetName() string {
@@ -1459,7 +1652,7 @@ type Engines struct {
 
 func (x *Engines) Reset() {
 	*x = Engines{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1471,7 +1664,7 @@ func (x *Engines) String() string {
 func (*Engines) ProtoMessage() {}
 
 func (x *Engines) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1484,7 +1677,7 @@ func (x *Engines) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Engines.ProtoReflect.Descriptor instead.
 func (*Engines) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{13}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Engines) GetFirst() uint32 {
@@ -1511,7 +1704,7 @@ type PayloadMatch struct {
 
 func (x *PayloadMatch) Reset() {
 	*x = PayloadMatch{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1523,7 +1716,7 @@ func (x *PayloadMatch) String() string {
 func (*PayloadMatch) ProtoMessage() {}
 
 func (x *PayloadMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1536,7 +1729,7 @@ func (x *PayloadMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayloadMatch.ProtoReflect.Descriptor instead.
 func (*PayloadMatch) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{14}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PayloadMatch) GetOffset() uint32 {
@@ -1567,7 +1760,7 @@ type Capture struct {
 
 func (x *Capture) Reset() {
 	*x = Capture{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1579,7 +1772,7 @@ func (x *Capture) String() string {
 func (*Capture) ProtoMessage() {}
 
 func (x *Capture) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1592,7 +1785,7 @@ func (x *Capture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capture.ProtoReflect.Descriptor instead.
 func (*Capture) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{15}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Capture) GetSource() isCapture_Source {
@@ -1692,7 +1885,7 @@ type Tunables struct {
 
 func (x *Tunables) Reset() {
 	*x = Tunables{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1704,7 +1897,7 @@ func (x *Tunables) String() string {
 func (*Tunables) ProtoMessage() {}
 
 func (x *Tunables) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1717,7 +1910,7 @@ func (x *Tunables) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tunables.ProtoReflect.Descriptor instead.
 func (*Tunables) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{16}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Tunables) GetTos() uint32 {
@@ -1874,7 +2067,7 @@ type Program struct {
 
 func (x *Program) Reset() {
 	*x = Program{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1886,7 +2079,7 @@ func (x *Program) String() string {
 func (*Program) ProtoMessage() {}
 
 func (x *Program) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1899,7 +2092,7 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{17}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Program) GetInstructions() []*Instruction {
@@ -1954,7 +2147,7 @@ type Instruction struct {
 
 func (x *Instruction) Reset() {
 	*x = Instruction{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1966,7 +2159,7 @@ func (x *Instruction) String() string {
 func (*Instruction) ProtoMessage() {}
 
 func (x *Instruction) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1979,7 +2172,7 @@ func (x *Instruction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instruction.ProtoReflect.Descriptor instead.
 func (*Instruction) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{18}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Instruction) GetKind() isInstruction_Kind {
@@ -2311,7 +2504,7 @@ type Nothing struct {
 
 func (x *Nothing) Reset() {
 	*x = Nothing{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2323,7 +2516,7 @@ func (x *Nothing) String() string {
 func (*Nothing) ProtoMessage() {}
 
 func (x *Nothing) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2336,7 +2529,7 @@ func (x *Nothing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nothing.ProtoReflect.Descriptor instead.
 func (*Nothing) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{19}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{21}
 }
 
 type Send struct {
@@ -2351,7 +2544,7 @@ type Send struct {
 
 func (x *Send) Reset() {
 	*x = Send{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2363,7 +2556,7 @@ func (x *Send) String() string {
 func (*Send) ProtoMessage() {}
 
 func (x *Send) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2376,7 +2569,7 @@ func (x *Send) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Send.ProtoReflect.Descriptor instead.
 func (*Send) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{20}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Send) GetPayload() uint32 {
@@ -2405,7 +2598,7 @@ type Receive struct {
 
 func (x *Receive) Reset() {
 	*x = Receive{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2417,7 +2610,7 @@ func (x *Receive) String() string {
 func (*Receive) ProtoMessage() {}
 
 func (x *Receive) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2430,7 +2623,7 @@ func (x *Receive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receive.ProtoReflect.Descriptor instead.
 func (*Receive) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{21}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Receive) GetBytes() uint64 {
@@ -2456,7 +2649,7 @@ type SendMessage struct {
 
 func (x *SendMessage) Reset() {
 	*x = SendMessage{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2468,7 +2661,7 @@ func (x *SendMessage) String() string {
 func (*SendMessage) ProtoMessage() {}
 
 func (x *SendMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2481,7 +2674,7 @@ func (x *SendMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendMessage.ProtoReflect.Descriptor instead.
 func (*SendMessage) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{22}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SendMessage) GetPayload() uint32 {
@@ -2501,7 +2694,7 @@ type ReceiveMessages struct {
 
 func (x *ReceiveMessages) Reset() {
 	*x = ReceiveMessages{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2513,7 +2706,7 @@ func (x *ReceiveMessages) String() string {
 func (*ReceiveMessages) ProtoMessage() {}
 
 func (x *ReceiveMessages) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2526,7 +2719,7 @@ func (x *ReceiveMessages) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveMessages.ProtoReflect.Descriptor instead.
 func (*ReceiveMessages) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReceiveMessages) GetMessages() uint64 {
@@ -2554,7 +2747,7 @@ type Delay struct {
 
 func (x *Delay) Reset() {
 	*x = Delay{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2566,7 +2759,7 @@ func (x *Delay) String() string {
 func (*Delay) ProtoMessage() {}
 
 func (x *Delay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2579,7 +2772,7 @@ func (x *Delay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delay.ProtoReflect.Descriptor instead.
 func (*Delay) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{24}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Delay) GetMinNs() uint64 {
@@ -2606,7 +2799,7 @@ type VariableValue struct {
 
 func (x *VariableValue) Reset() {
 	*x = VariableValue{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2618,7 +2811,7 @@ func (x *VariableValue) String() string {
 func (*VariableValue) ProtoMessage() {}
 
 func (x *VariableValue) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2631,7 +2824,7 @@ func (x *VariableValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableValue.ProtoReflect.Descriptor instead.
 func (*VariableValue) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{25}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *VariableValue) GetVariable() uint32 {
@@ -2661,7 +2854,7 @@ type Jump struct {
 
 func (x *Jump) Reset() {
 	*x = Jump{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2673,7 +2866,7 @@ func (x *Jump) String() string {
 func (*Jump) ProtoMessage() {}
 
 func (x *Jump) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2686,7 +2879,7 @@ func (x *Jump) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Jump.ProtoReflect.Descriptor instead.
 func (*Jump) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{26}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Jump) GetTo() uint32 {
@@ -2729,7 +2922,7 @@ type Loop struct {
 
 func (x *Loop) Reset() {
 	*x = Loop{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2741,7 +2934,7 @@ func (x *Loop) String() string {
 func (*Loop) ProtoMessage() {}
 
 func (x *Loop) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2754,7 +2947,7 @@ func (x *Loop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loop.ProtoReflect.Descriptor instead.
 func (*Loop) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{27}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Loop) GetTo() uint32 {
@@ -2792,7 +2985,7 @@ type ReceiveUntil struct {
 
 func (x *ReceiveUntil) Reset() {
 	*x = ReceiveUntil{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2804,7 +2997,7 @@ func (x *ReceiveUntil) String() string {
 func (*ReceiveUntil) ProtoMessage() {}
 
 func (x *ReceiveUntil) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2817,7 +3010,7 @@ func (x *ReceiveUntil) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveUntil.ProtoReflect.Descriptor instead.
 func (*ReceiveUntil) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{28}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReceiveUntil) GetEnd() isReceiveUntil_End {
@@ -2909,7 +3102,7 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\x0ePayloadCounter\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x04R\x04step\x12\x14\n" +
-	"\x05width\x18\x03 \x01(\rR\x05width\"\xbc\x02\n" +
+	"\x05width\x18\x03 \x01(\rR\x05width\"\xd7\x03\n" +
 	"\x04Pool\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05first\x18\x02 \x01(\fR\x05first\x12\x12\n" +
@@ -2919,7 +3112,15 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\tfirst_mac\x18\x06 \x01(\fR\bfirstMac\x12?\n" +
 	"\fsource_ports\x18\a \x01(\v2\x1c.spate.engine.v1.SourcePortsR\vsourcePorts\x12)\n" +
 	"\x04gtpu\x18\b \x01(\v2\x15.spate.engine.v1.GtpuR\x04gtpu\x12'\n" +
-	"\x0fallow_multicast\x18\t \x01(\bR\x0eallowMulticast\"\xe2\x01\n" +
+	"\x0fallow_multicast\x18\t \x01(\bR\x0eallowMulticast\x12.\n" +
+	"\x05vlans\x18\n" +
+	" \x03(\v2\x18.spate.engine.v1.VlanTagR\x05vlans\x12\x18\n" +
+	"\agateway\x18\v \x01(\fR\agateway\x12!\n" +
+	"\fmirror_vlans\x18\f \x01(\bR\vmirrorVlans\x12,\n" +
+	"\x05vxlan\x18\r \x01(\v2\x16.spate.engine.v1.VxlanR\x05vxlan\"-\n" +
+	"\aVlanTag\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
+	"\x04tpid\x18\x02 \x01(\rR\x04tpid\"\xe2\x01\n" +
 	"\x04Gtpu\x12\x14\n" +
 	"\x05local\x18\x01 \x01(\fR\x05local\x12\x1f\n" +
 	"\vlocal_count\x18\x02 \x01(\rR\n" +
@@ -2930,7 +3131,16 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\rdownlink_teid\x18\x06 \x01(\rR\fdownlinkTeid\x12\x15\n" +
 	"\x03qfi\x18\a \x01(\rH\x00R\x03qfi\x88\x01\x01\x12\x16\n" +
 	"\x06mirror\x18\b \x01(\bR\x06mirrorB\x06\n" +
-	"\x04_qfi\"i\n" +
+	"\x04_qfi\"\xc7\x01\n" +
+	"\x05Vxlan\x12\x14\n" +
+	"\x05local\x18\x01 \x01(\fR\x05local\x12\x1f\n" +
+	"\vlocal_count\x18\x02 \x01(\rR\n" +
+	"localCount\x12\x16\n" +
+	"\x06remote\x18\x03 \x01(\fR\x06remote\x12\x10\n" +
+	"\x03vni\x18\x04 \x01(\rR\x03vni\x12\x19\n" +
+	"\bvni_step\x18\x05 \x01(\rR\avniStep\x12*\n" +
+	"\x11inner_gateway_mac\x18\x06 \x01(\fR\x0finnerGatewayMac\x12\x16\n" +
+	"\x06mirror\x18\a \x01(\bR\x06mirror\"i\n" +
 	"\vSourcePorts\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\rR\x05first\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\rR\x04step\x12\x16\n" +
@@ -3099,7 +3309,7 @@ func file_spate_engine_v1_stateful_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_stateful_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_engine_v1_stateful_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_spate_engine_v1_stateful_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_spate_engine_v1_stateful_proto_goTypes = []any{
 	(PoolOrder)(0),          // 0: spate.engine.v1.PoolOrder
 	(TransportProtocol)(0),  // 1: spate.engine.v1.TransportProtocol
@@ -3114,32 +3324,34 @@ var file_spate_engine_v1_stateful_proto_goTypes = []any{
 	(*PayloadList)(nil),     // 10: spate.engine.v1.PayloadList
 	(*PayloadCounter)(nil),  // 11: spate.engine.v1.PayloadCounter
 	(*Pool)(nil),            // 12: spate.engine.v1.Pool
-	(*Gtpu)(nil),            // 13: spate.engine.v1.Gtpu
-	(*SourcePorts)(nil),     // 14: spate.engine.v1.SourcePorts
-	(*WeightedPool)(nil),    // 15: spate.engine.v1.WeightedPool
-	(*Template)(nil),        // 16: spate.engine.v1.Template
-	(*Engines)(nil),         // 17: spate.engine.v1.Engines
-	(*PayloadMatch)(nil),    // 18: spate.engine.v1.PayloadMatch
-	(*Capture)(nil),         // 19: spate.engine.v1.Capture
-	(*Tunables)(nil),        // 20: spate.engine.v1.Tunables
-	(*Program)(nil),         // 21: spate.engine.v1.Program
-	(*Instruction)(nil),     // 22: spate.engine.v1.Instruction
-	(*Nothing)(nil),         // 23: spate.engine.v1.Nothing
-	(*Send)(nil),            // 24: spate.engine.v1.Send
-	(*Receive)(nil),         // 25: spate.engine.v1.Receive
-	(*SendMessage)(nil),     // 26: spate.engine.v1.SendMessage
-	(*ReceiveMessages)(nil), // 27: spate.engine.v1.ReceiveMessages
-	(*Delay)(nil),           // 28: spate.engine.v1.Delay
-	(*VariableValue)(nil),   // 29: spate.engine.v1.VariableValue
-	(*Jump)(nil),            // 30: spate.engine.v1.Jump
-	(*Loop)(nil),            // 31: spate.engine.v1.Loop
-	(*ReceiveUntil)(nil),    // 32: spate.engine.v1.ReceiveUntil
-	(*Ratio)(nil),           // 33: spate.engine.v1.Ratio
+	(*VlanTag)(nil),         // 13: spate.engine.v1.VlanTag
+	(*Gtpu)(nil),            // 14: spate.engine.v1.Gtpu
+	(*Vxlan)(nil),           // 15: spate.engine.v1.Vxlan
+	(*SourcePorts)(nil),     // 16: spate.engine.v1.SourcePorts
+	(*WeightedPool)(nil),    // 17: spate.engine.v1.WeightedPool
+	(*Template)(nil),        // 18: spate.engine.v1.Template
+	(*Engines)(nil),         // 19: spate.engine.v1.Engines
+	(*PayloadMatch)(nil),    // 20: spate.engine.v1.PayloadMatch
+	(*Capture)(nil),         // 21: spate.engine.v1.Capture
+	(*Tunables)(nil),        // 22: spate.engine.v1.Tunables
+	(*Program)(nil),         // 23: spate.engine.v1.Program
+	(*Instruction)(nil),     // 24: spate.engine.v1.Instruction
+	(*Nothing)(nil),         // 25: spate.engine.v1.Nothing
+	(*Send)(nil),            // 26: spate.engine.v1.Send
+	(*Receive)(nil),         // 27: spate.engine.v1.Receive
+	(*SendMessage)(nil),     // 28: spate.engine.v1.SendMessage
+	(*ReceiveMessages)(nil), // 29: spate.engine.v1.ReceiveMessages
+	(*Delay)(nil),           // 30: spate.engine.v1.Delay
+	(*VariableValue)(nil),   // 31: spate.engine.v1.VariableValue
+	(*Jump)(nil),            // 32: spate.engine.v1.Jump
+	(*Loop)(nil),            // 33: spate.engine.v1.Loop
+	(*ReceiveUntil)(nil),    // 34: spate.engine.v1.ReceiveUntil
+	(*Ratio)(nil),           // 35: spate.engine.v1.Ratio
 }
 var file_spate_engine_v1_stateful_proto_depIdxs = []int32{
 	8,  // 0: spate.engine.v1.Stateful.payloads:type_name -> spate.engine.v1.Payload
 	12, // 1: spate.engine.v1.Stateful.pools:type_name -> spate.engine.v1.Pool
-	16, // 2: spate.engine.v1.Stateful.templates:type_name -> spate.engine.v1.Template
+	18, // 2: spate.engine.v1.Stateful.templates:type_name -> spate.engine.v1.Template
 	5,  // 3: spate.engine.v1.Stateful.records:type_name -> spate.engine.v1.Records
 	7,  // 4: spate.engine.v1.DataRef.capture:type_name -> spate.engine.v1.CaptureSummary
 	6,  // 5: spate.engine.v1.Payload.data:type_name -> spate.engine.v1.DataRef
@@ -3147,46 +3359,48 @@ var file_spate_engine_v1_stateful_proto_depIdxs = []int32{
 	10, // 7: spate.engine.v1.PayloadField.list:type_name -> spate.engine.v1.PayloadList
 	11, // 8: spate.engine.v1.PayloadField.counter:type_name -> spate.engine.v1.PayloadCounter
 	0,  // 9: spate.engine.v1.Pool.order:type_name -> spate.engine.v1.PoolOrder
-	14, // 10: spate.engine.v1.Pool.source_ports:type_name -> spate.engine.v1.SourcePorts
-	13, // 11: spate.engine.v1.Pool.gtpu:type_name -> spate.engine.v1.Gtpu
-	1,  // 12: spate.engine.v1.Template.protocol:type_name -> spate.engine.v1.TransportProtocol
-	21, // 13: spate.engine.v1.Template.client:type_name -> spate.engine.v1.Program
-	21, // 14: spate.engine.v1.Template.server:type_name -> spate.engine.v1.Program
-	33, // 15: spate.engine.v1.Template.flows_per_second:type_name -> spate.engine.v1.Ratio
-	15, // 16: spate.engine.v1.Template.clients:type_name -> spate.engine.v1.WeightedPool
-	15, // 17: spate.engine.v1.Template.servers:type_name -> spate.engine.v1.WeightedPool
-	20, // 18: spate.engine.v1.Template.client_tunables:type_name -> spate.engine.v1.Tunables
-	20, // 19: spate.engine.v1.Template.server_tunables:type_name -> spate.engine.v1.Tunables
-	18, // 20: spate.engine.v1.Template.match:type_name -> spate.engine.v1.PayloadMatch
-	19, // 21: spate.engine.v1.Template.capture:type_name -> spate.engine.v1.Capture
-	17, // 22: spate.engine.v1.Template.client_engines:type_name -> spate.engine.v1.Engines
-	17, // 23: spate.engine.v1.Template.server_engines:type_name -> spate.engine.v1.Engines
-	6,  // 24: spate.engine.v1.Capture.data:type_name -> spate.engine.v1.DataRef
-	2,  // 25: spate.engine.v1.Tunables.congestion_control:type_name -> spate.engine.v1.CongestionControl
-	22, // 26: spate.engine.v1.Program.instructions:type_name -> spate.engine.v1.Instruction
-	23, // 27: spate.engine.v1.Instruction.connect:type_name -> spate.engine.v1.Nothing
-	23, // 28: spate.engine.v1.Instruction.accept:type_name -> spate.engine.v1.Nothing
-	24, // 29: spate.engine.v1.Instruction.send:type_name -> spate.engine.v1.Send
-	25, // 30: spate.engine.v1.Instruction.receive:type_name -> spate.engine.v1.Receive
-	26, // 31: spate.engine.v1.Instruction.send_message:type_name -> spate.engine.v1.SendMessage
-	27, // 32: spate.engine.v1.Instruction.receive_messages:type_name -> spate.engine.v1.ReceiveMessages
-	28, // 33: spate.engine.v1.Instruction.delay:type_name -> spate.engine.v1.Delay
-	23, // 34: spate.engine.v1.Instruction.close:type_name -> spate.engine.v1.Nothing
-	23, // 35: spate.engine.v1.Instruction.reset:type_name -> spate.engine.v1.Nothing
-	23, // 36: spate.engine.v1.Instruction.wait_for_peer_close:type_name -> spate.engine.v1.Nothing
-	23, // 37: spate.engine.v1.Instruction.leave_open:type_name -> spate.engine.v1.Nothing
-	29, // 38: spate.engine.v1.Instruction.set:type_name -> spate.engine.v1.VariableValue
-	29, // 39: spate.engine.v1.Instruction.add:type_name -> spate.engine.v1.VariableValue
-	30, // 40: spate.engine.v1.Instruction.jump:type_name -> spate.engine.v1.Jump
-	31, // 41: spate.engine.v1.Instruction.loop:type_name -> spate.engine.v1.Loop
-	32, // 42: spate.engine.v1.Instruction.receive_until:type_name -> spate.engine.v1.ReceiveUntil
-	3,  // 43: spate.engine.v1.Jump.comparison:type_name -> spate.engine.v1.Comparison
-	23, // 44: spate.engine.v1.ReceiveUntil.http_message:type_name -> spate.engine.v1.Nothing
-	45, // [45:45] is the sub-list for method output_type
-	45, // [45:45] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	16, // 10: spate.engine.v1.Pool.source_ports:type_name -> spate.engine.v1.SourcePorts
+	14, // 11: spate.engine.v1.Pool.gtpu:type_name -> spate.engine.v1.Gtpu
+	13, // 12: spate.engine.v1.Pool.vlans:type_name -> spate.engine.v1.VlanTag
+	15, // 13: spate.engine.v1.Pool.vxlan:type_name -> spate.engine.v1.Vxlan
+	1,  // 14: spate.engine.v1.Template.protocol:type_name -> spate.engine.v1.TransportProtocol
+	23, // 15: spate.engine.v1.Template.client:type_name -> spate.engine.v1.Program
+	23, // 16: spate.engine.v1.Template.server:type_name -> spate.engine.v1.Program
+	35, // 17: spate.engine.v1.Template.flows_per_second:type_name -> spate.engine.v1.Ratio
+	17, // 18: spate.engine.v1.Template.clients:type_name -> spate.engine.v1.WeightedPool
+	17, // 19: spate.engine.v1.Template.servers:type_name -> spate.engine.v1.WeightedPool
+	22, // 20: spate.engine.v1.Template.client_tunables:type_name -> spate.engine.v1.Tunables
+	22, // 21: spate.engine.v1.Template.server_tunables:type_name -> spate.engine.v1.Tunables
+	20, // 22: spate.engine.v1.Template.match:type_name -> spate.engine.v1.PayloadMatch
+	21, // 23: spate.engine.v1.Template.capture:type_name -> spate.engine.v1.Capture
+	19, // 24: spate.engine.v1.Template.client_engines:type_name -> spate.engine.v1.Engines
+	19, // 25: spate.engine.v1.Template.server_engines:type_name -> spate.engine.v1.Engines
+	6,  // 26: spate.engine.v1.Capture.data:type_name -> spate.engine.v1.DataRef
+	2,  // 27: spate.engine.v1.Tunables.congestion_control:type_name -> spate.engine.v1.CongestionControl
+	24, // 28: spate.engine.v1.Program.instructions:type_name -> spate.engine.v1.Instruction
+	25, // 29: spate.engine.v1.Instruction.connect:type_name -> spate.engine.v1.Nothing
+	25, // 30: spate.engine.v1.Instruction.accept:type_name -> spate.engine.v1.Nothing
+	26, // 31: spate.engine.v1.Instruction.send:type_name -> spate.engine.v1.Send
+	27, // 32: spate.engine.v1.Instruction.receive:type_name -> spate.engine.v1.Receive
+	28, // 33: spate.engine.v1.Instruction.send_message:type_name -> spate.engine.v1.SendMessage
+	29, // 34: spate.engine.v1.Instruction.receive_messages:type_name -> spate.engine.v1.ReceiveMessages
+	30, // 35: spate.engine.v1.Instruction.delay:type_name -> spate.engine.v1.Delay
+	25, // 36: spate.engine.v1.Instruction.close:type_name -> spate.engine.v1.Nothing
+	25, // 37: spate.engine.v1.Instruction.reset:type_name -> spate.engine.v1.Nothing
+	25, // 38: spate.engine.v1.Instruction.wait_for_peer_close:type_name -> spate.engine.v1.Nothing
+	25, // 39: spate.engine.v1.Instruction.leave_open:type_name -> spate.engine.v1.Nothing
+	31, // 40: spate.engine.v1.Instruction.set:type_name -> spate.engine.v1.VariableValue
+	31, // 41: spate.engine.v1.Instruction.add:type_name -> spate.engine.v1.VariableValue
+	32, // 42: spate.engine.v1.Instruction.jump:type_name -> spate.engine.v1.Jump
+	33, // 43: spate.engine.v1.Instruction.loop:type_name -> spate.engine.v1.Loop
+	34, // 44: spate.engine.v1.Instruction.receive_until:type_name -> spate.engine.v1.ReceiveUntil
+	3,  // 45: spate.engine.v1.Jump.comparison:type_name -> spate.engine.v1.Comparison
+	25, // 46: spate.engine.v1.ReceiveUntil.http_message:type_name -> spate.engine.v1.Nothing
+	47, // [47:47] is the sub-list for method output_type
+	47, // [47:47] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_stateful_proto_init() }
@@ -3205,14 +3419,14 @@ func file_spate_engine_v1_stateful_proto_init() {
 		(*PayloadField_List)(nil),
 		(*PayloadField_Counter)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[9].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[15].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[10].OneofWrappers = []any{}
+	file_spate_engine_v1_stateful_proto_msgTypes[17].OneofWrappers = []any{
 		(*Capture_Pcap)(nil),
 		(*Capture_Path)(nil),
 		(*Capture_Data)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[16].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[18].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[18].OneofWrappers = []any{}
+	file_spate_engine_v1_stateful_proto_msgTypes[20].OneofWrappers = []any{
 		(*Instruction_Connect)(nil),
 		(*Instruction_Accept)(nil),
 		(*Instruction_Send)(nil),
@@ -3234,7 +3448,7 @@ func file_spate_engine_v1_stateful_proto_init() {
 		(*Instruction_ReceiveUntil)(nil),
 		(*Instruction_SwitchTemplate)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[28].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[30].OneofWrappers = []any{
 		(*ReceiveUntil_Pattern)(nil),
 		(*ReceiveUntil_HttpMessage)(nil),
 	}
@@ -3244,7 +3458,7 @@ func file_spate_engine_v1_stateful_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_stateful_proto_rawDesc), len(file_spate_engine_v1_stateful_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   29,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -64,7 +64,7 @@ func TestImportedResourcesAreTaken(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			objects := []any{got.Profiles[0]}
+			objects := []any{got.Profile}
 			for _, stream := range got.Streams {
 				objects = append(objects, stream)
 			}

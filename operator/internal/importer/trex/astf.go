@@ -108,7 +108,7 @@ func (in *importer) importASTF(data []byte) (*Imported, error) {
 	if len(in.problems.errs) > 0 {
 		return nil, errors.Join(in.problems.errs...)
 	}
-	a.made.Profiles = []*spatev1.TrafficProfile{a.profile}
+	a.made.Profile = a.profile
 	a.made.ConfigMaps = a.contents.ConfigMaps
 	a.made.Notes = in.notes.all
 	return &a.made, nil

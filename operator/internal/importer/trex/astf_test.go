@@ -45,12 +45,12 @@ func astfJSON(client, server string, changes ...string) []byte {
 func runsTemplates(t testing.TB, got *Imported) *plan.Resolved {
 	t.Helper()
 	generator := &spatev1.TrafficGenerator{}
-	generator.Name, generator.Spec.Replicas = string(got.Profiles[0].Spec.GeneratorRef.Name), 1
-	for _, name := range []spatev1.PortName{got.Profiles[0].Spec.Traffic[0].TransmitPort, got.Profiles[0].Spec.Traffic[0].ReceivePort} {
+	generator.Name, generator.Spec.Replicas = string(got.Profile.Spec.GeneratorRef.Name), 1
+	for _, name := range []spatev1.PortName{got.Profile.Spec.Traffic[0].TransmitPort, got.Profile.Spec.Traffic[0].ReceivePort} {
 		generator.Spec.Ports = append(generator.Spec.Ports, spatev1.GeneratorPort{
 			Name: name, Attachment: spatev1.PortAttachment{Kernel: &spatev1.KernelAttachment{NetworkReference: spatev1.NetworkReference{Network: "net"}}}})
 	}
-	in := plan.Input{Profile: got.Profiles[0], Generator: generator, Templates: map[string]*spatev1.ASTFTemplate{}, Data: map[spatev1.DataReference][]byte{}}
+	in := plan.Input{Profile: got.Profile, Generator: generator, Templates: map[string]*spatev1.ASTFTemplate{}, Data: map[spatev1.DataReference][]byte{}}
 	for _, template := range got.Templates {
 		in.Templates[template.Name] = template
 	}
@@ -114,9 +114,9 @@ tunables:
   client: {ttl: 127, tcp: {mss: 1460, initialWindow: 10, receiveBuffer: 32768, sendBuffer: 32768, congestionControl: NewReno}}
   server: {ttl: 127, tcp: {mss: 1460, initialWindow: 10, receiveBuffer: 32768, sendBuffer: 32768, congestionControl: NewReno}}
 `)
-	isYAML(t, got.Profiles[0].Spec.Traffic, `[{name: web-a, transmitPort: port0, receivePort: port1, application: {templateRef: {name: p-web-a}}}]`)
-	if got.Templates[0].Name != "p-web-a" || got.Profiles[0].Name != "p" || got.Profiles[0].Spec.RampUp != "5s" || got.Profiles[0].Spec.RampUpStep != "1s" {
-		t.Errorf("got %s in %s, %s by %s", got.Templates[0].Name, got.Profiles[0].Name, got.Profiles[0].Spec.RampUp, got.Profiles[0].Spec.RampUpStep)
+	isYAML(t, got.Profile.Spec.Traffic, `[{name: web-a, transmitPort: port0, receivePort: port1, application: {templateRef: {name: p-web-a}}}]`)
+	if got.Templates[0].Name != "p-web-a" || got.Profile.Name != "p" || got.Profile.Spec.RampUp != "5s" || got.Profile.Spec.RampUpStep != "1s" {
+		t.Errorf("got %s in %s, %s by %s", got.Templates[0].Name, got.Profile.Name, got.Profile.Spec.RampUp, got.Profile.Spec.RampUpStep)
 	}
 }
 
@@ -308,8 +308,8 @@ func TestTemplatesOfOneGeneratorShareIt(t *testing.T) {
 	if len(made.Pools) != 2 || len(made.Templates) != 2 || len(made.Payloads) != 2 {
 		t.Errorf("got %v", made)
 	}
-	if got.Templates[1].Name != "p-web-a-2" || got.Profiles[0].Spec.Traffic[1].Name != "web-a-2" {
-		t.Errorf("got %s, %s", got.Templates[1].Name, got.Profiles[0].Spec.Traffic[1].Name)
+	if got.Templates[1].Name != "p-web-a-2" || got.Profile.Spec.Traffic[1].Name != "web-a-2" {
+		t.Errorf("got %s, %s", got.Templates[1].Name, got.Profile.Spec.Traffic[1].Name)
 	}
 }
 

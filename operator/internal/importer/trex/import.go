@@ -50,8 +50,8 @@ type Imported struct {
 	Templates []*spatev1.ASTFTemplate
 	// ConfigMaps have the contents that are too long for the templates.
 	ConfigMaps []*corev1.ConfigMap
-	// Profiles refer to all streams or templates: one, or several if there are too many streams for one.
-	Profiles []*spatev1.TrafficProfile
+	// Profile refers to all streams or templates.
+	Profile *spatev1.TrafficProfile
 	// Notes report differences in meaning, for people.
 	Notes []string
 }
@@ -72,19 +72,19 @@ func Import(name string, data []byte, o Options) (*Imported, error) {
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return nil, fmt.Errorf("this is no list of TRex streams in JSON, nor a stateful profile: %w", err)
 	}
-	if len(raw) == 0 || len(raw) > mostStreams*mostProfiles {
-		return nil, fmt.Errorf("there are %d streams; 1 to %d can be imported at once", len(raw), mostStreams*mostProfiles)
+	if len(raw) == 0 || len(raw) > mostStreams {
+		return nil, fmt.Errorf("there are %d streams; 1 to %d can be imported at once", len(raw), mostStreams)
 	}
 	in := &importer{name: name, options: o, problems: &problems{}, notes: &notes{}}
 	for i, one := range raw {
 		in.stream(i, one)
 	}
 	in.link()
-	profiles := in.profiles()
+	profile := in.profile()
 	if len(in.problems.errs) > 0 {
 		return nil, errors.Join(in.problems.errs...)
 	}
-	return in.imported(profiles), nil
+	return in.imported(profile), nil
 }
 
 func or(text, otherwise string) string {
@@ -107,15 +107,19 @@ type importer struct {
 	groups []uint64
 }
 
-// imported returns the streams and their profiles.
-func (in *importer) imported(profiles []*spatev1.TrafficProfile) *Imported {
-	made := &Imported{Profiles: profiles}
+// imported returns the streams and their profile.
+func (in *importer) imported(profile *spatev1.TrafficProfile) *Imported {
+	made := &Imported{Profile: profile}
 	for _, s := range in.streams {
-		made.Streams = append(made.Streams, &spatev1.StatelessStream{
+		one := &spatev1.StatelessStream{
 			TypeMeta:   metav1.TypeMeta{APIVersion: spatev1.GroupVersion.String(), Kind: "StatelessStream"},
 			ObjectMeta: metav1.ObjectMeta{Name: s.object},
 			Spec:       s.spec,
-		})
+		}
+		if s.selectedBy != "" {
+			one.Labels = map[string]string{labelImport: in.name, labelEntry: string(s.selectedBy)}
+		}
+		made.Streams = append(made.Streams, one)
 	}
 	in.fromPort()
 	made.Notes = in.notes.all

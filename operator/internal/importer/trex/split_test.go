@@ -7,86 +7,84 @@ import (
 	"strings"
 	"testing"
 
-	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plan"
 )
 
-// planned returns the number of streams in a profile's plan.
-func planned(t *testing.T, got *Imported, profile *spatev1.TrafficProfile) int {
-	t.Helper()
-	one := *got
-	one.Profiles = []*spatev1.TrafficProfile{profile}
-	return len(runs(t, &one).Plan(plan.Identity{RunID: "r"}).Streams)
-}
-
-func TestStreamsThatOneProfileHasNoRoomForGoIntoSeveral(t *testing.T) {
+func TestMoreStreamsThanAProfileHasEntriesAreSelectedByLabels(t *testing.T) {
+	counted := `{"enabled": true, "stream_id": 7, "rule_type": "stats"}`
 	var streams []string
 	for i := range 2000 {
-		streams = append(streams, streamJSON(parts{"name": fmt.Sprintf(`"s%d"`, i)}))
+		switch i {
+		case 0:
+			streams = append(streams, burst("first", parts{"next": `"last"`}))
+		case 1999:
+			streams = append(streams, burst("last", parts{"self_start": "false"}))
+		case 1, 1998:
+			streams = append(streams, streamJSON(parts{"name": fmt.Sprintf(`"s%d"`, i), "flow_stats": counted}))
+		case 2:
+			streams = append(streams, streamJSON(parts{"name": fmt.Sprintf(`"s%d"`, i), "enabled": "false"}))
+		default:
+			streams = append(streams, streamJSON(parts{"name": fmt.Sprintf(`"s%d"`, i)}))
+		}
 	}
 	got, err := Import("many", list(streams...), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[spatev1.EntryName]bool{}
-	for i, profile := range got.Profiles {
-		if want := fmt.Sprintf("many-%d", i+1); profile.Name != want || profile.Spec.GeneratorRef.Name != DefaultGenerator {
-			t.Errorf("got %s, want %s", profile.Name, want)
-		}
-		if count := planned(t, got, profile); count != len(profile.Spec.Traffic) || count > 512 {
-			t.Errorf("%s: %d streams in the plan of %d", profile.Name, count, len(profile.Spec.Traffic))
-		}
-		for _, entry := range profile.Spec.Traffic {
-			seen[entry.Name] = true
+	counts := map[string]int32{}
+	for _, e := range got.Profile.Spec.Traffic {
+		counts[string(e.Name)] = 0
+		if e.Stream.Selector != nil {
+			counts[string(e.Name)] = *e.Stream.Selector.Count
 		}
 	}
-	if len(got.Profiles) != 4 || len(seen) != 2000 || len(got.Streams) != 2000 {
-		t.Errorf("%d profiles, %d entries, %d streams", len(got.Profiles), len(seen), len(got.Streams))
+	if want := map[string]int32{"first": 0, "last": 0, "measured": 2, "streams-paused": 1, "streams": 1995}; fmt.Sprint(counts) != fmt.Sprint(want) {
+		t.Errorf("got %v\nwant %v", counts, want)
 	}
-	if all := strings.Join(got.Notes, "\n"); !strings.Contains(all, "the 2000 streams are in 4 profiles, many-1 to many-4, which run beside each other and start each when its generator is ready, not at one instant") {
+	seen := map[string]bool{}
+	for _, s := range runs(t, got).Plan(plan.Identity{RunID: "r"}).Streams {
+		seen[s.Name] = true
+		if paused := s.Name == "many-s2"; s.Paused != paused {
+			t.Errorf("%s: paused %v", s.Name, s.Paused)
+		}
+		if measured := s.Name == "many-s1" || s.Name == "many-s1998"; measured != (s.RxPort != "") || measured != (s.Measure.Mark != nil) {
+			t.Errorf("%s: expected at %q", s.Name, s.RxPort)
+		}
+		if s.Name == "first" && s.Next.GetStream() != "last" {
+			t.Errorf("first is followed by %v", s.Next)
+		}
+	}
+	if len(seen) != 2000 || !seen["many-s3"] || !seen["last"] {
+		t.Errorf("%d streams in the plan", len(seen))
+	}
+	if all := strings.Join(got.Notes, "\n"); !strings.Contains(all, "the 2000 streams are those that its entries select by the labels spate.dev/import and spate.dev/entry") {
 		t.Errorf("told %s", all)
 	}
 }
 
-func TestStreamsThatStartEachOtherOrShareAMarkStayTogether(t *testing.T) {
-	counted := func(id int) string {
-		return fmt.Sprintf(`{"enabled": true, "stream_id": %d, "rule_type": "stats"}`, id)
-	}
+func TestStreamsThatFitIntoAProfileHaveEntriesOfTheirOwn(t *testing.T) {
 	var streams []string
-	for i := range 600 {
-		switch i {
-		case 0:
-			streams = append(streams, burst("first", parts{"next": `"last"`}))
-		case 1, 598:
-			streams = append(streams, streamJSON(parts{"flow_stats": counted(7)}))
-		case 599:
-			streams = append(streams, burst("last", parts{"self_start": "false"}))
-		default:
-			streams = append(streams, streamJSON(nil))
-		}
+	for range 512 {
+		streams = append(streams, streamJSON(nil))
 	}
 	got, err := Import("p", list(streams...), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, profile := range got.Profiles {
-		planned(t, got, profile)
-	}
-	names := func(i int) (all []string) {
-		for _, entry := range got.Profiles[i].Spec.Traffic {
-			all = append(all, string(entry.Name))
+	for i, e := range got.Profile.Spec.Traffic {
+		if e.Stream.Ref == nil || string(e.Stream.Ref.Name) != got.Streams[i].Name || len(got.Streams[i].Labels) > 0 {
+			t.Fatalf("%+v", e)
 		}
-		return all
 	}
-	if first := names(0); len(got.Profiles) != 2 || len(first) != 512 || first[0] != "first" || first[1] != "stream-2" || first[510] != "stream-599" || first[511] != "last" || len(names(1)) != 88 {
-		t.Errorf("got %v", first)
+	if len(got.Profile.Spec.Traffic) != 512 {
+		t.Errorf("%d entries", len(got.Profile.Spec.Traffic))
 	}
 }
 
-func TestStreamsBoundToEachOtherThatNoProfileHasRoomForAreRefused(t *testing.T) {
+func TestMoreStreamsThatStartEachOtherThanEntriesAreRefused(t *testing.T) {
 	var streams []string
 	for i := range 513 {
 		streams = append(streams, burst(fmt.Sprintf("s%d", i), parts{"next": fmt.Sprintf(`"s%d"`, (i+1)%513)}))
 	}
-	refused(t, "stream 1 (s0): $[0]: it and 512 others start each other or are counted together, and must be in one profile, which has at most 512 streams", streams...)
+	refused(t, "$: 513 of the 513 streams start each other, each an entry of its own, and of more than 512 streams at most 508 can", streams...)
 }

@@ -46,8 +46,10 @@ type importedStream struct {
 	mark uint32
 
 	object string
-	spec   spatev1.StatelessStreamSpec
-	entry  spatev1.TrafficEntry
+	// selectedBy is the entry that selects it; empty if it has an entry of its own.
+	selectedBy spatev1.EntryName
+	spec       spatev1.StatelessStreamSpec
+	entry      spatev1.TrafficEntry
 }
 
 // stream converts one.

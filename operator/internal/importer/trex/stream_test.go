@@ -46,7 +46,7 @@ func TestStreamsKeepTheirModeAndTime(t *testing.T) {
 func TestDisabledStreamsArePaused(t *testing.T) {
 	for _, key := range []string{"enabled", "start_paused"} {
 		got := imports(t, Options{}, streamJSON(nil), streamJSON(parts{key: map[string]string{"enabled": "false", "start_paused": "true"}[key]}))
-		if traffic := got.Profiles[0].Spec.Traffic; traffic[0].Paused || !traffic[1].Paused {
+		if traffic := got.Profile.Spec.Traffic; traffic[0].Paused || !traffic[1].Paused {
 			t.Errorf("%s: %+v", key, traffic)
 		}
 		if noted := strings.Contains(strings.Join(got.Notes, "\n"), "stream 2: $[1].enabled: is false: it is paused here"); noted != (key == "enabled") {
@@ -95,8 +95,8 @@ func TestMeasuredStreamsAreMarkedAsByTRex(t *testing.T) {
 	var measures []spatev1.Measure
 	for i, stream := range got.Streams {
 		measures = append(measures, stream.Spec.Measure)
-		if got.Profiles[0].Spec.Traffic[i].ReceivePort != "port0" {
-			t.Errorf("stream %d is expected at %q", i+1, got.Profiles[0].Spec.Traffic[i].ReceivePort)
+		if got.Profile.Spec.Traffic[i].ReceivePort != "port0" {
+			t.Errorf("stream %d is expected at %q", i+1, got.Profile.Spec.Traffic[i].ReceivePort)
 		}
 	}
 	var want []spatev1.Measure
@@ -148,7 +148,7 @@ traffic:
 `), &want); err != nil {
 		t.Fatal(err)
 	}
-	same(t, got.Profiles[0].Spec, want)
+	same(t, got.Profile.Spec, want)
 }
 
 func TestNextByNumber(t *testing.T) {
@@ -157,7 +157,7 @@ func TestNextByNumber(t *testing.T) {
 		"by id":             {burst("a", parts{"stream_id": "11", "next_stream_id": "12"}), streamJSON(parts{"stream_id": "12", "next_stream_id": "-1", "self_start": "false"})},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := imports(t, Options{}, streams...).Profiles[0].Spec.Traffic
+			got := imports(t, Options{}, streams...).Profile.Spec.Traffic
 			if got[0].Stream.Next == nil || got[0].Stream.Next.Entry != got[1].Name {
 				t.Errorf("next %v", got[0].Stream.Next)
 			}
@@ -167,7 +167,7 @@ func TestNextByNumber(t *testing.T) {
 
 func TestAnActionCountOfOneStartsNothing(t *testing.T) {
 	got := imports(t, Options{}, burst("a", parts{"next": `"b"`, "action_count": "1"}), burst("b", parts{"self_start": "false"}))
-	if traffic := got.Profiles[0].Spec.Traffic; traffic[0].Stream.Next != nil || traffic[1].Stream.Start != "" || !traffic[1].Paused {
+	if traffic := got.Profile.Spec.Traffic; traffic[0].Stream.Next != nil || traffic[1].Stream.Start != "" || !traffic[1].Paused {
 		t.Errorf("%+v", traffic)
 	}
 	if !strings.Contains(strings.Join(got.Notes, "\n"), "stream 2 (b): $[1].self_start") {
@@ -181,7 +181,7 @@ func TestResourcesAreCalledAfterTheirStreams(t *testing.T) {
 		streamJSON(parts{"name": `"` + long + `a"`}), streamJSON(parts{"name": `"` + long + `b"`}))
 	var names, entries []string
 	for i, stream := range got.Streams {
-		names, entries = append(names, stream.Name), append(entries, string(got.Profiles[0].Spec.Traffic[i].Name))
+		names, entries = append(names, stream.Name), append(entries, string(got.Profile.Spec.Traffic[i].Name))
 	}
 	if want := []string{"p-big-one", "p-2", "p-big-one-3", "p-4"}; !slices.Equal(names[:4], want) {
 		t.Errorf("streams %q, want %q", names, want)
@@ -253,7 +253,7 @@ func TestWhatIsNotKnownIsRefusedByName(t *testing.T) {
 
 func TestWhatIsNoListOfStreamsIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		``: "no list of TRex streams", `{}`: "no list of TRex streams", `[]`: "there are 0 streams", `[` + strings.Repeat("0,", 64*512) + `0]`: "there are 32769 streams",
+		``: "no list of TRex streams", `{}`: "no list of TRex streams", `[]`: "there are 0 streams", `[` + strings.Repeat("0,", 65536) + `0]`: "there are 65537 streams",
 	} {
 		if _, err := Import("p", []byte(text), Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.10s: says %v without %q", text, err, want)

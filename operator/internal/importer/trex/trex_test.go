@@ -78,10 +78,10 @@ func imports(t *testing.T, o Options, streams ...string) *Imported {
 func runs(t testing.TB, got *Imported) *plan.Resolved {
 	t.Helper()
 	generator := &spatev1.TrafficGenerator{}
-	generator.Name = string(got.Profiles[0].Spec.GeneratorRef.Name)
+	generator.Name = string(got.Profile.Spec.GeneratorRef.Name)
 	generator.Spec.Replicas = 1
 	seen := map[spatev1.PortName]bool{}
-	for _, entry := range got.Profiles[0].Spec.Traffic {
+	for _, entry := range got.Profile.Spec.Traffic {
 		if !seen[entry.TransmitPort] {
 			seen[entry.TransmitPort] = true
 			generator.Spec.Ports = append(generator.Spec.Ports, spatev1.GeneratorPort{
@@ -92,7 +92,7 @@ func runs(t testing.TB, got *Imported) *plan.Resolved {
 	for _, stream := range got.Streams {
 		streams[stream.Name] = stream
 	}
-	resolved, problems := plan.Resolve(plan.Input{Profile: got.Profiles[0], Generator: generator, Streams: streams})
+	resolved, problems := plan.Resolve(plan.Input{Profile: got.Profile, Generator: generator, Streams: streams})
 	if len(problems) > 0 {
 		t.Fatalf("it cannot be run: %v", problems)
 	}

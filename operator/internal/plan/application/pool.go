@@ -31,9 +31,29 @@ type Pool struct {
 	seed    uint64
 	mac     []byte
 	sources *enginev1.SourcePorts
-	Tunnels *enginev1.Gtpu
+	// Tunnels of clients; nil if there are none.
+	Tunnels *limits.Tunnels
+	gtpu    *enginev1.Gtpu
+	vxlan   *enginev1.Vxlan
+	// vlans and gateway of clients.
+	vlans   []*enginev1.VlanTag
+	gateway netip.Addr
+	// MirrorsVLANs is true if servers on another port are met in the vlans.
+	MirrorsVLANs bool
 	// multicast is true if all addresses are multicast, and allowed.
 	multicast bool
+}
+
+// Mirror returns the field that makes emulated servers meet the pool's clients as they are on their link; "" if none does.
+func (a *Pool) Mirror() string {
+	switch {
+	case a.Tunnels != nil && a.Tunnels.GetMirror():
+		return a.Tunnels.Field + ".mirror"
+	case a.MirrorsVLANs:
+		return "mirrorVLANs"
+	default:
+		return ""
+	}
 }
 
 // pools returns the pools of one side of a template.
@@ -46,6 +66,12 @@ func (p checker) pools(all []spatev1.AddressPool, at *field.Path, servers bool) 
 		}
 		if servers && one.GTPU != nil {
 			p.Add(spatev1.ReasonInvalidSpec, at.Child("gtpu"), "goes with clients")
+		}
+		if servers && one.VXLAN != nil {
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("vxlan"), "goes with clients")
+		}
+		if servers && (len(one.VLANs) > 0 || one.Gateway != "") {
+			p.Add(spatev1.ReasonInvalidSpec, at, "vlans and gateway go with clients")
 		}
 		if good, ok := p.pool(one, at); ok {
 			made = append(made, good)
@@ -93,18 +119,19 @@ func (p checker) pool(a *spatev1.AddressPool, at *field.Path) (Pool, bool) {
 		made.Weight = uint32(*a.Weight)
 	}
 	if a.StartMAC != "" {
-		address, err := net.ParseMAC(string(a.StartMAC))
-		if err != nil || len(address) != 6 || address[0]&1 != 0 {
-			p.Add(spatev1.ReasonInvalidSpec, at.Child("startMAC"), "%q: must be the MAC address of a station, such as 02:00:00:00:00:01", a.StartMAC)
-		}
-		made.mac = address
+		made.mac = p.stationMAC(a.StartMAC, at.Child("startMAC"))
 	}
 	if s := a.SourcePorts; s != nil {
 		made.sources = p.sourcePorts(s, at.Child("sourcePorts"))
 	}
 	if a.GTPU != nil {
-		made.Tunnels = p.tunnels(a, at)
+		made.gtpu = p.gtpu(a, at)
 	}
+	if a.VXLAN != nil {
+		made.vxlan = p.vxlan(a, at)
+	}
+	made.Tunnels = limits.TunnelsOf(&enginev1.Pool{Gtpu: made.gtpu, Vxlan: made.vxlan})
+	p.access(a, at, &made)
 	return made, len(*p.Problems) == before
 }
 
@@ -169,13 +196,13 @@ func (p checker) apartFrom(clients, servers []Pool) {
 }
 
 const (
-	mostTEID = 1<<32 - 1
-	mostGNBs = 1 << 16
-	mostQFI  = 63
+	mostTEID     = 1<<32 - 1
+	mostNearEnds = 1 << 16
+	mostQFI      = 63
 )
 
-// tunnels returns the tunnels of a pool's clients. The engine checks that all tunnels of a plan are compatible.
-func (p checker) tunnels(a *spatev1.AddressPool, pool *field.Path) *enginev1.Gtpu {
+// gtpu returns the GTP-U tunnels of a pool's clients. The engine checks that all tunnels of a plan are compatible.
+func (p checker) gtpu(a *spatev1.AddressPool, pool *field.Path) *enginev1.Gtpu {
 	g, at := a.GTPU, pool.Child("gtpu")
 	if a.StartMAC != "" {
 		p.Add(spatev1.ReasonInvalidSpec, pool.Child("startMAC"), "does not go with gtpu: gNBs have the port's MAC")
@@ -183,9 +210,59 @@ func (p checker) tunnels(a *spatev1.AddressPool, pool *field.Path) *enginev1.Gtp
 	if a.PortPairOffset != "" {
 		p.Add(spatev1.ReasonInvalidSpec, pool.Child("portPairOffset"), "does not go with gtpu: write a template with tunnels of its own for the other ports")
 	}
-	local, remote := p.address(g.Local, at.Child("local")), p.address(g.Remote, at.Child("remote"))
+	local, remote := p.tunnelEnds(g.Local, g.Remote, at)
+	made := &enginev1.Gtpu{
+		Local: local, Remote: remote, LocalCount: p.Setting(g.LocalCount, 1, mostNearEnds, at.Child("localCount")),
+		TeidStep: p.teid(g.TEIDStep, at.Child("teidStep")), DownlinkTeid: p.teid(g.DownlinkTEID, at.Child("downlinkTEID")), Mirror: g.Mirror,
+	}
+	made.Teid = p.teid(&g.TEID, at.Child("teid"))
+	if g.QFI != nil {
+		p.Bounded(int64(*g.QFI), 0, mostQFI, at.Child("qfi"))
+		made.Qfi = proto.Uint32(uint32(*g.QFI))
+	}
+	return made
+}
+
+const mostVNI = 1<<24 - 1
+
+// vxlan returns the VXLAN tunnels of a pool's clients. The engine checks that all tunnels of a plan are compatible.
+func (p checker) vxlan(a *spatev1.AddressPool, pool *field.Path) *enginev1.Vxlan {
+	v, at := a.VXLAN, pool.Child("vxlan")
+	for _, other := range []struct {
+		name string
+		set  bool
+	}{{"gtpu", a.GTPU != nil}, {"portPairOffset", a.PortPairOffset != ""}, {"allowMulticast", a.AllowMulticast}} {
+		if other.set {
+			p.Add(spatev1.ReasonInvalidSpec, pool.Child(other.name), "does not go with vxlan")
+		}
+	}
+	local, remote := p.tunnelEnds(v.Local, v.Remote, at)
+	p.Bounded(int64(v.VNI), 0, mostVNI, at.Child("vni"))
+	p.Bounded(int64(v.VNIStep), 0, mostVNI, at.Child("vniStep"))
+	made := &enginev1.Vxlan{
+		Local: local, Remote: remote, LocalCount: p.Setting(v.LocalCount, 1, mostNearEnds, at.Child("localCount")),
+		Vni: uint32(v.VNI), VniStep: uint32(v.VNIStep), Mirror: v.Mirror,
+	}
+	if p.ExactlyOne(at, "innerGatewayMAC and mirror", v.InnerGatewayMAC != "", v.Mirror) && !v.Mirror {
+		made.InnerGatewayMac = p.stationMAC(v.InnerGatewayMAC, at.Child("innerGatewayMAC"))
+	}
+	return made
+}
+
+// stationMAC returns the bytes of a MAC address that is no group's.
+func (p checker) stationMAC(text spatev1.MACAddress, at *field.Path) []byte {
+	address, err := net.ParseMAC(string(text))
+	if err != nil || len(address) != 6 || address[0]&1 != 0 {
+		p.Add(spatev1.ReasonInvalidSpec, at, "%q: must be the MAC address of a station, such as 02:00:00:00:00:01", text)
+	}
+	return address
+}
+
+// tunnelEnds returns the ends of tunnels of any kind; at is the field of a pool that has them.
+func (p checker) tunnelEnds(localText, remoteText spatev1.IPAddress, at *field.Path) (localEnd, remoteEnd []byte) {
+	local, remote := p.address(localText, at.Child("local")), p.address(remoteText, at.Child("remote"))
 	if local.IsValid() && remote.IsValid() && local.Is4() != remote.Is4() {
-		p.Add(spatev1.ReasonInvalidSpec, at.Child("remote"), "%s is not of the family of local, which is %s", g.Remote, g.Local)
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("remote"), "%s is not of the family of local, which is %s", remoteText, localText)
 	}
 	for _, end := range []struct {
 		name    string
@@ -195,16 +272,65 @@ func (p checker) tunnels(a *spatev1.AddressPool, pool *field.Path) *enginev1.Gtp
 			p.Add(spatev1.ReasonInvalidSpec, at.Child(end.name), "%s is no address that a host can have", end.address)
 		}
 	}
-	made := &enginev1.Gtpu{
-		Local: local.AsSlice(), Remote: remote.AsSlice(), LocalCount: p.Setting(g.LocalCount, 1, mostGNBs, at.Child("localCount")),
-		TeidStep: p.teid(g.TEIDStep, at.Child("teidStep")), DownlinkTeid: p.teid(g.DownlinkTEID, at.Child("downlinkTEID")), Mirror: g.Mirror,
+	return local.AsSlice(), remote.AsSlice()
+}
+
+const (
+	mostVLANs  = 2
+	mostVLAN   = 4094
+	serviceTag = 0x88a8
+)
+
+// access sets the VLAN tags and the gateway of a pool's clients. The engine checks that those of all pools are compatible.
+func (p checker) access(a *spatev1.AddressPool, at *field.Path, made *Pool) {
+	vlans := at.Child("vlans")
+	if len(a.VLANs) > mostVLANs {
+		p.Add(spatev1.ReasonInvalidSpec, vlans, "has %d tags; at most %d", len(a.VLANs), mostVLANs)
 	}
-	made.Teid = p.teid(&g.TEID, at.Child("teid"))
-	if g.QFI != nil {
-		p.Bounded(int64(*g.QFI), 0, mostQFI, at.Child("qfi"))
-		made.Qfi = proto.Uint32(uint32(*g.QFI))
+	for i, tag := range a.VLANs {
+		p.Bounded(int64(tag.ID), 1, mostVLAN, vlans.Index(i).Child("id"))
+		planned := &enginev1.VlanTag{Id: uint32(tag.ID)}
+		switch tag.Protocol {
+		case "", spatev1.VLANCustomer:
+		case spatev1.VLANService:
+			planned.Tpid = serviceTag
+		default:
+			p.Add(spatev1.ReasonInvalidSpec, vlans.Index(i).Child("protocol"), "%q: must be 802.1Q or 802.1ad", tag.Protocol)
+		}
+		made.vlans = append(made.vlans, planned)
 	}
-	return made
+	made.MirrorsVLANs = a.MirrorVLANs
+	if a.MirrorVLANs && len(a.VLANs) == 0 {
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("mirrorVLANs"), "goes with vlans")
+	}
+	if a.Gateway == "" {
+		if len(a.VLANs) > 0 {
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("gateway"), "is required with vlans: the next hop of the clients in these VLANs")
+		}
+		return
+	}
+	made.gateway = p.address(a.Gateway, at.Child("gateway"))
+	if a.PortPairOffset != "" {
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("portPairOffset"), "does not go with gateway: write a template with a gateway of its own for the other ports")
+	}
+	if a.AllowMulticast {
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("allowMulticast"), "does not go with gateway: clients behind one have addresses of hosts")
+	}
+	stations, first, last := "the clients", made.first, made.last
+	if made.Tunnels != nil {
+		stations = made.Tunnels.Field + ".local"
+		first, _ = netip.AddrFromSlice(made.Tunnels.GetLocal())
+		last = first
+	}
+	switch {
+	case !made.gateway.IsValid() || !first.IsValid() || !last.IsValid():
+	case slices.ContainsFunc(nobodys, func(n nobody) bool { return n.prefix.Contains(made.gateway) }):
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("gateway"), "%s is no address that a host can have", a.Gateway)
+	case made.gateway.Is4() != first.Is4():
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("gateway"), "%s is not of the family of %s", a.Gateway, stations)
+	case !made.gateway.Less(first) && !last.Less(made.gateway):
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("gateway"), "%s is an address of %s: use that of a next hop", a.Gateway, stations)
+	}
 }
 
 // teid returns a tunnel endpoint identifier; 0 when absent.
@@ -275,8 +401,8 @@ func (a *Pool) Count() *big.Int {
 // Shifted returns the pool for the plan, with its addresses increased by a multiple of the offset; false if there are no such addresses.
 func (a *Pool) Shifted(times int) (*enginev1.Pool, bool) {
 	made := &enginev1.Pool{
-		Name: a.Name, Order: a.order, Seed: a.seed, FirstMac: a.mac, SourcePorts: a.sources, Gtpu: a.Tunnels, First: a.first.AsSlice(), Last: a.last.AsSlice(),
-		AllowMulticast: a.multicast,
+		Name: a.Name, Order: a.order, Seed: a.seed, FirstMac: a.mac, SourcePorts: a.sources, Gtpu: a.gtpu, Vxlan: a.vxlan, First: a.first.AsSlice(), Last: a.last.AsSlice(),
+		AllowMulticast: a.multicast, Vlans: a.vlans, Gateway: a.gateway.AsSlice(), MirrorVlans: a.MirrorsVLANs,
 	}
 	if times == 0 || !a.offset.IsValid() {
 		return made, true

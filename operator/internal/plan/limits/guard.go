@@ -5,7 +5,6 @@ package limits
 
 import (
 	"fmt"
-	"math/big"
 	"math/bits"
 	"net/netip"
 	"slices"
@@ -209,6 +208,12 @@ var harmless = []string{
 	"rest", "sourcePort", "destinationPort", "acknowledgement", "flags", "window", "urgentPointer", "verificationTag", "tsn", "stream",
 	"streamSequence", "payloadProtocol", "chunkFlags", "key", "vni", "teid", "nPDU", "mss", "windowScale", "timestampValue", "timestampEcho",
 	"target", "router", "solicited", "override", "sourceLinkLayer", "targetLinkLayer",
+	"groupAddress", "maxRespCode", "maximumResponseCode", "suppressRouterProcessing", "qrv", "qqic", "recordType", "multicastAddress",
+	"sourceAddress", "oam", "servicePathIdentifier", "serviceIndex", "context1", "context2", "context3", "context4", "tunnelID", "ns", "nr",
+	"controlConnectionID", "cookie", "sequenceNumber",
+	"actorSystemPriority", "actorSystem", "actorKey", "actorPortPriority", "actorPort", "actorState", "partnerSystemPriority", "partnerSystem",
+	"partnerKey", "partnerPortPriority", "partnerPort", "partnerState", "collectorMaxDelay",
+	"pauseTime", "priorityEnableVector", "time0", "time1", "time2", "time3", "time4", "time5", "time6", "time7",
 }
 
 // structural returns the name of a part of the headers that is written and determines which headers there are.
@@ -235,7 +240,7 @@ func structuralAt(headers []packet.HeaderAt, bit int, w *enginev1.Write) string 
 			}
 		}
 		tunnelled := h.Kind == packet.UDP && name == "destinationPort" && slices.ContainsFunc(headers, func(o packet.HeaderAt) bool {
-			return o.Offset == h.Offset+h.Length && slices.Contains([]packet.Kind{packet.VXLAN, packet.Geneve, packet.GTPU}, o.Kind)
+			return o.Offset == h.Offset+h.Length && slices.Contains([]packet.Kind{packet.VXLAN, packet.Geneve, packet.GTPU, packet.L2TP, packet.L2TPv3}, o.Kind)
 		})
 		flags := name == "flags" && h.Kind == packet.VXLAN
 		if !slices.Contains(harmless, name) || tunnelled || flags {
@@ -354,38 +359,19 @@ func joined[T ~string](items []T) string {
 	return strings.Join(texts, ", ")
 }
 
-// gtpuPort is the UDP port of GTP-U tunnels (3GPP TS 29.281).
-const gtpuPort = 2152
-
-// ClientPorts checks the port that clients connect to, and the port of the tunnels of their packets.
-func (g *Guard) ClientPorts(port uint64, tunnelled bool) {
+// ClientPorts checks the port that clients connect to, and the ports of the tunnels of their packets; nil means none.
+func (g *Guard) ClientPorts(port uint64, all ...*Tunnels) {
 	switch {
 	case len(g.limits.AllowedPorts) == 0:
 	case port == 0:
 		g.Refuse("allowedPorts", "a capture gives the port that clients connect to; set destinationPort")
 	case !portsCovered(g.limits.AllowedPorts, port, port):
 		g.Refuse("allowedPorts", "clients connect to port %d", port)
-	case tunnelled && !portsCovered(g.limits.AllowedPorts, gtpuPort, gtpuPort):
-		g.Refuse("allowedPorts", "tunnels are of UDP to port %d", gtpuPort)
-	}
-}
-
-// Tunnels checks the destinations of tunnels, and of mirrored ones in the other direction; nil means none.
-func (g *Guard) Tunnels(tunnels *enginev1.Gtpu) {
-	if tunnels == nil {
-		return
-	}
-	upf, _ := netip.AddrFromSlice(tunnels.Remote)
-	if !covered(g.limits.AllowedDestinations, upf, upf) {
-		g.Refuse("allowedDestinations", "tunnels lead to %s", upf)
-	}
-	if !tunnels.Mirror {
-		return
-	}
-	first, _ := netip.AddrFromSlice(tunnels.Local)
-	last, ok := netip.AddrFromSlice(lastGNB(tunnels))
-	if !ok || !covered(g.limits.AllowedDestinations, first, last) {
-		g.Refuse("allowedDestinations", "mirrored tunnels lead back to %s and on", first)
+	default:
+		outside := func(t *Tunnels) bool { return t != nil && !portsCovered(g.limits.AllowedPorts, t.port, t.port) }
+		if i := slices.IndexFunc(all, outside); i >= 0 {
+			g.Refuse("allowedPorts", "tunnels are of UDP to port %d", all[i].port)
+		}
 	}
 }
 
@@ -396,14 +382,4 @@ func (g *Guard) Addresses(first, last netip.Addr, does string) bool {
 		g.Refuse("allowedDestinations", "%s %s to %s", does, first, last)
 	}
 	return allowed
-}
-
-// lastGNB returns the last gNB's address; nil if there is no such address.
-func lastGNB(tunnels *enginev1.Gtpu) []byte {
-	last := new(big.Int).SetBytes(tunnels.Local)
-	last.Add(last, big.NewInt(int64(max(tunnels.LocalCount, 1))-1))
-	if last.BitLen() > 8*len(tunnels.Local) {
-		return nil
-	}
-	return last.FillBytes(make([]byte, len(tunnels.Local)))
 }

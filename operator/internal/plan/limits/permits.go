@@ -123,8 +123,14 @@ func (g *Guard) planned(s *enginev1.Stream) {
 
 // template checks where the packets of a template go; engines limit their number.
 func (g *Guard) template(t *enginev1.Template, pools []*enginev1.Pool) {
-	tunnelled := func(of *enginev1.WeightedPool) bool { return poolOf(pools, of).GetGtpu() != nil }
-	g.ClientPorts(uint64(t.GetDestinationPort()), t.GetClientPort() != "" && slices.ContainsFunc(t.GetClients(), tunnelled))
+	var tunnels []*Tunnels
+	for _, of := range t.GetClients() {
+		tunnels = append(tunnels, TunnelsOf(poolOf(pools, of)))
+	}
+	if t.GetClientPort() == "" {
+		tunnels = nil
+	}
+	g.ClientPorts(uint64(t.GetDestinationPort()), tunnels...)
 	if len(g.limits.AllowedDestinations) == 0 {
 		return
 	}
@@ -136,8 +142,8 @@ func (g *Guard) template(t *enginev1.Template, pools []*enginev1.Pool) {
 	if t.GetServerPort() != "" {
 		g.pools(t.GetClients(), pools, "servers answer")
 	}
-	for _, of := range t.GetClients() {
-		g.Tunnels(poolOf(pools, of).GetGtpu())
+	for _, of := range tunnels {
+		g.Tunnels(of)
 	}
 }
 

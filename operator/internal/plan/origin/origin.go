@@ -29,6 +29,8 @@ type Origin struct {
 	// streams and templates are the names of StatelessStreams and ASTFTemplates, by the names of the entries that run
 	// them.
 	streams, templates map[string]string
+	// selecting are the entries that select streams, by the streams' names.
+	selecting map[string]string
 	// alone is true for the plan of a template by itself.
 	alone bool
 }
@@ -42,6 +44,14 @@ func Of(plan *enginev1.Plan, entries []spatev1.EntrySnapshot) Origin {
 		}
 		if e.Template != "" {
 			o.templates[e.Name] = string(e.Template)
+		}
+	}
+	for entry, names := range Selected(plan.GetStreams(), entries) {
+		if o.selecting == nil {
+			o.selecting = map[string]string{}
+		}
+		for _, name := range names {
+			o.streams[name], o.selecting[name] = name, entry
 		}
 	}
 	return o
@@ -82,7 +92,11 @@ func (r Refusal) Problem(profile *spatev1.TrafficProfile) problem.Problem {
 	case r.Entry == "":
 		return made
 	case r.Stream != "":
-		return problem.Problems{made}.Within(spec.Child("traffic").Index(at).Child("stream", "ref"), "StatelessStream", r.Stream)[0]
+		of := "ref"
+		if stream := profile.Spec.Traffic[at].Stream; stream != nil && stream.Selector != nil {
+			of = "selector"
+		}
+		return problem.Problems{made}.Within(spec.Child("traffic").Index(at).Child("stream", of), "StatelessStream", r.Stream)[0]
 	case r.Template != "":
 		return problem.Problems{made}.Within(spec.Child("traffic").Index(at).Child("application", "templateRef"), "ASTFTemplate", r.Template)[0]
 	}
@@ -153,6 +167,7 @@ var words = []struct {
 	{regexp.MustCompile(`\bclient_port\b`), "transmitPort"},
 	{regexp.MustCompile(`\blocal_count\b`), "localCount"},
 	{regexp.MustCompile(`\bteid_step\b`), "teidStep"},
+	{regexp.MustCompile(`\bvni_step\b`), "vniStep"},
 }
 
 var (
@@ -240,16 +255,17 @@ var ofStreamsEntry = map[string]string{"tx_port": "transmitPort", "rx_port": "re
 // stream returns the field of an entry, or of the stream that it sends; what neither has is reported by the stream's
 // name.
 func (o Origin) stream(s *enginev1.Stream, rest []string) Refusal {
-	name, path := cmp.Or(s.GetGroup(), s.GetName()), strings.Join(rest, ".")
+	name, path := CountedAs(s), strings.Join(rest, ".")
+	entry := cmp.Or(o.selecting[name], name)
 	if len(rest) > 0 && ofStreamsEntry[rest[0]] != "" {
-		return Refusal{Entry: name, Path: ofStreamsEntry[rest[0]]}
+		return Refusal{Entry: entry, Path: ofStreamsEntry[rest[0]]}
 	}
 	for _, f := range ofStream {
 		if path != f.plan && !strings.HasPrefix(path, f.plan+".") {
 			continue
 		}
 		if by := o.streams[name]; by != "" {
-			return Refusal{Entry: name, Stream: by, Path: "spec." + f.user}
+			return Refusal{Entry: entry, Stream: by, Path: "spec." + f.user}
 		}
 		return Refusal{Entry: name, Path: "stream.inline." + f.user}
 	}
@@ -423,7 +439,7 @@ func (o Origin) payload(index uint32, rest []string, path string) Refusal {
 
 // spellings are fields whose names are not those of the contract in camel case.
 var spellings = map[string]string{
-	"first_mac": "startMAC", "downlink_teid": "downlinkTEID", "minimum_rto_ns": "minRTO", "http_message": "httpMessage",
+	"first_mac": "startMAC", "downlink_teid": "downlinkTEID", "mirror_vlans": "mirrorVLANs", "inner_gateway_mac": "innerGatewayMAC", "tpid": "protocol", "minimum_rto_ns": "minRTO", "http_message": "httpMessage",
 	"first": "start", "last": "end", "lowest": "min", "highest": "max", "limit": "maxFlows", "most_open": "maxConcurrentFlows", "wait": "waitForAck",
 	"no_timestamps": "timestamps", "no_sack": "sack", "no_window_scale": "windowScale",
 }

@@ -10,7 +10,6 @@ import (
 	"math"
 	"math/big"
 	"net/netip"
-	"slices"
 
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -246,14 +245,7 @@ func (e *Entry) checkPorts(generator *spatev1.TrafficGenerator, p *problem.Probl
 		p.Add(spatev1.ReasonInvalidSpec, e.At.Child("receivePodGroup"), "a loopback port receives what itself sends, so clients and servers must be on the same pods: name the same group as transmitPodGroup, or neither")
 	case (loops(from) || loops(to)) && from != to:
 		p.Add(spatev1.ReasonInvalidSpec, e.At, "a loopback port receives what itself sends, so clients and servers must both be there: set transmitPort and receivePort to it")
-	case from == to && !loops(from) && !e.apart():
-		p.Add(spatev1.ReasonInvalidSpec, e.At.Child("receivePort"), "the clients are at %s too, which is no loopback; name another port, or different groups of pods (transmitPodGroup, receivePodGroup)", e.spec.ReceivePort)
 	}
-}
-
-// apart reports whether no pod has both sides.
-func (e *Entry) apart() bool {
-	return e.spec.TransmitPodGroup != "" && e.spec.ReceivePodGroup != "" && e.spec.TransmitPodGroup != e.spec.ReceivePodGroup
 }
 
 // checkSides reports emulated sides without a program or without addresses.
@@ -267,12 +259,18 @@ func (e *Entry) checkSides(p *problem.Problems) {
 			p.Add(spatev1.ReasonInvalidSpec, at, "it has no source.programs.server, and its servers are at %s: write it, or leave receivePort out", e.spec.ReceivePort)
 		}
 	}
-	mirrored := slices.IndexFunc(e.Template.Clients, func(p application.Pool) bool { return p.Tunnels.GetMirror() })
-	if mirrored >= 0 && (e.spec.TransmitPort == "" || e.spec.ReceivePort == "") {
-		p.Add(spatev1.ReasonInvalidSpec, at, "pool %s of its clients has gtpu.mirror, for which both sides are one entry's: set transmitPort and receivePort, or leave mirror out", e.Template.Clients[mirrored].Name)
-	}
-	if mirrored >= 0 && e.spec.TransmitPodGroup != e.spec.ReceivePodGroup {
-		p.Add(spatev1.ReasonInvalidSpec, at, "pool %s of its clients has gtpu.mirror, for which both sides are on the same pods: name one group as transmitPodGroup and receivePodGroup, or leave mirror out", e.Template.Clients[mirrored].Name)
+	for _, pool := range e.Template.Clients {
+		mirror := pool.Mirror()
+		if mirror == "" {
+			continue
+		}
+		if e.spec.TransmitPort == "" || e.spec.ReceivePort == "" {
+			p.Add(spatev1.ReasonInvalidSpec, at, "pool %s of its clients has %s, for which both sides are one entry's: set transmitPort and receivePort, or leave it out", pool.Name, mirror)
+		}
+		if e.spec.TransmitPodGroup != e.spec.ReceivePodGroup {
+			p.Add(spatev1.ReasonInvalidSpec, at, "pool %s of its clients has %s, for which both sides are on the same pods: name one group as transmitPodGroup and receivePodGroup, or leave it out", pool.Name, mirror)
+		}
+		break
 	}
 	if e.spec.TransmitPort != "" && len(e.Template.Clients) == 0 {
 		p.Add(spatev1.ReasonInvalidSpec, at, "it has no pools.clients, and its clients are at %s: write them, or leave transmitPort out", e.spec.TransmitPort)
@@ -291,9 +289,9 @@ func (e *Entry) checkPods(p *problem.Problems) {
 			p.Add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s has %s addresses for %s, and each needs clients of its own: give it at least %d, or use fewer replicas",
 				e.says(pool.At), addresses, e.clients.whose, pods)
 		}
-		if gnbs := max(1, int64(pool.Tunnels.GetLocalCount())); pool.Tunnels != nil && gnbs%pods != 0 {
-			p.Add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s.gtpu.localCount: %d gNBs cannot be split over %s as their clients are: use a multiple of %d, or fewer replicas",
-				e.says(pool.At), gnbs, e.clients.whose, pods)
+		if t := pool.Tunnels; t != nil && max(1, int64(t.GetLocalCount()))%pods != 0 {
+			p.Add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s.%s.localCount: %d %ss cannot be split over %s as their clients are: use a multiple of %d, or fewer replicas",
+				e.says(pool.At), t.Field, max(1, t.GetLocalCount()), t.Near, e.clients.whose, pods)
 		}
 	}
 }
@@ -306,7 +304,7 @@ func (e *Entry) checkLimits(generator *spatev1.TrafficGenerator, p *problem.Prob
 		return
 	}
 	g := limits.New(p, allowed, generator.Name, e.sourceAt)
-	g.ClientPorts(uint64(e.Template.Made.DestinationPort), e.tunnelled())
+	g.ClientPorts(uint64(e.Template.Made.DestinationPort), e.tunnels()...)
 	if len(allowed.AllowedDestinations) == 0 {
 		return
 	}
@@ -323,9 +321,15 @@ func (e *Entry) checkLimits(generator *spatev1.TrafficGenerator, p *problem.Prob
 	}
 }
 
-// tunnelled reports whether clients' packets are sent in tunnels.
-func (e *Entry) tunnelled() bool {
-	return e.spec.TransmitPort != "" && slices.ContainsFunc(e.Template.Clients, func(p application.Pool) bool { return p.Tunnels != nil })
+// tunnels returns the tunnels that packets of clients are sent in.
+func (e *Entry) tunnels() []*limits.Tunnels {
+	var all []*limits.Tunnels
+	for _, p := range e.Template.Clients {
+		if e.spec.TransmitPort != "" && p.Tunnels != nil {
+			all = append(all, p.Tunnels)
+		}
+	}
+	return all
 }
 
 func (e *Entry) covered(g *limits.Guard, pools []application.Pool, does string) {

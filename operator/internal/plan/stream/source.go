@@ -14,6 +14,14 @@ func Ref(e *spatev1.TrafficEntry) *spatev1.LocalReference {
 	return e.Stream.Ref
 }
 
+// Selector returns that of an entry that stands for many StatelessStreams; nil for any other.
+func Selector(e *spatev1.TrafficEntry) *spatev1.StreamSelector {
+	if e.Stream == nil {
+		return nil
+	}
+	return e.Stream.Selector
+}
+
 // Source returns the stream that an entry sends, and the name of the StatelessStream; nil if there is none.
 func Source(e *spatev1.TrafficEntry, streams map[string]*spatev1.StatelessStream) (source *spatev1.StatelessStreamSpec, name string) {
 	if e.Stream == nil {

@@ -126,9 +126,7 @@ func (o *importTRex) run(command *cobra.Command, file string) error {
 	for _, template := range imported.Templates {
 		all = append(all, resources.Resource{Kind: "astftemplate", Object: template})
 	}
-	for _, profile := range imported.Profiles {
-		all = append(all, resources.Resource{Kind: "trafficprofile", Object: profile})
-	}
+	all = append(all, resources.Resource{Kind: "trafficprofile", Object: imported.Profile})
 	return resources.Put(command, o.output, o.namespace, all)
 }
 

@@ -55,7 +55,7 @@ def registered(file):
     if hasattr(module, "register"):
         return module.register()
     if hasattr(module, "get_topo"):
-        sys.exit("it makes a topology of tunnels or clients, not a profile: give the pools of the templates gtpu, or addresses, by hand")
+        sys.exit("it makes a topology of tunnels or clients, not a profile: give the pools of the templates gtpu, vlans or a gateway by hand")
     sys.exit("it has no function `register`, by which TRex finds a profile")
 
 

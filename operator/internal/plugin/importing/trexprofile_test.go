@@ -17,7 +17,11 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
 
+	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/packet"
 	"spate.dev/operator/internal/plugin/plugintest"
 )
 
@@ -120,6 +124,101 @@ func TestStatelessProfilesInPythonAreImported(t *testing.T) {
 	}
 	if strings.Contains(told, "something of the profile's own") {
 		t.Errorf("told %q", told)
+	}
+}
+
+// scapyProfile has a stream for each stack of headers that Scapy's contributions to TRex's client know.
+const scapyProfile = `
+from trex_stl_lib.api import *
+from scapy.contrib.igmp import IGMP
+from scapy.contrib.igmpv3 import IGMPv3, IGMPv3mq, IGMPv3mr, IGMPv3gr
+from scapy.contrib.lacp import SlowProtocol, LACP
+from scapy.contrib.mac_control import MACControlPause, MACControlClassBasedFlowControl
+from scapy.contrib.nsh import NSH
+from scapy.layers.l2tp import L2TP
+from scapy.layers.ppp import HDLC, PPP
+
+class Own(object):
+    def get_streams(self, **kwargs):
+        def eth(**fields):
+            return Ether(src="02:00:00:00:00:07", dst="02:00:00:00:00:08", **fields)
+        def ip(**fields):
+            return IP(src="198.18.0.1", dst="198.19.0.1", **fields)
+        inner = IP(src="16.0.0.1", dst="48.0.0.1") / UDP(sport=1025, dport=12) / ("x" * 18)
+        alert = dict(ttl=1, options=[IPOption_Router_Alert()])
+        packets = {
+            "leave": eth() / ip(**alert) / IGMP(type=0x17, mrcode=0, gaddr="239.1.1.1"),
+            "query": eth() / ip(**alert) / IGMPv3(type=0x11, mrcode=100) / IGMPv3mq(gaddr="239.1.1.1", qrv=2, qqic=125, srcaddrs=["198.18.0.1"]),
+            "report": eth() / ip(**alert) / IGMPv3(type=0x22, mrcode=0) / IGMPv3mr(records=[IGMPv3gr(rtype=2, maddr="239.1.1.1"), IGMPv3gr(rtype=5, maddr="232.1.1.1", srcaddrs=["198.18.0.1", "198.18.0.2"])]),
+            "lacp": eth(type=0x8809) / SlowProtocol(subtype=1) / LACP(actor_system_priority=32768, actor_system="02:00:00:00:00:07", actor_key=13, actor_port_priority=255,
+                actor_port_numer=22, actor_state=13, partner_system="02:00:00:00:00:08", partner_key=1, partner_port_numer=2, partner_state=130, collector_max_delay=50),
+            "pause": eth(type=0x8808) / MACControlPause(pause_time=65535),
+            "pfc": eth(type=0x8808) / MACControlClassBasedFlowControl(c3_enabled=1, c7_enabled=1, c3_pause_time=65535, c7_pause_time=1),
+            "nsh": eth(type=0x894f) / NSH(NSP=0xabcdef, NSI=255, NextProto=1, NPC=0x00010203, NSC=0x04050607, SPC=0x08090a0b, SSC=0x0c0d0e0f) / inner,
+            "l2tp": eth() / ip() / UDP(sport=1701, dport=1701) / L2TP(tunnel_id=10, session_id=20) / PPP() / inner,
+            "framed": eth() / ip() / UDP(sport=1701, dport=1701) / L2TP(hdr="sequence", tunnel_id=10, session_id=20, ns=3, nr=4) / HDLC() / PPP() / inner,
+        }
+        return [STLStream(name=name, packet=STLPktBuilder(pkt=packet), mode=STLTXCont(pps=10)) for name, packet in sorted(packets.items())]
+
+def register():
+    return Own()
+`
+
+// described are the packets of scapyProfile as headers.
+var described = map[string]string{
+	"leave": `[{ipv4: {source: 198.18.0.1, destination: 198.19.0.1, identification: 1}}, {igmp: {message: LeaveGroup, groupAddress: 239.1.1.1}}]`,
+	"query": `[{ipv4: {source: 198.18.0.1, destination: 198.19.0.1, dscp: 48, identification: 1}}, {igmp: {message: MembershipQueryV3, groupAddress: 239.1.1.1, sourceAddresses: [198.18.0.1]}}]`,
+	"report": `[{ipv4: {source: 198.18.0.1, destination: 198.19.0.1, dscp: 48, identification: 1}}, {igmp: {message: MembershipReportV3, groupRecords: [
+	    {recordType: ModeIsExclude, multicastAddress: 239.1.1.1}, {recordType: AllowNewSources, multicastAddress: 232.1.1.1, sourceAddresses: [198.18.0.1, 198.18.0.2]}]}}]`,
+	"lacp": `[{lacp: {actor: {systemPriority: 32768, system: "02:00:00:00:00:07", key: 13, portPriority: 255, port: 22, state: [Activity, Aggregation, Synchronization]},
+	    partner: {system: "02:00:00:00:00:08", key: 1, port: 2, state: [Timeout, Expired]}, collectorMaxDelay: 50}}]`,
+	"pause": `[{macControl: {pauseTime: 65535}}]`,
+	"pfc":   `[{macControl: {priorityEnableVector: 0x88, times: [0, 0, 0, 65535, 0, 0, 0, 1]}}]`,
+	"nsh":   `[{nsh: {servicePathIdentifier: 0xabcdef, ttl: 0, fixedContext: "000102030405060708090a0b0c0d0e0f"}}, ` + inner,
+	"l2tp": `[{ipv4: {source: 198.18.0.1, destination: 198.19.0.1, identification: 1}}, {udp: {sourcePort: 1701}}, {l2tp: {tunnelID: 10, sessionID: 20}},
+	    {ppp: {addressAndControl: false}}, ` + inner,
+	"framed": `[{ipv4: {source: 198.18.0.1, destination: 198.19.0.1, identification: 1}}, {udp: {sourcePort: 1701}}, {l2tp: {tunnelID: 10, sessionID: 20, ns: 3, nr: 4}}, {ppp: {}}, ` + inner,
+}
+
+const inner = `{ipv4: {source: 16.0.0.1, destination: 48.0.0.1, identification: 1}}, {udp: {sourcePort: 1025, destinationPort: 12}}]`
+
+// Scapy's packets, as the import takes them, are those that the same headers describe here.
+func TestScapysHeadersAreThoseOfPackets(t *testing.T) {
+	python, folder := trexPython(t), t.TempDir()
+	out, _, err := importing("", write(t, filepath.Join(folder, "own.py"), scapyProfile), "--python", python, "--port", "east", "--generator", "lab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var imported struct {
+		Streams []struct {
+			Name   string
+			Packet struct{ Frame []byte }
+		}
+	}
+	if err := json.Unmarshal([]byte(plannedOf(t, out)), &imported); err != nil || len(imported.Streams) != len(described) {
+		t.Fatal(err, len(imported.Streams))
+	}
+	for _, s := range imported.Streams {
+		t.Run(s.Name, func(t *testing.T) {
+			p := &spatev1.Packet{}
+			text := described[s.Name]
+			if err := yaml.UnmarshalStrict([]byte(`headers: `+strings.Replace(text, "[", `[{ethernet: {source: "02:00:00:00:00:07", destination: "02:00:00:00:00:08"}}, `, 1)), p); err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasSuffix(text, inner) {
+				p.Payload = &spatev1.Payload{Text: strings.Repeat("x", 18)}
+			}
+			built, errs := packet.Build(p, field.NewPath("packet"), packet.Options{})
+			if len(errs) > 0 {
+				t.Fatal(errs.ToAggregate())
+			}
+			if !bytes.Equal(built.Frame, s.Packet.Frame) {
+				t.Errorf("built    %x\nimported %x", built.Frame, s.Packet.Frame)
+			}
+			if seen, want := packet.Inspect(s.Packet.Frame).Headers, built.Headers; len(seen) != len(want) {
+				t.Errorf("%d headers are read of %d", len(seen), len(want))
+			}
+		})
 	}
 }
 

@@ -4,11 +4,17 @@ package simulate
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"spate.dev/operator/internal/packet"
 	"spate.dev/operator/internal/plugin/enginebinary"
 	"spate.dev/operator/internal/plugin/plugintest"
 )
@@ -86,4 +92,81 @@ func TestSimulateWritesWhatTheEngineSends(t *testing.T) {
 	if file, err := os.Stat(pcap); err != nil || file.Size() != 24+7*(16+124) {
 		t.Errorf("got %v %v", file, err)
 	}
+}
+
+// The engine sends the headers of the sample, varied, with checksums that hold.
+func TestSimulateSendsControlProtocols(t *testing.T) {
+	if os.Getenv(enginebinary.Variable) == "" {
+		t.Skip(enginebinary.Variable + " is not set; run `make operator-test`")
+	}
+	sample, err := os.ReadFile("../../../../config/samples/control-protocols.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pcap := filepath.Join(t.TempDir(), "out.pcap")
+	if _, told, err := spate(string(sample), "simulate", "-", "--pcap", pcap, "--limit", "520"); err != nil { // a second
+		t.Fatal(err, told)
+	}
+	file, err := os.Open(pcap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	reader, err := pcapgo.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds, groups := map[string]int{}, map[string]bool{}
+	for {
+		frame, _, err := reader.ReadPacketData()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := packet.Inspect(frame)
+		if seen.Opaque != "" {
+			t.Errorf("%s: %s", seen, seen.Opaque)
+		}
+		kind, _, _ := strings.Cut(seen.String(), " ")
+		kinds[kind]++
+		decoded := gopacket.NewPacket(frame, layers.LayerTypeEthernet, gopacket.Default)
+		ip, isIP := decoded.NetworkLayer().(*layers.IPv4)
+		if isIP && internetChecksum(ip.Contents) != 0 {
+			t.Errorf("%s: a wrong checksum in %x", seen, ip.Contents)
+		}
+		if igmp, is := decoded.Layer(layers.LayerTypeIGMP).(*layers.IGMP); is {
+			if sum := internetChecksum(ip.Payload); ip.TTL != 1 || len(igmp.GroupRecords) != 1 || sum != 0 {
+				t.Errorf("%s: TTL %d, %d records, the sum is %#x", seen, ip.TTL, len(igmp.GroupRecords), sum)
+			}
+			groups[igmp.GroupRecords[0].MulticastAddress.String()+" "+ip.SrcIP.String()] = true
+		}
+	}
+	want := map[string]int{
+		"ethernet/ipv4/igmp": 100 + 1, "ethernet/ipv6/ipv6HopByHop/icmpv6": 100, "ethernet/lacp": 1, "ethernet/macControl": 10 + 10,
+		"ethernet/ipv4/udp/vxlan/nsh/ethernet/ipv4/udp": 100, "ethernet/ipv4/udp/l2tp/ppp/ipv4/udp": 100, "ethernet/ipv4/l2tpv3": 100,
+	}
+	total := 0
+	for kind, n := range kinds {
+		total += n
+		if off := n - want[kind]; off < -2 || off > 2 { // at the second's end
+			t.Errorf("%d packets are %s, want %d", n, kind, want[kind])
+		}
+	}
+	if total != 520 || len(groups) < 98 || !groups["239.1.0.7 198.18.0.9"] {
+		t.Errorf("%d packets, %d hosts and groups", total, len(groups))
+	}
+}
+
+// internetChecksum is that of RFC 1071: 0 over bytes that have it in them.
+func internetChecksum(bytes []byte) uint16 {
+	sum := uint32(0)
+	for i := 0; i+1 < len(bytes); i += 2 {
+		sum += uint32(bytes[i])<<8 | uint32(bytes[i+1])
+	}
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	return ^uint16(sum)
 }

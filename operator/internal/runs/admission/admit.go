@@ -85,7 +85,7 @@ func (s *Resolution) Admit(ctx context.Context, run *spatev1.TrafficRun) (resolv
 	definition := s.definition
 	id = plan.Identity{RunID: runs.ID(run), Run: run.Name, Tag: tag, SecondTag: second, Profile: definition.Name, Namespace: run.Namespace, Marks: marks}
 	resolved = &spatev1.ResolvedRun{
-		Profile: spatev1.ProfileSnapshot{Name: spatev1.ObjectName(definition.Name), Definitions: s.Resolved.Definitions},
+		Profile: spatev1.ProfileSnapshot{Name: spatev1.ObjectName(definition.Name), Definitions: s.Resolved.Definitions, Selections: s.Resolved.Selections},
 		Generator: spatev1.GeneratorSnapshot{
 			Name: spatev1.ObjectName(s.Generator.Name), Namespace: s.Generator.Namespace, Pods: pods, Limits: s.Generator.Spec.Limits.DeepCopy(),
 		},

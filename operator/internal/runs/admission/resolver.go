@@ -8,6 +8,8 @@ package admission
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -167,8 +169,32 @@ func (s *Resolution) named(ctx context.Context) (plan.Input, error) {
 				in.Templates[template.Name] = template
 			}
 		}
+		if selector := stream.Selector(e); selector != nil {
+			selected, err := Selected(ctx, s.r.Client, s.definition.Namespace, selector)
+			if err != nil {
+				return in, err
+			}
+			maps.Copy(in.Streams, selected)
+		}
 	}
 	return in, nil
+}
+
+// Selected returns the streams of a namespace that a selector selects, by name. They are those of the cache: not to be
+// changed.
+func Selected(ctx context.Context, c client.Reader, namespace string, selector *spatev1.StreamSelector) (map[string]*spatev1.StatelessStream, error) {
+	all := map[string]*spatev1.StatelessStream{}
+	if len(selector.MatchLabels) == 0 {
+		return all, nil // plan.Resolve reports it
+	}
+	var list spatev1.StatelessStreamList
+	if err := c.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels(selector.MatchLabels), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		all[list.Items[i].Name] = &list.Items[i]
+	}
+	return all, nil
 }
 
 func (s *Resolution) get(ctx context.Context, name spatev1.ObjectName, into client.Object) (bool, error) {
@@ -213,7 +239,7 @@ func (s *Resolution) place() (leave func(), ok bool) {
 	return s.r.places.Take(s.definition.Namespace)
 }
 
-// versions returns the versions of all objects from which a plan is made.
+// versions identifies the versions of all objects from which a plan is made.
 func (s *Resolution) versions(in plan.Input) string {
 	all := []string{plan.DefinitionDigest(s.definition)}
 	add := func(o client.Object) { all = append(all, fmt.Sprintf("%s %d", o.GetUID(), o.GetGeneration())) }
@@ -231,6 +257,12 @@ func (s *Resolution) versions(in plan.Input) string {
 	for _, name := range slices.Sorted(maps.Keys(in.Templates)) {
 		add(in.Templates[name])
 	}
+	for i := range s.definition.Spec.Traffic { // labels are no part of a generation
+		if e := &s.definition.Spec.Traffic[i]; stream.Selector(e) != nil {
+			all = append(all, fmt.Sprintf("%+v", plan.Selection(e.Name, stream.Selector(e), in.Streams)))
+		}
+	}
 	slices.Sort(s.read)
-	return strings.Join(append(all, s.read...), "\n")
+	sum := sha256.Sum256([]byte(strings.Join(append(all, s.read...), "\n")))
+	return hex.EncodeToString(sum[:])
 }

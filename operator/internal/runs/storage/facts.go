@@ -5,7 +5,6 @@ package storage
 // This file answers: which facts of a run's plan are needed repeatedly?
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/big"
@@ -20,6 +19,7 @@ import (
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/plan/load"
+	"spate.dev/operator/internal/plan/origin"
 	"spate.dev/operator/internal/plan/quantity"
 )
 
@@ -32,6 +32,8 @@ type Facts struct {
 	CountedAs map[string]string
 	// Groups are the statistics groups of templates that name one, by the template's name.
 	Groups map[string]string
+	// Selected are the names of the streams of each entry that selects them.
+	Selected map[string][]string
 	// Ports the run sends from or receives at.
 	Ports map[string]bool
 	// Records is the folder in engines with files of connection records; empty without records.
@@ -123,15 +125,16 @@ func (m *Memory) factsOf(ctx context.Context, run *spatev1.TrafficRun, p *engine
 	} else {
 		generator.Spec.Replicas = int32(len(ref.Pods)) // spec.replicas may have changed meanwhile
 	}
-	own, err := plan.OwnLoad(p, planned, run.Status.Entries, generator)
+	selected := origin.Selected(p.Streams, run.Status.Resolved.Entries)
+	own, err := plan.OwnLoad(p, planned, run.Status.Entries, selected, generator)
 	if err != nil { // a port that no longer reports its line rate
-		if own, err = plan.OwnLoad(p, planned, nil, nil); err != nil {
+		if own, err = plan.OwnLoad(p, planned, nil, nil, nil); err != nil {
 			return nil, &LostError{err.Error()}
 		}
 	}
-	facts := &Facts{Flow: map[string]bool{}, CountedAs: countedAs(p.Streams), Groups: map[string]string{}, Ports: map[string]bool{}, SecretBytes: plan.SecretBytes(p), Claims: plan.ClaimsOf(p), Own: own, changes: slices.Clone(run.Status.Entries)}
+	facts := &Facts{Flow: map[string]bool{}, Selected: selected, CountedAs: countedAs(p.Streams), Groups: map[string]string{}, Ports: map[string]bool{}, SecretBytes: plan.SecretBytes(p), Claims: plan.ClaimsOf(p), Own: own, changes: slices.Clone(run.Status.Entries)}
 	for _, s := range p.Streams {
-		facts.Flow[nameOf(s)] = s.GetMeasure().GetFlow() || s.GetMeasure().GetMark() != nil
+		facts.Flow[origin.CountedAs(s)] = s.GetMeasure().GetFlow() || s.GetMeasure().GetMark() != nil
 		facts.Ports[s.TxPort] = true
 		if s.RxPort != "" {
 			facts.Ports[s.RxPort] = true
@@ -178,9 +181,6 @@ func (m *Memory) Whole(ctx context.Context, run *spatev1.TrafficRun) (*enginev1.
 	return plan.Decode(encoded)
 }
 
-// nameOf returns the name that a stream is counted under: copies have that of their entry.
-func nameOf(s *enginev1.Stream) string { return cmp.Or(s.Group, s.Name) }
-
 // countedAs returns, for streams whose mark an earlier stream has, the name of the first: engines count received packets under its
 // name.
 func countedAs(streams []*enginev1.Stream) map[string]string {
@@ -193,10 +193,10 @@ func countedAs(streams []*enginev1.Stream) map[string]string {
 		}
 		n := number{mark.GetIpv4Identification(), mark.GetIpv6FlowLabel()}
 		if first[n] == "" {
-			first[n] = nameOf(s)
+			first[n] = origin.CountedAs(s)
 		}
-		if first[n] != nameOf(s) {
-			others[nameOf(s)] = first[n]
+		if first[n] != origin.CountedAs(s) {
+			others[origin.CountedAs(s)] = first[n]
 		}
 	}
 	return others

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The slow path: ports that have addresses answer for them and find their next hops, and answer for what runs emulate.
 //!
-//! One thread beside the workers decides everything. A worker only takes the few frames aside that concern it, through a
+//! One thread beside the workers decides everything. A worker only copies the few frames to it that concern it, through a
 //! ring that never grows, and sends what comes back through another.
 mod port;
 mod throttle;
@@ -17,14 +17,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use spate_neighbour::{Mac, Neighbour, NextHop, Prefix, Range};
+use spate_neighbour::{Group, Interface, Mac, Neighbour, NextHop, Prefix, Range, Sought};
+use spate_net::vlan::Tags;
 
 use super::{Clock, OpenError, open::Opened, worker::Waker, workers::Workers};
 use port::SlowPort;
 
 pub use port::{Link, Punt};
 
-/// How often frames are looked for while there were some lately, or somebody waits,
+/// How often frames are looked for while there were some lately, or a caller waits,
 const BUSY_NS: u64 = 1_000_000;
 /// and otherwise: workers cannot call, a system call would cost them.
 const QUIET_NS: u64 = 10_000_000;
@@ -55,6 +56,15 @@ pub struct Holding {
     shared: Arc<Shared>,
     holder: u64,
     ports: Vec<usize>,
+    /// Multicast groups that no port is a member of, since there are too many.
+    unreported: u128,
+}
+
+impl Holding {
+    /// How many multicast groups of servers are not reported on any link, since the number of groups of a port is limited.
+    pub fn unreported(&self) -> u128 {
+        self.unreported
+    }
 }
 
 impl std::fmt::Debug for Holding {
@@ -91,7 +101,7 @@ impl SlowPath {
         Ok(())
     }
 
-    /// Another port speaks on its link.
+    /// Another port sends on its link.
     fn add(&self, index: usize, link: Link, opened: &Opened) -> Result<(), OpenError> {
         let port = Arc::new(Mutex::new(SlowPort::new(index, link, opened)?));
         lock(&self.shared.ports)[index] = Some(port);
@@ -104,10 +114,21 @@ impl SlowPath {
         Ok(())
     }
 
-    /// From now on ports (by index) answer for addresses of emulated stations. Nobody asks software ports without addresses.
-    pub(super) fn hold(&self, ranges: BTreeMap<usize, Vec<Range>>, opened: &Opened) -> Result<Holding, OpenError> {
+    /// From now on ports (by index) answer for addresses of emulated stations and are members of their groups. Software ports without
+    /// addresses have no link where a peer could ask.
+    pub(super) fn hold(
+        &self,
+        mut ranges: BTreeMap<usize, Vec<Range>>,
+        mut groups: BTreeMap<usize, Vec<Group>>,
+        unreported: u128,
+        opened: &Opened,
+    ) -> Result<Holding, OpenError> {
         let holder = self.shared.holder.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut holding = Holding { shared: Arc::clone(&self.shared), holder, ports: Vec::new() };
+        let mut holding = Holding { shared: Arc::clone(&self.shared), holder, ports: Vec::new(), unreported };
+        let now_ns = self.shared.clock.mono_ns();
+        for index in groups.keys() {
+            ranges.entry(*index).or_default();
+        }
         for (index, ranges) in ranges {
             let asked = opened.ports[index].config.device.leads_outside();
             if self.port(index).is_none() {
@@ -120,6 +141,9 @@ impl SlowPath {
             holding.ports.push(index);
             let mut port = lock(&port);
             port.interface.hold(holder, &ranges);
+            for group in groups.remove(&index).unwrap_or_default() {
+                holding.unreported += u128::from(!port.interface.join(holder, &group, now_ns));
+            }
             port.tell_interest(&self.shared.workers);
         }
         Ok(holding)
@@ -134,9 +158,9 @@ impl SlowPath {
         self.port(port).map_or_else(Vec::new, |port| lock(&port).interface.config().addresses.clone())
     }
 
-    /// VLAN of a port, if it is in one.
-    pub(super) fn vlan(&self, port: usize) -> Option<u16> {
-        self.port(port).and_then(|port| lock(&port).interface.config().vlan)
+    /// The tags of a port's own frames.
+    pub(super) fn tags(&self, port: usize) -> Tags {
+        self.port(port).and_then(|port| lock(&port).interface.config().vlan).into()
     }
 
     /// Gateways of a port and what is known of them.
@@ -154,20 +178,58 @@ impl SlowPath {
         let deadline = Instant::now() + ANSWER_LIMIT;
         let found = |(hop, (port, _)): (Result<NextHop, String>, &(usize, &[u8]))| match hop? {
             NextHop::Here(mac) => Ok(mac),
-            NextHop::Neighbour(address) => loop {
-                let port = self.port(*port).ok_or_else(no_address)?;
-                let port = lock(&port);
-                match port.interface.neighbour(address) {
-                    Some(Neighbour { mac: Some(mac), .. }) => return Ok(mac),
-                    Some(known) if known.settled || Instant::now() >= deadline => return Err(port.silence(&known)),
-                    Some(_) => {}
-                    None => return Err(no_address()),
-                }
-                drop(port);
-                thread::sleep(Duration::from_millis(5));
-            },
+            NextHop::Neighbour(address) => {
+                self.await_neighbor(*port, deadline, |interface| interface.neighbour(address), SlowPort::silence)
+            }
         };
         hops.into_iter().zip(packets).map(found).collect()
+    }
+
+    /// See `Datapath::seek`.
+    pub(super) fn seek(&self, sought: &[(usize, Sought)]) -> Vec<Result<Mac, String>> {
+        let now = self.shared.clock.mono_ns();
+        let want = |(port, sought): &(usize, Sought)| {
+            let port = self.port(*port).ok_or_else(no_address)?;
+            let mut port = lock(&port);
+            port.interface.want_for(sought, now).map_err(|e| format!("port {}: {e}", port.name))
+        };
+        let wanted: Vec<Result<(), String>> = sought.iter().map(want).collect();
+        self.shared.waker.wake();
+        let deadline = Instant::now() + ANSWER_LIMIT;
+        let found = |(wanted, (port, sought)): (Result<(), String>, &(usize, Sought))| {
+            wanted?;
+            let silence = |port: &SlowPort, known: &Neighbour| port.silence_to(known, sought);
+            self.await_neighbor(*port, deadline, |interface| interface.found_for(sought), silence)
+        };
+        let found = wanted.into_iter().zip(sought).map(found).collect();
+        for (port, sought) in sought {
+            if let Some(port) = self.port(*port) {
+                lock(&port).interface.forget(sought);
+            }
+        }
+        found
+    }
+
+    /// The MAC of a neighbor of a port once it is known, or why it is not.
+    fn await_neighbor(
+        &self,
+        port: usize,
+        deadline: Instant,
+        known: impl Fn(&Interface) -> Option<Neighbour>,
+        silence: impl Fn(&SlowPort, &Neighbour) -> String,
+    ) -> Result<Mac, String> {
+        loop {
+            let port = self.port(port).ok_or_else(no_address)?;
+            let port = lock(&port);
+            match known(&port.interface) {
+                Some(Neighbour { mac: Some(mac), .. }) => return Ok(mac),
+                Some(known) if known.settled || Instant::now() >= deadline => return Err(silence(&port, &known)),
+                Some(_) => {}
+                None => return Err(no_address()),
+            }
+            drop(port);
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Where a packet goes; begins to look for a neighbour.
@@ -203,7 +265,7 @@ impl Drop for Holding {
         for &index in &self.ports {
             let Some(port) = lock(&self.shared.ports)[index].clone() else { continue };
             let mut port = lock(&port);
-            port.interface.release(self.holder);
+            port.interface.release(self.holder, self.shared.clock.mono_ns());
             port.tell_interest(&self.shared.workers);
         }
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A port with addresses: its rings to and from workers, and what it tells people.
+//! A port with addresses: its rings to and from workers, and what it logs.
 use spate_dpdk::{GroupFilter, Tap};
 use spate_filter::Program;
-use spate_neighbour::{Config, Event, Interface, Neighbour, Output, mac_text};
+use spate_neighbour::{Config, Event, Interface, Neighbour, Output, Sought, mac_text};
+use spate_net::vlan::Tags;
 
 use std::{os::fd::OwnedFd, time::Instant};
 
@@ -22,15 +23,15 @@ use crate::datapath::{
 const RING_BYTES: usize = 128 << 10;
 /// Of Ethernet, without VLAN tags.
 const HEADER_BYTES: usize = 14;
-/// Frames of one port that are handled before the next port's turn.
-const TURN_FRAMES: usize = 256;
+/// Frames of one port that are handled before those of the next port.
+const MOST_FRAMES: usize = 256;
 
 /// What a port is to be on its link.
 #[derive(Clone, Debug, Default)]
 pub struct Link {
     /// Addresses, gateways, VLAN.
     pub config: Config,
-    /// What else in the pod hears and speaks on it.
+    /// What else in the pod receives and sends on it.
     pub punt: Option<Punt>,
 }
 
@@ -43,7 +44,7 @@ pub struct Punt {
     pub filter: Program,
 }
 
-/// The interface of a punt: with the port's own address, so that it hears what is sent to the port.
+/// The interface of a punt: with the port's own address, so that it receives what is sent to the port.
 fn interface_for(punt: &Punt, port: &OpenPort) -> Result<Tap, String> {
     if !port.config.device.leads_outside() {
         return Err("this is a software port, which nobody else sends to: punt on a NIC or a kernel interface".into());
@@ -72,10 +73,10 @@ pub(super) struct SlowPort {
     found: Option<String>,
     /// By kind of warning.
     warnings: Warnings,
-    /// Frames that were told to be lost.
-    told_lost: u64,
+    /// Lost frames that were reported.
+    reported_lost: u64,
     /// Frames of the kernel's that found no room.
-    told_unsent: u64,
+    reported_unsent: u64,
 }
 
 /// What the port warns of, each kind for itself.
@@ -85,6 +86,7 @@ struct Warnings {
     moved: Throttle,
     silent: Throttle,
     conflict: Throttle,
+    reports: Throttle,
     lost: Throttle,
     unsent: Throttle,
 }
@@ -100,7 +102,11 @@ impl SlowPort {
             Some(punt) => Some((interface_for(&punt, port).map_err(|e| wrong(&e))?, punt.filter)),
             None => None,
         };
-        let interface = Interface::new(port.port.mac(), link.config, opened.clock.mono_ns()).map_err(|e| wrong(&e))?;
+        let now_ns = opened.clock.mono_ns();
+        let mut interface = Interface::new(port.port.mac(), link.config, now_ns).map_err(|e| wrong(&e))?;
+        if port.config.device.loses_outer_ethertype() {
+            interface.lose_outer_ethertype();
+        }
         let mut received = Vec::new();
         for &worker in &port.rx_workers {
             let (frames, reader) = frames::ring(RING_BYTES);
@@ -126,14 +132,14 @@ impl SlowPort {
             output: Output::default(),
             found: None,
             warnings: Warnings::default(),
-            told_lost: 0,
-            told_unsent: 0,
+            reported_lost: 0,
+            reported_unsent: 0,
         };
         this.hear_groups();
         Ok(this)
     }
 
-    /// Tells the workers, and the device, which frames concern the port, as that has changed.
+    /// Passes to the workers, and to the device, which frames concern the port, as that has changed.
     pub(super) fn tell_interest(&self, workers: &Workers) {
         self.hear_groups();
         for &worker in &self.receivers {
@@ -162,12 +168,12 @@ impl SlowPort {
     pub(super) fn turn(&mut self, now_ns: u64, workers: &Workers) -> bool {
         let mut came = 0;
         for ring in &mut self.received {
-            while came < TURN_FRAMES && ring.pop(&mut self.frame).is_some() {
+            while came < MOST_FRAMES && ring.pop(&mut self.frame).is_some() {
                 came += 1;
                 if let Some((tap, filter)) = &self.punt
                     && filter.matches(&self.frame, self.frame.len())
                 {
-                    // Nobody hears it while the interface is down, as on any other.
+                    // It is not received while the interface is down, as on any other.
                     tap.write(&self.frame);
                 }
                 self.interface.receive(&self.frame, now_ns, &mut self.output);
@@ -191,7 +197,7 @@ impl SlowPort {
         let Some((tap, _)) = &self.punt else { return 0 };
         let mut spoke = 0;
         self.frame.resize(SHORT_ROOM, 0);
-        while spoke < TURN_FRAMES {
+        while spoke < MOST_FRAMES {
             match tap.read(&mut self.frame) {
                 Ok(Some(len)) => {
                     let padded = len.max(MIN_FRAME_LEN);
@@ -221,7 +227,7 @@ impl SlowPort {
             match event {
                 Event::Found(address, mac) => {
                     let mac = Some(mac_text(mac));
-                    // Many servers may be behind one MAC: that is told once.
+                    // Many servers may be behind one MAC: that is logged once.
                     match (mac != self.found).then(|| warnings.found.admit(now)).flatten() {
                         Some(left_out) => tracing::info!(port, %address, mac, left_out, "neighbour found"),
                         None => tracing::debug!(port, %address, mac, "neighbour found"),
@@ -243,6 +249,10 @@ impl SlowPort {
                     let Some(left_out) = warnings.silent.admit(now) else { continue };
                     tracing::warn!(port, %address, left_out, "a neighbour does not answer");
                 }
+                Event::Reports(version) => {
+                    let Some(left_out) = warnings.reports.admit(now) else { continue };
+                    tracing::info!(port, version, left_out, "multicast groups are reported in the querier's version");
+                }
                 Event::Conflict(address, mac) => {
                     let Some(left_out) = warnings.conflict.admit(now) else { continue };
                     let mac = mac_text(mac);
@@ -251,31 +261,51 @@ impl SlowPort {
             }
         }
         let lost: u64 = self.received.iter().map(FrameReader::lost).sum();
-        if lost > self.told_lost && warnings.lost.admit(now).is_some() {
-            tracing::warn!(port, frames = lost - self.told_lost, "more frames for the slow path than it could take");
-            self.told_lost = lost;
-        }
-        let unsent = self.sending.lost();
-        if unsent > self.told_unsent && warnings.unsent.admit(now).is_some() {
+        if lost > self.reported_lost && warnings.lost.admit(now).is_some() {
             tracing::warn!(
                 port,
-                frames = unsent - self.told_unsent,
+                frames = lost - self.reported_lost,
+                "more frames for the slow path than it could take"
+            );
+            self.reported_lost = lost;
+        }
+        let unsent = self.sending.lost();
+        if unsent > self.reported_unsent && warnings.unsent.admit(now).is_some() {
+            tracing::warn!(
+                port,
+                frames = unsent - self.reported_unsent,
                 "the slow path had more to send than there was room"
             );
-            self.told_unsent = unsent;
+            self.reported_unsent = unsent;
         }
     }
 
     /// Why a neighbour is not known, for people.
     pub(super) fn silence(&self, neighbour: &Neighbour) -> String {
         let own: Vec<String> = self.interface.config().addresses.iter().map(ToString::to_string).collect();
-        let vlan = self.interface.config().vlan.map_or("without VLAN".to_owned(), |vlan| format!("in VLAN {vlan}"));
         format!(
-            "port {}: next hop {} {} (port's addresses: {}, {vlan}): is it on this link, and is the link up?",
+            "port {}: next hop {} {} (port's addresses: {}, {}): is it on this link, and is the link up?",
             self.name,
             neighbour.address,
             neighbour.problem.as_deref().unwrap_or("is not known"),
             own.join(", "),
+            self.tags()
         )
+    }
+
+    /// Why a neighbor that an emulated station looks for is not known, for people.
+    pub(super) fn silence_to(&self, neighbor: &Neighbour, sought: &Sought) -> String {
+        format!(
+            "port {}: gateway {} {} ({} asked, {}): is it on this link, and is the link up?",
+            self.name,
+            neighbor.address,
+            neighbor.problem.as_deref().unwrap_or("is not known"),
+            sought.station,
+            sought.tags.unwrap_or_else(|| self.tags())
+        )
+    }
+
+    fn tags(&self) -> Tags {
+        self.interface.config().vlan.into()
     }
 }

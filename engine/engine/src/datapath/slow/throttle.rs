@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_message_a_second_tells_how_many_were_left_out() {
+    fn one_message_a_second_says_how_many_were_left_out() {
         let (mut throttle, start) = (Throttle::default(), Instant::now());
         let mut at = |ms| throttle.admit(start + Duration::from_millis(ms));
         let admitted: Vec<_> = [0, 1, 999, 1000, 1001, 5000].into_iter().map(&mut at).collect();

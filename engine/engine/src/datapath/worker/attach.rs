@@ -3,17 +3,15 @@
 //! from, and taps that copy packets. A worker copies to and from bounded rings and decides nothing.
 use std::ops::Range;
 
-use spate_dpdk::{BURST, Burst, Mempool, TxQueue};
+use spate_dpdk::BURST;
 use spate_filter::Program;
 use spate_neighbour::Interest;
-use spate_wire::FCS_LEN;
+use spate_net::FCS_LEN;
 
-use super::Worker;
+use super::{Device, Dpdk, Time, Worker, device::Packets, egress::Egress};
 use crate::datapath::{
-    clock::Clock,
-    command::{Direction, Trash},
+    command::{Direction, Reclaim},
     frames::{FrameReader, FrameWriter},
-    shared::QueueShare,
 };
 
 /// Taps on a port and direction at a time.
@@ -22,19 +20,19 @@ const TAPS: usize = 8;
 const SLOW_LEN: usize = crate::datapath::open::SHORT_ROOM;
 
 /// Something to hang on a port.
-pub(in crate::datapath) enum Attachment {
+pub(in crate::datapath) enum Attachment<D: Device = Dpdk> {
     Aside(Box<Aside>),
-    /// Other frames are taken aside.
+    /// Replaces which frames go to the slow path.
     Interest(Box<Interest>),
-    Inject(Box<Inject>),
+    Inject(Box<Inject<D>>),
     Tap(Direction, Box<Tap>),
 }
 
-/// Takes received frames aside for the slow path.
+/// Copies received frames to the slow path.
 pub(in crate::datapath) struct Aside {
     /// Frames that concern the port's addresses,
     pub(in crate::datapath) interest: Option<Box<Interest>>,
-    /// and those that somebody else in the pod wants.
+    /// and those that the filter of a punt takes.
     pub(in crate::datapath) punt: Option<Program>,
     pub(in crate::datapath) frames: FrameWriter,
 }
@@ -78,22 +76,22 @@ impl Taps {
 
     /// Copies what a burst holds.
     #[inline]
-    pub(super) fn copy(&mut self, burst: &Burst, clock: &Clock) {
+    pub(super) fn copy<D: Device>(&mut self, burst: &D::Burst, clock: &D::Clock) {
         if !self.0.is_empty() {
-            self.copy_to_all(burst, 0..burst.len(), clock.now_wall_ns());
+            self.copy_to_all::<D>(burst, 0..burst.len(), clock.now_wall_ns());
         }
     }
 
     /// Copies some of the packets of a burst.
     #[inline]
-    pub(super) fn copy_some(&mut self, burst: &Burst, which: Range<usize>, clock: &Clock) {
+    pub(super) fn copy_some<D: Device>(&mut self, burst: &D::Burst, which: Range<usize>, clock: &D::Clock) {
         if !self.0.is_empty() {
-            self.copy_to_all(burst, which, clock.now_wall_ns());
+            self.copy_to_all::<D>(burst, which, clock.now_wall_ns());
         }
     }
 
     #[cold]
-    fn copy_to_all(&mut self, burst: &Burst, which: Range<usize>, at_ns: u64) {
+    fn copy_to_all<D: Device>(&mut self, burst: &D::Burst, which: Range<usize>, at_ns: u64) {
         for tap in &mut self.0 {
             for index in which.clone() {
                 let (frame, len) = (burst.head(index), burst.frame_len(index));
@@ -118,44 +116,36 @@ impl Taps {
     }
 }
 
-/// Sends what the slow path has to say.
-pub(in crate::datapath) struct Inject {
+/// Sends the frames of the slow path.
+pub(in crate::datapath) struct Inject<D: Device = Dpdk> {
     frames: FrameReader,
-    burst: Burst,
+    burst: D::Burst,
     /// Bytes of the packets in the burst, FCS included, by position.
     bytes: [u64; BURST],
     sent: usize,
 }
 
-impl Inject {
+impl<D: Device> Inject<D> {
     pub(in crate::datapath) fn new(frames: FrameReader) -> Self {
-        Self { frames, burst: Burst::new(), bytes: [0; BURST], sent: 0 }
+        Self { frames, burst: D::Burst::new(), bytes: [0; BURST], sent: 0 }
     }
 
     /// Sends up to a burst. Returns how many packets the device took.
-    pub(super) fn send(
-        &mut self,
-        queue: &mut TxQueue,
-        pool: &Mempool,
-        share: &QueueShare,
-        taps: &mut Taps,
-        clock: &Clock,
-    ) -> usize {
+    pub(super) fn send(&mut self, egress: &mut Egress<D>, pool: &D::Pool, taps: &mut Taps, clock: &D::Clock) -> usize {
         if self.burst.is_empty() {
             self.build(pool);
             if self.burst.is_empty() {
                 return 0;
             }
-            taps.copy(&self.burst, clock);
+            taps.copy::<D>(&self.burst, clock);
         }
-        let taken = self.burst.send(queue);
-        share.tx_packets.add(taken as u64);
-        share.tx_bytes.add(self.bytes[self.sent..self.sent + taken].iter().sum());
+        let taken = self.burst.send(egress.queue());
+        egress.sent(taken, self.bytes[self.sent..self.sent + taken].iter().sum());
         self.sent += taken;
         taken
     }
 
-    fn build(&mut self, pool: &Mempool) {
+    fn build(&mut self, pool: &D::Pool) {
         self.sent = 0;
         while self.burst.len() < BURST
             && let Some(header) = self.frames.next()
@@ -176,9 +166,9 @@ impl Inject {
     }
 }
 
-impl Worker {
+impl<D: Device> Worker<D> {
     /// Hangs something on a port. What does not belong to this worker goes back.
-    pub(super) fn attach(&mut self, port: usize, attachment: Attachment) {
+    pub(super) fn attach(&mut self, port: usize, attachment: Attachment<D>) {
         let back = match attachment {
             Attachment::Tap(Direction::Tx, tap) => match self.tx.iter_mut().find(|p| p.port() == port) {
                 Some(found) => found.taps().add(tap).map(|tap| Attachment::Tap(Direction::Tx, tap)),
@@ -191,7 +181,7 @@ impl Worker {
             received => self.receiver.attach(port, received),
         };
         if let Some(back) = back {
-            let _ = self.trash.push(Trash::Attachment(back));
+            let _ = self.reclaim.push(Reclaim::Attachment(back));
         }
     }
 
@@ -199,7 +189,7 @@ impl Worker {
     pub(super) fn detach(&mut self, id: u64) {
         let sending = self.tx.iter_mut().filter_map(|port| port.taps().remove(id));
         for tap in sending.chain(self.receiver.taps().filter_map(|taps| taps.remove(id))) {
-            let _ = self.trash.push(Trash::Attachment(Attachment::Tap(Direction::Tx, tap)));
+            let _ = self.reclaim.push(Reclaim::Attachment(Attachment::Tap(Direction::Tx, tap)));
         }
     }
 }
@@ -216,6 +206,12 @@ impl Received {
         Self { aside: None, taps: Taps::new() }
     }
 
+    /// Whether a frame is for an emulated station that has another MAC than the port.
+    pub(super) fn is_for_emulated_mac(&self, frame: &[u8]) -> bool {
+        let interest = self.aside.as_ref().and_then(|aside| aside.interest.as_ref());
+        interest.is_some_and(|interest| interest.is_for_emulated_mac(frame))
+    }
+
     /// Looks at a received frame that is no packet of a run.
     #[inline]
     pub(super) fn offer(&mut self, frame: &[u8], len: u32) {
@@ -225,7 +221,7 @@ impl Received {
     }
 
     /// What it has no room for, or what was there before.
-    pub(super) fn attach(&mut self, attachment: Attachment) -> Option<Attachment> {
+    pub(super) fn attach<D: Device>(&mut self, attachment: Attachment<D>) -> Option<Attachment<D>> {
         match attachment {
             Attachment::Aside(aside) => self.aside.replace(aside).map(Attachment::Aside),
             Attachment::Interest(interest) => match &mut self.aside {

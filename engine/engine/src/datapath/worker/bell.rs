@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who has handed something over? A worker looks at one cache line for that, not at a ring from each other worker: so the
+//! Which workers have handed something over? A worker looks at one cache line for that, not at a ring from each other worker: so the
 //! cost of a pass does not grow with their number.
 use std::sync::atomic::{
     AtomicU64,
@@ -53,19 +53,19 @@ impl Workers {
 pub(in crate::datapath) struct Bell([AtomicU64; WORDS]);
 
 impl Bell {
-    /// Says that a worker has handed something over. What it did before is seen by who takes that.
+    /// Notifies that a worker has handed something over. What it did before is visible to the worker that takes it.
     #[inline]
     pub(super) fn ring(&self, from: usize) {
         self.0[from / BITS].fetch_or(1 << (from % BITS), Release);
     }
 
-    /// Whether anybody has, since it was last asked who.
+    /// Whether any worker has, since it was last asked which.
     #[inline(always)]
     pub(super) fn rang(&self) -> bool {
         self.0.iter().fold(0, |all, word| all | word.load(Relaxed)) != 0
     }
 
-    /// Who has, since it was last asked.
+    /// The workers that have, since it was last asked.
     #[inline(never)]
     pub(super) fn take(&self) -> Workers {
         let mut all = Workers::default();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_handed_over_is_seen_by_who_hears_the_bell() {
+    fn what_was_handed_over_is_seen_by_the_worker_that_reads_the_bell() {
         const ROUNDS: u64 = 200_000;
         let (bell, handed) = (Bell::default(), AtomicU64::new(0));
         std::thread::scope(|scope| {

@@ -6,34 +6,29 @@
 //! drain is over. What a device did not take is offered again before a flow is asked for more, so packets leave in order.
 use std::collections::VecDeque;
 
-use spate_dpdk::{BURST, Burst, Mempool, Offered, TxQueue, Unfinished};
+use spate_dpdk::{BURST, Offered, Unfinished};
+use spate_net::{Encap, FCS_LEN, ethernet, vlan::Tags};
 use spate_stateful::{
     Cut, Emulation, Hints, Layers, Offloads, Received,
-    gtpu::{Arrival, Gateway},
+    envelope::{Arrival, Envelopes},
     tcp,
 };
-use spate_wire::FCS_LEN;
 
-use super::{WorkerRun, attach::Taps, handoff::Handoff};
+use super::{
+    Device, Dpdk, Time, WorkerRun,
+    attach::Taps,
+    device::{Packets, Pool},
+    egress::Egress,
+    flow_handoff::Handoff,
+};
 use crate::datapath::{
     Timing,
-    clock::Clock,
-    command::{FlowRate, Trash},
+    command::{FlowRate, Reclaim},
     open::SHORT_ROOM,
     run_clock::RunClock,
-    shared::QueueShare,
 };
 
-/// Shortest frame without FCS (IEEE 802.3).
-const SHORTEST: usize = 60;
-/// Bytes of the two MACs that a frame begins with.
-const MACS: usize = 12;
-/// EtherTypes of VLAN tags (IEEE 802.1Q): of a customer's, and of a provider's outside it.
-const VLAN: [u8; 2] = [0x81, 0x00];
-const SERVICE_VLAN: [u8; 2] = [0x88, 0xa8];
-/// Bytes of a tag.
-const TAG: usize = 4;
-/// Frames of other workers that are handled in a turn.
+/// Frames of other workers that are handled in an iteration.
 const HANDED: usize = 256;
 /// Packets taken at once that are longer than those every worker has.
 const LONG: usize = 8;
@@ -83,25 +78,25 @@ impl From<Received> for Demux {
 }
 
 /// Where packets come from that the worker's own have no room for.
-pub(in crate::datapath) struct Pools {
+pub(in crate::datapath) struct Pools<D: Device = Dpdk> {
     /// Jumbo frames.
-    pub(in crate::datapath) long: Option<Mempool>,
+    pub(in crate::datapath) long: Option<D::Pool>,
     /// For devices to cut into segments.
-    pub(in crate::datapath) to_cut: Option<Mempool>,
+    pub(in crate::datapath) to_cut: Option<D::Pool>,
 }
 
 /// A run's emulated applications in one worker.
-pub(in crate::datapath) struct Emulated {
+pub(in crate::datapath) struct Emulated<D: Device = Dpdk> {
     emulation: Emulation,
-    /// Tunnels that packets pass through, if any do.
-    tunnels: Option<Box<Gateway>>,
+    /// What stands around packets of client pools, if anything does.
+    envelopes: Option<Box<Envelopes>>,
     /// Ports that it uses.
     ports: Box<[usize]>,
-    /// By port: VLAN that it is in; 0: none.
-    vlans: Box<[u16]>,
-    /// Some port is in one.
+    /// By port: the tags that stand around all its frames, but for those of envelopes.
+    tags: Box<[Encap]>,
+    /// Some frames have tags.
     in_vlans: bool,
-    pools: Pools,
+    pools: Pools<D>,
     stage: Stage,
     /// Not all that flows had to send has left.
     behind: bool,
@@ -117,13 +112,13 @@ pub(in crate::datapath) struct Emulated {
     warmup_ns: Option<u64>,
 }
 
-impl Emulated {
+impl<D: Device> Emulated<D> {
     pub(in crate::datapath) fn new(
         mut emulation: Emulation,
-        tunnels: Option<Box<Gateway>>,
+        envelopes: Option<Box<Envelopes>>,
         ports: Box<[usize]>,
-        vlans: &[Option<u16>],
-        pools: Pools,
+        tags: &[Tags],
+        pools: Pools<D>,
         handoff: Option<Handoff>,
         timing: &Timing,
     ) -> Self {
@@ -133,11 +128,12 @@ impl Emulated {
             emulation.warm_up();
         }
         Self {
+            in_vlans: tags.iter().any(|tags| !tags.is_empty())
+                || envelopes.as_ref().is_some_and(|all| all.are_in_vlans()),
             emulation,
-            tunnels,
+            envelopes,
             ports,
-            in_vlans: vlans.iter().any(Option::is_some),
-            vlans: vlans.iter().map(|vlan| vlan.unwrap_or(0)).collect(),
+            tags: tags.iter().map(|tags| Encap::NONE.within(*tags)).collect(),
             pools,
             stage: Stage::Waits,
             behind: false,
@@ -168,19 +164,28 @@ impl Emulated {
     /// A frame without a trailer arrives.
     #[inline]
     pub(super) fn receive(&mut self, &Arrived { port, frame, hints, at_ns }: &Arrived<'_>) -> Demux {
-        if (self.in_vlans || is_tagged(frame)) && !in_vlan(frame, self.vlans[port]) {
+        if (self.in_vlans || ethernet::is_tagged(frame)) && !self.is_in_its_vlan(port, frame) {
             return Demux::Foreign;
         }
-        if let Some(tunnels) = self.tunnels.as_mut().filter(|tunnels| tunnels.gap(port) > 0) {
+        if let Some(envelopes) = self.envelopes.as_mut().filter(|envelopes| envelopes.are_on(port)) {
             if let Some(refused) = self.emulation.refused_by_mac(port, frame) {
                 return refused.into();
             }
-            // What a device has verified is around the tunnel.
-            return receive_by_tunnel(tunnels, &mut self.emulation, &mut self.handoff, port, frame, at_ns);
+            // What a device has verified may be around a tunnel.
+            return receive_enveloped(envelopes, &mut self.emulation, &mut self.handoff, port, frame, at_ns);
         }
         match self.emulation.receive_hinted(port, frame, hints, at_ns) {
             Received::Elsewhere => receive_stray(&mut self.emulation, &mut self.handoff, port, frame, at_ns),
             received => received.into(),
+        }
+    }
+
+    /// Whether a frame has the tags of its port, or those of the envelope that it is in.
+    #[inline]
+    fn is_in_its_vlan(&self, port: usize, frame: &[u8]) -> bool {
+        match self.envelopes.as_ref().filter(|envelopes| envelopes.are_on(port)) {
+            Some(envelopes) => envelopes.is_in_its_vlan(port, frame),
+            None => self.tags[port].is_around(frame),
         }
     }
 
@@ -193,7 +198,7 @@ impl Emulated {
         frames: impl Iterator<Item = &'a [u8]>,
         hashes: &mut [u32; BURST],
     ) -> bool {
-        let plain = !self.in_vlans && self.tunnels.as_ref().is_none_or(|tunnels| tunnels.gap(port) == 0);
+        let plain = !self.in_vlans && self.envelopes.as_ref().is_none_or(|envelopes| !envelopes.are_on(port));
         if plain {
             self.emulation.look_ahead(frames, hashes);
         }
@@ -226,7 +231,7 @@ impl Emulated {
         self.changes.push_back(change);
     }
 
-    /// What the run's clock asks for up to a monotonic instant, in which it does not turn.
+    /// What the run's clock asks for up to a monotonic instant, in which it neither stops nor resumes.
     fn follow(&mut self, clock: &RunClock, mono_ns: u64, end_ns: u64) {
         let Some(at) = clock.at(mono_ns).and_then(|at| u64::try_from(at).ok()) else { return };
         if self.stage == Stage::Waits
@@ -255,8 +260,8 @@ impl Emulated {
     }
 
     /// What may be freed.
-    pub(super) fn over(&mut self) -> Option<Trash> {
-        self.emulation.over().map(Trash::Row)
+    pub(super) fn over(&mut self) -> Option<Reclaim<D>> {
+        self.emulation.over().map(Reclaim::Row)
     }
 
     /// The run's clock stands, or goes on, from a monotonic instant.
@@ -295,31 +300,31 @@ impl Emulated {
 
     /// When it needs the worker, on the monotonic clock.
     pub(super) fn next_due_ns(&self) -> Option<u64> {
-        match &self.tunnels {
+        match &self.envelopes {
             _ if self.stage == Stage::Cut => None,
-            Some(tunnels) if tunnels.owes_any() => Some(0),
+            Some(envelopes) if envelopes.owes_any() => Some(0),
             _ => self.emulation.next_due_ns(),
         }
     }
 
     fn sends(&self, port: usize) -> bool {
-        let answers = || self.tunnels.as_ref().is_some_and(|tunnels| tunnels.owes(port));
+        let answers = || self.envelopes.as_ref().is_some_and(|envelopes| envelopes.owes(port));
         self.stage != Stage::Cut && (self.emulation.is_ready(port) || answers())
     }
 }
 
-/// A frame on a port with tunnels: what came through one goes on without it. The device spreads packets by the headers outside,
+/// A frame on a port with envelopes: what came through a tunnel goes on without it. The device spreads packets by the headers outside,
 /// so that a flow's may arrive at any worker; it is handed over by what is inside.
 #[inline(never)]
-fn receive_by_tunnel(
-    tunnels: &mut Gateway,
+fn receive_enveloped(
+    envelopes: &mut Envelopes,
     emulation: &mut Emulation,
     handoff: &mut Option<Handoff>,
     port: usize,
     frame: &[u8],
     at_ns: u64,
 ) -> Demux {
-    let frame = match tunnels.receive(port, frame) {
+    let frame = match envelopes.receive(port, frame) {
         Arrival::Plain => frame,
         Arrival::Done => return Demux::Taken,
         Arrival::Inner(inner) => inner,
@@ -351,28 +356,7 @@ fn receive_at_home(emulation: &mut Emulation, port: usize, frame: &[u8], at_ns: 
     received
 }
 
-/// Whether a frame has a VLAN tag.
-#[inline]
-fn is_tagged(frame: &[u8]) -> bool {
-    matches!(frame.get(MACS..).and_then(|rest| rest.first_chunk()), Some(&(VLAN | SERVICE_VLAN)))
-}
-
-/// Whether a frame is of a VLAN (0: of none): in its only tag, as all that a port in a VLAN says has one. A tag of VLAN 0 has
-/// but a priority (IEEE 802.1Q).
-#[cold]
-fn in_vlan(frame: &[u8], vlan: u16) -> bool {
-    let kind = |at: usize| frame.get(at..).and_then(|rest| rest.first_chunk::<2>());
-    match kind(MACS) {
-        Some(&VLAN) => {
-            let tag = kind(MACS + 2).map_or(0, |tag| u16::from_be_bytes(*tag) & 0xfff);
-            tag == vlan && kind(MACS + TAG).is_some_and(|inner| ![VLAN, SERVICE_VLAN].contains(inner))
-        }
-        Some(&SERVICE_VLAN) => false,
-        _ => vlan == 0,
-    }
-}
-
-impl WorkerRun {
+impl<D: Device> WorkerRun<D> {
     /// Lets the run's clock go on.
     #[inline]
     pub(super) fn go_on(&mut self, now: u64) {
@@ -400,9 +384,9 @@ impl WorkerRun {
 }
 
 /// Packets of flows that leave on one port: written, not yet sent, and some to write to.
-pub(super) struct Segments {
-    burst: Burst,
-    /// The first so many are written.
+pub(super) struct Segments<D: Device> {
+    burst: D::Burst,
+    /// Number of packets, from the first, that are written.
     written: usize,
     /// Bytes of a packet that has room.
     room: usize,
@@ -426,10 +410,10 @@ struct CutInto {
     more: u16,
 }
 
-impl Segments {
+impl<D: Device> Segments<D> {
     pub(super) fn new(offloads: spate_dpdk::Offloads) -> Self {
         Self {
-            burst: Burst::new(),
+            burst: D::Burst::new(),
             written: 0,
             room: 0,
             bytes: [0; BURST],
@@ -451,8 +435,8 @@ impl Segments {
     }
 
     /// Gives back what it holds; written packets that were not sent are counted as dropped.
-    pub(super) fn clear(&mut self, share: &QueueShare) {
-        share.tx_dropped.add(self.packets(self.written));
+    pub(super) fn clear(&mut self, egress: &Egress<D>) {
+        egress.dropped(self.packets(self.written));
         self.cuts.fill(CutInto::default());
         self.burst.clear();
         (self.written, self.sent) = (0, 0);
@@ -462,39 +446,40 @@ impl Segments {
     pub(super) fn fill(
         &mut self,
         port: usize,
-        emulated: &mut Emulated,
-        pool: &Mempool,
+        emulated: &mut Emulated<D>,
+        pool: &D::Pool,
         taps: &mut Taps,
-        clock: &Clock,
+        clock: &D::Clock,
     ) {
         if !emulated.sends(port) {
             return;
         }
         let from = self.written;
-        let vlan = emulated.vlans[port];
-        let tag = if vlan == 0 { 0 } else { TAG };
-        let tunnels = emulated.tunnels.as_mut().filter(|tunnels| tunnels.gap(port) > 0);
-        let in_tunnels = tunnels.is_some();
+        let tags = &emulated.tags[port];
+        let envelopes = emulated.envelopes.as_mut().filter(|envelopes| envelopes.are_on(port));
+        let in_envelopes = envelopes.is_some();
+        let before = envelopes.as_ref().map_or(tags.overhead(), |envelopes| envelopes.gap(port));
         // In a tunnel devices find neither segments nor their checksums.
+        let in_tunnels = envelopes.as_ref().is_some_and(|envelopes| envelopes.are_tunnels_on(port));
         let offloads =
-            if in_tunnels { Offloads::default() } else { self.offloads(emulated.pools.to_cut.as_ref(), tag) };
-        let mut room = Room { segments: self, pool, pools: &emulated.pools, offloads, before: tag };
-        match tunnels {
+            if in_tunnels { Offloads::default() } else { self.offloads(emulated.pools.to_cut.as_ref(), before) };
+        let mut room = Room { segments: self, pool, pools: &emulated.pools, offloads, before };
+        match envelopes {
             None => emulated.emulation.transmit(port, clock.mono_ns(), &mut room),
-            Some(tunnels) => room.fill_tunnels(port, &mut emulated.emulation, tunnels, clock),
+            Some(envelopes) => room.fill_envelopes(port, &mut emulated.emulation, envelopes, clock),
         }
-        if tag > 0 {
-            self.write_tags(from, vlan);
+        if before > 0 && !in_envelopes {
+            self.write_tags(from, tags);
         }
         if self.unfinished && !in_tunnels {
-            self.leave(from, tag);
+            self.leave(from);
         }
         emulated.behind |= emulated.emulation.is_ready(port);
-        taps.copy_some(&self.burst, from..self.written, clock);
+        taps.copy_some::<D>(&self.burst, from..self.written, clock);
     }
 
-    /// What the device does of frames with a tag of so many bytes to come; it cuts only if there are packets for that.
-    fn offloads(&self, to_cut: Option<&Mempool>, tag: usize) -> Offloads {
+    /// What the device does of frames with tags of this many bytes to come; it cuts only if there are packets for that.
+    fn offloads(&self, to_cut: Option<&D::Pool>, tag: usize) -> Offloads {
         let cut = self.offloads.cut.zip(to_cut).map(|(cut, pool)| Cut {
             longest_frame: (cut.longest_frame.min(pool.room()) - tag) as u32,
             longest_segment: cut.longest_segment as u32,
@@ -503,67 +488,68 @@ impl Segments {
         Offloads { checksums: self.offloads.tx_checksum, cut }
     }
 
-    /// Tells the device what is left to it of packets from one on.
+    /// Sets the offload flags of packets from one on: what is left to the device.
     #[inline(never)]
-    fn leave(&mut self, from: usize, tag: usize) {
+    fn leave(&mut self, from: usize) {
         for index in from..self.written {
             let segment = self.cuts[self.sent + index].segment;
             if segment == 0 && !self.offloads.tx_checksum {
                 continue;
             }
-            let Some(layers) = Layers::of(self.burst.head(index), tag) else { continue };
+            let Some(layers) = Layers::of(self.burst.head(index)) else { continue };
             let Layers { l2, l3, l4, v6, tcp } = layers;
             self.burst.leave(index, &Unfinished { l2, l3, l4, v6, tcp, segment });
         }
     }
 
-    /// Packets on the wire that the first so many frames are.
+    /// Number of packets on the wire of the first `frames` frames.
     fn packets(&self, frames: usize) -> u64 {
         let more = self.cuts[self.sent..self.sent + frames].iter().map(|cut| u64::from(cut.more));
         frames as u64 + more.sum::<u64>()
     }
 
+    /// Bytes, FCS included, of the first frames of the burst.
+    #[inline]
+    fn bytes_of(&self, frames: usize) -> u64 {
+        self.bytes[self.sent..self.sent + frames].iter().map(|bytes| u64::from(*bytes)).sum()
+    }
+
     /// Tags packets from one on: room was left before them.
     #[cold]
-    fn write_tags(&mut self, from: usize, vlan: u16) {
+    fn write_tags(&mut self, from: usize, tags: &Encap) {
         for index in from..self.written {
             let len = self.burst.frame_len(index);
-            let frame = self.burst.frame_mut(index, len);
-            frame.copy_within(TAG..TAG + MACS, 0);
-            frame[MACS..MACS + 2].copy_from_slice(&VLAN);
-            frame[MACS + 2..MACS + TAG].copy_from_slice(&vlan.to_be_bytes());
+            tags.write_tags(self.burst.frame_mut(index, len));
         }
     }
 
     /// Offers what is written. Returns how many packets the device took.
-    pub(super) fn send(&mut self, queue: &mut TxQueue, share: &QueueShare) -> usize {
+    pub(super) fn send(&mut self, egress: &mut Egress<D>) -> usize {
         if self.written == 0 {
             return 0;
         }
         if self.unfinished {
-            return self.send_unfinished(queue, share);
+            return self.send_unfinished(egress);
         }
-        let taken = self.burst.send_first(queue, self.written);
-        share.tx_packets.add(taken as u64);
-        share.tx_bytes.add(self.bytes[self.sent..self.sent + taken].iter().map(|bytes| u64::from(*bytes)).sum());
+        let taken = self.burst.send_first(egress.queue(), self.written);
+        egress.sent(taken, self.bytes_of(taken));
         self.written -= taken;
         self.sent += taken;
         taken
     }
 
-    /// The same where something is left to the device. Tells how many packets leave on the wire.
+    /// The same where something is left to the device. Returns how many packets leave on the wire.
     #[inline(never)]
-    fn send_unfinished(&mut self, queue: &mut TxQueue, share: &QueueShare) -> usize {
-        let offered = self.burst.send_unfinished(queue, self.written);
+    fn send_unfinished(&mut self, egress: &mut Egress<D>) -> usize {
+        let offered = self.burst.send_unfinished(egress.queue(), self.written);
         let taken = if let Offered::Taken(taken) = offered { taken } else { 1 };
         let packets = self.packets(taken);
         if offered == Offered::Refused {
-            share.tx_dropped.add(packets);
+            egress.dropped(packets);
         } else {
             let cut = self.cuts[self.sent..self.sent + taken].iter().filter(|cut| cut.segment > 0);
-            share.tx_segmented_frames.add(cut.count() as u64);
-            share.tx_packets.add(packets);
-            share.tx_bytes.add(self.bytes[self.sent..self.sent + taken].iter().map(|bytes| u64::from(*bytes)).sum());
+            egress.segmented(cut.count());
+            egress.sent(packets as usize, self.bytes_of(taken));
         }
         self.written -= taken;
         self.sent += taken;
@@ -572,33 +558,34 @@ impl Segments {
 }
 
 /// Room for what flows write.
-struct Room<'a> {
-    segments: &'a mut Segments,
-    pool: &'a Mempool,
-    pools: &'a Pools,
+struct Room<'a, D: Device> {
+    segments: &'a mut Segments<D>,
+    pool: &'a D::Pool,
+    pools: &'a Pools<D>,
     offloads: Offloads,
     /// Bytes to leave before each frame, for what is to come there.
     before: usize,
 }
 
-impl Room<'_> {
-    /// Asks flows of a port with tunnels for what they have to send, and puts it into the tunnels.
+impl<D: Device> Room<'_, D> {
+    /// Asks flows of a port with envelopes for what they have to send, and puts it into the envelopes.
     #[inline(never)]
-    fn fill_tunnels(&mut self, port: usize, emulation: &mut Emulation, tunnels: &mut Gateway, clock: &Clock) {
-        tunnels.answer(port, self);
-        let (from, tag, gap) = (self.segments.written, self.before, tunnels.gap(port));
-        self.before += gap;
+    fn fill_envelopes(&mut self, port: usize, emulation: &mut Emulation, envelopes: &mut Envelopes, clock: &D::Clock) {
+        let gap = std::mem::take(&mut self.before);
+        envelopes.answer(port, self);
+        self.before = gap;
+        let from = self.segments.written;
         emulation.transmit(port, clock.mono_ns(), self);
         let segments = &mut *self.segments;
         for index in from..segments.written {
-            // Behind a gap no frame is so short that it was padded.
             let len = segments.burst.frame_len(index);
-            let frame = segments.burst.frame_mut(index, len);
-            let made = tag + tunnels.encapsulate(port, &mut frame[tag..]);
+            let made = envelopes.encapsulate(port, segments.burst.frame_mut(index, len));
             if made < len {
-                let padded = made.max(SHORTEST);
+                let padded = made.max(D::SHORTEST_FRAME);
                 segments.burst.frame_mut(index, padded)[made..].fill(0);
-                segments.bytes[segments.sent + index] = padded as u32 + FCS_LEN as u32;
+                let slot = segments.sent + index;
+                let packets = 1 + u32::from(segments.cuts[slot].more);
+                segments.bytes[slot] -= packets * (len - padded) as u32;
             }
         }
     }
@@ -613,8 +600,8 @@ impl Room<'_> {
         self.take_from(pool, most, len)
     }
 
-    /// The same from a pool, at most so many.
-    fn take_from(&mut self, pool: &Mempool, most: usize, len: usize) -> bool {
+    /// The same from a pool, at most this many.
+    fn take_from(&mut self, pool: &D::Pool, most: usize, len: usize) -> bool {
         let segments = &mut *self.segments;
         if segments.written > 0 {
             // They leave first.
@@ -632,11 +619,11 @@ impl Room<'_> {
     }
 }
 
-impl tcp::Output for Room<'_> {
+impl<D: Device> tcp::Output for Room<'_, D> {
     #[inline]
     fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
         let before = self.before;
-        let padded = (before + len).max(SHORTEST);
+        let padded = (before + len).max(D::SHORTEST_FRAME);
         let full = self.segments.written == self.segments.burst.len();
         if (full || padded > self.segments.room) && !self.take(padded) {
             return None;
@@ -680,10 +667,10 @@ impl tcp::Output for Room<'_> {
         }
         let segments = &mut *self.segments;
         let (index, packets) = (segments.written, data.div_ceil(segment));
-        let place = segments.sent + index;
+        let slot = segments.sent + index;
         segments.unfinished = true;
-        segments.cuts[place] = CutInto { segment: segment as u16, more: packets as u16 - 1 };
-        segments.bytes[place] = (packets * (tag + headers + FCS_LEN as usize) + data) as u32;
+        segments.cuts[slot] = CutInto { segment: segment as u16, more: packets as u16 - 1 };
+        segments.bytes[slot] = (packets * (tag + headers + FCS_LEN as usize) + data) as u32;
         segments.written += 1;
         Some(&mut segments.burst.frame_mut(index, len)[tag..])
     }

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Packets that carry no trailer of a run here: told by a mark, measured by a receiver, sent back by a reflector.
+//! Packets that carry no trailer of a run here: recognized by a mark, measured by a receiver, sent back by a reflector.
 //!
 //! Runs do so from their start until they are closed. A mark does not say of which phase a packet is: what arrives before
 //! the warm-up has passed counts as the warm-up's. A reflector sends everybody's packets back while its run sends; while that
 //! is paused and after it has ended, only the run's own, which are still under way.
 use std::sync::Arc;
 
-use spate_stats::Arrivals;
-use spate_wire::{
+use spate_net::{
     Headers, Mark, Trailer, pktgen,
     reflect::{Rules, reflect},
 };
+use spate_stats::Arrivals;
 
-use super::WorkerRun;
-use crate::datapath::clock::Clock;
+use super::{Device, Time, WorkerRun};
 
 /// In the tables of `Marks`: no such mark.
 const NO_STREAM: u32 = u32::MAX;
@@ -95,12 +94,12 @@ pub(super) struct Packet<'a> {
     pub(super) trailer: Option<Trailer>,
 }
 
-/// Counts a packet where a mark of a run tells it (true), else for the receivers of its port.
-pub(super) fn watch(
+/// Counts a packet where it has a mark of a run (true), else for the receivers of its port.
+pub(super) fn watch<D: Device>(
     watching: &[usize],
-    runs: &mut [Option<Box<WorkerRun>>],
+    runs: &mut [Option<Box<WorkerRun<D>>>],
     port: usize,
-    clock: &Clock,
+    clock: &D::Clock,
     packet: &Packet<'_>,
 ) -> bool {
     let headers = Headers::find(packet.frame);
@@ -132,7 +131,7 @@ pub(super) fn watch(
 }
 
 /// From a packet's time stamp, of another engine or of the kernel's pktgen, to its arrival.
-fn delay(clock: &Clock, headers: Option<&Headers>, packet: &Packet<'_>) -> Option<u64> {
+fn delay(clock: &impl Time, headers: Option<&Headers>, packet: &Packet<'_>) -> Option<u64> {
     let pktgen = headers.and_then(|headers| pktgen::sent_at_ns(packet.frame, headers));
     let delay = match (pktgen, packet.trailer) {
         (Some(sent), _) => clock.wall_of(packet.at_ns).wrapping_sub(sent).cast_signed(),
@@ -143,7 +142,7 @@ fn delay(clock: &Clock, headers: Option<&Headers>, packet: &Packet<'_>) -> Optio
 }
 
 /// Leaves what receivers of a port know for control.
-pub(super) fn publish(watching: &[usize], runs: &[Option<Box<WorkerRun>>], port: usize) {
+pub(super) fn publish<D: Device>(watching: &[usize], runs: &[Option<Box<WorkerRun<D>>>], port: usize) {
     for run in watching.iter().filter_map(|slot| runs[*slot].as_ref()) {
         for (receiver, slot) in run.receive.foreign.receivers.iter().zip(&run.share.receivers) {
             if receiver.port == port {
@@ -164,9 +163,9 @@ pub(super) struct Reflection {
 }
 
 /// The run that sends the packets of a port back, if there is one now.
-pub(super) fn reflection(
+pub(super) fn reflection<D: Device>(
     watching: &[usize],
-    runs: &[Option<Box<WorkerRun>>],
+    runs: &[Option<Box<WorkerRun<D>>>],
     port: usize,
     at_ns: u64,
 ) -> Option<Reflection> {
@@ -179,15 +178,15 @@ pub(super) fn reflection(
 }
 
 impl Reflection {
-    /// Turns a packet round. False if it must not be sent back.
+    /// Swaps a packet's source and destination. False if it must not be sent back.
     #[inline]
-    pub(super) fn turn(self, runs: &[Option<Box<WorkerRun>>], frame: &mut [u8]) -> bool {
+    pub(super) fn turn<D: Device>(self, runs: &[Option<Box<WorkerRun<D>>>], frame: &mut [u8]) -> bool {
         let Some(run) = &runs[self.slot] else { return false };
         (!self.only_own || run.has_sent(frame)) && reflect(frame, &run.receive.foreign.reflectors[self.reflector].1)
     }
 }
 
-impl WorkerRun {
+impl<D: Device> WorkerRun<D> {
     /// Run time at a monotonic instant, from its start until it is closed.
     #[inline]
     fn time(&self, at_ns: u64) -> Option<u64> {

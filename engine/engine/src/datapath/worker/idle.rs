@@ -12,14 +12,14 @@ use rustix::{
     io::Errno,
 };
 
-use super::receive::Receiver;
+use super::{Dpdk, device::Rest, receive::Receiver};
 use crate::datapath::{command::Command, shared::WorkerShare};
 
 /// Woken this long before something is due; the rest is spent polling, so that waking up late delays nothing.
 const LEAD_NS: u64 = 50_000;
 /// Not worth sleeping for less.
 const SHORTEST_NS: u64 = 10_000;
-/// A polled device cannot wake anybody: look this often while a run may receive,
+/// A polled device cannot wake a thread: it is polled this often while a run may receive,
 const POLLED_NS: u64 = 1_000_000;
 /// and this often otherwise.
 const UNEXPECTED_NS: u64 = 20_000_000;
@@ -75,25 +75,27 @@ impl Idle {
     pub(in crate::datapath) fn new(adaptive: bool, shared_cpu: bool, waker: Waker) -> Self {
         Self { adaptive, shared_cpu, waker }
     }
+}
 
-    pub(super) fn may_sleep(&self) -> bool {
+impl Rest<Dpdk> for Idle {
+    #[inline]
+    fn may_sleep(&self) -> bool {
         self.adaptive
     }
 
-    /// Lets others run on a shared CPU; work comes soon.
-    pub(super) fn give_way(&self) {
+    fn give_way(&self) {
         if self.shared_cpu {
             std::thread::yield_now();
         }
     }
 
-    /// Sleeps if nothing is due before long; `until` is a monotonic instant. Else gives way to whoever shares the CPU.
-    pub(super) fn rest(
+    /// Sleeps if nothing is due before long; `until` is a monotonic instant. Else yields the CPU.
+    fn rest(
         &self,
         now: u64,
         until: u64,
         expecting: bool,
-        receiver: &Receiver,
+        receiver: &Receiver<Dpdk>,
         commands: &Consumer<Command>,
         share: &WorkerShare,
     ) {

@@ -4,41 +4,50 @@
 //! Its loop: read the clock, obey control, receive, transmit what is due, see what has ended, rest if it may.
 mod attach;
 mod bell;
+mod device;
+mod dpdk;
+mod egress;
 mod emulate;
+mod flow_handoff;
 mod foreign;
-mod handing;
-mod handoff;
 mod idle;
 mod receive;
 mod replay;
+pub(super) mod simulated;
+mod stream_handoff;
+#[cfg(test)]
+mod tests;
 mod transmit;
 
 use std::{collections::VecDeque, sync::Arc};
 
 use rtrb::{Consumer, Producer};
-use spate_dpdk::{Mempool, RxQueue, TxQueue};
 
 pub(super) use attach::{Aside, Attachment, Inject, Tap};
+pub(super) use device::{Device, Time};
+pub(super) use dpdk::Dpdk;
 pub(super) use emulate::{Emulated, Pools};
+pub(super) use flow_handoff::{HandoffShare, between};
 pub(super) use foreign::{Marks, RunForeign, RunReceiver};
-pub(super) use handing::{Handing, between_workers};
-pub(super) use handoff::{HandoffShare, between};
 pub(super) use idle::{Idle, Waker};
 pub(super) use receive::{DelayPlace, Owner, RunReceive, StreamReceive};
 pub(super) use replay::{Replay, ReplayParts, ReplayTape, TapeEnd, speed_of};
-pub(super) use transmit::{Copies, PortRun, SendStream};
+pub(super) use stream_handoff::{StreamHandoff, between_workers};
+pub(super) use transmit::{PortRun, SendStream};
 
 use super::{
-    clock::{Clock, Timescale},
-    command::{Command, RUNS, Trash},
+    clock::Timescale,
+    command::{Command, RUNS, Reclaim},
     run_clock::RunClock,
     shared::{QueueShare, RunShare, WorkerShare},
 };
+use device::{Rest, TxDevice};
+use egress::FLUSH_NS;
 use receive::{Receiver, RxPort};
-use transmit::{FLUSH_NS, GRACE_NS, TxPort};
+use transmit::{GRACE_NS, TxPort};
 
 /// A worker's view of a run.
-pub(super) struct WorkerRun {
+pub(super) struct WorkerRun<D: Device = Dpdk> {
     pub(super) tag: u16,
     pub(super) clock: RunClock,
     pub(super) warmup_ns: u64,
@@ -51,11 +60,11 @@ pub(super) struct WorkerRun {
     /// This worker's number in trailers.
     pub(super) sender: u8,
     /// By transmit port of the worker that the run uses.
-    pub(super) ports: Vec<PortRun>,
+    pub(super) ports: Vec<PortRun<D>>,
     /// Captures that this worker replays.
-    pub(super) replays: Vec<Replay>,
+    pub(super) replays: Vec<Replay<D>>,
     /// Applications that this worker emulates.
-    pub(super) emulated: Option<Box<Emulated>>,
+    pub(super) emulated: Option<Box<Emulated<D>>>,
     pub(super) receive: RunReceive,
     pub(super) share: Arc<RunShare>,
     /// Control asked to read all that has arrived.
@@ -64,59 +73,59 @@ pub(super) struct WorkerRun {
 
 /// A queue to receive from: its port, the queue, its counters, and the MAC address of the port's station (none: frames for any
 /// address are taken).
-pub(super) type ReceiveQueue = (usize, RxQueue, Arc<QueueShare>, Option<[u8; 6]>);
+pub(super) type ReceiveQueue<D = Dpdk> = (usize, <D as Device>::Rx, Arc<QueueShare>, Option<[u8; 6]>);
 
 /// What a worker is made of.
-pub(super) struct Parts {
+pub(super) struct Parts<D: Device = Dpdk> {
     pub(super) index: usize,
-    pub(super) clock: Clock,
-    pub(super) commands: Consumer<Command>,
-    pub(super) trash: Producer<Trash>,
-    pub(super) pool: Mempool,
+    pub(super) clock: D::Clock,
+    pub(super) commands: Consumer<Command<D>>,
+    pub(super) reclaim: Producer<Reclaim<D>>,
+    pub(super) pool: D::Pool,
     /// (port, its queue, its counters)
-    pub(super) tx: Vec<(usize, TxQueue, Arc<QueueShare>)>,
-    pub(super) rx: Vec<ReceiveQueue>,
-    pub(super) handing: Handing,
+    pub(super) tx: Vec<(usize, D::Tx, Arc<QueueShare>)>,
+    pub(super) rx: Vec<ReceiveQueue<D>>,
+    pub(super) handoff: StreamHandoff,
     pub(super) share: Arc<WorkerShare>,
-    pub(super) idle: Idle,
+    pub(super) idle: D::Idle,
 }
 
 /// A running worker.
-pub(super) struct Worker {
-    clock: Clock,
-    commands: Consumer<Command>,
-    trash: Producer<Trash>,
+pub(super) struct Worker<D: Device = Dpdk> {
+    clock: D::Clock,
+    commands: Consumer<Command<D>>,
+    reclaim: Producer<Reclaim<D>>,
     /// By slot.
-    runs: Vec<Option<Box<WorkerRun>>>,
+    runs: Vec<Option<Box<WorkerRun<D>>>>,
     /// One more than the last slot that is taken: the lowest free one is taken first.
     reach: usize,
     /// Some of them replay captures here.
     replaying: bool,
     /// Some of them emulate applications here.
     emulating: bool,
-    tx: Vec<TxPort>,
+    tx: Vec<TxPort<D>>,
     /// What may be sent is bounded.
     limited: bool,
     /// What is asked first to send within the bound, by number: a port's streams, replays or flows.
     turn: usize,
-    receiver: Receiver,
+    receiver: Receiver<D>,
     /// When a device is to be tended, and how often; never, for most.
     tend_at: u64,
     tend_ns: u64,
     share: Arc<WorkerShare>,
-    idle: Idle,
+    idle: D::Idle,
     quit: bool,
 }
 
-impl Worker {
-    pub(super) fn new(parts: Parts) -> Self {
+impl<D: Device> Worker<D> {
+    pub(super) fn new(parts: Parts<D>) -> Self {
         let often = parts.tx.iter().filter_map(|(_, queue, _)| queue.tend_every()).min();
         Self {
             tend_at: if often.is_some() { 0 } else { u64::MAX },
             tend_ns: often.map_or(u64::MAX, |often| often.as_nanos() as u64),
             clock: parts.clock,
             commands: parts.commands,
-            trash: parts.trash,
+            reclaim: parts.reclaim,
             runs: (0..RUNS).map(|_| None).collect(),
             reach: 0,
             replaying: false,
@@ -131,7 +140,7 @@ impl Worker {
             receiver: Receiver::new(
                 parts.index,
                 parts.rx.into_iter().map(|(port, queue, share, mac)| RxPort::new(port, queue, share, mac)).collect(),
-                parts.handing,
+                parts.handoff,
             ),
             share: parts.share,
             idle: parts.idle,
@@ -139,47 +148,53 @@ impl Worker {
         }
     }
 
-    /// Works until told to quit.
+    /// Works until the command to quit.
     pub(super) fn run(mut self) {
         let mut last = self.clock.mono_ns();
         while !self.quit {
-            // The clock is read before commands are: a command that takes effect at an instant is in the queue before that
-            // instant, so nothing due after it can be sent in ignorance of it.
-            let now = self.clock.mono_ns();
-            self.obey();
-            for run in self.runs[..self.reach].iter_mut().flatten() {
-                run.go_on(now);
-            }
-            let received = self.receiver.receive(&self.clock, &mut self.runs[..self.reach], &mut self.tx);
-            if self.emulating {
-                self.advance_flows(now);
-            }
-            let sent = self.transmit(now);
-            self.settle(now);
-            if now >= self.tend_at {
-                self.tend(now);
-            }
-            self.share.rx_packets.add(received as u64);
-            self.share.tx_packets.add(sent as u64);
-            let spent = if received + sent > 0 { &self.share.busy_ns } else { &self.share.idle_ns };
-            spent.add(now - last);
-            last = now;
-            if received + sent == 0 {
-                self.rest(now);
-            }
+            last = self.pass(last);
         }
     }
 
-    /// Does what devices leave to who uses them.
+    /// One iteration of the loop, after one at the monotonic instant `last`. Returns the instant at which it was.
+    #[inline(always)]
+    fn pass(&mut self, last: u64) -> u64 {
+        // The clock is read before commands are: a command that takes effect at an instant is in the queue before that
+        // instant, so nothing due after it can be sent in ignorance of it.
+        let now = self.clock.mono_ns();
+        self.obey();
+        for run in self.runs[..self.reach].iter_mut().flatten() {
+            run.go_on(now);
+        }
+        let received = self.receiver.receive(&self.clock, &mut self.runs[..self.reach], &mut self.tx);
+        if self.emulating {
+            self.advance_flows(now);
+        }
+        let sent = self.transmit(now);
+        self.settle(now);
+        if now >= self.tend_at {
+            self.tend(now);
+        }
+        self.share.rx_packets.add(received as u64);
+        self.share.tx_packets.add(sent as u64);
+        let spent = if received + sent > 0 { &self.share.busy_ns } else { &self.share.idle_ns };
+        spent.add(now - last);
+        if received + sent == 0 {
+            self.rest(now);
+        }
+        now
+    }
+
+    /// Does what devices leave to their user.
     #[cold]
     fn tend(&mut self, now: u64) {
-        self.tx.iter_mut().for_each(TxPort::tend);
+        self.tx.iter_mut().for_each(|port| port.egress().queue().tend());
         self.tend_at = now + self.tend_ns;
     }
 
     /// Takes commands.
     fn obey(&mut self) {
-        // Nobody is left to tell it anything, be it to quit.
+        // No sender of commands is left, not even of the one to quit.
         self.quit |= self.commands.is_abandoned();
         while let Ok(command) = self.commands.pop() {
             match command {
@@ -193,8 +208,8 @@ impl Worker {
                 Command::Limit(budget) => {
                     self.limited = budget.is_some();
                     for port in &mut self.tx {
-                        if let Some(before) = port.limit(budget.clone()) {
-                            let _ = self.trash.push(Trash::Budget(before));
+                        if let Some(before) = port.egress().limit(budget.clone()) {
+                            let _ = self.reclaim.push(Reclaim::Budget(before));
                         }
                     }
                 }
@@ -216,7 +231,7 @@ impl Worker {
                         self.receiver.forget(run.tag, slot);
                         for port in &mut self.tx {
                             port.give_up(slot, &run);
-                            port.reclaim();
+                            port.egress().queue().reclaim();
                         }
                         run.drop_replays();
                         self.replaying = self.runs.iter().flatten().any(|run| !run.replays.is_empty());
@@ -227,7 +242,7 @@ impl Worker {
                                 self.tx.iter_mut().for_each(TxPort::end_emulation);
                             }
                         }
-                        let _ = self.trash.push(Trash::Run(run));
+                        let _ = self.reclaim.push(Reclaim::Run(run));
                         self.reach = self.runs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
                     }
                 }
@@ -255,7 +270,7 @@ impl Worker {
             emulated.take_handed(now);
             emulated.advance(now, known);
             while let Some(over) = emulated.over() {
-                let _ = self.trash.push(over);
+                let _ = self.reclaim.push(over);
             }
         }
     }
@@ -271,7 +286,7 @@ impl Worker {
         let mut sent = 0;
         for port in &mut self.tx {
             sent += port.inject(&self.clock);
-            sent += port.transmit(now, &self.clock, &mut self.runs[..self.reach], &mut self.trash);
+            sent += port.transmit(now, &self.clock, &mut self.runs[..self.reach], &mut self.reclaim);
             if self.replaying {
                 sent += port.replay(now, &self.clock, &mut self.runs[..self.reach]);
             }
@@ -282,29 +297,29 @@ impl Worker {
         sent
     }
 
-    /// Sends what is due and within the bound. Who has sent is asked last next time, for what is left of the bound is often just
-    /// enough for one.
+    /// Sends what is due and within the bound. The source that has sent is asked last next time, for what is left of the bound
+    /// is often just enough for one.
     #[cold]
     fn transmit_in_turn(&mut self, now: u64) -> usize {
         const KINDS: usize = 3;
         let mut sent = 0;
         // What a port answers for its addresses, ARP and ping, is no traffic of a run.
         for port in &mut self.tx {
-            port.charge();
+            port.egress().charge();
             sent += port.inject(&self.clock);
-            port.forgive();
+            port.egress().forgive();
         }
         let (all, first) = (KINDS * self.tx.len(), self.turn);
         for turn in (first..first + all).map(|turn| turn % all) {
             let (port, runs) = (&mut self.tx[turn / KINDS], &mut self.runs[..self.reach]);
             let taken = match turn % KINDS {
-                0 => port.transmit(now, &self.clock, runs, &mut self.trash),
+                0 => port.transmit(now, &self.clock, runs, &mut self.reclaim),
                 1 if self.replaying => port.replay(now, &self.clock, runs),
                 2 if self.emulating => port.emulate(&self.clock, runs),
                 _ => 0,
             };
             if taken > 0 {
-                port.charge();
+                port.egress().charge();
                 self.turn = turn + 1;
             }
             sent += taken;
@@ -312,7 +327,7 @@ impl Worker {
         sent
     }
 
-    /// Finds runs that have nothing left to send or to count, and says so.
+    /// Finds runs that have nothing left to send or to count, and reports it.
     fn settle(&mut self, now: u64) {
         for (slot, run) in self.runs[..self.reach].iter_mut().enumerate() {
             let Some(run) = run else { continue };
@@ -330,15 +345,15 @@ impl Worker {
             let past_grace = run.stopped || run.has_come(now, run.end_ns.saturating_add(GRACE_NS));
             let mut clear = true;
             for port in &mut self.tx {
-                clear &= port.settle(now, slot, run, past_grace, &mut self.trash);
+                clear &= port.settle(now, slot, run, past_grace, &mut self.reclaim);
             }
             let counted = run.replays.is_empty()
                 || self.tx.iter_mut().fold(true, |all, port| port.settle_replays(now, run, past_grace) & all);
             let flows_end_ns =
                 run.end_ns.saturating_add(run.emulated.as_ref().map_or(0, |emulated| emulated.grace_ns()));
             let too_late = run.stopped || run.has_come(now, flows_end_ns);
-            let begun = run.emulated.as_mut().is_none_or(|emulated| emulated.is_settled(too_late));
-            if counted && begun && (clear || past_grace) {
+            let started = run.emulated.as_mut().is_none_or(|emulated| emulated.is_settled(too_late));
+            if counted && started && (clear || past_grace) {
                 run.share.sent.raise();
             }
         }
@@ -368,7 +383,7 @@ impl Worker {
             }
         }
         // What the kernel could not send keeps the worker awake only to try again.
-        let flushed = self.tx.iter_mut().fold(true, |all, port| port.flush(now) & all);
+        let flushed = self.tx.iter_mut().fold(true, |all, port| port.egress().flush(now) & all);
         if !flushed {
             until = until.min(now + FLUSH_NS);
         }
@@ -376,8 +391,8 @@ impl Worker {
     }
 }
 
-impl WorkerRun {
-    fn obey(&mut self, command: Command) {
+impl<D: Device> WorkerRun<D> {
+    fn obey(&mut self, command: Command<D>) {
         match command {
             Command::Start(_, at) => self.clock.start(at),
             Command::Turn(_, at, turn) => self.clock.turn(at, turn),
@@ -426,12 +441,13 @@ impl WorkerRun {
             return turn;
         }
         let due = self.ports.iter().filter_map(|p| p.schedule.next_due_ns());
-        let due = due.chain(self.replays_due_ns()).chain([self.end_ns]).min();
+        let changes = self.ports.iter().filter_map(|p| Some(p.changes.front()?.at_ns));
+        let due = due.chain(changes).chain(self.replays_due_ns()).chain([self.end_ns]).min();
         due.and_then(|due| self.clock.mono_of(due)).into_iter().chain(turn).min()
     }
 }
 
 /// A queue of changes that does not allocate unless hundreds are ahead.
-pub(super) fn changes() -> VecDeque<super::command::RateChange> {
+fn changes() -> VecDeque<super::command::RateChange> {
     VecDeque::with_capacity(256)
 }

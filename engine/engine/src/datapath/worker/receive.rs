@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reception: read, tell by the trailer whose packet it is, keep its sequence and measure its delay.
+//! Reception: read, find by the trailer the stream of a packet, keep its sequence and measure its delay.
 //!
 //! The sequence of a stream and a sending worker has one owner, a worker that receives from the stream's port. A packet
 //! that came in elsewhere is handed to the owner through a ring. When an owner is behind, so that a ring has no room for a
@@ -10,21 +10,22 @@
 //! looked at that queue before, never early.
 use std::{ops::Range, sync::Arc};
 
-use spate_dpdk::{BURST, Burst, KernelSocket, RxQueue};
+use spate_dpdk::{BURST, KernelSocket};
+use spate_net::{FCS_LEN, Trailer, trailer};
 use spate_stateful::Hints;
 use spate_stats::{Arrival, DelaySlot, Queue, Span, Tracker, Transit};
-use spate_wire::{FCS_LEN, Trailer, trailer};
 
 use super::{
-    WorkerRun,
+    Device, Dpdk, Time, WorkerRun,
     attach::{Attachment, Received, Taps},
+    device::{Packets, RxDevice},
     emulate::{Arrived, Demux, Emulated},
     foreign::{self, RunForeign},
-    handing::Handing,
+    stream_handoff::StreamHandoff,
     transmit::TxPort,
 };
 use crate::datapath::{
-    clock::{Clock, Timescale},
+    clock::Timescale,
     command::RUNS,
     shared::{QueueShare, RunShare},
 };
@@ -78,7 +79,7 @@ pub(in crate::datapath) struct DelayPlace {
     pub(in crate::datapath) histogram: u32,
 }
 
-/// Who keeps a sequence.
+/// Which worker keeps a sequence.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::datapath) struct Owner {
     pub(in crate::datapath) worker: u16,
@@ -111,9 +112,9 @@ impl Handed {
 }
 
 /// A port as one of its receiving workers sees it.
-pub(super) struct RxPort {
+pub(super) struct RxPort<D: Device> {
     port: usize,
-    queue: RxQueue,
+    queue: D::Rx,
     share: Arc<QueueShare>,
     /// Its device marks packets whose TCP checksum is right.
     marks: bool,
@@ -122,13 +123,36 @@ pub(super) struct RxPort {
     /// Slots of runs that emulate applications on the port.
     emulating: Vec<usize>,
     attached: Received,
-    /// Its own MAC; none: frames are taken whatever MAC they are for.
-    mac: Option<[u8; 6]>,
-    /// Of the burst that is received: packets that nobody has a use for, and those of them that are for another station.
+    /// Which frames are for another station.
+    station: Station,
+    /// Of the burst that is received: packets without a use, and those of them that are for another station.
     unclaimed: Unclaimed,
 }
 
-/// How many packets of a burst nobody had a use for.
+/// A station's MAC, as the first 8 bytes of a frame are read.
+#[derive(Clone, Copy, Debug)]
+struct Station {
+    mask: u64,
+    mac: u64,
+}
+
+impl Station {
+    /// Of a port with this MAC; none: frames are taken whatever MAC they are for.
+    fn of(mac: Option<[u8; 6]>) -> Self {
+        let Some([a, b, c, d, e, f]) = mac else { return Self { mask: 0, mac: 0 } };
+        Self { mask: u64::MAX >> 16, mac: u64::from_le_bytes([a, b, c, d, e, f, 0, 0]) }
+    }
+
+    /// Whether a frame is neither for it nor for a group. The lowest bit of a MAC's first byte says that it is a group's.
+    #[inline(always)]
+    fn is_not_for(self, frame: &[u8]) -> bool {
+        let Some(head) = frame.first_chunk() else { return false };
+        let mac = u64::from_le_bytes(*head) & self.mask;
+        (mac != self.mac) & (mac & 1 == 0)
+    }
+}
+
+/// How many packets of a burst had no use.
 #[derive(Clone, Copy, Debug, Default)]
 struct Unclaimed {
     foreign: u64,
@@ -136,30 +160,38 @@ struct Unclaimed {
     other_mac: u64,
 }
 
-impl RxPort {
-    pub(super) fn new(port: usize, queue: RxQueue, share: Arc<QueueShare>, mac: Option<[u8; 6]>) -> Self {
+impl<D: Device> RxPort<D> {
+    pub(super) fn new(port: usize, queue: D::Rx, share: Arc<QueueShare>, mac: Option<[u8; 6]>) -> Self {
         let slots = || Vec::with_capacity(RUNS);
         let (marks, attached) = (queue.marks_checksums(), Received::new());
         let unclaimed = Unclaimed::default();
-        Self { port, queue, share, marks, watching: slots(), emulating: slots(), attached, mac, unclaimed }
+        let station = Station::of(mac);
+        Self { port, queue, share, marks, watching: slots(), emulating: slots(), attached, station, unclaimed }
     }
 
-    /// A packet is of no run here. The port's station answers it, if it is for that or for a group.
+    /// A packet is of no run here. The port's station answers it, if it is for that, for one that is emulated, or for a group.
     #[inline(always)]
     fn offer(&mut self, frame: &[u8], len: u32, demux: Demux) {
         self.unclaimed.foreign += 1;
-        if demux == Demux::OtherMac || (self.emulating.is_empty() && self.is_for_another(frame)) {
+        // Emulated stations may have MACs of their own, also before there are flows.
+        let other_mac = demux == Demux::OtherMac || (self.emulating.is_empty() && self.station.is_not_for(frame));
+        if other_mac && !self.attached.is_for_emulated_mac(frame) {
             self.unclaimed.other_mac += 1;
         } else {
             self.attached.offer(frame, len);
         }
     }
 
-    /// Whether a packet is for another station than the port's, which is the only one where no flows are.
+    /// The same of all packets of a burst, where none is expected.
     #[inline(always)]
-    fn is_for_another(&self, frame: &[u8]) -> bool {
-        let Some((own, mac)) = self.mac.as_ref().zip(frame.first_chunk::<6>()) else { return false };
-        mac != own && mac[0] & 1 == 0
+    fn offer_all(&mut self, burst: &D::Burst, lens: &[u32]) {
+        if self.attached.aside.is_some() {
+            burst.heads().zip(lens).for_each(|(frame, len)| self.offer(frame, *len, Demux::Foreign));
+        } else {
+            self.unclaimed.foreign += burst.len() as u64;
+            self.unclaimed.other_mac +=
+                burst.heads().map(|frame| u64::from(self.station.is_not_for(frame))).sum::<u64>();
+        }
     }
 
     /// Publishes what was counted of a burst.
@@ -174,27 +206,27 @@ impl RxPort {
 }
 
 /// The receiving half of a worker.
-pub(super) struct Receiver {
+pub(in crate::datapath) struct Receiver<D: Device> {
     worker: usize,
-    ports: Vec<RxPort>,
-    burst: Burst,
+    ports: Vec<RxPort<D>>,
+    burst: D::Burst,
     /// By run tag: the run's slot.
     slots: Box<[u8]>,
     /// Runs in `slots`: without any, no packet can carry a trailer of one.
     measured: usize,
-    handing: Handing,
+    handoff: StreamHandoff,
     /// The last pass found nothing, and all that was handed over is counted.
     drained: bool,
 }
 
-impl Receiver {
-    pub(super) fn new(worker: usize, ports: Vec<RxPort>, handing: Handing) -> Self {
+impl<D: Device> Receiver<D> {
+    pub(super) fn new(worker: usize, ports: Vec<RxPort<D>>, handoff: StreamHandoff) -> Self {
         let slots = vec![NO_RUN; 1 << 16].into();
-        Self { worker, ports, burst: Burst::new(), slots, measured: 0, handing, drained: false }
+        Self { worker, ports, burst: D::Burst::new(), slots, measured: 0, handoff, drained: false }
     }
 
     /// Counts packets for the run in a slot.
-    pub(super) fn know(&mut self, run: &WorkerRun, slot: usize) {
+    pub(super) fn know(&mut self, run: &WorkerRun<D>, slot: usize) {
         if !run.receive.by_id.is_empty() {
             self.slots[usize::from(run.tag)] = slot as u8;
             self.measured += 1;
@@ -222,7 +254,7 @@ impl Receiver {
 
     /// Whether all that had arrived before the last pass has been read and counted, here or where it belongs.
     pub(super) fn drained(&self) -> bool {
-        self.drained && self.handing.is_taken()
+        self.drained && self.handoff.is_taken()
     }
 
     /// Ports that packets can arrive on.
@@ -232,16 +264,11 @@ impl Receiver {
 
     /// Other workers may hand packets over.
     pub(super) fn has_peers(&self) -> bool {
-        self.handing.has_peers()
-    }
-
-    /// What to wait on for packets, for ports that have something.
-    pub(super) fn sockets(&self) -> impl Iterator<Item = Option<&KernelSocket>> {
-        self.ports.iter().map(|port| port.queue.socket())
+        self.handoff.has_peers()
     }
 
     /// Hangs something on a port; back, if it does not belong here.
-    pub(super) fn attach(&mut self, port: usize, attachment: Attachment) -> Option<Attachment> {
+    pub(super) fn attach(&mut self, port: usize, attachment: Attachment<D>) -> Option<Attachment<D>> {
         match self.ports.iter_mut().find(|p| p.port == port) {
             Some(found) => found.attached.attach(attachment),
             None => Some(attachment),
@@ -255,20 +282,26 @@ impl Receiver {
 
     /// Reads up to a burst from every port, and what other workers handed over. Returns the packets read.
     #[inline(never)]
-    pub(super) fn receive(&mut self, clock: &Clock, runs: &mut [Option<Box<WorkerRun>>], tx: &mut [TxPort]) -> usize {
-        let mut handed = self.handing.take(|from, packet| {
+    pub(super) fn receive(
+        &mut self,
+        clock: &D::Clock,
+        runs: &mut [Option<Box<WorkerRun<D>>>],
+        tx: &mut [TxPort<D>],
+    ) -> usize {
+        let mut handed = self.handoff.take(|from, packet| {
             if let Some(run) = runs.get_mut(usize::from(packet.slot)).and_then(Option::as_mut)
                 && run.tag == packet.trailer.run_tag
                 && let Some(stream) = run.receive.stream(&packet.trailer)
             {
-                let tracker = run.receive.owner(stream, packet.trailer.sender).tracker;
-                count::<false>(run, from, packet, stream, tracker as usize);
+                let tracker = run.receive.owner(stream, packet.trailer.sender).tracker as usize;
+                let arrival = run.receive.arrival(from, packet, stream, tracker);
+                count::<false, D>(run, packet, arrival, Many::ONE, stream, tracker);
             }
         });
         let mut received = 0;
         for port in &mut self.ports {
-            if !self.handing.has_room() || !may_receive(&port.emulating, runs) {
-                port.share.handing_full.add(1);
+            if !self.handoff.has_room() || !may_receive(&port.emulating, runs) {
+                port.share.receive_waits.add(1);
                 handed += 1;
                 continue;
             }
@@ -277,7 +310,7 @@ impl Receiver {
                 continue;
             }
             let at_ns = clock.mono_ns();
-            port.attached.taps.copy(&self.burst, clock);
+            port.attached.taps.copy::<D>(&self.burst, clock);
             let reflection = foreign::reflection(&port.watching, runs, port.port, at_ns);
             received += packets;
             let mut lens = [0; BURST];
@@ -286,25 +319,27 @@ impl Receiver {
             let trailers = self.measured > 0 || !port.watching.is_empty();
             if trailers {
                 self.burst.tails(&mut lens, &mut tails);
+            } else if port.emulating.is_empty() {
+                self.burst.lens_and_fetch::<1>(&mut lens);
             } else {
-                self.burst.lens_and_fetch(&mut lens);
+                self.burst.lens_and_fetch::<2>(&mut lens);
             }
             let flows = only(&port.emulating, runs);
             let mut hashes = [0; BURST];
-            let ahead = flows.as_ref().is_some_and(|emulated| {
-                let frames = (0..packets).map(|index| self.burst.head(index));
-                emulated.look_ahead(port.port, frames, &mut hashes)
-            });
+            let ahead =
+                flows.as_ref().is_some_and(|emulated| emulated.look_ahead(port.port, self.burst.heads(), &mut hashes));
             let bytes = lens[..packets].iter().map(|len| u64::from(*len) + FCS_LEN).sum();
             let marks = port.marks;
-            let hints = |burst: &Burst, index: usize| Hints {
+            let hints = |burst: &D::Burst, index: usize| Hints {
                 verified: marks && burst.is_verified(index),
                 hash: ahead.then_some(hashes[index]),
             };
             if let Some(emulated) = flows.filter(|_| !trailers) {
                 // Nothing but one run's flows is expected: no more is done for each packet than they need.
-                for (index, len) in lens[..packets].iter().enumerate() {
-                    let (frame, hints) = (self.burst.head(index), hints(&self.burst, index));
+                let frames = self.burst.heads().zip(&lens).zip(&hashes).enumerate();
+                for (index, ((frame, len), hash)) in frames {
+                    let verified = marks && self.burst.is_verified(index);
+                    let hints = Hints { verified, hash: ahead.then_some(*hash) };
                     let demux = emulated.receive(&Arrived { port: port.port, frame, hints, at_ns });
                     if demux != Demux::Taken {
                         port.offer(frame, *len, demux);
@@ -312,20 +347,22 @@ impl Receiver {
                 }
             } else if !trailers && port.emulating.is_empty() {
                 // Nobody expects anything.
-                for (index, len) in lens[..packets].iter().enumerate() {
-                    port.offer(self.burst.head(index), *len, Demux::Foreign);
-                }
+                port.offer_all(&self.burst, &lens[..packets]);
             } else {
-                for index in 0..packets {
+                let mut next = 0;
+                while next < packets {
+                    let index = next;
                     let len = u64::from(lens[index]) + FCS_LEN;
                     // Zeros, of a packet that is too short, are no trailer: a run's tag is never 0.
                     let trailer = if trailers { Trailer::decode(&tails[index]) } else { None };
-                    let taken = trailer.is_some_and(|trailer| {
+                    let taken = trailer.map_or(0, |trailer| {
                         let slot = self.slots[usize::from(trailer.run_tag)];
                         let packet = Handed { slot, port: port.port as u16, bytes: len as u32, at_ns, trailer };
-                        take(self.worker, &mut self.handing, runs, &packet, reflection.is_some())
+                        let from_it = (&tails[index..packets], &lens[index..packets]);
+                        take(self.worker, &mut self.handoff, runs, &packet, from_it, reflection.is_some())
                     });
-                    if taken {
+                    next += taken.max(1);
+                    if taken > 0 {
                         continue;
                     }
                     let (frame, hints) = (self.burst.head(index), hints(&self.burst, index));
@@ -350,7 +387,7 @@ impl Receiver {
                     tx.send_back(&mut self.burst, at_ns);
                 }
             }
-            self.handing.notify();
+            self.handoff.notify();
             self.burst.clear();
             port.count(packets, bytes);
         }
@@ -359,9 +396,16 @@ impl Receiver {
     }
 }
 
+impl Receiver<Dpdk> {
+    /// What to wait on for packets, for ports that have something.
+    pub(super) fn sockets(&self) -> impl Iterator<Item = Option<&KernelSocket>> {
+        self.ports.iter().map(|port| port.queue.socket())
+    }
+}
+
 /// Whether frames of a port's flows that belong to other workers could be handed over.
 #[inline]
-fn may_receive(emulating: &[usize], runs: &mut [Option<Box<WorkerRun>>]) -> bool {
+fn may_receive<D: Device>(emulating: &[usize], runs: &mut [Option<Box<WorkerRun<D>>>]) -> bool {
     emulating.iter().all(|slot| {
         let emulated = runs[*slot].as_mut().and_then(|run| run.emulated.as_mut());
         emulated.is_none_or(|emulated| emulated.may_receive())
@@ -370,15 +414,15 @@ fn may_receive(emulating: &[usize], runs: &mut [Option<Box<WorkerRun>>]) -> bool
 
 /// The applications of the only run that emulates some on a port.
 #[inline]
-fn only<'a>(emulating: &[usize], runs: &'a mut [Option<Box<WorkerRun>>]) -> Option<&'a mut Emulated> {
+fn only<'a, D: Device>(emulating: &[usize], runs: &'a mut [Option<Box<WorkerRun<D>>>]) -> Option<&'a mut Emulated<D>> {
     let [slot] = emulating else { return None };
     runs[*slot].as_mut().and_then(|run| run.emulated.as_deref_mut())
 }
 
-/// Gives a packet to the applications that a port's runs emulate: the first whose it is. It is for another station if it is for none
-/// that any of them has.
+/// Gives a packet to the applications that a port's runs emulate: the first that has its flow. It is for another station if it
+/// is for none that any of them has.
 #[inline]
-fn emulate(emulating: &[usize], runs: &mut [Option<Box<WorkerRun>>], arrived: &Arrived<'_>) -> Demux {
+fn emulate<D: Device>(emulating: &[usize], runs: &mut [Option<Box<WorkerRun<D>>>], arrived: &Arrived<'_>) -> Demux {
     let mut all = Demux::Foreign;
     for (index, slot) in emulating.iter().enumerate() {
         let emulated = runs[*slot].as_mut().and_then(|run| run.emulated.as_mut());
@@ -392,47 +436,92 @@ fn emulate(emulating: &[usize], runs: &mut [Option<Box<WorkerRun>>], arrived: &A
     all
 }
 
-/// Counts a packet, or hands it to the worker that does; there is room for it. False if it is of no stream here. A port
-/// that sends packets back is part of their way: they are not counted there unless that is where they should arrive.
+/// Counts a packet and those that follow it in its sequence, or hands them to the worker that does; there is room for them. Gives how many
+/// those are, 0 if it is of no stream here. A port that sends packets back is part of their way: they are not counted there unless that is
+/// where they should arrive. `from_it` are the trailers and the lengths without FCS of all packets of the burst from this one on.
 #[inline]
-fn take(
+fn take<D: Device>(
     worker: usize,
-    handing: &mut Handing,
-    runs: &mut [Option<Box<WorkerRun>>],
+    handoff: &mut StreamHandoff,
+    runs: &mut [Option<Box<WorkerRun<D>>>],
     packet: &Handed,
+    (trailers, lens): (&[[u8; trailer::LEN]], &[u32]),
     reflecting: bool,
-) -> bool {
-    let Some(run) = runs.get_mut(usize::from(packet.slot)).and_then(Option::as_mut) else { return false };
-    let Some(stream) = run.receive.stream(&packet.trailer) else { return false };
+) -> usize {
+    let Some(run) = runs.get_mut(usize::from(packet.slot)).and_then(Option::as_mut) else { return 0 };
+    let Some(stream) = run.receive.stream(&packet.trailer) else { return 0 };
+    // Most often a burst has many of one stream, one after the other.
+    let packets = Trailer::in_sequence(trailers);
     if reflecting && run.receive.streams[stream].port != Some(packet.port) {
-        return true;
+        return packets;
     }
     let owner = run.receive.owner(stream, packet.trailer.sender);
-    if usize::from(owner.worker) == worker {
-        count::<true>(run, worker, packet, stream, owner.tracker as usize);
-        return true;
+    let lens = &lens[..packets];
+    let all = lens.iter().enumerate().map(|(index, len)| {
+        let sequence = packet.trailer.sequence + index as u32;
+        Handed { bytes: *len + FCS_LEN as u32, trailer: Trailer { sequence, ..packet.trailer }, ..*packet }
+    });
+    if usize::from(owner.worker) != worker {
+        // The worker that read a packet notes when it arrived: its own are in order of time.
+        let last = &run.share.rx[stream].last;
+        last.arrived(packet.at_ns, |from_ns| keep_gap(&run.share, &run.receive, packet, stream, from_ns));
+        for packet in all {
+            let given = handoff.give(usize::from(owner.worker), packet);
+            debug_assert!(given, "no more is read than there is room for");
+        }
+        return packets;
     }
-    // The worker that read a packet notes when it arrived: its own are in order of time.
-    let last = &run.share.rx[stream].last;
-    last.arrived(packet.at_ns, |from_ns| keep_gap(&run.share, &run.receive, packet, stream, from_ns));
-    handing.give(usize::from(owner.worker), *packet)
+    let tracker = owner.tracker as usize;
+    let receive = &mut run.receive;
+    if packets > 1
+        && !receive.streams[stream].wide
+        && receive.trackers[tracker].receive_in_order(packet.trailer.sequence, packets as u32)
+    {
+        let bytes = lens.iter().map(|len| u64::from(*len) + FCS_LEN).sum();
+        let many = Many { packets: packets as u64, bytes };
+        count::<true, D>(run, packet, Arrival::InOrder, many, stream, tracker);
+        return packets;
+    }
+    for packet in all {
+        let arrival = run.receive.arrival(worker, &packet, stream, tracker);
+        count::<true, D>(run, &packet, arrival, Many::ONE, stream, tracker);
+    }
+    packets
 }
 
-/// Counts a packet of a sequence that this worker owns and worker `from` received; `HERE`: that is this one.
+/// Packets in order that arrived together, after the same delay.
+#[derive(Clone, Copy)]
+struct Many {
+    packets: u64,
+    /// FCS included, if they are more than one.
+    bytes: u64,
+}
+
+impl Many {
+    const ONE: Self = Self { packets: 1, bytes: 0 };
+}
+
+/// Counts a packet of a sequence that this worker owns, or many in order of which it is the first; `HERE`: this worker received it.
 #[inline(always)]
-fn count<const HERE: bool>(run: &mut WorkerRun, from: usize, packet: &Handed, stream: usize, tracker: usize) {
+fn count<const HERE: bool, D: Device>(
+    run: &mut WorkerRun<D>,
+    packet: &Handed,
+    arrival: Arrival,
+    many: Many,
+    stream: usize,
+    tracker: usize,
+) {
     let receive = &mut run.receive;
     let trailer = &packet.trailer;
     let facts = &receive.streams[stream];
-    let arrival = if facts.wide {
-        let workers = receive.queues.len() / receive.trackers.len();
-        receive.trackers[tracker].receive_from(&mut receive.queues[tracker * workers + from], trailer.sequence)
-    } else {
-        receive.trackers[tracker].receive(trailer.sequence)
-    };
     let misdirected = facts.port != Some(packet.port);
     let slot = &run.share.rx[stream];
-    slot.received(trailer.measured, u64::from(packet.bytes), arrival, misdirected);
+    let packets = many.packets;
+    if packets > 1 {
+        slot.received_in_order(trailer.measured, packets, many.bytes, misdirected);
+    } else {
+        slot.received(trailer.measured, u64::from(packet.bytes), arrival, misdirected);
+    }
     if arrival != Arrival::InOrder {
         slot.missing(trailer.measured, receive.trackers[tracker].take_missing(), packet.at_ns);
     }
@@ -453,15 +542,18 @@ fn count<const HERE: bool>(run: &mut WorkerRun, from: usize, packet: &Handed, st
         if let Some(difference) = receive.transits[tracker].difference(delay_ns) {
             slot.difference(difference);
         }
+        if packets > 1 {
+            slot.no_difference(packets - 1);
+        }
         if !here && !receive.knows_delays() {
-            slot.unknown();
+            slot.unknown(packets);
         } else {
-            let delay_ns = if here { delay_ns } else { between_engines(slot, &receive.timescale, delay_ns) };
-            slot.delay(delay_ns);
+            let delay_ns = if here { delay_ns } else { between_engines(slot, &receive.timescale, delay_ns, packets) };
+            slot.delay(delay_ns, packets);
             if let (Ok(ns), Some(histogram)) =
                 (u64::try_from(delay_ns), &run.share.histograms[place.histogram as usize])
             {
-                histogram.record(ns);
+                histogram.record_many(ns, packets);
             }
         }
     }
@@ -479,13 +571,13 @@ fn keep_gap(share: &RunShare, receive: &RunReceive, packet: &Handed, stream: usi
     }
 }
 
-/// The delay of a packet of another engine. By a reference clock it is 0 at least: what is negative is the error of that clock, and the true
+/// The delay of packets of another engine. By a reference clock it is 0 at least: what is negative is the error of that clock, and the true
 /// delay is smaller than the error.
 #[inline]
-fn between_engines(slot: &DelaySlot, timescale: &Timescale, delay_ns: i64) -> i64 {
-    slot.between_engines();
+fn between_engines(slot: &DelaySlot, timescale: &Timescale, delay_ns: i64, packets: u64) -> i64 {
+    slot.between_engines(packets);
     if delay_ns < 0 && timescale.is_common() {
-        slot.early();
+        slot.early(packets);
         return 0;
     }
     delay_ns
@@ -507,6 +599,18 @@ impl RunReceive {
             false => return None,
         };
         Some(delay_ns.max(0).cast_unsigned())
+    }
+
+    /// How a packet arrived that worker `from` received, by the sequence that it belongs to.
+    #[inline(always)]
+    fn arrival(&mut self, from: usize, packet: &Handed, stream: usize, tracker: usize) -> Arrival {
+        let sequence = packet.trailer.sequence;
+        if self.streams[stream].wide {
+            let workers = self.queues.len() / self.trackers.len();
+            self.trackers[tracker].receive_from(&mut self.queues[tracker * workers + from], sequence)
+        } else {
+            self.trackers[tracker].receive(sequence)
+        }
     }
 
     /// Index of the stream that a trailer names, if there is one and a worker of that number sends it.

@@ -2,20 +2,19 @@
 //! Replay on one port: packets of a capture at their instants, beside what the schedule of templates sends.
 use std::collections::VecDeque;
 
-use spate_dpdk::{BURST, Burst, Mempool, TxQueue};
+use spate_dpdk::BURST;
+use spate_net::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
 use spate_replay::{HeldTape, Rewrite, Seal, Speed, Tempo};
 use spate_stateless::Rate;
 use spate_stats::Sent;
-use spate_wire::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
 
-use super::{WorkerRun, attach::Taps};
-use crate::datapath::{
-    clock::{Clock, Timescale},
-    command::TempoChange,
-    frames::FrameReader,
-    limit::Limit,
-    shared::{QueueShare, RunShare},
+use super::{
+    Device, Dpdk, Time, WorkerRun,
+    attach::Taps,
+    device::{Origin, Packets},
+    egress::Egress,
 };
+use crate::datapath::{clock::Timescale, command::TempoChange, frames::FrameReader, shared::RunShare};
 
 /// How long the end of a run waits for packets that are owed and not read yet, to count them.
 const COUNTING_NS: u64 = 5_000_000_000;
@@ -72,7 +71,7 @@ impl ReplayTape {
                 match frames.next() {
                     Some(head) if head.len == 0 => Head::End(TapeEnd::decode(head.at_ns, head.original_len)),
                     Some(head) => Head::Packet(head.at_ns, head.len as usize),
-                    // Whoever read it ended without a word.
+                    // The reading thread ended without an end mark.
                     None if gone => Head::End(TapeEnd::Failed(1)),
                     None => Head::Unread,
                 }
@@ -80,7 +79,7 @@ impl ReplayTape {
         }
     }
 
-    /// Takes the packet that `head` told of.
+    /// Takes the packet that `head` returned.
     #[inline]
     fn take(&mut self, frame: &mut [u8]) -> Seal {
         match self {
@@ -107,7 +106,7 @@ pub(in crate::datapath) fn speed_of(rate: Rate) -> Speed {
 }
 
 /// What a worker must know of a stream to replay it.
-pub(in crate::datapath) struct ReplayParts {
+pub(in crate::datapath) struct ReplayParts<D: Device = Dpdk> {
     /// Index of the port.
     pub(in crate::datapath) port: usize,
     /// Its index among all streams of the run.
@@ -118,22 +117,22 @@ pub(in crate::datapath) struct ReplayParts {
     pub(in crate::datapath) flow: bool,
     pub(in crate::datapath) late_after_ns: u64,
     /// Where packets come from if they are longer than the port's own pool has room for.
-    pub(in crate::datapath) long_packets: Option<Mempool>,
+    pub(in crate::datapath) long_packets: Option<D::Pool>,
 }
 
 /// A stream that replays a capture, of which one worker sends all.
-pub(in crate::datapath) struct Replay {
-    parts: ReplayParts,
+pub(in crate::datapath) struct Replay<D: Device = Dpdk> {
+    parts: ReplayParts<D>,
     tape: ReplayTape,
     tempo: Tempo,
     /// What is to change, in order of time.
     changes: VecDeque<TempoChange>,
-    /// `tempo` tells of the packet with this number, which has this length.
+    /// `tempo` is at the packet with this number, which has this length.
     number: u64,
     len: Option<usize>,
     over: bool,
     /// Built, of which `taken` were sent.
-    burst: Burst,
+    burst: D::Burst,
     dues_ns: [u64; BURST],
     bytes: [u64; BURST],
     taken: usize,
@@ -143,21 +142,11 @@ pub(in crate::datapath) struct Replay {
     giving_up_since: Option<u64>,
 }
 
-/// What a port lends to whoever sends on it.
-pub(super) struct Outlet<'a> {
-    pub(super) queue: &'a mut TxQueue,
-    pub(super) pool: &'a Mempool,
-    pub(super) share: &'a QueueShare,
+/// What a port gives a sender for a call.
+pub(super) struct Outlet<'a, D: Device> {
+    pub(super) egress: &'a mut Egress<D>,
+    pub(super) pool: &'a D::Pool,
     pub(super) taps: &'a mut Taps,
-    /// What may be sent; none: everything.
-    pub(super) limit: Option<&'a mut Limit>,
-}
-
-impl Outlet<'_> {
-    /// Whether the limit lets nothing be sent now.
-    fn is_closed(&mut self, now: u64) -> bool {
-        self.limit.as_mut().is_some_and(|limit| limit.is_closed(now, self.share))
-    }
 }
 
 /// What of a run its replays must know.
@@ -183,9 +172,9 @@ macro_rules! scope {
         }
     };
 }
-impl WorkerRun {
+impl<D: Device> WorkerRun<D> {
     /// Sends what its replays have due on a port. Returns how many packets the device took.
-    pub(super) fn replay(&mut self, port: usize, now: u64, clock: &Clock, outlet: &mut Outlet<'_>) -> usize {
+    pub(super) fn replay(&mut self, port: usize, now: u64, clock: &D::Clock, outlet: &mut Outlet<'_, D>) -> usize {
         if self.share.sent.is_up() || self.clock.stands() {
             return 0;
         }
@@ -194,15 +183,15 @@ impl WorkerRun {
         let mut sent = 0;
         for replay in self.replays.iter_mut().filter(|replay| replay.parts.port == port && replay.sends()) {
             // Packets are not made before they may leave, so that their time stamps are right and they hold no memory.
-            if outlet.is_closed(now) {
+            if outlet.egress.is_closed(now) {
                 replay.held |= replay.due_ns().is_some_and(|due| due <= at);
                 continue;
             }
             replay.fill(at, &scope, clock, outlet);
-            let taken = replay.burst.send(outlet.queue);
+            let taken = replay.burst.send(outlet.egress.queue());
             if taken > 0 {
                 let left_at = run_clock.at(clock.mono_ns()).map_or(0, |at| at.max(0).cast_unsigned());
-                replay.count(taken, left_at, &scope, outlet.share);
+                replay.count(taken, left_at, &scope, outlet.egress);
                 sent += taken;
             }
         }
@@ -210,11 +199,11 @@ impl WorkerRun {
     }
 
     /// At the end of a run: whether its replays on a port have sent, or counted as dropped, all they had to.
-    pub(super) fn settle_replays(&mut self, port: usize, now: u64, past_grace: bool, share: &QueueShare) -> bool {
+    pub(super) fn settle_replays(&mut self, port: usize, now: u64, past_grace: bool, egress: &Egress<D>) -> bool {
         let scope = scope!(self);
         let mut settled = true;
         for replay in self.replays.iter_mut().filter(|replay| replay.parts.port == port) {
-            settled &= if past_grace { replay.give_up(now, &scope, share) } else { replay.is_settled(scope.end_ns) };
+            settled &= if past_grace { replay.give_up(now, &scope, egress) } else { replay.is_settled(scope.end_ns) };
         }
         settled
     }
@@ -242,8 +231,8 @@ impl WorkerRun {
     }
 }
 
-impl Replay {
-    pub(in crate::datapath) fn new(parts: ReplayParts, tape: ReplayTape, tempo: Tempo) -> Self {
+impl<D: Device> Replay<D> {
+    pub(in crate::datapath) fn new(parts: ReplayParts<D>, tape: ReplayTape, tempo: Tempo) -> Self {
         Self {
             parts,
             tape,
@@ -252,7 +241,7 @@ impl Replay {
             number: 0,
             len: None,
             over: false,
-            burst: Burst::new(),
+            burst: D::Burst::new(),
             dues_ns: [0; BURST],
             bytes: [0; BURST],
             taken: 0,
@@ -303,7 +292,7 @@ impl Replay {
         }
     }
 
-    fn fill(&mut self, at: u64, scope: &Scope<'_>, clock: &Clock, outlet: &mut Outlet<'_>) {
+    fn fill(&mut self, at: u64, scope: &Scope<'_>, clock: &D::Clock, outlet: &mut Outlet<'_, D>) {
         if !self.burst.is_empty() {
             return;
         }
@@ -327,21 +316,25 @@ impl Replay {
                 timestamp,
             };
             Rewrite::seal(self.parts.flow, seal, trailer, frame);
+            if D::TRACES {
+                let origin = Origin { stream: self.parts.index, number: self.number };
+                self.burst.note(index..index + 1, origin, 1);
+            }
             self.dues_ns[index] = due_ns;
             self.bytes[index] = len as u64 + FCS_LEN;
             self.number += 1;
             self.len = None;
         }
         if !self.burst.is_empty() {
-            outlet.taps.copy(&self.burst, clock);
+            outlet.taps.copy::<D>(&self.burst, clock);
             if std::mem::take(&mut self.held) {
-                outlet.share.throttled_packets.add(self.burst.len() as u64);
+                outlet.egress.throttled(self.burst.len() as u64);
             }
         }
     }
 
     /// Counts packets that the device took at an instant of the run.
-    fn count(&mut self, taken: usize, left_at: u64, scope: &Scope<'_>, share: &QueueShare) {
+    fn count(&mut self, taken: usize, left_at: u64, scope: &Scope<'_>, egress: &mut Egress<D>) {
         let late_before = left_at.saturating_sub(self.parts.late_after_ns);
         let mut phases = [Sent::default(); 2];
         for index in self.taken..self.taken + taken {
@@ -358,9 +351,8 @@ impl Replay {
             if sent.packets > 0 {
                 scope.share.tx[self.parts.index].sent(measured, sent);
             }
-            share.tx_bytes.add(sent.bytes);
         }
-        share.tx_packets.add(taken as u64);
+        egress.sent(taken, phases[0].bytes + phases[1].bytes);
         self.taken += taken;
     }
 
@@ -384,12 +376,12 @@ impl Replay {
     }
 
     /// Counts what is owed as dropped. False while there is more to count.
-    fn give_up(&mut self, now: u64, scope: &Scope<'_>, share: &QueueShare) -> bool {
+    fn give_up(&mut self, now: u64, scope: &Scope<'_>, egress: &Egress<D>) -> bool {
         let since = *self.giving_up_since.get_or_insert(now);
         let stream = &scope.share.tx[self.parts.index];
         for due_ns in &self.dues_ns[self.taken..self.taken + self.burst.len()] {
             stream.dropped(*due_ns >= scope.warmup_ns, 1);
-            share.tx_dropped.add(1);
+            egress.dropped(1);
         }
         self.burst.clear();
         for _ in 0..COUNTED {

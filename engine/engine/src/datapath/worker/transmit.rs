@@ -5,21 +5,21 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use rtrb::Producer;
-use spate_dpdk::{BURST, Burst, Mempool, Prebuilt, TxQueue};
-use spate_stateless::{Batch, Frames, Lanes, Numbers, PIECE, Schedule, Template, Writer};
+use spate_dpdk::BURST;
+use spate_net::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
+use spate_stateless::{Batch, Deal, Frames, Lanes, Numbers, PIECE, Schedule, StreamTiming, Template, Writer};
 use spate_stats::Sent;
-use spate_wire::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
 
 use super::{
-    WorkerRun,
+    Device, Dpdk, Time, WorkerRun,
     attach::{Inject, Taps},
+    device::{Origin, Packets as _, TxDevice},
+    egress::Egress,
     emulate::Segments,
     replay::Outlet,
 };
 use crate::datapath::{
-    clock::Clock,
-    command::{RateChange, Trash},
-    limit::{Budget, Limit},
+    command::{RateChange, Reclaim},
     shared::{QueueShare, RunShare},
 };
 
@@ -29,7 +29,7 @@ pub(super) const GRACE_NS: u64 = 100_000_000;
 const NOTHING: Batch = Batch { stream: 0, each: false, count: 0, number: 0, sequence: 0, due_ns: 0, last_due_ns: 0 };
 
 /// A run's part on one transmit port of one worker.
-pub(in crate::datapath) struct PortRun {
+pub(in crate::datapath) struct PortRun<D: Device = Dpdk> {
     /// Index of the port.
     pub(in crate::datapath) port: usize,
     pub(in crate::datapath) schedule: Schedule,
@@ -38,14 +38,14 @@ pub(in crate::datapath) struct PortRun {
     /// Where this worker stands in each.
     pub(in crate::datapath) writers: Box<[Writer]>,
     /// Packets built beforehand, by stream; empty if no stream has any.
-    pub(in crate::datapath) prebuilt: Box<[Option<Prebuilt>]>,
+    pub(in crate::datapath) prebuilt: Box<[Option<D::Prebuilt>]>,
     /// If each stream's packets are all the same.
     pub(in crate::datapath) copies: Option<Copies>,
     /// What is to change, in order of time.
     pub(in crate::datapath) changes: VecDeque<RateChange>,
     pub(in crate::datapath) late_after_ns: u64,
     /// Where packets come from if they are longer than the port's own pool has room for.
-    pub(in crate::datapath) long_packets: Option<Mempool>,
+    pub(in crate::datapath) long_packets: Option<D::Pool>,
 }
 
 /// What a worker needs to know of a stream to send it.
@@ -80,12 +80,11 @@ impl Copies {
 }
 
 /// A port as one worker sends on it.
-pub(super) struct TxPort {
+pub(super) struct TxPort<D: Device> {
     port: usize,
-    queue: TxQueue,
-    share: Arc<QueueShare>,
-    pool: Mempool,
-    burst: Burst,
+    egress: Egress<D>,
+    pool: D::Pool,
+    burst: D::Burst,
     /// What is in the burst, or to be built: `batches[head..tail]`, of the run in `slot`.
     batches: [Batch; BURST],
     head: usize,
@@ -103,33 +102,23 @@ pub(super) struct TxPort {
     /// Packets of the burst that the device took before.
     taken: usize,
     lanes: Lanes,
-    /// The device may hold packets back that it took.
-    unflushed: bool,
-    /// Not to be asked to send them before this instant.
-    flush_at: u64,
     taps: Taps,
-    inject: Option<Box<Inject>>,
-    segments: Box<Segments>,
+    inject: Option<Box<Inject<D>>>,
+    segments: Box<Segments<D>>,
     /// The slot whose flows are asked first.
     first_asked: usize,
-    /// What may be sent; none: everything.
-    limit: Option<Limit>,
     /// The batches, and flows' segments, that wait for it are counted.
     held: (bool, bool),
 }
 
-/// Between attempts to make the kernel send what it could not.
-pub(super) const FLUSH_NS: u64 = 1_000_000;
-
-impl TxPort {
-    pub(super) fn new(port: usize, queue: TxQueue, share: Arc<QueueShare>, pool: Mempool) -> Self {
+impl<D: Device> TxPort<D> {
+    pub(super) fn new(port: usize, queue: D::Tx, share: Arc<QueueShare>, pool: D::Pool) -> Self {
         let offloads = queue.offloads();
         Self {
             port,
-            queue,
-            share,
+            egress: Egress::new(queue, share),
             pool,
-            burst: Burst::new(),
+            burst: D::Burst::new(),
             batches: [NOTHING; BURST],
             head: 0,
             tail: 0,
@@ -140,44 +129,17 @@ impl TxPort {
             lens: [0; BURST],
             taken: 0,
             lanes: Lanes::new(),
-            unflushed: false,
-            flush_at: 0,
             taps: Taps::new(),
             inject: None,
             segments: Box::new(Segments::new(offloads)),
             first_asked: 0,
-            limit: None,
             held: (false, false),
         }
     }
 
-    /// Keeps to a budget from now on; back comes that of before.
-    pub(super) fn limit(&mut self, budget: Option<Arc<Budget>>) -> Option<Arc<Budget>> {
-        self.charge();
-        let before = self.limit.take().map(Limit::into_budget);
-        self.limit = budget.map(|budget| Limit::new(budget, &self.share));
-        before
-    }
-
-    /// Charges the budget with what was sent.
-    #[inline]
-    pub(super) fn charge(&mut self) {
-        if let Some(limit) = &mut self.limit {
-            limit.charge(&self.share);
-        }
-    }
-
-    /// Leaves what was sent since it was charged out of the budget.
-    pub(super) fn forgive(&mut self) {
-        if let Some(limit) = &mut self.limit {
-            limit.forgive(&self.share);
-        }
-    }
-
-    /// Whether the budget lets senders send nothing now.
-    #[inline]
-    fn is_closed(&mut self, now: u64) -> bool {
-        self.limit.as_mut().is_some_and(|limit| limit.is_closed(now, &self.share))
+    /// Its device's queue, counters and budget.
+    pub(super) fn egress(&mut self) -> &mut Egress<D> {
+        &mut self.egress
     }
 
     /// Index of the port.
@@ -190,38 +152,30 @@ impl TxPort {
     }
 
     /// Sends for the slow path from now on; back comes what did before.
-    pub(super) fn set_inject(&mut self, inject: Box<Inject>) -> Option<Box<Inject>> {
+    pub(super) fn set_inject(&mut self, inject: Box<Inject<D>>) -> Option<Box<Inject<D>>> {
         self.inject.replace(inject)
     }
 
-    /// Sends what the slow path has to say. Returns how many packets the device took.
+    /// Sends the frames of the slow path. Returns how many packets the device took.
     #[inline]
-    pub(super) fn inject(&mut self, clock: &Clock) -> usize {
+    pub(super) fn inject(&mut self, clock: &D::Clock) -> usize {
         let Some(inject) = &mut self.inject else { return 0 };
-        let sent = inject.send(&mut self.queue, &self.pool, &self.share, &mut self.taps, clock);
-        if sent > 0 {
-            (self.unflushed, self.flush_at) = (true, 0);
-        }
-        sent
+        inject.send(&mut self.egress, &self.pool, &mut self.taps, clock)
     }
 
     /// Sends what replays have due. Returns how many packets the device took.
-    pub(super) fn replay(&mut self, now: u64, clock: &Clock, runs: &mut [Option<Box<WorkerRun>>]) -> usize {
-        let (share, taps, limit) = (&self.share, &mut self.taps, self.limit.as_mut());
-        let mut outlet = Outlet { queue: &mut self.queue, pool: &self.pool, share, taps, limit };
+    pub(super) fn replay(&mut self, now: u64, clock: &D::Clock, runs: &mut [Option<Box<WorkerRun<D>>>]) -> usize {
+        let mut outlet = Outlet { egress: &mut self.egress, pool: &self.pool, taps: &mut self.taps };
         let mut sent = 0;
         for run in runs.iter_mut().flatten().filter(|run| !run.replays.is_empty()) {
             sent += run.replay(self.port, now, clock, &mut outlet);
         }
-        if sent > 0 {
-            (self.unflushed, self.flush_at) = (true, 0);
-        }
         sent
     }
 
-    /// Sends what flows of emulated applications have to say. Returns how many packets the device took.
+    /// Sends the packets of emulated applications' flows. Returns how many packets the device took.
     #[inline]
-    pub(super) fn emulate(&mut self, clock: &Clock, runs: &mut [Option<Box<WorkerRun>>]) -> usize {
+    pub(super) fn emulate(&mut self, clock: &D::Clock, runs: &mut [Option<Box<WorkerRun<D>>>]) -> usize {
         let (count, waits) = (runs.len(), self.segments.wait());
         self.first_asked += 1;
         for offset in 0..count {
@@ -235,25 +189,21 @@ impl TxPort {
                 self.segments.fill(self.port, emulated, &self.pool, &mut self.taps, clock);
             }
         }
-        if self.limit.is_some() && self.hold_segments(clock.mono_ns()) {
+        if self.egress.is_limited() && self.hold_segments(clock.mono_ns()) {
             return 0;
         }
-        let sent = self.segments.send(&mut self.queue, &self.share);
-        if sent > 0 {
-            (self.unflushed, self.flush_at) = (true, 0);
-        }
-        sent
+        self.segments.send(&mut self.egress)
     }
 
     /// Whether flows' packets have to wait for the budget, as they would for the device.
     #[cold]
     fn hold_segments(&mut self, now: u64) -> bool {
-        if !self.segments.wait() || !self.is_closed(now) {
+        if !self.segments.wait() || !self.egress.is_closed(now) {
             self.held.1 = false;
             return false;
         }
         if !std::mem::replace(&mut self.held.1, true) {
-            self.share.throttled_packets.add(self.segments.waiting());
+            self.egress.throttled(self.segments.waiting());
         }
         true
     }
@@ -265,12 +215,12 @@ impl TxPort {
 
     /// Gives back what it holds for flows; there are none any more.
     pub(super) fn end_emulation(&mut self) {
-        self.segments.clear(&self.share);
+        self.segments.clear(&self.egress);
     }
 
     /// At the end of a run: whether its replays here are all sent, or counted as dropped.
-    pub(super) fn settle_replays(&mut self, now: u64, run: &mut WorkerRun, past_grace: bool) -> bool {
-        run.settle_replays(self.port, now, past_grace, &self.share) && (self.flush(now) || past_grace)
+    pub(super) fn settle_replays(&mut self, now: u64, run: &mut WorkerRun<D>, past_grace: bool) -> bool {
+        run.settle_replays(self.port, now, past_grace, &self.egress) && (self.egress.flush(now) || past_grace)
     }
 
     /// Whether the slow path's packets wait for the device.
@@ -283,14 +233,14 @@ impl TxPort {
     pub(super) fn transmit(
         &mut self,
         now: u64,
-        clock: &Clock,
-        runs: &mut [Option<Box<WorkerRun>>],
-        trash: &mut Producer<Trash>,
+        clock: &D::Clock,
+        runs: &mut [Option<Box<WorkerRun<D>>>],
+        reclaim: &mut Producer<Reclaim<D>>,
     ) -> usize {
-        if self.head == self.tail && !self.gather(now, runs, trash) {
+        if self.head == self.tail && !self.gather(now, runs, reclaim) {
             return 0;
         }
-        if !self.built && self.limit.is_some() && self.hold_batches(now) {
+        if !self.built && self.egress.is_limited() && self.hold_batches(now) {
             return 0;
         }
         let Some(run) = runs.get_mut(self.slot).and_then(Option::as_mut) else { return 0 };
@@ -303,17 +253,17 @@ impl TxPort {
     /// Whether what is due has to wait for the budget. It is not built before it may leave, so that its time stamps are right.
     #[cold]
     fn hold_batches(&mut self, now: u64) -> bool {
-        if !self.is_closed(now) {
+        if !self.egress.is_closed(now) {
             return false;
         }
         if !std::mem::replace(&mut self.held.0, true) {
-            self.share.throttled_packets.add(self.packets as u64);
+            self.egress.throttled(self.packets as u64);
         }
         true
     }
 
     /// Takes what is due from the runs in turn, a burst from one run. False if nothing is due.
-    fn gather(&mut self, now: u64, runs: &mut [Option<Box<WorkerRun>>], trash: &mut Producer<Trash>) -> bool {
+    fn gather(&mut self, now: u64, runs: &mut [Option<Box<WorkerRun<D>>>], reclaim: &mut Producer<Reclaim<D>>) -> bool {
         let count = runs.len();
         for offset in 1..=count {
             let slot = (self.slot + offset) % count;
@@ -324,7 +274,7 @@ impl TxPort {
             let Some(at) = run.clock.at(now).and_then(|at| u64::try_from(at).ok()) else { continue };
             let (warmup_ns, end_ns) = (run.warmup_ns, run.end_ns);
             let Some(part) = run.ports.iter().position(|p| p.port == self.port) else { continue };
-            let (batches, packets) = run.ports[part].take_due(at, warmup_ns, end_ns, &mut self.batches, trash);
+            let (batches, packets) = run.ports[part].take_due(at, warmup_ns, end_ns, &mut self.batches, reclaim);
             if packets > 0 {
                 (self.head, self.tail, self.packets) = (0, batches, packets);
                 (self.slot, self.part, self.built) = (slot, part, false);
@@ -337,7 +287,7 @@ impl TxPort {
 
     /// Writes the packets. False if there is no memory for them now.
     #[inline]
-    fn build(&mut self, run: &mut WorkerRun, clock: &Clock) -> bool {
+    fn build(&mut self, run: &mut WorkerRun<D>, clock: &D::Clock) -> bool {
         let timestamp = run.timescale.of(clock.mono_ns()) % TIMESTAMP_MODULUS;
         let part = &mut run.ports[self.part];
         let pool = part.long_packets.as_ref().unwrap_or(&self.pool);
@@ -345,7 +295,7 @@ impl TxPort {
         if !each && !self.burst.alloc(pool, self.packets) {
             return false;
         }
-        if !self.queue.is_null() {
+        if !self.egress.queue().is_null() {
             // They were with a device or a receiver since.
             self.burst.fetch();
         }
@@ -385,7 +335,7 @@ impl TxPort {
                 }
                 let stamp = Trailer { stream: send.id, ..stamp };
                 let numbers = Numbers { number: batch.number, sequence: batch.sequence, count };
-                let mut frames = Packets(&mut self.burst);
+                let mut frames = Packets::<D>(&mut self.burst);
                 send.template.write(&mut part.writers[stream], &mut self.lanes, numbers, stamp, &mut frames, first);
                 if keep_lens {
                     self.lens[first..first + count].copy_from_slice(&self.lanes.lens()[..count]);
@@ -394,19 +344,32 @@ impl TxPort {
             }
         }
         (self.built, self.taken) = (true, 0);
-        self.taps.copy(&self.burst, clock);
+        if D::TRACES {
+            self.trace(&run.ports[self.part]);
+        }
+        self.taps.copy::<D>(&self.burst, clock);
         true
+    }
+
+    /// Notes which packets of which streams the burst holds.
+    fn trace(&mut self, part: &PortRun<D>) {
+        let mut first = 0;
+        for batch in &self.batches[..self.tail] {
+            for (stream, count) in batch.streams() {
+                let origin = Origin { stream: part.streams[stream].index, number: batch.number };
+                self.burst.note(first..first + count, origin, part.schedule.stride(stream));
+                first += count;
+            }
+        }
     }
 
     /// Offers the burst to the device and counts what it took.
     #[inline]
-    fn offer(&mut self, run: &mut WorkerRun, clock: &Clock) -> usize {
-        let taken = self.burst.send(&mut self.queue);
+    fn offer(&mut self, run: &mut WorkerRun<D>, clock: &D::Clock) -> usize {
+        let taken = self.burst.send(self.egress.queue());
         if taken == 0 {
             return 0;
         }
-        self.unflushed = true;
-        self.flush_at = 0;
         let part = &run.ports[self.part];
         let at = run.clock.at(clock.mono_ns()).map_or(0, |at| at.max(0).cast_unsigned());
         let late_before = at.saturating_sub(part.late_after_ns);
@@ -460,35 +423,24 @@ impl TxPort {
         }
         self.taken += taken;
         self.packets -= taken;
-        self.share.tx_packets.add(taken as u64);
-        self.share.tx_bytes.add(bytes);
+        self.egress.sent(taken, bytes);
         taken
     }
 
     /// Sends packets that were received back. What the device does not take at once, or the budget does not let pass, is dropped,
     /// and counted.
-    pub(super) fn send_back(&mut self, packets: &mut Burst, now: u64) {
+    pub(super) fn send_back(&mut self, packets: &mut D::Burst, now: u64) {
         let all = packets.len();
-        if let Some(limit) = &mut self.limit
-            && limit.is_closed_to_reflectors(now, &self.share)
-        {
-            self.share.throttled_packets.add(all as u64);
-            return;
+        if self.egress.is_closed_to_reflectors(now) {
+            return self.egress.throttled(all as u64);
         }
         let lens: [u64; BURST] =
             std::array::from_fn(|i| if i < all { packets.frame_len(i) as u64 + FCS_LEN } else { 0 });
-        let taken = packets.send(&mut self.queue);
-        if taken > 0 {
-            self.unflushed = true;
-            self.flush_at = 0;
-        }
-        self.share.reflected.add(taken as u64);
-        self.share.tx_packets.add(taken as u64);
-        self.share.tx_bytes.add(lens[..taken].iter().sum());
-        self.share.tx_dropped.add((all - taken) as u64);
-        if let Some(limit) = &mut self.limit {
-            limit.charge_reflectors(&self.share);
-        }
+        let taken = packets.send(self.egress.queue());
+        self.egress.sent(taken, lens[..taken].iter().sum());
+        self.egress.reflected(taken);
+        self.egress.dropped((all - taken) as u64);
+        self.egress.charge_reflectors();
     }
 
     /// Whether packets of the run in a slot are neither sent nor given up.
@@ -496,48 +448,31 @@ impl TxPort {
         self.slot == slot && self.head < self.tail
     }
 
-    /// Does what the device leaves to who uses it.
-    pub(super) fn tend(&mut self) {
-        self.queue.tend();
-    }
-
-    /// Makes the device send what it took. True if nothing is left in it.
-    pub(super) fn flush(&mut self, now: u64) -> bool {
-        if self.unflushed && now >= self.flush_at {
-            self.unflushed = !self.queue.flush();
-            self.flush_at = now + FLUSH_NS;
-        }
-        !self.unflushed
-    }
-
     /// At the end of a run: whether all is sent. Past the grace, gives up what is not, and counts it.
     pub(super) fn settle(
         &mut self,
         now: u64,
         slot: usize,
-        run: &mut WorkerRun,
+        run: &mut WorkerRun<D>,
         past_grace: bool,
-        trash: &mut Producer<Trash>,
+        reclaim: &mut Producer<Reclaim<D>>,
     ) -> bool {
         if past_grace {
             self.give_up(slot, run);
-            self.flush(now);
+            self.egress.flush(now);
         }
         let Some(part) = run.ports.iter_mut().find(|p| p.port == self.port) else { return true };
         if past_grace {
-            part.give_up(run.warmup_ns, run.end_ns, &run.share, trash);
+            part.give_up(run.warmup_ns, run.end_ns, &run.share, reclaim);
             return true;
         }
-        !self.is_waiting(slot) && part.schedule.next_due_ns().is_none_or(|due| due >= run.end_ns) && self.flush(now)
-    }
-
-    /// A run is over: the device gives back what it has sent of it.
-    pub(super) fn reclaim(&mut self) {
-        self.queue.reclaim();
+        !self.is_waiting(slot)
+            && part.schedule.next_due_ns().is_none_or(|due| due >= run.end_ns)
+            && self.egress.flush(now)
     }
 
     /// Drops the packets of a run that wait for the device, and counts them.
-    pub(super) fn give_up(&mut self, slot: usize, run: &WorkerRun) {
+    pub(super) fn give_up(&mut self, slot: usize, run: &WorkerRun<D>) {
         if !self.is_waiting(slot) {
             return;
         }
@@ -550,7 +485,7 @@ impl TxPort {
             }
         }
         if self.built {
-            self.share.tx_dropped.add(self.packets as u64);
+            self.egress.dropped(self.packets as u64);
         }
         self.burst.clear();
         self.head = 0;
@@ -558,7 +493,36 @@ impl TxPort {
     }
 }
 
-impl PortRun {
+impl<D: Device> PortRun<D> {
+    /// One worker's part of the streams of a port: of their packets those that `deal` gives it, at the times of `timings`, by stream.
+    /// `prebuild` makes those that are built beforehand.
+    pub(in crate::datapath) fn new<E>(
+        port: usize,
+        streams: &Arc<[SendStream]>,
+        deal: Deal,
+        timings: impl Iterator<Item = StreamTiming>,
+        late_after_ns: u64,
+        long_packets: Option<D::Pool>,
+        prebuild: impl FnOnce(&Schedule, &mut [Writer]) -> Result<Box<[Option<D::Prebuilt>]>, E>,
+    ) -> Result<Self, E> {
+        let schedule = Schedule::new(deal, timings);
+        let mut writers: Vec<Writer> = (streams.iter().enumerate())
+            .map(|(index, s)| s.template.writer(Deal { stride: schedule.stride(index), ..deal }))
+            .collect();
+        let prebuilt = prebuild(&schedule, &mut writers)?;
+        Ok(Self {
+            port,
+            schedule,
+            streams: Arc::clone(streams),
+            writers: writers.into(),
+            copies: Copies::of(streams).filter(|_| prebuilt.is_empty()),
+            prebuilt,
+            changes: super::changes(),
+            late_after_ns,
+            long_packets,
+        })
+    }
+
     /// Takes up to a burst of what is due at run time `at` and before the end, making changes when their time has come.
     /// Returns how many batches and how many packets. No batch is partly of the warm-up.
     #[inline]
@@ -568,7 +532,7 @@ impl PortRun {
         warmup_ns: u64,
         end_ns: u64,
         batches: &mut [Batch; BURST],
-        trash: &mut Producer<Trash>,
+        reclaim: &mut Producer<Reclaim<D>>,
     ) -> (usize, usize) {
         let (mut count, mut packets) = (0, 0);
         loop {
@@ -587,20 +551,20 @@ impl PortRun {
             if packets == BURST || change_ns > at {
                 return (count, packets);
             }
-            self.make_change(trash);
+            self.make_change(reclaim);
         }
     }
 
     /// Makes the next change; what is due before it has been taken.
-    fn make_change(&mut self, trash: &mut Producer<Trash>) {
+    fn make_change(&mut self, reclaim: &mut Producer<Reclaim<D>>) {
         if let Some(change) = self.changes.pop_front() {
             self.schedule.change(change.at_ns, change.rates.iter().copied());
-            let _ = trash.push(Trash::Rates(change.rates));
+            let _ = reclaim.push(Reclaim::Rates(change.rates));
         }
     }
 
     /// Counts all that is owed as dropped, by the rates that were in force when it was due.
-    fn give_up(&mut self, warmup_ns: u64, end_ns: u64, share: &RunShare, trash: &mut Producer<Trash>) {
+    fn give_up(&mut self, warmup_ns: u64, end_ns: u64, share: &RunShare, reclaim: &mut Producer<Reclaim<D>>) {
         loop {
             let change_ns = self.changes.front().map_or(u64::MAX, |change| change.at_ns);
             let before_ns = end_ns.min(change_ns);
@@ -614,18 +578,30 @@ impl PortRun {
             if change_ns >= end_ns {
                 return;
             }
-            self.make_change(trash);
+            self.make_change(reclaim);
         }
     }
 }
 
 /// A burst whose packets are being written.
-struct Packets<'a>(&'a mut Burst);
+struct Packets<'a, D: Device>(&'a mut D::Burst);
 
-impl Frames for Packets<'_> {
+impl<D: Device> Frames for Packets<'_, D> {
     #[inline]
     fn frames<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8]> {
-        self.0.frames_mut(first, lens)
+        self.0.noted_mut(first, lens).map(|(frame, note)| {
+            *note = 0;
+            frame
+        })
+    }
+
+    #[inline]
+    fn noted<'a>(
+        &'a mut self,
+        first: usize,
+        lens: &'a [u16],
+    ) -> impl Iterator<Item = (&'a mut [u8], Option<&'a mut u64>)> {
+        self.0.noted_mut(first, lens).map(|(frame, note)| (frame, Some(note)))
     }
 
     #[inline]

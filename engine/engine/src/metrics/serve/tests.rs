@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who has a page, how many ask, and what a worker that hangs does to the answers.
+//! Which clients get a page, how many ask, and what a worker that hangs does to the answers.
 use super::*;
 use crate::control::runs::{Held, tests};
 use crate::control::watchdog;
@@ -77,7 +77,7 @@ async fn who_asks_at_once_gets_the_same_page_and_who_asks_later_a_new_one() {
     let first = first.unwrap();
     assert!(Arc::ptr_eq(&first, &second.unwrap()));
     tokio::time::sleep(FRESH).await;
-    // Who asks and leaves at once has it made all the same.
+    // A page is made even if the client leaves at once.
     let leaves = server.clone();
     let asking = tokio::spawn(async move { leaves.page().await });
     tokio::task::yield_now().await;

@@ -12,7 +12,7 @@ fn frame() -> Vec<u8> {
     let mut frame = vec![0; 60];
     frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
     frame[14..34].copy_from_slice(&[0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
-    let sum = spate_wire::checksum::checksum(spate_wire::checksum::sum(&frame[14..34]));
+    let sum = spate_net::checksum::checksum(spate_net::checksum::sum(&frame[14..34]));
     frame[24..26].copy_from_slice(&sum.to_be_bytes());
     frame
 }
@@ -80,7 +80,7 @@ fn a_good_plan_passes_and_says_what_is_measured_where() {
     assert_eq!(checked.measured.run, run);
     let packet = checked.streams[3].template.frame();
     assert_eq!(packet[18..20], [0, 77]);
-    assert_eq!(spate_wire::checksum::fold(spate_wire::checksum::sum(&packet[14..34])), 0xffff);
+    assert_eq!(spate_net::checksum::fold(spate_net::checksum::sum(&packet[14..34])), 0xffff);
 }
 
 #[test]

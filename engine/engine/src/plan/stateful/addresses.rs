@@ -2,11 +2,15 @@
 //! Where clients and servers are: pools of addresses, which of them a template takes, and when.
 use super::super::Violations;
 use super::super::validate::Site;
-use super::tunnels;
+use super::{access, tunnels};
 use contract::{PoolOrder, Stateful};
+use spate_net::encap::Carries;
 use spate_stateful::arrivals::{Arrivals, Order, Timing};
-use spate_stateful::pool::{self, Address, SourcePorts, Start};
 use spate_stateful::tuples::{Dealing, Share, Tuples};
+use spate_stateful::{
+    Address,
+    pool::{self, SourcePorts, Start},
+};
 use spate_stateful::{Part, Pool, Scenario, Template, WeightedPool};
 use std::collections::BTreeMap;
 
@@ -43,17 +47,15 @@ fn one(at: &str, asked: &contract::Pool, wrong: &mut Violations) -> Option<Pool>
     let mut pool = pool.ok()?;
     pool.first_mac = first_mac(&format!("{at}.first_mac"), &asked.first_mac, &pool, wrong)?;
     pool.source_ports = source_ports?;
-    pool.tunnels = match &asked.gtpu {
-        Some(gtpu) => Some(tunnels::tunnels(&format!("{at}.gtpu"), gtpu, &pool, wrong)?),
-        None => None,
-    };
-    if pool.tunnels.is_some() && pool.first_mac.is_some() {
+    pool.tunnels = tunnels::tunnels(at, asked, &pool, wrong)?;
+    if pool.tunnels.is_some_and(|tunnels| tunnels.carries() == Carries::Packet) && pool.first_mac.is_some() {
         wrong.add(
             format!("{at}.first_mac"),
             "clients in tunnels have no MACs, their gNBs have the port's; leave it out",
         );
         return None;
     }
+    pool.access = access::access(at, asked, &pool, wrong)?;
     pool.allow_multicast = asked.allow_multicast;
     multicast(at, &pool, wrong)?;
     Some(pool)
@@ -73,7 +75,15 @@ fn multicast(at: &str, pool: &Pool, wrong: &mut Violations) -> Option<()> {
             "has addresses that are not multicast: use a pool of its own for them",
         );
     } else if pool.allow_multicast && pool.tunnels.is_some() {
-        wrong.add(format!("{at}.allow_multicast"), "clients in tunnels have addresses of hosts; leave it or gtpu out");
+        wrong.add(
+            format!("{at}.allow_multicast"),
+            "clients in tunnels have addresses of hosts; leave it, or gtpu and vxlan, out",
+        );
+    } else if pool.allow_multicast && pool.has_envelope() {
+        wrong.add(
+            format!("{at}.allow_multicast"),
+            "clients with vlans or a gateway have addresses of hosts; leave it or these out",
+        );
     } else {
         return Some(());
     }
@@ -175,15 +185,15 @@ pub fn all_servers<'a>(pools: &mut Vec<Pool>, templates: impl Iterator<Item = &'
     }
 }
 
-/// Whose flow is next.
+/// The order of flows.
 pub fn order(asked: &Stateful) -> Order {
     asked.draw_seed.map_or(Order::Even, |seed| Order::Drawn { seed })
 }
 
-/// Checks what only shows with all templates: that addresses and times of new flows can be dealt out.
+/// Checks what only shows with all templates: that addresses and times of new flows can be distributed.
 pub fn deal(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
-    let mut tell = |told: String| {
-        let (field, problem) = told.split_once(": ").unwrap_or(("templates", &told));
+    let mut add = |message: String| {
+        let (field, problem) = message.split_once(": ").unwrap_or(("templates", &message));
         wrong.add(format!("stateful.{field}"), problem);
     };
     let pools = |t: &'_ Template| (t.clients.clone(), t.servers.clone());
@@ -193,7 +203,7 @@ pub fn deal(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
     let engines = scenario.client_part().of;
     let alone = Share { worker: 0, workers: engines.into() };
     if let Err(error) = Tuples::new(&scenario.pools, mixes, alone, Dealing::ByNumber) {
-        return tell(error.to_string());
+        return add(error.to_string());
     }
     let share = Share { worker: 0, workers: u64::from(engines) * u64::from(site.workers.max(1)) };
     // Where clients are real, nothing is begun here.
@@ -204,6 +214,6 @@ pub fn deal(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
         .map(|t| Timing { rate: timing(t), limit: t.client.as_ref().map_or(0, |c| c.limit) })
         .collect();
     if let Err(error) = Arrivals::new(&timings, scenario.order, share, 0, scenario.ramp_up) {
-        tell(error.to_string());
+        add(error.to_string());
     }
 }

@@ -2,15 +2,16 @@
 //! Whether messages over UDP fit the MTU of the port that sends them: they are not cut into fragments.
 use super::super::Violation;
 use super::super::validate::Site;
-use super::{USUAL_MTU, programs, tunnels};
+use super::{USUAL_MTU, programs};
 use contract::Stateful;
+use spate_stateful::envelope;
 use spate_stateful::program::Side;
 use spate_stateful::{Instruction, Payload, Pool, Protocol, Scenario, Template};
 
 /// A message that does not fit.
 pub struct TooLong {
     /// Where, and what would be right.
-    pub told: Violation,
+    pub violation: Violation,
     /// The port's MTU is known; else it is taken to be Ethernet's.
     pub certain: bool,
 }
@@ -44,7 +45,9 @@ fn one(
     let v6 = template.clients.iter().chain(&template.servers).any(|weighted| Pool::is_v6(&pools[weighted.pool]));
     // Of IP and UDP.
     let headers = if v6 { 48 } else { 28 };
-    let headers = headers + tunnels::most_added(Some(pools), &template.clients, side == Side::Client);
+    let clients = template.clients.iter().map(|weighted| &pools[weighted.pool]);
+    let added = clients.map(|pool| envelope::overhead(pool, side == Side::Client, template.looped));
+    let headers = headers + added.max().unwrap_or(0) as u32;
     let port = &site.ports[port];
     let most = port.mtu.unwrap_or(USUAL_MTU).saturating_sub(headers);
     if longest <= most.into() {
@@ -63,5 +66,5 @@ fn one(
             longest + u64::from(headers)
         ),
     };
-    Some(TooLong { told: Violation { field, description }, certain: port.mtu.is_some() })
+    Some(TooLong { violation: Violation { field, description }, certain: port.mtu.is_some() })
 }

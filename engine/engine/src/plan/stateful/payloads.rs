@@ -27,7 +27,7 @@ fn one(at: &str, asked: &contract::Payload, wrong: &mut Violations) -> Payload {
             return Payload::pattern(0);
         }
         Some(payload::Content::Size(size)) => Payload::pattern(*size),
-        // Data were put in place when the plan was decoded.
+        // Data were filled in when the plan was decoded.
         Some(payload::Content::Data(_)) | None => {
             wrong.add(at, "empty; set bytes or size");
             return Payload::pattern(0);
@@ -51,14 +51,14 @@ fn one(at: &str, asked: &contract::Payload, wrong: &mut Violations) -> Payload {
         return payload;
     }
     payload.with_fields(fields).unwrap_or_else(|error| {
-        let told = error.to_string();
-        let (field, problem) = told.split_once(": ").unwrap_or(("fields", &told));
+        let message = error.to_string();
+        let (field, problem) = message.split_once(": ").unwrap_or(("fields", &message));
         wrong.add(format!("{at}.{field}"), problem);
         Payload::pattern(0)
     })
 }
 
-/// A field, or none, and a violation says why. Whether it fits is told by the payload.
+/// A field, or none, and a violation says why. Whether it fits is checked with the payload.
 fn field(at: &str, asked: &contract::PayloadField, wrong: &mut Violations) -> Option<Field> {
     let values = match &asked.values {
         Some(payload_field::Values::List(list)) => {

@@ -9,7 +9,7 @@ use spate_stateful::program::{
 };
 use spate_stateful::{Comparison, Instruction, Payload, Program, Template};
 
-/// Instructions of a program, at most, the one among them that is implied: flows have 16 bits for the place in it, its end included.
+/// Instructions of a program, at most, the one among them that is implied: flows have 16 bits for the position in it, its end included.
 const MOST_INSTRUCTIONS: usize = 65_535;
 /// Counters of a program, at most.
 const MOST_COUNTERS: usize = 256;
@@ -244,7 +244,7 @@ fn of(templates: &[Template]) -> Vec<Programs<'_>> {
 /// What waits for nothing, of programs that were checked.
 pub fn idle(asked: &Stateful, templates: &[Template]) -> impl Iterator<Item = Violation> {
     let found = idle_programs(&of(templates)).into_iter();
-    found.map(|fault| told(asked, &fault)).map(|(field, description)| Violation { field, description })
+    found.map(|fault| located(asked, &fault)).map(|(field, description)| Violation { field, description })
 }
 
 /// Whether two programs do the same, whatever the numbers of what they send.
@@ -277,18 +277,18 @@ pub fn check(asked: &Stateful, templates: &[Template], payloads: &[Payload], wro
         if of_both && answered(fault.template) {
             continue;
         }
-        let (field, problem) = told(asked, &fault);
+        let (field, problem) = located(asked, &fault);
         wrong.add(field, problem);
     }
 }
 
 /// An instruction's field in the plan, by its index among those that are executed.
 pub fn field(asked: &Stateful, template: usize, side: Side, at: usize) -> String {
-    told(asked, &Fault { template, side, at, problem: Problem::Nothing }).0
+    located(asked, &Fault { template, side, at, problem: Problem::Nothing }).0
 }
 
 /// A fault as of the plan: its field, and what is wrong by the plan's own numbers.
-fn told(asked: &Stateful, fault: &Fault) -> (String, String) {
+fn located(asked: &Stateful, fault: &Fault) -> (String, String) {
     let template = &asked.templates[fault.template];
     let at = format!("stateful.templates[{}].{}", fault.template, fault.side);
     let shift = usize::from(implied(template, fault.side).is_some());

@@ -33,11 +33,6 @@ pub fn check(asked: &Stateful, share: Option<&Share>, wrong: &mut Violations) {
     }
 }
 
-/// Whether no engine has both sides of a template.
-pub fn are_apart(template: &contract::Template) -> bool {
-    engines::disjoint(template.client_engines.as_ref(), template.server_engines.as_ref())
-}
-
 /// Gives an engine its sides of templates and its part of their addresses. Of servers on a loopback port, whose link has nobody else,
 /// all are here.
 pub fn share(asked: &Stateful, engine: Part, pools: &mut Vec<Pool>, templates: &mut [Template]) {
@@ -63,8 +58,7 @@ pub fn share(asked: &Stateful, engine: Part, pools: &mut Vec<Pool>, templates: &
         let count = asked.server_engines.as_ref().map_or(engine.of, |engines| engines.count);
         parts.take(pools, &mut template.servers, servers.unwrap_or(Part { index: 0, of: count }));
     }
-    let alone = |t: &&mut Template| t.client.as_ref().zip(t.server.as_ref()).is_some_and(|(c, s)| c.port == s.port);
-    addresses::all_servers(pools, templates.iter_mut().filter(alone));
+    addresses::all_servers(pools, templates.iter_mut().filter(|template| template.looped));
 }
 
 /// The parts of pools that sides take: the first in the pool's place, any other as one more pool.

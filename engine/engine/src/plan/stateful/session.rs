@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Captures of templates as programs: what each side of the session said, it sends; what it heard, it waits for.
+//! Captures of templates as programs: what each side of the session sent, it sends; what it received, it waits for.
 //!
-//! Over TCP the bytes of a turn are sent at once, those of the other side are counted; each side ends as it was captured.
+//! Over TCP the bytes one side sends in a row are sent at once, those of the other side are counted; each side ends as it was captured.
 //! Over UDP each message stays one. A message waits for all that came before it from the other side; between two of one side
 //! passes the time that passed in the capture, from [`SHORTEST_DELAY_NS`] to [`LONGEST_DELAY_NS`].
 use super::super::validate::Site;
@@ -75,7 +75,7 @@ fn read(at: &str, asked: &contract::Capture, mtu: usize) -> Result<Session, Viol
         Some(capture::Source::Path(path)) => {
             Session::of_file(Path::new(path), mtu).map_err(|error| refused("path", format!("{path:?}: {error}")))
         }
-        // Data were put in place when the plan was decoded.
+        // Data were filled in when the plan was decoded.
         Some(capture::Source::Data(_)) | None => Err(refused("source", "missing; set pcap or path".to_owned())),
     }
 }
@@ -94,7 +94,7 @@ fn put(at: &str, template: &mut Template, session: &Session, payloads: &mut Payl
     if template.destination_port == 0 {
         template.destination_port = session.destination_port.into();
     }
-    // Sides without a port are real ones. Where both are, that is told later, of the template as it was meant.
+    // Sides without a port are real ones. Where both are, that is reported later, of the template as it was meant.
     let both = template.client_port.is_empty() && template.server_port.is_empty();
     let program = |by| match session.transport {
         Transport::Tcp => tcp(session, by, payloads),
@@ -121,7 +121,7 @@ fn tcp(session: &Session, side: Speaker, payloads: &mut Payloads) -> Program {
             kinds.push(Kind::Receive(Receive { bytes: heard, clear: false }));
         }
     }
-    // Who does not end it waits for the other's end; what is behind the last instruction closes.
+    // The side that does not end it waits for the other's end; what is behind the last instruction closes.
     let (waits, resets) = match session.end {
         End::Open => (false, false),
         End::Closed(first) => (first != side, false),

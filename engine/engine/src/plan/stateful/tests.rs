@@ -6,7 +6,8 @@ use super::*;
 use contract::{
     Capture, Delay, Gtpu, Instruction, Jump, Loop, Nothing, Payload, PayloadCounter, PayloadField, PayloadList,
     PayloadMatch, Pool, Program, Receive, ReceiveMessages, ReceiveUntil, Send, SendMessage, SourcePorts, Timing,
-    Tunables, VariableValue, WeightedPool, capture, instruction::Kind, payload, payload_field, receive_until,
+    Tunables, VariableValue, VlanTag, Vxlan, WeightedPool, capture, instruction::Kind, payload, payload_field,
+    receive_until,
 };
 use spate_stateful::{Instruction as Executed, pool::Start};
 use std::borrow::Cow;
@@ -39,6 +40,41 @@ fn tunnel(plan: &mut Plan, change: fn(&mut Gtpu)) {
     };
     change(&mut gtpu);
     part(plan).pools[0].gtpu = Some(gtpu);
+}
+
+/// Gives clients VLANs and a gateway, with something changed.
+fn tag(plan: &mut Plan, change: fn(&mut Pool)) {
+    let pool = &mut part(plan).pools[0];
+    pool.vlans = vec![VlanTag { id: 200, tpid: 0x88a8 }, VlanTag { id: 7, tpid: 0 }];
+    pool.gateway = vec![15, 255, 255, 254].into();
+    change(pool);
+}
+
+/// Another template, of clients in VLANs too.
+fn second_tagged(plan: &mut Plan, first: [u8; 4], change: fn(&mut Pool)) {
+    tag(plan, |_| ());
+    let Pool { vlans, gateway, .. } = part(plan).pools[0].clone();
+    let mut other = Pool { vlans, gateway, ..pool(first, [first[0], first[1], first[2], 255]) };
+    change(&mut other);
+    part(plan).pools.push(other);
+    let mut template = web(plan).clone();
+    template.name = "second".into();
+    template.clients[0].pool = 2;
+    part(plan).templates.push(template);
+}
+
+/// Gives clients tunnels of VXLAN, with something changed.
+fn vxlan(plan: &mut Plan, change: fn(&mut Vxlan)) {
+    let mut vxlan = Vxlan {
+        local: vec![172, 16, 0, 10].into(),
+        local_count: 4,
+        remote: vec![172, 16, 0, 1].into(),
+        vni: 5000,
+        inner_gateway_mac: vec![2, 0, 0, 0, 0, 9].into(),
+        ..Vxlan::default()
+    };
+    change(&mut vxlan);
+    part(plan).pools[0].vxlan = Some(vxlan);
 }
 
 /// Another template, of clients in tunnels too.
@@ -243,15 +279,15 @@ fn tunnels_are_as_the_plan_says_and_segments_fit_beside_them() {
     assert_eq!(mss(&plan), [1424, 1460]);
     let scenario = checked(&plan);
     let [local, remote] = [10, 1].map(|last| spate_stateful::Address::v4(172 << 24 | 16 << 16 | last));
-    let expected = spate_stateful::gtpu::Tunnels {
+    let expected = spate_stateful::tunnel::Tunnels {
         local,
         local_count: 4,
         remote,
         uplink: 1,
         downlink: 1,
         step: 1,
-        qfi: None,
         mirror: false,
+        kind: spate_stateful::tunnel::Kind::Gtpu(spate_stateful::gtpu::Gtpu { qfi: None }),
     };
     assert_eq!((scenario.pools[0].tunnels, scenario.pools[1].tunnels), (Some(expected), None));
     tunnel(&mut plan, |g| {
@@ -283,6 +319,64 @@ fn tunnels_are_as_the_plan_says_and_segments_fit_beside_them() {
 }
 
 #[test]
+fn vlans_and_gateways_are_as_the_plan_says_and_segments_fit_within_the_tags() {
+    use spate_net::vlan::{SERVICE, Tag, Tags};
+    let mut plan = good();
+    tag(&mut plan, |_| ());
+    let gateway = spate_stateful::Address::v4(0x0fff_fffe);
+    let tags = Tags::new(&[Tag { ethertype: SERVICE, vlan: 200 }, Tag::customer(7)]);
+    let access = |mirror| spate_stateful::envelope::Access { tags, gateway: Some(gateway), mirror };
+    let scenario = checked(&plan);
+    assert_eq!((scenario.pools[0].access, scenario.pools[1].access), (access(false), Default::default()));
+    // The MTU of 1500 without 40 of IP and TCP, and 8 of tags; servers are met without.
+    assert_eq!(mss(&plan), [1452, 1460]);
+    tag(&mut plan, |p| p.mirror_vlans = true);
+    assert_eq!((checked(&plan).pools[0].access, mss(&plan)), (access(true), [1452; 2]));
+    // On one port servers are met in the clients' tags.
+    tag(&mut plan, |p| p.mirror_vlans = false);
+    web(&mut plan).client_port = "loop".into();
+    web(&mut plan).server_port = "loop".into();
+    let [clients, servers] = mss(&plan);
+    assert_eq!(clients, servers);
+    // A gateway alone, and tunnels within tags: it is a next hop of the gNBs.
+    let mut plan = good();
+    tag(&mut plan, |p| p.vlans.clear());
+    assert_eq!((checked(&plan).pools[0].access.tags, mss(&plan)), (None, [1460; 2]));
+    tag(&mut plan, |_| ());
+    tunnel(&mut plan, |_| ());
+    assert_eq!(mss(&plan), [1416, 1460]);
+    // The same clients, and others apart, in VLANs of their own.
+    for (first, change) in [
+        ([16, 0, 0, 1], (|_| ()) as fn(&mut Pool)),
+        ([17, 0, 0, 1], |p| p.vlans.truncate(1)),
+        ([17, 0, 0, 1], |p| (p.vlans, p.gateway) = (vec![], vec![].into())),
+    ] {
+        let mut plan = good();
+        second_tagged(&mut plan, first, change);
+        assert_eq!(checked(&plan).templates.len(), 2);
+    }
+}
+
+#[test]
+fn frames_in_vxlan_are_as_the_plan_says_and_segments_fit_beside_them() {
+    use spate_stateful::{Address, tunnel, vxlan::Vxlan as VxlanKind};
+    let mut plan = good();
+    vxlan(&mut plan, |v| v.vni_step = 2);
+    // 50 of Ethernet, IP, UDP and VXLAN; servers have none. Clients may have MACs.
+    part(&mut plan).pools[0].first_mac = vec![2, 0, 0, 0, 1, 0].into();
+    assert_eq!(mss(&plan), [1410, 1460]);
+    let [local, remote] = [10, 1].map(|last| Address::v4(172 << 24 | 16 << 16 | last));
+    let (uplink, downlink, step) = (5000 << 8, 5000 << 8, 2 << 8);
+    let kind = tunnel::Kind::Vxlan(VxlanKind { gateway_mac: Some([2, 0, 0, 0, 0, 9]) });
+    let expected = tunnel::Tunnels { local, local_count: 4, remote, uplink, downlink, step, mirror: false, kind };
+    assert_eq!(checked(&plan).pools[0].tunnels, Some(expected));
+    vxlan(&mut plan, |v| (v.mirror, v.inner_gateway_mac) = (true, vec![].into()));
+    web(&mut plan).client_port = "loop".into();
+    web(&mut plan).server_port = "loop".into();
+    assert!(checked(&plan).pools[0].tunnels.unwrap().mirror);
+}
+
+#[test]
 fn sides_may_be_real() {
     let mut plan = good();
     alone(&mut plan, vec![send(0), receive(99)]);
@@ -308,9 +402,9 @@ fn payloads_and_instructions_are_at_most_as_many_as_flows_can_number() {
     client(&mut plan, vec![send(0), receive(2000)]);
     assert_eq!(checked(&plan).payloads.len(), 65_536);
     part(&mut plan).payloads.push(bytes(b"one more"));
-    let told = refused(&plan);
-    assert!(told.contains("stateful.payloads: 65537 of them; must be at most 65536"), "{told}");
-    // With `connect`, that is implied or written, a place in the program and its end are of 16 bits.
+    let message = refused(&plan);
+    assert!(message.contains("stateful.payloads: 65537 of them; must be at most 65536"), "{message}");
+    // With `connect`, that is implied or written, a position in the program and its end are of 16 bits.
     let mark = Kind::Set(VariableValue { variable: 0, value: 1 });
     let program = |count: usize, first: Option<Kind>| {
         let mut plan = good();
@@ -325,17 +419,23 @@ fn payloads_and_instructions_are_at_most_as_many_as_flows_can_number() {
         assert_eq!(scenario.templates[0].client.as_ref().unwrap().program.instructions.len(), 65_535);
     }
     for (plan, most) in [(program(65_535, None), "65534 behind the Connect"), (program(65_535, first()), "65535")] {
-        let told = refused(&plan);
-        assert!(told.contains(&format!("client.instructions: {}", 65_535 + usize::from(most == "65535"))), "{told}");
-        assert!(told.contains(&format!("must be at most {most}")), "{told}");
+        let message = refused(&plan);
+        assert!(
+            message.contains(&format!("client.instructions: {}", 65_535 + usize::from(most == "65535"))),
+            "{message}"
+        );
+        assert!(message.contains(&format!("must be at most {most}")), "{message}");
     }
-    // Of years of sending no field has a place.
+    // A payload that takes years to send can have no fields.
     let mut plan = good();
     part(&mut plan).payloads[0].content = Some(payload::Content::Size(1 << 60));
     assert_eq!(checked(&plan).payloads[0].len(), 1 << 60);
     field(&mut plan, 0, Some(payload_field::Values::Counter(PayloadCounter { first: 1, step: 1, width: 4 })));
-    let told = refused(&plan);
-    assert!(told.contains("stateful.payloads[0].fields: are of a payload of 1152921504606846976 bytes"), "{told}");
+    let message = refused(&plan);
+    assert!(
+        message.contains("stateful.payloads[0].fields: are of a payload of 1152921504606846976 bytes"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -427,6 +527,101 @@ fn what_is_wrong_is_named_with_its_remedy() {
             },
             "pools[0].allow_multicast",
             "clients in tunnels",
+        ),
+        (|p| vxlan(p, |v| v.vni = 1 << 24), "pools[0].vxlan.vni", "they have 24 bits"),
+        (|p| vxlan(p, |v| v.vni_step = 1 << 20), "pools[0].vxlan.vni", "a lower vni_step or a smaller pool"),
+        (|p| vxlan(p, |v| v.remote = vec![1; 16].into()), "pools[0].vxlan.remote", "not of the family of local"),
+        (|p| vxlan(p, |v| v.remote = v.local.clone()), "pools[0].vxlan.remote", "a local VTEP's address too"),
+        (|p| vxlan(p, |v| v.inner_gateway_mac = vec![].into()), "pools[0].vxlan.inner_gateway_mac", "missing; frames"),
+        (
+            |p| vxlan(p, |v| v.inner_gateway_mac = vec![1; 6].into()),
+            "pools[0].vxlan.inner_gateway_mac",
+            "must be 6 bytes",
+        ),
+        (|p| vxlan(p, |v| v.mirror = true), "pools[0].vxlan.inner_gateway_mac", "and mirror is set"),
+        (
+            |p| vxlan(p, |v| (v.mirror, v.inner_gateway_mac) = (true, vec![].into())),
+            "pools[0].vxlan.mirror",
+            "for clients and servers on one loopback port",
+        ),
+        (
+            |p| {
+                vxlan(p, |_| ());
+                tunnel(p, |_| ());
+            },
+            "pools[0].vxlan",
+            "gtpu is set as well",
+        ),
+        (|p| tag(p, |q| q.vlans[1].id = 4095), "pools[0].vlans[1].id", "4095; must be 1..4094"),
+        (|p| tag(p, |q| q.vlans[0].id = 0), "pools[0].vlans[0].id", "0; must be 1..4094"),
+        (
+            |p| tag(p, |q| q.vlans[0].tpid = 0x9100),
+            "pools[0].vlans[0].tpid",
+            "0x9100; must be 0x8100 (802.1Q) or 0x88a8",
+        ),
+        (|p| tag(p, |q| q.vlans.push(VlanTag { id: 1, tpid: 0 })), "pools[0].vlans", "3 of them; must be at most 2"),
+        (|p| tag(p, |q| q.gateway = vec![].into()), "pools[0].gateway", "missing; frames with vlans need"),
+        (|p| tag(p, |q| q.gateway = vec![1; 3].into()), "pools[0].gateway", "3 bytes; must be 4"),
+        (|p| tag(p, |q| q.gateway = vec![1; 16].into()), "pools[0].gateway", "not of the family of the clients"),
+        (|p| tag(p, |q| q.gateway = vec![224, 0, 0, 1].into()), "pools[0].gateway", "no address that a host can have"),
+        (|p| tag(p, |q| q.gateway = q.first.clone()), "pools[0].gateway", "the address of a client"),
+        (
+            |p| {
+                tunnel(p, |_| ());
+                tag(p, |q| q.gateway = vec![172, 16, 0, 13].into());
+            },
+            "pools[0].gateway",
+            "or of a gNB",
+        ),
+        (|p| part(p).pools[0].mirror_vlans = true, "pools[0].mirror_vlans", "is for vlans, and there are none"),
+        (
+            |p| {
+                tag(p, |q| q.mirror_vlans = true);
+                p.share = Some(contract::Share { index: 1, count: 2 });
+            },
+            "pools[0].mirror_vlans",
+            "several engines would stand for the gateway on one link",
+        ),
+        (
+            |p| {
+                tag(p, |q| q.mirror_vlans = true);
+                web(p).server_port.clear();
+                web(p).server = None;
+            },
+            "pools[0].mirror_vlans",
+            "for servers that are emulated here, and there are none",
+        ),
+        (
+            |p| {
+                tag(p, |_| ());
+                let Pool { vlans, gateway, .. } = part(p).pools[0].clone();
+                (part(p).pools[1].vlans, part(p).pools[1].gateway) = (vlans, gateway);
+            },
+            "templates[0].servers[0].pool",
+            "pool 1 has vlans or a gateway, which are for clients",
+        ),
+        (
+            |p| second_tagged(p, [16, 0, 0, 1], |q| q.vlans.truncate(1)),
+            "pools[2].vlans",
+            "pools[0] has clients of the same addresses, in another range or with other vlans or gateway",
+        ),
+        (
+            |p| {
+                second_tagged(p, [17, 0, 0, 1], |q| q.vlans.truncate(1));
+                tunnel(p, |_| ());
+                let gtpu = part(p).pools[0].gtpu.clone();
+                part(p).pools[2].gtpu = gtpu;
+            },
+            "pools[2].gtpu",
+            "has gNBs in common, and other vlans",
+        ),
+        (
+            |p| {
+                over_groups(p, true);
+                tag(p, |_| ());
+            },
+            "pools[0].allow_multicast",
+            "clients with vlans or a gateway",
         ),
         (|p| tunnel(p, |g| g.local = vec![1; 5].into()), "pools[0].gtpu.local", "5 bytes; must be 4"),
         (|p| tunnel(p, |g| g.remote = vec![].into()), "pools[0].gtpu.remote", "0 bytes; must be 4"),
@@ -600,7 +795,7 @@ fn what_is_wrong_is_named_with_its_remedy() {
             "none that this engine knows",
         ),
     ];
-    tell(table);
+    check(table);
 }
 
 #[test]
@@ -695,13 +890,13 @@ fn what_is_wrong_with_programs_is_named_by_the_plans_own_numbers() {
     ];
     let table: Vec<_> =
         table.iter().map(|(spoil, field, words)| (*spoil, format!("templates[0].{field}"), *words)).collect();
-    tell(&table.iter().map(|(spoil, field, words)| (*spoil, field.as_str(), *words)).collect::<Vec<_>>());
+    check(&table.iter().map(|(spoil, field, words)| (*spoil, field.as_str(), *words)).collect::<Vec<_>>());
 }
 
 /// A change that makes a good plan wrong, the field that must be named, and words of the remedy.
 type Row<'a> = (fn(&mut Plan), &'a str, &'a str);
 
-fn tell(table: &[Row]) {
+fn check(table: &[Row]) {
     assert!(validate(&good(), &site()).is_ok());
     let mut groups = good();
     over_groups(&mut groups, true);
@@ -745,14 +940,14 @@ fn dialogues_are_followed_only_with_servers_that_are_sure_to_answer() {
 
 /// What is warned of with a plan at a site, of its templates.
 fn warned(plan: &Plan, site: &Site) -> Vec<String> {
-    let told = validate(plan, site).unwrap().warnings;
-    told.into_iter().filter(|warning| warning.starts_with("stateful")).collect()
+    let warnings = validate(plan, site).unwrap().warnings;
+    warnings.into_iter().filter(|warning| warning.starts_with("stateful")).collect()
 }
 
 #[test]
 fn servers_that_no_flow_would_come_to_are_refused() {
     type Change = fn(&mut Stateful);
-    // A second template whose server says one byte more.
+    // A second template whose server sends one byte more.
     let mut plan = good();
     let mut other = web(&mut plan).clone();
     other.name = "other".into();
@@ -765,7 +960,7 @@ fn servers_that_no_flow_would_come_to_are_refused() {
         change(part(&mut plan));
         validate(&plan, &site()).map(|_| ()).map_err(|wrong| wrong.to_string())
     };
-    let told = "stateful.templates[1].server: are asked nothing: those of templates[0] have the same addresses and destination \
+    let expected = "stateful.templates[1].server: are asked nothing: those of templates[0] have the same addresses and destination \
         port, are asked first, and do something else; use another destination port, other servers, or match";
     let dead: [Change; 4] = [
         |_| (),
@@ -785,11 +980,11 @@ fn servers_that_no_flow_would_come_to_are_refused() {
         },
     ];
     for (row, change) in dead.into_iter().enumerate() {
-        assert_eq!(found(change), Err(told.to_owned()), "row {row}");
+        assert_eq!(found(change), Err(expected.to_owned()), "row {row}");
     }
     let mut plan = plan.clone();
     plan.share = Some(contract::Share { index: 1, count: 2 });
-    assert_eq!(validate(&plan, &site()).map_err(|wrong| wrong.to_string()).err().as_deref(), Some(told));
+    assert_eq!(validate(&plan, &site()).map_err(|wrong| wrong.to_string()).err().as_deref(), Some(expected));
     let asked: [Change; 7] = [
         |s| s.templates[1].destination_port = 81,
         |s| s.templates[1].server_port = "loop".into(),
@@ -819,9 +1014,9 @@ fn servers_that_no_flow_would_come_to_are_refused() {
 fn what_waits_for_nothing_is_warned_of() {
     let mut plan = good();
     client(&mut plan, vec![send(0), receive(1500), receive(500)]);
-    let told = "stateful.templates[0].client.instructions[2].receive.bytes: waits for nothing: 1500 bytes are counted already; set \
+    let expected = "stateful.templates[0].client.instructions[2].receive.bytes: waits for nothing: 1500 bytes are counted already; set \
         clear in the receives before it, or count on to 2000";
-    assert_eq!(warned(&plan, &site()), [told]);
+    assert_eq!(warned(&plan, &site()), [expected]);
     client(&mut plan, vec![send(0), receive(1500), receive(2000)]);
     assert_eq!(warned(&plan, &site()), [""; 0]);
 }
@@ -843,17 +1038,17 @@ fn messages_that_do_not_fit_the_mtu_are_refused_or_warned_of_where_it_is_not_kno
     for (most, change) in cases {
         assert_eq!(warned(&plan(most, change), &site()), [""; 0]);
         let wrong = validate(&plan(most + 1, change), &site()).unwrap_err().to_string();
-        let told = format!(
+        let expected = format!(
             "{at}: has {} bytes, of which port east takes {most} in one message, as its MTU is 1500; send less at a time, or raise the MTU",
             most + 1
         );
-        assert_eq!(wrong, told);
+        assert_eq!(wrong, expected);
         let plan = plan(most + 1, change);
-        let told = format!(
+        let expected = format!(
             "{at}: has {} bytes, of which a port takes {most} in one message where its MTU is 1500: port east needs one of 1501",
             most + 1
         );
-        assert_eq!(warned(&plan, &Site::of_plan(&plan)), [told]);
+        assert_eq!(warned(&plan, &Site::of_plan(&plan)), [expected]);
     }
 }
 
@@ -1004,11 +1199,11 @@ fn a_session_over_udp_keeps_messages_and_the_times_between_those_of_one_side() {
 #[test]
 fn captures_that_will_not_do_are_refused_by_field() {
     let two = [(0, message(true, b"a"))];
-    let told = |plan: &Plan| session::resolve(plan, &site()).map(|_| ()).unwrap_err();
+    let refused = |plan: &Plan| session::resolve(plan, &site()).map(|_| ()).unwrap_err();
     let spoilt = |spoil: fn(&mut contract::Template)| {
         let mut plan = captured(&two);
         spoil(web(&mut plan));
-        let Violations(wrong) = told(&plan);
+        let Violations(wrong) = refused(&plan);
         assert_eq!(wrong.len(), 1, "{wrong:?}");
         (wrong[0].field.clone(), wrong[0].description.clone())
     };
@@ -1023,14 +1218,14 @@ fn captures_that_will_not_do_are_refused_by_field() {
     }
     let mut plan = captured(&two);
     web(&mut plan).capture = source(None);
-    assert_eq!(told(&plan).0[0].field, "stateful.templates[0].capture.source");
+    assert_eq!(refused(&plan).0[0].field, "stateful.templates[0].capture.source");
     web(&mut plan).capture = source(Some(capture::Source::Path("/nowhere/at/all.pcap".into())));
-    let Violations(wrong) = told(&plan);
+    let Violations(wrong) = refused(&plan);
     assert_eq!(wrong[0].field, "stateful.templates[0].capture.path");
     assert!(wrong[0].description.contains("is the volume mounted?"), "{}", wrong[0].description);
     // The site's MTU bounds messages.
     let plan = captured(&[(0, message(true, b"a")), (0, message(true, &[0; 1473]))]);
-    let Violations(wrong) = told(&plan);
+    let Violations(wrong) = refused(&plan);
     assert_eq!(wrong[0].field, "stateful.templates[0].capture.pcap");
     assert!(wrong[0].description.starts_with("packet 2: it has 1501 bytes"), "{}", wrong[0].description);
 }
@@ -1045,16 +1240,16 @@ fn templates_count_towards_the_line_rate_of_their_ports_each_way() {
     assert_eq!(checked.port_bits, [(0, client), (1, server)].into());
     assert_eq!(checked.warnings, Vec::<String>::new());
     site.ports[1].line_rate = LineRate::Known(server as u64 * 100 / 90);
-    let told = ["port west has to carry 6197333 bit/s on the medium: 90.0 % of its line rate"];
-    assert_eq!(validate(&good(), &site).unwrap().warnings, told);
+    let expected = ["port west has to carry 6197333 bit/s on the medium: 90.0 % of its line rate"];
+    assert_eq!(validate(&good(), &site).unwrap().warnings, expected);
     site.ports[1].line_rate = LineRate::Known(server as u64 * 100 / 89);
     assert_eq!(validate(&good(), &site).unwrap().warnings, Vec::<String>::new());
     site.ports[1].line_rate = LineRate::Unknown;
     site.ports[1].claimed_bits = 9_993_802_667; // by other runs: 10 Gbit/s in all
-    let told = [
+    let expected = [
         "port west has to carry 10000000000 bit/s on the medium: its line rate is not known, so nothing was checked against it",
     ];
-    assert_eq!(validate(&good(), &site).unwrap().warnings, told);
+    assert_eq!(validate(&good(), &site).unwrap().warnings, expected);
     site.ports[1].claimed_bits = 0;
     site.ports[1].line_rate = LineRate::Known(server as u64 - 1);
     let wrong = validate(&good(), &site).unwrap_err().0.remove(0);
@@ -1082,8 +1277,8 @@ fn what_is_not_known_of_the_load_of_templates_is_reported() {
         vec![send(0), receive(2000), Kind::Set(VariableValue { variable: 0, value: 0 }), Kind::Jump(jump)],
     );
     let warnings = validate(&plan, &site()).map(|checked| checked.warnings);
-    let told = "stateful.templates[0].client: it jumps, loops or switches";
-    assert!(warnings.as_ref().is_ok_and(|all| all.iter().any(|one| one.starts_with(told))), "{warnings:?}");
+    let expected = "stateful.templates[0].client: it jumps, loops or switches";
+    assert!(warnings.as_ref().is_ok_and(|all| all.iter().any(|one| one.starts_with(expected))), "{warnings:?}");
 }
 
 /// Of 255 clients and as many servers.
@@ -1149,6 +1344,24 @@ fn engines_have_their_sides_of_templates_and_their_parts_of_addresses() {
     }
 }
 
+/// One-arm: a device returns frames to the port that they came from. On a loopback port nothing is in between.
+#[test]
+fn both_sides_may_be_on_one_port() {
+    for (port, looped) in [("east", false), ("loop", true)] {
+        let mut plan = good();
+        let web = web(&mut plan);
+        (web.client_port, web.server_port) = (port.into(), port.into());
+        // The clients' tags are around frames to them only where these come from the servers themselves.
+        tag(&mut plan, |_| ());
+        let scenario = checked(&plan);
+        assert_eq!(scenario.templates[0].looped, looped);
+        assert_eq!(mss(&plan), if looped { [1452, 1452] } else { [1452, 1460] });
+        plan.share = Some(contract::Share { index: 1, count: 2 });
+        let whole = checked(&plan).pools[1].part() == Part::WHOLE;
+        assert_eq!(whole, looped, "the link of a loopback port has nobody else");
+    }
+}
+
 #[test]
 fn a_pool_that_several_sides_take_has_a_part_for_each() {
     let mut plan = apart();
@@ -1193,22 +1406,19 @@ fn engines_with_clients_begin_together_what_one_would() {
 #[test]
 fn engines_of_templates_that_cannot_be_are_refused() {
     type Case = (fn(&mut Plan), &'static str, &'static str);
-    let cases: [Case; 7] = [
+    let cases: [Case; 4] = [
         (|p| web(p).client_engines = some(0, 0), "client_engines.count", "must be at least 1"),
         (|p| web(p).server_engines = some(3, 3), "server_engines", "engines from 3 to 5; there are 5, from 0 on"),
-        (|p| web(p).server_engines = some(1, 3), "server_port", "\"east\" is client_port as well"),
-        (|p| web(p).server_engines = None, "server_port", "\"east\" is client_port as well"),
-        (|p| p.share = None, "server_port", "\"east\" is client_port as well"),
         (|p| web(p).server_port.clear(), "server_engines", "is for emulated servers, and there are none"),
         (|p| alone(p, vec![send(0), receive(2000)]), "server_engines", "is for emulated servers, and there are none"),
     ];
-    for (change, field, told) in cases {
+    for (change, field, words) in cases {
         let mut plan = apart();
         change(&mut plan);
         let wrong = validate(&plan, &site()).unwrap_err();
         let field = format!("stateful.templates[0].{field}");
-        let found = wrong.0.iter().any(|one| one.field == field && one.description.contains(told));
-        assert!(found, "{field}: {told}: {wrong}");
+        let found = wrong.0.iter().any(|one| one.field == field && one.description.contains(words));
+        assert!(found, "{field}: {words}: {wrong}");
     }
     let mut plan = apart();
     let mut other = web(&mut plan).clone();

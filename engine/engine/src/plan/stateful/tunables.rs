@@ -71,8 +71,8 @@ pub fn tunables(at: &str, asked: Option<&contract::Tunables>, wrong: &mut Violat
     set
 }
 
-/// Whether a port's MTU has room for the segments of a side, of which so many bytes are headers of IP and TCP, and so many are added
-/// by tunnels. Where the plan asks for no MSS, they are made to fit.
+/// Whether a port's MTU has room for the segments of a side, with this many bytes of headers of IP and TCP, and this many that
+/// are added by tunnels. Where the plan asks for no MSS, they are made to fit.
 pub fn fit(
     at: &str,
     asked: Option<&contract::Tunables>,

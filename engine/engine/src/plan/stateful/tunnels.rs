@@ -1,88 +1,161 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Tunnels of GTP-U that clients' packets pass through: which, and whether all of a plan's go together.
+//! Tunnels that clients' packets pass through: which, and whether all of a plan's go together. What depends on the kind is at the top.
 use super::super::Violations;
 use super::addresses::address;
-use contract::Gtpu;
-use spate_stateful::gtpu::Tunnels;
-use spate_stateful::pool::Address;
-use spate_stateful::{Part, Pool, Scenario, Template, WeightedPool};
+use contract::{Gtpu, Vxlan};
+use spate_net::encap::Carries;
+use spate_stateful::Address;
+use spate_stateful::gtpu::Gtpu as GtpuKind;
+use spate_stateful::tunnel::{Kind, Tunnels};
+use spate_stateful::vxlan::Vxlan as VxlanKind;
+use spate_stateful::{Part, Pool, Scenario, Template};
 
-/// gNBs of a pool, at most.
-const MOST_GNBS: u32 = 65_536;
+/// Near ends of a pool, at most.
+const MOST_NEAR_ENDS: u32 = 65_536;
 /// A QoS flow identifier has six bits (TS 38.415 section 5.5.3.3).
 const HIGHEST_QFI: u32 = 63;
 
-/// The tunnels of a pool's clients, or none, and a violation says why.
-pub fn tunnels(at: &str, asked: &Gtpu, pool: &Pool, wrong: &mut Violations) -> Option<Tunnels> {
-    let at = |field: &str| format!("{at}.{field}");
-    let local = address(&at("local"), &asked.local, wrong);
-    let remote = address(&at("remote"), &asked.remote, wrong);
-    let local_count = asked.local_count.max(1);
-    let step = asked.teid_step.max(1);
-    if asked.teid == 0 {
-        wrong.add(at("teid"), "0 is for messages of no tunnel; must be at least 1");
+/// The words of a kind of tunnel.
+struct Words {
+    /// The field of a pool.
+    field: &'static str,
+    near: &'static str,
+    remote: &'static str,
+}
+
+const GTPU: Words = Words { field: "gtpu", near: "gNB", remote: "UPF" };
+const VXLAN: Words = Words { field: "vxlan", near: "local VTEP", remote: "remote VTEP" };
+
+fn words(kind: &Kind) -> Words {
+    match kind {
+        Kind::Gtpu(_) => GTPU,
+        Kind::Vxlan(_) => VXLAN,
     }
-    if asked.qfi.is_some_and(|qfi| qfi > HIGHEST_QFI) {
-        wrong.add(at("qfi"), format!("{}; must be 0..{HIGHEST_QFI}", asked.qfi()));
-    }
-    let downlink = if asked.downlink_teid == 0 { asked.teid } else { asked.downlink_teid };
-    for (field, first) in [("teid", asked.teid), ("downlink_teid", downlink)] {
-        let last = pool.last_offset().saturating_mul(step.into()).saturating_add(first.into());
-        if last > u32::MAX.into() {
-            let problem = format!(
-                "the last client's would be {last}, and they have 32 bits; use a lower one, a lower teid_step or a smaller pool"
-            );
-            wrong.add(at(field), problem);
-            return None;
+}
+
+/// The tunnels of a pool's clients, if they pass through any; or none, and a violation says why.
+pub fn tunnels(at: &str, asked: &contract::Pool, pool: &Pool, wrong: &mut Violations) -> Option<Option<Tunnels>> {
+    match (&asked.gtpu, &asked.vxlan) {
+        (Some(gtpu), None) => self::gtpu(&format!("{at}.gtpu"), gtpu, pool, wrong).map(Some),
+        (None, Some(vxlan)) => self::vxlan(&format!("{at}.vxlan"), vxlan, pool, wrong).map(Some),
+        (None, None) => Some(None),
+        (Some(_), Some(_)) => {
+            wrong.add(format!("{at}.vxlan"), "gtpu is set as well; leave one of them out");
+            None
         }
     }
-    let (local, remote) = (local?, remote?);
-    if local.is_v6() != remote.is_v6() {
-        wrong.add(at("remote"), "is not of the family of local; give both as IPv4 or both as IPv6");
-        return None;
-    }
-    let last = local.0.checked_add(u128::from(local_count - 1)).map(Address);
-    let Some(last) = last.filter(|last| local_count <= MOST_GNBS && last.is_v6() == local.is_v6()) else {
-        wrong.add(
-            at("local_count"),
-            format!("{local_count} from {local:?} on; must be at most {MOST_GNBS}, all of one family"),
-        );
-        return None;
-    };
-    if (local..=last).contains(&remote) {
-        wrong.add(at("remote"), format!("{remote:?} is a gNB's address too; use another, or fewer gNBs (local_count)"));
-        return None;
-    }
-    let (qfi, mirror) = (asked.qfi.map(|qfi| qfi as u8), asked.mirror);
-    (asked.teid > 0 && qfi.is_none_or(|qfi| u32::from(qfi) <= HIGHEST_QFI)).then_some(Tunnels {
-        local,
-        local_count,
-        remote,
-        uplink: asked.teid,
-        downlink,
-        step,
-        qfi,
-        mirror,
-    })
 }
 
-/// Bytes that tunnels add to the packets of a side of a template, at most.
-pub fn most_added(pools: Option<&[Pool]>, clients: &[WeightedPool], of_clients: bool) -> u32 {
-    let added = |weighted: &WeightedPool| {
-        let pool = pools?.get(weighted.pool)?;
-        let tunnels = pool.tunnels.filter(|tunnels| of_clients || tunnels.mirror)?;
-        Some(tunnels.overhead() as u32)
+fn vxlan(at: &str, asked: &Vxlan, pool: &Pool, wrong: &mut Violations) -> Option<Tunnels> {
+    let before = wrong.0.len();
+    let field = |field: &str| format!("{at}.{field}");
+    identifiers(field("vni"), (asked.vni, asked.vni_step, 24), "vni_step", pool, wrong)?;
+    let given = &asked.inner_gateway_mac[..];
+    let gateway_mac = <[u8; 6]>::try_from(given).ok().filter(|mac| mac[0] & 1 == 0);
+    let problem = match (asked.mirror, gateway_mac) {
+        (true, _) if given.is_empty() => None,
+        (false, Some(_)) => None,
+        (true, _) => Some("is for a remote VTEP, and mirror is set; leave one of them out"),
+        (false, None) if given.is_empty() => {
+            Some("missing; frames in tunnels go to the MAC of a gateway behind the remote VTEP")
+        }
+        (false, None) => Some("must be 6 bytes, of an individual address (the first byte must be even)"),
     };
-    clients.iter().filter_map(added).max().unwrap_or(0)
+    if let Some(problem) = problem {
+        wrong.add(field("inner_gateway_mac"), problem);
+    }
+    let ends = Ends { local: &asked.local, local_count: asked.local_count, remote: &asked.remote };
+    let (local, local_count, remote) = ends.check(at, &VXLAN, wrong)?;
+    // On the wire VNIs are in the upper 24 bits of 32.
+    let [vni, step] = [asked.vni, asked.vni_step].map(|number| number << 8);
+    let (kind, mirror) = (Kind::Vxlan(VxlanKind { gateway_mac }), asked.mirror);
+    let (uplink, downlink) = (vni, vni);
+    (wrong.0.len() == before).then_some(Tunnels { local, local_count, remote, uplink, downlink, step, mirror, kind })
 }
 
-/// Checks what only shows with all templates: that pools with tunnels are clients', and that a packet tells whose it is.
+fn gtpu(at: &str, asked: &Gtpu, pool: &Pool, wrong: &mut Violations) -> Option<Tunnels> {
+    let before = wrong.0.len();
+    let field = |field: &str| format!("{at}.{field}");
+    let step = asked.teid_step.max(1);
+    if asked.teid == 0 {
+        wrong.add(field("teid"), "0 is for messages of no tunnel; must be at least 1");
+    }
+    if asked.qfi.is_some_and(|qfi| qfi > HIGHEST_QFI) {
+        wrong.add(field("qfi"), format!("{}; must be 0..{HIGHEST_QFI}", asked.qfi()));
+    }
+    let downlink = if asked.downlink_teid == 0 { asked.teid } else { asked.downlink_teid };
+    for (name, first) in [("teid", asked.teid), ("downlink_teid", downlink)] {
+        identifiers(field(name), (first, step, 32), "teid_step", pool, wrong)?;
+    }
+    let ends = Ends { local: &asked.local, local_count: asked.local_count, remote: &asked.remote };
+    let (local, local_count, remote) = ends.check(at, &GTPU, wrong)?;
+    let kind = Kind::Gtpu(GtpuKind { qfi: asked.qfi.map(|qfi| qfi as u8) });
+    let (uplink, mirror) = (asked.teid, asked.mirror);
+    (wrong.0.len() == before).then_some(Tunnels { local, local_count, remote, uplink, downlink, step, mirror, kind })
+}
+
+/// Checks that all clients have identifiers: the first, how far apart they are, and their bits.
+fn identifiers(
+    at: String,
+    (first, step, bits): (u32, u32, u32),
+    step_field: &str,
+    pool: &Pool,
+    wrong: &mut Violations,
+) -> Option<()> {
+    let last = pool.last_offset().saturating_mul(step.into()).saturating_add(first.into());
+    if last >> bits == 0 {
+        return Some(());
+    }
+    let problem = format!(
+        "the last client's would be {last}, and they have {bits} bits; use a lower one, a lower {step_field} or a smaller pool"
+    );
+    wrong.add(at, problem);
+    None
+}
+
+/// Between which addresses tunnels are.
+struct Ends<'a> {
+    local: &'a [u8],
+    local_count: u32,
+    remote: &'a [u8],
+}
+
+impl Ends<'_> {
+    /// The first near end, how many there are, and the remote end.
+    fn check(&self, at: &str, words: &Words, wrong: &mut Violations) -> Option<(Address, u32, Address)> {
+        let at = |field: &str| format!("{at}.{field}");
+        let local = address(&at("local"), self.local, wrong);
+        let remote = address(&at("remote"), self.remote, wrong);
+        let count = self.local_count.max(1);
+        let (local, remote) = (local?, remote?);
+        if local.is_v6() != remote.is_v6() {
+            wrong.add(at("remote"), "is not of the family of local; give both as IPv4 or both as IPv6");
+            return None;
+        }
+        let last = local.0.checked_add(u128::from(count - 1)).map(Address);
+        let Some(last) = last.filter(|last| count <= MOST_NEAR_ENDS && last.is_v6() == local.is_v6()) else {
+            let problem = format!("{count} from {local:?} on; must be at most {MOST_NEAR_ENDS}, all of one family");
+            wrong.add(at("local_count"), problem);
+            return None;
+        };
+        if (local..=last).contains(&remote) {
+            let near = words.near;
+            let problem = format!("{remote:?} is a {near}'s address too; use another, or fewer {near}s (local_count)");
+            wrong.add(at("remote"), problem);
+            return None;
+        }
+        Some((local, count, remote))
+    }
+}
+
+/// Checks what only shows with all templates: that pools with tunnels are clients', and that a packet identifies its flow.
 pub fn fit_together(scenario: &Scenario, wrong: &mut Violations) {
     for (index, template) in scenario.templates.iter().enumerate() {
         for (i, weighted) in template.servers.iter().enumerate() {
-            if scenario.pools[weighted.pool].tunnels.is_some() {
+            if let Some(tunnels) = scenario.pools[weighted.pool].tunnels {
                 let at = format!("stateful.templates[{index}].servers[{i}].pool");
-                wrong.add(at, format!("pool {} has gtpu, which is for clients; use another pool", weighted.pool));
+                let field = words(&tunnels.kind).field;
+                wrong.add(at, format!("pool {} has {field}, which is for clients; use another pool", weighted.pool));
             }
         }
         mirrors(index, scenario, template, wrong);
@@ -90,11 +163,12 @@ pub fn fit_together(scenario: &Scenario, wrong: &mut Violations) {
     for (index, pool) in scenario.pools.iter().enumerate() {
         let of = pool.part().of;
         if let Some(tunnels) = pool.tunnels.filter(|tunnels| !tunnels.local_count.is_multiple_of(of)) {
+            let Words { field, near, .. } = words(&tunnels.kind);
             let problem = format!(
-                "{} gNBs cannot be shared out to {of} engines as their clients are; use a multiple of {of}",
+                "{} {near}s cannot be shared out to {of} engines as their clients are; use a multiple of {of}",
                 tunnels.local_count
             );
-            wrong.add(format!("stateful.pools[{index}].gtpu.local_count"), problem);
+            wrong.add(format!("stateful.pools[{index}].{field}.local_count"), problem);
         }
         let others = scenario.pools[..index].iter().enumerate();
         let Some((other, problem)) = others.filter_map(|(i, other)| Some((i, conflict(pool, other)?))).next() else {
@@ -102,31 +176,40 @@ pub fn fit_together(scenario: &Scenario, wrong: &mut Violations) {
         };
         let (a, b) = (clients_port(scenario, index), clients_port(scenario, other));
         if a.is_some() && a == b {
-            wrong.add(format!("stateful.pools[{index}].gtpu"), format!("stateful.pools[{other}] {problem}"));
+            let field = pool.tunnels.map_or("vlans", |tunnels| words(&tunnels.kind).field);
+            wrong.add(format!("stateful.pools[{index}].{field}"), format!("stateful.pools[{other}] {problem}"));
         }
     }
 }
 
-/// Mirrored tunnels need servers, and on one port both ends hear each other only through such.
+/// Mirrored tunnels need servers, and on one port both ends receive from each other only through such.
 fn mirrors(index: usize, scenario: &Scenario, template: &Template, wrong: &mut Violations) {
-    let Some(client) = &template.client else { return };
+    if template.client.is_none() {
+        return;
+    }
     for pool in template.clients.iter().map(|weighted| weighted.pool) {
         let Some(tunnels) = scenario.pools[pool].tunnels else { continue };
-        let one_port = template.server.as_ref().map(|server| server.port == client.port);
-        let problem = match (tunnels.mirror, one_port) {
+        let Words { field, remote, .. } = words(&tunnels.kind);
+        let looped = template.server.as_ref().map(|_| template.looped);
+        if tunnels.mirror && looped == Some(false) && tunnels.carries() == Carries::Frame {
+            let at = format!("stateful.pools[{pool}].{field}.mirror");
+            wrong.add(at, "set, and servers are on another port; it is for clients and servers on one loopback port");
+            continue;
+        }
+        let problem = match (tunnels.mirror, looped) {
             (true, None) => {
-                "is for servers that are emulated here, and there are none; leave it out, or set server_port"
+                "is for servers that are emulated here, and there are none; leave it out, or set server_port".to_owned()
             }
             (false, Some(true)) => {
-                "not set, and what clients send comes back in its tunnel; set it, or use another server_port"
+                "not set, and what clients send comes back in its tunnel; set it, or use another server_port".to_owned()
             }
-            (true, Some(false)) if scenario.pools[pool].part() != Part::WHOLE => {
-                "set, and several engines would stand for the UPF on one link; use one engine (replicas: 1), or clients and \
+            (true, Some(false)) if scenario.pools[pool].part() != Part::WHOLE => format!(
+                "set, and several engines would stand for the {remote} on one link; use one engine (replicas: 1), or clients and \
                  servers on one loopback port"
-            }
+            ),
             _ => continue,
         };
-        wrong.add(format!("stateful.pools[{pool}].gtpu.mirror"), format!("{problem} (templates[{index}])"));
+        wrong.add(format!("stateful.pools[{pool}].{field}.mirror"), format!("{problem} (templates[{index}])"));
     }
 }
 
@@ -136,21 +219,39 @@ fn clients_port(scenario: &Scenario, pool: usize) -> Option<usize> {
     scenario.templates.iter().filter(has).find_map(|template| Some(template.client.as_ref()?.port))
 }
 
-/// Why two pools cannot be on one port, if one has tunnels. The same clients may be in several templates.
+/// Why two pools cannot be on one port, if one has an envelope. The same clients may be in several templates.
 fn conflict(one: &Pool, other: &Pool) -> Option<&'static str> {
     let ends = |pool: &Pool| [pool.address(0), pool.address(pool.last_offset())];
-    if ends(one) == ends(other) && one.tunnels == other.tunnels {
+    if ends(one) == ends(other) && one.tunnels == other.tunnels && one.access == other.access {
         return None;
     }
     if (one.tunnels.is_some() || other.tunnels.is_some()) && one.overlaps(other) {
         return Some("has clients of the same addresses, and other tunnels or none; use addresses apart");
+    }
+    if (one.has_envelope() || other.has_envelope()) && one.overlaps(other) {
+        return Some(
+            "has clients of the same addresses, in another range or with other vlans or gateway; use addresses apart",
+        );
     }
     let (a, b) = (one.tunnels?, other.tunnels?);
     let last = |first: u32, pool: &Pool, step: u32| u128::from(first) + pool.last_offset() * u128::from(step);
     let meet = |a_first: u32, b_first: u32| {
         u128::from(a_first) <= last(b_first, other, b.step) && u128::from(b_first) <= last(a_first, one, a.step)
     };
-    if a.local <= b.last_gnb() && b.local <= a.last_gnb() && meet(a.downlink, b.downlink) {
+    let gnbs_in_common = a.local <= b.last_near_end() && b.local <= a.last_near_end();
+    if gnbs_in_common && one.access.tags != other.access.tags {
+        return Some("has gNBs in common, or local VTEPs, and other vlans; use addresses apart");
+    }
+    match (a.kind, b.kind) {
+        (Kind::Gtpu(_), Kind::Gtpu(_)) => {}
+        // Frames are assigned to their flows by their addresses.
+        (Kind::Vxlan(_), Kind::Vxlan(_)) => return None,
+        _ if gnbs_in_common || a.remote == b.remote => {
+            return Some("has tunnels of another kind between the same addresses; use addresses apart");
+        }
+        _ => return None,
+    }
+    if gnbs_in_common && meet(a.downlink, b.downlink) {
         return Some("has gNBs in common and TEIDs of the downlink in the same range; use ranges apart");
     }
     (a.remote == b.remote && meet(a.uplink, b.uplink))

@@ -208,7 +208,7 @@ fn dialogues_that_stand_still_are_reported_where() {
         ),
         // A reset ends both, whatever the other waits for.
         (vec![Connect, Reset], vec![Accept, receive(100)], None),
-        // Who knows.
+        // It is not known.
         (vec![Connect, LeaveOpen], vec![Accept, receive(100)], None),
         (vec![Connect, ReceiveUntil(Until::HttpMessage)], vec![Accept, receive(100)], None),
     ];
@@ -226,7 +226,7 @@ fn a_server_over_udp_comes_with_the_first_message() {
     assert_eq!(both(Protocol::Udp, vec![message(), messages(1)], vec![messages(1), message()]), []);
     let found = both(Protocol::Udp, vec![messages(1), message()], vec![message(), messages(1)]);
     assert_eq!((found.len(), found[0].side, found[0].at), (1, Side::Client, 0));
-    // One that nobody speaks to is not there, and waits for nothing.
+    // One that nobody sends to is not there, and waits for nothing.
     assert_eq!(both(Protocol::Udp, vec![delay(1)], vec![messages(1)]), []);
 }
 
@@ -384,7 +384,7 @@ fn straight() -> impl Strategy<Value = (Vec<Instruction>, Vec<Instruction>)> {
     })
 }
 
-/// Whether both come to their end: each turn, whoever can execute one instruction does.
+/// Whether both come to their end: in each iteration, a side that can execute one instruction does.
 fn ends(client: &[Instruction], server: &[Instruction]) -> bool {
     let (sides, mut at, mut sent) = ([client, server], [0, 0], [0u64; 2]);
     loop {

@@ -35,6 +35,7 @@ fn template(destination_port: u16, udp: bool, clients: usize, servers: usize, po
             most_open: 0,
         }),
         server: Some(Server { port, program, tunables, matches: vec![] }),
+        looped: false,
         seed: 1,
         latency: false,
     }

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a worker needs of a clock and of a device. A worker is generic over it, with static dispatch: the same loop sends by DPDK
+//! (`dpdk`) and in virtual time (`simulated`).
+use std::{ops::Range, sync::Arc, time::Duration};
+
+use rtrb::Consumer;
+use spate_dpdk::{BURST, Offered, Offloads, Unfinished};
+
+use super::receive::Receiver;
+use crate::datapath::{clock::Timescale, command::Command, shared::WorkerShare};
+
+/// A clock, packet memory, and queues that belong together.
+pub(in crate::datapath) trait Device: Sized + 'static {
+    /// Shortest frame that is sent, in bytes without FCS: shorter ones are padded.
+    const SHORTEST_FRAME: usize;
+    /// It looks at what `Packets::note` says; else nothing is noted.
+    const TRACES: bool;
+
+    type Clock: Time;
+    type Idle: Rest<Self>;
+    type Pool: Pool;
+    type Prebuilt;
+    type Burst: Packets<Self>;
+    type Tx: TxDevice;
+    type Rx: RxDevice;
+}
+
+/// A monotonic clock, and the wall clock beside it.
+pub(in crate::datapath) trait Time {
+    /// Nanoseconds that never jump nor go back, from an arbitrary start.
+    fn mono_ns(&self) -> u64;
+    /// Nanoseconds since the epoch.
+    fn now_wall_ns(&self) -> u64;
+    /// The wall-clock time of a monotonic instant.
+    fn wall_of(&self, mono_ns: u64) -> u64;
+    /// The wall clock as a scale of time stamps.
+    fn wall_timescale(&self) -> &Arc<Timescale>;
+}
+
+/// What a worker does when a pass of its loop found nothing to do.
+pub(in crate::datapath) trait Rest<D: Device> {
+    /// Whether it may sleep; else it polls.
+    fn may_sleep(&self) -> bool;
+    /// Lets others run on a shared CPU; work comes soon.
+    fn give_way(&self);
+    /// Sleeps until shortly before the monotonic instant `until`, a packet or a command; `expecting`: a run may receive.
+    fn rest(
+        &self,
+        now: u64,
+        until: u64,
+        expecting: bool,
+        receiver: &Receiver<D>,
+        commands: &Consumer<Command<D>>,
+        share: &WorkerShare,
+    );
+}
+
+/// Packet memory.
+pub(in crate::datapath) trait Pool: Clone {
+    /// Longest packet that fits into a buffer.
+    fn room(&self) -> usize;
+}
+
+/// A queue to send on.
+pub(in crate::datapath) trait TxDevice {
+    /// What the device does of the work on packets.
+    fn offloads(&self) -> Offloads;
+    /// The device takes every packet and touches none.
+    fn is_null(&self) -> bool;
+    /// Makes the device send what it took. True if nothing is left in it.
+    fn flush(&mut self) -> bool;
+    /// How often `tend` is to be called; none: never.
+    fn tend_every(&self) -> Option<Duration>;
+    /// Does what the device leaves to its user.
+    fn tend(&mut self);
+    /// The device gives back what it has sent.
+    fn reclaim(&mut self);
+}
+
+/// A queue to receive from.
+pub(in crate::datapath) trait RxDevice {
+    /// The device marks packets whose TCP or UDP checksum is right.
+    fn marks_checksums(&self) -> bool;
+}
+
+/// Which packet of which stream a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::datapath) struct Origin {
+    /// Index of the stream in the run.
+    pub(in crate::datapath) stream: usize,
+    /// Number of the packet in its stream, over all workers.
+    pub(in crate::datapath) number: u64,
+}
+
+/// A burst: up to `BURST` packets that one worker builds and sends, or has received. `spate_dpdk::Burst` says what each method
+/// does in full.
+pub(in crate::datapath) trait Packets<D: Device> {
+    /// Holds nothing.
+    fn new() -> Self;
+    /// Packets held.
+    fn len(&self) -> usize;
+    /// Whether none is held.
+    fn is_empty(&self) -> bool;
+    /// Adds `count` packets to be written, or none if the pool has not that many.
+    #[must_use]
+    fn alloc(&mut self, pool: &D::Pool, count: usize) -> bool;
+    /// Fetches into the CPU's caches what will be written of the packets of the last `alloc`.
+    fn fetch(&self);
+    /// Makes a packet of the last `alloc` `len` bytes long and gives its bytes.
+    fn frame_mut(&mut self, index: usize, len: usize) -> &mut [u8];
+    /// Makes packets as long as `lens` says and gives the bytes of each, up to a multiple of 64, and the note of its buffer: what its
+    /// writer left there, or 0 if the buffer's bytes from the 65th on are not what that writer left, too.
+    fn noted_mut<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = (&'a mut [u8], &'a mut u64)>;
+    /// The same for packets of at most 64 bytes.
+    fn pieces_mut<'a>(&'a mut self, first: usize, lens: &'a [u16]) -> impl Iterator<Item = &'a mut [u8; 64]>;
+    /// Writes whole packets of at most 64 bytes.
+    fn fill(&mut self, first: usize, pieces: &[[u8; 64]], lens: &[u16]);
+    /// Leaves a part of the work on a packet to the device.
+    fn leave(&mut self, index: usize, left: &Unfinished);
+    /// Whether the device says that the checksum of the TCP or UDP in a packet is right.
+    fn is_verified(&self, index: usize) -> bool;
+    /// Adds packets that were built beforehand, from number `from` on, around without end.
+    fn repeat(&mut self, prebuilt: &D::Prebuilt, from: u64, count: usize);
+    /// Bytes without FCS of the packets from `first` on.
+    fn lens(&self, first: usize, lens: &mut [u16]);
+    /// Bytes of a packet, without FCS.
+    fn frame_len(&self, index: usize) -> usize;
+    /// The bytes of a packet that its first segment holds.
+    fn head(&self, index: usize) -> &[u8];
+    /// What `head` gives of each packet.
+    fn heads(&self) -> impl Iterator<Item = &[u8]>;
+    /// Keeps the packets for which `keep` is true of their bytes, which it may change.
+    fn retain(&mut self, keep: impl FnMut(&mut [u8]) -> bool);
+    /// Lengths and the last `N` bytes of all packets; zeros where a packet is shorter.
+    fn tails<const N: usize>(&self, lens: &mut [u32; BURST], tails: &mut [[u8; N]; BURST]);
+    /// Lengths of all packets, whose first `LINES` times 64 bytes are fetched into the CPU's caches.
+    fn lens_and_fetch<const LINES: usize>(&self, lens: &mut [u32; BURST]);
+    /// Offers all packets to the device, in order. Returns how many it took from the front.
+    fn send(&mut self, queue: &mut D::Tx) -> usize;
+    /// The same for the first `count` packets.
+    fn send_first(&mut self, queue: &mut D::Tx, count: usize) -> usize;
+    /// The same for packets of which something may be left to the device.
+    fn send_unfinished(&mut self, queue: &mut D::Tx, count: usize) -> Offered;
+    /// Frees what it holds and reads what has arrived. Returns how many packets that is.
+    fn receive(&mut self, queue: &mut D::Rx) -> usize;
+    /// Frees what it holds.
+    fn clear(&mut self);
+    /// Notes which packets of a stream these are: the first is `origin`, and each is `stride` numbers after the one before.
+    /// Called only if the device traces.
+    fn note(&mut self, packets: Range<usize>, origin: Origin, stride: u64);
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The workers' loop in virtual time, without DPDK: when packets leave, and what is counted of them.
+use std::sync::Arc;
+
+use spate_stateless::{Blueprint, Deal, FieldProgram, Rate, StreamTiming, Template};
+use spate_stats::{PhaseCounters, Queue, StreamCounters, Tracker, WIDE_WINDOW, WINDOW};
+
+use super::{
+    Owner, PortRun, RunForeign, RunReceive, SendStream, StreamReceive, WorkerRun,
+    simulated::{Packet, Simulated, Speed, World},
+};
+use crate::datapath::{
+    clock::Timescale,
+    command::{Command, RateChange},
+    run_clock::{RunClock, Turn},
+    shared::RunShare,
+};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MS;
+/// How long a pass takes of a worker that polls.
+const POLL_NS: u64 = 1000;
+
+/// A run of one stream that workers share, on a port that is the same for all.
+struct Run {
+    world: World,
+    workers: usize,
+    shares: Vec<Arc<RunShare>>,
+    /// What left: when, and by which worker.
+    left: Vec<(u64, usize, Packet)>,
+}
+
+/// What differs between runs.
+#[derive(Clone, Copy)]
+struct Asked {
+    workers: usize,
+    /// Packets in this number of nanoseconds.
+    rate: (u64, u64),
+    warmup_ns: u64,
+    end_ns: u64,
+    late_after_ns: u64,
+}
+
+const USUAL: Asked = Asked { workers: 1, rate: (1000, SECOND), warmup_ns: 0, end_ns: u64::MAX, late_after_ns: 0 };
+
+fn rate((packets, ns): (u64, u64)) -> Rate {
+    assert_eq!(ns, SECOND);
+    Rate::packets_per_second(packets, 1).unwrap()
+}
+
+fn template() -> Template {
+    let (checksums, lengths, program) = (Vec::new(), Vec::new(), FieldProgram::default());
+    let blueprint = Blueprint { frame: vec![0; 64], checksums, lengths, program, size: None, flow: true };
+    Template::new(&blueprint).unwrap()
+}
+
+impl Run {
+    /// Installed and started.
+    fn new(asked: Asked) -> Self {
+        let workers = asked.workers;
+        let mut this =
+            Self { world: World::new(workers, 1, 64, POLL_NS), workers, shares: Vec::new(), left: Vec::new() };
+        let send: Arc<[SendStream]> = [SendStream { template: template(), id: 7, index: 0 }].into();
+        let timescale = Arc::new(Timescale::new(0));
+        for worker in 0..workers {
+            let deal = Deal { first: worker as u64, stride: workers as u64 };
+            let timing = [StreamTiming::continuous(Some(rate(asked.rate)))].into_iter();
+            let none = |_: &_, _: &mut [_]| Ok::<_, ()>(Box::default());
+            let port = PortRun::new(0, &send, deal, timing, asked.late_after_ns, None, none).unwrap();
+            let share = Arc::new(RunShare::new(1, 0, 0, 0));
+            this.shares.push(Arc::clone(&share));
+            let run = WorkerRun {
+                tag: 9,
+                clock: RunClock::new(),
+                warmup_ns: asked.warmup_ns,
+                end_ns: asked.end_ns,
+                stopped: false,
+                timescale: Arc::clone(&timescale),
+                sender: worker as u8,
+                ports: vec![port],
+                replays: Vec::new(),
+                emulated: None,
+                receive: receive(workers, worker, &timescale),
+                share,
+                emptying: false,
+            };
+            this.world.tell(worker, Command::Install(0, Box::new(run)));
+            this.world.tell(worker, Command::Start(0, 0));
+        }
+        this
+    }
+
+    fn tell_all(&mut self, command: impl Fn() -> Command<Simulated>) {
+        (0..self.workers).for_each(|worker| self.world.tell(worker, command()));
+    }
+
+    /// Time goes on to an instant, which is not reached.
+    fn until(&mut self, end_ns: u64) {
+        while let Some(now) = self.world.next_ns().filter(|now| *now < end_ns) {
+            let left = &mut self.left;
+            self.world.go_to(now, true, |_, worker, sent| {
+                left.extend(sent.into_iter().map(|sent| (sent.at_ns, worker, sent.packet)));
+            });
+        }
+    }
+
+    /// Goes on to an instant, and has reached it.
+    fn to(&mut self, now_ns: u64) {
+        self.until(now_ns);
+        let left = &mut self.left;
+        self.world.go_to(now_ns, true, |_, worker, sent| {
+            left.extend(sent.into_iter().map(|sent| (sent.at_ns, worker, sent.packet)));
+        });
+    }
+
+    fn times(&self) -> Vec<u64> {
+        self.left.iter().map(|(at, ..)| *at).collect()
+    }
+
+    /// What all workers counted.
+    fn counters(&self) -> StreamCounters {
+        let (tx, rx) = (self.shares.iter().map(|share| &share.tx[0]), self.shares.iter().map(|share| &share.rx[0]));
+        StreamCounters::merge(tx, rx)
+    }
+
+    fn is_sent(&self) -> bool {
+        self.shares.iter().all(|share| share.sent.is_up())
+    }
+}
+
+/// The first worker keeps all sequences of the stream.
+fn receive(workers: usize, worker: usize, timescale: &Arc<Timescale>) -> RunReceive {
+    let owned = if worker == 0 { workers } else { 0 };
+    let wide = workers > 1;
+    let window = if wide { WIDE_WINDOW } else { WINDOW };
+    RunReceive {
+        by_id: RunReceive::index_by_id([Some(7)].into_iter()),
+        streams: [StreamReceive { port: Some(0), wide, delay: None }].into(),
+        owners: (0..workers).map(|sender| Owner { worker: 0, tracker: sender as u32 }).collect(),
+        senders: workers,
+        here: 0..workers,
+        timescale: Arc::clone(timescale),
+        clocks_agree: false,
+        trackers: (0..owned).map(|_| Tracker::new(window)).collect(),
+        queues: vec![Queue::default(); if wide { owned * workers } else { 0 }].into(),
+        transits: Box::default(),
+        foreign: RunForeign { marks: None, reflectors: Arc::default(), receivers: Box::default(), clocks_agree: false },
+    }
+}
+
+#[test]
+fn each_packet_leaves_at_the_instant_at_which_it_is_due() {
+    for workers in [1, 2, 3] {
+        // 3333 1/3 ns apart.
+        let mut run = Run::new(Asked { workers, rate: (300_000, SECOND), ..USUAL });
+        run.until(10 * MS);
+        let due: Vec<_> = (0..3000).map(|n| n * 10_000 / 3).collect();
+        assert_eq!(run.times(), due, "{workers} workers");
+        assert!(run.left.iter().enumerate().all(|(n, (_, worker, _))| n % workers == *worker));
+        let PhaseCounters { tx_packets, late, max_departure_delay_ns, .. } = run.counters().measured;
+        assert_eq!((tx_packets, late, max_departure_delay_ns), (3000, 0, 0));
+    }
+}
+
+#[test]
+fn more_than_a_burst_that_is_due_at_once_leaves_at_once() {
+    // 100 packets each nanosecond are more than a burst.
+    let mut run = Run::new(Asked { rate: (100_000_000_000, SECOND), ..USUAL });
+    run.until(4);
+    assert_eq!(run.left.len(), 400);
+    assert_eq!(run.times().iter().filter(|at| **at == 2).count(), 100);
+    assert_eq!(run.counters().measured.max_departure_delay_ns, 0);
+}
+
+#[test]
+fn another_rate_takes_effect_at_its_instant_although_the_worker_rests_until_later() {
+    let mut run = Run::new(Asked { rate: (1, SECOND), ..USUAL });
+    let rates = |packets| -> Arc<[_]> { [(0, Some(rate((packets, SECOND))))].into() };
+    run.tell_all(|| Command::Change(0, RateChange { at_ns: 200 * MS, port: 0, rates: rates(10) }));
+    run.until(SECOND);
+    // A fifth of a packet's distance has passed at the old rate: four fifths of the new one are left.
+    assert_eq!(run.times(), [0, 280, 380, 480, 580, 680, 780, 880, 980].map(|ms| ms * MS));
+    assert_eq!(run.counters().measured.late, 0);
+}
+
+#[test]
+fn packets_that_are_due_before_the_warm_up_ends_are_of_the_warm_up() {
+    let mut run = Run::new(Asked { warmup_ns: 5 * MS, end_ns: 20 * MS, ..USUAL });
+    run.until(SECOND);
+    let counters = run.counters();
+    assert_eq!((counters.warmup.tx_packets, counters.measured.tx_packets), (5, 15));
+    // The bit in the packet says the same.
+    let measured = |packet: &Packet| spate_net::Trailer::decode(packet.bytes()).unwrap().measured;
+    assert!(run.left.iter().all(|(at, _, packet)| measured(packet) == (*at >= 5 * MS)));
+}
+
+#[test]
+fn nothing_leaves_from_the_end_on_and_the_worker_says_that_all_is_sent() {
+    let mut run = Run::new(Asked { workers: 2, end_ns: 20 * MS, ..USUAL });
+    run.to(20 * MS - 1);
+    assert!(!run.is_sent());
+    run.to(20 * MS);
+    assert!(run.is_sent());
+    run.until(SECOND);
+    assert_eq!(run.times(), (0..20).map(|n| n * MS).collect::<Vec<_>>());
+    assert_eq!(run.counters().measured.tx_dropped, 0);
+}
+
+#[test]
+fn a_run_that_is_stopped_gives_up_what_is_not_sent() {
+    let mut run = Run::new(USUAL);
+    run.to(4 * MS);
+    run.world.set_speed(0, 0, Some(Speed { packet_ns: SECOND, ring: 0 }));
+    run.to(9 * MS);
+    run.tell_all(|| Command::Stop(0, 9 * MS));
+    run.to(9 * MS);
+    assert!(run.is_sent());
+    let counters = run.counters().measured;
+    // The stop is at 9 ms: the packet of that instant is not owed.
+    assert_eq!((counters.tx_packets, counters.tx_dropped), (5, 4));
+}
+
+#[test]
+fn nothing_leaves_while_the_run_is_paused_and_all_comes_later_by_as_much() {
+    let mut run = Run::new(Asked { end_ns: 10 * MS, ..USUAL });
+    run.to(2 * MS);
+    run.tell_all(|| Command::Turn(0, 3 * MS + 1, Turn::Stand));
+    run.tell_all(|| Command::Turn(0, 50 * MS + 1, Turn::Go));
+    run.until(SECOND);
+    assert_eq!(run.times(), [0, 1, 2, 3, 51, 52, 53, 54, 55, 56].map(|ms| ms * MS));
+    let counters = run.counters().measured;
+    assert_eq!((counters.tx_packets, counters.late, counters.max_departure_delay_ns), (10, 0, 0));
+    assert!(run.is_sent());
+}
+
+#[test]
+fn a_device_that_is_too_slow_makes_packets_late_and_what_is_left_at_the_end_counts_as_dropped() {
+    let asked = Asked { rate: (100_000, SECOND), end_ns: 100 * MS, late_after_ns: MS, ..USUAL };
+    let mut run = Run::new(asked);
+    // Half as fast as the stream.
+    run.world.set_speed(0, 0, Some(Speed { packet_ns: 20_000, ring: 1 }));
+    run.until(SECOND);
+    assert!(run.is_sent());
+    let PhaseCounters { tx_packets, tx_dropped, late, max_departure_delay_ns, .. } = run.counters().measured;
+    // In 100 ms, and in the 100 ms of grace after them, all but for a few leave.
+    assert_eq!(tx_packets + tx_dropped, 10_000);
+    assert_eq!(tx_packets as usize, run.left.len());
+    assert!((9_990..=10_000).contains(&tx_packets), "{tx_packets}");
+    // The n-th leaves at 20 us n and is due at 10 us n: by more than 1 ms from the 100th on.
+    assert!(late.abs_diff(tx_packets - 101) <= 1, "{late}");
+    let last = (tx_packets - 1) * 10_000;
+    assert!(max_departure_delay_ns.abs_diff(last) <= 2 * POLL_NS + 20_000, "{max_departure_delay_ns}");
+    // In order, none twice.
+    let numbers: Vec<_> = run.left.iter().map(|(_, _, packet)| packet.origin().unwrap().number).collect();
+    assert_eq!(numbers, (0..tx_packets).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_device_that_stands_still_costs_every_packet_after_the_grace() {
+    let mut run = Run::new(Asked { end_ns: 10 * MS, ..USUAL });
+    run.world.set_speed(0, 0, Some(Speed { packet_ns: 1, ring: 0 }));
+    run.until(100 * MS);
+    assert!(!run.is_sent());
+    run.until(SECOND);
+    assert!(run.is_sent() && run.left.is_empty());
+    let counters = run.counters().measured;
+    assert_eq!((counters.tx_packets, counters.tx_dropped), (0, 10));
+}
+
+/// What a run sent, for another to receive.
+fn sent(workers: usize, end_ns: u64) -> Vec<(u64, usize, Packet)> {
+    let mut run = Run::new(Asked { workers, end_ns, ..USUAL });
+    run.until(SECOND);
+    run.left
+}
+
+#[test]
+fn a_run_is_drained_when_all_that_had_arrived_is_counted() {
+    let packets = sent(1, 200 * MS);
+    let mut run = Run::new(Asked { end_ns: 1, ..USUAL });
+    run.to(5 * MS);
+    run.left.clear();
+    for (_, _, packet) in packets {
+        run.world.arrive(0, 0, 6 * MS, packet);
+    }
+    // Three bursts and a part of one lie in the queue when the worker gets the command to empty it.
+    run.to(6 * MS - 1);
+    run.tell_all(|| Command::Empty(0));
+    assert!(!run.shares[0].emptied.is_up());
+    run.to(6 * MS);
+    assert_eq!(run.counters().measured.rx_packets, 200);
+    run.tell_all(|| Command::Close(0));
+    run.to(6 * MS);
+    assert!(run.shares[0].emptied.is_up() && run.shares[0].closed.is_up());
+    assert_eq!(run.world.port(0, 0).received.foreign.get(), 0);
+    // What comes later belongs to no run.
+    let late = sent(1, MS).remove(0).2;
+    run.world.arrive(0, 0, 7 * MS, late);
+    run.to(8 * MS);
+    assert_eq!(run.counters().measured.rx_packets, 200);
+    assert_eq!(run.world.port(0, 0).received.foreign.get(), 1);
+}
+
+#[test]
+fn packets_that_another_worker_receives_are_handed_to_the_one_that_keeps_their_sequence() {
+    let packets = sent(2, 50 * MS);
+    let mut run = Run::new(Asked { workers: 2, end_ns: 1, ..USUAL });
+    run.to(5 * MS);
+    let duplicate = packets[0].2.clone();
+    // Each worker receives what the other sent; two packets of one sender come the wrong way round.
+    for (at, sender, packet) in packets {
+        let at = if [46 * MS, 48 * MS].contains(&at) { 94 * MS - at } else { at };
+        run.world.arrive(1 - sender, 0, 5 * MS + at, packet);
+    }
+    run.world.arrive(1, 0, 90 * MS, duplicate);
+    run.to(99 * MS);
+    let of =
+        |worker: usize| StreamCounters::merge(std::iter::empty(), std::iter::once(&run.shares[worker].rx[0])).measured;
+    assert_eq!((of(0).rx_packets, of(1).rx_packets), (51, 0));
+    assert_eq!((of(0).duplicates, of(0).out_of_order, of(0).missing, of(0).misdirected), (1, 1, 0, 0));
+    let read = |worker| run.world.port(worker, 0).received.rx_packets.get();
+    assert_eq!((read(0), read(1)), (25, 26));
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//! VLANs and gateways of clients: which, and whether all of a plan's go together.
+use super::super::Violations;
+use super::addresses::address;
+use contract::VlanTag;
+use spate_net::vlan::{CUSTOMER, SERVICE, Tag, Tags};
+use spate_stateful::envelope::Access;
+use spate_stateful::{Part, Pool, Scenario, Template};
+
+/// VLAN identifiers of stations (IEEE 802.1Q table 9-2).
+const IDS: std::ops::RangeInclusive<u32> = 1..=4094;
+
+/// How packets of a pool's clients enter the network; or none, and a violation says why.
+pub fn access(at: &str, asked: &contract::Pool, pool: &Pool, wrong: &mut Violations) -> Option<Access> {
+    let before = wrong.0.len();
+    let tags: Vec<Tag> = asked
+        .vlans
+        .iter()
+        .enumerate()
+        .filter_map(|(i, asked)| tag(&format!("{at}.vlans[{i}]"), asked, wrong))
+        .collect();
+    let tags = Tags::new(&tags).filter(|tags| !tags.is_empty());
+    if asked.vlans.len() > Tags::MOST {
+        wrong.add(format!("{at}.vlans"), format!("{} of them; must be at most {}", asked.vlans.len(), Tags::MOST));
+    }
+    let gateway = match asked.gateway.is_empty() {
+        true => None,
+        false => address(&format!("{at}.gateway"), &asked.gateway, wrong),
+    };
+    if asked.gateway.is_empty() && !asked.vlans.is_empty() {
+        wrong.add(format!("{at}.gateway"), "missing; frames with vlans need the address of a next hop there");
+    }
+    if asked.mirror_vlans && asked.vlans.is_empty() {
+        wrong.add(format!("{at}.mirror_vlans"), "is for vlans, and there are none; leave it out, or set vlans");
+    }
+    if let Some(gateway) = gateway {
+        let stations = pool.on_clients_link();
+        let problem = if gateway.is_v6() != stations.is_v6() {
+            Some("is not of the family of the clients, or with gtpu of its addresses")
+        } else if !gateway.is_hosts() {
+            Some("is no address that a host can have")
+        } else if stations.contains(gateway).is_some() {
+            Some("is the address of a client, or of a gNB; use that of a next hop")
+        } else {
+            None
+        };
+        if let Some(problem) = problem {
+            wrong.add(format!("{at}.gateway"), format!("{gateway:?} {problem}"));
+        }
+    }
+    (wrong.0.len() == before).then_some(Access { tags, gateway, mirror: asked.mirror_vlans })
+}
+
+fn tag(at: &str, asked: &VlanTag, wrong: &mut Violations) -> Option<Tag> {
+    if !IDS.contains(&asked.id) {
+        wrong.add(format!("{at}.id"), format!("{}; must be {}..{}", asked.id, IDS.start(), IDS.end()));
+        return None;
+    }
+    let ethertype = match u16::try_from(asked.tpid) {
+        Ok(0) => CUSTOMER,
+        Ok(tpid @ (CUSTOMER | SERVICE)) => tpid,
+        _ => {
+            wrong.add(
+                format!("{at}.tpid"),
+                format!("{:#x}; must be {CUSTOMER:#x} (802.1Q) or {SERVICE:#x} (802.1ad)", asked.tpid),
+            );
+            return None;
+        }
+    };
+    Some(Tag { ethertype, vlan: asked.id as u16 })
+}
+
+/// Checks what only shows with all templates: that pools with VLANs or gateways are clients', and that an address belongs to one VLAN.
+pub fn fit_together(scenario: &Scenario, wrong: &mut Violations) {
+    for (index, template) in scenario.templates.iter().enumerate() {
+        for (i, weighted) in template.servers.iter().enumerate() {
+            if scenario.pools[weighted.pool].access != Access::default() {
+                let at = format!("stateful.templates[{index}].servers[{i}].pool");
+                wrong.add(
+                    at,
+                    format!("pool {} has vlans or a gateway, which are for clients; use another pool", weighted.pool),
+                );
+            }
+        }
+        mirrors(index, scenario, template, wrong);
+    }
+}
+
+/// Mirrored VLANs need servers, and one engine that stands for their gateway.
+fn mirrors(index: usize, scenario: &Scenario, template: &Template, wrong: &mut Violations) {
+    if template.client.is_none() {
+        return;
+    }
+    for pool in template.clients.iter().map(|weighted| weighted.pool).filter(|pool| scenario.pools[*pool].access.mirror)
+    {
+        let problem = match template.server.as_ref().map(|_| template.looped) {
+            None => "is for servers that are emulated here, and there are none; leave it out, or set server_port",
+            Some(false) if scenario.pools[pool].part() != Part::WHOLE => {
+                "set, and several engines would stand for the gateway on one link; use one engine (replicas: 1), or clients and servers on \
+                 one loopback port"
+            }
+            Some(_) => continue,
+        };
+        wrong.add(format!("stateful.pools[{pool}].mirror_vlans"), format!("{problem} (templates[{index}])"));
+    }
+}

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Clients in VLANs of their own behind gateways of their own: on a port that gives back what it takes, where frames are examined as they
+//! are sent, and between two ports, where gateways are asked for and frames are read from the wire.
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use spate_engine::{
+    control::next_hop,
+    datapath::{Blueprint, Datapath, Holding, Link, PollMode, PortDevice, RunSpec, RunState, Template},
+};
+use spate_net::{
+    Headers,
+    vlan::{SERVICE, Tag, Tags},
+};
+use spate_stateful::{
+    Address, Pool, Protocol, Scenario, WeightedPool,
+    envelope::{Access, GatewayMac},
+    gtpu::Gtpu,
+    pool::Order,
+    tunnel::{Kind, Tunnels},
+};
+
+use crate::answers::resolved;
+use crate::kernel::run_inside;
+use crate::setup::{MS, open, pps, start, stream, turn, wait_for};
+use crate::slow::{link, mac_bytes, mac_of};
+use crate::stateful::{assert_all_complete, emulated, loopback, over_v4, scenario, v4, v6};
+
+fn qinq() -> Tags {
+    Tags::new(&[Tag { ethertype: SERVICE, vlan: 200 }, Tag::customer(7)]).unwrap()
+}
+
+fn access(tags: Tags, gateway: Address) -> Access {
+    Access { tags: Some(tags), gateway: Some(gateway), mirror: false }
+}
+
+/// Another pool of clients, of 250.
+fn with_clients(mut scenario: Scenario, first: Address, access: Access) -> Scenario {
+    let mut pool = Pool::new(first, Address(first.0 + 249), Order::Sequential).unwrap();
+    pool.access = access;
+    scenario.templates[0].clients.push(WeightedPool { pool: scenario.pools.len(), weight: 1 });
+    scenario.pools.push(pool);
+    scenario
+}
+
+/// Clients in QinQ, in a VLAN, and in none, over one family.
+fn three(protocol: Protocol, v6_clients: bool) -> Scenario {
+    let (mut all, gateway, others) = match v6_clients {
+        false => (over_v4(protocol, 1000), v4(16, 0, 0, 254), [v4(17, 0, 0, 1), v4(18, 0, 0, 1)]),
+        true => {
+            let all = scenario(protocol, 1000, [v6(1, 1), v6(1, 0xff)], [v6(2, 1), v6(2, 0x20)]);
+            (all, v6(1, 0xffff), [v6(3, 1), v6(4, 1)])
+        }
+    };
+    all.pools[0].access = access(qinq(), gateway);
+    let all = with_clients(all, others[0], access(Tags::from(Some(5)), gateway));
+    with_clients(all, others[1], Access::default())
+}
+
+/// What the frames of a client, and those to it, must have.
+fn expected(pools: &[Pool], frame: &[u8]) -> (Tags, usize) {
+    let headers = Headers::find(frame).unwrap();
+    let ends = [headers.source(frame), headers.destination(frame)];
+    let of = |pool: &Pool| ends.iter().any(|end| pool.contains(*end).is_some());
+    let place = [0, 2, 3].into_iter().position(|pool| of(&pools[pool])).expect("of a client");
+    (pools[[0, 2, 3][place]].access.tags.unwrap_or_default(), place)
+}
+
+fn complete(workers: usize, scenario: Scenario) {
+    let _turn = turn();
+    let datapath = loopback(workers, PollMode::Busy);
+    let (pools, seen) = (scenario.pools.clone(), Arc::new([const { AtomicU64::new(0) }; 3]));
+    let counted = Arc::clone(&seen);
+    // Only what has its client's tags, and comes from the port's MAC to its own, passes.
+    let right = move |frame: &[u8]| {
+        let (tags, place) = expected(&pools, frame);
+        counted[place].fetch_add(1, Relaxed);
+        Tags::of(frame) == Some(tags) && frame[..6] == frame[6..12]
+    };
+    datapath.disturb(
+        0,
+        Box::new(move |burst: &[(&[u8], usize)]| (0..burst.len()).filter(|at| right(burst[*at].0)).collect()),
+    );
+    let run = start(&datapath, emulated(&datapath, 7, Some(1000 * MS), scenario));
+    wait_for(&run, RunState::Complete, 10);
+    assert_all_complete(&run.template_counters(), 1000);
+    assert_eq!(run.contradictions(), Vec::<String>::new());
+    let port = &datapath.port_counters()[0];
+    assert_eq!((port.tx_packets, port.foreign_packets), (port.rx_packets, 0));
+    assert_eq!(port.tx_packets, seen.iter().map(|seen| seen.load(Relaxed)).sum::<u64>());
+    assert_eq!((port.tx_bytes, seen.iter().all(|seen| seen.load(Relaxed) > 600)), (port.rx_bytes, true));
+}
+
+#[test]
+fn clients_in_qinq_in_a_vlan_and_in_none_talk_to_servers_on_their_port() {
+    complete(1, three(Protocol::Tcp, false));
+    complete(2, three(Protocol::Tcp, false));
+    complete(2, three(Protocol::Udp, true));
+}
+
+/// Tunnels within tags, too.
+#[test]
+fn tunnels_of_clients_in_vlans_are_within_the_tags() {
+    let mut scenario = three(Protocol::Tcp, false);
+    scenario.pools[0].tunnels = Some(Tunnels {
+        local: v4(172, 16, 0, 10),
+        local_count: 4,
+        remote: v4(172, 16, 0, 1),
+        uplink: 0x100,
+        downlink: 0x8000_0000,
+        step: 1,
+        mirror: true,
+        kind: Kind::Gtpu(Gtpu { qfi: Some(5) }),
+    });
+    // The addresses outside are the tunnels'.
+    let mut outside = scenario.pools.clone();
+    outside[0] = scenario.pools[0].on_clients_link();
+    let _turn = turn();
+    let datapath = loopback(2, PollMode::Busy);
+    let right = move |frame: &[u8]| Tags::of(frame) == Some(expected(&outside, frame).0);
+    datapath.disturb(
+        0,
+        Box::new(move |burst: &[(&[u8], usize)]| (0..burst.len()).filter(|at| right(burst[*at].0)).collect()),
+    );
+    let run = start(&datapath, emulated(&datapath, 7, Some(1000 * MS), scenario));
+    wait_for(&run, RunState::Complete, 10);
+    assert_all_complete(&run.template_counters(), 1000);
+    assert_eq!(datapath.port_counters()[0].foreign_packets, 0);
+}
+
+/// A segment to the first client, in tags.
+fn segment(tags: Tags, to: [u8; 4]) -> Vec<u8> {
+    let bytes = tags.as_slice().iter().flat_map(|tag| tag.bytes());
+    let mut frame: Vec<u8> = [0; 12].into_iter().chain(bytes).chain([8, 0]).collect();
+    frame.extend([0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 48, 0, 0, 1]);
+    frame.extend(to);
+    frame.resize(64, 0);
+    frame
+}
+
+#[test]
+fn frames_in_other_tags_than_their_clients_are_foreign() {
+    let _turn = turn();
+    let customer = Tags::from(Some(7));
+    for (tags, to, foreign) in [
+        (qinq(), [16, 0, 0, 1], 0),
+        (customer, [16, 0, 0, 1], 50),
+        (Tags::NONE, [16, 0, 0, 1], 50),
+        (Tags::from(Some(5)), [17, 0, 0, 1], 0),
+        (qinq(), [17, 0, 0, 1], 50),
+        (Tags::NONE, [18, 0, 0, 1], 0),
+        (customer, [18, 0, 0, 1], 50),
+    ] {
+        let datapath = loopback(2, PollMode::Busy);
+        let mut spec = emulated(&datapath, 7, Some(500 * MS), three(Protocol::Udp, false));
+        let mut forged = stream(1, 0, None, 64, pps(100));
+        let frame = segment(tags, to);
+        forged.template = Template::new(&Blueprint { frame, flow: false, ..Blueprint::default() }).unwrap();
+        spec.streams = vec![forged];
+        let run = start(&datapath, spec);
+        wait_for(&run, RunState::Complete, 10);
+        assert_all_complete(&run.template_counters(), 500);
+        assert_eq!(datapath.port_counters()[0].foreign_packets, foreign, "{tags} to {to:?}");
+    }
+}
+
+/// A run of a scenario with its gateways found; its addresses are answered for from before.
+fn found(datapath: &Datapath, scenario: Scenario) -> (RunSpec, Holding) {
+    let holding = datapath.hold(&scenario).unwrap();
+    (resolved(datapath, scenario), holding)
+}
+
+fn on_two_ports(scenario: &mut Scenario) {
+    scenario.templates[0].looped = false;
+    scenario.templates[0].server.as_mut().unwrap().port = 1;
+}
+
+/// Writes this many tagged frames that an interface receives to a file. What an engine sends is not captured where it leaves.
+fn captured(file: &std::path::Path, interface: &str, frames: usize) -> Child {
+    let command = format!("60 tcpdump -n -U -s 0 -i {interface} -c {frames} -w {} vlan", file.display());
+    let mut tcpdump = Command::new("timeout");
+    let tcpdump = tcpdump.args(command.split(' ')).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let ready = || std::fs::metadata(file).is_ok_and(|file| file.len() >= 24);
+    for _ in 0..1000 {
+        if !ready() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+    tcpdump
+}
+
+/// The frames of a capture.
+fn frames(file: &std::path::Path) -> Vec<Vec<u8>> {
+    let bytes = std::fs::read(file).unwrap();
+    let (mut at, mut frames) = (24, Vec::new());
+    while at + 16 <= bytes.len() {
+        let len = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().unwrap()) as usize;
+        frames.push(bytes[at + 16..at + 16 + len].to_vec());
+        at += 16 + len;
+    }
+    frames
+}
+
+#[test]
+fn veth_gateways_are_found_in_their_vlans_and_frames_go_to_them() {
+    run_inside("vlans::inside_found", "1508");
+}
+
+/// East has no address. Its clients are in VLAN 100 and in QinQ, where west stands for their gateway; or in VLAN 100 alone, as west's
+/// own port is, and the gateway is the address of a server.
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let ports = [("east", PortDevice::Kernel("sp0".into())), ("west", PortDevice::Kernel("sp1".into()))];
+    let macs = [mac_of("sp0"), mac_of("sp1")].map(|mac| mac_bytes(&mac));
+    for mirror in [true, false] {
+        let mut datapath = open(&ports, 2, PollMode::Adaptive);
+        let west = if mirror { Link::default() } else { link(&[], Some(100)) };
+        datapath.join(vec![("west".into(), west)]).unwrap();
+        let vlan = Tags::from(Some(100));
+        let mut all = over_v4(Protocol::Tcp, 400);
+        all.pools[0].access =
+            Access { mirror, ..access(vlan, if mirror { v4(16, 0, 0, 254) } else { v4(48, 0, 0, 3) }) };
+        if mirror {
+            all = with_clients(all, v4(17, 0, 0, 1), Access { mirror, ..access(qinq(), v4(17, 0, 0, 254)) });
+            all.pools[2].first_mac = Some([2, 9, 0, 0, 0, 1]);
+        }
+        on_two_ports(&mut all);
+        let pools = all.pools.clone();
+        let file = |interface| folder.path().join(format!("{interface}-{mirror}.pcap"));
+        let mut captures = ["sp0", "sp1"].map(|interface| captured(&file(interface), interface, 500));
+        let (spec, holding) = found(&datapath, all);
+        let gateways = &spec.stateful.as_ref().unwrap().on_link.gateways;
+        let of = |pool| GatewayMac { port: 0, pool, mac: macs[1] };
+        assert_eq!(gateways[..], if mirror { vec![of(0), of(2)] } else { vec![of(0)] });
+        let run = start(&datapath, spec);
+        wait_for(&run, RunState::Complete, 10);
+        assert_all_complete(&run.template_counters(), 200);
+        for tcpdump in &mut captures {
+            assert!(tcpdump.wait().unwrap().success());
+        }
+        let frames = ["sp0", "sp1"].map(|interface| frames(&file(interface))).concat();
+        assert_eq!(frames.len(), 1000);
+        let mut asked = 0;
+        for frame in &frames {
+            let Some(headers) = Headers::find(frame) else {
+                // ARP: in the tags of the pool whose first client asks.
+                let at = if Tags::of(frame) == Some(qinq()) { 22 } else { 18 };
+                assert_eq!(frame[at - 2..at], [8, 6]);
+                asked += 1;
+                continue;
+            };
+            let (source, destination) = (headers.source(frame), headers.destination(frame));
+            let offset = |address| {
+                [0, 2]
+                    .into_iter()
+                    .filter(|pool| *pool < pools.len() && *pool != 1)
+                    .find_map(|pool| Some((pool, pools[pool].contains(address)?)))
+            };
+            let (up, (pool, offset)) = match offset(source) {
+                Some(client) => (true, client),
+                None => (false, offset(destination).unwrap()),
+            };
+            assert_eq!(Tags::of(frame), pools[pool].access.tags);
+            let client = pools[pool].mac(offset).unwrap_or(macs[0]);
+            let [to, from] = if up { [macs[1], client] } else { [client, macs[1]] };
+            assert_eq!([&frame[..6], &frame[6..12]], [to, from], "{up}");
+        }
+        assert!(asked >= 2 * gateways_of(&pools), "{asked}");
+        drop(holding);
+        run.remove();
+    }
+}
+
+fn gateways_of(pools: &[Pool]) -> usize {
+    pools.iter().filter(|pool| pool.access.gateway.is_some()).count()
+}
+
+#[test]
+fn veth_gateways_that_are_not_there_are_named_with_who_asked_and_where() {
+    run_inside("vlans::inside_not_found", "1500");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_not_found() {
+    let ports = [("east", PortDevice::Kernel("sp0".into())), ("west", PortDevice::Kernel("sp1".into()))];
+    let datapath = open(&ports, 1, PollMode::Adaptive);
+    let mut all = over_v4(Protocol::Tcp, 1);
+    // West answers for the gateway of no pool.
+    all.pools[0].access = access(qinq(), v4(16, 0, 0, 254));
+    on_two_ports(&mut all);
+    let _holding = datapath.hold(&all).unwrap();
+    let wrong = next_hop::links(&all, &datapath).unwrap_err().0.remove(0);
+    assert_eq!(
+        (wrong.field.as_str(), wrong.description.as_str()),
+        (
+            "stateful.pools[0].gateway",
+            "port east: gateway 16.0.0.254 did not answer 4 ARP requests within 3 s (16.0.0.1 asked, in VLAN 802.1ad 200, 802.1Q 7): is it \
+             on this link, and is the link up?"
+        )
+    );
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Encapsulations around a flow's frames, as data: the bytes that stand between the frame's MACs and what is left of it, and which
+//! fields among them depend on the packet. One writer does them all.
+//!
+//! What is left of the frame says where it is cut: before its EtherType (VLAN tags: it is the last tag's), behind it (GTP-U: an IP
+//! packet), or nowhere (an Ethernet frame in a tunnel).
+use crate::{
+    checksum::sum,
+    ethernet::{self, HEADER as ETHERNET, Link, MACS},
+    field::put_be16,
+    ip::{Address, UDP},
+    ipv4, ipv6, udp,
+    vlan::{self, Tag, Tags},
+};
+
+/// Most bytes between the MACs and what is carried: tags, UDP over IPv6, and 24 bytes.
+const MAX_PREFIX: usize = Tags::MOST * vlan::LEN + 2 + ipv6::HEADER + udp::HEADER + 24;
+/// Time to live, hop limit.
+const TTL: u8 = 64;
+
+/// What is left of a flow's frame, by the offset that it is cut at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carries {
+    /// All of it.
+    Frame = 0,
+    /// All from its EtherType on.
+    Ethertype = MACS as isize,
+    /// The packet behind its Ethernet header.
+    Packet = ETHERNET as isize,
+}
+
+/// An encapsulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encap {
+    prefix: [u8; MAX_PREFIX],
+    len: u8,
+    carries: Carries,
+    /// Number of bytes of tags, with which the prefix begins.
+    tags: u8,
+    /// Behind the tags it has an EtherType, an IP header of this many bytes, and UDP; 0: it does not.
+    ip: u8,
+    /// Offset in the prefix of a 16-bit length of all that is 6 bytes or more behind it, as in GTP-U's header; 0: there is none.
+    length: u8,
+    /// Offset in the prefix of a 32-bit identifier of the tunnel; 0: there is none.
+    id: u8,
+}
+
+/// What fields of an encapsulation depend on the packet. Without an outer IP header, only the MACs count.
+#[derive(Clone, Copy, Debug)]
+pub struct Around {
+    /// Ethernet destination and source.
+    pub macs: [u8; MACS],
+    /// Outer IP address, of the same family as the encapsulation.
+    pub source: Address,
+    /// Outer IP address.
+    pub destination: Address,
+    /// UDP ports: source, destination.
+    pub ports: (u16, u16),
+    /// The tunnel's identifier.
+    pub id: u32,
+    /// IPv4 type of service, IPv6 traffic class.
+    pub traffic_class: u8,
+    /// IPv6 flow label, 20 bits.
+    pub flow_label: u32,
+}
+
+impl Encap {
+    /// None: frames stay as they are.
+    pub const NONE: Self =
+        Self { prefix: [0; MAX_PREFIX], len: 0, carries: Carries::Ethertype, tags: 0, ip: 0, length: 0, id: 0 };
+
+    /// VLAN tags, the outermost first.
+    pub fn tags(tags: &[Tag]) -> Self {
+        let mut bytes = [0; MAX_PREFIX];
+        let len = tags.len() * vlan::LEN;
+        for (place, tag) in bytes[..len].as_chunks_mut().0.iter_mut().zip(tags) {
+            *place = tag.bytes();
+        }
+        Self { prefix: bytes, len: len as u8, tags: len as u8, ..Self::NONE }
+    }
+
+    /// A tunnel over UDP: what it carries, and the tunnel's own header, at most 24 bytes.
+    pub fn over_udp(v6: bool, carries: Carries, header: &[u8]) -> Self {
+        let ip = if v6 { ipv6::HEADER } else { ipv4::HEADER };
+        let at = 2 + ip + udp::HEADER;
+        let mut this = Self { len: (at + header.len()) as u8, carries, ip: ip as u8, ..Self::NONE };
+        put_be16(&mut this.prefix, 0, if v6 { ethernet::IPV6 } else { ethernet::IPV4 });
+        this.prefix[at..at + header.len()].copy_from_slice(header);
+        this
+    }
+
+    /// Its tunnel's own header has a 16-bit length at an offset, of all that is 6 bytes or more behind it.
+    #[must_use]
+    pub fn with_length(self, at: usize) -> Self {
+        Self { length: self.tunnel_header() + at as u8, ..self }
+    }
+
+    /// Its tunnel's own header has a 32-bit identifier at an offset.
+    #[must_use]
+    pub fn with_id(self, at: usize) -> Self {
+        Self { id: self.tunnel_header() + at as u8, ..self }
+    }
+
+    /// The offset of the tunnel's own header in the prefix.
+    fn tunnel_header(&self) -> u8 {
+        self.tags + 2 + self.ip + udp::HEADER as u8
+    }
+
+    /// The same within tags, of one that has none.
+    #[must_use]
+    pub fn within(mut self, tags: Tags) -> Self {
+        debug_assert_eq!(self.tags, 0, "it is within tags already");
+        let Self { prefix, len, length, id, .. } = self;
+        let outer = Self::tags(tags.as_slice());
+        self.prefix = outer.prefix;
+        self.prefix[usize::from(outer.len)..][..usize::from(len)].copy_from_slice(&prefix[..usize::from(len)]);
+        let moved = |at: u8| if at > 0 { at + outer.len } else { 0 };
+        (self.tags, self.len, self.length, self.id) = (outer.len, outer.len + len, moved(length), moved(id));
+        self
+    }
+
+    /// Bytes that a frame becomes longer.
+    #[inline]
+    pub fn overhead(&self) -> usize {
+        self.end() - self.carries as usize
+    }
+
+    /// Where what it carries begins in a frame.
+    #[inline]
+    fn end(&self) -> usize {
+        MACS + usize::from(self.len)
+    }
+
+    /// Whether a received frame has these tags and no others; a tag with only a priority is none, where none is expected (IEEE 802.1Q).
+    /// Of encapsulations in tags.
+    #[inline]
+    pub fn is_around(&self, frame: &[u8]) -> bool {
+        let Some(link) = Link::find(frame) else { return false };
+        if self.len == 0 {
+            return link.station_vlan() == Some(0);
+        }
+        let tags = usize::from(self.len) / vlan::LEN;
+        let same = |n: usize| Tag::at(frame, MACS + n * vlan::LEN) == Tag::at(&self.prefix, n * vlan::LEN);
+        link.tags() == tags && (0..tags).all(same)
+    }
+
+    /// Writes it around a flow's frame, before which `overhead` bytes were left: over these, and over what the frame is cut of.
+    pub fn write(&self, frame: &mut [u8], around: &Around) {
+        let end = self.end();
+        frame[..MACS].copy_from_slice(&around.macs);
+        frame[MACS..end].copy_from_slice(&self.prefix[..usize::from(self.len)]);
+        if self.length > 0 {
+            let at = MACS + usize::from(self.length);
+            let len = frame.len() - at - 6;
+            put_be16(frame, at, len as u16);
+        }
+        if self.id > 0 {
+            let at = MACS + usize::from(self.id);
+            frame[at..at + 4].copy_from_slice(&around.id.to_be_bytes());
+        }
+        if self.ip > 0 {
+            self.write_outer(&mut frame[ETHERNET + usize::from(self.tags)..], around);
+        }
+    }
+
+    /// Tags a flow's frame, before which `overhead` bytes were left: its MACs stay.
+    #[inline]
+    pub fn write_tags(&self, frame: &mut [u8]) {
+        let overhead = self.overhead();
+        frame.copy_within(overhead..overhead + MACS, 0);
+        frame[MACS..self.end()].copy_from_slice(&self.prefix[..usize::from(self.len)]);
+    }
+
+    /// The outer headers of IP and UDP. The checksum of UDP is 0 over IPv4 (RFC 768), and computed over IPv6, where not every
+    /// receiver takes a 0 (RFC 6935).
+    fn write_outer(&self, packet: &mut [u8], around: &Around) {
+        let (ip, datagram) = packet.split_at_mut(usize::from(self.ip));
+        let len = datagram.len();
+        let Some((header, message)) = datagram.split_first_chunk_mut() else { return };
+        udp::write_unsummed(header, around.ports, message.len());
+        let Around { source, destination, traffic_class, flow_label, .. } = *around;
+        if let (Some(source), Some(destination)) = (source.as_v4(), destination.as_v4()) {
+            let Some(ip) = ip.first_chunk_mut() else { return };
+            // Not to be fragmented, and so in no need of an identification (RFC 6864 section 4).
+            let header = ipv4::Header { tos: traffic_class, id: 0, ttl: TTL, protocol: UDP, source, destination };
+            header.write(ip, len);
+        } else if let Some(ip) = ip.first_chunk_mut() {
+            let outer = ipv6::Header { traffic_class, flow_label, next: UDP, hop_limit: TTL, source, destination };
+            let pseudo = outer.write(ip, len);
+            udp::complete(header, pseudo + sum(message));
+        }
+    }
+}
+
+/// Takes a tunnel off: the frame that its IP packet would have come in without, between the same MACs. False if it is no IP packet.
+pub fn strip(macs: &[u8; MACS], packet: &[u8], frame: &mut Vec<u8>) -> bool {
+    let ethertype = match packet.first().map(|first| first >> 4) {
+        Some(4) => ethernet::IPV4,
+        Some(6) => ethernet::IPV6,
+        _ => return false,
+    };
+    frame.clear();
+    frame.extend_from_slice(macs);
+    frame.extend_from_slice(&ethertype.to_be_bytes());
+    frame.extend_from_slice(packet);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Headers, checksum::fold, headers::samples, ip::is_right};
+
+    fn around(source: Address, destination: Address) -> Around {
+        let ports = (0xc123, 4789);
+        let macs = [9; MACS];
+        Around { macs, source, destination, ports, id: 0x0001_0200, traffic_class: 0x28, flow_label: 7 }
+    }
+
+    fn encapsulated(encap: &Encap, frame: &[u8], around: &Around) -> Vec<u8> {
+        let mut all = vec![0xee; encap.overhead()];
+        all.extend(frame);
+        if encap.ip > 0 {
+            encap.write(&mut all, around)
+        } else {
+            encap.write_tags(&mut all)
+        }
+        all
+    }
+
+    #[test]
+    fn tags_stand_before_the_ethertype_and_are_known_again() {
+        let frame = samples::v4(0, 0, UDP, &[1; 30]);
+        let any = around(Address::v4(1), Address::v4(2));
+        let service = Tag { ethertype: vlan::SERVICE, vlan: 7 };
+        let all = [vec![], vec![Tag::customer(5)], vec![service, Tag::customer(5)], vec![service; 4]];
+        for (n, tags) in all.iter().enumerate() {
+            let encap = Encap::tags(tags);
+            assert_eq!(encap.overhead(), 4 * tags.len());
+            let tagged = encapsulated(&encap, &frame, &any);
+            assert_eq!((&tagged[..12], &tagged[12 + 4 * tags.len()..]), (&frame[..12], &frame[12..]));
+            for (other, tags) in all.iter().enumerate() {
+                assert_eq!(Encap::tags(tags).is_around(&tagged), n == other);
+            }
+        }
+        assert!(Encap::NONE.is_around(&encapsulated(&Encap::tags(&[Tag::customer(0)]), &frame, &any)));
+    }
+
+    /// VXLAN (RFC 7348) carries frames: its header has flags and an identifier, and no length.
+    #[test]
+    fn a_frame_in_a_tunnel_is_whole_and_what_is_around_it_is_right() {
+        let frame = samples::v4(0, 0, UDP, &[1; 31]);
+        for v6 in [false, true] {
+            let vxlan = Encap::over_udp(v6, Carries::Frame, &[8, 0, 0, 0, 0, 0, 0, 0]).with_id(4);
+            assert_eq!(vxlan.overhead(), if v6 { 70 } else { 50 });
+            let [one, two] = [1, 2].map(|n| if v6 { Address(n) } else { Address::v4(n as u32) });
+            let all = encapsulated(&vxlan, &frame, &around(one, two));
+            assert!(all.ends_with(&frame));
+            let headers = Headers::find(&all).unwrap();
+            assert_eq!((headers.packet_end(&all), headers.destination(&all)), (all.len(), two));
+            let at = headers.transport.unwrap().1;
+            assert_eq!(all[at..at + 6], [0xc1, 0x23, 0x12, 0xb5, 0, (all.len() - at) as u8]);
+            assert_eq!(all[at + 8..at + 16], [8, 0, 0, 0, 0, 1, 2, 0]);
+            if v6 {
+                let pseudo = crate::ip::pseudo_header(one, two, UDP, all.len() - at);
+                assert!(is_right(&all[at..], pseudo));
+            } else {
+                assert_eq!(fold(sum(&all[14..34])), 0xffff);
+                assert_eq!(all[at + 6..at + 8], [0, 0]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_tunnel_within_tags_is_what_it_is_without_behind_the_tags() {
+        let frame = samples::v4(0, 0, UDP, &[1; 31]);
+        let tags = Tags::new(&[Tag { ethertype: vlan::SERVICE, vlan: 7 }, Tag::customer(5)]).unwrap();
+        for v6 in [false, true] {
+            let [one, two] = [1, 2].map(|n| if v6 { Address(n) } else { Address::v4(n as u32) });
+            let gtpu = Encap::over_udp(v6, Carries::Packet, &[0x30, 255, 0, 0, 0, 0, 0, 0]).with_length(2).with_id(4);
+            let plain = encapsulated(&gtpu, &frame, &around(one, two));
+            let within = encapsulated(&gtpu.within(tags), &frame, &around(one, two));
+            assert_eq!((&within[..MACS], &within[MACS + 8..]), (&plain[..MACS], &plain[MACS..]));
+            assert_eq!(Tags::of(&within), Some(tags));
+        }
+    }
+
+    #[test]
+    fn what_is_stripped_is_what_was_put_in() {
+        let frame = samples::v6(UDP, &[3; 20]);
+        let mut out = vec![1, 2, 3];
+        let both = *frame.first_chunk().unwrap();
+        assert!(strip(&both, &frame[ETHERNET..], &mut out));
+        assert_eq!(out, frame);
+        assert!(!strip(&both, &[0x50], &mut out) && !strip(&both, &[], &mut out));
+    }
+}

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What nearly all packets of flows are: TCP and UDP behind an Ethernet header without tags and an IP header without options or
+//! extension headers, not fragmented. One source for both families, compiled for each: one look at the fixed headers decides whether
+//! a frame is such, and packets are written with their sums from registers.
+use core::{fmt::Debug, marker::PhantomData};
+
+use crate::{
+    checksum::{sum_le, with_carry},
+    ethernet::{self, HEADER as ETHERNET, MACS},
+    field::{be16, be32, put_be16},
+    ip::{Address, TCP, UDP},
+    ipv4, ipv6,
+    offload::{Finish, leave_checksums},
+    packet::{Content, Packet},
+    tcp::{self, Head, Options, Segment, TIMESTAMPS, TIMESTAMPS_LEN},
+    udp::{self, Datagram},
+};
+
+/// IPv4 or IPv6. Headers are given from their first byte on, and are there.
+pub trait Family: Copy + Debug {
+    /// An address.
+    type Ip: Copy + Debug + Into<Address>;
+    /// Its EtherType.
+    const ETHERTYPE: u16;
+    /// Bytes of the header.
+    const HEADER: usize;
+    /// Offset of the protocol number.
+    const PROTOCOL: usize;
+
+    /// Whether it has no options, and is no fragment; its protocol number shows whether there are extension headers.
+    fn is_plain(header: &[u8]) -> bool;
+    /// Bytes of the packet.
+    fn packet_len(header: &[u8]) -> usize;
+    /// Source and destination.
+    fn addresses(header: &[u8]) -> (Self::Ip, Self::Ip);
+    /// Explicit congestion notification.
+    fn ecn(header: &[u8]) -> u8;
+    /// The sum of the addresses' words in little-endian order, if the header's own checksum is right, up to a multiple of 0xffff.
+    fn verified_sum(header: &[u8]) -> Option<u64>;
+    /// Writes the header of a packet with a payload of this many bytes. Gives the sum of its pseudo header.
+    fn write(below: &Below, ends: (Self::Ip, Self::Ip), header: &mut [u8], ecn: u8, protocol: u8, len: usize) -> u64;
+}
+
+/// IPv4.
+#[derive(Clone, Copy, Debug)]
+pub struct V4;
+
+/// IPv6.
+#[derive(Clone, Copy, Debug)]
+pub struct V6;
+
+/// An IPv4 address as its 32 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bits(pub u32);
+
+impl From<Bits> for Address {
+    #[inline(always)]
+    fn from(Bits(bits): Bits) -> Self {
+        Self::v4(bits)
+    }
+}
+
+#[inline(always)]
+fn le32(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]))
+}
+
+#[inline(always)]
+fn le64(bytes: &[u8], at: usize) -> u64 {
+    le32(bytes, at) | le32(bytes, at + 4) << 32
+}
+
+impl Family for V4 {
+    type Ip = Bits;
+    const ETHERTYPE: u16 = ethernet::IPV4;
+    const HEADER: usize = ipv4::HEADER;
+    const PROTOCOL: usize = 9;
+
+    #[inline(always)]
+    fn is_plain(header: &[u8]) -> bool {
+        header[0] == 0x45 && be16(header, 6) & 0x3fff == 0
+    }
+
+    #[inline(always)]
+    fn packet_len(header: &[u8]) -> usize {
+        usize::from(be16(header, 2))
+    }
+
+    #[inline(always)]
+    fn addresses(header: &[u8]) -> (Bits, Bits) {
+        (Bits(be32(header, 12)), Bits(be32(header, 16)))
+    }
+
+    #[inline(always)]
+    fn ecn(header: &[u8]) -> u8 {
+        header[1] & 3
+    }
+
+    #[inline(always)]
+    fn verified_sum(header: &[u8]) -> Option<u64> {
+        let addresses = le32(header, 12) + le32(header, 16);
+        let all = le32(header, 0) + le32(header, 4) + le32(header, 8) + addresses;
+        // A sum that is not 0 folds to 0xffff if it is a multiple of it.
+        all.is_multiple_of(0xffff).then_some(addresses)
+    }
+
+    #[inline(always)]
+    fn write(
+        below: &Below,
+        (source, destination): (Bits, Bits),
+        header: &mut [u8],
+        ecn: u8,
+        protocol: u8,
+        len: usize,
+    ) -> u64 {
+        let Some(header) = header.first_chunk_mut() else { return 0 };
+        let (source, destination) = (source.0, destination.0);
+        let Below { tos, ttl, id, .. } = *below;
+        ipv4::Header { tos: tos | ecn, id, ttl, protocol, source, destination }.write(header, len)
+    }
+}
+
+impl Family for V6 {
+    type Ip = Address;
+    const ETHERTYPE: u16 = ethernet::IPV6;
+    const HEADER: usize = ipv6::HEADER;
+    const PROTOCOL: usize = 6;
+
+    #[inline(always)]
+    fn is_plain(header: &[u8]) -> bool {
+        let (source, destination) = Self::addresses(header);
+        // IPv4-mapped ones are on no link (RFC 4942 section 2.2), and would be taken for IPv4.
+        header[0] >> 4 == 6 && source.is_v6() && destination.is_v6()
+    }
+
+    #[inline(always)]
+    fn packet_len(header: &[u8]) -> usize {
+        ipv6::HEADER + usize::from(be16(header, 4))
+    }
+
+    #[inline(always)]
+    fn addresses(header: &[u8]) -> (Address, Address) {
+        header.first_chunk().map_or((Address(0), Address(0)), ipv6::addresses)
+    }
+
+    #[inline(always)]
+    fn ecn(header: &[u8]) -> u8 {
+        header[1] >> 4 & 3
+    }
+
+    #[inline(always)]
+    fn verified_sum(header: &[u8]) -> Option<u64> {
+        let sum = [8, 16, 24, 32].into_iter().fold(0, |sum, at| with_carry(sum, le64(header, at)));
+        Some((sum >> 32) + (sum & 0xffff_ffff))
+    }
+
+    #[inline(always)]
+    fn write(
+        below: &Below,
+        (source, destination): (Address, Address),
+        header: &mut [u8],
+        ecn: u8,
+        protocol: u8,
+        len: usize,
+    ) -> u64 {
+        let Some(header) = header.first_chunk_mut() else { return 0 };
+        let (traffic_class, hop_limit) = (below.tos | ecn, below.ttl);
+        ipv6::Header { traffic_class, flow_label: 0, next: protocol, hop_limit, source, destination }.write(header, len)
+    }
+}
+
+/// A plain packet of a family.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain<F: Family, T> {
+    /// IP address.
+    pub source: F::Ip,
+    /// IP address.
+    pub destination: F::Ip,
+    /// As in [`Packet`].
+    pub ecn: u8,
+    /// What is in it.
+    pub content: T,
+    family: PhantomData<F>,
+}
+
+impl<'a, F: Family> Plain<F, Segment<'a>> {
+    /// Reads a frame without FCS if it is a plain segment of TCP and its checksums are right, of which a device may have verified
+    /// that of TCP; [`Packet::read`] reads all others.
+    #[inline(always)]
+    pub fn read(frame: &'a [u8], verified: bool) -> Option<Self> {
+        let headers = ETHERNET + F::HEADER;
+        let fixed = frame.get(..headers + tcp::HEADER)?;
+        let (ip, header) = fixed[ETHERNET..].split_at(F::HEADER);
+        let plain = be16(fixed, MACS) == F::ETHERTYPE && F::is_plain(ip) && ip[F::PROTOCOL] == TCP;
+        let end = ETHERNET + F::packet_len(ip);
+        let data = headers + usize::from(header[12] >> 4) * 4;
+        if !plain || end > frame.len() || data < headers + tcp::HEADER || data > end {
+            return None;
+        }
+        let body = &frame[headers..end];
+        let pseudo = pseudo_le::<F>(ip, TCP, body.len())?;
+        // A sum that is not 0 folds to 0xffff if it is a multiple of it.
+        if !(verified || (sum_le(body) + pseudo).is_multiple_of(0xffff)) {
+            return None;
+        }
+        let segment = Segment::of(header.first_chunk()?, &frame[headers + tcp::HEADER..data], &frame[data..end]);
+        Some(Self::of(ip, segment))
+    }
+}
+
+impl<'a, F: Family> Plain<F, Datagram<'a>> {
+    /// Reads a frame without FCS if it is a plain datagram of UDP with a checksum, and its checksums are right.
+    #[inline(always)]
+    pub fn read_udp(frame: &'a [u8]) -> Option<Self> {
+        let headers = ETHERNET + F::HEADER;
+        let fixed = frame.get(..headers + udp::HEADER)?;
+        let (ip, header) = fixed[ETHERNET..].split_at(F::HEADER);
+        let plain = be16(fixed, MACS) == F::ETHERTYPE && F::is_plain(ip) && ip[F::PROTOCOL] == UDP;
+        let end = ETHERNET + F::packet_len(ip);
+        let len = usize::from(be16(header, 4));
+        if !plain || end > frame.len() || headers + len != end || len < udp::HEADER || be16(header, udp::CHECKSUM) == 0
+        {
+            return None;
+        }
+        let body = &frame[headers..end];
+        let pseudo = pseudo_le::<F>(ip, UDP, len)?;
+        if !(sum_le(body) + pseudo).is_multiple_of(0xffff) {
+            return None;
+        }
+        let (source_port, destination_port) = (be16(header, 0), be16(header, 2));
+        Some(Self::of(ip, Datagram { source_port, destination_port, payload: &body[udp::HEADER..] }))
+    }
+}
+
+/// The sum of the pseudo header's words in little-endian order, if the IP header is right.
+#[inline(always)]
+fn pseudo_le<F: Family>(ip: &[u8], protocol: u8, len: usize) -> Option<u64> {
+    let addresses = F::verified_sum(ip)?;
+    Some(addresses + u64::from(u16::from(protocol).to_be()) + u64::from((len as u16).to_be()))
+}
+
+impl<F: Family, T> Plain<F, T> {
+    #[inline(always)]
+    fn of(ip: &[u8], content: T) -> Self {
+        let (source, destination) = F::addresses(ip);
+        Self { source, destination, ecn: F::ecn(ip), content, family: PhantomData }
+    }
+
+    /// The same, as others are read.
+    #[inline(always)]
+    pub fn packet<'a>(&self, frame: &[u8], content: Content<'a>) -> Packet<'a> {
+        let mut source_mac = [0; 6];
+        source_mac.copy_from_slice(&frame[6..MACS]);
+        let (source, destination) = (self.source.into(), self.destination.into());
+        Packet { source_mac, source, destination, ecn: self.ecn, content }
+    }
+}
+
+/// Where a plain packet's reader finds its endpoints, in a frame that is not looked at else: source, destination, their ports
+/// in the upper and the lower half, and whether it is UDP, else TCP. None if it is too short, or of another family, which for IPv4
+/// is not looked at.
+#[inline(always)]
+pub fn ends<F: Family>(frame: &[u8]) -> Option<(F::Ip, F::Ip, u32, bool)> {
+    let fixed = frame.get(..ETHERNET + F::HEADER + 4)?;
+    if F::ETHERTYPE != ethernet::IPV4 && be16(fixed, MACS) != F::ETHERTYPE {
+        return None;
+    }
+    let ip = &fixed[ETHERNET..];
+    let (source, destination) = F::addresses(ip);
+    Some((source, destination, be32(ip, F::HEADER), ip[F::PROTOCOL] == UDP))
+}
+
+/// The endpoints of a packet.
+#[derive(Clone, Copy, Debug)]
+pub enum Ends {
+    /// IPv4 addresses.
+    V4 {
+        /// Of the sender.
+        source: u32,
+        /// Of the receiver.
+        destination: u32,
+    },
+    /// IPv6 addresses.
+    V6 {
+        /// Of the sender.
+        source: Address,
+        /// Of the receiver.
+        destination: Address,
+    },
+}
+
+impl Ends {
+    /// From one address to another of the same family.
+    #[inline]
+    pub fn of(source: Address, destination: Address) -> Self {
+        match (source.as_v4(), destination.as_v4()) {
+            (Some(source), Some(destination)) => Self::V4 { source, destination },
+            _ => Self::V6 { source, destination },
+        }
+    }
+}
+
+/// The headers below the transport of what a flow sends.
+#[derive(Clone, Copy, Debug)]
+pub struct Below {
+    /// Ethernet destination and source.
+    pub macs: [u8; 12],
+    /// IP addresses.
+    pub ends: Ends,
+    /// IPv4 type of service, IPv6 traffic class.
+    pub tos: u8,
+    /// Time to live, hop limit.
+    pub ttl: u8,
+    /// IPv4 identification.
+    pub id: u16,
+    /// What the port's device does of the rest.
+    pub finish: Finish,
+}
+
+impl Below {
+    /// Bytes before the transport's header.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self.ends {
+            Ends::V4 { .. } => ETHERNET + ipv4::HEADER,
+            Ends::V6 { .. } => ETHERNET + ipv6::HEADER,
+        }
+    }
+
+    /// Never.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Writes the headers of Ethernet and IP for a transport's packet of this many bytes. Gives the sum of its pseudo header.
+    #[inline]
+    fn write(&self, frame: &mut [u8], ecn: u8, protocol: u8, len: usize) -> u64 {
+        match self.ends {
+            Ends::V4 { source, destination } => {
+                self.write_of::<V4>((Bits(source), Bits(destination)), frame, ecn, protocol, len)
+            }
+            Ends::V6 { source, destination } => self.write_of::<V6>((source, destination), frame, ecn, protocol, len),
+        }
+    }
+
+    #[inline(always)]
+    fn write_of<F: Family>(&self, ends: (F::Ip, F::Ip), frame: &mut [u8], ecn: u8, protocol: u8, len: usize) -> u64 {
+        let Some((link, packet)) = frame.split_first_chunk_mut::<ETHERNET>() else { return 0 };
+        link[..MACS].copy_from_slice(&self.macs);
+        put_be16(link, MACS, F::ETHERTYPE);
+        F::write(self, ends, packet, ecn, protocol, len)
+    }
+
+    /// Writes the headers of a TCP segment whose data, `data` bytes with this sum, is or will be behind them. The frame
+    /// holds all of it.
+    pub fn write_tcp(&self, frame: &mut [u8], head: &Head, options: &Options, (data, data_sum): (usize, u16)) {
+        let (below, at, len) = (self.len(), self.len() + tcp::HEADER, options.len());
+        let sum = options.write(&mut frame[at..at + len]) + u64::from(data_sum);
+        let pseudo = self.write(frame, head.ecn, TCP, tcp::HEADER + len + data);
+        if let Some(fixed) = frame[below..].first_chunk_mut() {
+            head.write(fixed, len, pseudo + sum);
+        }
+        if self.finish != Finish::Nothing {
+            let packet = &mut frame[ETHERNET..];
+            leave_checksums(packet, below - ETHERNET, self.finish, true, pseudo, tcp::HEADER + len + data);
+        }
+    }
+
+    /// The same with timestamps (value and echo) as its only option, if any: what nearly all segments are.
+    #[inline(always)]
+    pub fn write_plain(&self, frame: &mut [u8], head: &Head, timestamps: Option<(u32, u32)>, data: (usize, u16)) {
+        let Some(values) = timestamps.filter(|_| self.finish == Finish::Nothing) else {
+            return self.write_tcp(frame, head, &Options { timestamps, ..Options::default() }, data);
+        };
+        match self.ends {
+            Ends::V4 { source, destination } => {
+                self.write_plain_of::<V4>((Bits(source), Bits(destination)), frame, head, values, data);
+            }
+            Ends::V6 { source, destination } => {
+                self.write_plain_of::<V6>((source, destination), frame, head, values, data);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn write_plain_of<F: Family>(
+        &self,
+        ends: (F::Ip, F::Ip),
+        frame: &mut [u8],
+        head: &Head,
+        (value, echo): (u32, u32),
+        (data, data_sum): (usize, u16),
+    ) {
+        let Some((below, frame)) = frame.split_at_mut_checked(ETHERNET + F::HEADER) else { return };
+        let Some((fixed, frame)) = frame.split_first_chunk_mut() else { return };
+        let Some(out) = frame.first_chunk_mut::<TIMESTAMPS_LEN>() else { return };
+        let pseudo = self.write_of::<F>(ends, below, head.ecn, TCP, tcp::HEADER + TIMESTAMPS_LEN + data);
+        out[..4].copy_from_slice(&TIMESTAMPS.to_be_bytes());
+        out[4..8].copy_from_slice(&value.to_be_bytes());
+        out[8..].copy_from_slice(&echo.to_be_bytes());
+        let sum = u64::from(TIMESTAMPS) + u64::from(value) + u64::from(echo) + u64::from(data_sum);
+        head.write(fixed, TIMESTAMPS_LEN, pseudo + sum);
+    }
+
+    /// The same for a UDP datagram.
+    #[inline]
+    pub fn write_udp(&self, frame: &mut [u8], ports: (u16, u16), data: usize, data_sum: u16) {
+        let below = self.len();
+        let len = udp::HEADER + data;
+        let pseudo = self.write(frame, 0, UDP, len);
+        let Some(header) = frame[below..].first_chunk_mut() else { return };
+        udp::write_unsummed(header, ports, data);
+        udp::complete(header, pseudo + u64::from(data_sum));
+        if self.finish != Finish::Nothing {
+            leave_checksums(&mut frame[ETHERNET..], below - ETHERNET, self.finish, false, pseudo, len);
+        }
+    }
+}

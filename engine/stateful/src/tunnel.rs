@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tunnels over UDP that packets of clients pass through, one for each client of a pool, as data: between which addresses, with
+//! which identifiers, and of which kind. A kind is a file that implements [`Tunnelling`] and a variant of [`Kind`].
+use spate_net::encap::{Carries, Encap};
+
+use crate::{Address, counters::Count, gtpu::Gtpu, vxlan::Vxlan};
+
+/// Towards the remote end, or from it towards the clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From clients.
+    Up,
+    /// To clients.
+    Down,
+}
+
+/// The tunnels of a pool's clients, each by its offset in the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tunnels {
+    /// The address of the first near end.
+    pub local: Address,
+    /// Number of near ends, at addresses from the first on: clients take turns at them. At least 1.
+    pub local_count: u32,
+    /// The address of the remote end, of the same family.
+    pub remote: Address,
+    /// The identifier of what the first client sends, as it is on the wire.
+    pub uplink: u32,
+    /// The identifier of what comes for the first client.
+    pub downlink: u32,
+    /// From one client's identifiers to the next one's.
+    pub step: u32,
+    /// Servers that are emulated here are behind the remote end, for which their port stands.
+    pub mirror: bool,
+    /// By which protocol.
+    pub kind: Kind,
+}
+
+/// A tunnel's protocol, with its settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// 3GPP TS 29.281.
+    Gtpu(Gtpu),
+    /// RFC 7348.
+    Vxlan(Vxlan),
+}
+
+impl Kind {
+    /// What the protocol does.
+    #[inline]
+    pub(crate) fn tunnelling(&self) -> &dyn Tunnelling {
+        match self {
+            Self::Gtpu(gtpu) => gtpu,
+            Self::Vxlan(vxlan) => vxlan,
+        }
+    }
+}
+
+/// What differs from one protocol to another.
+pub(crate) trait Tunnelling {
+    /// The UDP port that messages are sent to.
+    fn port(&self) -> u16;
+
+    /// What a message carries.
+    fn carries(&self) -> Carries;
+
+    /// The MAC that frames of clients within go to, if frames are carried; none: the one that flows write.
+    fn inner_gateway(&self) -> Option<[u8; 6]> {
+        None
+    }
+
+    /// What stands around packets of one way over IPv4 or IPv6.
+    fn encap(&self, way: Way, v6: bool) -> Encap;
+
+    /// Reads a message, which a datagram to the port holds.
+    fn read<'a>(&self, message: &'a [u8]) -> Result<Message<'a>, Malformed>;
+
+    /// What counts packets that came in another tunnel than their client's, or in none; and messages that cannot be read.
+    fn counts(&self) -> (Count, Count);
+}
+
+/// A message that a tunnel's end received.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Message<'a> {
+    /// A packet or frame, in the tunnel with this identifier.
+    Carried {
+        /// As it is on the wire.
+        id: u32,
+        /// See [`Tunnelling::carries`].
+        data: &'a [u8],
+    },
+    /// It is to be answered.
+    Request(Answer),
+    /// It is only counted.
+    Other(Count),
+}
+
+/// An answer to a request about the path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    /// The message.
+    pub(crate) message: [u8; Self::BYTES],
+    /// Counts it.
+    pub(crate) count: Count,
+}
+
+impl Answer {
+    /// Of the longest that is known.
+    pub(crate) const BYTES: usize = 14;
+}
+
+/// A message that cannot be read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Malformed;
+
+impl Tunnels {
+    /// What stands around packets of one way.
+    pub fn encap(&self, way: Way) -> Encap {
+        self.kind.tunnelling().encap(way, self.remote.is_v6())
+    }
+
+    /// What they carry.
+    pub fn carries(&self) -> Carries {
+        self.kind.tunnelling().carries()
+    }
+
+    /// The address of the near end that the client at an offset is behind.
+    #[inline]
+    pub fn near_end(&self, client: u128) -> Address {
+        Address(self.local.0 + client % u128::from(self.local_count.max(1)))
+    }
+
+    /// The address of the last near end.
+    pub fn last_near_end(&self) -> Address {
+        Address(self.local.0 + u128::from(self.local_count.max(1) - 1))
+    }
+
+    /// The identifier of the client at an offset.
+    #[inline]
+    pub(crate) fn id(&self, way: Way, client: u128) -> u32 {
+        let first = if way == Way::Up { self.uplink } else { self.downlink };
+        first.wrapping_add(self.step.wrapping_mul(client as u32))
+    }
+}
