@@ -464,7 +464,6 @@ fn what_is_wrong_is_named_with_its_remedy() {
         (|p| web(p).protocol = 9, "templates[0].protocol", "not known"),
         (|p| web(p).client_port = "north".into(), "templates[0].client_port", "known are east, west, loop"),
         (|p| web(p).client_port.clear(), "templates[0].client_port", "must name a port"),
-        (|p| web(p).server_port = "east".into(), "templates[0].server_port", "or a loopback"),
         (|p| web(p).server = None, "templates[0].server", "set its program or a capture"),
         (
             |p| {
@@ -613,12 +612,12 @@ fn what_is_wrong_is_named_with_its_remedy() {
                 part(p).pools[2].gtpu = gtpu;
             },
             "pools[2].gtpu",
-            "has gNBs in common, and other vlans",
+            "has gNBs in common, or local VTEPs, and other vlans",
         ),
         (
             |p| {
                 over_groups(p, true);
-                tag(p, |_| ());
+                tag(p, |q| q.gateway = [&[0xfd][..], &[0; 14], &[1]].concat().into());
             },
             "pools[0].allow_multicast",
             "clients with vlans or a gateway",
@@ -1357,7 +1356,8 @@ fn both_sides_may_be_on_one_port() {
         assert_eq!(scenario.templates[0].looped, looped);
         assert_eq!(mss(&plan), if looped { [1452, 1452] } else { [1452, 1460] });
         plan.share = Some(contract::Share { index: 1, count: 2 });
-        let whole = checked(&plan).pools[1].part() == Part::WHOLE;
+        let shared = checked(&plan);
+        let whole = shared.pools[shared.templates[0].servers[0].pool].part() == Part::WHOLE;
         assert_eq!(whole, looped, "the link of a loopback port has nobody else");
     }
 }
