@@ -27,8 +27,19 @@ const jiffy = 10 * time.Millisecond
 // returns when they left, by the router's clock.
 func departures(t *testing.T, link, filter string) func() []time.Time {
 	t.Helper()
+	return passages(t, link, "out", filter)
+}
+
+// arrivals is the same of packets that arrive at the router.
+func arrivals(t *testing.T, link, filter string) func() []time.Time {
+	t.Helper()
+	return passages(t, link, "in", filter)
+}
+
+func passages(t *testing.T, link, direction, filter string) func() []time.Time {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "link.pcap")
-	cmd := inRouter(context.Background(), "tcpdump", "--interface="+link, "--direction=out", "-Z", "root", "--snapshot-length=64", "--buffer-size=16384", "-w", file, filter)
+	cmd := inRouter(context.Background(), "tcpdump", "--interface="+link, "--direction="+direction, "-Z", "root", "--snapshot-length=64", "--buffer-size=16384", "-w", file, filter)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -293,12 +293,14 @@ func TestASearchIsRepeatedComparedResetAndStopped(t *testing.T) {
 			return current.Test == spate.TestLatency && time.Since(current.StartTime.Time) > time.Second, fmt.Sprintf("%+v", current)
 		})
 		search := &spate.TrafficSearch{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "endless"}}
+		arrived := arrivals(t, "dut-east", "udp dst port 7")
 		at := time.Now()
 		if err := kube.Patch(t.Context(), search, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"stop":true}}`))); err != nil {
 			t.Fatal(err)
 		}
-		stoppedAfter(t, "spec.stop", at, arrivalsEnd(t, 10*time.Second))
 		search = ended("endless", 10*time.Second)
+		time.Sleep(time.Second) // what is sent after the end is captured, too
+		stoppedAfter(t, "spec.stop", at, arrived())
 		expect(t, condition(t, time.Second, search, spate.ConditionComplete, metav1.ConditionTrue), spate.ReasonStopped)
 		v := search.Status.Variants[0]
 		expect(t, condition(t, time.Second, search, spate.ConditionPassed, metav1.ConditionUnknown), spate.ReasonIncomplete, fmt.Sprintf("128: stopped after %d trials: spec.stop is true", v.Trials))
