@@ -18,7 +18,7 @@ use crate::{
     igmp::{self, IGMP},
     message::SOLICITATION,
     mld,
-    range::{Range, Union, key},
+    range::{Range, Union, key, number},
 };
 
 /// The all-nodes group (RFC 4291 §2.7.1).
@@ -39,10 +39,6 @@ pub struct Interest {
 
 /// The highest MAC, as a number.
 const MACS: u64 = u64::MAX >> 16;
-
-fn number([a, b, c, d, e, f]: Mac) -> u64 {
-    u64::from_be_bytes([0, 0, a, b, c, d, e, f])
-}
 
 /// The stations of a port in one VLAN.
 #[derive(Clone, Debug, Default)]

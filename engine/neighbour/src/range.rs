@@ -33,10 +33,15 @@ impl Range {
     /// The MAC at which an address is, if it is in the range; `own` is the port's.
     pub(crate) fn mac(&self, address: IpAddr, own: Mac) -> Option<Mac> {
         let offset = self.offset(address)?;
-        let Some([a, b, c, d, e, f]) = self.first_mac else { return Some(own) };
-        let [_, _, mac @ ..] = u64::from_be_bytes([0, 0, a, b, c, d, e, f]).wrapping_add(offset as u64).to_be_bytes();
+        let Some(first) = self.first_mac else { return Some(own) };
+        let [_, _, mac @ ..] = number(first).wrapping_add(offset as u64).to_be_bytes();
         Some(mac)
     }
+}
+
+/// A MAC as a number of 48 bits.
+pub(crate) fn number([a, b, c, d, e, f]: Mac) -> u64 {
+    u64::from_be_bytes([0, 0, a, b, c, d, e, f])
 }
 
 /// Both families in one order; IPv4 as `::ffff:a.b.c.d` (RFC 4291 §2.5.5.2).

@@ -19,7 +19,7 @@ use crate::setup::{MS, pps, start, stream, turn, wait_for};
 use crate::slow::{east, link};
 use crate::stateful::{assert_all_complete, emulated, loopback, over_v4, scenario, v4, v6};
 
-fn tunnels() -> Tunnels {
+pub fn tunnels() -> Tunnels {
     Tunnels {
         local: v4(172, 16, 0, 10),
         local_count: 4,
@@ -100,16 +100,22 @@ fn connections_over_ipv6_in_tunnels_over_ipv6_complete() {
     complete(2, PollMode::Adaptive, through(tunnels, over_v6(Protocol::Udp)));
 }
 
+/// An IPv4 header without options.
+pub fn header(protocol: u8, len: usize, from: [u8; 4], to: [u8; 4]) -> Vec<u8> {
+    let mut header = vec![0x45, 0, (len >> 8) as u8, len as u8, 0, 0, 0, 0, 64, protocol, 0, 0];
+    header.extend([from, to].concat());
+    let sum = checksum::checksum(checksum::sum(&header));
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    header
+}
+
+/// In network order.
+pub fn words(words: &[u16]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
 /// A packet for the first client, in a tunnel of that TEID from the UPF to the first gNB.
 fn g_pdu(teid: u32) -> Vec<u8> {
-    let header = |protocol: u8, len: usize, from: [u8; 4], to: [u8; 4]| {
-        let mut header = vec![0x45, 0, (len >> 8) as u8, len as u8, 0, 0, 0, 0, 64, protocol, 0, 0];
-        header.extend([from, to].concat());
-        let sum = checksum::checksum(checksum::sum(&header));
-        header[10..12].copy_from_slice(&sum.to_be_bytes());
-        header
-    };
-    let words = |words: &[u16]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
     let inside = [header(17, 40, [48, 0, 0, 1], [16, 0, 0, 1]), words(&[80, 5, 20, 0]), vec![0; 12]].concat();
     let gtp = [words(&[0x30ff, 40, (teid >> 16) as u16, teid as u16]), inside].concat();
     let outside = header(17, 28 + gtp.len(), [172, 16, 0, 1], [172, 16, 0, 10]);

@@ -16,12 +16,11 @@ use spate_net::{
 use spate_stateful::{
     Address, Pool, Protocol, Scenario, WeightedPool,
     envelope::{Access, GatewayMac},
-    gtpu::Gtpu,
     pool::Order,
-    tunnel::{Kind, Tunnels},
 };
 
 use crate::answers::resolved;
+use crate::gtpu::tunnels;
 use crate::kernel::run_inside;
 use crate::setup::{MS, open, pps, start, stream, turn, wait_for};
 use crate::slow::{link, mac_bytes, mac_of};
@@ -103,16 +102,7 @@ fn clients_in_qinq_in_a_vlan_and_in_none_talk_to_servers_on_their_port() {
 #[test]
 fn tunnels_of_clients_in_vlans_are_within_the_tags() {
     let mut scenario = three(Protocol::Tcp, false);
-    scenario.pools[0].tunnels = Some(Tunnels {
-        local: v4(172, 16, 0, 10),
-        local_count: 4,
-        remote: v4(172, 16, 0, 1),
-        uplink: 0x100,
-        downlink: 0x8000_0000,
-        step: 1,
-        mirror: true,
-        kind: Kind::Gtpu(Gtpu { qfi: Some(5) }),
-    });
+    scenario.pools[0].tunnels = Some(tunnels());
     // The addresses outside are the tunnels'.
     let mut outside = scenario.pools.clone();
     outside[0] = scenario.pools[0].on_clients_link();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use spate_engine::datapath::{Blueprint, PollMode, RunState, Template};
 use spate_net::{
-    Headers, checksum,
+    Headers,
     vlan::{SERVICE, Tag, Tags},
 };
 use spate_stateful::{
@@ -18,6 +18,7 @@ use spate_stateful::{
 };
 
 use crate::answers::{all, one_side, resolved};
+use crate::gtpu::{header, words};
 use crate::kernel::run_inside;
 use crate::setup::{MS, pps, start, stream, turn, wait_for};
 use crate::slow::{east, link, mac_bytes, mac_of};
@@ -112,14 +113,6 @@ fn connections_over_ipv6_in_vxlan_over_ipv6_in_qinq_complete() {
 
 /// A datagram of VXLAN for the first client from the remote VTEP, with a frame of this EtherType.
 fn message(flags: u8, vni: u32, ethertype: u16) -> Vec<u8> {
-    let header = |protocol: u8, len: usize, from: [u8; 4], to: [u8; 4]| {
-        let mut header = vec![0x45, 0, (len >> 8) as u8, len as u8, 0, 0, 0, 0, 64, protocol, 0, 0];
-        header.extend([from, to].concat());
-        let sum = checksum::checksum(checksum::sum(&header));
-        header[10..12].copy_from_slice(&sum.to_be_bytes());
-        header
-    };
-    let words = |words: &[u16]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
     let packet = [header(17, 40, [48, 0, 0, 1], [16, 0, 0, 1]), words(&[80, 5, 20, 0]), vec![0; 12]].concat();
     let inner = [&[2, 9, 0, 0, 0, 0, 2, 0, 0, 0, 0, 7][..], &ethertype.to_be_bytes(), &packet].concat();
     let vxlan = [&[flags, 0, 0, 0], &(vni << 8).to_be_bytes()[..], &inner].concat();

@@ -873,7 +873,7 @@ type Pool struct {
 	// client, or without vlans by the port, if it has an address in a subnet with it. Empty: the port's next hop; needed with vlans.
 	Gateway []byte `protobuf:"bytes,11,opt,name=gateway,proto3" json:"gateway,omitempty"`
 	// Servers emulated on another port are met in the pool's vlans, and that port stands for the gateway. Else they are met in the VLAN of
-	// their port. On the clients' own port they are always met in vlans.
+	// their port. On a loopback port that is the clients' too they are always met in vlans.
 	MirrorVlans bool `protobuf:"varint,12,opt,name=mirror_vlans,json=mirrorVlans,proto3" json:"mirror_vlans,omitempty"`
 	// Client pools: frames of clients pass through tunnels of VXLAN. Absent, as with gtpu: they pass as they are.
 	Vxlan         *Vxlan `protobuf:"bytes,13,opt,name=vxlan,proto3" json:"vxlan,omitempty"`
@@ -1063,7 +1063,7 @@ type Gtpu struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The first gNB. Client n is behind gNB n modulo local_count.
 	Local []byte `protobuf:"bytes,1,opt,name=local,proto3" json:"local,omitempty"`
-	// So many addresses from the first on; 0 means 1.
+	// The number of addresses, from the first on; 0 means 1.
 	LocalCount uint32 `protobuf:"varint,2,opt,name=local_count,json=localCount,proto3" json:"local_count,omitempty"`
 	// The UPF.
 	Remote []byte `protobuf:"bytes,3,opt,name=remote,proto3" json:"remote,omitempty"`
@@ -1173,7 +1173,7 @@ type Vxlan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The first VTEP. Client n is behind VTEP n modulo local_count.
 	Local []byte `protobuf:"bytes,1,opt,name=local,proto3" json:"local,omitempty"`
-	// So many addresses from the first on; 0 means 1.
+	// The number of addresses, from the first on; 0 means 1.
 	LocalCount uint32 `protobuf:"varint,2,opt,name=local_count,json=localCount,proto3" json:"local_count,omitempty"`
 	// The remote VTEP.
 	Remote []byte `protobuf:"bytes,3,opt,name=remote,proto3" json:"remote,omitempty"`
