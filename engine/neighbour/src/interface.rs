@@ -111,12 +111,10 @@ pub enum NextHop {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoRoute {
     /// The port has no address of that kind.
-    #[error("the port has no IPv{0} address: give it one, or the packet a destination MAC")]
+    #[error("the port has no IPv{0} address: give it one")]
     NoAddress(u8),
     /// Not on the link, and no gateway.
-    #[error(
-        "{to} is in no subnet of the port ({subnets}) and it has no gateway: give it one, or the packet a destination MAC"
-    )]
+    #[error("{to} is in no subnet of the port ({subnets}) and it has no gateway: give it one")]
     NoGateway {
         /// The packet's destination.
         to: IpAddr,
@@ -124,9 +122,7 @@ pub enum NoRoute {
         subnets: String,
     },
     /// There is no route for the packet.
-    #[error(
-        "the packet has no IP header behind Ethernet and VLAN, and the port has no gateway: give the packet a destination MAC"
-    )]
+    #[error("the packet has no IP header behind Ethernet and VLAN, and the port has no gateway: give it one")]
     NoDestination,
     /// The table has no room.
     #[error(transparent)]

@@ -23,6 +23,8 @@ mod turns;
 
 use std::collections::VecDeque;
 
+use num_integer::gcd;
+
 use crate::{random::mix, tuples::Share};
 use steps::Steps;
 pub use turns::Order;
@@ -50,16 +52,33 @@ pub struct Arrival {
 
 /// Why there is no such set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {}", self.field(), self.problem())]
 pub enum TimingError {
-    /// Of this template.
-    #[error("templates[{0}].flows_per_second: divides by 0")]
+    /// The rate of this template divides by 0.
     Denominator(usize),
     /// Of this template or the sum up to it.
-    #[error("templates[{0}].flows_per_second: needs more than 64 bits together with those before; use rounder rates")]
     TooFine(usize),
     /// Times on the way up cannot be computed.
-    #[error("ramp_up_ns: is too long for rates of so many digits; shorten it, or use rounder rates")]
     RampUp,
+}
+
+impl TimingError {
+    /// Path of the field in the scenario.
+    pub fn field(&self) -> String {
+        match self {
+            Self::Denominator(template) | Self::TooFine(template) => format!("templates[{template}].flows_per_second"),
+            Self::RampUp => "ramp_up_ns".to_owned(),
+        }
+    }
+
+    /// What is wrong with it, and what would be right.
+    pub fn problem(&self) -> &'static str {
+        match self {
+            Self::Denominator(_) => "divides by 0",
+            Self::TooFine(_) => "needs more than 64 bits together with those before; use rounder rates",
+            Self::RampUp => "is too long for rates of so many digits; shorten it, or use rounder rates",
+        }
+    }
 }
 
 /// How rates rise from 0 at the start.
@@ -374,10 +393,6 @@ fn weights(timings: &[Timing]) -> Result<(Vec<u64>, u64), TimingError> {
         added.ok_or(TimingError::TooFine(index))?;
     }
     Ok((weights, seconds))
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 fn reduced(a: u64, b: u64) -> (u64, u64) {

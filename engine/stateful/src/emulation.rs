@@ -31,9 +31,7 @@ pub enum EmulationError {
     #[error(transparent)]
     Tuples(#[from] TupleError),
     /// A worker would have none of the flows of a template that may be open, and wait for ever.
-    #[error(
-        "templates[{template}].most_open: {most} connections at a time cannot be shared out to {workers} workers; must be at least {workers}"
-    )]
+    #[error("{}: {}", self.field(), self.problem())]
     FewMayBeOpen {
         /// Its index.
         template: usize,
@@ -42,6 +40,28 @@ pub enum EmulationError {
         /// Of all engines together.
         workers: u64,
     },
+}
+
+impl EmulationError {
+    /// Path of the field in the scenario.
+    pub fn field(&self) -> String {
+        match self {
+            Self::Timing(error) => error.field(),
+            Self::Tuples(error) => error.field(),
+            Self::FewMayBeOpen { template, .. } => format!("templates[{template}].most_open"),
+        }
+    }
+
+    /// What is wrong with it, and what would be right.
+    pub fn problem(&self) -> String {
+        match self {
+            Self::Timing(error) => error.problem().to_owned(),
+            Self::Tuples(error) => error.problem.to_string(),
+            Self::FewMayBeOpen { most, workers, .. } => format!(
+                "{most} connections at a time cannot be shared out to {workers} workers; must be at least {workers}"
+            ),
+        }
+    }
 }
 
 /// Which worker has the queue on which a reply to a client's tuple, from a destination port, arrives on a port of the engine:

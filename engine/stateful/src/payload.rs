@@ -63,7 +63,7 @@ pub enum Values {
 
 /// Why a payload cannot have a field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("fields[{index}].{problem}")]
+#[error("{}: {problem}", self.field())]
 pub struct FieldError {
     /// Of the field.
     pub index: usize,
@@ -75,20 +75,40 @@ pub struct FieldError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FieldProblem {
     /// There is nothing to send.
-    #[error("list.values: is empty; give at least one value")]
+    #[error("is empty; give at least one value")]
     NoValues,
     /// The field would have no bytes.
-    #[error("list.values[0]: is empty; give at least one byte")]
+    #[error("is empty; give at least one byte")]
     EmptyValue,
     /// The width is fixed.
-    #[error("list.values[{0}]: differs from the first in length; pad it to the same")]
+    #[error("differs from the first in length; pad it to the same")]
     Lengths(usize),
     /// No such number.
-    #[error("counter.width: must be 1..20 digits")]
+    #[error("must be 1..20 digits")]
     Width,
     /// The length is fixed, too.
-    #[error("offset: the field reaches beyond the payload's {0} bytes; lower it or make the payload longer")]
+    #[error("the field reaches beyond the payload's {0} bytes; lower it or make the payload longer")]
     BeyondEnd(u64),
+}
+
+impl FieldProblem {
+    /// The path behind the field's own.
+    fn path(&self) -> String {
+        match self {
+            Self::NoValues => "list.values".to_owned(),
+            Self::EmptyValue => "list.values[0]".to_owned(),
+            Self::Lengths(value) => format!("list.values[{value}]"),
+            Self::Width => "counter.width".to_owned(),
+            Self::BeyondEnd(_) => "offset".to_owned(),
+        }
+    }
+}
+
+impl FieldError {
+    /// Path of the field in the payload.
+    pub fn field(&self) -> String {
+        format!("fields[{}].{}", self.index, self.problem.path())
+    }
 }
 
 /// A part of a field that no later field overwrites.

@@ -19,6 +19,8 @@
 //! Distributed by hash, a worker can compute from a tuple whether replies will arrive at it. It walks over all clients, from the
 //! w-th on, and takes of a client's ports the next one that does. It notes how far it has come in a table: of one entry a
 //! client, or if they are more than a million, of a million that they share, so that some ports are left out.
+use num_integer::gcd;
+
 use crate::{
     Address,
     pool::{Part, Pool, WeightedPool},
@@ -108,7 +110,7 @@ pub struct Tuples {
 
 /// Why tuples cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("templates[{template}].{problem}")]
+#[error("{}: {problem}", self.field())]
 pub struct TupleError {
     /// Its index.
     pub template: usize,
@@ -116,27 +118,27 @@ pub struct TupleError {
     pub problem: TupleProblem,
 }
 
-/// What is wrong with a template; its text starts with the field.
+/// What is wrong with a template.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TupleProblem {
     /// Clients need servers to connect to.
-    #[error("servers: is empty; name the pools that clients connect to")]
+    #[error("is empty; name the pools that clients connect to")]
     NoServers,
     /// No such pool.
-    #[error("{0}: there is no pool {1}")]
+    #[error("there is no pool {1}")]
     Unknown(&'static str, usize),
     /// It would never be taken.
-    #[error("{0}: a weight is 0; leave the pool out or give it a weight of at least 1")]
+    #[error("a weight is 0; leave the pool out or give it a weight of at least 1")]
     Weightless(&'static str),
     /// The round would be too long.
-    #[error("{0}: the weights add up to {1} without a common factor; use rounder ones, which add up to 65536 at most")]
+    #[error("the weights add up to {1} without a common factor; use rounder ones, which add up to 65536 at most")]
     TooFine(&'static str, u64),
     /// No flow can be of both.
-    #[error("servers: clients and servers are of different families; use pools of one family, or two templates")]
+    #[error("clients and servers are of different families; use pools of one family, or two templates")]
     Families,
     /// Some engine would have none.
     #[error(
-        "clients: pool {pool} has {addresses} addresses for {engines} engines, and each needs clients of its own; give it at \
+        "pool {pool} has {addresses} addresses for {engines} engines, and each needs clients of its own; give it at \
          least {engines}, or run fewer engines"
     )]
     TooFewClients {
@@ -149,7 +151,7 @@ pub enum TupleProblem {
     },
     /// Workers cannot share a client.
     #[error(
-        "clients: pool {pool} has {ports} source ports a client for {needed} that take them in turn; \
+        "pool {pool} has {ports} source ports a client for {needed} that take them in turn; \
          give it more ports, use weights with a common factor, or run fewer workers"
     )]
     TooFewPorts {
@@ -160,6 +162,24 @@ pub enum TupleProblem {
         /// Workers, times the weight of the pool.
         needed: u64,
     },
+}
+
+impl TupleProblem {
+    /// The field of the template.
+    pub fn field(&self) -> &'static str {
+        match self {
+            Self::NoServers | Self::Families => "servers",
+            Self::Unknown(field, _) | Self::Weightless(field) | Self::TooFine(field, _) => field,
+            Self::TooFewClients { .. } | Self::TooFewPorts { .. } => "clients",
+        }
+    }
+}
+
+impl TupleError {
+    /// Path of the field in the scenario.
+    pub fn field(&self) -> String {
+        format!("templates[{}].{}", self.template, self.problem.field())
+    }
 }
 
 /// Weighted pools in turn.
@@ -263,10 +283,6 @@ fn normal(name: &'static str, known: &[Pool], pools: &[WeightedPool]) -> Result<
         return Err(TupleProblem::TooFine(name, total));
     }
     Ok(all.into_iter().map(|(pool, weight)| WeightedPool { pool, weight: (weight / factor) as u32 }).collect())
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// The index of what is equal, added if there is none.

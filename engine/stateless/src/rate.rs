@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How fast a stream transmits, as an exact rational number.
 
+use num_integer::gcd;
+
 /// Packets per nanosecond as a reduced fraction; never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
@@ -59,11 +61,4 @@ impl Rate {
     pub fn nanoseconds(self) -> u64 {
         self.nanoseconds
     }
-}
-
-fn gcd(mut a: u128, mut b: u128) -> u128 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }

@@ -51,7 +51,9 @@ pub fn fill_in(plan: &mut Plan, datapath: &Datapath) -> Result<(), Violations> {
                 packet.destination_mac_from_port = false;
             }
             (Ok(_), _) => {}
-            (Err(problem), _) => wrong.add(format!("streams[{i}].packet.destination_mac_from_port"), problem),
+            (Err(problem), _) => {
+                wrong.add(format!("streams[{i}].packet.destination_mac_from_port"), problem.of_a_written_packet());
+            }
         }
     }
     wrong.or(())
@@ -102,12 +104,11 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
                         problem.or(Some(format!("{at}: use a gateway that returns it, or another port for servers")));
                 }
                 Ok(mac) => drop(known.insert(*server, mac)),
-                Err(error) => problem = problem.or(Some(error)),
+                Err(error) => problem = problem.or(Some(error.to_string())),
             }
         }
         if let Some(problem) = problem {
-            let named = problem.replace("its tx_port", &format!("port {}", ports[port].name));
-            wrong.add(field, named.replace(", or the packet a destination MAC", ""));
+            wrong.add(field, problem);
             continue;
         }
         if pools[pool].last_offset() < MOST_ASKED {
@@ -190,7 +191,7 @@ fn gateways(scenario: &Scenario, datapath: &Datapath, ports: &[PortInfo], wrong:
     for ((port, pool, _), mac) in here.chain(asked).chain(sought) {
         match mac {
             Ok(mac) => found.push(GatewayMac { port, pool, mac }),
-            Err(problem) => wrong.add(format!("stateful.pools[{pool}].gateway"), problem),
+            Err(problem) => wrong.add(format!("stateful.pools[{pool}].gateway"), problem.to_string()),
         }
     }
     found

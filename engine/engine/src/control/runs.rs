@@ -1,32 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The engine and the runs it holds: prepare, find, change, forget.
-use super::groups::{self, Group};
+mod held;
+mod updates;
+
+use super::groups;
 use super::lease::Lease;
 use super::next_hop;
 use super::stages::Stages;
 use super::status::Refusal;
 use super::trials::Trials;
 use super::watchdog::Watchdog;
-use crate::datapath::{
-    Change, Clock, Datapath, FlowChange, OnLink, PortInfo, Rate, ReferenceClock, Run, RunError, RunState,
-};
-use crate::plan::rate::{self, LineRate};
-use crate::plan::validate::{self, Checked, CheckedStream, Site};
-use crate::plan::{Violations, decode, fit, load, stages};
-use contract::{Plan, Ratio, RunInfo, Selector, StartTrialRequest, update_request};
+use crate::datapath::{Clock, Datapath, FlowChange, OnLink, PortInfo, RunError};
+use crate::plan::validate::{self, Site};
+use crate::plan::{Violations, decode, fit, stages};
+use contract::{Plan, Ratio, Selector, StartTrialRequest, update_request};
+pub use held::{Held, StreamFacts, contract_state};
 use prost::bytes::Bytes;
 use spate_neighbour::MOST_GROUPS;
 use spate_stateful::{PortLink, Scenario};
-use spate_stateless::StreamTiming;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Runs held at a time, ended ones included: their metrics and trailers must stay bounded.
 pub const MOST_RUNS: usize = 64;
-/// How far ahead a change of several streams "now" is set, so that one instant is right for all of them.
-const CHANGE_LEAD_NS: u64 = 10_000_000;
 const NO_FACTOR: Ratio = Ratio { numerator: 1, denominator: 1 };
 
 /// An open datapath and the runs on it.
@@ -40,104 +38,6 @@ pub struct Engine {
     preparing: Mutex<()>,
     shutting_down: AtomicBool,
     watchdog: Watchdog,
-}
-
-/// A run the engine holds.
-pub struct Held {
-    run: Arc<Run>,
-    /// Its name for people and metrics: the plan's `run`, or its id.
-    pub name: String,
-    /// When it was prepared.
-    pub prepared: Instant,
-    plan_digest: [u8; 32],
-    /// Of a run of trials: what the next are made of.
-    trials: Option<Trials>,
-    stages: Option<Stages>,
-    /// From the plan, for the metrics' labels.
-    pub profile: String,
-    /// From the plan, for the metrics' labels.
-    pub namespace: String,
-    run_tag: u16,
-    /// From the plan; renewed by calls that name the run.
-    pub lease: Lease,
-    streams: Vec<StreamFacts>,
-    templates: Vec<TemplateFacts>,
-    groups: Vec<Group>,
-    /// From the plan.
-    pub receivers: Vec<contract::Receiver>,
-    /// How many run the plan together (`Plan.share`).
-    pub engines: u32,
-    /// The plan's, where other engines take part.
-    clock_bound_ns: Option<u64>,
-    now: Mutex<Now>,
-    scraped: AtomicBool,
-}
-
-/// What stays true of a template, in the plan's order.
-struct TemplateFacts {
-    name: String,
-    group: String,
-    /// Where its clients are; empty if they are elsewhere.
-    client_port: String,
-    /// Flows a second in the plan.
-    rate: (u64, u64),
-    /// By port, in bits a second on the medium at that rate: fractions.
-    asks: Vec<(usize, (u128, u128))>,
-}
-
-/// What updates change of a template.
-#[derive(Clone, Copy)]
-struct FlowsNow {
-    /// Of the plan's rate: a fraction.
-    factor: (u128, u128),
-    enabled: bool,
-}
-
-impl FlowsNow {
-    fn change(&mut self, change: FlowChange, plan_rate: (u64, u64)) {
-        match change {
-            FlowChange::Factor((numerator, denominator)) => self.factor = (numerator.into(), denominator.into()),
-            FlowChange::Rate((flows, seconds)) => {
-                self.factor = (
-                    u128::from(flows) * u128::from(plan_rate.1.max(1)),
-                    u128::from(seconds) * u128::from(plan_rate.0.max(1)),
-                );
-            }
-            FlowChange::Enabled(enabled) => self.enabled = enabled,
-            // It may go on at any time.
-            FlowChange::Paused(_) => {}
-        }
-    }
-}
-
-/// What stays true of a stream.
-pub struct StreamFacts {
-    /// Unique in the run.
-    pub name: String,
-    /// What it is counted under.
-    pub group: String,
-    /// Name of the port that sends it.
-    pub tx_port: String,
-    /// Name of the port that is to receive it; empty if none is.
-    pub rx_port: String,
-    /// Whether its packets are measured.
-    pub measured: bool,
-    /// Whether it replays a capture, whose own rate it has.
-    replayed: bool,
-    /// What it asks of its port at the plan's rate.
-    ask: load::Ask,
-}
-
-/// What updates change.
-#[derive(Clone)]
-struct Now {
-    rates: Vec<Rate>,
-    enabled: Vec<bool>,
-    /// By template.
-    flows: Vec<FlowsNow>,
-    /// Factors of the whole run by the instant they take effect, in order of the calls.
-    factors: Vec<(u64, Ratio)>,
-    started_at_asked: Option<u64>,
 }
 
 impl Engine {
@@ -236,8 +136,8 @@ impl Engine {
         next_hop::fill_in(&mut plan, &self.datapath)?;
         let checked = validate::validate(&plan, &self.site(Some(&plan.run_id)))?;
         let (mut warnings, share_count) = (checked.warnings.clone(), checked.share.1);
-        let facts = stream_facts(&plan, &checked);
-        let templates = template_facts(&plan, &checked);
+        let facts = held::stream_facts(&plan, &checked);
+        let templates = held::template_facts(&plan, &checked);
         let mut fine = Violations::default();
         stages::validate_rates(&plan, facts.iter().map(|stream| stream.ask.rate), &mut fine);
         fine.or(())?;
@@ -250,7 +150,7 @@ impl Engine {
         let enabled = spec.streams.iter().map(|s| s.enabled).collect();
         let run = self.datapath.prepare(spec).map_err(|error| match error.exhausted {
             true => Refusal::Exhausted(error.to_string()),
-            false => Refusal::Invalid(Violations(vec![fit::refused(&error)])),
+            false => Refusal::Invalid(Violations::one(error.field, error.problem)),
         })?;
         warnings.extend(validate::histograms(run.histogram_bytes()));
         let paused = paused_templates(&plan);
@@ -266,13 +166,7 @@ impl Engine {
             stages: stages::Schedule::of(&plan).map(Stages::new),
             run_tag: plan.run_tag as u16,
             lease: Lease::new(plan.lease_ns),
-            now: Mutex::new(Now {
-                rates: facts.iter().map(|s| s.ask.rate).collect(),
-                enabled,
-                flows: vec![FlowsNow { factor: (1, 1), enabled: true }; templates.len()],
-                factors: Vec::new(),
-                started_at_asked: None,
-            }),
+            now: Mutex::new(updates::Now::new(&facts, enabled, templates.len())),
             streams: facts,
             templates,
             groups,
@@ -402,170 +296,6 @@ impl Engine {
         held.run.start_at_mono(at_mono_ns).map_err(|e| refused_start(&e))
     }
 
-    /// Changes streams of a run at an instant (0: now); returns the instant it takes effect.
-    pub fn update(
-        &self,
-        held: &Held,
-        selector: &Selector,
-        change: &update_request::Change,
-        at_ns: u64,
-    ) -> Result<u64, Refusal> {
-        let (chosen, templates) = self.choose(held, selector)?;
-        if let update_request::Change::FlowsPerSecond(_) = change
-            && let Some(servers) = templates.iter().map(|&i| &held.templates[i]).find(|t| t.client_port.is_empty())
-        {
-            let wrong =
-                format!("template {:?} has no clients here, which alone have a rate; choose others", servers.name);
-            return Err(Refusal::field("selector", wrong));
-        }
-        let flow_change = flow_change(change, &templates)?;
-        let mut now = lock(&held.now);
-        let mut next = now.clone();
-        let changes = self.changes(held, &chosen, change, &mut next)?;
-        if let Some(change) = flow_change {
-            for &index in &templates {
-                next.flows[index].change(change, held.templates[index].rate);
-            }
-        }
-        self.check_capacity(held, &next, change)?;
-        let at = match (at_ns, changes.len() + usize::from(flow_change.is_some())) {
-            (0, 0 | 1) => 0,
-            (0, _) => self.now_ns() + CHANGE_LEAD_NS,
-            (at, _) => at,
-        };
-        let flows = flow_change.map(|change| match change {
-            FlowChange::Factor(_) if templates.len() == held.templates.len() => (None, change),
-            change => (Some(&templates[..]), change),
-        });
-        let effective = held.run.update_all(flows, &changes, at).map_err(|e| refused_change(&e))?.max(at);
-        let all = chosen.len() == held.streams.len() && templates.len() == held.templates.len();
-        if let (update_request::Change::RateFactor(factor), true) = (change, all) {
-            remember(&mut next.factors, (effective, *factor), self.now_ns());
-        }
-        *now = next;
-        Ok(effective)
-    }
-
-    /// Indices of the chosen streams, and of the chosen templates.
-    fn choose(&self, held: &Held, selector: &Selector) -> Result<(Vec<usize>, Vec<usize>), Refusal> {
-        let mut wrong = Violations::default();
-        // An entry of a profile may select as many streams as there are.
-        let known: HashSet<&str> = if selector.streams.is_empty() {
-            HashSet::new()
-        } else {
-            held.streams.iter().flat_map(|s| [s.name.as_str(), s.group.as_str()]).collect()
-        };
-        for (i, name) in selector.streams.iter().enumerate() {
-            if !known.contains(name.as_str()) {
-                wrong.add(format!("selector.streams[{i}]"), format!("{name:?} is no stream or group of the run"));
-            }
-        }
-        for (i, name) in selector.templates.iter().enumerate() {
-            if !held.templates.iter().any(|t| t.name == *name || t.group == *name) {
-                wrong.add(format!("selector.templates[{i}]"), format!("{name:?} is no template or group of the run"));
-            }
-        }
-        for (i, name) in selector.ports.iter().enumerate() {
-            if !self.ports.iter().any(|p| p.name == *name) {
-                let known: Vec<&str> = self.ports.iter().map(|p| p.name.as_str()).collect();
-                let known = known.join(", ");
-                wrong.add(
-                    format!("selector.ports[{i}]"),
-                    format!("{name:?} is no port of this engine; known are {known}"),
-                );
-            }
-        }
-        let all = selector.streams.is_empty() && selector.templates.is_empty();
-        let chosen = |names: &HashSet<&str>, name: &str, group: &str, port: &String| {
-            (all || names.contains(name) || names.contains(group))
-                && (selector.ports.is_empty() || selector.ports.contains(port))
-        };
-        let names: HashSet<&str> = selector.streams.iter().map(String::as_str).collect();
-        let streams = held.streams.iter().map(|s| chosen(&names, &s.name, &s.group, &s.tx_port));
-        let names: HashSet<&str> = selector.templates.iter().map(String::as_str).collect();
-        let templates = held.templates.iter().map(|t| chosen(&names, &t.name, &t.group, &t.client_port));
-        let found = (places(streams), places(templates));
-        if wrong.is_empty() && found.0.is_empty() && found.1.is_empty() {
-            wrong.add("selector", "chooses no stream; name streams that are sent from the named ports, or templates whose clients are there");
-        }
-        Ok(wrong.or(found)?)
-    }
-
-    /// The changes to make, each with the streams it is for; `next` becomes what will be true after them.
-    fn changes(
-        &self,
-        held: &Held,
-        chosen: &[usize],
-        change: &update_request::Change,
-        next: &mut Now,
-    ) -> Result<Vec<(Vec<usize>, Change)>, Refusal> {
-        use update_request::Change as Asked;
-        if chosen.is_empty() {
-            return Ok(Vec::new());
-        }
-        match change {
-            Asked::FlowsPerSecond(_) => Err(Refusal::field(
-                "flows_per_second",
-                "is of templates, and streams are chosen too; choose templates (selector)",
-            )),
-            Asked::Paused(paused) => Ok(vec![(chosen.to_vec(), Change::Paused(*paused))]),
-            Asked::Enabled(enabled) => {
-                chosen.iter().for_each(|&i| next.enabled[i] = *enabled);
-                Ok(vec![(chosen.to_vec(), Change::Enabled(*enabled))])
-            }
-            Asked::RateFactor(factor) => {
-                rate::positive(factor).map_err(|e| Refusal::field("rate_factor", e.to_string()))?;
-                for &i in chosen {
-                    next.rates[i] = held.streams[i]
-                        .ask
-                        .rate
-                        .scaled(factor.numerator, factor.denominator)
-                        .map_err(|e| Refusal::field("rate_factor", e.to_string()))?;
-                }
-                Ok(vec![(chosen.to_vec(), Change::Factor(factor.numerator, factor.denominator))])
-            }
-            Asked::Rate(asked) => {
-                // The same bits a second are different packets a second for different frames.
-                let mut by_rate: Vec<(Vec<usize>, Rate)> = Vec::new();
-                for &i in chosen {
-                    let stream = &held.streams[i];
-                    if stream.replayed {
-                        let wrong = format!("stream {:?} has the rate of its capture; set a rate_factor", stream.name);
-                        return Err(Refusal::field("rate", wrong));
-                    }
-                    let line = self.ports[stream.ask.port].line_rate_bps.map_or(LineRate::Unknown, LineRate::Known);
-                    let rate = rate::packet_rate(Some(asked), stream.ask.frame_bytes, &stream.tx_port, line)
-                        .map_err(|e| Refusal::field("rate", e.to_string()))?
-                        .ok_or_else(|| Refusal::field("rate", "waits for a line rate"))?;
-                    next.rates[i] = rate;
-                    match by_rate.iter_mut().find(|(_, known)| *known == rate) {
-                        Some((streams, _)) => streams.push(i),
-                        None => by_rate.push((vec![i], rate)),
-                    }
-                }
-                Ok(by_rate.into_iter().map(|(streams, rate)| (streams, Change::Rate(rate))).collect())
-            }
-        }
-    }
-
-    /// Refuses a change after which a port would be asked for more than its line rate.
-    fn check_capacity(&self, held: &Held, next: &Now, change: &update_request::Change) -> Result<(), Refusal> {
-        use update_request::Change as Asked;
-        let field = match change {
-            Asked::Rate(_) => "rate",
-            Asked::RateFactor(_) => "rate_factor",
-            Asked::Enabled(true) => "enabled",
-            Asked::FlowsPerSecond(_) => "flows_per_second",
-            Asked::Enabled(false) | Asked::Paused(_) => return Ok(()),
-        };
-        let site = self.site(Some(held.run.id()));
-        let mut asked = BTreeMap::new();
-        held.add_bits(next, &mut asked);
-        let mut wrong = Violations::default();
-        validate::capacity(&asked, field, &site, &mut wrong);
-        Ok(wrong.or(())?)
-    }
-
     /// Pauses a run at an instant (0: now).
     pub fn pause(&self, held: &Held, at_ns: u64) -> Result<(), Refusal> {
         held.run.pause(at_ns).map(drop).map_err(|e| refused_change(&e))
@@ -606,179 +336,6 @@ impl Engine {
     }
 }
 
-/// Adds a factor to those of a run, and forgets those that another has replaced by now.
-fn remember(factors: &mut Vec<(u64, Ratio)>, next: (u64, Ratio), now_ns: u64) {
-    factors.push(next);
-    let replaced = factors.iter().rposition(|(at, _)| *at <= now_ns).unwrap_or(0);
-    factors.drain(..replaced);
-}
-
-fn stream_facts(plan: &Plan, checked: &Checked) -> Vec<StreamFacts> {
-    let chains = load::chains(&checked.timings);
-    let streams = plan.streams.iter().zip(&checked.streams).zip(&checked.timings).zip(chains);
-    let fact = |(((stream, found), timing), chain): (((&contract::Stream, &CheckedStream), &StreamTiming), usize)| {
-        // A rate that is not known is refused before the run is made.
-        let rate = found.rate?;
-        Some(StreamFacts {
-            name: stream.name.clone(),
-            group: if stream.group.is_empty() { stream.name.clone() } else { stream.group.clone() },
-            tx_port: stream.tx_port.clone(),
-            rx_port: stream.rx_port.clone(),
-            measured: found.template.flow(),
-            ask: load::Ask {
-                port: found.tx_port,
-                chain,
-                starts: !timing.waits,
-                frame_bytes: found.frame_bytes(),
-                rate,
-                part: found.part(stream, checked.share),
-            },
-            replayed: found.replay.is_some(),
-        })
-    };
-    streams.filter_map(fact).collect()
-}
-
-impl Held {
-    /// The datapath's run.
-    pub fn run(&self) -> &Run {
-        &self.run
-    }
-
-    /// What stays true of its streams, in the plan's order.
-    pub fn streams(&self) -> &[StreamFacts] {
-        &self.streams
-    }
-
-    fn has_no_trials(&self) -> Result<(), Refusal> {
-        match self.trials {
-            Some(_) => {
-                Err(Refusal::State(format!("the plan of run {:?} has trials; StartTrial starts each", self.run.id())))
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Whether its packets may have this tag.
-    fn has_tag(&self, tag: u32) -> bool {
-        match &self.trials {
-            Some(trials) => trials.tags().contains(&tag),
-            None => u32::from(self.run_tag) == tag,
-        }
-    }
-
-    /// Its stages, if its plan has some.
-    pub fn stages(&self) -> Option<&Stages> {
-        self.stages.as_ref()
-    }
-
-    /// Whether answers have the distributions of delays: where those of several engines, or at several times, are put together.
-    pub fn has_distributions(&self) -> bool {
-        self.engines > 1 || self.stages.is_some()
-    }
-
-    /// Sets what its time stamps are by.
-    pub fn set_reference(&self, reference: &contract::ReferenceClock) -> Result<(), Refusal> {
-        let to = ReferenceClock {
-            offset_ns: reference.offset_ns,
-            bound_ns: reference.bound_ns,
-            measured_at_ns: instant_of("reference.measured_at_ns", reference.measured_at_ns)?,
-            drift_ppb: reference.drift_ppb,
-        };
-        self.run.set_reference(to).map_err(|error| Refusal::State(error.to_string()))
-    }
-
-    /// To what bound time stamps of the engines agree; none if that is not known, or no other engine takes part.
-    pub fn clock_bound_ns(&self) -> Option<u64> {
-        self.clock_bound_ns.or_else(|| self.run.reference_bound_ns())
-    }
-
-    /// What its streams are counted under, in the order of their first streams.
-    pub fn groups(&self) -> &[Group] {
-        &self.groups
-    }
-
-    /// Whether it is over: nothing of it changes any more.
-    pub fn has_ended(&self) -> bool {
-        matches!(self.run.state(), RunState::Complete | RunState::Stopped)
-    }
-
-    /// Notes that a scrape which began after the end has been answered.
-    pub fn note_scraped(&self) {
-        self.scraped.store(true, Ordering::Relaxed);
-    }
-
-    /// The run as a message of the contract.
-    pub fn info(&self, now_ns: u64) -> RunInfo {
-        let state = contract_state(self.run.state());
-        RunInfo {
-            run_id: self.run.id().to_owned(),
-            state: state.into(),
-            plan_digest: Bytes::copy_from_slice(&self.plan_digest),
-            started_at_ns: self.run.started_at().unwrap_or(0) as i64,
-            started_at_monotonic_ns: self.run.started_at_mono_ns().unwrap_or(0) as i64,
-            reference_bound_ns: self.run.reference_bound_ns().unwrap_or(0),
-            end_reason: self.run.end_reason().unwrap_or_default(),
-            rate_factor: Some(self.factor(now_ns)),
-            contradictions: self.run.contradictions(),
-            drain_timed_out: self.run.drain_timed_out().unwrap_or_default(),
-            run: self.name.clone(),
-            trial: self.trials.as_ref().map_or(0, Trials::number),
-        }
-    }
-
-    /// The factor in force at an instant.
-    fn factor(&self, now_ns: u64) -> Ratio {
-        let now = lock(&self.now);
-        now.factors.iter().rfind(|(at, _)| *at <= now_ns).map_or(NO_FACTOR, |&(_, factor)| factor)
-    }
-
-    /// Adds what its enabled streams and its templates ask of each port, in bits a second on the medium.
-    fn add_bits(&self, now: &Now, all: &mut BTreeMap<usize, u128>) {
-        let enabled = self.streams.iter().enumerate().filter(|(i, _)| now.enabled[*i]);
-        let asks = enabled.map(|(i, stream)| load::Ask { rate: now.rates[i], ..stream.ask });
-        for (port, bits) in load::by_port(asks) {
-            *all.entry(port).or_default() += bits;
-        }
-        for (template, now) in self.templates.iter().zip(&now.flows).filter(|(_, now)| now.enabled) {
-            for (port, bits) in &template.asks {
-                *all.entry(*port).or_default() += product(*bits, now.factor);
-            }
-        }
-    }
-}
-
-/// Of two fractions, rounded down; of such large ones that 128 bits are not enough, the first is rounded down before.
-fn product(a: (u128, u128), b: (u128, u128)) -> u128 {
-    match (a.0.checked_mul(b.0), a.1.checked_mul(b.1)) {
-        (Some(numerator), Some(denominator)) => numerator / denominator.max(1),
-        _ => (a.0 / a.1.max(1)).saturating_mul(b.0) / b.1.max(1),
-    }
-}
-
-/// The change of the chosen templates, if any are.
-fn flow_change(change: &update_request::Change, templates: &[usize]) -> Result<Option<FlowChange>, Refusal> {
-    use update_request::Change as Asked;
-    if templates.is_empty() {
-        return Ok(None);
-    }
-    let ratio = |field: &str, ratio: &Ratio| {
-        rate::positive(ratio).map_err(|e| Refusal::field(field, e.to_string()))?;
-        Ok::<_, Refusal>((ratio.numerator, ratio.denominator))
-    };
-    Ok(Some(match change {
-        Asked::RateFactor(factor) => FlowChange::Factor(ratio("rate_factor", factor)?),
-        Asked::FlowsPerSecond(rate) => FlowChange::Rate(ratio("flows_per_second", rate)?),
-        Asked::Paused(paused) => FlowChange::Paused(*paused),
-        Asked::Enabled(enabled) => FlowChange::Enabled(*enabled),
-        Asked::Rate(_) => {
-            let wrong =
-                "is of streams, and templates are chosen too; choose streams (selector), or set flows_per_second";
-            return Err(Refusal::field("rate", wrong));
-        }
-    }))
-}
-
 /// Where it is so.
 fn places(so: impl Iterator<Item = bool>) -> Vec<usize> {
     so.enumerate().filter(|(_, so)| *so).map(|(place, _)| place).collect()
@@ -787,34 +344,6 @@ fn places(so: impl Iterator<Item = bool>) -> Vec<usize> {
 /// Templates that are held back from the start.
 fn paused_templates(plan: &Plan) -> Vec<usize> {
     places(plan.stateful.iter().flat_map(|stateful| &stateful.templates).map(|template| template.paused))
-}
-
-fn template_facts(plan: &Plan, checked: &Checked) -> Vec<TemplateFacts> {
-    let fact = |(index, template): (usize, &contract::Template)| {
-        let asks = checked.flow_asks.iter().filter(|ask| ask.template == index);
-        TemplateFacts {
-            name: template.name.clone(),
-            group: if template.group.is_empty() { template.name.clone() } else { template.group.clone() },
-            client_port: template.client_port.clone(),
-            rate: template.flows_per_second.as_ref().map_or((0, 1), |rate| (rate.numerator, rate.denominator)),
-            asks: asks.map(|ask| (ask.port, ask.bits)).collect(),
-        }
-    };
-    plan.stateful.iter().flat_map(|stateful| &stateful.templates).enumerate().map(fact).collect()
-}
-
-/// The contract's word for a state.
-pub fn contract_state(state: RunState) -> contract::RunState {
-    match state {
-        RunState::Prepared => contract::RunState::Prepared,
-        RunState::Armed => contract::RunState::Armed,
-        RunState::WarmingUp => contract::RunState::WarmingUp,
-        RunState::Running => contract::RunState::Running,
-        RunState::Paused => contract::RunState::Paused,
-        RunState::Draining => contract::RunState::Draining,
-        RunState::Complete => contract::RunState::Complete,
-        RunState::Stopped => contract::RunState::Stopped,
-    }
 }
 
 /// An instant of the monotonic clock.
@@ -910,26 +439,5 @@ pub(crate) mod tests {
         engine.remove("r");
         drop(held);
         engine.close();
-    }
-
-    #[test]
-    fn factors_are_those_in_force_and_to_come_however_many_there_were() {
-        let factor = |numerator| Ratio { numerator, denominator: 1 };
-        let mut factors = Vec::new();
-        for second in 0..1000 {
-            remember(&mut factors, (second + 2, factor(second)), second);
-            assert!(factors.len() <= 3, "{factors:?}");
-        }
-        // At 999 s the one of that second is in force.
-        assert_eq!(factors, [(999, factor(997)), (1000, factor(998)), (1001, factor(999))]);
-    }
-
-    #[test]
-    fn a_factor_meets_the_exact_rate() {
-        // A flow of 1,000 bits each 10^9 s, ten times as often, and 10^9 times as often.
-        assert_eq!(product((1000, 1_000_000_000), (10, 1)), 0);
-        assert_eq!(product((1000, 1_000_000_000), (1_000_000_000, 1)), 1000);
-        assert_eq!(product((1000, 3), (3, 2)), 500);
-        assert_eq!(product((u128::MAX, 1 << 64), (4, 2)), 2 * (u128::MAX >> 64));
     }
 }

@@ -7,7 +7,7 @@ use spate_stateless::Rate;
 
 use super::{
     limit::Budget,
-    run_clock::Turn,
+    run::clock::Turn,
     worker::{Attachment, Device, Dpdk, WorkerRun},
 };
 

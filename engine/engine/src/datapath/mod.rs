@@ -5,22 +5,13 @@ mod clock;
 mod command;
 mod frames;
 mod limit;
-mod memory;
 mod monitor;
 mod open;
-mod outage;
 mod prepare;
-mod readings;
-mod receive_plan;
-mod records;
-mod reference;
-mod replay;
 mod run;
-mod run_clock;
 mod shared;
 mod simulation;
 mod slow;
-mod stateful;
 mod types;
 mod worker;
 mod workers;
@@ -32,12 +23,9 @@ pub use clock::{Clock, ClockError};
 pub use command::Direction;
 pub use limit::{LimitUnit, MaxRate};
 pub use open::WORKER_THREAD;
-pub use outage::Outage;
-pub use readings::Received;
-pub use records::Watch;
-pub use run::Run;
+pub use run::{Run, outage::Outage, readings::Received, records::Watch};
 pub use simulation::{RateStep, SimulatedPacket, Simulating, Simulation, SimulationError};
-pub use slow::{Holding, Link, Punt};
+pub use slow::{Holding, Link, NoNextHop, Punt};
 pub use spate_dpdk::{
     BondMember, CopyMode, Cut, Disturbance, LacpState, Memif, Offloads, Refusal, Spread, UseOffloads,
 };
@@ -126,19 +114,19 @@ impl Datapath {
     /// From now on ports answer ARP, neighbour discovery and ping for the addresses that a scenario's clients and servers
     /// have on them, and are members of its servers' multicast groups, until what it returns is dropped.
     pub fn hold(&self, scenario: &Scenario) -> Result<Holding, OpenError> {
-        let (groups, unreported) = stateful::groups(scenario);
-        self.slow.hold(stateful::ranges(scenario), groups, unreported, &self.opened)
+        let (groups, unreported) = prepare::applications::groups(scenario);
+        self.slow.hold(prepare::applications::ranges(scenario), groups, unreported, &self.opened)
     }
 
     /// The MAC that each packet has to be sent to from a port (by index), or what keeps it from being known. Waits for
     /// answers, up to four seconds.
-    pub fn next_hops(&self, packets: &[(usize, &[u8])]) -> Vec<Result<[u8; 6], String>> {
+    pub fn next_hops(&self, packets: &[(usize, &[u8])]) -> Vec<Result<[u8; 6], NoNextHop>> {
         self.slow.next_hops(packets)
     }
 
     /// The MAC of each neighbor that a station, emulated behind a port (by index), looks for, or what keeps it from being known. Waits for
     /// answers, up to four seconds.
-    pub fn seek(&self, sought: &[(usize, Sought)]) -> Vec<Result<[u8; 6], String>> {
+    pub fn seek(&self, sought: &[(usize, Sought)]) -> Vec<Result<[u8; 6], NoNextHop>> {
         self.slow.seek(sought)
     }
 
@@ -155,7 +143,7 @@ impl Datapath {
         let present = self.monitor.runs();
         if present.iter().any(|run| run.tag == spec.tag) {
             let problem = format!("{} is in use by another run here", spec.tag);
-            return Err(PrepareError { field: "tag".into(), problem, exhausted: false });
+            return Err(PrepareError { field: "run_tag".into(), problem, exhausted: false });
         }
         let Some(slot) = (0..RUNS).find(|slot| present.iter().all(|run| run.slot != *slot)) else {
             let problem = format!("{RUNS} runs are held already: remove one");

@@ -22,9 +22,8 @@ use super::{
     ReadError, ReplaySpec, RunSpec,
     clock::Timescale,
     command::{Command, FlowRate, RateChange, TempoChange},
-    prepare::UNMEASURED,
-    replay::Reading,
-    run_clock::RunClock,
+    prepare::{UNMEASURED, replay::Reading},
+    run::clock::RunClock,
     shared::RunShare,
     worker::{
         Emulated, Pools, PortRun, Replay, ReplayParts, ReplayTape, RunForeign, RunReceive, SendStream, WorkerRun,

@@ -563,11 +563,11 @@ pub enum OpenError {
     },
 }
 
-/// Why a run could not be prepared; `field` is a path in `RunSpec`.
+/// Why a run could not be prepared.
 #[derive(Debug, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct PrepareError {
-    /// Path of the field, such as "streams[3].template".
+    /// Path of the field in the plan, such as "streams[3].packet".
     pub field: String,
     /// What is wrong and what would be right.
     pub problem: String,

@@ -2,6 +2,7 @@
 //! The contract's packet, with what varies in it, as a blueprint for templates; faults by their path in the plan.
 use super::{Violation, Violations};
 use contract::{ListOrder, sizes, variable};
+use num_integer::gcd;
 use spate_stateless::{
     Blueprint, Checksum, ChecksumKind, FieldProgram, Length, ProgramError, Sequence, Template, TemplateError, Variable,
     Write,
@@ -234,10 +235,6 @@ fn spread(values: &[u64], weights: &[u64]) -> Vec<u64> {
         values[most]
     };
     (0..total).map(turn).collect()
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// What keeps packets from being made, as of the plan.

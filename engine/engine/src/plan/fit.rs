@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A plan without fault to what the datapath prepares, on the ports it found.
+use super::Violations;
 use super::blueprint::Macs;
 use super::rate::LineRate;
 use super::stateful::MOST_RECORDS;
 use super::validate::{self, Checked, PortFacts};
-use super::{Violation, Violations};
-use crate::datapath::{
-    self, OnLink, PortDevice, PortInfo, PrepareError, RecordsSpec, RunSpec, StatefulSpec, StreamSpec,
-};
+use crate::datapath::{self, OnLink, PortDevice, PortInfo, RecordsSpec, RunSpec, StatefulSpec, StreamSpec};
 use contract::{Plan, stream::Transmit};
 use spate_stateful::PortLink;
 use std::sync::Arc;
@@ -96,36 +94,5 @@ pub fn mode(stream: &contract::Stream) -> &'static str {
         Some(Transmit::Bursts(_)) => "bursts",
         Some(Transmit::Replay(_)) => "replay",
         Some(Transmit::Continuous(_)) | None => "continuous",
-    }
-}
-
-/// What the datapath refused, in the plan's own field names.
-pub fn refused(error: &PrepareError) -> Violation {
-    let field = match error.field.as_str() {
-        "tag" => "run_tag".to_owned(),
-        field if field.starts_with("streams[") => {
-            field.replace("].template", "].packet").replace("].rate", "].continuous.rate")
-        }
-        field => field.to_owned(),
-    };
-    Violation { field, description: error.problem.clone() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_datapath_refuses_is_reported_by_the_plans_own_names() {
-        let cases = [
-            ("tag", "run_tag"),
-            ("streams[3].template", "streams[3].packet"),
-            ("streams[3].rate", "streams[3].continuous.rate"),
-            ("stateful.templates[0].client", "stateful.templates[0].client"),
-        ];
-        for (field, message) in cases {
-            let error = PrepareError { field: field.into(), problem: "is wrong".into(), exhausted: false };
-            assert_eq!(refused(&error).to_string(), format!("{message}: is wrong"));
-        }
     }
 }

@@ -130,6 +130,6 @@ fn inside_no_address() {
     datapath.join(vec![("east".into(), punt("bgp", "arp"))]).unwrap();
     let mut packet = vec![0; 60];
     packet[12..15].copy_from_slice(&[8, 0, 0x45]);
-    let problem = datapath.next_hops(&[(0, &packet)]).remove(0).unwrap_err();
+    let problem = datapath.next_hops(&[(0, &packet)]).remove(0).unwrap_err().to_string();
     assert!(problem.contains("port east: the port has no IPv4 address: give it one"), "{problem}");
 }

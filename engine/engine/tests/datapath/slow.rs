@@ -94,7 +94,7 @@ fn inside_ping() {
     // Nobody answers for addresses that are not the port's.
     let answer = output(&["busybox", "ping", "-c", "1", "-W", "1", "198.18.0.78"]);
     assert!(answer.contains("100% packet loss"), "{answer}");
-    let problem = datapath.next_hops(&[(0, &packet([198, 18, 0, 99]))]).remove(0).unwrap_err();
+    let problem = datapath.next_hops(&[(0, &packet([198, 18, 0, 99]))]).remove(0).unwrap_err().to_string();
     assert_eq!(
         problem,
         "port east: next hop 198.18.0.99 did not answer 4 ARP requests within 3 s (port's addresses: 198.18.0.1/24, \
@@ -147,7 +147,7 @@ fn inside_vlan() {
         let hop = datapath.next_hops(&[(0, &packet([48, 0, 0, 1]))]).remove(0);
         match heard {
             true => assert_eq!(hop, Ok(mac_bytes(&mac_of("sp1")))),
-            false => assert!(hop.unwrap_err().contains("in VLAN 100"), "VLAN {vlan:?}"),
+            false => assert!(hop.unwrap_err().to_string().contains("in VLAN 100"), "VLAN {vlan:?}"),
         }
     }
     let seen = String::from_utf8_lossy(&tcpdump.wait_with_output().unwrap().stdout).into_owned();
@@ -158,6 +158,6 @@ fn inside_vlan() {
 fn ports_without_addresses_find_no_next_hop() {
     let _turn = turn();
     let datapath = open(&[("a", PortDevice::Loopback)], 1, PollMode::Busy);
-    let problem = datapath.next_hops(&[(0, &packet([198, 18, 0, 2]))]).remove(0).unwrap_err();
+    let problem = datapath.next_hops(&[(0, &packet([198, 18, 0, 2]))]).remove(0).unwrap_err().to_string();
     assert!(problem.contains("has no address to find a next hop from"), "{problem}");
 }

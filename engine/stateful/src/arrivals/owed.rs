@@ -5,6 +5,8 @@
 //! least whole numbers) of them, this worker has as many slots as that. Rounds of which all is due are counted at once, and
 //! to each template go as many of the worker's slots as is its weight: that is what they are in all workers together, while which
 //! of them are one worker's is drawn. Turns that are drawn themselves do not repeat; they are counted one by one.
+use num_integer::gcd;
+
 use super::{Arrivals, Line, turns::Turns};
 
 /// Rounds of more slots than this are counted one by one.
@@ -62,7 +64,7 @@ impl Arrivals {
         match self.turns {
             Turns::One(template) => Some((1, self.weights[template])),
             Turns::Even(_) => {
-                let divisor = self.weights.iter().fold(0, |divisor, weight| super::gcd(divisor, *weight));
+                let divisor = self.weights.iter().fold(0, |divisor, weight| gcd(divisor, *weight));
                 let round = self.weights.iter().sum::<u64>() / divisor;
                 (round <= LONGEST_ROUND).then_some((round, divisor))
             }

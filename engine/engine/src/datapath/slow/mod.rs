@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use spate_neighbour::{Group, Interface, Mac, Neighbour, NextHop, Prefix, Range, Sought};
+use spate_neighbour::{Group, Interface, Mac, Neighbour, NextHop, NoRoute, Prefix, Range, Sought};
 use spate_net::vlan::Tags;
 
 use super::{Clock, OpenError, open::Opened, worker::Waker, workers::Workers};
@@ -171,12 +171,12 @@ impl SlowPath {
     }
 
     /// See `Datapath::next_hops`.
-    pub(super) fn next_hops(&self, packets: &[(usize, &[u8])]) -> Vec<Result<Mac, String>> {
+    pub(super) fn next_hops(&self, packets: &[(usize, &[u8])]) -> Vec<Result<Mac, NoNextHop>> {
         let now = self.shared.clock.mono_ns();
         let hops: Vec<_> = packets.iter().map(|(port, packet)| self.ask(*port, packet, now)).collect();
         self.shared.waker.wake();
         let deadline = Instant::now() + ANSWER_LIMIT;
-        let found = |(hop, (port, _)): (Result<NextHop, String>, &(usize, &[u8]))| match hop? {
+        let found = |(hop, (port, _)): (Result<NextHop, NoNextHop>, &(usize, &[u8]))| match hop? {
             NextHop::Here(mac) => Ok(mac),
             NextHop::Neighbour(address) => {
                 self.await_neighbor(*port, deadline, |interface| interface.neighbour(address), SlowPort::silence)
@@ -186,17 +186,17 @@ impl SlowPath {
     }
 
     /// See `Datapath::seek`.
-    pub(super) fn seek(&self, sought: &[(usize, Sought)]) -> Vec<Result<Mac, String>> {
+    pub(super) fn seek(&self, sought: &[(usize, Sought)]) -> Vec<Result<Mac, NoNextHop>> {
         let now = self.shared.clock.mono_ns();
         let want = |(port, sought): &(usize, Sought)| {
-            let port = self.port(*port).ok_or_else(no_address)?;
+            let port = self.port(*port).ok_or(NoNextHop::NoAddress)?;
             let mut port = lock(&port);
-            port.interface.want_for(sought, now).map_err(|e| format!("port {}: {e}", port.name))
+            port.interface.want_for(sought, now).map_err(|error| port.no_route(error))
         };
-        let wanted: Vec<Result<(), String>> = sought.iter().map(want).collect();
+        let wanted: Vec<Result<(), NoNextHop>> = sought.iter().map(want).collect();
         self.shared.waker.wake();
         let deadline = Instant::now() + ANSWER_LIMIT;
-        let found = |(wanted, (port, sought)): (Result<(), String>, &(usize, Sought))| {
+        let found = |(wanted, (port, sought)): (Result<(), NoNextHop>, &(usize, Sought))| {
             wanted?;
             let silence = |port: &SlowPort, known: &Neighbour| port.silence_to(known, sought);
             self.await_neighbor(*port, deadline, |interface| interface.found_for(sought), silence)
@@ -217,15 +217,17 @@ impl SlowPath {
         deadline: Instant,
         known: impl Fn(&Interface) -> Option<Neighbour>,
         silence: impl Fn(&SlowPort, &Neighbour) -> String,
-    ) -> Result<Mac, String> {
+    ) -> Result<Mac, NoNextHop> {
         loop {
-            let port = self.port(port).ok_or_else(no_address)?;
+            let port = self.port(port).ok_or(NoNextHop::NoAddress)?;
             let port = lock(&port);
             match known(&port.interface) {
                 Some(Neighbour { mac: Some(mac), .. }) => return Ok(mac),
-                Some(known) if known.settled || Instant::now() >= deadline => return Err(silence(&port, &known)),
+                Some(known) if known.settled || Instant::now() >= deadline => {
+                    return Err(NoNextHop::Silence(silence(&port, &known)));
+                }
                 Some(_) => {}
-                None => return Err(no_address()),
+                None => return Err(NoNextHop::NoAddress),
             }
             drop(port);
             thread::sleep(Duration::from_millis(5));
@@ -233,21 +235,44 @@ impl SlowPath {
     }
 
     /// Where a packet goes; begins to look for a neighbour.
-    fn ask(&self, port: usize, packet: &[u8], now_ns: u64) -> Result<NextHop, String> {
-        let port = self.port(port).ok_or_else(no_address)?;
+    fn ask(&self, port: usize, packet: &[u8], now_ns: u64) -> Result<NextHop, NoNextHop> {
+        let port = self.port(port).ok_or(NoNextHop::NoAddress)?;
         let mut port = lock(&port);
-        let named = |e: &dyn std::fmt::Display, port: &SlowPort| format!("port {}: {e}", port.name);
-        let hop = port.interface.next_hop(packet).map_err(|e| named(&e, &port))?;
+        let hop = port.interface.next_hop(packet).map_err(|error| port.no_route(error))?;
         if let NextHop::Neighbour(address) = hop {
-            port.interface.want(address, now_ns).map_err(|e| named(&e, &port))?;
+            port.interface.want(address, now_ns).map_err(|error| port.no_route(error))?;
         }
         Ok(hop)
     }
 }
 
-fn no_address() -> String {
-    "its tx_port has no address to find a next hop from: give the port one (--address), or the packet a destination MAC"
-        .to_owned()
+/// Why it is not known to which MAC a packet has to be sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoNextHop {
+    /// The port has no address at all, so that it asks nobody.
+    #[error("the port has no address to find a next hop from: give it one (--address)")]
+    NoAddress,
+    /// None of the port's addresses and gateways leads there.
+    #[error("port {port}: {error}")]
+    NoRoute {
+        /// Its name.
+        port: String,
+        /// What is missing.
+        error: NoRoute,
+    },
+    /// The next hop does not answer.
+    #[error("{0}")]
+    Silence(String),
+}
+
+impl NoNextHop {
+    /// The same of a packet of a user's, who can write the destination MAC into it.
+    pub fn of_a_written_packet(&self) -> String {
+        match self {
+            Self::NoAddress | Self::NoRoute { .. } => format!("{self}, or the packet a destination MAC"),
+            Self::Silence(_) => self.to_string(),
+        }
+    }
 }
 
 impl Drop for SlowPath {

@@ -2,14 +2,14 @@
 //! A port with addresses: its rings to and from workers, and what it logs.
 use spate_dpdk::{GroupFilter, Tap};
 use spate_filter::Program;
-use spate_neighbour::{Config, Event, Interface, Neighbour, Output, Sought, mac_text};
+use spate_neighbour::{Config, Event, Interface, Neighbour, NoRoute, Output, Sought, mac_text};
 use spate_net::vlan::Tags;
 
 use std::{os::fd::OwnedFd, time::Instant};
 
 use spate_stateless::MIN_FRAME_LEN;
 
-use super::throttle::Throttle;
+use super::{NoNextHop, throttle::Throttle};
 use crate::datapath::{
     OpenError,
     command::Command,
@@ -278,6 +278,11 @@ impl SlowPort {
             );
             self.reported_unsent = unsent;
         }
+    }
+
+    /// Why nothing leads from the port to where a packet, or a question for a neighbour, goes.
+    pub(super) fn no_route(&self, error: impl Into<NoRoute>) -> NoNextHop {
+        NoNextHop::NoRoute { port: self.name.clone(), error: error.into() }
     }
 
     /// Why a neighbour is not known, for people.

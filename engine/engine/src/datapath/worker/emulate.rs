@@ -25,7 +25,7 @@ use crate::datapath::{
     Timing,
     command::{FlowRate, Reclaim},
     open::SHORT_ROOM,
-    run_clock::RunClock,
+    run::clock::RunClock,
 };
 
 /// Frames of other workers that are handled in an iteration.

@@ -38,7 +38,7 @@ pub(super) use transmit::{PortRun, SendStream};
 use super::{
     clock::Timescale,
     command::{Command, RUNS, Reclaim},
-    run_clock::RunClock,
+    run::clock::RunClock,
     shared::{QueueShare, RunShare, WorkerShare},
 };
 use device::{Rest, TxDevice};

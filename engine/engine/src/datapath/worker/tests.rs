@@ -12,7 +12,7 @@ use super::{
 use crate::datapath::{
     clock::Timescale,
     command::{Command, RateChange},
-    run_clock::{RunClock, Turn},
+    run::clock::{RunClock, Turn},
     shared::RunShare,
 };
 

@@ -192,10 +192,7 @@ pub fn order(asked: &Stateful) -> Order {
 
 /// Checks what only shows with all templates: that addresses and times of new flows can be distributed.
 pub fn deal(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
-    let mut add = |message: String| {
-        let (field, problem) = message.split_once(": ").unwrap_or(("templates", &message));
-        wrong.add(format!("stateful.{field}"), problem);
-    };
+    let mut add = |field: String, problem: String| wrong.add(format!("stateful.{field}"), problem);
     let pools = |t: &'_ Template| (t.clients.clone(), t.servers.clone());
     let mixes: Vec<_> = scenario.templates.iter().map(pools).collect();
     let mixes = mixes.iter().map(|(clients, servers)| (&clients[..], &servers[..]));
@@ -203,7 +200,7 @@ pub fn deal(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
     let engines = scenario.client_part().of;
     let alone = Share { worker: 0, workers: engines.into() };
     if let Err(error) = Tuples::new(&scenario.pools, mixes, alone, Dealing::ByNumber) {
-        return add(error.to_string());
+        return add(error.field(), error.problem.to_string());
     }
     let share = Share { worker: 0, workers: u64::from(engines) * u64::from(site.workers.max(1)) };
     // Where clients are real, nothing is begun here.
@@ -214,6 +211,6 @@ pub fn deal(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
         .map(|t| Timing { rate: timing(t), limit: t.client.as_ref().map_or(0, |c| c.limit) })
         .collect();
     if let Err(error) = Arrivals::new(&timings, scenario.order, share, 0, scenario.ramp_up) {
-        add(error.to_string());
+        add(error.field(), error.problem().to_owned());
     }
 }

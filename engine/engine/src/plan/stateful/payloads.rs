@@ -51,9 +51,7 @@ fn one(at: &str, asked: &contract::Payload, wrong: &mut Violations) -> Payload {
         return payload;
     }
     payload.with_fields(fields).unwrap_or_else(|error| {
-        let message = error.to_string();
-        let (field, problem) = message.split_once(": ").unwrap_or(("fields", &message));
-        wrong.add(format!("{at}.{field}"), problem);
+        wrong.add(format!("{at}.{}", error.field()), error.problem.to_string());
         Payload::pattern(0)
     })
 }

@@ -9,7 +9,7 @@ use std::{
 use spate_replay::{HeldTape, Source, Tape, Tempo};
 use spate_stateless::Rate;
 
-use super::{
+use crate::datapath::{
     PrepareError, ReadError, ReplaySpec, RunSpec,
     frames::{self, FrameReader, FrameWriter},
     open::SHORT_ROOM,
@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// The replay of `spec.streams[index]`, which several engines may send, and the worker that sends it; `rate` is its speed at
 /// first, none if it stands.
-pub(super) fn prepare(
+pub(in crate::datapath) fn prepare(
     context: &mut Context<'_>,
     spec: &RunSpec,
     index: usize,
@@ -101,7 +101,7 @@ fn read_ahead(stream: &str, asked: &ReplaySpec, turn: Turn) -> Result<FrameReade
 }
 
 /// A capture that is read ahead of the worker.
-pub(super) struct Reading {
+pub(in crate::datapath) struct Reading {
     stream: String,
     tape: Tape,
     /// Of a pass, when it was looked through.
@@ -115,7 +115,7 @@ pub(super) struct Reading {
 
 impl Reading {
     /// Of the capture of a stream, and where its packets come out.
-    pub(super) fn new(stream: &str, asked: &ReplaySpec) -> Result<(Self, FrameReader), ReadError> {
+    pub(in crate::datapath) fn new(stream: &str, asked: &ReplaySpec) -> Result<(Self, FrameReader), ReadError> {
         let tape = Tape::new(&asked.capture.source, asked.gap, &asked.rewrite, asked.loops)?;
         let (writer, reader) = frames::ring(AHEAD_BYTES);
         let (stream, packets) = (stream.to_owned(), asked.capture.survey.packets);
@@ -123,12 +123,12 @@ impl Reading {
     }
 
     /// Name of its stream.
-    pub(super) fn stream(&self) -> &str {
+    pub(in crate::datapath) fn stream(&self) -> &str {
         &self.stream
     }
 
     /// Reads as far ahead as there is room.
-    pub(super) fn fill(&mut self) -> Result<(), ReadError> {
+    pub(in crate::datapath) fn fill(&mut self) -> Result<(), ReadError> {
         while !self.over {
             if self.next.is_none() {
                 self.next = match self.tape.next(&mut self.frame)? {

@@ -17,7 +17,7 @@ use rtrb::{Consumer, RingBuffer};
 use spate_records::{About, Error, RecordFile};
 use spate_stateful::{Record, Recorder, records};
 
-use super::{
+use crate::datapath::{
     Clock, PrepareError, RecordsSpec, RecordsState,
     shared::{Flag, RunShare},
 };
@@ -35,12 +35,12 @@ const BATCH: usize = 4096;
 const WAITING: usize = 1 << 15;
 
 /// Bytes that records take in a worker with this many flows.
-pub(super) const fn bytes(flows: usize) -> usize {
+pub(in crate::datapath) const fn bytes(flows: usize) -> usize {
     records::bytes(flows) + RING * size_of::<Record>()
 }
 
 /// What a run's records are made of until it is ready: rings of workers, and the file.
-pub(super) struct Prepared {
+pub(in crate::datapath) struct Prepared {
     one_in: u32,
     rings: Vec<Consumer<Record>>,
     file: Option<RecordFile>,
@@ -51,7 +51,7 @@ pub(super) struct Prepared {
 
 impl Prepared {
     /// Makes the file.
-    pub(super) fn new(spec: &RecordsSpec, templates: Vec<String>) -> Result<Self, PrepareError> {
+    pub(in crate::datapath) fn new(spec: &RecordsSpec, templates: Vec<String>) -> Result<Self, PrepareError> {
         let about = About { run: spec.run.clone(), templates: templates.clone(), one_in: spec.one_in };
         let file = spec.path.as_ref().map(|path| RecordFile::create(path, about, spec.most)).transpose();
         let refused = |error: Error| PrepareError {
@@ -70,14 +70,14 @@ impl Prepared {
     }
 
     /// For the next worker.
-    pub(super) fn recorder(&mut self) -> Recorder {
+    pub(in crate::datapath) fn recorder(&mut self) -> Recorder {
         let (out, ring) = RingBuffer::new(RING);
         self.rings.push(ring);
         Recorder { one_in: self.one_in, out }
     }
 
     /// Begins to take records, until the workers with these shares of the run have closed it, or have forgotten it.
-    pub(super) fn start(self, shares: Vec<Arc<RunShare>>, clock: Clock) -> Result<Records, PrepareError> {
+    pub(in crate::datapath) fn start(self, shares: Vec<Arc<RunShare>>, clock: Clock) -> Result<Records, PrepareError> {
         let shared = Arc::new(Shared {
             path: self.path,
             partial: self.file.as_ref().map(|file| file.readable().0.to_owned()),
@@ -158,10 +158,10 @@ impl Shared {
 }
 
 /// A run's records as control sees them.
-pub(super) struct Records(Arc<Shared>);
+pub(in crate::datapath) struct Records(Arc<Shared>);
 
 impl Records {
-    pub(super) fn state(&self) -> RecordsState {
+    pub(in crate::datapath) fn state(&self) -> RecordsState {
         let outcome = lock(&self.0.outcome);
         RecordsState {
             path: self.0.path.clone(),
@@ -174,18 +174,18 @@ impl Records {
     }
 
     /// Writes what there is, although workers that hang have not closed the run.
-    pub(super) fn give_up(&self) {
+    pub(in crate::datapath) fn give_up(&self) {
         self.0.given_up.raise();
     }
 
     /// Whether all have been written that there will be.
-    pub(super) fn done(&self) -> bool {
+    pub(in crate::datapath) fn done(&self) -> bool {
         self.0.done.is_up()
     }
 
     /// Gives the file up if it is not finished in time, the workers having ended at an instant. Returns the instant to ask again
     /// at, none if there is nothing to wait for.
-    pub(super) fn await_file(&self, ended_at: u64, now: u64) -> Option<u64> {
+    pub(in crate::datapath) fn await_file(&self, ended_at: u64, now: u64) -> Option<u64> {
         let partial = self.0.partial.as_deref().filter(|_| !self.done())?;
         let deadline = ended_at.saturating_add(self.0.within_ns);
         if now < deadline {
@@ -206,7 +206,7 @@ impl Records {
         None
     }
 
-    pub(super) fn watch(&self) -> Watch {
+    pub(in crate::datapath) fn watch(&self) -> Watch {
         let (sender, batches) = channel();
         let (waiting, missed) = <(Arc<AtomicUsize>, Arc<AtomicU64>)>::default();
         let mut watchers = lock(&self.0.watchers);

@@ -31,7 +31,7 @@ const GROUPS: [Group; 2] = [
 ];
 
 /// Bytes that may still be taken, if the system says so.
-pub(super) fn left() -> Option<u64> {
+pub(in crate::datapath) fn left() -> Option<u64> {
     left_by(|path| fs::read_to_string(path).ok())
 }
 

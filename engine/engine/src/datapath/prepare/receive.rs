@@ -5,7 +5,7 @@ use std::sync::Arc;
 use spate_net::{reflect::Rules, spread};
 use spate_stats::{Gaps, Histogram, Queue, Tracker, Transit, WIDE_WINDOW, WINDOW};
 
-use super::{
+use crate::datapath::{
     PortDevice, PrepareError, Reflector, RunSpec, StreamSpec,
     clock::Timescale,
     open::OpenPort,
@@ -27,30 +27,30 @@ const FEWEST_GAPS: usize = 8;
 const MOST_GAPS: usize = 128;
 
 /// A run's receiving side.
-pub(super) struct Receive {
+pub(in crate::datapath) struct Receive {
     /// By worker.
-    pub(super) workers: Vec<RunReceive>,
+    pub(in crate::datapath) workers: Vec<RunReceive>,
     /// By worker.
-    pub(super) shares: Vec<Arc<RunShare>>,
+    pub(in crate::datapath) shares: Vec<Arc<RunShare>>,
     /// What control has to know of it.
-    pub(super) control: Control,
+    pub(in crate::datapath) control: Control,
 }
 
 /// What control has to know to read it.
-pub(super) struct Control {
+pub(in crate::datapath) struct Control {
     /// By stream: its index in the shares' delays.
-    pub(super) delays: Vec<Option<u32>>,
-    pub(super) receivers: Vec<Receiver>,
+    pub(in crate::datapath) delays: Vec<Option<u32>>,
+    pub(in crate::datapath) receivers: Vec<Receiver>,
     /// Ports that send back what they receive.
-    pub(super) reflecting: Vec<usize>,
+    pub(in crate::datapath) reflecting: Vec<usize>,
     /// By stream: its packets are counted where they arrive.
-    pub(super) measured: Vec<bool>,
+    pub(in crate::datapath) measured: Vec<bool>,
     /// Marks by stream.
-    pub(super) marks: Vec<(usize, spate_net::Mark)>,
+    pub(in crate::datapath) marks: Vec<(usize, spate_net::Mark)>,
 }
 
 /// Each worker's receiving part; the run's time stamps are by `timescale`.
-pub(super) fn receive(
+pub(in crate::datapath) fn receive(
     context: &Context<'_>,
     spec: &RunSpec,
     senders: usize,

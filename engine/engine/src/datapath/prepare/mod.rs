@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Preparing a run: what it must fulfil, and what workers need for it, allocated here so that they never do.
+pub(in crate::datapath) mod applications;
+mod memory;
+pub(in crate::datapath) mod receive;
+pub(in crate::datapath) mod replay;
+
 use std::sync::Arc;
 
 use spate_dpdk::{Eal, Mempool, Prebuilt};
@@ -10,16 +15,10 @@ use spate_net::{
 };
 use spate_stateless::{Deal, Frames, Lanes, MAX_FRAME_LEN, Numbers, Schedule, StreamTiming, Template, Writer};
 
-use super::{
+use crate::datapath::{
     Clock, PrepareError, ReplaySpec, RunSpec,
     open::{Nodes, OpenPort, SHORT_ROOM},
-    outage::Pauses,
-    receive_plan,
-    reference::Stamps,
-    replay,
-    run::{self, Run},
-    run_clock::RunClock,
-    stateful,
+    run::{self, Run, clock::RunClock, outage::Pauses, reference::Stamps},
     worker::{PortRun, SendStream, WorkerRun},
     workers::Workers,
 };
@@ -29,46 +28,49 @@ const LATE_NS: u64 = 1_000_000;
 /// and on kernel-backed ones.
 const LATE_KERNEL_NS: u64 = 20_000_000;
 /// What is written into packets that are not measured: nothing.
-pub(super) const UNMEASURED: Trailer =
+pub(in crate::datapath) const UNMEASURED: Trailer =
     Trailer { run_tag: 0, stream: 0, sender: 0, measured: false, sequence: 0, timestamp: 0 };
 /// Bytes that a VLAN tag adds.
-pub(super) const VLAN_TAG: usize = vlan::LEN;
+pub(in crate::datapath) const VLAN_TAG: usize = vlan::LEN;
 /// VLAN tags that a device takes beside a frame of its greatest length.
 const TAGS: usize = 2;
 /// Long packets of one worker.
 const LONG_PACKETS: u32 = 1023;
 
 /// Pools of packets longer than `SHORT_ROOM`, by worker, made when first needed.
-pub(super) type LongPackets = Vec<Option<Mempool>>;
+pub(in crate::datapath) type LongPackets = Vec<Option<Mempool>>;
 
 /// What preparing needs to know.
-pub(super) struct Context<'a> {
-    pub(super) eal: &'a Eal,
-    pub(super) clock: &'a Clock,
-    pub(super) ports: &'a [OpenPort],
-    pub(super) workers: &'a Arc<Workers>,
-    pub(super) nodes: &'a Nodes,
-    pub(super) long_packets: &'a mut LongPackets,
-    pub(super) packets_to_cut: &'a mut LongPackets,
-    pub(super) slot: usize,
+pub(in crate::datapath) struct Context<'a> {
+    pub(in crate::datapath) eal: &'a Eal,
+    pub(in crate::datapath) clock: &'a Clock,
+    pub(in crate::datapath) ports: &'a [OpenPort],
+    pub(in crate::datapath) workers: &'a Arc<Workers>,
+    pub(in crate::datapath) nodes: &'a Nodes,
+    pub(in crate::datapath) long_packets: &'a mut LongPackets,
+    pub(in crate::datapath) packets_to_cut: &'a mut LongPackets,
+    pub(in crate::datapath) slot: usize,
     /// The runs that are not removed.
-    pub(super) present: &'a [Arc<Run>],
+    pub(in crate::datapath) present: &'a [Arc<Run>],
     /// By port: the tags of its own frames.
-    pub(super) tags: Vec<Tags>,
+    pub(in crate::datapath) tags: Vec<Tags>,
 }
 
 /// A run for control, and each worker's part of it.
-pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, Vec<WorkerRun>), PrepareError> {
+pub(in crate::datapath) fn prepare(
+    mut context: Context<'_>,
+    spec: RunSpec,
+) -> Result<(Run, Vec<WorkerRun>), PrepareError> {
     let workers = context.workers.count();
     let senders = validate(&context, &spec)?;
     let end_ns = spec.timing.duration_ns.map_or(u64::MAX, |duration| spec.timing.warmup_ns + duration);
     let stamps = Stamps::new(spec.share.1, spec.measure.clock_bound_ns.is_some(), context.clock);
     let timescale = stamps.timescale(context.clock);
-    let receive = receive_plan::receive(&context, &spec, senders, &timescale)?;
+    let receive = receive::receive(&context, &spec, senders, &timescale)?;
     let shares = receive.shares;
     let by_port = streams_by_port(context.ports.len(), &spec);
     let control_streams = control_streams(&spec, &by_port)?;
-    let (emulated, templates, recorded) = stateful::prepare(&mut context, &spec)?;
+    let (emulated, templates, recorded) = applications::prepare(&mut context, &spec)?;
 
     let mut parts = Vec::new();
     for (worker, (receive, emulated)) in receive.workers.into_iter().zip(emulated).enumerate() {
@@ -149,7 +151,7 @@ pub(super) fn prepare(mut context: Context<'_>, spec: RunSpec) -> Result<(Run, V
 }
 
 /// A packet that leaves this long after its time is late.
-pub(super) fn late_after_ns(spec: &RunSpec, port: &OpenPort) -> u64 {
+pub(in crate::datapath) fn late_after_ns(spec: &RunSpec, port: &OpenPort) -> u64 {
     let kernel = port.config.device.is_kernel_backed();
     spec.late_after_ns.unwrap_or(if kernel { LATE_KERNEL_NS } else { LATE_NS })
 }
@@ -161,7 +163,7 @@ fn wrong(field: impl Into<String>, problem: impl Into<String>) -> PrepareError {
 /// Refuses what cannot be run. Returns how many workers of all engines send the run.
 fn validate(context: &Context<'_>, spec: &RunSpec) -> Result<usize, PrepareError> {
     if spec.tag == 0 {
-        return Err(wrong("tag", "it must not be 0"));
+        return Err(wrong("run_tag", "it must not be 0"));
     }
     let (index, count) = spec.share;
     if index >= count {
@@ -242,7 +244,7 @@ fn validate(context: &Context<'_>, spec: &RunSpec) -> Result<usize, PrepareError
                 frame.len(),
                 port.config.name,
             );
-            return Err(wrong(field("template"), problem));
+            return Err(wrong(field("packet"), problem));
         }
     }
     Ok(senders)
@@ -347,7 +349,7 @@ fn control_streams(spec: &RunSpec, by_port: &[Vec<usize>]) -> Result<Vec<run::St
 }
 
 /// Where a worker takes packets from that are longer than its own have room for.
-pub(super) fn long_pool(context: &mut Context<'_>, worker: usize) -> Result<Mempool, PrepareError> {
+pub(in crate::datapath) fn long_pool(context: &mut Context<'_>, worker: usize) -> Result<Mempool, PrepareError> {
     if let Some(pool) = &context.long_packets[worker] {
         return Ok(pool.clone());
     }

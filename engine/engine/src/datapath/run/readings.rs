@@ -2,7 +2,7 @@
 //! What a run has measured where packets arrive, as control reads it.
 use spate_stats::{Arrivals, Delays, Distribution, Histogram};
 
-use super::Run;
+use crate::datapath::Run;
 
 /// What a receiver has measured.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ impl Run {
     /// What its receivers measured, in the order of `Measure::receivers`.
     pub fn received(&self) -> Vec<Received> {
         let control = self.control();
-        let received = |(index, receiver): (usize, &super::run::Receiver)| Received {
+        let received = |(index, receiver): (usize, &super::Receiver)| Received {
             workers: receiver.workers.iter().map(|w| (*w, self.shares[*w].receivers[index].read())).collect(),
             since_wall_ns: Some(receiver.since_wall_ns).filter(|since| *since > 0).or(control.started_at_wall_ns),
         };

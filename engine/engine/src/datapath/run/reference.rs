@@ -2,10 +2,10 @@
 //! The clock that the engines of a run have in common: what its time stamps are by, and how far it may be off here.
 use std::sync::Arc;
 
-use super::{Clock, ReferenceClock, clock::Timescale};
+use crate::datapath::{Clock, ReferenceClock, clock::Timescale};
 
 /// What time stamps of a run are by.
-pub(super) enum Stamps {
+pub(in crate::datapath) enum Stamps {
     /// The engine's wall clock: the run has no other engine, or all of them have wall clocks that agree.
     Wall,
     /// A scale of the run's own, as soon as control has set it.
@@ -13,7 +13,7 @@ pub(super) enum Stamps {
 }
 
 /// A run's own scale of time, and what is known of its error.
-pub(super) struct Reference {
+pub(in crate::datapath) struct Reference {
     timescale: Arc<Timescale>,
     known: Option<ReferenceClock>,
     /// Greatest error that all before `known` may have had.
@@ -22,7 +22,7 @@ pub(super) struct Reference {
 
 impl Stamps {
     /// Of a run of `engines` engines; `walls_agree`: their wall clocks are known to agree.
-    pub(super) fn new(engines: u32, walls_agree: bool, clock: &Clock) -> Self {
+    pub(in crate::datapath) fn new(engines: u32, walls_agree: bool, clock: &Clock) -> Self {
         if engines <= 1 || walls_agree {
             return Self::Wall;
         }
@@ -32,7 +32,7 @@ impl Stamps {
     }
 
     /// What workers stamp and compare with.
-    pub(super) fn timescale(&self, clock: &Clock) -> Arc<Timescale> {
+    pub(in crate::datapath) fn timescale(&self, clock: &Clock) -> Arc<Timescale> {
         match self {
             Self::Wall => Arc::clone(clock.wall_timescale()),
             Self::Reference(reference) => Arc::clone(&reference.timescale),
@@ -40,7 +40,7 @@ impl Stamps {
     }
 
     /// The clock minus the monotonic one at a monotonic instant, where other engines keep it.
-    pub(super) fn common_offset_ns(&self, mono_ns: u64) -> Option<i64> {
+    pub(in crate::datapath) fn common_offset_ns(&self, mono_ns: u64) -> Option<i64> {
         match self {
             Self::Reference(reference) if reference.timescale.is_common() => {
                 Some(reference.timescale.of(mono_ns).wrapping_sub(mono_ns).cast_signed())
@@ -50,7 +50,7 @@ impl Stamps {
     }
 
     /// Its greatest error from the first time that it was set to a monotonic instant; none if it was not.
-    pub(super) fn bound_ns(&self, mono_ns: u64) -> Option<u64> {
+    pub(in crate::datapath) fn bound_ns(&self, mono_ns: u64) -> Option<u64> {
         match self {
             Self::Wall => None,
             Self::Reference(reference) => reference.known.map(|known| reference.worst_ns.max(known.bound_at(mono_ns))),
@@ -60,7 +60,7 @@ impl Stamps {
 
 impl Reference {
     /// Sets it at a monotonic instant.
-    pub(super) fn set(&mut self, to: ReferenceClock, mono_ns: u64) {
+    pub(in crate::datapath) fn set(&mut self, to: ReferenceClock, mono_ns: u64) {
         if let Some(before) = self.known.replace(to) {
             self.worst_ns = self.worst_ns.max(before.bound_at(mono_ns));
         }
@@ -78,8 +78,8 @@ impl ReferenceClock {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ClockError;
     use super::*;
+    use crate::datapath::ClockError;
 
     #[test]
     fn the_bound_is_the_greatest_there_was() {

@@ -9,7 +9,7 @@ const MOST_TURNS: usize = 16;
 
 /// Nanoseconds of run time; negative before the start.
 #[derive(Clone, Debug)]
-pub(super) struct RunClock {
+pub(in crate::datapath) struct RunClock {
     /// Monotonic instant of run time 0; none before a start is set.
     origin: Option<i64>,
     /// The run time it stands at.
@@ -20,32 +20,32 @@ pub(super) struct RunClock {
 
 /// The clock stops or goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(in crate::datapath) enum Turn {
     Stand,
     Go,
 }
 
 impl RunClock {
-    pub(super) fn new() -> Self {
+    pub(in crate::datapath) fn new() -> Self {
         Self { origin: None, standing: None, turns: VecDeque::with_capacity(MOST_TURNS) }
     }
 
     /// Run time 0 is at a monotonic instant.
-    pub(super) fn start(&mut self, at_mono_ns: u64) {
+    pub(in crate::datapath) fn start(&mut self, at_mono_ns: u64) {
         self.origin = Some(at_mono_ns.cast_signed());
     }
 
-    pub(super) fn started(&self) -> bool {
+    pub(in crate::datapath) fn started(&self) -> bool {
         self.origin.is_some()
     }
 
     /// Stops or resumes at a monotonic instant, not before earlier ones.
-    pub(super) fn turn(&mut self, at_mono_ns: u64, turn: Turn) {
+    pub(in crate::datapath) fn turn(&mut self, at_mono_ns: u64, turn: Turn) {
         self.turns.push_back((at_mono_ns, turn));
     }
 
     /// The last stop or resumption received, if it is still ahead or in force; `Go` if there was none.
-    pub(super) fn last_turn(&self) -> Turn {
+    pub(in crate::datapath) fn last_turn(&self) -> Turn {
         match self.turns.back() {
             Some((_, turn)) => *turn,
             None if self.standing.is_some() => Turn::Stand,
@@ -55,7 +55,7 @@ impl RunClock {
 
     /// Applies stops and resumptions up to a monotonic instant.
     #[inline]
-    pub(super) fn advance(&mut self, mono_ns: u64) {
+    pub(in crate::datapath) fn advance(&mut self, mono_ns: u64) {
         while let (Some(origin), Some(&(at, turn))) = (self.origin, self.turns.front())
             && at <= mono_ns
         {
@@ -73,26 +73,26 @@ impl RunClock {
 
     /// Run time at a monotonic instant, as far as stops and resumptions were applied; none before a start is set.
     #[inline]
-    pub(super) fn at(&self, mono_ns: u64) -> Option<i64> {
+    pub(in crate::datapath) fn at(&self, mono_ns: u64) -> Option<i64> {
         let origin = self.origin?;
         Some(self.standing.unwrap_or(mono_ns.cast_signed() - origin))
     }
 
     /// Run time at a monotonic instant, stops and resumptions to come included.
-    pub(super) fn ahead(&self, mono_ns: u64) -> Option<i64> {
+    pub(in crate::datapath) fn ahead(&self, mono_ns: u64) -> Option<i64> {
         let mut clock = self.clone();
         clock.advance(mono_ns);
         clock.at(mono_ns)
     }
 
     /// Whether it is stopped, as far as stops and resumptions were applied.
-    pub(super) fn stands(&self) -> bool {
+    pub(in crate::datapath) fn stands(&self) -> bool {
         self.standing.is_some()
     }
 
     /// The monotonic instant of a run time, if it is not stopped before; none while it is stopped.
     #[inline]
-    pub(super) fn mono_of(&self, run_ns: u64) -> Option<u64> {
+    pub(in crate::datapath) fn mono_of(&self, run_ns: u64) -> Option<u64> {
         if self.standing.is_some() {
             return None;
         }
@@ -101,7 +101,7 @@ impl RunClock {
 
     /// The monotonic instant of the next stop or resumption.
     #[inline]
-    pub(super) fn next_turn(&self) -> Option<u64> {
+    pub(in crate::datapath) fn next_turn(&self) -> Option<u64> {
         self.turns.front().map(|(at, _)| *at)
     }
 }

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Changes of a run's rates by its users: what is chosen, what it would ask of the ports, and what is in force since.
+use std::collections::{BTreeMap, HashSet};
+
+use contract::{Ratio, Selector, update_request};
+
+use super::{Engine, Held, NO_FACTOR, StreamFacts, lock, places, refused_change};
+use crate::control::status::Refusal;
+use crate::datapath::{Change, FlowChange, Rate};
+use crate::plan::rate::{self, LineRate};
+use crate::plan::{Violations, load, validate};
+
+/// How far ahead a change of several streams "now" is set, so that one instant is right for all of them.
+const CHANGE_LEAD_NS: u64 = 10_000_000;
+
+/// What updates change of a template.
+#[derive(Clone, Copy)]
+struct FlowsNow {
+    /// Of the plan's rate: a fraction.
+    factor: (u128, u128),
+    enabled: bool,
+}
+
+impl FlowsNow {
+    fn change(&mut self, change: FlowChange, plan_rate: (u64, u64)) {
+        match change {
+            FlowChange::Factor((numerator, denominator)) => self.factor = (numerator.into(), denominator.into()),
+            FlowChange::Rate((flows, seconds)) => {
+                self.factor = (
+                    u128::from(flows) * u128::from(plan_rate.1.max(1)),
+                    u128::from(seconds) * u128::from(plan_rate.0.max(1)),
+                );
+            }
+            FlowChange::Enabled(enabled) => self.enabled = enabled,
+            // It may go on at any time.
+            FlowChange::Paused(_) => {}
+        }
+    }
+}
+
+/// What updates change.
+#[derive(Clone)]
+pub(super) struct Now {
+    rates: Vec<Rate>,
+    enabled: Vec<bool>,
+    /// By template.
+    flows: Vec<FlowsNow>,
+    /// Factors of the whole run by the instant they take effect, in order of the calls.
+    factors: Vec<(u64, Ratio)>,
+    /// The instant that the run was asked to start at.
+    pub(super) started_at_asked: Option<u64>,
+}
+
+impl Now {
+    /// As in the plan.
+    pub(super) fn new(streams: &[StreamFacts], enabled: Vec<bool>, templates: usize) -> Self {
+        Self {
+            rates: streams.iter().map(|stream| stream.ask.rate).collect(),
+            enabled,
+            flows: vec![FlowsNow { factor: (1, 1), enabled: true }; templates],
+            factors: Vec::new(),
+            started_at_asked: None,
+        }
+    }
+}
+
+impl Engine {
+    /// Changes streams of a run at an instant (0: now); returns the instant it takes effect.
+    pub fn update(
+        &self,
+        held: &Held,
+        selector: &Selector,
+        change: &update_request::Change,
+        at_ns: u64,
+    ) -> Result<u64, Refusal> {
+        let (chosen, templates) = self.choose(held, selector)?;
+        if let update_request::Change::FlowsPerSecond(_) = change
+            && let Some(servers) = templates.iter().map(|&i| &held.templates[i]).find(|t| t.client_port.is_empty())
+        {
+            let wrong =
+                format!("template {:?} has no clients here, which alone have a rate; choose others", servers.name);
+            return Err(Refusal::field("selector", wrong));
+        }
+        let flow_change = flow_change(change, &templates)?;
+        let mut now = lock(&held.now);
+        let mut next = now.clone();
+        let changes = self.changes(held, &chosen, change, &mut next)?;
+        if let Some(change) = flow_change {
+            for &index in &templates {
+                next.flows[index].change(change, held.templates[index].rate);
+            }
+        }
+        self.check_capacity(held, &next, change)?;
+        let at = match (at_ns, changes.len() + usize::from(flow_change.is_some())) {
+            (0, 0 | 1) => 0,
+            (0, _) => self.now_ns() + CHANGE_LEAD_NS,
+            (at, _) => at,
+        };
+        let flows = flow_change.map(|change| match change {
+            FlowChange::Factor(_) if templates.len() == held.templates.len() => (None, change),
+            change => (Some(&templates[..]), change),
+        });
+        let effective = held.run.update_all(flows, &changes, at).map_err(|e| refused_change(&e))?.max(at);
+        let all = chosen.len() == held.streams.len() && templates.len() == held.templates.len();
+        if let (update_request::Change::RateFactor(factor), true) = (change, all) {
+            remember(&mut next.factors, (effective, *factor), self.now_ns());
+        }
+        *now = next;
+        Ok(effective)
+    }
+
+    /// Indices of the chosen streams, and of the chosen templates.
+    fn choose(&self, held: &Held, selector: &Selector) -> Result<(Vec<usize>, Vec<usize>), Refusal> {
+        let mut wrong = Violations::default();
+        // An entry of a profile may select as many streams as there are.
+        let known: HashSet<&str> = if selector.streams.is_empty() {
+            HashSet::new()
+        } else {
+            held.streams.iter().flat_map(|s| [s.name.as_str(), s.group.as_str()]).collect()
+        };
+        for (i, name) in selector.streams.iter().enumerate() {
+            if !known.contains(name.as_str()) {
+                wrong.add(format!("selector.streams[{i}]"), format!("{name:?} is no stream or group of the run"));
+            }
+        }
+        for (i, name) in selector.templates.iter().enumerate() {
+            if !held.templates.iter().any(|t| t.name == *name || t.group == *name) {
+                wrong.add(format!("selector.templates[{i}]"), format!("{name:?} is no template or group of the run"));
+            }
+        }
+        for (i, name) in selector.ports.iter().enumerate() {
+            if !self.ports.iter().any(|p| p.name == *name) {
+                let known: Vec<&str> = self.ports.iter().map(|p| p.name.as_str()).collect();
+                let known = known.join(", ");
+                wrong.add(
+                    format!("selector.ports[{i}]"),
+                    format!("{name:?} is no port of this engine; known are {known}"),
+                );
+            }
+        }
+        let all = selector.streams.is_empty() && selector.templates.is_empty();
+        let chosen = |names: &HashSet<&str>, name: &str, group: &str, port: &String| {
+            (all || names.contains(name) || names.contains(group))
+                && (selector.ports.is_empty() || selector.ports.contains(port))
+        };
+        let names: HashSet<&str> = selector.streams.iter().map(String::as_str).collect();
+        let streams = held.streams.iter().map(|s| chosen(&names, &s.name, &s.group, &s.tx_port));
+        let names: HashSet<&str> = selector.templates.iter().map(String::as_str).collect();
+        let templates = held.templates.iter().map(|t| chosen(&names, &t.name, &t.group, &t.client_port));
+        let found = (places(streams), places(templates));
+        if wrong.is_empty() && found.0.is_empty() && found.1.is_empty() {
+            wrong.add("selector", "chooses no stream; name streams that are sent from the named ports, or templates whose clients are there");
+        }
+        Ok(wrong.or(found)?)
+    }
+
+    /// The changes to make, each with the streams it is for; `next` becomes what will be true after them.
+    fn changes(
+        &self,
+        held: &Held,
+        chosen: &[usize],
+        change: &update_request::Change,
+        next: &mut Now,
+    ) -> Result<Vec<(Vec<usize>, Change)>, Refusal> {
+        use update_request::Change as Asked;
+        if chosen.is_empty() {
+            return Ok(Vec::new());
+        }
+        match change {
+            Asked::FlowsPerSecond(_) => Err(Refusal::field(
+                "flows_per_second",
+                "is of templates, and streams are chosen too; choose templates (selector)",
+            )),
+            Asked::Paused(paused) => Ok(vec![(chosen.to_vec(), Change::Paused(*paused))]),
+            Asked::Enabled(enabled) => {
+                chosen.iter().for_each(|&i| next.enabled[i] = *enabled);
+                Ok(vec![(chosen.to_vec(), Change::Enabled(*enabled))])
+            }
+            Asked::RateFactor(factor) => {
+                rate::positive(factor).map_err(|e| Refusal::field("rate_factor", e.to_string()))?;
+                for &i in chosen {
+                    next.rates[i] = held.streams[i]
+                        .ask
+                        .rate
+                        .scaled(factor.numerator, factor.denominator)
+                        .map_err(|e| Refusal::field("rate_factor", e.to_string()))?;
+                }
+                Ok(vec![(chosen.to_vec(), Change::Factor(factor.numerator, factor.denominator))])
+            }
+            Asked::Rate(asked) => {
+                // The same bits a second are different packets a second for different frames.
+                let mut by_rate: Vec<(Vec<usize>, Rate)> = Vec::new();
+                for &i in chosen {
+                    let stream = &held.streams[i];
+                    if stream.replayed {
+                        let wrong = format!("stream {:?} has the rate of its capture; set a rate_factor", stream.name);
+                        return Err(Refusal::field("rate", wrong));
+                    }
+                    let line = self.ports[stream.ask.port].line_rate_bps.map_or(LineRate::Unknown, LineRate::Known);
+                    let rate = rate::packet_rate(Some(asked), stream.ask.frame_bytes, &stream.tx_port, line)
+                        .map_err(|e| Refusal::field("rate", e.to_string()))?
+                        .ok_or_else(|| Refusal::field("rate", "waits for a line rate"))?;
+                    next.rates[i] = rate;
+                    match by_rate.iter_mut().find(|(_, known)| *known == rate) {
+                        Some((streams, _)) => streams.push(i),
+                        None => by_rate.push((vec![i], rate)),
+                    }
+                }
+                Ok(by_rate.into_iter().map(|(streams, rate)| (streams, Change::Rate(rate))).collect())
+            }
+        }
+    }
+
+    /// Refuses a change after which a port would be asked for more than its line rate.
+    fn check_capacity(&self, held: &Held, next: &Now, change: &update_request::Change) -> Result<(), Refusal> {
+        use update_request::Change as Asked;
+        let field = match change {
+            Asked::Rate(_) => "rate",
+            Asked::RateFactor(_) => "rate_factor",
+            Asked::Enabled(true) => "enabled",
+            Asked::FlowsPerSecond(_) => "flows_per_second",
+            Asked::Enabled(false) | Asked::Paused(_) => return Ok(()),
+        };
+        let site = self.site(Some(held.run.id()));
+        let mut asked = BTreeMap::new();
+        held.add_bits(next, &mut asked);
+        let mut wrong = Violations::default();
+        validate::capacity(&asked, field, &site, &mut wrong);
+        Ok(wrong.or(())?)
+    }
+}
+
+impl Held {
+    /// The factor in force at an instant.
+    pub(super) fn factor(&self, now_ns: u64) -> Ratio {
+        let now = lock(&self.now);
+        now.factors.iter().rfind(|(at, _)| *at <= now_ns).map_or(NO_FACTOR, |&(_, factor)| factor)
+    }
+
+    /// Adds what its enabled streams and its templates ask of each port, in bits a second on the medium.
+    pub(super) fn add_bits(&self, now: &Now, all: &mut BTreeMap<usize, u128>) {
+        let enabled = self.streams.iter().enumerate().filter(|(i, _)| now.enabled[*i]);
+        let asks = enabled.map(|(i, stream)| load::Ask { rate: now.rates[i], ..stream.ask });
+        for (port, bits) in load::by_port(asks) {
+            *all.entry(port).or_default() += bits;
+        }
+        for (template, now) in self.templates.iter().zip(&now.flows).filter(|(_, now)| now.enabled) {
+            for (port, bits) in &template.asks {
+                *all.entry(*port).or_default() += product(*bits, now.factor);
+            }
+        }
+    }
+}
+
+/// Adds a factor to those of a run, and forgets those that another has replaced by now.
+fn remember(factors: &mut Vec<(u64, Ratio)>, next: (u64, Ratio), now_ns: u64) {
+    factors.push(next);
+    let replaced = factors.iter().rposition(|(at, _)| *at <= now_ns).unwrap_or(0);
+    factors.drain(..replaced);
+}
+
+/// Of two fractions, rounded down; of such large ones that 128 bits are not enough, the first is rounded down before.
+fn product(a: (u128, u128), b: (u128, u128)) -> u128 {
+    match (a.0.checked_mul(b.0), a.1.checked_mul(b.1)) {
+        (Some(numerator), Some(denominator)) => numerator / denominator.max(1),
+        _ => (a.0 / a.1.max(1)).saturating_mul(b.0) / b.1.max(1),
+    }
+}
+
+/// The change of the chosen templates, if any are.
+fn flow_change(change: &update_request::Change, templates: &[usize]) -> Result<Option<FlowChange>, Refusal> {
+    use update_request::Change as Asked;
+    if templates.is_empty() {
+        return Ok(None);
+    }
+    let ratio = |field: &str, ratio: &Ratio| {
+        rate::positive(ratio).map_err(|e| Refusal::field(field, e.to_string()))?;
+        Ok::<_, Refusal>((ratio.numerator, ratio.denominator))
+    };
+    Ok(Some(match change {
+        Asked::RateFactor(factor) => FlowChange::Factor(ratio("rate_factor", factor)?),
+        Asked::FlowsPerSecond(rate) => FlowChange::Rate(ratio("flows_per_second", rate)?),
+        Asked::Paused(paused) => FlowChange::Paused(*paused),
+        Asked::Enabled(enabled) => FlowChange::Enabled(*enabled),
+        Asked::Rate(_) => {
+            let wrong =
+                "is of streams, and templates are chosen too; choose streams (selector), or set flows_per_second";
+            return Err(Refusal::field("rate", wrong));
+        }
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_are_those_in_force_and_to_come_however_many_there_were() {
+        let factor = |numerator| Ratio { numerator, denominator: 1 };
+        let mut factors = Vec::new();
+        for second in 0..1000 {
+            remember(&mut factors, (second + 2, factor(second)), second);
+            assert!(factors.len() <= 3, "{factors:?}");
+        }
+        // At 999 s the one of that second is in force.
+        assert_eq!(factors, [(999, factor(997)), (1000, factor(998)), (1001, factor(999))]);
+    }
+
+    #[test]
+    fn a_factor_meets_the_exact_rate() {
+        // A flow of 1,000 bits each 10^9 s, ten times as often, and 10^9 times as often.
+        assert_eq!(product((1000, 1_000_000_000), (10, 1)), 0);
+        assert_eq!(product((1000, 1_000_000_000), (1_000_000_000, 1)), 1000);
+        assert_eq!(product((1000, 3), (3, 2)), 500);
+        assert_eq!(product((u128::MAX, 1 << 64), (4, 2)), 2 * (u128::MAX >> 64));
+    }
+}

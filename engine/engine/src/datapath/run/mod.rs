@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A run as control sees it: its clock, the commands to its streams, its state, its counters.
+mod changes;
+pub(in crate::datapath) mod clock;
+mod drain;
+pub(in crate::datapath) mod flow_rates;
+pub(in crate::datapath) mod outage;
+pub(in crate::datapath) mod readings;
+pub(in crate::datapath) mod records;
+pub(in crate::datapath) mod reference;
+pub(in crate::datapath) mod templates;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use spate_net::Mark;
+use spate_stats::{Collected, StreamCounters};
+
+use changes::Flows;
+pub(in crate::datapath) use changes::Stream;
+use clock::{RunClock, Turn};
+use outage::Timeline;
+use records::{Records, Watch};
+use reference::Stamps;
+use templates::Templates;
+
+use super::{
+    Clock, RecordsState, ReferenceClock, RunError, RunState, Steering, TemplateCounters, TemplateTimes, Timing,
+    clock::Wall,
+    command::Command,
+    prepare::receive,
+    shared::{Flag, RunShare},
+    slow::Holding,
+    workers::Workers,
+};
+
+/// Commands reach every worker within this time, so that they take effect at one instant on all.
+const LEAD_NS: u64 = 1_000_000;
+
+/// A prepared run. It forgets nothing until `remove`.
+pub struct Run {
+    id: String,
+    pub(in crate::datapath) tag: u16,
+    pub(in crate::datapath) slot: usize,
+    timing: Timing,
+    /// No other engine runs its plan.
+    alone: bool,
+    clock: Clock,
+    workers: Arc<Workers>,
+    /// By worker.
+    pub(in crate::datapath) shares: Vec<Arc<RunShare>>,
+    /// By stream: its index in the shares' delays.
+    pub(in crate::datapath) delays: Vec<Option<u32>>,
+    /// By stream: its packets are counted where they arrive.
+    measured: Vec<bool>,
+    reflecting: Vec<usize>,
+    marks: Vec<(usize, Mark)>,
+    templates: Templates,
+    records: Option<Records>,
+    /// Workers that do not answer are not waited for any more.
+    given_up: Flag,
+    control: Mutex<Control>,
+}
+
+/// What control knows of a receiver.
+#[derive(Clone, Debug)]
+pub(in crate::datapath) struct Receiver {
+    /// Workers that receive from its port.
+    pub(in crate::datapath) workers: Vec<usize>,
+    /// When its statistics were last started anew; 0 for the run's start.
+    pub(in crate::datapath) since_wall_ns: u64,
+}
+
+/// What changes.
+pub(in crate::datapath) struct Control {
+    clock: RunClock,
+    /// How the wall clock stood when its start was set.
+    wall: Option<Wall>,
+    pub(in crate::datapath) started_at_wall_ns: Option<u64>,
+    started_at_mono_ns: Option<u64>,
+    /// How its clock went.
+    timeline: Timeline,
+    /// What its time stamps were by at the start, minus the monotonic clock, where other engines keep that.
+    common_offset_ns: Option<i64>,
+    /// What its time stamps are by.
+    stamps: Stamps,
+    /// End of transmission on the run's clock.
+    end_ns: u64,
+    stop_reason: Option<String>,
+    /// When transmission was found to have come to its end.
+    ended_at_mono_ns: Option<u64>,
+    /// When every worker was found to have sent all.
+    sent_at_mono_ns: Option<u64>,
+    /// When every worker was found to have closed it, or was given up.
+    closed_at_mono_ns: Option<u64>,
+    /// Since when no flow of a template is open.
+    quiet_since_mono_ns: Option<u64>,
+    /// Workers were commanded to read all that has arrived...
+    emptying: bool,
+    /// ...and then to count nothing more.
+    closing: bool,
+    /// Why it was closed before every worker had read all that had arrived.
+    drain_timed_out: Option<String>,
+    /// Contradictions of its counters were reported.
+    reported: bool,
+    /// Ports answer for addresses of its templates.
+    holding: Option<Arc<Holding>>,
+    removed: bool,
+    streams: Vec<Stream>,
+    /// By template.
+    flows: Vec<Flows>,
+    /// By side of a template, and when to collect again.
+    collected: Vec<Collected>,
+    collect_at_ns: Option<u64>,
+    pub(in crate::datapath) receivers: Vec<Receiver>,
+    /// Changes come in order of time.
+    last_change_ns: u64,
+}
+
+/// What a run is made of.
+pub(in crate::datapath) struct Parts {
+    pub(in crate::datapath) id: String,
+    pub(in crate::datapath) tag: u16,
+    pub(in crate::datapath) slot: usize,
+    pub(in crate::datapath) timing: Timing,
+    pub(in crate::datapath) alone: bool,
+    pub(in crate::datapath) end_ns: u64,
+    pub(in crate::datapath) clock: Clock,
+    pub(in crate::datapath) stamps: Stamps,
+    pub(in crate::datapath) workers: Arc<Workers>,
+    pub(in crate::datapath) shares: Vec<Arc<RunShare>>,
+    pub(in crate::datapath) streams: Vec<Stream>,
+    pub(in crate::datapath) receive: receive::Control,
+    pub(in crate::datapath) templates: Templates,
+    pub(in crate::datapath) holding: Option<Arc<Holding>>,
+    pub(in crate::datapath) records: Option<Records>,
+}
+
+impl Run {
+    pub(in crate::datapath) fn new(mut parts: Parts) -> Self {
+        for stream in &mut parts.streams {
+            let goes = stream.rate().is_some();
+            stream.pauses.note(0, goes);
+        }
+        let control = Control {
+            clock: RunClock::new(),
+            wall: None,
+            started_at_wall_ns: None,
+            started_at_mono_ns: None,
+            timeline: Timeline::default(),
+            common_offset_ns: None,
+            stamps: parts.stamps,
+            end_ns: parts.end_ns,
+            stop_reason: None,
+            ended_at_mono_ns: None,
+            sent_at_mono_ns: None,
+            closed_at_mono_ns: None,
+            quiet_since_mono_ns: None,
+            emptying: false,
+            closing: false,
+            drain_timed_out: None,
+            reported: false,
+            holding: parts.holding,
+            removed: false,
+            streams: parts.streams,
+            flows: vec![Flows::default(); parts.templates.count()],
+            receivers: parts.receive.receivers,
+            collected: Vec::new(),
+            collect_at_ns: None,
+            last_change_ns: 0,
+        };
+        Self {
+            id: parts.id,
+            tag: parts.tag,
+            slot: parts.slot,
+            timing: parts.timing,
+            alone: parts.alone,
+            clock: parts.clock,
+            workers: parts.workers,
+            shares: parts.shares,
+            delays: parts.receive.delays,
+            measured: parts.receive.measured,
+            reflecting: parts.receive.reflecting,
+            marks: parts.receive.marks,
+            templates: parts.templates,
+            records: parts.records,
+            given_up: Flag::default(),
+            control: Mutex::new(control),
+        }
+    }
+
+    /// The id it was prepared under.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Starts transmission at a wall-clock instant (nanoseconds since the epoch) that has not passed.
+    pub fn start(&self, at_wall_ns: u64) -> Result<(), RunError> {
+        let wall = self.clock.wall();
+        self.start_by(wall, wall.mono_of(at_wall_ns), at_wall_ns)
+    }
+
+    /// Starts transmission at an instant of the monotonic clock that has not passed.
+    pub fn start_at_mono(&self, at_mono_ns: u64) -> Result<(), RunError> {
+        let wall = self.clock.wall();
+        self.start_by(wall, at_mono_ns, wall.of(at_mono_ns))
+    }
+
+    fn start_by(&self, wall: Wall, at: u64, at_wall_ns: u64) -> Result<(), RunError> {
+        let mut control = self.control();
+        let state = self.state_of(&control);
+        if state != RunState::Prepared {
+            return Err(RunError::State { state, problem: "only a prepared run can be started" });
+        }
+        let now = self.clock.mono_ns();
+        if at < now {
+            return Err(RunError::Passed { at_wall_ns, late_ns: now - at });
+        }
+        control.clock.start(at);
+        control.wall = Some(wall);
+        control.started_at_wall_ns = Some(at_wall_ns);
+        control.started_at_mono_ns = Some(at);
+        control.timeline.start_ns = at;
+        control.common_offset_ns = control.stamps.common_offset_ns(at);
+        self.workers.tell_all(|| Command::Start(self.slot, at));
+        Ok(())
+    }
+
+    /// The monotonic instant at which the measured phase begins, if the run does not stand before; 0 before a start is set.
+    pub fn measured_from_mono_ns(&self) -> u64 {
+        self.control().started_at_mono_ns.map_or(0, |at| at + self.timing.warmup_ns)
+    }
+
+    /// Time of the run's clock: from its start on, and negative before; none before an instant is set.
+    pub fn run_time_ns(&self) -> Option<i64> {
+        self.control().clock.ahead(self.clock.mono_ns())
+    }
+
+    /// The wall-clock instant of a time of the run's clock; none while that stands.
+    pub fn wall_of(&self, run_ns: u64) -> Option<u64> {
+        let control = self.control();
+        Some(self.wall(&control).of(control.clock.mono_of(run_ns)?))
+    }
+
+    /// Stops transmission and the run's clock at an instant (0: now); returns it.
+    pub fn pause(&self, at_wall_ns: u64) -> Result<u64, RunError> {
+        self.turn(at_wall_ns, Turn::Stand, "it is paused already, or will be")
+    }
+
+    /// Goes on at an instant (0: now); returns it.
+    pub fn resume(&self, at_wall_ns: u64) -> Result<u64, RunError> {
+        self.turn(at_wall_ns, Turn::Go, "it is not paused")
+    }
+
+    /// Ends transmission now. A run without a duration that was stopped is `Complete`, else it is `Stopped`.
+    /// Stopping an ended run changes nothing.
+    pub fn stop(&self, reason: &str) {
+        self.stop_locked(&mut self.control(), reason);
+    }
+
+    /// Stops it if need be, without a drain, and makes the workers forget it; its counters stay readable here.
+    pub fn remove(&self) {
+        let mut control = self.control();
+        if control.removed {
+            return;
+        }
+        self.stop_locked(&mut control, "removed");
+        control.removed = true;
+        control.holding = None;
+        self.workers.tell_all(|| Command::Remove(self.slot));
+    }
+
+    /// Its state now.
+    pub fn state(&self) -> RunState {
+        let mut control = self.control();
+        control.clock.advance(self.clock.mono_ns());
+        self.state_of(&control)
+    }
+
+    /// Wall-clock instant of the start; none before `start`.
+    pub fn started_at(&self) -> Option<u64> {
+        self.control().started_at_wall_ns
+    }
+
+    /// Monotonic instant of the start; none before `start`.
+    pub fn started_at_mono_ns(&self) -> Option<u64> {
+        self.control().started_at_mono_ns
+    }
+
+    /// Sets the clock that all engines of the run have in common: what its time stamps are by from now on.
+    pub fn set_reference(&self, to: ReferenceClock) -> Result<(), RunError> {
+        let mut control = self.control();
+        let now = self.clock.mono_ns();
+        if control.closed_at_mono_ns.is_some() {
+            return Ok(()); // nothing is measured any more
+        }
+        match &mut control.stamps {
+            Stamps::Reference(reference) => reference.set(to, now),
+            Stamps::Wall => return Err(RunError::NoReference),
+        }
+        Ok(())
+    }
+
+    /// Greatest error that this clock may have had here so far; none if it was not set.
+    pub fn reference_bound_ns(&self) -> Option<u64> {
+        let control = self.control();
+        control.stamps.bound_ns(control.closed_at_mono_ns.unwrap_or_else(|| self.clock.mono_ns()))
+    }
+
+    /// What ended it early, if something did.
+    pub fn end_reason(&self) -> Option<String> {
+        self.control().stop_reason.clone()
+    }
+
+    /// Why it was closed before its workers had read all that had arrived; none if they had.
+    pub fn drain_timed_out(&self) -> Option<String> {
+        self.control().drain_timed_out.clone()
+    }
+
+    /// Nanoseconds on the run's own clock: 0 before the start, standing while paused and after the end of transmission.
+    pub fn elapsed_ns(&self) -> u64 {
+        let mut control = self.control();
+        let now = self.clock.mono_ns();
+        control.clock.advance(now);
+        control.clock.at(now).map_or(0, |at| at.max(0).cast_unsigned()).min(control.end_ns)
+    }
+
+    /// Counters of all streams, in the order of `RunSpec::streams`.
+    pub fn counters(&self) -> Vec<StreamCounters> {
+        let control = self.control();
+        let merge = |index: usize| {
+            let tx = self.shares.iter().map(move |share| &share.tx[index]);
+            let rx = self.shares.iter().map(move |share| &share.rx[index]);
+            StreamCounters::merge(tx, rx)
+        };
+        (0..control.streams.len()).map(merge).collect()
+    }
+
+    /// Counters of its templates, each side that is emulated here for itself.
+    pub fn template_counters(&self) -> Vec<TemplateCounters> {
+        self.templates.read()
+    }
+
+    /// How packets of its flows came to each worker that has some.
+    pub fn steering(&self) -> Vec<Steering> {
+        self.templates.steering()
+    }
+
+    /// What has become of its records; none if connections are not recorded.
+    pub fn records(&self) -> Option<RecordsState> {
+        self.records.as_ref().map(Records::state)
+    }
+
+    /// Its records from now on; none if connections are not recorded.
+    pub fn watch_records(&self) -> Option<Watch> {
+        self.records.as_ref().map(Records::watch)
+    }
+
+    /// How long things took on each side of its templates, in the same order.
+    pub fn template_times(&self) -> Vec<TemplateTimes> {
+        self.templates.times()
+    }
+
+    /// Contradictions of its templates' counters, once it is over: nothing, if the engine is right.
+    pub fn contradictions(&self) -> Vec<String> {
+        if self.closed() { self.templates.contradictions() } else { Vec::new() }
+    }
+
+    /// Makes its counters wrong: a flow that never was has closed, on each side of its templates.
+    #[cfg(test)]
+    pub(crate) fn miscount(&self) {
+        self.templates.miscount();
+    }
+
+    /// Whether it has templates.
+    pub fn has_templates(&self) -> bool {
+        !self.templates.is_empty()
+    }
+
+    /// Its templates, unless it is over.
+    pub(in crate::datapath) fn templates(&self) -> Option<&Templates> {
+        (!self.closed() && !self.templates.is_empty()).then_some(&self.templates)
+    }
+
+    /// Whether it sends back what arrives on a port.
+    pub(in crate::datapath) fn reflects(&self, port: usize) -> bool {
+        self.reflecting.contains(&port) && !self.closed()
+    }
+
+    /// Whether a mark is of one of its streams.
+    pub(in crate::datapath) fn marks(&self, mark: Mark) -> bool {
+        self.marks.iter().any(|(_, other)| *other == mark) && !self.closed()
+    }
+
+    /// Starts the statistics of a receiver (index in `Measure::receivers`) anew.
+    ///
+    /// # Panics
+    /// If there is no such receiver.
+    pub fn reset_receiver(&self, receiver: usize) {
+        self.control().receivers[receiver].since_wall_ns = self.clock.now_wall_ns();
+        self.workers.tell_all(|| Command::ResetReceiver(self.slot, receiver));
+    }
+
+    /// Whether it was removed.
+    pub(in crate::datapath) fn is_removed(&self) -> bool {
+        self.control().removed
+    }
+
+    pub(in crate::datapath) fn control(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The monotonic instant of a wall-clock one that a request has, as late as it takes to reach all workers.
+    fn instant(&self, at_wall_ns: u64, wall: Wall) -> u64 {
+        wall.mono_of(at_wall_ns).max(self.clock.mono_ns() + LEAD_NS)
+    }
+
+    /// How the wall clock stands to the run's. As at its start for as long as it was not adjusted: what is asked for at a
+    /// distance from the start is at that distance, to the nanosecond.
+    fn wall(&self, control: &Control) -> Wall {
+        let now = self.clock.wall();
+        control.wall.map_or(now, |start| now.unless_adjusted_since(start))
+    }
+
+    fn turn(&self, at_wall_ns: u64, turn: Turn, problem: &'static str) -> Result<u64, RunError> {
+        let mut control = self.control();
+        control.clock.advance(self.clock.mono_ns());
+        self.refuse_ended(&control)?;
+        let state = self.state_of(&control);
+        if !control.clock.started() {
+            return Err(RunError::State { state, problem: "it is not started" });
+        }
+        if control.clock.last_turn() == turn {
+            return Err(RunError::State { state, problem });
+        }
+        let wall = self.wall(&control);
+        let at = self.instant(at_wall_ns, wall).max(control.clock.next_turn().unwrap_or(0));
+        let at_ns = control.clock.ahead(at).map_or(0, |ns| ns.max(0).cast_unsigned());
+        if turn == Turn::Stand && at_ns >= control.end_ns {
+            let problem = "its transmission will have ended by then; pause it at an earlier instant";
+            return Err(RunError::State { state, problem });
+        }
+        control.clock.turn(at, turn);
+        control.timeline.stands.note(at, turn == Turn::Go);
+        self.workers.tell_all(|| Command::Turn(self.slot, at, turn));
+        Ok(wall.of(at))
+    }
+
+    fn stop_locked(&self, control: &mut Control, reason: &str) {
+        let now = self.clock.mono_ns();
+        control.clock.advance(now);
+        if control.stop_reason.is_some() || control.reached_end(now) {
+            return;
+        }
+        let at_ns = control.clock.at(now).map_or(0, |at| at.max(0).cast_unsigned());
+        control.stop_reason = Some(reason.to_owned());
+        control.end_ns = control.end_ns.min(at_ns);
+        self.workers.tell_all(|| Command::Stop(self.slot, at_ns));
+    }
+
+    fn refuse_ended(&self, control: &Control) -> Result<(), RunError> {
+        match self.state_of(control) {
+            state @ (RunState::Draining | RunState::Complete | RunState::Stopped) => {
+                Err(RunError::State { state, problem: "its transmission has ended" })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn closed(&self) -> bool {
+        self.given_up.is_up() || self.shares.iter().all(|share| share.closed.is_up())
+    }
+
+    fn state_of(&self, control: &Control) -> RunState {
+        let now = self.clock.mono_ns();
+        let cut_short = control.stop_reason.is_some() && self.timing.duration_ns.is_some();
+        let never_started = control.started_at_wall_ns.is_none();
+        let written = self.records.as_ref().is_none_or(Records::done);
+        if control.removed || (self.closed() && written) {
+            return if cut_short || never_started { RunState::Stopped } else { RunState::Complete };
+        }
+        if control.stop_reason.is_some() || control.reached_end(now) {
+            return RunState::Draining;
+        }
+        match control.clock.at(now) {
+            None => RunState::Prepared,
+            Some(_) if control.clock.stands() => RunState::Paused,
+            Some(at) if at < 0 => RunState::Armed,
+            Some(at) if at.cast_unsigned() < self.timing.warmup_ns => RunState::WarmingUp,
+            Some(_) => RunState::Running,
+        }
+    }
+}
+
+impl Control {
+    fn reached_end(&self, now: u64) -> bool {
+        self.clock.at(now).is_some_and(|at| at >= 0 && at.cast_unsigned() >= self.end_ns)
+    }
+}
