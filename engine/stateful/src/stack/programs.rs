@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Programs of flows: which one a flow has, and its steps.
+use super::{Stack, Tuple, side_of};
+use crate::{
+    Address, Protocol,
+    application::Machine,
+    counters::Count,
+    flow::{State, is},
+    tcp::Context,
+};
+
+impl Stack {
+    /// Lets a flow's program go on.
+    pub(super) fn go_on(&mut self, index: u32) {
+        loop {
+            let flow = &mut self.flows[index];
+            let side = &self.sides[usize::from(flow.side)];
+            if flow.has(is::PROGRAM_ENDED) || flow.waits_for_more(&side.program) {
+                return;
+            }
+            let first = index as usize * self.variables_each;
+            let mut machine = Machine {
+                program: &side.program,
+                payloads: &self.scenario.payloads,
+                backlogs: &mut self.backlogs,
+                variables: &mut self.variables[first..first + self.variables_each],
+                seed: side.seed,
+                reader: self.readers.as_mut().map(|readers| readers.of(index, usize::from(flow.side))),
+            };
+            let mut cx = Context {
+                now: self.now,
+                recoveries: &mut self.recoveries,
+                challenges: &mut self.challenges,
+                counters: &side.counters,
+                tunables: &side.tunables,
+            };
+            let new = flow.is_new();
+            let next = flow.go_on(&mut machine, &mut cx);
+            if new && !flow.is_new() {
+                self.is_found(index);
+            }
+            let Some(next) = next else { return };
+            self.switch(index, next as usize);
+        }
+    }
+
+    /// A flow goes on with another template's program, behind its `Connect` or `Accept`.
+    pub(super) fn switch(&mut self, index: u32, next: usize) {
+        self.note_after(index);
+        let flow = &mut self.flows[index];
+        let new = flow.is_new();
+        let from = &self.sides[usize::from(flow.side)].counters;
+        flow.side = side_of(next, flow.has(is::CLIENT)) as u16;
+        let to = &self.sides[usize::from(flow.side)].counters;
+        flow.pc = u16::from(self.scenario.templates[next].protocol == Protocol::Tcp);
+        let found = new && !flow.is_new();
+        from.one(Count::SwitchedOut);
+        from.ended();
+        to.one(Count::SwitchedIn);
+        to.opened();
+        if found {
+            self.is_found(index);
+        }
+        self.note_before(index);
+    }
+
+    /// A connection to a server gets its first bytes: they choose its template, if they do so for any. False if they are no
+    /// template's: it is reset.
+    #[inline(never)]
+    pub(super) fn choose(&mut self, index: u32, port: usize, first_bytes: &[u8]) -> bool {
+        let flow = &self.flows[index];
+        // They may come with the handshake's last segment: until that is read, the SYN counts as queued.
+        let untouched = flow.state == State::SynReceived || flow.queued() == 0;
+        let waits = flow.received == 0 && untouched && flow.pc <= 1 && !flow.has(is::BEGUN);
+        if flow.has(is::CLIENT) || !waits {
+            return true;
+        }
+        let Some(template) = self.server_for(port, &self.tuple_of(index), Protocol::Tcp, Some(first_bytes)) else {
+            self.side(index).counters.one(Count::Unmatched);
+            self.flows[index].reset();
+            return false;
+        };
+        if template != flow.template() {
+            self.switch(index, template);
+            if let Some(readers) = &mut self.readers {
+                readers.restart(index);
+            }
+        }
+        true
+    }
+
+    /// The template that serves flows to this address and port, on a port of the engine: one that knows it by its first
+    /// bytes before one that takes any. Without bytes yet, the first.
+    pub(super) fn server_for(
+        &self,
+        port: usize,
+        tuple: &Tuple,
+        protocol: Protocol,
+        first_bytes: Option<&[u8]>,
+    ) -> Option<usize> {
+        let (pools, templates) = (&self.scenario.pools, &self.scenario.templates);
+        let mut serving = self.found.servers(pools, port, protocol, tuple);
+        let knows = |template: &crate::Template, bytes: &[u8]| {
+            template.first_bytes().iter().all(|(offset, wanted)| {
+                let end = *offset as usize + wanted.len();
+                bytes.get(*offset as usize..end) == Some(wanted)
+            })
+        };
+        let Some(bytes) = first_bytes else { return serving.next() };
+        let mut any = None;
+        for index in serving {
+            let template = &templates[index];
+            if template.first_bytes().is_empty() {
+                any = any.or(Some(index));
+            } else if knows(template, bytes) {
+                return Some(index);
+            }
+        }
+        any
+    }
+
+    /// Whether an address of the scenario is on a port, and of which template's side.
+    pub(super) fn owner(&self, port: usize, address: Address) -> Option<usize> {
+        self.found.owner(&self.scenario.pools, port, address)
+    }
+}

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What becomes of a frame that arrives: its flow is found, or a server's begins; what is of no flow is answered, counted or left to others.
+use spate_arch::fetch;
+use spate_net::fast::{self, Bits, V4, V6};
+
+use super::{
+    ANSWERS, Stack, Tuple, is_client,
+    key::{Key, Wanted},
+    port::Answer,
+    secrets::HashKeys,
+    side_of,
+};
+use crate::{
+    Protocol,
+    counters::Count,
+    flow::{State, is, seq_before},
+    offload::Finish,
+    packet::{Below, Content, Datagram, Ends, Error, Head, Packet, Plain, Reject, Segment, destination, flag},
+    slab::NONE,
+    tcp::Instant,
+};
+
+/// What is known of a frame before it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// The port's device has verified the checksum of the TCP segment that is in it.
+    pub verified: bool,
+    /// What [`Stack::look_ahead`] gave for it.
+    pub hash: Option<u32>,
+}
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// It was for a flow, or for an address of the scenario.
+    Taken,
+    /// It is none of the scenario's.
+    Foreign,
+    /// Its destination MAC is neither the port's nor that of the client whose address it has: nothing was done with it.
+    OtherMac,
+    /// It is of a client's flow, or about any flow of ours, that another worker may have: nothing was done with it.
+    Elsewhere,
+}
+
+impl Tuple {
+    /// That of a packet with these ports as its receiver sees it: local is the packet's destination.
+    #[inline]
+    fn of(packet: &Packet<'_>, source_port: u16, destination_port: u16) -> Self {
+        Self {
+            local: packet.destination,
+            remote: packet.source,
+            local_port: destination_port,
+            remote_port: source_port,
+        }
+    }
+}
+
+impl Stack {
+    /// A frame without FCS arrives on a port.
+    #[inline]
+    pub fn receive(&mut self, port: usize, frame: &[u8], now_ns: u64) -> Received {
+        self.receive_hinted(port, frame, Hints::default(), now_ns)
+    }
+
+    /// Frames are about to be received: what finds their flows, and the flows, is fetched for all at once. Gives a hash for each.
+    #[inline]
+    pub fn look_ahead<'a>(&self, frames: impl Iterator<Item = &'a [u8]>, hashes: &mut [u32]) {
+        let keys = &self.secrets.hash;
+        let mut count = 0;
+        for (frame, hash) in frames.zip(hashes.iter_mut()) {
+            *hash = fast::ends::<V4>(frame).map_or(0, |(Bits(source), Bits(destination), ports, udp)| {
+                let (remote_port, local_port) = ((ports >> 16) as u16, ports as u16);
+                let kind = if udp { is::UDP } else { 0 };
+                Key { local: destination, remote: source, local_port, remote_port, kind }.hash(keys)
+            });
+            if !self.uppers.is_empty() {
+                *hash = Self::hash_v6(frame, keys).unwrap_or(*hash);
+            }
+            self.table.fetch(*hash);
+            count += 1;
+        }
+        hashes[..count].iter().for_each(|hash| self.fetch_flow(*hash));
+    }
+
+    /// The hash of a frame of IPv6.
+    #[inline(never)]
+    fn hash_v6(frame: &[u8], keys: &HashKeys) -> Option<u32> {
+        let (remote, local, ports, udp) = fast::ends::<V6>(frame)?;
+        let tuple = Tuple { local, remote, local_port: ports as u16, remote_port: (ports >> 16) as u16 };
+        Some(Key::of(&tuple, udp, keys).hash(keys))
+    }
+
+    /// Fetches the flow that a hash most likely is of.
+    #[inline]
+    fn fetch_flow(&self, hash: u32) {
+        let index = self.table.first(hash);
+        if index != NONE {
+            fetch(&self.flows[index]);
+            if let Some(uppers) = self.uppers.get(index as usize) {
+                fetch(uppers);
+            }
+        }
+    }
+
+    /// As `receive`, of a frame of which something is known.
+    #[inline]
+    pub fn receive_hinted(&mut self, port: usize, frame: &[u8], hints: Hints, now_ns: u64) -> Received {
+        if let Some(refused) = self.refused_by_mac(port, frame) {
+            return refused;
+        }
+        self.now = Instant { ns: now_ns };
+        if let Some(plain) = Plain::<V4, Segment<'_>>::read(frame, hints.verified) {
+            let s = &plain.content;
+            let key = Key {
+                local: plain.destination.0,
+                remote: plain.source.0,
+                local_port: s.destination_port,
+                remote_port: s.source_port,
+                kind: 0,
+            };
+            let keys = &self.secrets.hash;
+            let hash = hints.hash.unwrap_or_else(|| key.hash(keys));
+            debug_assert_eq!(hash, key.hash(keys), "of another frame");
+            let found = self.table.find(hash, |index| key.is(&self.flows[index]));
+            if let Some(index) = found {
+                return self.receive_known(port, index, frame, s, plain.ecn);
+            }
+            return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), s, (&key, hash));
+        }
+        self.receive_other(port, frame, hints)
+    }
+
+    /// As `receive_hinted`, of what is no plain segment over IPv4: most of it is plain all the same.
+    #[inline(never)]
+    fn receive_other(&mut self, port: usize, frame: &[u8], hints: Hints) -> Received {
+        if let Some(plain) = Plain::<V6, Segment<'_>>::read(frame, hints.verified) {
+            let s = &plain.content;
+            let (local, remote) = (plain.destination, plain.source);
+            let tuple = Tuple { local, remote, local_port: s.destination_port, remote_port: s.source_port };
+            let (key, hash, found) = self.look_up_tuple(&tuple, false, hints);
+            if let Some(index) = found {
+                return self.receive_known(port, index, frame, s, plain.ecn);
+            }
+            return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), s, (&key, hash));
+        }
+        if let Some(plain) = Plain::<V4, Datagram<'_>>::read_udp(frame) {
+            return self.receive_plain_udp(
+                port,
+                &plain.packet(frame, Content::Udp(plain.content)),
+                &plain.content,
+                hints,
+            );
+        }
+        if let Some(plain) = Plain::<V6, Datagram<'_>>::read_udp(frame) {
+            return self.receive_plain_udp(
+                port,
+                &plain.packet(frame, Content::Udp(plain.content)),
+                &plain.content,
+                hints,
+            );
+        }
+        self.receive_any(port, frame, hints.verified)
+    }
+
+    #[inline(always)]
+    fn receive_plain_udp(&mut self, port: usize, packet: &Packet<'_>, d: &Datagram<'_>, hints: Hints) -> Received {
+        let tuple = Tuple::of(packet, d.source_port, d.destination_port);
+        let (key, hash, index) = self.look_up_tuple(&tuple, true, hints);
+        self.receive_udp(port, packet, d, &Wanted { tuple, key, hash, index })
+    }
+
+    /// The flow between these, by what is known of the frame.
+    #[inline(always)]
+    fn look_up_tuple(&self, tuple: &Tuple, udp: bool, hints: Hints) -> (Key, u32, Option<u32>) {
+        let keys = &self.secrets.hash;
+        let key = Key::of(tuple, udp, keys);
+        let hash = hints.hash.unwrap_or_else(|| key.hash(keys));
+        debug_assert_eq!(hash, key.hash(keys), "of another frame");
+        let found = self.find(&key, hash, tuple);
+        (key, hash, found)
+    }
+
+    /// What a frame is if its destination MAC says that it is for none of a port's stations: the port's own, and those of clients
+    /// with MACs of their own.
+    #[inline]
+    pub fn refused_by_mac(&self, port: usize, frame: &[u8]) -> Option<Received> {
+        if self.ports[port].station.is_for(frame) { None } else { self.refused_by_own_mac(port, frame) }
+    }
+
+    #[cold]
+    fn refused_by_own_mac(&self, port: usize, frame: &[u8]) -> Option<Received> {
+        let Some(&mac) = frame.first_chunk::<6>() else { return Some(Received::Foreign) };
+        if mac[0] & 1 == 1 {
+            // TCP, UDP and errors about them do not come to groups (RFC 1122 sections 3.3.6 and 4.2.3.10), unless a pool allows it.
+            let group = destination(frame).and_then(|address| self.ports[port].group_mac(address));
+            return if group == Some(mac) { None } else { Some(Received::Foreign) };
+        }
+        let (pools, station) = (&self.scenario.pools, mac == self.ports[port].link.mac);
+        let Some(address) = destination(frame) else {
+            // ARP, which others answer.
+            let ours = station || self.found.has_mac(pools, port, mac);
+            return Some(if ours { Received::Foreign } else { Received::OtherMac });
+        };
+        let own = self.found.is_own_mac(pools, port, address, mac);
+        if own.unwrap_or(station) { None } else { Some(Received::OtherMac) }
+    }
+
+    /// As `receive`, of a frame that another worker received; and whether it was of a client's flow that is here. ICMP errors are not.
+    pub fn receive_handed(&mut self, port: usize, frame: &[u8], now_ns: u64) -> (Received, bool) {
+        if let Some(refused) = self.refused_by_mac(port, frame) {
+            return (refused, false);
+        }
+        self.now = Instant { ns: now_ns };
+        let packet = match Packet::read(frame) {
+            Ok(packet) => packet,
+            Err(why) => return (self.receive_broken(port, frame, why), false),
+        };
+        let wanted = self.look_up(&packet);
+        let is_error = matches!(packet.content, Content::Icmp(_));
+        let of_client = !is_error && wanted.index.is_some_and(|index| self.flows[index].has(is::CLIENT));
+        (self.receive_packet(port, frame, &packet, &wanted), of_client)
+    }
+
+    #[inline(never)]
+    fn receive_any(&mut self, port: usize, frame: &[u8], verified: bool) -> Received {
+        let packet = match Packet::read_marked(frame, verified) {
+            Ok(packet) => packet,
+            Err(why) => return self.receive_broken(port, frame, why),
+        };
+        let wanted = self.look_up(&packet);
+        self.receive_packet(port, frame, &packet, &wanted)
+    }
+
+    /// The flow that a packet is of, or that an ICMP error is about.
+    #[inline(always)]
+    fn look_up(&self, packet: &Packet<'_>) -> Wanted {
+        let (tuple, udp) = match &packet.content {
+            Content::Tcp(segment) => (Tuple::of(packet, segment.source_port, segment.destination_port), false),
+            Content::Udp(datagram) => (Tuple::of(packet, datagram.source_port, datagram.destination_port), true),
+            // It has the packet that it is about, which was ours.
+            Content::Icmp(error) => {
+                let tuple = Tuple {
+                    local: error.source,
+                    remote: error.destination,
+                    local_port: error.source_port,
+                    remote_port: error.destination_port,
+                };
+                (tuple, !error.tcp)
+            }
+        };
+        let key = Key::of(&tuple, udp, &self.secrets.hash);
+        let hash = key.hash(&self.secrets.hash);
+        Wanted { tuple, key, hash, index: self.find(&key, hash, &tuple) }
+    }
+
+    #[inline(always)]
+    fn receive_packet(&mut self, port: usize, frame: &[u8], packet: &Packet<'_>, wanted: &Wanted) -> Received {
+        match (&packet.content, wanted.index) {
+            (Content::Tcp(segment), Some(index)) => self.receive_known(port, index, frame, segment, packet.ecn),
+            (Content::Tcp(segment), None) => self.receive_unknown(port, packet, segment, (&wanted.key, wanted.hash)),
+            (Content::Udp(datagram), _) => self.receive_udp(port, packet, datagram, wanted),
+            (Content::Icmp(error), _) => self.receive_icmp_error(port, error, wanted),
+        }
+    }
+
+    /// What cannot be read is counted where the address is that it is for.
+    #[cold]
+    fn receive_broken(&mut self, port: usize, frame: &[u8], why: Reject) -> Received {
+        let count = match why {
+            Reject::Other => return Received::Foreign,
+            Reject::Checksum => Count::BadChecksums,
+            Reject::Truncated => Count::Truncated,
+            Reject::Fragment => Count::Fragments,
+        };
+        let Some(side) = destination(frame).and_then(|address| self.owner(port, address)) else {
+            return Received::Foreign;
+        };
+        self.sides[side].counters.one(count);
+        Received::Taken
+    }
+
+    /// A segment of a flow. It is all that is read of the frame, but for what is rare.
+    #[inline(always)]
+    fn receive_known(&mut self, port: usize, index: u32, frame: &[u8], s: &Segment<'_>, ecn: u8) -> Received {
+        let flow = &self.flows[index];
+        if flow.state == State::TimeWait
+            && s.flags & (flag::SYN | flag::ACK | flag::RST) == flag::SYN
+            && self.may_be_reused(index, s)
+        {
+            self.side(index).counters.one(Count::TimeWaitReused);
+            self.flows[index].state = State::Closed;
+            self.settle(index);
+            // One that is still in the queue is removed then.
+            if self.flows[index].has(is::READY) {
+                return Received::Taken;
+            }
+            return self.receive_any(port, frame, false);
+        }
+        if flow.is_stranger(s) {
+            return self.receive_strange(port, index, frame, s);
+        }
+        self.note_before(index);
+        let flow = &self.flows[index];
+        if self.first_bytes_choose
+            && !s.payload.is_empty()
+            && s.seq == flow.rcv_nxt
+            && !self.choose(index, port, s.payload)
+        {
+            self.settle(index);
+            return Received::Taken;
+        }
+        let progress = if self.readers.is_some() {
+            self.input_and_read(index, s, ecn)
+        } else {
+            let (flow, mut cx, backlogs) = self.parts(index);
+            flow.input(s, ecn, &mut cx, backlogs)
+        };
+        if progress && !self.flows[index].has(is::PROGRAM_ENDED) {
+            self.go_on(index);
+        }
+        self.settle(index);
+        Received::Taken
+    }
+
+    #[cold]
+    fn receive_strange(&mut self, port: usize, index: u32, frame: &[u8], s: &Segment<'_>) -> Received {
+        let side = usize::from(self.flows[index].side);
+        self.sides[side].counters.received(self.now.ns);
+        self.sides[side].counters.one(Count::AcksOfUnsent);
+        if let Ok(packet) = Packet::read(frame) {
+            self.refuse(port, &packet, s, side);
+        }
+        Received::Taken
+    }
+
+    /// RFC 6191, RFC 9293 section 3.10.7.4: a SYN beyond what a server's flow in TIME-WAIT has seen.
+    fn may_be_reused(&self, index: u32, s: &Segment<'_>) -> bool {
+        let flow = &self.flows[index];
+        let newer = match s.timestamps() {
+            Some((value, _)) if flow.has(is::TIMESTAMPS) => seq_before(flow.ts_recent, value),
+            _ => false,
+        };
+        !flow.has(is::CLIENT) && (newer || seq_before(flow.rcv_nxt, s.seq))
+    }
+
+    fn receive_unknown(
+        &mut self,
+        port: usize,
+        packet: &Packet<'_>,
+        s: &Segment<'_>,
+        (key, hash): (&Key, u32),
+    ) -> Received {
+        if !self.ports[port].may_be_source(packet.source) {
+            return Received::Foreign;
+        }
+        let tuple = &Tuple::of(packet, s.source_port, s.destination_port);
+        let opens = s.flags & (flag::SYN | flag::ACK | flag::RST | flag::FIN) == flag::SYN;
+        if opens && let Some(template) = self.server_for(port, tuple, Protocol::Tcp, None) {
+            let (number, mac) = (self.server_number(template), self.ports[port].back_to(packet));
+            let Some(index) = self.add(template, false, number, (tuple, key, hash), mac) else {
+                self.sides[side_of(template, false)].counters.one(Count::FlowsExhausted);
+                return Received::Taken;
+            };
+            let isn = self.initial_sequence(tuple);
+            self.note_before(index);
+            let (flow, mut cx, _) = self.parts(index);
+            flow.accept(s, isn, &mut cx);
+            self.settle(index);
+            return Received::Taken;
+        }
+        let Some(side) = self.owner(port, tuple.local) else { return Received::Foreign };
+        if self.shared && is_client(side) {
+            return Received::Elsewhere;
+        }
+        if !s.has(flag::RST) {
+            self.refuse(port, packet, s, side);
+        }
+        Received::Taken
+    }
+
+    /// A segment of no flow is answered with RST (RFC 9293 section 3.10.7.1).
+    fn refuse(&mut self, port: usize, packet: &Packet<'_>, s: &Segment<'_>, side: usize) {
+        if self.sides[side].tunables.blackhole || self.ports[port].answers.len() == ANSWERS {
+            return;
+        }
+        let mut macs = [0; 12];
+        macs[..6].copy_from_slice(&self.ports[port].back_to(packet));
+        macs[6..].copy_from_slice(&self.ports[port].link.mac);
+        let below = Below {
+            macs,
+            ends: Ends::of(packet.destination, packet.source),
+            tos: 0,
+            ttl: self.sides[side].tunables.ttl,
+            id: 0,
+            finish: Finish::Nothing,
+        };
+        let (seq, ack, flags) = if s.has(flag::ACK) {
+            (s.ack, 0, flag::RST)
+        } else {
+            (0, s.seq.wrapping_add(s.len()), flag::RST | flag::ACK)
+        };
+        let head = Head {
+            source_port: s.destination_port,
+            destination_port: s.source_port,
+            seq,
+            ack,
+            flags,
+            window: 0,
+            ecn: 0,
+        };
+        self.ports[port].answers.push_back(Answer { below, head, side });
+    }
+
+    #[inline(always)]
+    fn receive_udp(&mut self, port: usize, packet: &Packet<'_>, d: &Datagram<'_>, wanted: &Wanted) -> Received {
+        let &Wanted { tuple, key, hash, index } = wanted;
+        let index = match index {
+            Some(index) => index,
+            None if !self.ports[port].may_be_source(packet.source) => return Received::Foreign,
+            None => {
+                let Some(template) = self.server_for(port, &tuple, Protocol::Udp, Some(d.payload)) else {
+                    if let Some(template) = self.server_for(port, &tuple, Protocol::Udp, None) {
+                        self.sides[side_of(template, false)].counters.one(Count::Unmatched);
+                    }
+                    return match self.owner(port, tuple.local) {
+                        Some(side) if self.shared && is_client(side) => Received::Elsewhere,
+                        Some(_) => Received::Taken,
+                        None => Received::Foreign,
+                    };
+                };
+                let (number, mac) = (self.server_number(template), self.ports[port].back_to(packet));
+                let Some(index) = self.add(template, false, number, (&tuple, &key, hash), mac) else {
+                    self.sides[side_of(template, false)].counters.one(Count::FlowsExhausted);
+                    return Received::Taken;
+                };
+                let (flow, mut cx, _) = self.parts(index);
+                cx.counters.one(Count::FlowsAccepted);
+                cx.counters.one(Count::FlowsEstablished);
+                flow.exchange(&mut cx);
+                index
+            }
+        };
+        self.note_before(index);
+        self.answered(index);
+        let (flow, mut cx, _) = self.parts(index);
+        flow.datagram(d.payload.len(), &mut cx);
+        if flow.has(is::CLIENT | is::SILENT) {
+            flow.clear(is::SILENT);
+            self.is_found(index);
+        }
+        self.go_on(index);
+        self.settle(index);
+        Received::Taken
+    }
+
+    fn receive_icmp_error(&mut self, port: usize, error: &Error, wanted: &Wanted) -> Received {
+        let Some(index) = wanted.index else {
+            let ours = self.shared && self.owner(port, wanted.tuple.local).is_some();
+            return if ours { Received::Elsewhere } else { Received::Foreign };
+        };
+        self.note_before(index);
+        let (flow, mut cx, _) = self.parts(index);
+        if error.tcp {
+            if flow.icmp_error(error.kind, error.seq, &mut cx) {
+                self.go_on(index);
+            }
+        } else {
+            flow.datagram_refused(error.kind, &mut cx);
+        }
+        self.settle(index);
+        Received::Taken
+    }
+}

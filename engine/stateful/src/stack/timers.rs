@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//! When a flow is looked at again: by its deadline in the wheel, in its turn to send, at the end of TIME-WAIT, or never.
+use spate_arch::fetch;
+
+use super::{Stack, key::Key};
+use crate::{
+    counters::Count,
+    flow::{Flow, State, is},
+    slab::{NONE, Slab},
+    tcp::Instant,
+    time_wait,
+    wheel::{self, Link, Links},
+};
+
+/// One that is being opened is looked at after so long: as soon as a lost segment would be noticed (see `arm_retransmit`).
+const HANDSHAKE_NS: u64 = 200_000_000;
+
+impl Links for Slab<Flow> {
+    #[inline]
+    fn link(&mut self, index: u32) -> &mut Link {
+        &mut self[index].link
+    }
+}
+
+impl Stack {
+    /// Time goes on: what was waited for happens. Whether anything did.
+    pub fn advance(&mut self, now_ns: u64) -> bool {
+        self.now = Instant { ns: now_ns };
+        let to = wheel::tick_at(now_ns);
+        let mut happened = false;
+        while let Some(index) = self.wheel.take_due(&mut self.flows, to) {
+            self.time_has_come(index);
+            happened = true;
+        }
+        self.end_time_waits(to) || happened
+    }
+
+    /// TIME-WAIT is over up to a tick. Whether any was.
+    fn end_time_waits(&mut self, to: u32) -> bool {
+        let mut due = [time_wait::Entry { index: NONE, at: 0 }; time_wait::BATCH];
+        let mut happened = false;
+        loop {
+            let count = self.time_waits.take_due(to, &mut due);
+            if count == 0 {
+                return happened;
+            }
+            happened = true;
+            let due = &due[..count];
+            for entry in due {
+                // Else it has ended before, or waits anew.
+                let flow = &self.flows[entry.index];
+                if flow.state == State::TimeWait && flow.link.is_elsewhere(entry.at) {
+                    self.time_has_come(entry.index);
+                }
+            }
+            let (flows, table, keys) = (&self.flows, &self.table, &self.secrets.hash);
+            self.time_waits
+                .look_ahead(|index| fetch(&flows[index]), |index| table.fetch(Key::of_flow(&flows[index]).hash(keys)));
+        }
+    }
+
+    fn time_has_come(&mut self, index: u32) {
+        let tick = wheel::tick_at(self.now.ns);
+        let flow = &self.flows[index];
+        if flow.state == State::Closed {
+            return;
+        }
+        let program_waits = flow.has(is::PROGRAM_WAITS) && !wheel::before(tick, flow.program_at);
+        self.note_before(index);
+        let (flow, mut cx, _) = self.parts(index);
+        if flow.state == State::Datagrams {
+            flow.silent(&mut cx);
+        } else {
+            flow.on_time(&mut cx);
+        }
+        if program_waits {
+            let flow = &mut self.flows[index];
+            if !flow.has(is::BEGUN) {
+                flow.clear(is::PROGRAM_WAITS);
+            }
+            self.go_on(index);
+        }
+        self.settle(index);
+    }
+
+    /// When something is to be done at the latest, in ns; none if only a frame can change that.
+    pub fn next_due_ns(&self) -> Option<u64> {
+        if (0..self.ports.len()).any(|port| self.is_ready(port)) {
+            return Some(self.now.ns);
+        }
+        let earlier = |one: u32, other: u32| if wheel::before(one, other) { one } else { other };
+        let next = self.wheel.next().into_iter().chain(self.time_waits.next()).reduce(earlier)?;
+        let ahead = next.wrapping_sub(wheel::tick_at(self.now.ns)) as i32;
+        let tick = (self.now.ns >> wheel::TICK_SHIFT).wrapping_add_signed(i64::from(ahead));
+        Some(tick << wheel::TICK_SHIFT)
+    }
+
+    /// After something has happened to a flow: gives it its turn to send, which sets its timer too, or sets that now, or
+    /// forgets the flow.
+    #[inline(always)]
+    pub(super) fn settle(&mut self, index: u32) {
+        self.note_after(index);
+        if matches!(self.flows[index].state, State::Closed | State::TimeWait) {
+            self.settle_ended(index);
+        } else {
+            self.settle_open(index);
+        }
+    }
+
+    /// The same for one that is closed, or in TIME-WAIT.
+    #[inline(never)]
+    fn settle_ended(&mut self, index: u32) {
+        if !self.ends(index) && !self.ends_in_turn(index) {
+            self.settle_open(index);
+        }
+    }
+
+    /// One that only waits for the end of TIME-WAIT leaves the wheel for the queue. False if there is more to it, or no room.
+    #[inline]
+    fn ends_in_turn(&mut self, index: u32) -> bool {
+        let flow = &self.flows[index];
+        let at = flow.wait_at;
+        if flow.any(is::OWES) || flow.flags & is::TIMED_AT_ALL != is::WAITING {
+            return false;
+        }
+        if flow.link.is_elsewhere(at) {
+            return true;
+        }
+        let fits = self.time_waits.push(index, at);
+        if fits {
+            self.wheel.cancel(&mut self.flows, index);
+            self.flows[index].link = Link::elsewhere(at);
+        }
+        fits
+    }
+
+    /// Its turn to send, or its timer.
+    #[inline(always)]
+    fn settle_open(&mut self, index: u32) {
+        let flow = &self.flows[index];
+        if flow.any(is::OWES) {
+            if !flow.has(is::READY) {
+                self.enqueue(index);
+            }
+        } else if flow.any(is::TIMED_AT_ALL) {
+            self.set_timer(index);
+        }
+    }
+
+    /// The wheel wakes it up at its earliest deadline, or before.
+    #[inline]
+    fn set_timer(&mut self, index: u32) {
+        let flow = &self.flows[index];
+        let mut at = flow.deadline();
+        if matches!(flow.state, State::SynSent | State::SynReceived) {
+            // Before any deadline that it will have next, so that most need no other entry.
+            let soon = self.now.tick_in(HANDSHAKE_NS);
+            at = if wheel::before(soon, at) { soon } else { at };
+        }
+        if flow.link.at().is_none_or(|set| wheel::before(at, set)) {
+            self.wheel.reset(&mut self.flows, index, at);
+        }
+    }
+
+    /// A flow is closed, or in TIME-WAIT: it is open no more. Whether there is nothing to be done for it.
+    #[inline]
+    fn ends(&mut self, index: u32) -> bool {
+        let flow = &mut self.flows[index];
+        if flow.has(is::OPEN) {
+            flow.clear(is::OPEN);
+            let side = &self.sides[usize::from(flow.side)];
+            side.counters.ended();
+            side.counters.one(Count::FlowsClosed);
+            if flow.is_new() {
+                self.is_found(index);
+            }
+            self.note_end(index);
+        }
+        let flow = &self.flows[index];
+        if flow.state == State::TimeWait {
+            return false;
+        }
+        if !flow.has(is::READY) {
+            self.forget(index);
+        }
+        true
+    }
+
+    fn forget(&mut self, index: u32) {
+        self.wheel.cancel(&mut self.flows, index);
+        let flow = &mut self.flows[index];
+        flow.release(&mut self.recoveries);
+        flow.drop_backlog(&mut self.backlogs);
+        let held = self.table.remove(Key::of_flow(flow).hash(&self.secrets.hash), index);
+        if let Some(readers) = &mut self.readers {
+            readers.release(index);
+        }
+        debug_assert!(held, "every flow is in the table");
+        self.flows.give(index);
+    }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Sending: answers to segments of no flow first, then flows in turn.
+use super::Stack;
+use crate::{
+    Address,
+    counters::Count,
+    flow::{State, is},
+    offload::Finish,
+    packet::{Below, Ends, Options, TCP_HEADER},
+    slab::NONE,
+    tcp::{Context, Data, Instant, Output, Sources, Turn},
+};
+
+/// What is left of frames for the device behind an output.
+#[inline]
+fn finish(out: &impl Output) -> Finish {
+    if out.leaves_checksums() { Finish::Checksums } else { Finish::Nothing }
+}
+
+impl Stack {
+    /// Whether a port has something to send.
+    #[inline]
+    pub fn is_ready(&self, port: usize) -> bool {
+        let port = &self.ports[port];
+        port.ready.head != NONE || !port.answers.is_empty()
+    }
+
+    #[inline]
+    pub(super) fn enqueue(&mut self, index: u32) {
+        let flow = &mut self.flows[index];
+        let port = self.sides[usize::from(flow.side)].port;
+        flow.set(is::READY);
+        flow.ready_next = NONE;
+        let queue = &mut self.ports[port].ready;
+        let tail = core::mem::replace(&mut queue.tail, index);
+        if tail == NONE {
+            queue.head = index;
+        } else {
+            self.flows[tail].ready_next = index;
+        }
+    }
+
+    #[inline]
+    pub(super) fn dequeue(&mut self, port: usize) {
+        let queue = &mut self.ports[port].ready;
+        let flow = &mut self.flows[queue.head];
+        flow.clear(is::READY);
+        queue.head = core::mem::replace(&mut flow.ready_next, NONE);
+        if queue.head == NONE {
+            queue.tail = NONE;
+        }
+    }
+
+    /// Writes what a port has to send, as long as there is room.
+    pub fn transmit(&mut self, port: usize, now_ns: u64, out: &mut impl Output) {
+        self.now = Instant { ns: now_ns };
+        let finish = finish(out);
+        while let Some(answer) = self.ports[port].answers.front() {
+            let options = Options::default();
+            let Some(frame) = out.frame(answer.below.len() + TCP_HEADER) else { return };
+            let below = Below { finish, ..answer.below };
+            below.write_tcp(frame, &answer.head, &options, (0, 0));
+            self.sides[answer.side].counters.one(Count::ResetsSent);
+            self.sides[answer.side].counters.one(Count::StraysRefused);
+            self.ports[port].answers.pop_front();
+        }
+        while self.ports[port].ready.head != NONE {
+            let index = self.ports[port].ready.head;
+            self.note_before(index);
+            match self.turn(index, port, out) {
+                Turn::NoRoom => return self.note_after(index),
+                turn @ (Turn::Done | Turn::More) => {
+                    self.dequeue(port);
+                    self.settle(index);
+                    debug_assert!(turn == Turn::Done || self.flows[index].has(is::READY), "it has more");
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn turn(&mut self, index: u32, port: usize, out: &mut impl Output) -> Turn {
+        let flow = &self.flows[index];
+        let ends = if flow.has(is::V6) {
+            let [source, destination] = self.v6(index);
+            Ends::V6 { source, destination }
+        } else {
+            Ends::V4 { source: flow.local, destination: flow.remote }
+        };
+        let flow = &mut self.flows[index];
+        let side = &self.sides[usize::from(flow.side)];
+        let mut macs = [0; 12];
+        macs[..6].copy_from_slice(&flow.remote_mac);
+        macs[6..].copy_from_slice(&self.ports[port].link.mac);
+        if side.own_macs {
+            let client = match ends {
+                Ends::V4 { source, .. } => Address::v4(source),
+                Ends::V6 { source, .. } => source,
+            };
+            if let Some(mac) = self.found.own_mac(&self.scenario.pools, flow.template(), client) {
+                macs[6..].copy_from_slice(&mac);
+            }
+        }
+        let below = Below {
+            macs,
+            ends,
+            tos: side.tunables.tos,
+            ttl: side.tunables.ttl,
+            id: flow.snd_nxt as u16,
+            finish: finish(out),
+        };
+        let data = Data { payloads: &self.scenario.payloads, backlogs: &self.backlogs };
+        let from = Sources { below: &below, data };
+        let mut cx = Context {
+            now: self.now,
+            recoveries: &mut self.recoveries,
+            challenges: &mut self.challenges,
+            counters: &side.counters,
+            tunables: &side.tunables,
+        };
+        if flow.state == State::Datagrams {
+            let before = cx.counters.get(Count::MessagesSent);
+            let turn = flow.output_datagrams(&mut cx, &from, out);
+            let sent = side.counters.get(Count::MessagesSent) - before;
+            if let Some(replies) = &mut self.replies {
+                replies[index as usize].sent(sent, self.now.ns);
+            }
+            if sent > 0 && !flow.has(is::CLIENT) && flow.has(is::SILENT) {
+                flow.clear(is::SILENT);
+                self.is_found(index);
+            }
+            let flow = &self.flows[index];
+            if turn == Turn::Done && flow.state == State::Datagrams {
+                self.go_on(index);
+            }
+            return turn;
+        }
+        flow.output(&mut cx, &from, out)
+    }
+}
