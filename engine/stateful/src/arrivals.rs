@@ -52,13 +52,15 @@ pub struct Arrival {
 
 /// Why there is no such set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {}", self.field(), self.problem())]
 pub enum TimingError {
-    /// The rate of this template divides by 0.
+    /// The rate of this template.
+    #[error("divides by 0")]
     Denominator(usize),
     /// Of this template or the sum up to it.
+    #[error("needs more than 64 bits together with those before; use rounder rates")]
     TooFine(usize),
     /// Times on the way up cannot be computed.
+    #[error("is too long for rates of so many digits; shorten it, or use rounder rates")]
     RampUp,
 }
 
@@ -68,15 +70,6 @@ impl TimingError {
         match self {
             Self::Denominator(template) | Self::TooFine(template) => format!("templates[{template}].flows_per_second"),
             Self::RampUp => "ramp_up_ns".to_owned(),
-        }
-    }
-
-    /// What is wrong with it, and what would be right.
-    pub fn problem(&self) -> &'static str {
-        match self {
-            Self::Denominator(_) => "divides by 0",
-            Self::TooFine(_) => "needs more than 64 bits together with those before; use rounder rates",
-            Self::RampUp => "is too long for rates of so many digits; shorten it, or use rounder rates",
         }
     }
 }

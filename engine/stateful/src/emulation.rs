@@ -31,7 +31,7 @@ pub enum EmulationError {
     #[error(transparent)]
     Tuples(#[from] TupleError),
     /// A worker would have none of the flows of a template that may be open, and wait for ever.
-    #[error("{}: {}", self.field(), self.problem())]
+    #[error("{most} connections at a time cannot be shared out to {workers} workers; must be at least {workers}")]
     FewMayBeOpen {
         /// Its index.
         template: usize,
@@ -49,17 +49,6 @@ impl EmulationError {
             Self::Timing(error) => error.field(),
             Self::Tuples(error) => error.field(),
             Self::FewMayBeOpen { template, .. } => format!("templates[{template}].most_open"),
-        }
-    }
-
-    /// What is wrong with it, and what would be right.
-    pub fn problem(&self) -> String {
-        match self {
-            Self::Timing(error) => error.problem().to_owned(),
-            Self::Tuples(error) => error.problem.to_string(),
-            Self::FewMayBeOpen { most, workers, .. } => format!(
-                "{most} connections at a time cannot be shared out to {workers} workers; must be at least {workers}"
-            ),
         }
     }
 }

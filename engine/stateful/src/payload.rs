@@ -63,7 +63,7 @@ pub enum Values {
 
 /// Why a payload cannot have a field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {problem}", self.field())]
+#[error("{problem}")]
 pub struct FieldError {
     /// Of the field.
     pub index: usize,

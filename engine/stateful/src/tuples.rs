@@ -110,7 +110,7 @@ pub struct Tuples {
 
 /// Why tuples cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {problem}", self.field())]
+#[error("{problem}")]
 pub struct TupleError {
     /// Its index.
     pub template: usize,

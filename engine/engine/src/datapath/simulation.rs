@@ -77,7 +77,7 @@ pub struct RateStep {
 #[derive(Debug, thiserror::Error)]
 pub enum SimulationError {
     /// Its templates.
-    #[error(transparent)]
+    #[error("{}: {_0}", _0.field())]
     Templates(#[from] EmulationError),
     /// A stream's capture.
     #[error("{stream}: {error}")]

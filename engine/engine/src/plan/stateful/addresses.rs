@@ -200,7 +200,7 @@ pub fn deal(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
     let engines = scenario.client_part().of;
     let alone = Share { worker: 0, workers: engines.into() };
     if let Err(error) = Tuples::new(&scenario.pools, mixes, alone, Dealing::ByNumber) {
-        return add(error.field(), error.problem.to_string());
+        return add(error.field(), error.to_string());
     }
     let share = Share { worker: 0, workers: u64::from(engines) * u64::from(site.workers.max(1)) };
     // Where clients are real, nothing is begun here.
@@ -211,6 +211,6 @@ pub fn deal(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
         .map(|t| Timing { rate: timing(t), limit: t.client.as_ref().map_or(0, |c| c.limit) })
         .collect();
     if let Err(error) = Arrivals::new(&timings, scenario.order, share, 0, scenario.ramp_up) {
-        add(error.field(), error.problem().to_owned());
+        add(error.field(), error.to_string());
     }
 }

@@ -51,7 +51,7 @@ fn one(at: &str, asked: &contract::Payload, wrong: &mut Violations) -> Payload {
         return payload;
     }
     payload.with_fields(fields).unwrap_or_else(|error| {
-        wrong.add(format!("{at}.{}", error.field()), error.problem.to_string());
+        wrong.add(format!("{at}.{}", error.field()), error.to_string());
         Payload::pattern(0)
     })
 }

@@ -117,7 +117,7 @@ impl Takers {
         let clients = scenario.templates.iter().filter_map(|template| template.client.as_ref());
         let late_after_ns = clients.map(|client| late_after_ns(spec, &context.ports[client.port])).max();
         let made = Emulation::new(Arc::clone(scenario), share, dealing, owned, &asked.links, seed, now_ns);
-        let mut emulation = made.map_err(|error| refused(format!("stateful.{}", error.field()), error.problem()))?;
+        let mut emulation = made.map_err(|error| refused(format!("stateful.{}", error.field()), error.to_string()))?;
         for (port, _) in context.ports.iter().enumerate().filter(|(_, port)| port.config.any_mac) {
             emulation.accept_any_mac(port);
         }
