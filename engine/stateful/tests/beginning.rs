@@ -186,7 +186,7 @@ fn fewer_at_a_time_than_workers_are_refused() {
     let problem = worker(at_most(2), shares().next().expect("one")).expect_err("one would have none");
     assert_eq!(
         problem.to_string(),
-        "templates[0].most_open: 2 connections at a time cannot be shared out to 3 workers; must be at least 3"
+        "2 connections at a time cannot be shared out to 3 workers; must be at least 3"
     );
     let open = shares().map(|share| {
         let mut emulation = worker(at_most(4), share).expect("a share");
