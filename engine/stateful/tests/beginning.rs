@@ -184,10 +184,7 @@ fn flows_that_wait_for_others_do_not_begin_while_their_template_stands() {
 fn fewer_at_a_time_than_workers_are_refused() {
     let shares = || (0..3).map(|number| Share { worker: number, workers: 3 });
     let problem = worker(at_most(2), shares().next().expect("one")).expect_err("one would have none");
-    assert_eq!(
-        problem.to_string(),
-        "2 connections at a time cannot be shared out to 3 workers; must be at least 3"
-    );
+    assert_eq!(problem.to_string(), "2 connections at a time cannot be shared out to 3 workers; must be at least 3");
     let open = shares().map(|share| {
         let mut emulation = worker(at_most(4), share).expect("a share");
         emulation.start(0);

@@ -52,6 +52,15 @@ impl Rate {
         )
     }
 
+    /// The fraction, in lowest terms, that this rate is of another.
+    pub fn divided_by(self, other: Self) -> Result<(u64, u64), RateError> {
+        let Self { packets, nanoseconds } = Self::new(
+            u128::from(self.packets) * u128::from(other.nanoseconds),
+            u128::from(self.nanoseconds) * u128::from(other.packets),
+        )?;
+        Ok((packets, nanoseconds))
+    }
+
     /// Numerator: packets.
     pub fn packets(self) -> u64 {
         self.packets

@@ -147,7 +147,6 @@ impl Engine {
             None => None,
         };
         let spec = fit::run_spec(&plan, checked, stateful)?;
-        let enabled = spec.streams.iter().map(|s| s.enabled).collect();
         let run = self.datapath.prepare(spec).map_err(|error| match error.exhausted {
             true => Refusal::Exhausted(error.to_string()),
             false => Refusal::Invalid(Violations::one(error.field, error.problem)),
@@ -155,7 +154,7 @@ impl Engine {
         warnings.extend(validate::histograms(run.histogram_bytes()));
         let paused = paused_templates(&plan);
         if !paused.is_empty() {
-            run.update_templates(&paused, FlowChange::Paused(true), 0).map_err(|e| refused_change(&e))?;
+            run.update_templates(&paused, FlowChange::Paused(true), 0).map_err(|e| refused_change(&e, "paused"))?;
         }
         let held = Arc::new(Held {
             run,
@@ -166,7 +165,7 @@ impl Engine {
             stages: stages::Schedule::of(&plan).map(Stages::new),
             run_tag: plan.run_tag as u16,
             lease: Lease::new(plan.lease_ns),
-            now: Mutex::new(updates::Now::new(&facts, enabled, templates.len())),
+            now: Mutex::new(updates::Now::default()),
             streams: facts,
             templates,
             groups,
@@ -253,10 +252,10 @@ impl Engine {
     /// Bits a second on the medium by port, of live runs other than `except`.
     fn claimed_bits(&self, except: Option<&str>) -> BTreeMap<usize, u128> {
         let mut all = BTreeMap::new();
-        // The list is not locked any more when a run is: an update locks its run first.
         for held in self.all() {
             if Some(held.run.id()) != except && !held.has_ended() {
-                held.add_bits(&lock(&held.now), &mut all);
+                let added = held.add_bits(&held.run.rates(), &mut all);
+                debug_assert!(added.is_ok(), "each change was checked by this");
             }
         }
         all
@@ -298,12 +297,12 @@ impl Engine {
 
     /// Pauses a run at an instant (0: now).
     pub fn pause(&self, held: &Held, at_ns: u64) -> Result<(), Refusal> {
-        held.run.pause(at_ns).map(drop).map_err(|e| refused_change(&e))
+        held.run.pause(at_ns).map(drop).map_err(|e| refused_change(&e, "at_ns"))
     }
 
     /// Goes on with a run at an instant (0: now).
     pub fn resume(&self, held: &Held, at_ns: u64) -> Result<(), Refusal> {
-        held.run.resume(at_ns).map(drop).map_err(|e| refused_change(&e))
+        held.run.resume(at_ns).map(drop).map_err(|e| refused_change(&e, "at_ns"))
     }
 
     /// Forgets a run, stopping it first; forgetting an unknown one changes nothing.
@@ -361,10 +360,10 @@ fn refused_start(error: &RunError) -> Refusal {
     Refusal::State(format!("{error}{remedy}"))
 }
 
-fn refused_change(error: &RunError) -> Refusal {
+/// Why a change of a field of the request was refused.
+fn refused_change(error: &RunError, field: &str) -> Refusal {
     match error {
-        RunError::Rate(rate) => Refusal::field("rate", rate.to_string()),
-        RunError::Flows(error) => Refusal::field("flows_per_second", error.to_string()),
+        RunError::Rate(_) | RunError::Flows(_) => Refusal::field(field, error.to_string()),
         error => Refusal::State(error.to_string()),
     }
 }

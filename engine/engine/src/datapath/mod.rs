@@ -23,7 +23,13 @@ pub use clock::{Clock, ClockError};
 pub use command::Direction;
 pub use limit::{LimitUnit, MaxRate};
 pub use open::WORKER_THREAD;
-pub use run::{Run, outage::Outage, readings::Received, records::Watch};
+pub use run::{
+    Run,
+    outage::Outage,
+    rates::{Rates, StreamRate},
+    readings::Received,
+    records::Watch,
+};
 pub use simulation::{RateStep, SimulatedPacket, Simulating, Simulation, SimulationError};
 pub use slow::{Holding, Link, NoNextHop, Punt};
 pub use spate_dpdk::{

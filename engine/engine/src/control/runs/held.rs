@@ -14,7 +14,7 @@ use crate::control::lease::Lease;
 use crate::control::stages::Stages;
 use crate::control::status::Refusal;
 use crate::control::trials::Trials;
-use crate::datapath::{ReferenceClock, Run, RunState};
+use crate::datapath::{RateError, ReferenceClock, Run, RunState, StreamRate};
 use crate::plan::load;
 use crate::plan::validate::{Checked, CheckedStream};
 
@@ -55,8 +55,6 @@ pub(super) struct TemplateFacts {
     pub(super) group: String,
     /// Where its clients are; empty if they are elsewhere.
     pub(super) client_port: String,
-    /// Flows a second in the plan.
-    pub(super) rate: (u64, u64),
     /// By port, in bits a second on the medium at that rate: fractions.
     pub(super) asks: Vec<(usize, (u128, u128))>,
 }
@@ -77,6 +75,18 @@ pub struct StreamFacts {
     pub(super) replayed: bool,
     /// What it asks of its port at the plan's rate.
     pub(super) ask: load::Ask,
+}
+
+impl StreamFacts {
+    /// What it asks of its port at a rate, unless it is disabled. A replay asks for as much more as its speed is greater than the plan's.
+    pub(super) fn ask_at(&self, rate: StreamRate) -> Result<Option<load::Ask>, RateError> {
+        let Some((mut rate, planned)) = rate.when_resumed() else { return Ok(None) };
+        if self.replayed {
+            let (numerator, denominator) = rate.divided_by(planned)?;
+            rate = self.ask.rate.scaled(numerator, denominator)?;
+        }
+        Ok(Some(load::Ask { rate, ..self.ask }))
+    }
 }
 
 impl Held {
@@ -201,7 +211,6 @@ pub(super) fn template_facts(plan: &Plan, checked: &Checked) -> Vec<TemplateFact
             name: template.name.clone(),
             group: if template.group.is_empty() { template.name.clone() } else { template.group.clone() },
             client_port: template.client_port.clone(),
-            rate: template.flows_per_second.as_ref().map_or((0, 1), |rate| (rate.numerator, rate.denominator)),
             asks: asks.map(|ask| (ask.port, ask.bits)).collect(),
         }
     };

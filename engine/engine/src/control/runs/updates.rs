@@ -4,64 +4,22 @@ use std::collections::{BTreeMap, HashSet};
 
 use contract::{Ratio, Selector, update_request};
 
-use super::{Engine, Held, NO_FACTOR, StreamFacts, lock, places, refused_change};
+use super::{Engine, Held, NO_FACTOR, lock, places, refused_change};
 use crate::control::status::Refusal;
-use crate::datapath::{Change, FlowChange, Rate};
+use crate::datapath::{Change, FlowChange, Rate, RateError, Rates, RunError};
 use crate::plan::rate::{self, LineRate};
 use crate::plan::{Violations, load, validate};
 
 /// How far ahead a change of several streams "now" is set, so that one instant is right for all of them.
 const CHANGE_LEAD_NS: u64 = 10_000_000;
 
-/// What updates change of a template.
-#[derive(Clone, Copy)]
-struct FlowsNow {
-    /// Of the plan's rate: a fraction.
-    factor: (u128, u128),
-    enabled: bool,
-}
-
-impl FlowsNow {
-    fn change(&mut self, change: FlowChange, plan_rate: (u64, u64)) {
-        match change {
-            FlowChange::Factor((numerator, denominator)) => self.factor = (numerator.into(), denominator.into()),
-            FlowChange::Rate((flows, seconds)) => {
-                self.factor = (
-                    u128::from(flows) * u128::from(plan_rate.1.max(1)),
-                    u128::from(seconds) * u128::from(plan_rate.0.max(1)),
-                );
-            }
-            FlowChange::Enabled(enabled) => self.enabled = enabled,
-            // It may go on at any time.
-            FlowChange::Paused(_) => {}
-        }
-    }
-}
-
-/// What updates change.
-#[derive(Clone)]
+/// What updates change, beside the rates themselves, which the datapath's run has.
+#[derive(Default)]
 pub(super) struct Now {
-    rates: Vec<Rate>,
-    enabled: Vec<bool>,
-    /// By template.
-    flows: Vec<FlowsNow>,
     /// Factors of the whole run by the instant they take effect, in order of the calls.
     factors: Vec<(u64, Ratio)>,
     /// The instant that the run was asked to start at.
     pub(super) started_at_asked: Option<u64>,
-}
-
-impl Now {
-    /// As in the plan.
-    pub(super) fn new(streams: &[StreamFacts], enabled: Vec<bool>, templates: usize) -> Self {
-        Self {
-            rates: streams.iter().map(|stream| stream.ask.rate).collect(),
-            enabled,
-            flows: vec![FlowsNow { factor: (1, 1), enabled: true }; templates],
-            factors: Vec::new(),
-            started_at_asked: None,
-        }
-    }
 }
 
 impl Engine {
@@ -82,30 +40,25 @@ impl Engine {
             return Err(Refusal::field("selector", wrong));
         }
         let flow_change = flow_change(change, &templates)?;
+        // No other update comes in between.
         let mut now = lock(&held.now);
-        let mut next = now.clone();
-        let changes = self.changes(held, &chosen, change, &mut next)?;
-        if let Some(change) = flow_change {
-            for &index in &templates {
-                next.flows[index].change(change, held.templates[index].rate);
-            }
-        }
-        self.check_capacity(held, &next, change)?;
+        let changes = self.changes(held, &chosen, change)?;
+        let flows = flow_change.map(|change| match change {
+            FlowChange::Factor(_) if templates.len() == held.templates.len() => (None, change),
+            change => (Some(&templates[..]), change),
+        });
+        let refused = |error: RunError| refused_change(&error, field_of(change));
+        self.check_capacity(held, &held.run.rates_after(flows, &changes).map_err(refused)?, change)?;
         let at = match (at_ns, changes.len() + usize::from(flow_change.is_some())) {
             (0, 0 | 1) => 0,
             (0, _) => self.now_ns() + CHANGE_LEAD_NS,
             (at, _) => at,
         };
-        let flows = flow_change.map(|change| match change {
-            FlowChange::Factor(_) if templates.len() == held.templates.len() => (None, change),
-            change => (Some(&templates[..]), change),
-        });
-        let effective = held.run.update_all(flows, &changes, at).map_err(|e| refused_change(&e))?.max(at);
+        let effective = held.run.update_all(flows, &changes, at).map_err(refused)?.max(at);
         let all = chosen.len() == held.streams.len() && templates.len() == held.templates.len();
         if let (update_request::Change::RateFactor(factor), true) = (change, all) {
-            remember(&mut next.factors, (effective, *factor), self.now_ns());
+            remember(&mut now.factors, (effective, *factor), self.now_ns());
         }
-        *now = next;
         Ok(effective)
     }
 
@@ -154,13 +107,12 @@ impl Engine {
         Ok(wrong.or(found)?)
     }
 
-    /// The changes to make, each with the streams it is for; `next` becomes what will be true after them.
+    /// The changes to make, each with the streams it is for.
     fn changes(
         &self,
         held: &Held,
         chosen: &[usize],
         change: &update_request::Change,
-        next: &mut Now,
     ) -> Result<Vec<(Vec<usize>, Change)>, Refusal> {
         use update_request::Change as Asked;
         if chosen.is_empty() {
@@ -172,19 +124,9 @@ impl Engine {
                 "is of templates, and streams are chosen too; choose templates (selector)",
             )),
             Asked::Paused(paused) => Ok(vec![(chosen.to_vec(), Change::Paused(*paused))]),
-            Asked::Enabled(enabled) => {
-                chosen.iter().for_each(|&i| next.enabled[i] = *enabled);
-                Ok(vec![(chosen.to_vec(), Change::Enabled(*enabled))])
-            }
+            Asked::Enabled(enabled) => Ok(vec![(chosen.to_vec(), Change::Enabled(*enabled))]),
             Asked::RateFactor(factor) => {
                 rate::positive(factor).map_err(|e| Refusal::field("rate_factor", e.to_string()))?;
-                for &i in chosen {
-                    next.rates[i] = held.streams[i]
-                        .ask
-                        .rate
-                        .scaled(factor.numerator, factor.denominator)
-                        .map_err(|e| Refusal::field("rate_factor", e.to_string()))?;
-                }
                 Ok(vec![(chosen.to_vec(), Change::Factor(factor.numerator, factor.denominator))])
             }
             Asked::Rate(asked) => {
@@ -200,7 +142,6 @@ impl Engine {
                     let rate = rate::packet_rate(Some(asked), stream.ask.frame_bytes, &stream.tx_port, line)
                         .map_err(|e| Refusal::field("rate", e.to_string()))?
                         .ok_or_else(|| Refusal::field("rate", "waits for a line rate"))?;
-                    next.rates[i] = rate;
                     match by_rate.iter_mut().find(|(_, known)| *known == rate) {
                         Some((streams, _)) => streams.push(i),
                         None => by_rate.push((vec![i], rate)),
@@ -212,20 +153,16 @@ impl Engine {
     }
 
     /// Refuses a change after which a port would be asked for more than its line rate.
-    fn check_capacity(&self, held: &Held, next: &Now, change: &update_request::Change) -> Result<(), Refusal> {
+    fn check_capacity(&self, held: &Held, next: &Rates, change: &update_request::Change) -> Result<(), Refusal> {
         use update_request::Change as Asked;
-        let field = match change {
-            Asked::Rate(_) => "rate",
-            Asked::RateFactor(_) => "rate_factor",
-            Asked::Enabled(true) => "enabled",
-            Asked::FlowsPerSecond(_) => "flows_per_second",
-            Asked::Enabled(false) | Asked::Paused(_) => return Ok(()),
-        };
+        if let Asked::Enabled(false) | Asked::Paused(_) = change {
+            return Ok(());
+        }
         let site = self.site(Some(held.run.id()));
         let mut asked = BTreeMap::new();
-        held.add_bits(next, &mut asked);
+        held.add_bits(next, &mut asked).map_err(|error| Refusal::field(field_of(change), error.to_string()))?;
         let mut wrong = Violations::default();
-        validate::capacity(&asked, field, &site, &mut wrong);
+        validate::capacity(&asked, field_of(change), &site, &mut wrong);
         Ok(wrong.or(())?)
     }
 }
@@ -237,18 +174,31 @@ impl Held {
         now.factors.iter().rfind(|(at, _)| *at <= now_ns).map_or(NO_FACTOR, |&(_, factor)| factor)
     }
 
-    /// Adds what its enabled streams and its templates ask of each port, in bits a second on the medium.
-    pub(super) fn add_bits(&self, now: &Now, all: &mut BTreeMap<usize, u128>) {
-        let enabled = self.streams.iter().enumerate().filter(|(i, _)| now.enabled[*i]);
-        let asks = enabled.map(|(i, stream)| load::Ask { rate: now.rates[i], ..stream.ask });
-        for (port, bits) in load::by_port(asks) {
+    /// Adds what its enabled streams and its templates ask of each port at these rates, in bits a second on the medium.
+    pub(super) fn add_bits(&self, rates: &Rates, all: &mut BTreeMap<usize, u128>) -> Result<(), RateError> {
+        let asks = self.streams.iter().zip(rates.streams()).map(|(stream, rate)| stream.ask_at(*rate));
+        for (port, bits) in load::by_port(asks.collect::<Result<Vec<_>, _>>()?.into_iter().flatten()) {
             *all.entry(port).or_default() += bits;
         }
-        for (template, now) in self.templates.iter().zip(&now.flows).filter(|(_, now)| now.enabled) {
+        for (template, factor) in self.templates.iter().zip(rates.template_factors()) {
+            let Some(factor) = factor else { continue };
             for (port, bits) in &template.asks {
-                *all.entry(*port).or_default() += product(*bits, now.factor);
+                *all.entry(*port).or_default() += product(*bits, factor);
             }
         }
+        Ok(())
+    }
+}
+
+/// The field of a request that has a change.
+fn field_of(change: &update_request::Change) -> &'static str {
+    use update_request::Change as Asked;
+    match change {
+        Asked::Rate(_) => "rate",
+        Asked::RateFactor(_) => "rate_factor",
+        Asked::Enabled(_) => "enabled",
+        Asked::FlowsPerSecond(_) => "flows_per_second",
+        Asked::Paused(_) => "paused",
     }
 }
 

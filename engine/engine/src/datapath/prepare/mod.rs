@@ -18,7 +18,13 @@ use spate_stateless::{Deal, Frames, Lanes, MAX_FRAME_LEN, Numbers, Schedule, Str
 use crate::datapath::{
     Clock, PrepareError, ReplaySpec, RunSpec,
     open::{Nodes, OpenPort, SHORT_ROOM},
-    run::{self, Run, clock::RunClock, outage::Pauses, reference::Stamps},
+    run::{
+        self, Run,
+        clock::RunClock,
+        outage::Pauses,
+        rates::{Rates, StreamRate},
+        reference::Stamps,
+    },
     worker::{PortRun, SendStream, WorkerRun},
     workers::Workers,
 };
@@ -69,7 +75,8 @@ pub(in crate::datapath) fn prepare(
     let receive = receive::receive(&context, &spec, senders, &timescale)?;
     let shares = receive.shares;
     let by_port = streams_by_port(context.ports.len(), &spec);
-    let control_streams = control_streams(&spec, &by_port)?;
+    let (control_streams, rates) = control_streams(&spec, &by_port)?;
+    let rates = Rates::new(rates, spec.stateful.as_ref().map(|stateful| &*stateful.scenario));
     let (emulated, templates, recorded) = applications::prepare(&mut context, &spec)?;
 
     let mut parts = Vec::new();
@@ -108,7 +115,7 @@ pub(in crate::datapath) fn prepare(
         let count = open.tx_workers.len() as u64;
         for (position, &worker) in open.tx_workers.iter().enumerate() {
             let deal = Deal { first: u64::from(index) * count + position as u64, stride: u64::from(of) * count };
-            let timings = streams.iter().map(|&index| timing_on_port(&spec, &control_streams, index));
+            let timings = streams.iter().map(|&index| timing_on_port(&spec, &control_streams, &rates, index));
             let long_packets = if long { Some(long_pool(&mut context, worker)?) } else { None };
             let prebuild = |schedule: &Schedule, writers: &mut [Writer]| {
                 prebuilt(&context, &spec, streams, schedule, deal, writers)
@@ -123,7 +130,7 @@ pub(in crate::datapath) fn prepare(
             && let Some((engine, engines)) = stream.part
             && ReplaySpec::engine(stream.id, engines) == engine
         {
-            let rate = control_streams[index].rate();
+            let rate = rates.streams()[index].in_force();
             let (worker, replay) = replay::prepare(&mut context, &spec, index, (asked, engines), rate)?;
             parts[worker].replays.push(replay);
         }
@@ -142,6 +149,7 @@ pub(in crate::datapath) fn prepare(
         workers: Arc::clone(context.workers),
         shares,
         streams: control_streams,
+        rates,
         receive: receive.control,
         templates,
         holding,
@@ -251,10 +259,10 @@ fn validate(context: &Context<'_>, spec: &RunSpec) -> Result<usize, PrepareError
 }
 
 /// A stream's timing as its port's schedule takes it: `next` by index among the port's streams.
-fn timing_on_port(spec: &RunSpec, control: &[run::Stream], index: usize) -> StreamTiming {
+fn timing_on_port(spec: &RunSpec, control: &[run::Stream], rates: &Rates, index: usize) -> StreamTiming {
     let timing = spec.streams[index].timing;
     StreamTiming {
-        rate: control[index].rate(),
+        rate: rates.streams()[index].in_force(),
         next: timing.next.map(|(next, times)| (control[next].index, times)),
         ..timing
     }
@@ -323,7 +331,10 @@ fn streams_by_port(ports: usize, spec: &RunSpec) -> Vec<Vec<usize>> {
     by_port
 }
 
-fn control_streams(spec: &RunSpec, by_port: &[Vec<usize>]) -> Result<Vec<run::Stream>, PrepareError> {
+fn control_streams(
+    spec: &RunSpec,
+    by_port: &[Vec<usize>],
+) -> Result<(Vec<run::Stream>, Vec<StreamRate>), PrepareError> {
     let mut indices = vec![0; spec.streams.len()];
     for streams in by_port {
         for (index, &stream) in streams.iter().enumerate() {
@@ -332,18 +343,15 @@ fn control_streams(spec: &RunSpec, by_port: &[Vec<usize>]) -> Result<Vec<run::St
     }
     let stream = |(index, s): (usize, &super::StreamSpec)| {
         let rate = s.timing.rate.ok_or_else(|| wrong(format!("streams[{index}].rate"), "it is missing"))?;
-        Ok(run::Stream {
+        let stream = run::Stream {
             tx_port: s.tx_port,
             index: indices[index],
             replayed: s.replay.is_some(),
             elsewhere: s.part.is_none(),
-            base_rate: rate,
-            rate,
-            paused: s.paused,
-            enabled: s.enabled,
             begins_ns: (!s.timing.waits).then_some(s.timing.start_delay_ns),
             pauses: Pauses::default(),
-        })
+        };
+        Ok((stream, StreamRate::new(rate, s.enabled, s.paused)))
     };
     spec.streams.iter().enumerate().map(stream).collect()
 }

@@ -3,8 +3,8 @@
 mod changes;
 pub(in crate::datapath) mod clock;
 mod drain;
-pub(in crate::datapath) mod flow_rates;
 pub(in crate::datapath) mod outage;
+pub(in crate::datapath) mod rates;
 pub(in crate::datapath) mod readings;
 pub(in crate::datapath) mod records;
 pub(in crate::datapath) mod reference;
@@ -15,10 +15,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use spate_net::Mark;
 use spate_stats::{Collected, StreamCounters};
 
-use changes::Flows;
 pub(in crate::datapath) use changes::Stream;
 use clock::{RunClock, Turn};
-use outage::Timeline;
+use outage::{Pauses, Timeline};
+use rates::Rates;
 use records::{Records, Watch};
 use reference::Stamps;
 use templates::Templates;
@@ -106,8 +106,9 @@ pub(in crate::datapath) struct Control {
     holding: Option<Arc<Holding>>,
     removed: bool,
     streams: Vec<Stream>,
-    /// By template.
-    flows: Vec<Flows>,
+    rates: Rates,
+    /// By template: when no flows of it began.
+    flow_pauses: Vec<Pauses>,
     /// By side of a template, and when to collect again.
     collected: Vec<Collected>,
     collect_at_ns: Option<u64>,
@@ -129,6 +130,7 @@ pub(in crate::datapath) struct Parts {
     pub(in crate::datapath) workers: Arc<Workers>,
     pub(in crate::datapath) shares: Vec<Arc<RunShare>>,
     pub(in crate::datapath) streams: Vec<Stream>,
+    pub(in crate::datapath) rates: Rates,
     pub(in crate::datapath) receive: receive::Control,
     pub(in crate::datapath) templates: Templates,
     pub(in crate::datapath) holding: Option<Arc<Holding>>,
@@ -137,9 +139,8 @@ pub(in crate::datapath) struct Parts {
 
 impl Run {
     pub(in crate::datapath) fn new(mut parts: Parts) -> Self {
-        for stream in &mut parts.streams {
-            let goes = stream.rate().is_some();
-            stream.pauses.note(0, goes);
+        for (stream, rate) in parts.streams.iter_mut().zip(parts.rates.streams()) {
+            stream.pauses.note(0, rate.in_force().is_some());
         }
         let control = Control {
             clock: RunClock::new(),
@@ -162,7 +163,8 @@ impl Run {
             holding: parts.holding,
             removed: false,
             streams: parts.streams,
-            flows: vec![Flows::default(); parts.templates.count()],
+            flow_pauses: vec![Pauses::default(); parts.templates.count()],
+            rates: parts.rates,
             receivers: parts.receive.receivers,
             collected: Vec::new(),
             collect_at_ns: None,

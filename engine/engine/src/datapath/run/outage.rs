@@ -152,7 +152,7 @@ impl Run {
             if let Some(open) = silence.spans.last().filter(|last| limited && last.to_ns == u64::MAX) {
                 sent.to_ns = sent.to_ns.min(open.from_ns).max(sent.from_ns);
             }
-            let part = Part { silence, sent, pauses: &control.flows[template].pauses };
+            let part = Part { silence, sent, pauses: &control.flow_pauses[template] };
             Some(self.outage_of(&control, &[part], Some(sent), phase, now_ns))
         };
         self.templates.silences().enumerate().map(outage).collect()

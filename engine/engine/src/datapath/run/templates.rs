@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use spate_stateful::{
-    Count, Counters, Pool,
+    Count, Counters, Emulation, Pool, Scenario,
     arrivals::{Arrivals, TimingError},
+    tuples::Share,
 };
 use spate_stats::{Silence, Timed, Times};
 
-use super::flow_rates::FlowRates;
-use crate::datapath::{FlowChange, ProgramCounter, Steering, TemplateCounters, TemplateTimes, worker::HandoffShare};
+use crate::datapath::{ProgramCounter, Steering, TemplateCounters, TemplateTimes, worker::HandoffShare};
 
 /// What control has to know of a run's templates.
 #[derive(Debug, Default)]
@@ -21,8 +21,8 @@ pub(in crate::datapath) struct Templates {
     pub(in crate::datapath) among_themselves: bool,
     /// Addresses that they answer for, by port.
     pub(in crate::datapath) claims: Vec<(usize, Pool)>,
-    /// What must be sent to workers if rates change.
-    pub(in crate::datapath) rates: Option<FlowRates>,
+    /// By worker: its part of the scenario and its share of the flows.
+    pub(in crate::datapath) parts: Vec<Option<(Arc<Scenario>, Share)>>,
     /// How long after the last open flow ended nothing more can come, if that is known.
     pub(in crate::datapath) linger_ns: Option<u64>,
 }
@@ -174,14 +174,17 @@ impl Templates {
         self.sides.iter().for_each(|side| side.counters[0].one(Count::FlowsClosed));
     }
 
-    /// Sends to each worker how flows of templates (none given: of all) start from now on. If that is impossible, nothing changes.
-    pub(super) fn change_rates(
+    /// By worker: the row in which flows begin at other rates, in the scenario's order; none where the rates are the same.
+    pub(super) fn rows(
         &self,
-        templates: Option<&[usize]>,
-        change: FlowChange,
-        assign: impl Fn(usize, (u64, u64), Option<Box<Arrivals>>),
-    ) -> Result<(), TimingError> {
-        self.rates.as_ref().map_or(Ok(()), |rates| rates.change(templates, change, assign))
+        before: &[(u64, u64)],
+        after: &[(u64, u64)],
+    ) -> Result<Vec<Option<Box<Arrivals>>>, TimingError> {
+        let row = |part: &Option<(Arc<Scenario>, Share)>| match part {
+            Some((scenario, share)) if before != after => Emulation::row(scenario, after, *share).map(Some),
+            _ => Ok(None),
+        };
+        self.parts.iter().map(row).collect()
     }
 
     pub(in crate::datapath) fn is_empty(&self) -> bool {

@@ -20,7 +20,6 @@ use crate::datapath::{
     open::{DESCRIPTORS, OpenPort, SHORT_ROOM},
     prepare::{Context, VLAN_TAG, long_pool, memory},
     run::{
-        flow_rates::FlowRates,
         records,
         templates::{Side, Templates},
     },
@@ -66,7 +65,7 @@ pub(in crate::datapath) fn prepare(
         let scenario = part.as_ref()?;
         Some((Arc::clone(scenario), takers.share(worker, scenario)))
     });
-    let rates = FlowRates::new(&asked.scenario, shared.collect());
+    let shares = shared.collect();
     let outer_ethertype_lost: Vec<_> =
         context.ports.iter().map(|port| port.config.device.loses_outer_ethertype()).collect();
     let mut emulated = Vec::with_capacity(workers);
@@ -125,7 +124,7 @@ pub(in crate::datapath) fn prepare(
     let linger_ns = linger_ns(&asked.scenario, spec.share.1);
     Ok((
         emulated,
-        Templates { sides, workers: emulating, among_themselves, claims, rates: Some(rates), linger_ns },
+        Templates { sides, workers: emulating, among_themselves, claims, parts: shares, linger_ns },
         recorded,
     ))
 }

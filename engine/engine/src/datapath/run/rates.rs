@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rates of a run's streams and templates: the plan's, and what users have changed since. This is the only place that knows.
+use num_integer::gcd;
+use spate_stateful::{Scenario, Template, arrivals::TimingError};
+use spate_stateless::Rate;
+
+use crate::datapath::{Change, FlowChange, RunError};
+
+/// Rates of a run's streams and templates, as they are or would be after a change.
+#[derive(Clone, Debug, Default)]
+pub struct Rates {
+    streams: Vec<StreamRate>,
+    /// In the scenario's order.
+    templates: Vec<TemplateRate>,
+    /// The factor of all templates' rates at which time passes.
+    factor: Option<(u64, u64)>,
+}
+
+/// The rate of one stream; of a replay, its speed.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamRate {
+    /// The plan's.
+    base: Rate,
+    /// In force while it is neither paused nor disabled.
+    rate: Rate,
+    paused: bool,
+    enabled: bool,
+}
+
+/// The rate at which flows of one template begin.
+#[derive(Clone, Copy, Debug)]
+struct TemplateRate {
+    /// The plan's.
+    base: (u64, u64),
+    /// Set since; none: the common factor of the plan's.
+    own: Option<(u64, u64)>,
+    /// It was set to 0.
+    zero: bool,
+    paused: bool,
+    enabled: bool,
+}
+
+impl StreamRate {
+    /// The plan's.
+    pub(in crate::datapath) fn new(rate: Rate, enabled: bool, paused: bool) -> Self {
+        Self { base: rate, rate, paused, enabled }
+    }
+
+    /// Packets, or the speed of a replay, if anything is sent.
+    pub(in crate::datapath) fn in_force(&self) -> Option<Rate> {
+        (self.enabled && !self.paused).then_some(self.rate)
+    }
+
+    /// The rate unless it is disabled, and the plan's. A paused stream may be resumed at any time.
+    pub fn when_resumed(&self) -> Option<(Rate, Rate)> {
+        self.enabled.then_some((self.rate, self.base))
+    }
+
+    fn change(&mut self, change: Change) -> Result<(), RunError> {
+        match change {
+            Change::Rate(rate) => self.rate = rate,
+            Change::Factor(numerator, denominator) => self.rate = self.base.scaled(numerator, denominator)?,
+            Change::Paused(paused) => self.paused = paused,
+            Change::Enabled(enabled) => self.enabled = enabled,
+        }
+        Ok(())
+    }
+}
+
+impl TemplateRate {
+    /// The plan's.
+    fn of(template: &Template) -> Self {
+        let base = template.client.as_ref().map_or((0, 1), |client| client.rate);
+        Self { base, own: None, zero: false, paused: false, enabled: true }
+    }
+
+    fn change(&mut self, change: FlowChange) -> Result<(), TimingError> {
+        match change {
+            FlowChange::Rate(rate) => self.own = Some(rate),
+            FlowChange::Factor(factor) => self.own = Some(product(self.base, factor)?),
+            FlowChange::Paused(paused) => self.paused = paused,
+            FlowChange::Enabled(enabled) => self.enabled = enabled,
+        }
+        self.note_zero(change);
+        Ok(())
+    }
+
+    fn note_zero(&mut self, change: FlowChange) {
+        if let FlowChange::Rate((flows, _)) | FlowChange::Factor((flows, _)) = change {
+            self.zero = flows == 0;
+        }
+    }
+
+    /// The rate as it is where time passes at a factor.
+    fn where_time_passes_at(&self, factor: (u64, u64)) -> Result<(u64, u64), TimingError> {
+        match self.own {
+            _ if self.paused || !self.enabled => Ok((0, 1)),
+            None => Ok(self.base),
+            Some(own) => product(own, (factor.1, factor.0)),
+        }
+    }
+}
+
+impl Rates {
+    /// The plan's.
+    pub(in crate::datapath) fn new(streams: Vec<StreamRate>, scenario: Option<&Scenario>) -> Self {
+        let templates = scenario.iter().flat_map(|scenario| &scenario.templates);
+        Self { streams, templates: templates.map(TemplateRate::of).collect(), factor: None }
+    }
+
+    /// Those of streams, in the order of `RunSpec::streams`.
+    pub fn streams(&self) -> &[StreamRate] {
+        &self.streams
+    }
+
+    /// By template, unless it is disabled: the fraction of the plan's rate. A paused template may be resumed at any time.
+    pub fn template_factors(&self) -> impl Iterator<Item = Option<(u128, u128)>> + '_ {
+        let wide = |(numerator, denominator): (u64, u64)| (u128::from(numerator), u128::from(denominator));
+        let common = wide(self.factor());
+        self.templates.iter().map(move |template| {
+            let factor = match template.own {
+                None => common,
+                Some(own) => {
+                    let (own, base) = (wide(own), wide(template.base));
+                    (own.0 * base.1.max(1), own.1 * base.0.max(1))
+                }
+            };
+            template.enabled.then_some(factor)
+        })
+    }
+
+    /// By template: whether flows of it begin.
+    pub(super) fn begin(&self) -> impl Iterator<Item = bool> + '_ {
+        self.templates.iter().map(|template| template.enabled && !template.paused && !template.zero)
+    }
+
+    /// The factor of all templates' rates at which time passes.
+    pub(super) fn factor(&self) -> (u64, u64) {
+        self.factor.unwrap_or((1, 1))
+    }
+
+    /// By template: its rate where time passes at the common factor.
+    pub(super) fn of_templates(&self) -> Result<Vec<(u64, u64)>, TimingError> {
+        self.templates.iter().map(|template| template.where_time_passes_at(self.factor())).collect()
+    }
+
+    /// What they are after a change of templates (indices in the scenario; none given: of all) and of streams.
+    ///
+    /// # Errors
+    /// If there is no such stream, or a rate is no fraction of 64-bit numbers.
+    pub(super) fn after(
+        &self,
+        flows: Option<(Option<&[usize]>, FlowChange)>,
+        streams: &[(Vec<usize>, Change)],
+    ) -> Result<Self, RunError> {
+        let mut next = self.clone();
+        match flows {
+            Some((None, change @ FlowChange::Factor(factor))) => {
+                next.factor = Some(factor);
+                for template in &mut next.templates {
+                    template.own = None;
+                    template.note_zero(change);
+                }
+            }
+            Some((None, change)) => next.templates.iter_mut().try_for_each(|template| template.change(change))?,
+            Some((Some(some), change)) => some.iter().try_for_each(|&index| next.templates[index].change(change))?,
+            None => {}
+        }
+        for (some, change) in streams {
+            for &index in some {
+                next.streams.get_mut(index).ok_or(RunError::UnknownStream(index))?.change(*change)?;
+            }
+        }
+        Ok(next)
+    }
+}
+
+/// The product of two fractions in lowest terms.
+fn product(a: (u64, u64), b: (u64, u64)) -> Result<(u64, u64), TimingError> {
+    let (numerator, denominator) = (u128::from(a.0) * u128::from(b.0), u128::from(a.1) * u128::from(b.1));
+    let divisor = gcd(numerator, denominator).max(1);
+    let part = |n: u128| u64::try_from(n / divisor).map_err(|_| TimingError::TooFine(0));
+    Ok((part(numerator)?, part(denominator)?))
+}
