@@ -2,6 +2,7 @@
 //! What one side of an application does with a flow: instructions as they are executed, checked before.
 pub mod check;
 mod dialogue;
+pub mod effects;
 mod idle;
 mod loops;
 mod walk;
@@ -25,15 +26,8 @@ pub struct Program {
 impl Program {
     /// Variables that it uses: one more than the highest number of one.
     pub fn variables(&self) -> usize {
-        let used = self.instructions.iter().map(|instruction| match instruction {
-            Instruction::Set { variable, .. }
-            | Instruction::Add { variable, .. }
-            | Instruction::Jump { variable, .. }
-            | Instruction::Loop { since: variable, .. }
-            | Instruction::Mark { variable } => usize::from(*variable) + 1,
-            _ => 0,
-        });
-        used.max().unwrap_or(0)
+        let used = self.instructions.iter().filter_map(|instruction| instruction.effects().variable());
+        used.max().map_or(0, |highest| usize::from(highest) + 1)
     }
 }
 
@@ -147,6 +141,13 @@ pub enum Until {
     Pattern(Box<[u8]>),
     /// One HTTP/1.1 message (RFC 9112 section 6).
     HttpMessage,
+}
+
+impl Program {
+    /// Whether flows go on with a template's program.
+    pub fn switches_to(&self, template: usize) -> bool {
+        self.instructions.iter().any(|instruction| instruction.effects().template() == u32::try_from(template).ok())
+    }
 }
 
 /// How a variable is compared.

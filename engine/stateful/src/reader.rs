@@ -12,7 +12,7 @@ use crate::{
     flow::{Flow, State, is, seq_before, seq_min},
     message::{Fed, Matcher, Progress},
     packet::{Segment, flag},
-    program::{Instruction, Program, successors},
+    program::{Instruction, Program, effects::Awaited, successors},
     slab::{NONE, Slab},
     tcp::Recovery,
 };
@@ -151,12 +151,13 @@ fn following(scenario: &Scenario, programs: &[Option<&Program>], sides: &[Side],
         if !seen.insert((side, at)) {
             continue;
         }
-        match program.instructions[at] {
-            Instruction::ReceiveUntil(_) => match found {
+        let effects = program.instructions[at].effects();
+        match (effects.waits_for, effects.template()) {
+            (Some(Awaited::End), _) => match found {
                 Next::Nothing => found = Next::One(sides[side].numbers[at]),
                 _ => return Next::Asked,
             },
-            Instruction::SwitchTemplate { template } => {
+            (_, Some(template)) => {
                 let first = usize::from(scenario.templates[template as usize].protocol == crate::Protocol::Tcp);
                 open.push((2 * template as usize + side % 2, first));
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is emulated: templates with their programs, addresses and settings, checked and with all defaults filled in.
-use crate::{Part, Payload, Pool, Program, WeightedPool, arrivals};
+use crate::{Part, Payload, Pool, Program, WeightedPool, arrivals, program::effects::Awaited};
 
 /// All stateful traffic of a plan, as every worker has it.
 #[derive(Clone, Debug)]
@@ -101,7 +101,8 @@ impl Template {
     pub(crate) fn receives_until(&self) -> bool {
         let client = self.client.iter().map(|client| &client.program);
         let programs = client.chain(self.server.iter().map(|server| &server.program));
-        programs.flat_map(|program| &program.instructions).any(|i| matches!(i, crate::Instruction::ReceiveUntil(_)))
+        let mut instructions = programs.flat_map(|program| &program.instructions);
+        instructions.any(|instruction| instruction.effects().waits_for == Some(Awaited::End))
     }
 }
 

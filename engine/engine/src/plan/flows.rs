@@ -5,6 +5,7 @@
 //! acknowledgements and what is sent again, which depend on the network.
 use super::rate::{FCS_BYTES, MEDIUM_OVERHEAD_BYTES};
 use spate_stateful::envelope;
+use spate_stateful::program::effects::{Data, Next};
 use spate_stateful::{Instruction, Part, Payload, Pool, Program, Protocol, Scenario, Template, Tunables};
 
 /// Bytes of headers: of Ethernet, IP and the transport.
@@ -101,10 +102,10 @@ fn sent(protocol: Protocol, program: &Program, tunables: &Tunables, payloads: &[
     let (certain, more) = certain(program);
     let len = |payload: u32| payloads.get(payload as usize).map_or(0, Payload::len);
     let bits = |frame: u64| u128::from(frame.max(LEAST) + FCS_BYTES + MEDIUM_OVERHEAD_BYTES) * 8;
-    let data = certain.iter().map(|instruction| match instruction {
-        Instruction::SendMessage { payload } => bits(network + UDP + len(*payload)),
-        Instruction::Send { payload, .. } => u128::from(len(*payload)) * 8,
-        _ => 0,
+    let data = certain.iter().map(|instruction| match instruction.effects().sends {
+        Some(Data::Message(payload)) => bits(network + UDP + len(payload)),
+        Some(Data::Stream(payload)) => u128::from(len(payload)) * 8,
+        None => 0,
     });
     let mut all: u128 = data.sum();
     if protocol == Protocol::Tcp {
@@ -120,13 +121,13 @@ fn sent(protocol: Protocol, program: &Program, tunables: &Tunables, payloads: &[
 fn certain(program: &Program) -> (Vec<&Instruction>, bool) {
     let (mut certain, mut more) = (Vec::new(), false);
     for (at, instruction) in program.instructions.iter().enumerate() {
-        match instruction {
+        match instruction.effects().next {
             // What lies behind may be passed over.
-            Instruction::Jump { to, .. } if *to as usize > at => return (certain, true),
-            Instruction::SwitchTemplate { .. } => return (certain, true),
-            Instruction::Jump { .. } | Instruction::Loop { .. } => more = true,
-            Instruction::Close | Instruction::Reset | Instruction::LeaveOpen => return (certain, more),
-            _ => certain.push(instruction),
+            Next::Jump { to, .. } if to as usize > at => return (certain, true),
+            Next::Template(_) => return (certain, true),
+            Next::Jump { .. } | Next::Loop { .. } => more = true,
+            Next::End { .. } | Next::LeftOpen => return (certain, more),
+            Next::Following => certain.push(instruction),
         }
     }
     (certain, more)

@@ -2,7 +2,11 @@
 //! What is wrong with programs, found before a flow runs them: each by itself, and a client's against its server's.
 use std::fmt;
 
-use super::{Instruction, Program, Until, VARIABLES, dialogue, loops};
+use super::{
+    Instruction, Program, Until, VARIABLES, dialogue,
+    effects::{Awaited, Data},
+    loops,
+};
 use crate::Protocol;
 
 /// Bytes of the longest UDP message: an IPv4 packet of 65,535 bytes without its headers (RFC 768, RFC 791).
@@ -242,75 +246,46 @@ impl One<'_> {
     }
 
     fn instruction(&mut self, at: usize, instruction: &Instruction) {
-        self.transport(at, instruction);
-        match *instruction {
+        let effects = instruction.effects();
+        if let Some((protocol, remedy)) = effects.transport.filter(|(protocol, _)| *protocol != self.protocol) {
+            let name = if protocol == Protocol::Tcp { "TCP" } else { "UDP" };
+            self.wrong(at, Problem::OtherProtocol(name, remedy));
+        }
+        match effects.sends {
+            Some(Data::Stream(payload)) => self.payload(at, payload, u64::MAX),
+            Some(Data::Message(payload)) => self.payload(at, payload, LONGEST_MESSAGE),
+            None => {}
+        }
+        if let Some(Awaited::Count { count: 0, .. }) = effects.waits_for {
+            self.wrong(at, Problem::Nothing);
+        }
+        if let Some(variable) = effects.variable().filter(|variable| usize::from(*variable) >= VARIABLES) {
+            self.wrong(at, Problem::Variable(variable));
+        }
+        if let Some(to) = effects.target() {
+            self.target(at, to);
+        }
+        if let Some(template) = effects.template() {
+            let there = self.templates.get(template as usize);
+            if there.is_none_or(|there| there.protocol != self.protocol || there.of(self.side).is_none()) {
+                self.wrong(at, Problem::Template(template));
+            }
+        }
+        match instruction {
             Instruction::Connect => self.opens(at, Side::Client),
             Instruction::Accept => self.opens(at, Side::Server),
-            Instruction::Send { payload, .. } => self.payload(at, payload, u64::MAX),
-            Instruction::SendMessage { payload } => self.payload(at, payload, LONGEST_MESSAGE),
-            Instruction::Receive { bytes: 0, .. } | Instruction::ReceiveMessages { messages: 0, .. } => {
-                self.wrong(at, Problem::Nothing);
-            }
             Instruction::Keepalive(0) => self.wrong(at, Problem::Nothing),
-            Instruction::ReceiveUntil(Until::Pattern(ref pattern)) => {
-                if !(1..=LONGEST_PATTERN).contains(&pattern.len()) {
-                    self.wrong(at, Problem::Pattern(pattern.len()));
-                }
+            Instruction::ReceiveUntil(Until::Pattern(pattern)) if !(1..=LONGEST_PATTERN).contains(&pattern.len()) => {
+                self.wrong(at, Problem::Pattern(pattern.len()));
             }
-            Instruction::Delay { min_ns, max_ns } if min_ns > max_ns => {
+            &Instruction::Delay { min_ns, max_ns } if min_ns > max_ns => {
                 self.wrong(at, Problem::Delay { min_ns, max_ns });
             }
-            Instruction::Set { variable, .. } | Instruction::Add { variable, .. } | Instruction::Mark { variable } => {
-                self.variable(at, variable);
+            &Instruction::Count { counter } if usize::from(counter) >= self.program.counters.len() => {
+                self.wrong(at, Problem::Counter { index: counter, count: self.program.counters.len() });
             }
-            Instruction::Jump { to, variable, .. } => {
-                self.variable(at, variable);
-                self.target(at, to);
-            }
-            Instruction::Loop { to, since, .. } => {
-                self.variable(at, since);
-                self.target(at, to);
-            }
-            Instruction::Count { counter } => {
-                let count = self.program.counters.len();
-                if usize::from(counter) >= count {
-                    self.wrong(at, Problem::Counter { index: counter, count });
-                }
-            }
-            Instruction::SwitchTemplate { template } => {
-                let there = self.templates.get(template as usize);
-                if there.is_none_or(|there| there.protocol != self.protocol || there.of(self.side).is_none()) {
-                    self.wrong(at, Problem::Template(template));
-                }
-            }
-            Instruction::Receive { .. }
-            | Instruction::ReceiveMessages { .. }
-            | Instruction::ReceiveUntil(Until::HttpMessage)
-            | Instruction::Delay { .. }
-            | Instruction::Keepalive(_)
-            | Instruction::Close
-            | Instruction::Reset
-            | Instruction::WaitForPeerClose
-            | Instruction::LeaveOpen => {}
+            _ => {}
         }
-    }
-
-    /// Whether the transport knows such an instruction.
-    fn transport(&mut self, at: usize, instruction: &Instruction) {
-        let remedy = match (self.protocol, instruction) {
-            (Protocol::Udp, Instruction::Connect | Instruction::Accept) => "leave it out: UDP has no connections",
-            (Protocol::Udp, Instruction::Send { .. }) => "send_message sends a datagram",
-            (Protocol::Udp, Instruction::Receive { .. } | Instruction::ReceiveUntil(_)) => {
-                "receive_messages waits for datagrams"
-            }
-            (Protocol::Udp, Instruction::WaitForPeerClose) => "leave it out: UDP tells no end",
-            (Protocol::Tcp, Instruction::SendMessage { .. }) => "send sends bytes",
-            (Protocol::Tcp, Instruction::ReceiveMessages { .. }) => "receive waits for bytes",
-            (Protocol::Tcp, Instruction::Keepalive(_)) => "tunables set the keepalive of TCP",
-            _ => return,
-        };
-        let other = if self.protocol == Protocol::Udp { "TCP" } else { "UDP" };
-        self.wrong(at, Problem::OtherProtocol(other, remedy));
     }
 
     fn opens(&mut self, at: usize, side: Side) {
@@ -330,12 +305,6 @@ impl One<'_> {
             Some(0) => self.wrong(at, Problem::Empty(index)),
             Some(&len) if len > longest => self.wrong(at, Problem::LongMessage { index, len }),
             Some(_) => {}
-        }
-    }
-
-    fn variable(&mut self, at: usize, variable: u8) {
-        if usize::from(variable) >= VARIABLES {
-            self.wrong(at, Problem::Variable(variable));
         }
     }
 

@@ -2,8 +2,8 @@
 //! Whether a client and a server that talk to each other come to an end: both are followed, as far as each gets.
 //!
 //! Only what is certain is reported: as far as the ways through both are known beforehand. Nothing is lost between them.
-use super::Instruction;
 use super::check::{Fault, Problem, Programs, Side};
+use super::effects::{Awaited, Data, Next};
 use super::walk::Walk;
 use crate::Protocol;
 
@@ -28,9 +28,8 @@ pub(super) fn check(templates: &[Programs], template: usize, payloads: &[u64]) -
 
 /// Whether flows of other templates go on as those of this one.
 pub(super) fn switched_to(templates: &[Programs], template: usize) -> bool {
-    let programs = templates.iter().flat_map(|t| [t.client, t.server]).flatten();
-    let mut instructions = programs.flat_map(|program| &program.instructions);
-    instructions.any(|i| matches!(i, Instruction::SwitchTemplate { template: to } if *to as usize == template))
+    let mut programs = templates.iter().flat_map(|t| [t.client, t.server]).flatten();
+    programs.any(|program| program.switches_to(template))
 }
 
 /// How far a side has come.
@@ -77,17 +76,18 @@ impl Talk<'_> {
             place.cleared += if met && clear { wanted } else { 0 };
             met
         };
-        match *instruction {
-            Instruction::Receive { bytes, clear } if !clear_to(bytes, clear) => return false,
-            Instruction::ReceiveMessages { messages, clear } if !clear_to(messages.into(), clear) => return false,
-            Instruction::WaitForPeerClose if !closed => return false,
-            Instruction::Send { payload, .. } => {
-                place.sent = place.sent.saturating_add(self.payloads[payload as usize]);
-            }
-            Instruction::SendMessage { .. } => place.sent += 1,
-            Instruction::Reset => place.reset = true,
+        let effects = instruction.effects();
+        match effects.waits_for {
+            Some(Awaited::Count { count, clear, .. }) if !clear_to(count, clear) => return false,
+            Some(Awaited::PeerClose) if !closed => return false,
             _ => {}
         }
+        place.sent = place.sent.saturating_add(match effects.sends {
+            Some(Data::Stream(payload)) => self.payloads[payload as usize],
+            Some(Data::Message(_)) => 1,
+            None => 0,
+        });
+        place.reset |= effects.next == Next::End { reset: true };
         place.walk.go_on();
         true
     }
@@ -104,11 +104,10 @@ impl Talk<'_> {
         }
         let peer = side.peer();
         let never = |wanted, unit| Problem::NeverMet { wanted, unit, peer, sent: other.sent - place.cleared };
-        let problem = match *place.walk.instruction()? {
-            Instruction::Receive { bytes, .. } => never(bytes, "bytes"),
-            Instruction::ReceiveMessages { messages, .. } => never(messages.into(), "messages"),
-            Instruction::WaitForPeerClose => Problem::NeverClosed(peer),
-            _ => return None,
+        let problem = match place.walk.instruction()?.effects().waits_for? {
+            Awaited::Count { count, unit, .. } => never(count, unit),
+            Awaited::PeerClose => Problem::NeverClosed(peer),
+            Awaited::End => return None,
         };
         Some(Fault { template, side, at: place.walk.at, problem })
     }

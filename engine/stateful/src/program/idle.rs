@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What waits for nothing: a receive that counts no further than another before it did. Programs may have such, but hardly mean it.
-use super::Instruction;
 use super::check::{Fault, Problem, Programs, Side};
 use super::dialogue::switched_to;
+use super::effects::Awaited;
 use super::walk::Walk;
 
 /// Finds the first such receive of each program of `templates`, in their order, clients first, as far as the way through it is
@@ -19,9 +19,8 @@ fn first(templates: &[Programs], template: usize, side: Side) -> Option<Fault> {
     // As much has come for certain, and is not cleared.
     let mut counted = 0;
     while let Some(instruction) = walk.instruction() {
-        let (wanted, clear, unit) = match *instruction {
-            Instruction::Receive { bytes, clear } => (bytes, clear, "bytes"),
-            Instruction::ReceiveMessages { messages, clear } => (messages.into(), clear, "messages"),
+        let (wanted, clear, unit) = match instruction.effects().waits_for {
+            Some(Awaited::Count { count, clear, unit }) => (count, clear, unit),
             _ => (0, false, ""),
         };
         // One that clears does something.

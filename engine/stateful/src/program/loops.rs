@@ -6,6 +6,7 @@
 use std::ops::RangeInclusive;
 
 use super::check::{Fault, Problem, Programs, Side};
+use super::effects::{Next, VariableChange};
 use super::{Instruction, Program, VARIABLES};
 use crate::Protocol;
 
@@ -89,22 +90,18 @@ impl<'a> Graph<'a> {
     /// Templates that others go on with.
     fn switched(&self) -> Vec<usize> {
         let instructions = self.programs().flat_map(|(_, program)| program.instructions.iter());
-        instructions
-            .filter_map(
-                |i| if let Instruction::SwitchTemplate { template } = i { Some(*template as usize) } else { None },
-            )
-            .collect()
+        instructions.filter_map(|instruction| Some(instruction.effects().template()? as usize)).collect()
     }
 
     /// What may follow a position, those that end the program left out.
     fn next(&self, (template, at): Place) -> impl Iterator<Item = Place> + use<> {
         let Some(program) = self.program(template) else { return Vec::new().into_iter() };
-        let mut next: Vec<Place> = match program.instructions[at] {
-            Instruction::SwitchTemplate { template: to } => {
+        let mut next: Vec<Place> = match program.instructions[at].effects().template() {
+            Some(to) => {
                 let first = usize::from(self.templates[template].protocol == Protocol::Tcp);
                 vec![(to as usize, first)]
             }
-            _ => successors(program, at).map(|at| (template, at)).collect(),
+            None => successors(program, at).map(|at| (template, at)).collect(),
         };
         let len = |template: usize| self.program(template).map_or(0, |p| p.instructions.len());
         next.retain(|&(template, at)| at < len(template));
@@ -117,7 +114,7 @@ impl<'a> Graph<'a> {
 
     /// Follows what takes no time from a position on; going back to a position on the way is a loop.
     fn walk(&self, from: Place, colours: &mut [Vec<Colour>], faults: &mut Vec<Fault>) {
-        if colours[from.0][from.1] != Colour::New || self.instruction(from).is_some_and(waits) {
+        if colours[from.0][from.1] != Colour::New || self.instruction(from).is_some_and(takes_time) {
             return;
         }
         colours[from.0][from.1] = Colour::OnTheWay;
@@ -129,7 +126,7 @@ impl<'a> Graph<'a> {
                 way.pop();
                 continue;
             };
-            if self.instruction(to).is_some_and(waits) {
+            if self.instruction(to).is_some_and(takes_time) {
                 continue;
             }
             match colours[to.0][to.1] {
@@ -152,7 +149,9 @@ impl<'a> Graph<'a> {
         let Some(program) = self.program(last.0).filter(|_| first.0 == last.0 && first.1 <= last.1) else {
             return false;
         };
-        let Instruction::Jump { variable, comparison, value, .. } = program.instructions[last.1] else { return false };
+        let Next::Jump { variable, comparison, value, .. } = program.instructions[last.1].effects().next else {
+            return false;
+        };
         let (last_template, first, last) = (last.0, first.1, last.1);
         // Straight inside, and entered in front of it only.
         let inside = first..=last;
@@ -162,18 +161,10 @@ impl<'a> Graph<'a> {
             .any(|at| successors(program, at).any(|to| to > first && to <= last));
         let mut step = None;
         for instruction in &program.instructions[first..last] {
-            match *instruction {
-                Instruction::Add { variable: changed, value } if changed == variable && step.is_none() => {
-                    step = Some(value);
-                }
-                Instruction::Add { variable: changed, .. }
-                | Instruction::Set { variable: changed, .. }
-                | Instruction::Mark { variable: changed }
-                    if changed == variable =>
-                {
-                    return false;
-                }
-                _ => {}
+            match instruction.effects().changes.filter(|(changed, _)| *changed == variable) {
+                Some((_, VariableChange::Add(value))) if step.is_none() => step = Some(value),
+                Some(_) => return false,
+                None => {}
             }
         }
         let (true, false, Some(step)) = (straight, entered, step) else { return false };
@@ -202,25 +193,16 @@ fn before(program: &Program, known: &[Variables], inside: RangeInclusive<usize>,
 
 /// What may follow an instruction in its program; its end is one behind the last.
 pub(crate) fn successors(program: &Program, at: usize) -> impl Iterator<Item = usize> + use<> {
-    let (ahead, jump) = match program.instructions[at] {
-        Instruction::Close | Instruction::Reset | Instruction::LeaveOpen | Instruction::SwitchTemplate { .. } => {
-            (None, None)
-        }
-        Instruction::Jump { to, .. } | Instruction::Loop { to, .. } => (Some(at + 1), Some(to as usize)),
-        _ => (Some(at + 1), None),
+    let (ahead, jump) = match program.instructions[at].effects().next {
+        Next::End { .. } | Next::LeftOpen | Next::Template(_) => (None, None),
+        Next::Jump { to, .. } | Next::Loop { to, .. } => (Some(at + 1), Some(to as usize)),
+        Next::Following => (Some(at + 1), None),
     };
     ahead.into_iter().chain(jump)
 }
 
-/// Whether it takes time, however often it is executed. What counts from the flow's start waits only once.
-fn waits(instruction: &Instruction) -> bool {
-    match instruction {
-        // The send buffer has an end.
-        Instruction::Connect | Instruction::Accept | Instruction::Send { .. } | Instruction::ReceiveUntil(_) => true,
-        Instruction::Receive { clear, .. } | Instruction::ReceiveMessages { clear, .. } => *clear,
-        Instruction::Delay { max_ns, .. } => *max_ns > 0,
-        _ => false,
-    }
+fn takes_time(instruction: &Instruction) -> bool {
+    instruction.effects().takes_time
 }
 
 /// What variables are in front of each instruction and at the end. A template that others go on with begins with anything.
@@ -247,15 +229,14 @@ fn known(program: &Program, switched: bool) -> Vec<Variables> {
 
 /// What variables are behind an instruction.
 fn after(instruction: &Instruction, mut variables: Variables) -> Variables {
-    match *instruction {
-        Instruction::Set { variable, value } => variables[usize::from(variable)] = Known::Value(value),
-        Instruction::Mark { variable } => variables[usize::from(variable)] = Known::Anything,
-        Instruction::Add { variable, value } => {
-            if let Known::Value(known) = &mut variables[usize::from(variable)] {
-                *known = known.wrapping_add(value);
-            }
-        }
-        _ => {}
+    if let Some((variable, change)) = instruction.effects().changes {
+        let variable = &mut variables[usize::from(variable)];
+        *variable = match (change, *variable) {
+            (VariableChange::Set(value), _) => Known::Value(value),
+            (VariableChange::Add(value), Known::Value(before)) => Known::Value(before.wrapping_add(value)),
+            (VariableChange::Add(_), before) => before,
+            (VariableChange::Time, _) => Known::Anything,
+        };
     }
     variables
 }

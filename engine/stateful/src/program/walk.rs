@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The way that a flow takes through a program, as far as it is known beforehand: variables are 0 at first, and nothing but the
 //! program sets them. What does not depend on it alone (times, what bytes say, other templates) is not known.
+use super::effects::{Awaited, Next, VariableChange};
 use super::{Instruction, Program, VARIABLES};
 
 /// Instructions that are gone through, at most, as in the operator (internal/plan/application/sent.go).
@@ -37,25 +38,26 @@ impl<'a> Walk<'a> {
         let Some(instruction) = self.instruction() else { return };
         let mut next = self.at + 1;
         let mut known = self.steps < MOST_STEPS;
-        match *instruction {
-            Instruction::Set { variable, value } => self.variables[usize::from(variable)] = Some(value),
-            Instruction::Add { variable, value } => {
-                let variable = &mut self.variables[usize::from(variable)];
-                *variable = variable.map(|before| before.wrapping_add(value));
-            }
-            Instruction::Mark { variable } => self.variables[usize::from(variable)] = None,
-            Instruction::Jump { to, variable, comparison, value } => match self.variables[usize::from(variable)] {
+        let effects = instruction.effects();
+        if let Some((variable, change)) = effects.changes {
+            let variable = &mut self.variables[usize::from(variable)];
+            *variable = match change {
+                VariableChange::Set(value) => Some(value),
+                VariableChange::Add(value) => variable.map(|before| before.wrapping_add(value)),
+                VariableChange::Time => None,
+            };
+        }
+        match effects.next {
+            Next::Following => {}
+            Next::Jump { to, variable, comparison, value } => match self.variables[usize::from(variable)] {
                 Some(variable) if comparison.holds(variable, value) => next = to as usize,
                 Some(_) => {}
                 None => known = false,
             },
-            Instruction::Close | Instruction::Reset => next = self.program.instructions.len(),
-            Instruction::Loop { .. }
-            | Instruction::LeaveOpen
-            | Instruction::SwitchTemplate { .. }
-            | Instruction::ReceiveUntil(_) => known = false,
-            _ => {}
+            Next::End { .. } => next = self.program.instructions.len(),
+            Next::Loop { .. } | Next::LeftOpen | Next::Template(_) => known = false,
         }
+        known &= effects.waits_for != Some(Awaited::End);
         self.steps += 1;
         (self.at, self.lost) = if known { (next, false) } else { (self.at, true) };
     }

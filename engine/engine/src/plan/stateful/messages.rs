@@ -6,6 +6,7 @@ use super::{USUAL_MTU, programs};
 use contract::Stateful;
 use spate_stateful::envelope;
 use spate_stateful::program::Side;
+use spate_stateful::program::effects::Data;
 use spate_stateful::{Instruction, Payload, Pool, Protocol, Scenario, Template};
 
 /// A message that does not fit.
@@ -36,8 +37,8 @@ fn one(
         Side::Client => template.client.as_ref().map(|client| (client.port, &client.program)),
         Side::Server => template.server.as_ref().map(|server| (server.port, &server.program)),
     }?;
-    let len = |instruction: &Instruction| match instruction {
-        Instruction::SendMessage { payload } => payloads.get(*payload as usize).map_or(0, Payload::len),
+    let len = |instruction: &Instruction| match instruction.effects().sends {
+        Some(Data::Message(payload)) => payloads.get(payload as usize).map_or(0, Payload::len),
         _ => 0,
     };
     let longest = program.instructions.iter().map(len).max()?;

@@ -2,7 +2,7 @@
 //! Servers that no flow would come to, as another template's take all of theirs.
 use super::super::Violations;
 use super::programs::same_program;
-use spate_stateful::{Instruction, Payload, Pool, Server, Template};
+use spate_stateful::{Payload, Pool, Server, Template};
 
 /// Checks that each template's servers are asked something, or do what those do that are asked in their place. Pools are whole ones.
 pub fn check(pools: &[Pool], templates: &[Template], payloads: &[Payload], wrong: &mut Violations) {
@@ -49,7 +49,5 @@ fn same(one: &Template, other: &Template, payloads: &[Payload]) -> bool {
 
 /// Whether flows of other servers go on as a template's.
 fn switched_to(templates: &[Template], template: usize) -> bool {
-    let programs = templates.iter().filter_map(|template| Some(&template.server.as_ref()?.program));
-    let mut instructions = programs.flat_map(|program| &program.instructions);
-    instructions.any(|i| matches!(i, Instruction::SwitchTemplate { template: to } if *to as usize == template))
+    templates.iter().filter_map(|other| other.server.as_ref()).any(|server| server.program.switches_to(template))
 }

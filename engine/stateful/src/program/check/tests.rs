@@ -91,7 +91,7 @@ fn udp_has_messages_and_no_connections() {
         (Connect, over_tcp("leave it out: UDP has no connections")),
         (send(0), over_tcp("send_message sends a datagram")),
         (receive(1), over_tcp("receive_messages waits for datagrams")),
-        (WaitForPeerClose, over_tcp("leave it out: UDP tells no end")),
+        (WaitForPeerClose, over_tcp("leave it out: datagrams have no end")),
         (SendMessage { payload: 3 }, Problem::LongMessage { index: 3, len: 70_000 }),
         (SendMessage { payload: 2 }, Problem::Empty(2)),
         (messages(0), Problem::Nothing),

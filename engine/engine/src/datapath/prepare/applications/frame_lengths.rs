@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How long frames of emulated applications are, and whether their ports take them.
+use spate_stateful::program::effects::Data;
 use spate_stateful::{Instruction, Payload, Program, Protocol, Scenario, Template, Tunables, envelope};
 
 use super::{name, refused};
@@ -42,8 +43,8 @@ fn overhead(scenario: &Scenario, template: &Template, client: bool) -> usize {
 
 /// Bytes that one side of a template sends in a packet at most, behind the headers; options of TCP count as data.
 fn most_data(scenario: &Scenario, protocol: Protocol, program: &Program, tunables: &Tunables) -> usize {
-    let message = |instruction: &Instruction| match instruction {
-        Instruction::SendMessage { payload } => scenario.payloads.get(*payload as usize).map(Payload::len),
+    let message = |instruction: &Instruction| match instruction.effects().sends {
+        Some(Data::Message(payload)) => scenario.payloads.get(payload as usize).map(Payload::len),
         _ => None,
     };
     match protocol {
