@@ -72,7 +72,7 @@ fn runs_beside_each_other_do_not_mix_and_packets_of_a_forgotten_run_are_foreign(
     let one = start(&datapath, spec(1, 0, Some(200 * MS), vec![stream(5, 0, Some(0), 60, pps(20_000))]));
     let two = start(&datapath, spec(2, 0, Some(100 * MS), vec![stream(5, 0, Some(0), 200, pps(30_000))]));
     let error = datapath.prepare(spec(2, 0, None, vec![])).map(|_| ()).unwrap_err();
-    assert_eq!(error.to_string(), "tag: 2 is in use by another run here");
+    assert_eq!(error.to_string(), "run_tag: 2 is in use by another run here");
     wait_for(&one, RunState::Complete, 5);
     wait_for(&two, RunState::Complete, 5);
     assert_all_received(&one.counters()[0].measured, 4000);
@@ -101,7 +101,7 @@ fn what_a_port_cannot_carry_is_refused_by_name() {
         refuse(spec(1, 0, None, vec![stream(1, 4, None, 60, pps(1))])),
         "streams[0].tx_port: there is no port 4: there are 1"
     );
-    assert_eq!(refuse(spec(0, 0, None, vec![])), "tag: it must not be 0");
+    assert_eq!(refuse(spec(0, 0, None, vec![])), "run_tag: it must not be 0");
     let mut shared = spec(1, 0, None, vec![]);
     shared.share = (0, 300);
     assert!(refuse(shared).starts_with("share: 300 workers would send this run"));
