@@ -9,9 +9,14 @@ const SCRIPT: &str = r#"
 set -e
 mount -t sysfs sysfs /sys
 ip link set lo up mtu "$MTU"
-"$ENGINE" receive --port east=kernel:lo --hugepages none --memory 32M --interval 200ms --format script & engine=$!
-trap 'kill $engine 2>/dev/null || true' EXIT
-sleep 2
+out=$(mktemp)
+"$ENGINE" receive --port east=kernel:lo --hugepages none --memory 32M --interval 200ms --format script > "$out" & engine=$!
+trap 'kill $engine 2>/dev/null || true; cat "$out"; rm "$out"' EXIT
+# Until it prints, or has ended: how long that takes depends on what else runs.
+for i in $(seq 300); do
+  if [ -s "$out" ] || ! kill -0 $engine 2>/dev/null; then break; fi
+  sleep 0.1
+done
 for i in $(seq 20); do echo $i > /dev/udp/127.0.0.1/9 || true; done
 sleep 1
 kill -USR1 $engine
