@@ -10,7 +10,7 @@ in_cluster := env PATH=$(dir $(HELM)):$(PATH) SPATE_EXTERNAL=1
 export SPATE_IN := $(in_cluster)
 export SPATE_LOAD = $(or $(LOAD),$(error EXTERNAL=1 also needs LOAD='a command that loads an image archive', such as LOAD='kind load image-archive'))
 cluster_there := external-cluster
-cluster_end := @echo "$@: Spate stays in the cluster; it goes by: kubectl delete tp,tr,tg --all --all-namespaces, then helm uninstall spate --namespace spate-system"
+cluster_end := @echo "$@: Spate stays in the cluster; it goes by: kubectl delete ts,tp,tr,tg --all --all-namespaces, then helm uninstall spate --namespace spate-system"
 else
 in_cluster := e2e/cluster/in
 cluster_there := cluster-up $(PEER_IMAGE)
