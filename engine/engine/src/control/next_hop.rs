@@ -95,7 +95,7 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
         let mut problem = None;
         for ((_, server), hop) in hops.by_ref().take(servers(pool).count()) {
             match hop {
-                Ok(mac) if mac == ports[port].mac => {
+                Ok(mac) if mac == ports[port].mac && ports[port].device.leads_outside() => {
                     let at = format!(
                         "server {server:?} is at this port itself, {}, and what it sends does not come back to it",
                         ports[port].name

@@ -116,10 +116,8 @@ pub(in crate::datapath) fn prepare(
     };
     let sides = counters.into_iter().filter_map(side).collect();
     let claims = claims.into_iter().map(|claim| (claim.port, claim.pool)).collect();
-    let here = |t: &Template| match (&t.client, &t.server) {
-        (Some(client), Some(server)) => spec.share.1 == 1 || client.port == server.port,
-        _ => false,
-    };
+    // On a wire port the servers may be another engine's.
+    let here = |t: &Template| t.client.is_some() && t.server.is_some() && (spec.share.1 == 1 || t.looped);
     let among_themselves = asked.scenario.templates.iter().all(|t| here(t) && t.protocol == Protocol::Tcp);
     let linger_ns = linger_ns(&asked.scenario, spec.share.1);
     Ok((
