@@ -171,7 +171,7 @@ fn layers(frame: &[u8]) {
             assert!(new.is_some_and(|new| new.at > 14 + 4 * 7), "only many tags and labels differ: {new:?}")
         }
         (Some(new), Some(old))
-            if old.transport.is_none() && !old.fragment && (new.transport.is_some() || new.fragment) =>
+            if old.transport.is_none() && (new.transport.is_some() || new.fragment && !old.fragment) =>
         {
             assert!(new.end - new.at >= 40 + 8 * 7, "only many extension headers differ");
         }
