@@ -31,7 +31,11 @@ impl<'a> Datagram<'a> {
         if len < HEADER || body.len() < len {
             return Err(Reject::Truncated);
         }
-        let none = be16(body, CHECKSUM) == 0 && !checksum_required;
+        // Over IPv6, a datagram without a checksum is discarded (RFC 8200 section 8.1).
+        let none = be16(body, CHECKSUM) == 0;
+        if none && checksum_required {
+            return Err(Reject::Checksum);
+        }
         // The pseudo header holds UDP's own length.
         if !none && fold(sum(&body[..len]) + pseudo - body.len() as u64 + len as u64) != 0xffff {
             return Err(Reject::Checksum);
@@ -58,4 +62,18 @@ pub fn complete(header: &mut [u8; HEADER], rest: u64) {
         check => check,
     };
     put_be16(header, CHECKSUM, check);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_datagram_without_a_checksum_is_taken_over_ipv4_only() {
+        // All else sums up to 0xffff, so that a checksum of 0 would be right.
+        let (body, pseudo) = ([0xff, 0xe7, 0, 0, 0, 8, 0, 0], 0x10);
+        assert_eq!(fold(sum(&body) + pseudo), 0xffff);
+        assert!(Datagram::read(&body, pseudo, false).is_ok());
+        assert_eq!(Datagram::read(&body, pseudo, true).err(), Some(Reject::Checksum));
+    }
 }
