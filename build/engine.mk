@@ -32,6 +32,10 @@ engine_pure := $(addprefix --package spate-,net stateless stateful stats neighbo
 engine-check: engine-style
 	@cd engine && cargo test --locked --quiet $(engine_pure)
 
+.PHONY: pacing-faults
+pacing-faults: ## Put faults into the workers' pacing, one after another, and expect the tests to fail (5-10 min)
+	@build/pacing-faults
+
 # On another architecture by emulation: nothing outside of arch, dpdk-sys and dpdk may depend on the processor. Optimised, as emulation is
 # slow, and with fewer cases of each property.
 aarch64 := aarch64-unknown-linux-gnu

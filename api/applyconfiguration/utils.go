@@ -446,6 +446,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.TrafficGeneratorSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TrafficGeneratorStatus"):
 		return &apiv1alpha1.TrafficGeneratorStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TrafficPing"):
+		return &apiv1alpha1.TrafficPingApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TrafficPingSpec"):
+		return &apiv1alpha1.TrafficPingSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TrafficProfile"):
 		return &apiv1alpha1.TrafficProfileApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TrafficProfileSpec"):

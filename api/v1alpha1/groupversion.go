@@ -33,6 +33,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&TrafficRun{}, &TrafficRunList{},
 		&TrafficSearch{}, &TrafficSearchList{},
 		&TrafficCapture{}, &TrafficCaptureList{},
+		&TrafficPing{}, &TrafficPingList{},
 		&TrafficRecordsReader{}, &TrafficRecordsReaderList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)

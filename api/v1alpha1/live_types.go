@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// TrafficCapture and TrafficRecordsReader: readers of packets of ports, and of records of connections, during a run.
+// TrafficCapture, TrafficPing and TrafficRecordsReader: readers of packets of ports, of replies to echo requests, and of records of connections.
 // The right to create such an object authorises a reader; the object names the key of its reader, and the operator serves the holder of that key.
 
 package v1alpha1
@@ -72,6 +72,68 @@ type TrafficCaptureSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MaxPackets int64 `json:"maxPackets,omitempty"`
+
+	// readerKey is the key of who may read.
+	// +required
+	ReaderKey ReaderKey `json:"readerKey"`
+}
+
+// TrafficPingSpec says what is pinged, from where, and who reads the replies. It cannot be changed.
+type TrafficPingSpec struct {
+	// generatorRef names the TrafficGenerator, in the same namespace. Its limits apply: `allowedDestinations` must have the destination.
+	// +required
+	GeneratorRef LocalReference `json:"generatorRef"`
+
+	// pods of the generator; all of them when absent.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	Pods []string `json:"pods,omitempty"`
+
+	// port of the generator that sends the echo requests. It needs an address.
+	// +required
+	Port PortName `json:"port"`
+
+	// destination is the address of the station that is pinged.
+	// +required
+	Destination IPAddress `json:"destination"`
+
+	// source is one of the port's addresses; that of the destination's subnet, else any, when absent.
+	// +optional
+	Source IPAddress `json:"source,omitempty"`
+
+	// count of echo requests of each pod; until the reader ends it when absent or 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Count int64 `json:"count,omitempty"`
+
+	// interval from one echo request to the next, from 10ms to 1h.
+	// +optional
+	// +kubebuilder:default="1s"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10ms') && duration(self) <= duration('1h')",message="must be 10ms to 1h"
+	Interval Duration `json:"interval,omitempty"`
+
+	// timeout is how long a reply is waited for, from 1ms to 60s.
+	// +optional
+	// +kubebuilder:default="1s"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('60s')",message="must be 1ms to 60s"
+	Timeout Duration `json:"timeout,omitempty"`
+
+	// size is the number of bytes of data in an echo request, behind the header of ICMP.
+	// +optional
+	// +kubebuilder:default=56
+	// +kubebuilder:validation:Minimum=16
+	// +kubebuilder:validation:Maximum=1232
+	Size int32 `json:"size,omitempty"`
+
+	// hopLimit is the time to live, or hop limit, of an echo request.
+	// +optional
+	// +kubebuilder:default=64
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=255
+	HopLimit int32 `json:"hopLimit,omitempty"`
 
 	// readerKey is the key of who may read.
 	// +required
@@ -177,6 +239,49 @@ type TrafficCaptureList struct {
 	Items []TrafficCapture `json:"items"`
 }
 
+// TrafficPing sends echo requests (ICMP, ICMPv6) from a generator's port and gives what becomes of them to one reader, live. It is made by
+// `kubectl spate ping`, and deleted when that ends; deleting it ends the ping.
+//
+// +genclient
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:categories=spate
+// +kubebuilder:printcolumn:name="Generator",type=string,JSONPath=`.spec.generatorRef.name`
+// +kubebuilder:printcolumn:name="Port",type=string,JSONPath=`.spec.port`
+// +kubebuilder:printcolumn:name="Destination",type=string,JSONPath=`.spec.destination`
+// +kubebuilder:printcolumn:name="Read",type=date,JSONPath=`.status.lastReadTime`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type TrafficPing struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata of the object.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec is what is wanted.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: create another"
+	Spec TrafficPingSpec `json:"spec"`
+
+	// status is what was found.
+	// +optional
+	Status LiveStatus `json:"status,omitzero"`
+}
+
+// TrafficPingList is a list of TrafficPings.
+//
+// +kubebuilder:object:root=true
+type TrafficPingList struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	// +required
+	Items []TrafficPing `json:"items"`
+}
+
 // TrafficRecordsReader reads records of a run's connections as they end. It is made by `kubectl spate records`, and deleted when that
 // ends; deleting it ends the reading.
 //
@@ -218,7 +323,7 @@ type TrafficRecordsReaderList struct {
 	Items []TrafficRecordsReader `json:"items"`
 }
 
-// LiveReader is what TrafficCapture and TrafficRecordsReader have in common.
+// LiveReader is what TrafficCapture, TrafficPing and TrafficRecordsReader have in common.
 //
 // +kubebuilder:object:generate=false
 type LiveReader interface {
@@ -236,6 +341,12 @@ func (c *TrafficCapture) Key() *ReaderKey { return &c.Spec.ReaderKey }
 
 // Live returns the status with the endpoint for the packets.
 func (c *TrafficCapture) Live() *LiveStatus { return &c.Status }
+
+// Key returns the key of the reader of the replies.
+func (p *TrafficPing) Key() *ReaderKey { return &p.Spec.ReaderKey }
+
+// Live returns the status with the endpoint for the replies.
+func (p *TrafficPing) Live() *LiveStatus { return &p.Status }
 
 // Key returns the key of the reader of the records.
 func (r *TrafficRecordsReader) Key() *ReaderKey { return &r.Spec.ReaderKey }

@@ -43,6 +43,7 @@ var unseen = map[right]string{
 	{"spate.dev", "trafficsearches/finalizers", "update"}:   "admission OwnerReferencesPermissionEnforcement (OpenShift) asks the authorizer, which is no request",
 	{"", "configmaps", "update"}:                            "only when an operator ends between storing a plan and recording it (operator/test, TestDrillOperatorKilledInEachPhase)",
 	{"spate.dev", "trafficcaptures", "delete"}:              "only of one that was not read for 3 minutes (operator/internal/controller/live)",
+	{"spate.dev", "trafficpings", "delete"}:                 "only of one that was not read for 3 minutes (operator/internal/controller/live)",
 	{"spate.dev", "trafficrecordsreaders", "delete"}:        "only of one that was not read for 3 minutes (operator/internal/controller/live)",
 }
 

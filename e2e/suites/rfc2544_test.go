@@ -368,7 +368,7 @@ func TestASearchFindsTheConnectionsAndTransactionsARouterAdmits(t *testing.T) {
 		{
 			[]string{"hold", "1000"}, "connections", "open connections", 5 * time.Minute, 1000, 0.01,
 			[]string{
-				"min: 100conn, max: 60kconn, ramp: 30s", "min: 500conn, max: 2kconn, ramp: 2s", "pause: 5m", "settle: 0s, pause: 7s",
+				"min: 100conn, max: 30kconn, ramp: 30s", "min: 500conn, max: 2kconn, ramp: 2s", "pause: 5m", "settle: 0s, pause: 7s",
 				"lossRatio: 0.001%, initialTrialDuration: 10s, finalTrialDuration: 60s", "lossRatio: 0%, initialTrialDuration: 1s, finalTrialDuration: 1s, width: 1%", "budget: {time: 6h}", "budget: {time: 4m}",
 			},
 		},

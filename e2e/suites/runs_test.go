@@ -117,9 +117,9 @@ func TestAPipelineCreatesRunsOfAProfile(t *testing.T) {
 			})
 		}
 		factor := func(want string) func() bool { return func() bool { return run.Status.RateFactor == want } }
-		change("is to send at 2x", factor("2"), "rate", name, "2x")
-		change("is to send at 3x", factor("3"), "rate", "manual", "+50%") // the latest run of the profile
-		change("is to send at 2x", factor("2"), "rate", name, "-1kpps")
+		change("rate set to 2x", factor("2"), "rate", name, "2x")
+		change("rate set to 3x", factor("3"), "rate", "manual", "+50%") // the latest run of the profile
+		change("rate set to 2x", factor("2"), "rate", name, "-1kpps")
 		change("is paused", func() bool { return run.Status.Paused }, "pause", name)
 		change("is resumed", func() bool { return !run.Status.Paused }, "resume", name)
 		change("is being stopped", func() bool { return run.Status.Phase == spate.RunComplete }, "stop", name)

@@ -115,6 +115,7 @@ func TestEveryFieldThatNamesASecretIsKnown(t *testing.T) {
 		"StatelessStream": reflect.TypeFor[spatev1.StatelessStreamSpec](), "ASTFTemplate": reflect.TypeFor[spatev1.ASTFTemplateSpec](),
 		"TrafficGenerator": reflect.TypeFor[spatev1.TrafficGeneratorSpec](), "TrafficProfile": reflect.TypeFor[spatev1.TrafficProfileSpec](),
 		"TrafficRun": reflect.TypeFor[spatev1.TrafficRunSpec](), "TrafficCapture": reflect.TypeFor[spatev1.TrafficCaptureSpec](),
+		"TrafficPing":          reflect.TypeFor[spatev1.TrafficPingSpec](),
 		"TrafficRecordsReader": reflect.TypeFor[spatev1.TrafficRecordsReaderSpec](),
 	} {
 		found = append(found, secretPaths(spec, kind+".spec")...)

@@ -149,6 +149,8 @@ func conditionsOf(object client.Object) []metav1.Condition {
 		return o.Status.Conditions
 	case *spatev1.TrafficCapture:
 		return o.Status.Conditions
+	case *spatev1.TrafficPing:
+		return o.Status.Conditions
 	}
 	return nil
 }

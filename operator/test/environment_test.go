@@ -171,7 +171,7 @@ func installOperator(ctx context.Context) error {
 	if err := installPolicies(ctx); err != nil {
 		return err
 	}
-	for _, file := range []string{"role.yaml", "role_binding.yaml", "viewer_role.yaml", "editor_role.yaml", "generator_editor_role.yaml", "capturer_role.yaml", "records_reader_role.yaml", "live_role.yaml"} {
+	for _, file := range []string{"role.yaml", "role_binding.yaml", "viewer_role.yaml", "editor_role.yaml", "generator_editor_role.yaml", "capturer_role.yaml", "pinger_role.yaml", "records_reader_role.yaml", "live_role.yaml"} {
 		if err := applyFile(ctx, filepath.Join("../../config/rbac", file)); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}

@@ -3,6 +3,19 @@
 //!
 //! A program is verified when it is made: jumps lead forward and stay inside, scratch memory exists, constants divide. So
 //! it always ends, and running it needs no check but that of packet bounds.
+//!
+//! ```
+//! use spate_filter::{Instruction, Program};
+//!
+//! // What libpcap makes of "ip": load the EtherType, compare it, return a length or 0.
+//! let of = |code, jt, jf, k| Instruction { code, jt, jf, k };
+//! let ip = Program::new(&[of(0x28, 0, 0, 12), of(0x15, 0, 1, 0x0800), of(6, 0, 0, 65_535), of(6, 0, 0, 0)])?;
+//! let mut frame = [0; 60];
+//! assert!(!ip.matches(&frame, frame.len()));
+//! frame[12] = 8;
+//! assert!(ip.matches(&frame, frame.len()));
+//! # Ok::<(), spate_filter::ProgramError>(())
+//! ```
 #![forbid(unsafe_code)]
 
 /// Words of scratch memory.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The protocol library against the header walkers that it replaced (`before`): what both take they read alike, and write alike. Where
-//! they differ by intent, that is said here, with who was right.
+//! The protocol library: its readers agree with each other on any frame, whatever is in it, and read what its writers wrote.
 #![no_main]
 use libfuzzer_sys::{
     arbitrary::{self, Arbitrary},
@@ -15,12 +14,9 @@ use spate_net::{
     ip::{Fixed, pseudo_header},
     ipv4,
     offload::{Finish, Layers},
-    packet::{Address, Below, Content, Datagram, Ends, Head, Options, Packet, Reject, Segment},
+    packet::{self, Address, Below, Content, Datagram, Ends, Head, Options, Packet, Segment},
     vlan,
 };
-
-#[path = "../before/mod.rs"]
-mod before;
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
@@ -52,7 +48,6 @@ struct Written {
     timestamps: Option<(u32, u32)>,
     mss: Option<u16>,
     data: u8,
-    data_sum: u16,
 }
 
 const ETHERTYPES: [u16; 8] = [0x0800, 0x0800, 0x86dd, 0x86dd, 0x0806, 0x8847, 0x8864, 0x88b5];
@@ -125,7 +120,6 @@ impl Input<'_> {
 
 fuzz_target!(|input: Input<'_>| {
     let frame = input.frame();
-    links(&frame);
     layers(&frame);
     packets(&frame);
     plain(&frame);
@@ -133,166 +127,96 @@ fuzz_target!(|input: Input<'_>| {
     written(&input.written);
 });
 
-fn links(frame: &[u8]) {
-    use before::links;
-    let link = Link::find(frame);
-    let tags = link.map_or(usize::MAX, |link| link.tags());
-    let old_service = (12..frame.len().saturating_sub(1)).step_by(4).any(|at| frame[at..at + 2] == [0x91, 0]);
-    // MTU: the third tag and those of 0x9100 were taken for payload. They are no part of an IP packet either: the new side is right.
-    if tags <= 2 && !old_service {
-        assert_eq!(
-            link.map_or(14, |link| link.end),
-            links::ethernet_header_bytes(frame),
-            "bytes of the Ethernet header"
-        );
-    }
-    // Stations: frames in 0x9100 tags passed as untagged ones of a type that nobody knows. Now they are of no VLAN.
-    if let Some(old) = links::Frame::parse(frame).filter(|_| link.is_some() && !old_service) {
-        let new = link.and_then(|link| Some((link.station_vlan()?, link.ethertype, &frame[link.end..])));
-        let tagged = vlan::is_tag(old.ethertype);
-        assert_eq!(new, (!tagged).then_some((old.vlan, old.ethertype, old.payload)), "a station's frame");
-    }
-    for vlan in [0, 5] {
-        let new = link.and_then(|link| link.station_vlan()) == Some(vlan);
-        // A frame that ends in its Ethernet header was of no VLAN; there is nothing in it.
-        if link.is_some() && !old_service {
-            assert_eq!(new, links::in_vlan(frame, vlan), "the VLAN of a flow's frame");
-        }
-    }
-}
-
 fn layers(frame: &[u8]) {
-    let (new, old) = (Headers::find(frame), before::headers::Headers::find(frame));
-    let fields = |new: &Headers| (new.version == Version::V6, new.at, new.fragment, new.transport);
-    match (&new, &old) {
-        // Eight tags or labels, and seven extension headers, were the most: there is no such limit in any standard, and the comment
-        // said eight of the latter.
-        (Some(_), None) => {
-            assert!(new.is_some_and(|new| new.at > 14 + 4 * 7), "only many tags and labels differ: {new:?}")
-        }
-        (Some(new), Some(old))
-            if old.transport.is_none() && (new.transport.is_some() || new.fragment && !old.fragment) =>
-        {
-            assert!(new.end - new.at >= 40 + 8 * 7, "only many extension headers differ");
-        }
-        _ => {
-            let old = old.map(|old| (old.version == before::headers::Version::V6, old.at, old.fragment, old.transport));
-            assert_eq!(new.as_ref().map(fields), old, "the layers");
-        }
+    let Some(link) = Link::find(frame) else {
+        assert_eq!(Headers::find(frame), None, "IP in what is no frame");
+        return;
+    };
+    assert!(link.end <= frame.len() && link.end == 14 + 4 * link.tags(), "the Ethernet header");
+    assert!(link.tags() <= 1 || link.station_vlan().is_none(), "a station's frame has one tag");
+    let Some(headers) = Headers::find(frame) else { return };
+    let version = if headers.version == Version::V6 { 6 } else { 4 };
+    assert_eq!((headers.link, frame[headers.at] >> 4), (link, version));
+    assert!(headers.at >= link.end && headers.end > headers.at, "headers in their order");
+    if let Some((_, start)) = headers.transport {
+        assert!(start == headers.end && start <= frame.len(), "what it carries begins where its headers end");
     }
-    if let (Some(new), Some(_)) = (new, old)
-        && new.version == Version::V6
-        && new.transport.is_none()
-    {
-        let end = before::links::extensions_end(frame, new.at);
-        // It ended at a fragment's header, behind which others follow if it is the first.
-        let fragment = end > new.at + 40 && new.end > end;
-        assert!(new.end == end || fragment || end >= new.at + 40 + 8 * 8, "the end of the extension headers");
+    let (source, destination) = (headers.source(frame), headers.destination(frame));
+    if headers.is_native() {
+        let fixed = Fixed::read(&frame[headers.at..]).expect("found by the one, read by the other");
+        assert_eq!((fixed.source, fixed.destination), (source, destination), "addresses");
+        assert_eq!(packet::destination(frame), Some(destination), "the destination of a broken packet");
     }
-    // Next hops: the old side read an address behind any bytes that began with 4 or 6, were the header whole or not, and knew no 0x9100.
-    let native = new.filter(Headers::is_native);
-    let old_service = (12..frame.len().saturating_sub(1)).step_by(4).any(|at| frame[at..at + 2] == [0x91, 0]);
-    if let Some(native) = native.filter(|_| !old_service) {
-        let to: Option<std::net::IpAddr> = Some(native.destination(frame).into());
-        let old = before::links::ip_destination(frame).map(|to| std::net::IpAddr::from(Address::from(to)));
-        assert_eq!(to, old, "the destination");
-    }
-    // What a device finishes was written by a flow: native, without extension headers.
-    if let Some(native) = native.filter(|headers| headers.end == headers.at + 40 || headers.version == Version::V4)
-        && !native.fragment
-        && let Some(Layers { l2, l3, l4, v6, tcp }) = Layers::of(frame)
-        && native.link.tags() < 8
-    {
-        let old = before::offload::Layers::of(frame, native.link.end - 14).expect("it reads whatever it is given");
-        assert_eq!((l2, l3, l4, v6, tcp), (old.l2, old.l3, old.l4, old.v6, old.tcp), "layers for a device");
+    // A device is given lengths of a byte each.
+    if let Some(of) = Layers::of(frame).filter(|_| headers.end < 200) {
+        let start = usize::from(of.l2) + usize::from(of.l3);
+        assert_eq!((usize::from(of.l2), start, of.v6), (headers.at, headers.end, version == 6), "layers for a device");
     }
 }
 
 /// All that is in a packet.
-fn said(source: Address, destination: Address, ecn: u8, mac: [u8; 6], content: String) -> String {
-    // Names of types that were renamed.
-    let content = content.replace("TroubleKind", "ErrorKind").replace("Trouble", "Error");
-    format!("{source:?} {destination:?} {ecn} {mac:?} {content}")
-}
-
-fn read(frame: &[u8]) -> Result<String, Reject> {
-    Packet::read(frame).map(|p| said(p.source, p.destination, p.ecn, p.source_mac, format!("{:?}", p.content)))
+fn content(p: &Packet<'_>) -> String {
+    format!("{:?} {:?} {} {:?} {:?}", p.source, p.destination, p.ecn, p.source_mac, p.content)
 }
 
 fn packets(frame: &[u8]) {
-    let new = read(frame);
-    let old = before::packet::Packet::read(frame)
-        .map(|p| said(p.source, p.destination, p.ecn, p.source_mac, format!("{:?}", p.content)));
-    let Some(headers) = Headers::find(frame) else {
-        // A packet with a truncated header is not reported: there is no address to count it at.
-        assert!(old.is_err() && new.is_err());
-        return;
-    };
-    let many = headers.link.tags() > 2 || headers.link.tag.is_some_and(|tag| tag.ethertype == vlan::OLD_SERVICE);
-    let extended = headers.version == Version::V6 && headers.end > headers.at + 40;
-    match (&new, &old) {
-        (Ok(new), Ok(old)) => assert_eq!(new, old, "a packet"),
-        // Tags beyond the second; extension headers of authentication and mobility, and fragments that are all of their packet: those
-        // must be processed as if they were whole (RFC 6946). The new side is right.
-        (Ok(_), Err(_)) => assert!(many || inner_tags(frame) || extended, "only the new side takes it: {old:?}"),
-        // UDP over IPv6 without a checksum, where the sum of all else is such that 0 is right (RFC 8200 section 8.1): the new side is right.
-        (Err(Reject::Checksum), Ok(_)) => {
-            let udp = matches!(headers.transport, Some((17, at)) if frame[at + 6..at + 8] == [0, 0]);
-            assert!(udp && headers.version == Version::V6, "only the old side takes it: {old:?}")
-        }
-        (Err(why), Ok(old)) => panic!("only the old side takes it, new: {why:?}, old: {old}"),
-        (Err(_), Err(_)) => {}
+    let marked = Packet::read_marked(frame, true);
+    let Ok(packet) = Packet::read(frame) else { return };
+    assert_eq!(
+        marked.as_ref().map(content).ok(),
+        Some(content(&packet)),
+        "a checksum that is right need not be verified"
+    );
+    let headers = Headers::find(frame).expect("it is IP");
+    assert_eq!((packet.source, packet.destination), (headers.source(frame), headers.destination(frame)));
+    assert!(headers.is_native() && !headers.fragment && headers.packet_end(frame) <= frame.len());
+    let (protocol, start) = headers.transport.expect("it carries something");
+    let within = |payload: &[u8], header: usize| start + header + payload.len() <= headers.packet_end(frame);
+    match packet.content {
+        Content::Tcp(s) => assert!(protocol == 6 && within(s.payload, 20), "a segment in its packet"),
+        Content::Udp(d) => assert!(protocol == 17 && within(d.payload, 8), "a datagram in its packet"),
+        Content::Icmp(_) => assert!([1, 58].contains(&protocol)),
     }
-}
-
-/// A tag of 0x9100 is among others.
-fn inner_tags(frame: &[u8]) -> bool {
-    (12..frame.len().saturating_sub(1)).step_by(4).any(|at| frame[at..at + 2] == [0x91, 0])
 }
 
 fn plain(frame: &[u8]) {
-    for verified in [false, true] {
-        let new = Plain::<V4, Segment<'_>>::read(frame, verified)
-            .map(|p| said(p.source.into(), p.destination.into(), p.ecn, [0; 6], format!("{:?}", p.content)));
-        let old = before::packet::Plain::read(frame, verified).map(|p| {
-            said(Address::v4(p.source), Address::v4(p.destination), p.ecn, [0; 6], format!("{:?}", p.segment))
-        });
-        assert_eq!(new, old, "a plain segment over IPv4");
-    }
-    let whole = read(frame);
-    let segment = Plain::<V6, Segment<'_>>::read(frame, false).map(|p| p.packet(frame, Content::Tcp(p.content)));
+    let whole = Packet::read(frame).map(|p| content(&p));
+    let v4_segment = Plain::<V4, Segment<'_>>::read(frame, false).map(|p| p.packet(frame, Content::Tcp(p.content)));
+    let v6_segment = Plain::<V6, Segment<'_>>::read(frame, false).map(|p| p.packet(frame, Content::Tcp(p.content)));
     let v4 = Plain::<V4, Datagram<'_>>::read_udp(frame).map(|p| p.packet(frame, Content::Udp(p.content)));
     let v6 = Plain::<V6, Datagram<'_>>::read_udp(frame).map(|p| p.packet(frame, Content::Udp(p.content)));
-    for p in [segment, v4, v6].into_iter().flatten() {
-        let said = said(p.source, p.destination, p.ecn, p.source_mac, format!("{:?}", p.content));
-        assert_eq!(Ok(said), whole, "a plain packet is one");
+    for p in [&v4_segment, &v6_segment, &v4, &v6].into_iter().flatten() {
+        assert_eq!(Ok(content(p)), whole, "a plain packet is one");
     }
-    // And the other way: nothing plain over IPv6 is read the slow way.
+    // And the other way: nothing plain is read the slow way.
     if let (Ok(p), Some(headers)) = (Packet::read(frame), Headers::find(frame))
-        && headers.version == Version::V6
         && headers.at == 14
-        && headers.end == 54
+        && headers.end == 14 + if headers.version == Version::V6 { 40 } else { 20 }
     {
         match p.content {
-            Content::Tcp(_) => assert!(segment.is_some(), "it is plain"),
+            Content::Tcp(_) => assert!(v4_segment.or(v6_segment).is_some(), "it is plain"),
+            // Unless something follows the datagram in its packet, or it has no checksum.
             Content::Udp(d) => {
-                assert!(v6.is_some() || headers.packet_end(frame) != 62 + d.payload.len(), "it is plain")
+                let all = headers.packet_end(frame) == headers.end + 8 + d.payload.len();
+                let summed = frame[headers.end + 6..headers.end + 8] != [0, 0];
+                assert!(v4.or(v6).is_some() || !all || !summed, "it is plain");
             }
             Content::Icmp(_) => {}
         }
+        let (source, destination) = (headers.source(frame), headers.destination(frame));
+        let ends = match headers.version {
+            Version::V4 => fast::ends::<V4>(frame).map(|(from, to, ..)| (from.into(), to.into())),
+            Version::V6 => fast::ends::<V6>(frame).map(|(from, to, ..)| (from, to)),
+        };
+        assert_eq!(ends, Some((source, destination)), "endpoints");
     }
-    let ends = fast::ends::<V4>(frame).map(|(from, to, ports, udp)| (from.0, to.0, ports, udp));
-    assert_eq!(ends, before::packet::Plain::ends(frame));
-    assert_eq!(fast::ends::<V6>(frame), before::packet::Plain::ends_v6(frame));
 }
 
 fn tunnels(frame: &[u8]) {
     let Some(packet) = frame.get(14..) else { return };
-    let new = Fixed::read(packet).map(|f| (f.source, f.destination, f.traffic_class));
-    assert_eq!(new, before::gtpu::inner_header(packet).map(|(from, to, tos, _)| (from, to, tos)), "an inner header");
-    let new = spate_net::gtpu::Message::read(packet).map(|m| (m.kind, m.teid, m.sequence, m.payload));
-    let old = before::gtpu::message(0, packet).map(|m| (m.kind, m.teid, m.sequence, m.payload));
-    assert_eq!(new.ok(), old.ok(), "a message");
+    if let Ok(message) = spate_net::gtpu::Message::read(packet) {
+        assert!(packet.as_ptr_range().end >= message.payload.as_ptr_range().end, "a message in its packet");
+    }
 }
 
 fn written(w: &Written) {
@@ -301,43 +225,58 @@ fn written(w: &Written) {
     if w.v6 && !(source.is_v6() && destination.is_v6()) {
         return;
     }
-    let (finish, old_finish) = [
-        (Finish::Nothing, before::offload::Finish::Nothing),
-        (Finish::Checksums, before::offload::Finish::Checksums),
-        (Finish::Segments, before::offload::Finish::Segments),
-    ][usize::from(w.finish) % 3];
+    let finish = [Finish::Nothing, Finish::Checksums, Finish::Segments][usize::from(w.finish) % 3];
     let tos = w.tos & 0xfc;
-    let new = Below { macs: w.macs, ends: Ends::of(source, destination), tos, ttl: w.ttl, id: w.id, finish };
-    let ends = before::packet::Ends::of(source, destination);
-    let old = before::packet::Below { macs: w.macs, ends, tos, ttl: w.ttl, id: w.id, finish: old_finish };
-    let (data, sum) = (usize::from(w.data), w.data_sum);
-    let frames = || [vec![0; 400], vec![0; 400]];
-    let [mut one, mut other] = frames();
-    new.write_udp(&mut one, w.ports, data, sum);
-    old.write_udp(&mut other, w.ports, data, sum);
-    assert_eq!(one, other, "a datagram");
-    macro_rules! head {
-        ($($of:ident)::+) => {
-            $($of)::+ {
-                source_port: w.ports.0,
-                destination_port: w.ports.1,
-                seq: w.numbers.0,
-                ack: w.numbers.1,
-                flags: w.flags,
-                window: w.window,
-                ecn: w.ecn & 3,
-            }
-        };
-    }
-    let (new_head, old_head) = (head!(Head), head!(before::packet::Head));
-    let [mut one, mut other] = frames();
-    new.write_plain(&mut one, &new_head, w.timestamps, (data, sum));
-    old.write_plain(&mut other, &old_head, w.timestamps, (data, sum));
-    assert_eq!(one, other, "a plain segment");
-    let [mut one, mut other] = frames();
+    let below = Below { macs: w.macs, ends: Ends::of(source, destination), tos, ttl: w.ttl, id: w.id, finish };
+    // Data is of zeros, so that its sum is 0.
+    let data = usize::from(w.data);
+    let (ip, room) = (if w.v6 { 54 } else { 34 }, 14 + 40 + 60 + 255);
+    let head = Head {
+        source_port: w.ports.0,
+        destination_port: w.ports.1,
+        seq: w.numbers.0,
+        ack: w.numbers.1,
+        flags: w.flags,
+        window: w.window,
+        ecn: w.ecn & 3,
+    };
     let options = Options { mss: w.mss, timestamps: w.timestamps, ..Options::default() };
-    let old_options = before::packet::Options { mss: w.mss, timestamps: w.timestamps, ..Default::default() };
-    new.write_tcp(&mut one, &new_head, &options, (data, sum));
-    old.write_tcp(&mut other, &old_head, &old_options, (data, sum));
-    assert_eq!(one, other, "a segment");
+    let mut frames = [const { Vec::new() }; 3];
+    for (kind, frame) in frames.iter_mut().enumerate() {
+        frame.resize(room, 0);
+        match kind {
+            0 => below.write_udp(frame, w.ports, data, 0),
+            1 => below.write_plain(frame, &head, w.timestamps, (data, 0)),
+            _ => below.write_tcp(frame, &head, &options, (data, 0)),
+        }
+        if kind == 0 {
+            frame.truncate(ip + 8 + data);
+        } else {
+            frame.truncate(ip + usize::from(frame[ip + 12] >> 4) * 4 + data);
+        }
+    }
+    for (kind, frame) in frames.iter().enumerate() {
+        let layers = Layers::of(frame).expect("it is TCP or UDP");
+        assert_eq!((usize::from(layers.l2) + usize::from(layers.l3), layers.v6, layers.tcp), (ip, w.v6, kind > 0));
+        if finish != Finish::Nothing {
+            continue; // the device writes its checksums
+        }
+        let read = Packet::read(frame).expect("what is written is read");
+        assert_eq!((read.source, read.destination, read.source_mac[..] == w.macs[6..]), (source, destination, true));
+        match read.content {
+            Content::Udp(d) => {
+                assert_eq!((kind, d.source_port, d.destination_port, d.payload.len()), (0, w.ports.0, w.ports.1, data));
+            }
+            Content::Tcp(s) => {
+                let expected = if kind == 1 { Options { mss: None, ..options } } else { options };
+                assert!(kind > 0 && s.options() == expected, "options");
+                assert_eq!(
+                    (s.source_port, s.destination_port, s.payload.len(), read.ecn),
+                    (w.ports.0, w.ports.1, data, head.ecn)
+                );
+                assert_eq!((s.seq, s.ack, s.flags, s.window), (head.seq, head.ack, head.flags, head.window));
+            }
+            Content::Icmp(_) => panic!("it is no ICMP"),
+        }
+    }
 }

@@ -6,8 +6,8 @@ use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use spate_net::{Trailer, checksum};
 use spate_stateless::{
-    Blueprint, Checksum, ChecksumKind, Deal, FieldProgram, Frames, Lanes, Length, ListOrder, Numbers, Sequence,
-    Template, Variable, Write,
+    Blueprint, Checksum, ChecksumKind, FieldProgram, Frames, Lanes, Length, ListOrder, Numbers, Sequence, Template,
+    Variable, WorkerShare, Write,
 };
 
 /// Packets compared.
@@ -133,11 +133,11 @@ impl Frames for Written {
 }
 
 /// The packets of one of several workers, from its `from`-th on.
-fn packets(template: &Template, deal: Deal, from: u64, count: usize) -> Vec<Vec<u8>> {
+fn packets(template: &Template, share: WorkerShare, from: u64, count: usize) -> Vec<Vec<u8>> {
     let mut written = Written(vec![(Vec::new(), 0); count]);
     let stamp = Trailer { run_tag: 7, stream: 1, sender: 0, measured: true, sequence: 0, timestamp: 99 };
-    let numbers = Numbers { number: deal.first + from * deal.stride, sequence: from, count };
-    template.write(&mut template.writer(deal), &mut Lanes::new(), numbers, stamp, &mut written, 0);
+    let numbers = Numbers { number: share.first + from * share.stride, sequence: from, count };
+    template.write(&mut template.writer(share), &mut Lanes::new(), numbers, stamp, &mut written, 0);
     written
         .0
         .into_iter()
@@ -152,7 +152,7 @@ fuzz_target!(|input: Input| {
     let blueprint = input.blueprint();
     let Ok(template) = Template::new(&blueprint) else { return };
     let from = u64::from(input.from);
-    let whole = packets(&template, Deal { first: 0, stride: 1 }, 2 * from, PACKETS);
+    let whole = packets(&template, WorkerShare { first: 0, stride: 1 }, 2 * from, PACKETS);
     for packet in &whole {
         for sum in blueprint.checksums.iter().filter(|sum| sum.kind == ChecksumKind::Internet) {
             let end = sum.end.unwrap_or(packet.len());
@@ -164,7 +164,7 @@ fuzz_target!(|input: Input| {
     }
     if !template.flow() {
         for first in 0..2 {
-            let half = packets(&template, Deal { first, stride: 2 }, from, PACKETS / 2);
+            let half = packets(&template, WorkerShare { first, stride: 2 }, from, PACKETS / 2);
             assert!(half.iter().eq(whole.iter().skip(first as usize).step_by(2)));
         }
     }

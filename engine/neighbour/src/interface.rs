@@ -17,6 +17,7 @@ use crate::{
     membership::{Group, MOST_GROUPS, MOST_SOURCES, Membership, Query, Report, Version},
     message::{Message, Station, ip_destination},
     mld,
+    ping::{MOST_PINGS, Ping, PingEvent, Pinger, STAMP},
     range::Range,
     table::{Asker, Learned, Question, Table, Target},
 };
@@ -134,12 +135,37 @@ pub enum NoRoute {
 pub struct Output {
     /// Frames to send, without FCS.
     pub frames: Vec<Vec<u8>>,
+    /// Frames to send, and where the time at which each leaves is to be written ([`crate::STAMP`]).
+    pub stamped: Vec<(Vec<u8>, usize)>,
     /// What is worth reporting.
     pub events: Vec<Event>,
 }
 
+/// Why a port cannot ping.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PingError {
+    /// Nothing leads there.
+    #[error(transparent)]
+    NoRoute(#[from] NoRoute),
+    /// Replies would come from several stations.
+    #[error("{0} is no address of a single station")]
+    NoStation(IpAddr),
+    /// A port does not receive what it sends.
+    #[error("{0} is at the port itself, which does not receive what it sends: ping it from another")]
+    Own(IpAddr),
+    /// Routers forward nothing from a link-local address (RFC 4291 section 2.5.6).
+    #[error("{0} is a link-local address, from which nothing is forwarded to {1}: use another address of the port")]
+    StaysOnLink(IpAddr, IpAddr),
+    /// Not an address of the port's.
+    #[error("{0} is none of the port's addresses of the destination's family: {list}", list = .1.join(", "))]
+    NotOwn(IpAddr, Vec<String>),
+    /// Too many at once.
+    #[error("{MOST_PINGS} pings of the port are under way: end one")]
+    TooMany,
+}
+
 /// What happened on the link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A neighbour was found.
     Found(IpAddr, Mac),
@@ -158,6 +184,8 @@ pub enum Event {
     Conflict(IpAddr, Mac),
     /// Membership is reported in this version from now on, as a querier on the link knows no other.
     Reports(&'static str),
+    /// Of the ping with this number.
+    Ping(u64, PingEvent),
 }
 
 /// A port on its link.
@@ -177,6 +205,10 @@ pub struct Interface {
     members: [Membership; 2],
     announced: u32,
     announce_at_ns: u64,
+    /// Under way, and the next hop of each.
+    pings: Vec<(Pinger, IpAddr)>,
+    /// Of the next ping.
+    identifier: u16,
 }
 
 impl Interface {
@@ -194,6 +226,9 @@ impl Interface {
             members: Default::default(),
             announced: 0,
             announce_at_ns: now_ns,
+            pings: Vec::new(),
+            // Others on this address begin elsewhere.
+            identifier: u16::from_be_bytes([mac[4], mac[5]]) ^ now_ns as u16,
         };
         for gateway in this.gateways() {
             // An empty table has room for two.
@@ -218,6 +253,9 @@ impl Interface {
 
     /// The tags of a frame that is received with these, as its sender wrote them: those of stations here, if they are seen so.
     fn written(&self, seen: Tags) -> Tags {
+        if seen == self.station.tags {
+            return seen;
+        }
         let mut known = self.ranges.iter().filter_map(|(_, range)| range.tags);
         known.find(|tags| self.seen(*tags) == seen).unwrap_or(seen)
     }
@@ -244,9 +282,15 @@ impl Interface {
     /// Becomes a member of a group until `release`d for the same owner. False if it is a member of as many as it can be.
     #[must_use]
     pub fn join(&mut self, owner: u64, group: &Group, now_ns: u64) -> bool {
+        // Hosts receive these without a report (RFC 3376 section 6, RFC 3810 section 6).
+        if !is_reported(group.address) {
+            return true;
+        }
+        let family = usize::from(group.address.is_ipv6());
         let room = self.members.iter().map(Membership::len).sum::<usize>() < MOST_GROUPS;
+        let room = room || self.members[family].has(group.address);
         if room {
-            self.members[usize::from(group.address.is_ipv6())].join(owner, group, now_ns);
+            self.members[family].join(owner, group, now_ns);
         }
         room
     }
@@ -277,8 +321,13 @@ impl Interface {
         given.chain(self.link_local.map(IpAddr::V6))
     }
 
-    /// Takes a frame.
+    /// Takes a frame that arrives now.
     pub fn receive(&mut self, bytes: &[u8], now_ns: u64, output: &mut Output) {
+        self.receive_arrived(bytes, now_ns, now_ns, output);
+    }
+
+    /// Takes a frame that arrived at an instant of the clock by which requests of pings are stamped.
+    pub fn receive_arrived(&mut self, bytes: &[u8], arrived_ns: u64, now_ns: u64, output: &mut Output) {
         let Some(frame) = Frame::parse(bytes) else { return };
         // What it sent itself may come back from a hub.
         if frame.source == self.station.mac {
@@ -305,7 +354,110 @@ impl Interface {
             Some(Message::Echo { from, to, mac, data }) if self.here(tags, to) == Some(frame.destination) => {
                 output.frames.extend(Station { mac: frame.destination, tags }.echo_reply(mac, to, from, data));
             }
-            Some(Message::Echo { .. }) | None => {}
+            Some(Message::EchoReply { from, to, hop_limit, of }) if tags == self.station.tags => {
+                let asked = |pinger: &Pinger| (pinger.to(), pinger.from) == (from, to);
+                self.answered(asked, |pinger| pinger.reply(&of, hop_limit, arrived_ns), output);
+            }
+            Some(Message::EchoError { from, to, destination, kind, of }) if tags == self.station.tags => {
+                let asked = |pinger: &Pinger| (pinger.to(), pinger.from) == (destination, to);
+                self.answered(asked, |pinger| pinger.error(&of, from, kind), output);
+            }
+            Some(Message::Echo { .. } | Message::EchoReply { .. } | Message::EchoError { .. }) | None => {}
+        }
+    }
+
+    /// The ping that has asked may have an answer.
+    fn answered(
+        &mut self,
+        asked: impl Fn(&Pinger) -> bool,
+        mut event: impl FnMut(&mut Pinger) -> Option<PingEvent>,
+        output: &mut Output,
+    ) {
+        let asked = self.pings.iter_mut().map(|(pinger, _)| pinger).filter(|pinger| asked(pinger));
+        output.events.extend(asked.filter_map(|pinger| Some(Event::Ping(pinger.id, event(pinger)?))));
+    }
+
+    /// Sends echo requests from now on, until it has had all replies or is stopped by its number.
+    ///
+    /// # Errors
+    /// If nothing leads to the destination, the port has no such address, or as many pings are under way as can be.
+    pub fn ping(&mut self, id: u64, ping: Ping, now_ns: u64) -> Result<(), PingError> {
+        if self.pings.len() >= MOST_PINGS {
+            return Err(PingError::TooMany);
+        }
+        let broadcast = self.config.addresses.iter().any(|own| own.is_broadcast(ping.to));
+        if is_group(ping.to) || ping.to.is_unspecified() || broadcast {
+            return Err(PingError::NoStation(ping.to));
+        }
+        let NextHop::Neighbour(next) = self.hop_to(ping.to)? else { return Err(PingError::Own(ping.to)) };
+        let stays_on_link = |address| matches!(address, IpAddr::V6(address) if is_link_local(address));
+        let from = match ping.from {
+            Some(from) if stays_on_link(from) && !stays_on_link(ping.to) => {
+                return Err(PingError::StaysOnLink(from, ping.to));
+            }
+            Some(from) if self.own().any(|own| own == from) && from.is_ipv4() == ping.to.is_ipv4() => from,
+            Some(from) => return Err(PingError::NotOwn(from, self.own().map(|own| own.to_string()).collect())),
+            None => self.source_for(ping.to).ok_or(NoRoute::NoAddress(if ping.to.is_ipv4() { 4 } else { 6 }))?,
+        };
+        self.table.lend(self.target(next), now_ns).map_err(NoRoute::from)?;
+        self.identifier = self.identifier.wrapping_add(1);
+        self.pings.push((Pinger::new(id, ping, from, self.identifier, now_ns), next));
+        Ok(())
+    }
+
+    /// Sends no more requests of a ping.
+    pub fn stop_ping(&mut self, id: u64) {
+        self.end_pings(|pinger| pinger.id == id);
+    }
+
+    /// Forgets pings, and next hops that only they have asked for.
+    fn end_pings(&mut self, ended: impl Fn(&Pinger) -> bool) {
+        for (_, next) in self.pings.extract_if(.., |(pinger, _)| ended(pinger)).collect::<Vec<_>>() {
+            if self.pings.iter().all(|(_, other)| *other != next) {
+                self.table.give_back(self.target(next));
+            }
+        }
+    }
+
+    /// Sends what is due of pings, and notes what came of them.
+    fn poll_pings(&mut self, now_ns: u64, output: &mut Output) {
+        let mut over = Vec::new();
+        for at in 0..self.pings.len() {
+            let known = self.neighbour(self.pings[at].1);
+            let (pinger, next) = &mut self.pings[at];
+            let (id, begins) = (pinger.id, pinger.mac.is_none());
+            let mut report = |event| output.events.push(Event::Ping(id, event));
+            // A next hop that answers no more is no reason to end: requests are sent where it was, and what becomes of them is reported.
+            pinger.mac = known.as_ref().and_then(|known| known.mac).or(pinger.mac);
+            let Some(mac) = pinger.mac else {
+                if let Some(known) = known.filter(|known| known.settled) {
+                    let problem = known.problem.as_deref().unwrap_or("is not known");
+                    report(PingEvent::NoNextHop(format!("next hop {next} {problem}")));
+                    over.push(id);
+                }
+                continue;
+            };
+            if begins {
+                report(PingEvent::Begun(pinger.from, mac));
+            }
+            if let Some(data) = pinger.request(now_ns) {
+                let addresses = (pinger.from, pinger.to());
+                if let Some(frame) = self.station.echo_request(mac, addresses, pinger.hop_limit(), &data) {
+                    // Behind identifier and sequence number; short frames are padded.
+                    let headers = if pinger.to().is_ipv4() { 20 + 8 } else { 40 + 8 };
+                    let at = 14 + 4 * self.station.tags.as_slice().len() + headers;
+                    debug_assert_eq!(frame[at..at + STAMP], data[4..4 + STAMP]);
+                    output.stamped.push((frame, at));
+                }
+            }
+            pinger.time_out(now_ns).for_each(&mut report);
+            if pinger.is_over() {
+                report(PingEvent::Over);
+                over.push(id);
+            }
+        }
+        if !over.is_empty() {
+            self.end_pings(|pinger| over.contains(&pinger.id));
         }
     }
 
@@ -382,13 +534,18 @@ impl Interface {
                 output.frames.extend(self.report(&report, family));
             }
         }
+        self.poll_pings(now_ns, output);
     }
 
     /// When `poll` has something to do next.
     pub fn next_ns(&self) -> Option<u64> {
         let announce = (self.announced < ANNOUNCEMENTS).then_some(self.announce_at_ns);
         let reports = self.members.iter().filter_map(Membership::next_ns);
-        announce.into_iter().chain(self.table.next_ns()).chain(reports).min()
+        // An answer of the next hop comes before.
+        let found = |next: &IpAddr| self.neighbour(*next).is_some_and(|known| known.mac.is_some());
+        let sends = |(pinger, next): &&(Pinger, IpAddr)| pinger.mac.is_some() || found(next);
+        let pings = self.pings.iter().filter(sends).map(|(pinger, _)| pinger.next_ns());
+        announce.into_iter().chain(self.table.next_ns()).chain(reports).chain(pings).min()
     }
 
     fn announcement(&self, own: IpAddr) -> Vec<u8> {
@@ -439,6 +596,11 @@ impl Interface {
         let Some(to) = ip_destination(packet) else {
             return self.gateways().first().map(|&gateway| NextHop::Neighbour(gateway)).ok_or(NoRoute::NoDestination);
         };
+        self.hop_to(to)
+    }
+
+    /// Where packets to an address have to go.
+    fn hop_to(&self, to: IpAddr) -> Result<NextHop, NoRoute> {
         if is_group(to) || self.config.addresses.iter().any(|own| own.is_broadcast(to)) {
             return Ok(NextHop::Here(group_mac(to)));
         }

@@ -187,6 +187,11 @@ impl Membership {
         self.changes.insert(group, Change { kind, left: ROBUSTNESS, at_ns: now_ns });
     }
 
+    /// Whether it is a member.
+    pub(crate) fn has(&self, group: IpAddr) -> bool {
+        self.wanted.contains_key(&group)
+    }
+
     /// Takes a query.
     pub(crate) fn asked(&mut self, query: &Query, now_ns: u64) {
         if query.version < Version::Sources {
@@ -195,6 +200,14 @@ impl Membership {
         let at_ns = now_ns.saturating_add(self.random(query.within_ns));
         match query.group {
             None if self.wanted.is_empty() => {}
+            // Versions without records have a report, and so an instant, for each group (RFC 2236 section 3, RFC 2710 section 4).
+            None if self.version(now_ns) < Version::Sources => {
+                for group in self.wanted.keys().copied().collect::<Vec<_>>() {
+                    let at_ns = now_ns.saturating_add(self.random(query.within_ns));
+                    let answer = self.answers.entry(group).or_insert(at_ns);
+                    *answer = (*answer).min(at_ns);
+                }
+            }
             None => self.answer_at_ns = Some(self.answer_at_ns.map_or(at_ns, |other| other.min(at_ns))),
             Some(group) if self.wanted.contains_key(&group) => {
                 let answer = self.answers.entry(group).or_insert(at_ns);

@@ -39,6 +39,27 @@ pub(crate) enum Message<'a> {
     Has { address: IpAddr, mac: Mac },
     /// ICMP echo request with `data` (identifier, sequence number, payload).
     Echo { from: IpAddr, to: IpAddr, mac: Mac, data: &'a [u8] },
+    /// ICMP echo reply, with what it replies to.
+    EchoReply { from: IpAddr, to: IpAddr, hop_limit: u8, of: EchoOf<'a> },
+    /// ICMP error (its type and code) about an echo request from `to` to `destination`.
+    EchoError { from: IpAddr, to: IpAddr, destination: IpAddr, kind: [u8; 2], of: EchoOf<'a> },
+}
+
+/// The identifier, sequence number and data of an echo request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EchoOf<'a> {
+    pub(crate) identifier: u16,
+    pub(crate) sequence: u16,
+    pub(crate) data: &'a [u8],
+}
+
+impl<'a> EchoOf<'a> {
+    /// Of a message of ICMP from its type on.
+    fn read(icmp: &'a [u8]) -> Option<Self> {
+        let [_, _, _, _, a, b, c, d] = *icmp.first_chunk()?;
+        let (identifier, sequence) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        Some(Self { identifier, sequence, data: &icmp[8..] })
+    }
 }
 
 impl<'a> Message<'a> {
@@ -78,11 +99,24 @@ fn echo_v4<'a>(frame: &Frame<'a>) -> Option<Message<'a>> {
     }
     let (from, to) = (IpAddr::from(source), IpAddr::from(destination));
     let icmp = &packet[header..len];
-    let valid = is_right(icmp, 0) && icmp.get(..2)? == [ECHO_REQUEST, 0];
-    if !valid || icmp.len() < 8 || is_group(from) || from.is_unspecified() || !is_station(frame.source) {
+    let valid = is_right(icmp, 0) && icmp.len() >= 8;
+    if !valid || is_group(from) || from.is_unspecified() || !is_station(frame.source) {
         return None;
     }
-    Some(Message::Echo { from, to, mac: frame.source, data: &icmp[4..] })
+    match [icmp[0], icmp[1]] {
+        [ECHO_REQUEST, 0] => Some(Message::Echo { from, to, mac: frame.source, data: &icmp[4..] }),
+        [ECHO_REPLY, 0] => Some(Message::EchoReply { from, to, hop_limit: fixed[8], of: EchoOf::read(icmp)? }),
+        // Unreachable, time exceeded, parameter problem; then the packet that they are about.
+        kind @ [3 | 11 | 12, _] => {
+            let about = &icmp[8..];
+            let header = usize::from(*about.first()? & 15) * 4;
+            let echo = about.get(header..).filter(|_| header >= ipv4::HEADER && about[9] == ICMP)?;
+            let destination = IpAddr::from(*about[16..].first_chunk::<4>()?);
+            let of = EchoOf::read(echo).filter(|_| echo[0] == ECHO_REQUEST)?;
+            Some(Message::EchoError { from, to, destination, kind, of })
+        }
+        _ => None,
+    }
 }
 
 fn icmp_v6<'a>(frame: &Frame<'a>) -> Option<Message<'a>> {
@@ -94,11 +128,24 @@ fn icmp_v6<'a>(frame: &Frame<'a>) -> Option<Message<'a>> {
     let (from, to) = (Ipv6Addr::from(source.0), Ipv6Addr::from(destination.0));
     let icmp = &packet[header..len];
     let right = is_right(icmp, pseudo_header(source, destination, ICMPV6, icmp.len()));
-    if !right || icmp[1] != 0 || from.is_multicast() || !is_station(frame.source) {
+    if !right || from.is_multicast() || !is_station(frame.source) {
+        return None;
+    }
+    if let kind @ [1..=4, _] = [icmp[0], icmp[1]] {
+        let echo = icmp.get(8 + ipv6::HEADER..).filter(|_| icmp[8 + 6] == ICMPV6)?;
+        let of = EchoOf::read(echo).filter(|_| echo[0] == ECHO_REQUEST_V6)?;
+        let destination = ipv6(icmp, 8 + 24)?.into();
+        return Some(Message::EchoError { from: from.into(), to: to.into(), destination, kind, of });
+    }
+    if icmp[1] != 0 {
         return None;
     }
     let routed = packet[7] != NEVER_ROUTED;
     match icmp[0] {
+        ECHO_REPLY_V6 => {
+            let (hop_limit, of) = (packet[7], EchoOf::read(icmp)?);
+            Some(Message::EchoReply { from: from.into(), to: to.into(), hop_limit, of })
+        }
         ECHO_REQUEST_V6 if !from.is_unspecified() => {
             Some(Message::Echo { from: from.into(), to: to.into(), mac: frame.source, data: &icmp[4..] })
         }
@@ -205,21 +252,43 @@ impl Station {
 
     /// The answer to an echo request for `from`; none if it would not fit into a packet.
     pub(crate) fn echo_reply(&self, to_mac: Mac, from: IpAddr, to: IpAddr, data: &[u8]) -> Option<Vec<u8>> {
+        self.echo([ECHO_REPLY, ECHO_REPLY_V6], to_mac, (from, to), HOP_LIMIT, data)
+    }
+
+    /// An echo request with an identifier, sequence number and data.
+    pub(crate) fn echo_request(
+        &self,
+        to_mac: Mac,
+        addresses: (IpAddr, IpAddr),
+        hop_limit: u8,
+        data: &[u8],
+    ) -> Option<Vec<u8>> {
+        self.echo([ECHO_REQUEST, ECHO_REQUEST_V6], to_mac, addresses, hop_limit, data)
+    }
+
+    fn echo(
+        &self,
+        [kind_v4, kind_v6]: [u8; 2],
+        to_mac: Mac,
+        (from, to): (IpAddr, IpAddr),
+        hop_limit: u8,
+        data: &[u8],
+    ) -> Option<Vec<u8>> {
         match (from, to) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
-                let icmp = echo_reply(ECHO_REPLY, data);
+                let icmp = echo(kind_v4, data);
                 u16::try_from(ipv4::HEADER + icmp.len()).ok()?;
                 let mut packet = vec![0; ipv4::HEADER];
                 // Not to be fragmented: it is as long as the request was.
                 let (source, destination) = (from.to_bits(), to.to_bits());
-                let header = ipv4::Header { tos: 0, id: 0, ttl: HOP_LIMIT, protocol: ICMP, source, destination };
+                let header = ipv4::Header { tos: 0, id: 0, ttl: hop_limit, protocol: ICMP, source, destination };
                 header.write(packet.first_chunk_mut()?, icmp.len());
                 packet.extend(with_checksum(icmp, 0));
                 Some(self.frame(to_mac, IPV4, &packet))
             }
             (IpAddr::V6(from), IpAddr::V6(to)) => {
                 u16::try_from(4 + data.len()).ok()?;
-                Some(self.icmp_v6(to_mac, from, to, HOP_LIMIT, echo_reply(ECHO_REPLY_V6, data)))
+                Some(self.icmp_v6(to_mac, from, to, hop_limit, echo(kind_v6, data)))
             }
             _ => None,
         }
@@ -236,8 +305,8 @@ impl Station {
     }
 }
 
-/// An echo reply with the identifier, sequence number and payload of its request, without its checksum.
-fn echo_reply(kind: u8, data: &[u8]) -> Vec<u8> {
+/// A message of echo with an identifier, sequence number and data, without its checksum.
+fn echo(kind: u8, data: &[u8]) -> Vec<u8> {
     [&[kind, 0, 0, 0], data].concat()
 }
 

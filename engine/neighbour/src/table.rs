@@ -2,7 +2,10 @@
 //! The neighbours that are wanted, what is known of each, and when to ask again (RFC 4861 §7.3, for ARP alike).
 //!
 //! Nobody on the link can add an entry: only what is wanted is remembered, so the table cannot be flooded.
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{
+    collections::{BTreeMap, btree_map},
+    net::IpAddr,
+};
 
 use spate_net::vlan::Tags;
 
@@ -84,6 +87,8 @@ struct Entry {
     at_ns: u64,
     /// None: the port.
     asker: Option<Asker>,
+    /// Looked for only while something asks for it (`lend`).
+    lent: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,15 +111,42 @@ pub(crate) struct Table {
 impl Table {
     /// Looks for a neighbour from now on; looks anew for one that did not answer.
     pub(crate) fn want(&mut self, target: Target, asker: Option<Asker>, now_ns: u64) -> Result<(), TableFull> {
-        let full = self.entries.len() >= MOST_NEIGHBOURS;
-        let asking = Entry { state: State::Asking(0), mac: None, moved_from: None, at_ns: now_ns, asker };
-        match self.entries.get_mut(&target) {
-            None if full => return Err(TableFull),
-            None => drop(self.entries.insert(target, asking)),
-            Some(entry) if entry.state == State::Lost => *entry = asking,
-            Some(_) => {}
+        let entry = self.look(target, asker, now_ns)?;
+        if std::mem::take(&mut entry.lent) {
+            entry.asker = asker;
         }
         Ok(())
+    }
+
+    /// Looks for a neighbour as `want` does, but only until it is given back.
+    pub(crate) fn lend(&mut self, target: Target, now_ns: u64) -> Result<(), TableFull> {
+        let known = self.entries.contains_key(&target);
+        let entry = self.look(target, None, now_ns)?;
+        entry.lent |= !known;
+        Ok(())
+    }
+
+    /// Nothing that has asked for a neighbor by `lend` does so any more.
+    pub(crate) fn give_back(&mut self, target: Target) {
+        if self.entries.get(&target).is_some_and(|entry| entry.lent) {
+            self.entries.remove(&target);
+        }
+    }
+
+    fn look(&mut self, target: Target, asker: Option<Asker>, now_ns: u64) -> Result<&mut Entry, TableFull> {
+        let full = self.entries.len() >= MOST_NEIGHBOURS;
+        let asking = |lent| Entry { state: State::Asking(0), mac: None, moved_from: None, at_ns: now_ns, asker, lent };
+        match self.entries.entry(target) {
+            btree_map::Entry::Vacant(_) if full => Err(TableFull),
+            btree_map::Entry::Vacant(place) => Ok(place.insert(asking(false))),
+            btree_map::Entry::Occupied(place) => {
+                let entry = place.into_mut();
+                if entry.state == State::Lost {
+                    *entry = asking(entry.lent);
+                }
+                Ok(entry)
+            }
+        }
     }
 
     /// Looks for a neighbor no more if it is not the port that asks.
@@ -257,6 +289,22 @@ mod tests {
         table.forget(peer());
         table.forget(tagged);
         assert_eq!((table.get(peer()).is_some(), table.get(tagged)), (true, None));
+    }
+
+    #[test]
+    fn what_is_lent_is_forgotten_when_it_is_given_back_unless_the_port_wants_it() {
+        let mut table = Table::default();
+        table.lend(peer(), 0).unwrap();
+        table.give_back(peer());
+        assert_eq!(table.get(peer()), None);
+        table.lend(peer(), 0).unwrap();
+        until(&mut table, 4000 * MS);
+        table.lend(peer(), 5000 * MS).unwrap(); // it was lost, and is looked for anew
+        assert!(!table.get(peer()).unwrap().settled);
+        table.want(peer(), None, 5000 * MS).unwrap();
+        table.lend(peer(), 5000 * MS).unwrap();
+        table.give_back(peer());
+        assert!(table.get(peer()).is_some());
     }
 
     #[test]

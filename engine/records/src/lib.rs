@@ -3,6 +3,18 @@
 //!
 //! A Parquet file can be read once its footer is written: until then it has another name, [`PARTIAL`] behind its own. [`Reading`]
 //! reads such a file too, up to its last whole row group.
+//!
+//! ```
+//! use spate_records::{About, Reading, RecordFile};
+//!
+//! let path = std::env::temp_dir().join(format!("spate-records-{}.parquet", std::process::id()));
+//! let about = About { run: "web-1".into(), templates: vec!["http".into()], one_in: 1 };
+//! let mut file = RecordFile::create(&path, about, 1000)?;
+//! file.finish(|| true)?; // add() before
+//! assert_eq!(Reading::open(&path)?.records(), 0);
+//! std::fs::remove_file(&path)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod columns;

@@ -9,8 +9,8 @@ use spate_net::{
     tcp, trailer, udp,
 };
 use spate_stateless::{
-    Blueprint, Deal, FieldProgram, Frames, Lanes, MIN_FRAME_LEN, Numbers, PIECE, Template, TemplateError, Variable,
-    Write, Writer,
+    Blueprint, FieldProgram, Frames, Lanes, MIN_FRAME_LEN, Numbers, PIECE, Template, TemplateError, Variable,
+    WorkerShare, Write, Writer,
 };
 
 use crate::seal::{self, Seal};
@@ -179,7 +179,7 @@ impl Values {
         let frame = vec![0; (variables.len() * VALUE).max(MIN_FRAME_LEN)];
         let room = frame.len().next_multiple_of(PIECE);
         let template = Template::new(&Blueprint { frame, program, ..Blueprint::default() })?;
-        let writer = template.writer(Deal { first: 0, stride: 1 });
+        let writer = template.writer(WorkerShare { first: 0, stride: 1 });
         Ok(Self {
             template,
             writer,

@@ -55,7 +55,7 @@ impl EmulationError {
 
 /// Which worker has the queue on which a reply to a client's tuple, from a destination port, arrives on a port of the engine:
 /// whether it is this one.
-pub type Home = dyn Fn(usize, u16, &tuples::Tuple) -> bool + Send;
+pub type OwnsReplies = dyn Fn(usize, u16, &tuples::Tuple) -> bool + Send;
 
 /// A worker's share of a scenario.
 pub struct Emulation {
@@ -67,7 +67,7 @@ pub struct Emulation {
     arrivals: Option<Arrivals>,
     tuples: Tuples,
     share: Share,
-    owned: Box<Home>,
+    owned: Box<OwnsReplies>,
     /// No flow begins from here on.
     end_ns: u64,
     /// By template.
@@ -94,7 +94,7 @@ struct OpenLimit {
 }
 
 /// Whether replies to a tuple of a template's clients arrive here.
-fn home<'a>(of: &'a crate::Template, owned: &'a Home) -> impl Fn(&tuples::Tuple) -> bool {
+fn owns_replies<'a>(of: &'a crate::Template, owned: &'a OwnsReplies) -> impl Fn(&tuples::Tuple) -> bool {
     let port = of.client.as_ref().map_or(0, |client| client.port);
     move |tuple| owned(port, of.destination_port, tuple)
 }
@@ -124,7 +124,7 @@ impl Emulation {
         scenario: Arc<Scenario>,
         share: Share,
         dealing: Dealing,
-        owned: Box<Home>,
+        owned: Box<OwnsReplies>,
         ports: &[PortLink],
         seed: u128,
         now_ns: u64,
@@ -359,7 +359,7 @@ impl Emulation {
             self.stack.counters(template, true).one(Count::FlowsLate);
         }
         let of = &self.scenario.templates[template];
-        let Some(draw) = self.tuples.next(template, home(of, &*self.owned)) else {
+        let Some(draw) = self.tuples.next(template, owns_replies(of, &*self.owned)) else {
             return self.stack.counters(template, true).one(Count::PortsExhausted);
         };
         let opening = self.stack.opening(template, number, between(&draw, of.destination_port));
@@ -377,7 +377,7 @@ impl Emulation {
             self.limits[template].opening -= 1;
             while let Err(NotOpened::InUse) = self.stack.open_found(&opening, now_ns) {
                 let of = &self.scenario.templates[template];
-                if !self.tuples.skip(&mut draw, home(of, &*self.owned)) {
+                if !self.tuples.skip(&mut draw, owns_replies(of, &*self.owned)) {
                     self.stack.counters(template, true).one(Count::PortsExhausted);
                     break;
                 }

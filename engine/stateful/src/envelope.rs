@@ -137,6 +137,13 @@ impl End {
         })
     }
 
+    /// Whether outer addresses are those of what it receives. Several pools may have the same remote end.
+    #[inline]
+    fn is_between(&self, source: Address, destination: Address) -> bool {
+        let near = |address| self.tunnels.is_some_and(|t| (t.local..=t.last_near_end()).contains(&address));
+        self.is_at(destination) && (self.sends == Way::Up || near(source))
+    }
+
     /// Of what it receives.
     #[inline]
     fn receives(&self) -> Way {
@@ -366,7 +373,7 @@ impl Envelopes {
         if headers.version == Version::V6 && !(source.is_v6() && destination.is_v6()) {
             return Arrival::Plain;
         }
-        let Some(first) = port.ends.iter().position(|end| end.is_at(destination)) else {
+        let Some(first) = port.tunnel_end(source, destination) else {
             let outside = port.clients_of(source, destination).map(|end| &port.ends[end]);
             let Some((unknown, _)) = outside.and_then(End::counts) else { return Arrival::Plain };
             return port.drop(outside, unknown);
@@ -483,13 +490,20 @@ impl Port {
         here.or_else(|| self.clients(source)?.down)
     }
 
+    /// The end of the tunnels that a packet between outer addresses is of; one that is at the destination if it comes from elsewhere.
+    #[inline]
+    fn tunnel_end(&self, source: Address, destination: Address) -> Option<usize> {
+        let of = self.ends.iter().position(|end| end.is_between(source, destination));
+        of.or_else(|| self.ends.iter().position(|end| end.is_at(destination)))
+    }
+
     /// The tags that a frame has to have.
     fn expected(&self, frame: &[u8]) -> Tags {
         let Some(headers) = Headers::find(frame) else { return self.tags };
         let (source, destination) = (headers.source(frame), headers.destination(frame));
-        let tunnelled = || self.ends.iter().find(|end| end.is_at(destination));
-        let end = if self.tunnelled { tunnelled() } else { None };
-        end.or_else(|| self.clients_of(source, destination).map(|end| &self.ends[end]))
+        let end = if self.tunnelled { self.tunnel_end(source, destination) } else { None };
+        end.map(|end| &self.ends[end])
+            .or_else(|| self.clients_of(source, destination).map(|end| &self.ends[end]))
             .map_or(self.tags, |end| end.tags)
     }
 

@@ -6,6 +6,22 @@
 //! them, and gets the time from its caller. It never waits, takes no lock, and once made allocates nothing.
 //!
 //! No flow has a buffer: unacknowledged data is a position in the program's payloads, and a packet is built when it is sent.
+//!
+//! ```
+//! use spate_stateful::{
+//!     Instruction::{Accept, Close, Connect, Receive, Send},
+//!     Program, Protocol,
+//!     program::{Programs, check},
+//! };
+//!
+//! // A client that waits for 100 bytes, and a server that sends none: found before a flow begins.
+//! let program = |steps: Vec<_>| Program { instructions: steps.into(), counters: Box::default() };
+//! let client = program(vec![Connect, Send { payload: 0, wait: false }, Receive { bytes: 100, clear: false }]);
+//! let server = program(vec![Accept, Receive { bytes: 64, clear: false }, Close]);
+//! let template = Programs { protocol: Protocol::Tcp, client: Some(&client), server: Some(&server) };
+//! let faults = check(&[template], &[64]);
+//! assert!(faults[0].to_string().contains("waits for 100 bytes, of which the server sends 0"));
+//! ```
 #![forbid(unsafe_code)]
 
 mod application;

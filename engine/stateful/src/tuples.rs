@@ -187,7 +187,7 @@ impl TupleError {
 struct Mix {
     /// By index; weights without a common factor.
     pools: Box<[WeightedPool]>,
-    round: Box<[Turn]>,
+    round: Box<[RoundEntry]>,
     /// The number of the next.
     next: u64,
     /// From one to the next.
@@ -196,7 +196,7 @@ struct Mix {
 
 /// A turn in a round of a mix.
 #[derive(Clone, Copy, Debug)]
-struct Turn {
+struct RoundEntry {
     /// Index in `Mix::pools`.
     member: u32,
     /// Turns it had before in the round.
@@ -239,7 +239,7 @@ impl Mix {
             let member = (0..pools.len()).rev().max_by_key(|n| behind[*n]).unwrap_or(0);
             behind[member] -= total;
             before[member] += 1;
-            Turn { member: member as u32, before: before[member] - 1 }
+            RoundEntry { member: member as u32, before: before[member] - 1 }
         };
         let round = (0..total).map(turn).collect();
         Self { pools: pools.into(), round, next: first, step }
@@ -254,7 +254,7 @@ impl Mix {
             return (0, n);
         }
         let (rounds, turn) = (n / self.round.len() as u64, n % self.round.len() as u64);
-        let Turn { member, before } = self.round[turn as usize];
+        let RoundEntry { member, before } = self.round[turn as usize];
         let member = member as usize;
         (member, rounds * u64::from(self.pools[member].weight) + u64::from(before))
     }

@@ -4,7 +4,7 @@ use crate::{
     counters::Count,
     flow::{Flow, State, is},
     packet::{ErrorKind, UDP_HEADER},
-    tcp::{Context, Output, Sources, Turn},
+    tcp::{Context, Output, SendOutcome, Sources},
     wheel,
 };
 
@@ -67,12 +67,12 @@ impl Flow {
     }
 
     /// Sends the datagrams that are queued, and ends if the program has.
-    pub fn output_datagrams(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> Turn {
+    pub fn output_datagrams(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> SendOutcome {
         while let Some(payload) = self.next_message() {
             let payload = &from.data.payloads[usize::from(payload)];
             let header = from.below.len() + UDP_HEADER;
             let len = payload.len() as usize;
-            let Some(frame) = out.frame(header + len) else { return Turn::NoRoom };
+            let Some(frame) = out.frame(header + len) else { return SendOutcome::NoRoom };
             let sum = payload.fill(self.number, 0, &mut frame[header..]);
             from.below.write_udp(frame, (self.local_port, self.remote_port), len, sum);
             cx.counters.one(Count::SentPackets);
@@ -85,7 +85,7 @@ impl Flow {
         if self.has(is::FIN_QUEUED) {
             self.state = State::Closed;
         }
-        Turn::Done
+        SendOutcome::Done
     }
 
     fn next_message(&self) -> Option<u16> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A field program: variables, and where their values are written. Compiled once, run for every packet.
-use crate::Deal;
+use crate::WorkerShare;
 use crate::sequence::{Compiled, Kind, Sequence, hash, spread};
 
 /// Variables of a program at most.
@@ -199,22 +199,22 @@ impl Default for Lanes {
 }
 
 impl Cursor {
-    pub(crate) fn new(variables: &Variables, deal: Deal) -> Self {
+    pub(crate) fn new(variables: &Variables, share: WorkerShare) -> Self {
         let mut this = Self {
             number: 0,
             local: 0,
-            stride: deal.stride,
+            stride: share.stride,
             positions: vec![0; variables.len()].into(),
             steps: variables
                 .all
                 .iter()
                 .map(|v| {
-                    let step = if v.per_worker { 1 } else { deal.stride };
+                    let step = if v.per_worker { 1 } else { share.stride };
                     if v.sequence.wraps() { step % v.sequence.count() } else { step }
                 })
                 .collect(),
         };
-        this.seek(variables, deal.first, 0);
+        this.seek(variables, share.first, 0);
         this
     }
 
@@ -311,15 +311,15 @@ mod tests {
         Variable { sequence, after, limit, per_worker: false }
     }
 
-    fn run(variables: &[Variable], deal: Deal, count: usize) -> Vec<Vec<u64>> {
+    fn run(variables: &[Variable], share: WorkerShare, count: usize) -> Vec<Vec<u64>> {
         let compiled = Variables::new(variables).unwrap();
-        let mut cursor = Cursor::new(&compiled, deal);
+        let mut cursor = Cursor::new(&compiled, share);
         let mut lanes = Lanes::new();
         let mut rows = Vec::new();
         let mut local = 0;
         while rows.len() < count {
             let chunk = (count - rows.len()).min(7);
-            cursor.fill(&compiled, deal.first + local * deal.stride, local, chunk, &mut lanes.columns.values);
+            cursor.fill(&compiled, share.first + local * share.stride, local, chunk, &mut lanes.columns.values);
             rows.extend(
                 (0..chunk).map(|lane| lanes.columns.values[..compiled.len()].iter().map(|v| v[lane]).collect()),
             );
@@ -328,7 +328,7 @@ mod tests {
         rows
     }
 
-    const WHOLE: Deal = Deal { first: 0, stride: 1 };
+    const WHOLE: WorkerShare = WorkerShare { first: 0, stride: 1 };
 
     #[test]
     fn a_variable_steps_when_the_one_before_it_wraps() {
@@ -410,7 +410,7 @@ mod tests {
             prop_assume!(Variables::new(&program).is_ok());
             let whole = run(&program, WHOLE, 120);
             for first in 0..stride {
-                let part = run(&program, Deal { first, stride }, (120 - first).div_ceil(stride) as usize);
+                let part = run(&program, WorkerShare { first, stride }, (120 - first).div_ceil(stride) as usize);
                 let expected: Vec<_> = whole.iter().skip(first as usize).step_by(stride as usize).cloned().collect();
                 prop_assert_eq!(part, expected);
             }
@@ -422,7 +422,7 @@ mod tests {
                 v.per_worker = true;
             }
             let first = first % stride;
-            prop_assert_eq!(run(&program, Deal { first, stride }, 60), run(&program, WHOLE, 60));
+            prop_assert_eq!(run(&program, WorkerShare { first, stride }, 60), run(&program, WHOLE, 60));
         }
     }
 }

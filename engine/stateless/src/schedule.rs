@@ -15,7 +15,7 @@ use group::Group;
 
 /// A worker's part of every stream's packets: the numbers `first`, `first + stride`, ...
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deal {
+pub struct WorkerShare {
     /// Which worker it is, below `stride`.
     pub first: u64,
     /// Of how many.
@@ -132,7 +132,7 @@ impl Batch {
 /// The packets that one worker has to send, in order of their due times.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    deal: Deal,
+    share: WorkerShare,
     streams: Vec<Cursor>,
     groups: Vec<Group>,
     /// By stream; only those that send in bursts.
@@ -230,8 +230,8 @@ const EVENTS: usize = 256;
 
 impl Schedule {
     /// A schedule of streams, all at their start.
-    pub fn new(deal: Deal, streams: impl IntoIterator<Item = StreamTiming>) -> Self {
-        let mut this = Self { deal, streams: Vec::new(), groups: Vec::new(), bursting: Vec::new(), heap: Vec::new() };
+    pub fn new(share: WorkerShare, streams: impl IntoIterator<Item = StreamTiming>) -> Self {
+        let mut this = Self { share, streams: Vec::new(), groups: Vec::new(), bursting: Vec::new(), heap: Vec::new() };
         for timing in streams {
             let pace = Pace::starting(timing.start_delay_ns, timing.rate);
             this.streams.push(Cursor { sequence: 0, pace, timing });
@@ -243,17 +243,17 @@ impl Schedule {
     }
 
     /// This worker's part of a stream; none if it has none.
-    fn deal_of(&self, stream: usize) -> Option<Deal> {
-        match (self.streams[stream].timing.pinned, self.deal.first) {
-            (false, _) => Some(self.deal),
-            (true, 0) => Some(Deal { first: 0, stride: 1 }),
+    fn share_of(&self, stream: usize) -> Option<WorkerShare> {
+        match (self.streams[stream].timing.pinned, self.share.first) {
+            (false, _) => Some(self.share),
+            (true, 0) => Some(WorkerShare { first: 0, stride: 1 }),
             (true, _) => None,
         }
     }
 
     /// How many workers share a stream.
     pub fn stride(&self, stream: usize) -> u64 {
-        self.deal_of(stream).map_or(1, |deal| deal.stride)
+        self.share_of(stream).map_or(1, |share| share.stride)
     }
 
     /// When something is due next, if only the end of a burst; none if every stream stands.
@@ -324,12 +324,12 @@ impl Schedule {
         self.dissolve();
         for stream in 0..self.streams.len() {
             if self.bursting[stream].is_none()
-                && let Some(deal) = self.deal_of(stream)
+                && let Some(share) = self.share_of(stream)
                 && !self.streams[stream].timing.waits
             {
                 let cursor = &mut self.streams[stream];
                 let due = cursor.pace.count_before(before_ns);
-                let mine = due.saturating_sub(deal.first).div_ceil(deal.stride);
+                let mine = due.saturating_sub(share.first).div_ceil(share.stride);
                 if mine > cursor.sequence {
                     give_up(stream, mine - cursor.sequence);
                     cursor.sequence = mine;
@@ -347,7 +347,7 @@ impl Schedule {
     /// Takes groups apart: what they know goes to their streams.
     fn dissolve(&mut self) {
         for group in self.groups.drain(..) {
-            group.tell(&mut self.streams);
+            group.report(&mut self.streams);
         }
     }
 
@@ -357,15 +357,15 @@ impl Schedule {
         let mut aims = Vec::new();
         self.heap.clear();
         for stream in 0..self.streams.len() {
-            let Some(deal) = self.deal_of(stream) else { continue };
+            let Some(share) = self.share_of(stream) else { continue };
             let cursor = &self.streams[stream];
             if self.bursting[stream].is_none()
                 && !cursor.timing.waits
                 && let Some(rate) = cursor.pace.rate()
-                && let Some(number) = cursor.sequence.checked_mul(deal.stride).and_then(|n| n.checked_add(deal.first))
+                && let Some(number) = cursor.sequence.checked_mul(share.stride).and_then(|n| n.checked_add(share.first))
                 && let Some(due) = cursor.pace.due(number)
             {
-                aims.push(group::Aim { stream, deal, rate, due, sequence: cursor.sequence });
+                aims.push(group::Aim { stream, share, rate, due, sequence: cursor.sequence });
             }
         }
         self.groups = Group::gather(aims);

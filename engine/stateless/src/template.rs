@@ -6,7 +6,7 @@
 //! written twice; another varying checksum beneath it) is computed over the finished bytes instead.
 use core::ops::Range;
 
-use crate::Deal;
+use crate::WorkerShare;
 use crate::program::{Cursor, FieldProgram, ProgramError, Variables};
 
 mod compile;
@@ -297,7 +297,7 @@ impl Template {
     }
 
     /// For a worker with this part of the stream.
-    pub fn writer(&self, deal: Deal) -> Writer {
-        Writer(Cursor::new(&self.variables, deal))
+    pub fn writer(&self, share: WorkerShare) -> Writer {
+        Writer(Cursor::new(&self.variables, share))
     }
 }

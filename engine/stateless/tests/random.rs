@@ -3,7 +3,7 @@
 //! function of the seed, so what passes once passes always.
 use spate_net::Trailer;
 use spate_stateless::{
-    Blueprint, Deal, FieldProgram, Frames, Lanes, ListOrder, Numbers, PIECE, Sequence, Template, Variable, Write,
+    Blueprint, FieldProgram, Frames, Lanes, ListOrder, Numbers, PIECE, Sequence, Template, Variable, WorkerShare, Write,
 };
 
 /// Where the value is written, as 8 bytes.
@@ -30,7 +30,7 @@ fn values(sequence: Sequence, count: usize) -> Vec<u64> {
         ..Blueprint::default()
     })
     .unwrap();
-    let mut writer = template.writer(Deal { first: 0, stride: 1 });
+    let mut writer = template.writer(WorkerShare { first: 0, stride: 1 });
     let mut buffer = Buffer(vec![0; BATCH * 60usize.next_multiple_of(PIECE)]);
     let mut lanes = Lanes::new();
     let stamp = Trailer { run_tag: 1, stream: 0, sender: 0, measured: false, sequence: 0, timestamp: 0 };

@@ -1,5 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is counted, and how: single-writer counters, the tracking of received sequences, arrival gaps, delays and their distribution.
+//!
+//! ```
+//! use spate_stats::{Distribution, Histogram};
+//!
+//! // One worker records; control reads those of all workers together at any time.
+//! let delays = Histogram::new();
+//! (1..=1000).for_each(|us| delays.record(us * 1000));
+//! let all = Distribution::read([&delays].into_iter());
+//! assert_eq!(all.total(), 1000);
+//! let median_ns = all.quantile(500_000); // in parts per million
+//! assert!((490_000..=510_000).contains(&median_ns));
+//! ```
 #![forbid(unsafe_code)]
 
 mod arrivals;

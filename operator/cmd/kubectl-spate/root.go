@@ -11,6 +11,7 @@ import (
 	"spate.dev/operator/internal/plugin/change"
 	"spate.dev/operator/internal/plugin/doctor"
 	"spate.dev/operator/internal/plugin/importing"
+	"spate.dev/operator/internal/plugin/ping"
 	"spate.dev/operator/internal/plugin/plan"
 	"spate.dev/operator/internal/plugin/records"
 	"spate.dev/operator/internal/plugin/result"
@@ -28,7 +29,7 @@ func newRootCommand() *cobra.Command {
 
 What is done with files needs no cluster: check manifests, see the plan that engines would get, write the packets that
 they would send to a capture, bring profiles over from TRex. What runs in a cluster came to is shown as tables; records of their
-connections are printed, and packets of ports captured, while they run. The machines that generators run on are checked.`,
+connections are printed, and packets of ports captured, while they run. Ports ping other stations. The machines that generators run on are checked.`,
 		Example: `  kubectl spate validate smoke.yaml udp-64.yaml
   kubectl spate simulate smoke.yaml udp-64.yaml --pcap smoke.pcap --limit 1000
   kubectl spate doctor lab
@@ -36,12 +37,13 @@ connections are printed, and packets of ports captured, while they run. The mach
   kubectl spate rate smoke +10%
   kubectl spate search report router
   kubectl spate records web
-  kubectl spate capture lab --port east -w - | wireshark -k -i -`,
+  kubectl spate capture lab --port east -w - | wireshark -k -i -
+  kubectl spate ping lab 198.18.0.254 --port east --count 3`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl spate"},
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	root.AddCommand(validate.NewCommand(), plan.NewCommand(), simulate.NewCommand(), importing.NewCommand(), result.NewCommand(), change.NewRateCommand(), change.NewPauseCommand(), change.NewResumeCommand(), change.NewStopCommand(),
-		search.NewCommand(), records.NewCommand(), capture.NewCommand(), doctor.NewCommand(), pluginversion.NewCommand(version))
+		search.NewCommand(), records.NewCommand(), capture.NewCommand(), ping.NewCommand(), doctor.NewCommand(), pluginversion.NewCommand(version))
 	return root
 }

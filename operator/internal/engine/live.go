@@ -2,7 +2,7 @@
 
 package engine
 
-// This file answers: how are packets and records streamed from an engine?
+// This file answers: how are packets, replies to echo requests, and records streamed from an engine?
 
 import (
 	"context"
@@ -46,6 +46,11 @@ func OpenLive(ctx context.Context, source CredentialSource, target Target) (*Liv
 // Capture streams packets of a port.
 func (l *Live) Capture(ctx context.Context, request *enginev1.CaptureRequest) (grpc.ServerStreamingClient[enginev1.CaptureResponse], error) {
 	return enginev1.NewEngineClient(l.conn).Capture(ctx, request)
+}
+
+// Ping sends echo requests from a port and streams what becomes of them.
+func (l *Live) Ping(ctx context.Context, request *enginev1.PingRequest) (grpc.ServerStreamingClient[enginev1.PingResponse], error) {
+	return enginev1.NewEngineClient(l.conn).Ping(ctx, request)
 }
 
 // WatchRecords streams records of a run's connections as they end.

@@ -35,14 +35,16 @@ const (
 // session is one reader's stream.
 type session struct {
 	object spatev1.LiveReader
+	// allowed returns why the reader may not read. It is nil for one that may while its object exists.
+	allowed func(context.Context) error
 	// sending is when the response that the reader has not taken yet was sent, in nanoseconds since the epoch; 0 if
 	// there is none.
 	sending atomic.Int64
 }
 
-// begin admits a reader by the key in an object, which begin gets from the API server. The context is canceled with a
+// begin admits a reader by the key in an object, which begin gets from the API server, if it is allowed (nil: any). The context is canceled with a
 // status as its cause when the session must end.
-func (s *Server) begin(ctx context.Context, key client.ObjectKey, object spatev1.LiveReader) (context.Context, *session, func(), error) {
+func (s *Server) begin(ctx context.Context, key client.ObjectKey, object spatev1.LiveReader, allowed func(context.Context) error) (context.Context, *session, func(), error) {
 	err := s.Fresh.Get(ctx, key, object)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, nil, nil, status.Errorf(codes.Unavailable, "the API server does not answer: %v", err)
@@ -50,13 +52,18 @@ func (s *Server) begin(ctx context.Context, key client.ObjectKey, object spatev1
 	if err != nil || !holds(ctx, *object.Key()) {
 		return nil, nil, nil, status.Errorf(codes.PermissionDenied, "there is no object %s with this reader's key in spec.readerKey", key)
 	}
+	if allowed != nil {
+		if err := allowed(ctx); err != nil {
+			return nil, nil, nil, err
+		}
+	}
 	leave, err := s.places.take(key.Namespace)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	over := s.keep(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
-	held := &session{object: object}
+	held := &session{object: object, allowed: allowed}
 	s.touch(ctx, object)
 	go s.supervise(ctx, cancel, held)
 	return ctx, held, func() { cancel(nil); over(); leave() }, nil
@@ -84,7 +91,7 @@ func holds(ctx context.Context, key spatev1.ReaderKey) bool {
 	return subtle.ConstantTimeCompare([]byte(tunnel.KeyOf(shown.State.PeerCertificates[0])), []byte(key)) == 1
 }
 
-// supervise ends a session whose object is deleted or whose reader takes no data. It marks the objects of the others as read.
+// supervise ends a session whose object is deleted, that is not allowed any more, or whose reader takes no data. It marks the objects of the others as read.
 func (s *Server) supervise(ctx context.Context, end context.CancelCauseFunc, held *session) {
 	looks := time.NewTicker(checkEvery)
 	defer looks.Stop()
@@ -102,6 +109,12 @@ func (s *Server) supervise(ctx context.Context, end context.CancelCauseFunc, hel
 		if s.gone(ctx, held.object) {
 			end(status.Error(codes.Aborted, "the reader's object was deleted"))
 			return
+		}
+		if held.allowed != nil {
+			if err := held.allowed(ctx); err != nil && status.Code(err) != codes.Unavailable {
+				end(err)
+				return
+			}
 		}
 		if time.Since(touched) >= touchEvery {
 			touched = time.Now()

@@ -7,7 +7,9 @@ package live
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -16,12 +18,14 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/live/livev1"
+	"spate.dev/operator/internal/plan/limits"
 	"spate.dev/operator/internal/podspec"
 )
 
@@ -32,7 +36,7 @@ var directions = map[spatev1.CaptureDirection]enginev1.Direction{
 // Capture streams the packets of a port of a pod.
 func (s *Server) Capture(request *livev1.CaptureRequest, to grpc.ServerStreamingServer[livev1.CaptureResponse]) error {
 	capture := &spatev1.TrafficCapture{}
-	ctx, held, end, err := s.begin(to.Context(), client.ObjectKey{Namespace: request.Namespace, Name: request.Name}, capture)
+	ctx, held, end, err := s.begin(to.Context(), client.ObjectKey{Namespace: request.Namespace, Name: request.Name}, capture, nil)
 	if err != nil {
 		return err
 	}
@@ -68,10 +72,99 @@ func (s *Server) Capture(request *livev1.CaptureRequest, to grpc.ServerStreaming
 	})
 }
 
+// Ping streams what becomes of the echo requests of a pod.
+func (s *Server) Ping(request *livev1.PingRequest, to grpc.ServerStreamingServer[livev1.PingResponse]) error {
+	ping := &spatev1.TrafficPing{}
+	ctx, held, end, err := s.begin(to.Context(), client.ObjectKey{Namespace: request.Namespace, Name: request.Name}, ping, func(ctx context.Context) error {
+		generator := &spatev1.TrafficGenerator{}
+		err := s.Client.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: string(ping.Spec.GeneratorRef.Name)}, generator)
+		if apierrors.IsNotFound(err) {
+			return status.Errorf(codes.NotFound, "spec.generatorRef: %v", err)
+		}
+		if err != nil {
+			return status.Errorf(codes.Unavailable, "spec.generatorRef: %v", err)
+		}
+		if problem := PingProblem(generator, &ping.Spec); problem != "" {
+			return status.Error(codes.PermissionDenied, problem)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	defer end()
+	spec, count := ping.Spec, uint64(ping.Spec.Count)
+	if len(spec.Pods) > 0 && !slices.Contains(spec.Pods, request.Pod) {
+		return status.Errorf(codes.PermissionDenied, "pod %q is not in spec.pods", request.Pod)
+	}
+	if count > 0 {
+		if request.Done >= count {
+			return nil
+		}
+		count -= request.Done
+	}
+	interval, err := spec.Interval.Parse()
+	if err != nil {
+		return status.Errorf(codes.InvalidArgument, "spec.interval: %v", err)
+	}
+	timeout, err := spec.Timeout.Parse()
+	if err != nil {
+		return status.Errorf(codes.InvalidArgument, "spec.timeout: %v", err)
+	}
+	from, err := s.engineIn(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Pod}, func(pod *corev1.Pod) bool {
+		return pod.Labels[podspec.LabelGenerator] == string(spec.GeneratorRef.Name)
+	})
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	replies, err := from.Ping(ctx, &enginev1.PingRequest{
+		Port: string(spec.Port), Destination: string(spec.Destination), Source: string(spec.Source), Count: count,
+		IntervalNs: uint64(interval), TimeoutNs: uint64(timeout), Size: uint32(spec.Size), HopLimit: uint32(spec.HopLimit),
+	})
+	if err != nil {
+		return ofEngine(request.Pod, err)
+	}
+	return forward(ctx, held, request.Pod, replies.Recv, func(answer *enginev1.PingResponse) error {
+		return to.Send(&livev1.PingResponse{Engine: answer})
+	})
+}
+
+// PingProblem returns why a generator's ports or its limits do not allow a ping; empty if they do.
+func PingProblem(g *spatev1.TrafficGenerator, spec *spatev1.TrafficPingSpec) string {
+	at := slices.IndexFunc(g.Spec.Ports, func(port spatev1.GeneratorPort) bool { return port.Name == spec.Port })
+	if at < 0 {
+		var names []string
+		for _, port := range g.Spec.Ports {
+			names = append(names, string(port.Name))
+		}
+		return fmt.Sprintf("spec.port: %q must be a port of TrafficGenerator %s: one of %s", spec.Port, g.Name, strings.Join(names, ", "))
+	}
+	to, err := netip.ParseAddr(string(spec.Destination))
+	if err != nil {
+		return fmt.Sprintf("spec.destination: %v", err)
+	}
+	sameFamily := func(address spatev1.InterfaceAddress) bool {
+		own, err := netip.ParsePrefix(string(address))
+		return err == nil && own.Addr().Is4() == to.Is4()
+	}
+	if !slices.ContainsFunc(g.Spec.Ports[at].Addresses, sameFamily) {
+		family := "IPv6"
+		if to.Is4() {
+			family = "IPv4"
+		}
+		return fmt.Sprintf("spec.port: %q has no %s address to ping %s from: add one to spec.ports[].addresses of TrafficGenerator %s", spec.Port, family, to, g.Name)
+	}
+	if problem := limits.EchoProblem(g.Spec.Limits, to); problem != "" {
+		return fmt.Sprintf("spec.destination: %s of TrafficGenerator %s", problem, g.Name)
+	}
+	return ""
+}
+
 // WatchRecords streams the records of a run in a pod.
 func (s *Server) WatchRecords(request *livev1.WatchRecordsRequest, to grpc.ServerStreamingServer[livev1.WatchRecordsResponse]) error {
 	reader := &spatev1.TrafficRecordsReader{}
-	ctx, held, end, err := s.begin(to.Context(), client.ObjectKey{Namespace: request.Namespace, Name: request.Name}, reader)
+	ctx, held, end, err := s.begin(to.Context(), client.ObjectKey{Namespace: request.Namespace, Name: request.Name}, reader, nil)
 	if err != nil {
 		return err
 	}

@@ -118,11 +118,11 @@ impl FromStr for Asked {
                     Some(("role", "server")) => role = Some(true),
                     Some(("role", "client")) => role = Some(false),
                     Some(("id", number)) => {
-                        id = Some(number.parse().map_err(|_| format!("id={number} is no number of 32 bits"))?);
+                        id = Some(number.parse().map_err(|_| format!("id={number} must be a 32-bit number"))?);
                     }
                     _ => {
                         return Err(format!(
-                            "{other:?} is nothing that a port may have: offloads=auto, offloads=all or offloads=none; mac=ADDRESS; \
+                            "unknown port option {other:?}; valid are offloads=auto, offloads=all or offloads=none; mac=ADDRESS; \
                              accept=own or accept=any; resource=NAME; member=DEVICE; role=server or role=client; id=NUMBER"
                         ));
                     }

@@ -299,17 +299,14 @@ fn steering(last: &WatchStatsResponse) {
     if flows.len() < 2 {
         return;
     }
-    println!(
-        "\n{:<24} {:>14} {:>14} {:>14} {:>14}",
-        "PACKETS OF FLOWS", "HOME BY HASH", "PLACED", "HANDED OFF", "LOST SO"
-    );
+    println!("\n{:<24} {:>14} {:>14} {:>14} {:>14}", "PACKETS OF FLOWS", "BY RSS", "PLACED", "HANDED OFF", "LOST SO");
     for (worker, f) in flows {
-        let all = f.home + f.placed + f.handed_off + f.handoff_lost;
+        let all = f.rss + f.placed + f.handed_off + f.handoff_lost;
         let share = |packets: u64| format!("{:.2} %", 100.0 * packets as f64 / all.max(1) as f64);
         println!(
             "{:<24} {:>14} {:>14} {:>14} {:>14}",
             format!("worker {worker}, of {all}"),
-            share(f.home),
+            share(f.rss),
             share(f.placed),
             share(f.handed_off),
             share(f.handoff_lost)

@@ -15,13 +15,30 @@ const MOST_CLOCK_ERROR_NS: i64 = 3_600_000_000_000;
 
 #[derive(Clone, Debug, Args)]
 pub struct Site {
-    /// A port: NAME=pci:ADDRESS, NAME=kernel:INTERFACE, NAME=xdp:INTERFACE (AF_XDP), NAME=loopback, NAME=null, NAME=attached:INTERFACE (a PCI device by
-    /// the variable PCIDEVICE_... of the resource in ",resource=NAME" or by --network-status; without a resource, else the kernel interface),
-    /// NAME=claimed (a device of a resource claim, by --claimed-devices), NAME=tap:INTERFACE (which is made),
-    /// NAME=bond,member=DEVICE,member=DEVICE (one link by LACP; a member is pci:ADDRESS, kernel:INTERFACE, attached:INTERFACE or attached:INTERFACE;resource=NAME), or
-    /// NAME=memif:SOCKET (shared memory with a process that may read and write all of this one's; ",role=client" connects to the socket, else it is made; ",id=NUMBER"). Behind it may follow
-    /// ",offloads=none": the device does nothing of the work on packets (auto: what it offers and is faster; all: checksums of
-    /// all that is sent, too). May be repeated.
+    /// A port and its device. May be repeated.
+    ///
+    /// Devices:
+    ///   NAME=pci:ADDRESS           a PCI device
+    ///   NAME=kernel:INTERFACE      a network interface, by af_packet
+    ///   NAME=xdp:INTERFACE         a network interface, by AF_XDP
+    ///   NAME=tap:INTERFACE         an interface that is made
+    ///   NAME=attached:INTERFACE    the pod's interface, or its PCI device: by the variable PCIDEVICE_... of the resource in
+    ///                              ",resource=NAME", or by --network-status
+    ///   NAME=claimed               a device of a resource claim, by --claimed-devices
+    ///   NAME=memif:SOCKET          shared memory with a process that may read and write all of this one's; ",role=client"
+    ///                              connects to the socket, which is made otherwise; ",id=NUMBER" (0)
+    ///   NAME=bond,member=DEVICE,member=DEVICE
+    ///                              one link by LACP; a member is pci:ADDRESS, kernel:INTERFACE, attached:INTERFACE or
+    ///                              attached:INTERFACE;resource=NAME
+    ///   NAME=loopback              receives what it sends
+    ///   NAME=null                  sends to nowhere, receives nothing
+    ///
+    /// Options of each:
+    ///   ,offloads=auto|all|none     work on packets that is left to the device: what it offers and is faster (auto),
+    ///                              checksums of all that is sent too (all), or nothing
+    ///   ,mac=ADDRESS               the port's MAC address instead of the device's
+    ///   ,accept=own|any            applications and the port's addresses take frames to the port's MAC address only (own), or to any
+    #[arg(verbatim_doc_comment)]
     #[arg(long = "port", value_name = "NAME=DEVICE", required = true)]
     ports: Vec<Asked>,
     /// Line rate of a port whose device does not report it, such as east=10G. May be repeated.

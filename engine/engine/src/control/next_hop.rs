@@ -190,6 +190,11 @@ fn gateways(scenario: &Scenario, datapath: &Datapath, ports: &[PortInfo], wrong:
     let mut found = Vec::new();
     for ((port, pool, _), mac) in here.chain(asked).chain(sought) {
         match mac {
+            Ok(mac) if ports[port].device.leads_outside() && (mac == ports[port].mac || mac[0] & 1 == 1) => {
+                let problem =
+                    "is at the port itself, or no address of one station; give the address of a router on the link";
+                wrong.add(format!("stateful.pools[{pool}].gateway"), problem);
+            }
             Ok(mac) => found.push(GatewayMac { port, pool, mac }),
             Err(problem) => wrong.add(format!("stateful.pools[{pool}].gateway"), problem.to_string()),
         }

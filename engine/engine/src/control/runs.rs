@@ -36,6 +36,8 @@ pub struct Engine {
     runs: Mutex<BTreeMap<String, Arc<Held>>>,
     /// Held while a run is prepared, so that what one run claims is seen by the next.
     preparing: Mutex<()>,
+    /// Held while rates change, so that what one run asks of a port is seen by the next change of another.
+    changing: Mutex<()>,
     shutting_down: AtomicBool,
     watchdog: Watchdog,
 }
@@ -53,6 +55,7 @@ impl Engine {
             workers,
             runs: Mutex::default(),
             preparing: Mutex::default(),
+            changing: Mutex::default(),
             shutting_down: AtomicBool::new(false),
             watchdog: Watchdog::default(),
         }

@@ -252,6 +252,13 @@ impl engine_server::Engine for Service {
         let answers = self.captures.start(&self.engine, request.into_inner()).await?;
         Ok(Response::new(Box::pin(answers)))
     }
+
+    type PingStream = Answers<PingResponse>;
+
+    async fn ping(&self, request: Request<PingRequest>) -> Result<Response<Self::PingStream>, Status> {
+        let answers = super::ping::start(&self.engine, &request.into_inner())?;
+        Ok(Response::new(Box::pin(answers)))
+    }
 }
 
 /// Puts a plan together from its chunks.

@@ -166,12 +166,8 @@ pub fn workers(engine: &Engine) -> Vec<WorkerStats> {
 /// With how packets of a run's flows came to each worker.
 fn with_steering(mut workers: Vec<WorkerStats>, held: &Held) -> Vec<WorkerStats> {
     for s in held.run().steering() {
-        workers[s.worker].flows = Some(FlowSteering {
-            home: s.home,
-            placed: s.placed,
-            handed_off: s.handed_off,
-            handoff_lost: s.handoff_lost,
-        });
+        workers[s.worker].flows =
+            Some(FlowSteering { rss: s.rss, placed: s.placed, handed_off: s.handed_off, handoff_lost: s.handoff_lost });
     }
     workers
 }

@@ -62,7 +62,7 @@ pub(super) fn start(opened: &Opened, port: usize, spec: CaptureSpec) -> Capture 
         for &worker in workers {
             let (frames, reader) = frames::ring(RING_BYTES);
             let tap = Tap { id, filter: spec.filter.clone(), snap_len: spec.snap_len, frames };
-            opened.lines.tell(worker, Command::Attach(port, Attachment::Tap(direction, Box::new(tap))));
+            opened.lines.send(worker, Command::Attach(port, Attachment::Tap(direction, Box::new(tap))));
             rings.push((direction, worker, reader));
         }
     }
@@ -103,7 +103,7 @@ impl Drop for Capture {
     fn drop(&mut self) {
         for (_, worker, ring) in &self.rings {
             if !ring.is_abandoned() {
-                self.workers.tell(*worker, Command::Detach(self.id));
+                self.workers.send(*worker, Command::Detach(self.id));
             }
         }
     }

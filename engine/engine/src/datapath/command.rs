@@ -7,7 +7,7 @@ use spate_stateless::Rate;
 
 use super::{
     limit::Budget,
-    run::clock::Turn,
+    run::clock::ClockChange,
     worker::{Attachment, Device, Dpdk, WorkerRun},
 };
 
@@ -23,7 +23,7 @@ pub(super) enum Command<D: Device = Dpdk> {
     /// Run time 0 is at a monotonic instant.
     Start(usize, u64),
     /// The run's clock stops or resumes at a monotonic instant.
-    Turn(usize, u64, Turn),
+    Clock(usize, u64, ClockChange),
     /// Other rates for streams.
     Change(usize, RateChange),
     /// Another speed for a replay.

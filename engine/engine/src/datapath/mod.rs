@@ -31,12 +31,12 @@ pub use run::{
     records::Watch,
 };
 pub use simulation::{RateStep, SimulatedPacket, Simulating, Simulation, SimulationError};
-pub use slow::{Holding, Link, NoNextHop, Punt};
+pub use slow::{Holding, Link, NoNextHop, NotPinged, Punt};
 pub use spate_dpdk::{
     BondMember, CopyMode, Cut, Disturbance, LacpState, Memif, Offloads, Refusal, Spread, UseOffloads,
 };
 use spate_dpdk::{RegisteredThread, RxQueue, on_own_lines};
-use spate_neighbour::Sought;
+use spate_neighbour::{Ping, PingEvent, Sought};
 pub use spate_net::{
     Mark,
     reflect::{Allowed, Swap},
@@ -49,6 +49,8 @@ pub use spate_stateless::{
 };
 pub use spate_stats::{Arrivals, Delays, Distribution, Moments, PhaseCounters, Silence, Span, StreamCounters};
 pub use types::*;
+
+use tokio::sync::mpsc;
 
 use command::{Command, RUNS};
 use limit::Budget;
@@ -130,6 +132,15 @@ impl Datapath {
         self.slow.next_hops(packets)
     }
 
+    /// Sends echo requests from a port (by index). What becomes of them comes out of the channel until there is no more; they end when the
+    /// channel is dropped.
+    ///
+    /// # Errors
+    /// If the port has no address, nothing leads to the destination, or as many pings of it are under way as can be.
+    pub fn ping(&self, port: usize, ping: Ping) -> Result<mpsc::Receiver<PingEvent>, NotPinged> {
+        self.slow.ping(port, ping)
+    }
+
     /// The MAC of each neighbor that a station, emulated behind a port (by index), looks for, or what keeps it from being known. Waits for
     /// answers, up to four seconds.
     pub fn seek(&self, sought: &[(usize, Sought)]) -> Vec<Result<[u8; 6], NoNextHop>> {
@@ -179,7 +190,7 @@ impl Datapath {
         };
         let (run, parts) = on_own_lines(|| prepare::prepare(context, spec))?;
         for (worker, part) in parts.into_iter().enumerate() {
-            self.opened.lines.tell(worker, Command::Install(slot, Box::new(part)));
+            self.opened.lines.send(worker, Command::Install(slot, Box::new(part)));
         }
         // Else one that has lost its CPU could take the run's first packets for foreign ones.
         self.opened.lines.await_all();
@@ -196,7 +207,7 @@ impl Datapath {
         }
         *current = max_rate;
         let budget = max_rate.map(|rate| Arc::new(Budget::new(rate, self.opened.clock.mono_ns())));
-        self.opened.lines.tell_all(|| Command::Limit(budget.clone()));
+        self.opened.lines.send_all(|| Command::Limit(budget.clone()));
         // Else one could send for a run that is started next without it.
         self.opened.lines.await_all();
     }
@@ -275,7 +286,7 @@ impl Drop for Datapath {
         for run in self.monitor.runs() {
             run.remove();
         }
-        self.opened.lines.tell_all(|| Command::Quit);
+        self.opened.lines.send_all(|| Command::Quit);
         for worker in self.opened.workers.drain(..) {
             if worker.thread.join().is_err() {
                 tracing::error!(cpu = worker.cpu, "a worker panicked");

@@ -16,7 +16,7 @@ use spate_stateful::{
     envelope::{self, Envelopes},
     tuples::{Dealing, Share},
 };
-use spate_stateless::{Deal, Lanes, Numbers, Rate, Schedule, StreamTiming, Writer};
+use spate_stateless::{Lanes, Numbers, Rate, Schedule, StreamTiming, WorkerShare, Writer};
 
 use super::{
     ReadError, ReplaySpec, RunSpec,
@@ -164,25 +164,25 @@ impl Simulation {
             let Ok(part) = part(&what, worker, file, &send);
             streams.ports.push(part);
             streams.replays = this.replays(&what, worker, file)?;
-            this.world.tell(worker, Command::Install(STREAMS, Box::new(streams)));
-            this.world.tell(worker, Command::Start(STREAMS, 0));
+            this.world.send(worker, Command::Install(STREAMS, Box::new(streams)));
+            this.world.send(worker, Command::Start(STREAMS, 0));
             let mut clients = Vec::new();
             if let Some(scenario) = &what.scenario {
                 let mut flows = run(&what, worker, end_ns, &timescale);
                 let emulated = this.emulated(&what, scenario, worker, &mut clients)?;
                 flows.emulated = Some(Box::new(emulated));
-                this.world.tell(worker, Command::Install(FLOWS, Box::new(flows)));
+                this.world.send(worker, Command::Install(FLOWS, Box::new(flows)));
             }
             for step in &what.steps {
                 let (at_ns, rates) = (step.at_ns, step.rates.clone().into());
-                this.world.tell(worker, Command::Change(STREAMS, RateChange { at_ns, port: file, rates }));
+                this.world.send(worker, Command::Change(STREAMS, RateChange { at_ns, port: file, rates }));
                 for &(stream, speed) in &step.speeds {
                     let change = TempoChange { at_ns, stream, speed: Some(speed) };
-                    this.world.tell(worker, Command::Tempo(STREAMS, change));
+                    this.world.send(worker, Command::Tempo(STREAMS, change));
                 }
                 if what.scenario.is_some() {
                     let change = FlowRate { at_ns, factor: step.factor, row: None };
-                    this.world.tell(worker, Command::FlowRate(FLOWS, change));
+                    this.world.send(worker, Command::FlowRate(FLOWS, change));
                 }
             }
             this.workers.push(OfWorker { left: what.worker_limit, clients, sent: Vec::new() });
@@ -227,7 +227,7 @@ impl Simulation {
         }
         if now_ns >= FLOWS_BEGIN_NS && !std::mem::replace(&mut self.flows_begin, true) {
             for worker in 0..self.workers.len() {
-                self.world.tell(worker, Command::Start(FLOWS, 0));
+                self.world.send(worker, Command::Start(FLOWS, 0));
             }
         }
         for reading in &mut self.readings {
@@ -405,7 +405,7 @@ fn part(
     // Of all streams that this engine sends the same.
     let (index, count) = streams.iter().find_map(|stream| stream.part).unwrap_or((0, 1));
     let workers = what.workers as u64;
-    let deal = Deal { first: u64::from(index) * workers + worker as u64, stride: u64::from(count) * workers };
+    let share = WorkerShare { first: u64::from(index) * workers + worker as u64, stride: u64::from(count) * workers };
     let timings = streams.iter().map(|stream| {
         let sends = stream.part.is_some() && stream.enabled && !stream.paused && stream.replay.is_none();
         StreamTiming { rate: stream.timing.rate.filter(|_| sends), ..stream.timing }
@@ -417,7 +417,7 @@ fn part(
         let mut lanes = Lanes::new();
         let of = |(index, stream): (usize, &super::StreamSpec)| {
             let packet = |at| {
-                let number = deal.first + at * schedule.stride(index);
+                let number = share.first + at * schedule.stride(index);
                 let numbers = Numbers { number, sequence: at, count: 1 };
                 let mut packet = Packet::default();
                 stream.template.write(&mut writers[index], &mut lanes, numbers, UNMEASURED, &mut packet, 0);
@@ -427,5 +427,5 @@ fn part(
         };
         Ok(streams.iter().enumerate().map(of).collect())
     };
-    PortRun::new(port, send, deal, timings, u64::MAX, None, prebuild)
+    PortRun::new(port, send, share, timings, u64::MAX, None, prebuild)
 }

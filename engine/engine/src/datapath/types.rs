@@ -415,7 +415,7 @@ pub struct Steering {
     /// Its number.
     pub worker: usize,
     /// Of its own clients' flows, which arrived where they were computed to.
-    pub home: u64,
+    pub rss: u64,
     /// Of servers' flows, which are where their clients' packets arrive.
     pub placed: u64,
     /// Given to the worker that has the flow.

@@ -38,7 +38,7 @@ impl Workers {
     }
 
     /// Sends a command to one worker. Waits while its queue is full, which it empties in every iteration of its loop.
-    pub(super) fn tell(&self, worker: usize, command: Command) {
+    pub(super) fn send(&self, worker: usize, command: Command) {
         let mut line = self.line(worker);
         let mut command = command;
         while let Err(PushError::Full(back)) = line.commands.push(command) {
@@ -78,9 +78,9 @@ impl Workers {
     }
 
     /// Sends a command to every worker.
-    pub(super) fn tell_all(&self, command: impl Fn() -> Command) {
+    pub(super) fn send_all(&self, command: impl Fn() -> Command) {
         for worker in 0..self.workers.len() {
-            self.tell(worker, command());
+            self.send(worker, command());
         }
     }
 

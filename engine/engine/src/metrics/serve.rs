@@ -13,7 +13,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Mutex as Turn;
+use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::AbortHandle;
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -39,12 +39,12 @@ impl Drop for Connection {
 struct Server {
     engine: Arc<Engine>,
     /// The last page and when it was begun. Held while one is encoded: there are never two under way.
-    last: Turn<Option<(Instant, Arc<Page>)>>,
+    last: AsyncMutex<Option<(Instant, Arc<Page>)>>,
 }
 
 /// Serves for ever.
 pub async fn serve(listener: TcpListener, engine: Arc<Engine>) {
-    let server = Arc::new(Server { engine, last: Turn::new(None) });
+    let server = Arc::new(Server { engine, last: AsyncMutex::new(None) });
     let mut open: VecDeque<Connection> = VecDeque::new();
     loop {
         let stream = match listener.accept().await {

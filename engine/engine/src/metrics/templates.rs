@@ -98,16 +98,16 @@ impl Scrape {
 
     /// How packets of flows came to the workers that have them.
     fn steering(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Packets of flows by how they came to the worker that has the flow: home where they were computed to come, \
+        let help = "Packets of flows by how they came to the worker that has the flow: rss where the hash of the device was computed to bring them, \
                     placed where the flow is because its client's packets arrive there, handed_off from one worker to another, \
                     handoff_lost on that way";
         let mut family =
             Family(encoder.encode_descriptor("spate_worker_flow_packets", help, None, MetricType::Counter)?);
         for held in &self.runs {
-            for Steering { worker, home, placed, handed_off, handoff_lost } in held.run().steering() {
+            for Steering { worker, rss, placed, handed_off, handoff_lost } in held.run().steering() {
                 let worker = worker.to_string();
                 let ways =
-                    [("home", home), ("placed", placed), ("handed_off", handed_off), ("handoff_lost", handoff_lost)];
+                    [("rss", rss), ("placed", placed), ("handed_off", handed_off), ("handoff_lost", handoff_lost)];
                 for (way, packets) in ways {
                     let labels = [
                         ("profile_namespace", held.namespace.as_str()),

@@ -21,7 +21,7 @@ pub fn port_facts(port: &PortInfo, claimed_bits: u128) -> PortFacts {
         mtu: (port.mtu > 0).then_some(port.mtu),
         claimed_bits,
         macs: Macs { own: port.mac, next_hop: None },
-        loops: matches!(port.device, PortDevice::Loopback | PortDevice::Outlet),
+        loops: Some(matches!(port.device, PortDevice::Loopback | PortDevice::Outlet)),
         workers: port.workers.len() as u32,
     }
 }

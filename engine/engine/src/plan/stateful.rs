@@ -65,12 +65,12 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
         order: addresses::order(asked),
     };
     access::fit_together(&scenario, wrong);
-    tunnels::fit_together(&scenario, wrong);
+    tunnels::fit_together(site, &scenario, wrong);
     if wrong.0.len() == before {
         let too_long = messages::too_long(asked, &scenario, site).into_iter();
         wrong.0.extend(too_long.filter(|message| message.certain).map(|message| message.violation));
     }
-    addresses::deal(site, &scenario, wrong);
+    addresses::distribute(site, &scenario, wrong);
     (wrong.0.len() == before).then_some(scenario)
 }
 
@@ -184,7 +184,7 @@ fn template(
     let rate = rate(&at, template, wrong);
     let v6 = |weighted: &WeightedPool| pools.is_some_and(|pools| pools.get(weighted.pool).is_some_and(Pool::is_v6));
     let headers = if clients.iter().chain(&servers).any(v6) { 60 } else { 40 };
-    let looped = ports.0.is_some_and(|port| ports.1 == Some(port) && site.ports[port].loops);
+    let looped = ports.0.is_some_and(|port| ports.1 == Some(port) && site.ports[port].loops.unwrap_or(true));
     let mut tunables = |side: &str, asked: Option<&contract::Tunables>, port: Option<usize>| {
         let at = format!("{at}.{side}_tunables");
         let mut set = tunables::tunables(&at, asked, wrong);

@@ -69,7 +69,7 @@ pub struct PortFacts {
     /// What is written into frames that leave it to the port.
     pub macs: Macs,
     /// What is sent on it comes back to it, or that is not known.
-    pub loops: bool,
+    pub loops: Option<bool>,
     /// Workers of this engine that serve it: those of its group, or all.
     pub workers: u32,
 }
@@ -105,7 +105,7 @@ impl Site {
             mtu: None,
             claimed_bits: 0,
             macs: SIMULATED,
-            loops: true,
+            loops: None,
             workers: 1,
         };
         Self { ports: names.into_iter().map(port).collect(), workers: 1 }

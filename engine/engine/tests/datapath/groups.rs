@@ -178,9 +178,9 @@ fn flows_of_each_port_are_begun_and_served_by_its_group() {
         assert_eq!(run.contradictions(), Vec::<String>::new());
         // Each worker has some of its group's, and nothing was given to another.
         let steering = run.steering();
-        assert!(steering.iter().all(|s| s.home > 0 && s.placed > 0 && s.handed_off == 0), "{steering:?}");
+        assert!(steering.iter().all(|s| s.rss > 0 && s.placed > 0 && s.handed_off == 0), "{steering:?}");
         let received =
-            |group: std::ops::Range<usize>| -> u64 { steering[group].iter().map(|s| s.home + s.placed).sum() };
+            |group: std::ops::Range<usize>| -> u64 { steering[group].iter().map(|s| s.rss + s.placed).sum() };
         let of = |sides: &[spate_engine::datapath::TemplateCounters]| -> u64 {
             sides.iter().map(|side| side.get(Count::ReceivedPackets)).sum()
         };
@@ -255,7 +255,7 @@ fn inside_across() {
     }
     assert_eq!(run.distribution(0).total(), 10_000);
     assert_all_complete(&run.template_counters(), 200);
-    let placed: Vec<_> = run.steering().iter().map(|s| (s.worker, s.home > 0, s.placed > 0)).collect();
+    let placed: Vec<_> = run.steering().iter().map(|s| (s.worker, s.rss > 0, s.placed > 0)).collect();
     assert_eq!(placed, [(0, true, false), (2, false, true)]);
     let idle = |worker: usize| datapath.worker_counters()[worker].tx_packets == 0;
     assert_eq!([0, 1, 2, 3].map(idle), [false, true, false, true]);

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use spate_engine::datapath::{Datapath, Link, PollMode, PortDevice, RunState};
-use spate_neighbour::Config;
+use spate_neighbour::{Config, Ping, PingEvent};
 
 use crate::{
     kernel::{answered, run, run_inside},
@@ -91,6 +91,7 @@ fn inside_ping() {
         let neighbours = output(&["ip", "neighbour", "show", "dev", "sp1", address]);
         assert!(neighbours.contains(&ours), "{neighbours}");
     }
+    the_port_pings_the_kernel(&datapath);
     // Nobody answers for addresses that are not the port's.
     let answer = output(&["busybox", "ping", "-c", "1", "-W", "1", "198.18.0.78"]);
     assert!(answer.contains("100% packet loss"), "{answer}");
@@ -152,6 +153,45 @@ fn inside_vlan() {
     }
     let seen = String::from_utf8_lossy(&tcpdump.wait_with_output().unwrap().stdout).into_owned();
     assert!(seen.contains("vlan 100") && seen.contains("Reply 198.18.0.2 is-at"), "{seen}");
+}
+
+/// Over IPv4 and IPv6, and one whose requests a router does not pass on.
+fn the_port_pings_the_kernel(datapath: &Datapath) {
+    let ping = |to: &str, hop_limit| Ping {
+        to: to.parse().unwrap(),
+        from: None,
+        count: 3,
+        interval_ns: 50 * MS,
+        timeout_ns: 1000 * MS,
+        size: 1200,
+        hop_limit,
+    };
+    let events = |ping: Ping| {
+        let mut events = datapath.ping(0, ping).unwrap();
+        std::iter::from_fn(move || events.blocking_recv()).collect::<Vec<_>>()
+    };
+    for to in ["198.18.0.2", "2001:db8::2"] {
+        let events = events(ping(to, 64));
+        let [PingEvent::Begun(from, mac), replies @ .., PingEvent::Over] = &events[..] else {
+            panic!("{to}: {events:?}");
+        };
+        assert_eq!((from.is_ipv4(), *mac), (!to.contains(':'), mac_bytes(&mac_of("sp1"))));
+        for (number, reply) in replies.iter().enumerate() {
+            let PingEvent::Reply { sequence, round_trip_ns, hop_limit: 64, corrupt: false } = reply else {
+                panic!("{to}: {reply:?}");
+            };
+            assert_eq!(*sequence, number as u64);
+            // What the slow path takes until it looks at the reply does not count.
+            assert!((1..1000 * MS).contains(round_trip_ns), "{to}: {round_trip_ns} ns");
+        }
+        assert_eq!(replies.len(), 3, "{to}: {events:?}");
+    }
+    run(&["sysctl", "-qw", "net.ipv4.ip_forward=1"]);
+    let events = events(ping("48.0.0.1", 1));
+    let router = "198.18.0.2".parse().unwrap();
+    let exceeded = |sequence| PingEvent::Error { sequence, from: router, kind: 11, code: 0 };
+    assert_eq!(events[1..], [exceeded(0), exceeded(1), exceeded(2), PingEvent::Over]);
+    run(&["sysctl", "-qw", "net.ipv4.ip_forward=0"]);
 }
 
 #[test]

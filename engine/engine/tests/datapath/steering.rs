@@ -12,7 +12,7 @@ use crate::stateful::{assert_all_complete, emulated, loopback, over_v4, program,
 fn sum(run: &Run) -> Steering {
     run.steering().into_iter().fold(Steering::default(), |sum, s| Steering {
         worker: 0,
-        home: sum.home + s.home,
+        rss: sum.rss + s.rss,
         placed: sum.placed + s.placed,
         handed_off: sum.handed_off + s.handed_off,
         handoff_lost: sum.handoff_lost + s.handoff_lost,
@@ -34,10 +34,10 @@ fn where_the_device_hashes_as_is_computed_no_packet_is_handed_over() {
         wait_for(&run, RunState::Complete, 10);
         assert_all_complete(&run.template_counters(), 100);
         let [clients, servers] = received(&run);
-        let expected = Steering { home: clients, placed: servers, ..Steering::default() };
+        let expected = Steering { rss: clients, placed: servers, ..Steering::default() };
         assert_eq!(sum(&run), expected);
         // Both have some.
-        assert!(run.steering().iter().all(|s| s.home > 0 && s.placed > 0), "{:?}", run.steering());
+        assert!(run.steering().iter().all(|s| s.rss > 0 && s.placed > 0), "{:?}", run.steering());
     }
 }
 
@@ -58,7 +58,7 @@ fn where_the_device_hashes_otherwise_packets_reach_their_flows_all_the_same() {
         assert_all_complete(&run.template_counters(), 100);
         let [clients, servers] = received(&run);
         let all = sum(&run);
-        assert_eq!((all.home, all.placed, all.handoff_lost), (0, servers, 0));
+        assert_eq!((all.rss, all.placed, all.handoff_lost), (0, servers, 0));
         // What came again for a flow that was over has been handed over too.
         assert!(clients >= 100 && all.handed_off >= clients, "{all:?}, clients received {clients}");
     }

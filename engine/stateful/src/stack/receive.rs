@@ -385,7 +385,12 @@ impl Stack {
         }
         let mut macs = [0; 12];
         macs[..6].copy_from_slice(&self.ports[port].back_to(packet));
-        macs[6..].copy_from_slice(&self.ports[port].link.mac);
+        let own = if self.sides[side].own_macs {
+            self.found.own_mac(&self.scenario.pools, side / 2, packet.destination)
+        } else {
+            None
+        };
+        macs[6..].copy_from_slice(&own.unwrap_or(self.ports[port].link.mac));
         let below = Below {
             macs,
             ends: Ends::of(packet.destination, packet.source),

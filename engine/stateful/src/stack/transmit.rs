@@ -8,7 +8,7 @@ use crate::{
     offload::Finish,
     packet::{Below, Ends, Options, TCP_HEADER},
     slab::NONE,
-    tcp::{Context, Data, Instant, Output, Sources, Turn},
+    tcp::{Context, Data, Instant, Output, SendOutcome, Sources},
 };
 
 /// What is left of frames for the device behind an output.
@@ -68,18 +68,18 @@ impl Stack {
             let index = self.ports[port].ready.head;
             self.note_before(index);
             match self.turn(index, port, out) {
-                Turn::NoRoom => return self.note_after(index),
-                turn @ (Turn::Done | Turn::More) => {
+                SendOutcome::NoRoom => return self.note_after(index),
+                outcome @ (SendOutcome::Done | SendOutcome::More) => {
                     self.dequeue(port);
                     self.settle(index);
-                    debug_assert!(turn == Turn::Done || self.flows[index].has(is::READY), "it has more");
+                    debug_assert!(outcome == SendOutcome::Done || self.flows[index].has(is::READY), "it has more");
                 }
             }
         }
     }
 
     #[inline]
-    fn turn(&mut self, index: u32, port: usize, out: &mut impl Output) -> Turn {
+    fn turn(&mut self, index: u32, port: usize, out: &mut impl Output) -> SendOutcome {
         let flow = &self.flows[index];
         let ends = if flow.has(is::V6) {
             let [source, destination] = self.v6(index);
@@ -130,7 +130,7 @@ impl Stack {
                 self.is_found(index);
             }
             let flow = &self.flows[index];
-            if turn == Turn::Done && flow.state == State::Datagrams {
+            if turn == SendOutcome::Done && flow.state == State::Datagrams {
                 self.go_on(index);
             }
             return turn;

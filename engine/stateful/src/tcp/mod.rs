@@ -12,7 +12,7 @@ mod segmentation;
 mod timers;
 
 pub use challenges::Challenges;
-pub use output::{Data, Output, Sources, Turn};
+pub use output::{Data, Output, SendOutcome, Sources};
 pub use recovery::Recovery;
 
 use crate::{

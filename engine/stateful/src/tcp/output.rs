@@ -60,7 +60,7 @@ pub struct Sources<'a> {
 
 /// How far a flow has come in its turn to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum SendOutcome {
     /// It owes nothing more for now.
     Done,
     /// It has more to send; others should have their turn.
@@ -83,7 +83,7 @@ pub(super) struct Plan {
 
 impl Flow {
     /// Sends what it owes and may send.
-    pub fn output(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> Turn {
+    pub fn output(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> SendOutcome {
         let (before, idle) = (self.snd_max, self.in_flight() == 0);
         let turn = if self.is_plain() {
             self.send_all::<true>(cx, from, out)
@@ -114,20 +114,25 @@ impl Flow {
 
     /// Sends in all other cases. An error is a turn that has ended with what was sent.
     #[inline(never)]
-    fn output_rare(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> Result<Turn, Turn> {
-        let done = |sent: bool| Err(if sent { Turn::Done } else { Turn::NoRoom });
+    fn output_rare(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &Sources<'_>,
+        out: &mut impl Output,
+    ) -> Result<SendOutcome, SendOutcome> {
+        let done = |sent: bool| Err(if sent { SendOutcome::Done } else { SendOutcome::NoRoom });
         if self.has(is::RESET) {
             return done(self.send_reset(cx, from, out));
         }
         match self.state {
-            State::Closed | State::Datagrams => return Err(Turn::Done),
+            State::Closed | State::Datagrams => return Err(SendOutcome::Done),
             State::SynSent | State::SynReceived => return done(self.send_syn(cx, from, out)),
             _ => {}
         }
         if self.has(is::KEEPALIVE) {
             let seq = self.snd_una.wrapping_sub(1);
             if !self.send_bare::<false>(seq, cx, from, out) {
-                return Err(Turn::NoRoom);
+                return Err(SendOutcome::NoRoom);
             }
             self.clear(is::KEEPALIVE);
         }
@@ -135,12 +140,17 @@ impl Flow {
     }
 
     #[inline(always)]
-    fn send_all<const PLAIN: bool>(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> Turn {
+    fn send_all<const PLAIN: bool>(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &Sources<'_>,
+        out: &mut impl Output,
+    ) -> SendOutcome {
         let mut left = MOST_SEGMENTS as u32;
         while left > 0 {
             let Some(plan) = self.plan::<PLAIN>(cx, &from.data) else {
                 self.clear(is::OUTPUT);
-                return if self.acknowledge::<PLAIN>(cx, from, out) { Turn::Done } else { Turn::NoRoom };
+                return if self.acknowledge::<PLAIN>(cx, from, out) { SendOutcome::Done } else { SendOutcome::NoRoom };
             };
             if let Some(cut) = out.cut()
                 && !(plan.again || plan.forced || plan.fin)
@@ -152,7 +162,7 @@ impl Flow {
                         continue;
                     }
                     if out.cut().is_some() {
-                        return Turn::NoRoom;
+                        return SendOutcome::NoRoom;
                     }
                     // No memory for it now: what goes alone makes the device give some back.
                 }
@@ -162,10 +172,10 @@ impl Flow {
                 if plan.forced {
                     self.set(is::FORCED);
                 }
-                return Turn::NoRoom;
+                return SendOutcome::NoRoom;
             }
         }
-        Turn::More
+        SendOutcome::More
     }
 
     /// What to send next, if anything may be sent.

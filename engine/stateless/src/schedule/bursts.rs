@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Streams that send in bursts, and chains of them. Every worker follows every burst, whether it sends in it or not: the end
 //! of a burst, and so the start of what comes after it, is the due time of its last packet, which all compute alike.
-use super::{Batch, Deal, Entry, Schedule, Step, StreamTiming, Transmit, Who};
+use super::{Batch, Entry, Schedule, Step, StreamTiming, Transmit, Who, WorkerShare};
 use crate::Pace;
 
 /// Where a bursting stream stands, beside its cursor, whose pace is the present burst's.
@@ -44,9 +44,9 @@ impl Bursting {
     }
 
     /// The number of this worker's next packet in the present burst; none if the burst has none for it.
-    fn next(&self, deal: Option<Deal>) -> Option<u64> {
-        let deal = deal?;
-        let number = self.taken.checked_mul(deal.stride)?.checked_add(deal.first)?;
+    fn next(&self, share: Option<WorkerShare>) -> Option<u64> {
+        let share = share?;
+        let number = self.taken.checked_mul(share.stride)?.checked_add(share.first)?;
         (number < self.packets).then_some(number)
     }
 }
@@ -55,7 +55,7 @@ impl Schedule {
     /// When a bursting stream's next packet, or the end of its burst, is due; none if it stands, waits or is done.
     pub(super) fn aim_burst(&self, stream: usize) -> Option<u64> {
         let bursting = self.bursting[stream].as_ref().filter(|b| b.active)?;
-        let number = bursting.next(self.deal_of(stream)).unwrap_or(bursting.packets - 1);
+        let number = bursting.next(self.share_of(stream)).unwrap_or(bursting.packets - 1);
         self.streams[stream].pace.due(number).map(|due| due.ns)
     }
 
@@ -68,15 +68,15 @@ impl Schedule {
         most: usize,
         take: &mut impl FnMut(Batch),
     ) -> usize {
-        let deal = self.deal_of(stream);
+        let share = self.share_of(stream);
         let cursor = &mut self.streams[stream];
         let (Some(bursting), Some(rate)) = (&mut self.bursting[stream], cursor.pace.rate()) else { return 0 };
         let mut count = 0;
-        if let (Some(deal), Some(first)) = (deal, bursting.next(deal)) {
+        if let (Some(share), Some(first)) = (share, bursting.next(share)) {
             let Some(due) = cursor.pace.due(first) else { return 0 };
-            let mine = (bursting.packets - first).div_ceil(deal.stride);
+            let mine = (bursting.packets - first).div_ceil(share.stride);
             let most = usize::try_from(mine).unwrap_or(usize::MAX).min(most);
-            let (taken, last_due_ns, _) = Step::new(rate, deal.stride).run(most, due.ns, due.remainder, before_ns);
+            let (taken, last_due_ns, _) = Step::new(rate, share.stride).run(most, due.ns, due.remainder, before_ns);
             let number = bursting.base + first;
             let sequence = cursor.sequence;
             take(Batch { stream, each: false, count: taken, number, sequence, due_ns: due.ns, last_due_ns });

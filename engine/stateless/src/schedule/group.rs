@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Continuous streams whose packets follow each other in a fixed round: equal rates, phases less than a step apart.
-use super::{Batch, Cursor, Deal, Step};
+use super::{Batch, Cursor, Step, WorkerShare};
 use crate::{Rate, pace::Due};
 
 /// When a stream's next packet is due.
 pub(super) struct Aim {
     pub(super) stream: usize,
-    pub(super) deal: Deal,
+    pub(super) share: WorkerShare,
     pub(super) rate: Rate,
     pub(super) due: Due,
     /// That packet's number among this worker's.
@@ -16,7 +16,7 @@ pub(super) struct Aim {
 /// A round of streams.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
-    deal: Deal,
+    share: WorkerShare,
     step: Step,
     /// In order of their phases.
     members: Box<[Member]>,
@@ -44,22 +44,22 @@ impl Group {
     /// Puts streams together that can be.
     pub(super) fn gather(mut aims: Vec<Aim>) -> Vec<Self> {
         let key =
-            |a: &Aim| (a.rate.packets(), a.rate.nanoseconds(), a.deal.stride, a.due.remainder, a.due.ns, a.stream);
+            |a: &Aim| (a.rate.packets(), a.rate.nanoseconds(), a.share.stride, a.due.remainder, a.due.ns, a.stream);
         aims.sort_unstable_by_key(key);
         let mut groups = Vec::new();
         let mut rest = &aims[..];
         while let Some(first) = rest.first() {
-            let step = Step::new(first.rate, first.deal.stride);
+            let step = Step::new(first.rate, first.share.stride);
             let end_ns = first.due.ns.saturating_add(step.ns);
             let belongs = |a: &Aim| {
                 a.rate == first.rate
-                    && a.deal == first.deal
+                    && a.share == first.share
                     && a.due.remainder == first.due.remainder
                     && (a.due.ns < end_ns || a.due.ns == first.due.ns)
             };
             let count = rest.iter().take_while(|a| belongs(a)).count();
             groups.push(Self {
-                deal: first.deal,
+                share: first.share,
                 step,
                 members: members(&rest[..count]),
                 turn: 0,
@@ -84,7 +84,7 @@ impl Group {
         let Some(base_ns) = self.base_ns else { return 0 };
         if let [Member { stream, count: 1, ref mut sequence, .. }] = *self.members {
             let (count, last_due_ns, next) = self.step.run(most, base_ns, self.remainder, before_ns);
-            let number = self.deal.first + *sequence * self.deal.stride;
+            let number = self.share.first + *sequence * self.share.stride;
             take(Batch { stream, each: false, count, number, sequence: *sequence, due_ns: base_ns, last_due_ns });
             *sequence += count as u64;
             self.go_to(next);
@@ -98,7 +98,7 @@ impl Group {
             let member = &mut self.members[self.turn];
             let count = (member.count - self.passed).min(most - taken);
             let (stream, sequence) = (member.stream + self.passed, member.sequence);
-            let number = self.deal.first + sequence * self.deal.stride;
+            let number = self.share.first + sequence * self.share.stride;
             take(Batch { stream, each: true, count, number, sequence, due_ns, last_due_ns: due_ns });
             taken += count;
             self.passed += count;
@@ -117,7 +117,7 @@ impl Group {
     }
 
     /// Reports to its streams how many packets were taken.
-    pub(super) fn tell(&self, streams: &mut [Cursor]) {
+    pub(super) fn report(&self, streams: &mut [Cursor]) {
         for (index, member) in self.members.iter().enumerate() {
             let passed = if index == self.turn { self.passed } else { 0 };
             for (position, cursor) in streams[member.stream..][..member.count].iter_mut().enumerate() {

@@ -4,7 +4,7 @@ use super::*;
 use crate::Rate;
 use proptest::prelude::*;
 
-const WHOLE: Deal = Deal { first: 0, stride: 1 };
+const WHOLE: WorkerShare = WorkerShare { first: 0, stride: 1 };
 
 /// A packet as a test looks at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,8 +50,8 @@ struct Change {
 }
 
 /// What a worker would do: all that is due before a change, then the change, then the rest.
-fn drive(deal: Deal, streams: &[StreamTiming], changes: &[Change], end_ns: u64) -> Vec<Packet> {
-    let mut schedule = Schedule::new(deal, streams.iter().copied());
+fn drive(share: WorkerShare, streams: &[StreamTiming], changes: &[Change], end_ns: u64) -> Vec<Packet> {
+    let mut schedule = Schedule::new(share, streams.iter().copied());
     let mut taken = Vec::new();
     for change in changes {
         taken.extend(take_all(&mut schedule, change.at_ns, usize::MAX));
@@ -131,7 +131,7 @@ fn bursts_are_a_gap_apart() {
 
 #[test]
 fn a_stream_that_is_done_leaves_nothing_due() {
-    let mut schedule = Schedule::new(Deal { first: 1, stride: 2 }, [bursts(pps(1000), 1, Some(3), 5)]);
+    let mut schedule = Schedule::new(WorkerShare { first: 1, stride: 2 }, [bursts(pps(1000), 1, Some(3), 5)]);
     assert!(take_all(&mut schedule, u64::MAX, 100).is_empty());
     assert_eq!(schedule.next_due_ns(), None);
 }
@@ -139,8 +139,8 @@ fn a_stream_that_is_done_leaves_nothing_due() {
 #[test]
 fn a_pinned_stream_is_sent_by_the_first_worker() {
     let pinned = StreamTiming { pinned: true, ..StreamTiming::continuous(pps(1_000_000)) };
-    assert_eq!(drive(Deal { first: 0, stride: 3 }, &[pinned], &[], 10_000).len(), 10);
-    assert_eq!(drive(Deal { first: 1, stride: 3 }, &[pinned], &[], 10_000).len(), 0);
+    assert_eq!(drive(WorkerShare { first: 0, stride: 3 }, &[pinned], &[], 10_000).len(), 10);
+    assert_eq!(drive(WorkerShare { first: 1, stride: 3 }, &[pinned], &[], 10_000).len(), 0);
 }
 
 /// The odd rates that people ask for, over an hour: exact to the packet.
@@ -208,7 +208,7 @@ proptest! {
     fn all_workers_together_send_what_one_would((streams, changes, end_ns) in any_plan(), stride in 1u64..9) {
         let mut whole = drive(WHOLE, &streams, &changes, end_ns);
         let mut union: Vec<Packet> =
-            (0..stride).flat_map(|first| drive(Deal { first, stride }, &streams, &changes, end_ns)).collect();
+            (0..stride).flat_map(|first| drive(WorkerShare { first, stride }, &streams, &changes, end_ns)).collect();
         whole.sort();
         union.sort();
         // Within a batch due times are given to a nanosecond.
@@ -252,7 +252,7 @@ proptest! {
         let whole = drive(WHOLE, &streams, &[], end_ns).len() as u64;
         let mut seen = 0;
         for first in 0..stride {
-            let mut schedule = Schedule::new(Deal { first, stride }, streams.iter().copied());
+            let mut schedule = Schedule::new(WorkerShare { first, stride }, streams.iter().copied());
             seen += take_all(&mut schedule, end_ns, taken).len() as u64;
             schedule.give_up(end_ns, |_, count| seen += count);
             prop_assert!(schedule.next_due_ns().is_none_or(|due| due >= end_ns));

@@ -44,13 +44,13 @@ impl Frames for Reused {
     }
 }
 
-fn packets(template: &Template, deal: Deal, count: usize) -> Vec<Vec<u8>> {
-    let mut writer = template.writer(deal);
+fn packets(template: &Template, share: WorkerShare, count: usize) -> Vec<Vec<u8>> {
+    let mut writer = template.writer(share);
     let mut plain = Plain::default();
     while plain.0.len() < count {
         let done = plain.0.len();
         let numbers = Numbers {
-            number: deal.first + done as u64 * deal.stride,
+            number: share.first + done as u64 * share.stride,
             sequence: done as u64,
             count: (count - done).min(5),
         };
@@ -61,8 +61,8 @@ fn packets(template: &Template, deal: Deal, count: usize) -> Vec<Vec<u8>> {
     plain.0.into_iter().map(|(len, bytes)| bytes[..len].to_vec()).collect()
 }
 
-fn whole() -> Deal {
-    Deal { first: 0, stride: 1 }
+fn whole() -> WorkerShare {
+    WorkerShare { first: 0, stride: 1 }
 }
 
 fn internet(offset: usize, start: usize, end: Option<usize>) -> Checksum {

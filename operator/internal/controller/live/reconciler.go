@@ -24,6 +24,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
+	"spate.dev/operator/internal/live"
 	"spate.dev/operator/internal/pki"
 	"spate.dev/operator/internal/podspec"
 )
@@ -35,7 +36,7 @@ const (
 	awaitPods = time.Second
 )
 
-// Reconciler reconciles TrafficCaptures and TrafficRecordsReaders.
+// Reconciler reconciles TrafficCaptures, TrafficPings and TrafficRecordsReaders.
 type Reconciler struct {
 	Client       client.Client
 	Certificates *pki.Store
@@ -44,14 +45,17 @@ type Reconciler struct {
 	Endpoint spatev1.LiveEndpoint
 }
 
-// +kubebuilder:rbac:groups=spate.dev,resources=trafficcaptures;trafficrecordsreaders,verbs=get;list;watch;delete
-// +kubebuilder:rbac:groups=spate.dev,resources=trafficcaptures/status;trafficrecordsreaders/status,verbs=patch
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficcaptures;trafficpings;trafficrecordsreaders,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficcaptures/status;trafficpings/status;trafficrecordsreaders/status,verbs=patch
 
-// SetupWithManager registers a reconciler for each of the two kinds.
+// SetupWithManager registers a reconciler for each of the kinds.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	changed := builder.WithPredicates(predicate.ResourceVersionChangedPredicate{}) // status too: with each time of reading, the pods are found again
 	err := ctrl.NewControllerManagedBy(mgr).For(&spatev1.TrafficCapture{}, changed).Complete(reconcile.Func(r.capture))
 	if err != nil {
+		return err
+	}
+	if err := ctrl.NewControllerManagedBy(mgr).For(&spatev1.TrafficPing{}, changed).Complete(reconcile.Func(r.ping)); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).For(&spatev1.TrafficRecordsReader{}, changed).Complete(reconcile.Func(r.records))
@@ -69,6 +73,15 @@ type found struct {
 func (r *Reconciler) capture(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	object := &spatev1.TrafficCapture{}
 	return r.reconcile(ctx, request, object, func() (found, error) { return r.portsOf(ctx, object) })
+}
+
+func (r *Reconciler) ping(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	object := &spatev1.TrafficPing{}
+	return r.reconcile(ctx, request, object, func() (found, error) {
+		return r.podsFor(ctx, object.Namespace, object.Spec.GeneratorRef.Name, object.Spec.Pods, func(g *spatev1.TrafficGenerator) string {
+			return live.PingProblem(g, &object.Spec)
+		})
+	})
 }
 
 func (r *Reconciler) records(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
@@ -117,22 +130,32 @@ func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request, object
 
 // portsOf finds the pods whose ports a capture names.
 func (r *Reconciler) portsOf(ctx context.Context, c *spatev1.TrafficCapture) (found, error) {
+	return r.podsFor(ctx, c.Namespace, c.Spec.GeneratorRef.Name, c.Spec.Pods, func(g *spatev1.TrafficGenerator) string {
+		var names []string
+		for _, port := range g.Spec.Ports {
+			names = append(names, string(port.Name))
+		}
+		for _, port := range c.Spec.Ports {
+			if !slices.Contains(names, string(port)) {
+				return fmt.Sprintf("spec.ports: %q must be a port of TrafficGenerator %s: one of %s", port, g.Name, strings.Join(names, ", "))
+			}
+		}
+		return ""
+	})
+}
+
+// podsFor finds the pods of a generator that spec.pods names, or all, unless the spec has a problem with the generator.
+func (r *Reconciler) podsFor(ctx context.Context, namespace string, name spatev1.ObjectName, wanted []string, problem func(*spatev1.TrafficGenerator) string) (found, error) {
 	g := &spatev1.TrafficGenerator{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: string(c.Spec.GeneratorRef.Name)}, g)
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: string(name)}, g)
 	if apierrors.IsNotFound(err) {
-		return found{reason: spatev1.ReasonReferenceNotFound, problem: fmt.Sprintf("spec.generatorRef: TrafficGenerator %q does not exist in namespace %s", c.Spec.GeneratorRef.Name, c.Namespace)}, nil
+		return found{reason: spatev1.ReasonReferenceNotFound, problem: fmt.Sprintf("spec.generatorRef: TrafficGenerator %q does not exist in namespace %s", name, namespace)}, nil
 	}
 	if err != nil {
 		return found{}, err
 	}
-	var names []string
-	for _, port := range g.Spec.Ports {
-		names = append(names, string(port.Name))
-	}
-	for _, port := range c.Spec.Ports {
-		if !slices.Contains(names, string(port)) {
-			return found{reason: spatev1.ReasonInvalidSpec, problem: fmt.Sprintf("spec.ports: %q must be a port of TrafficGenerator %s: one of %s", port, g.Name, strings.Join(names, ", "))}, nil
-		}
+	if text := problem(g); text != "" {
+		return found{reason: spatev1.ReasonInvalidSpec, problem: text}, nil
 	}
 	pods, err := r.podsOf(ctx, g)
 	if err != nil {
@@ -141,13 +164,13 @@ func (r *Reconciler) portsOf(ctx context.Context, c *spatev1.TrafficCapture) (fo
 	if len(pods) == 0 {
 		return found{waiting: fmt.Sprintf("TrafficGenerator %s has no running engine pod; see kubectl get tg %[1]s -n %s", g.Name, g.Namespace)}, nil
 	}
-	for _, pod := range c.Spec.Pods {
+	for _, pod := range wanted {
 		if !slices.Contains(pods, pod) {
 			return found{reason: spatev1.ReasonInvalidSpec, problem: fmt.Sprintf("spec.pods: %q must be a running pod of TrafficGenerator %s: one of %s", pod, g.Name, strings.Join(pods, ", "))}, nil
 		}
 	}
-	if len(c.Spec.Pods) > 0 {
-		pods = c.Spec.Pods
+	if len(wanted) > 0 {
+		pods = wanted
 	}
 	return found{pods: pods}, nil
 }

@@ -35,7 +35,7 @@ func reconciler(t *testing.T, now time.Time, objects ...client.Object) *Reconcil
 	if err := spatev1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&spatev1.TrafficCapture{}, &spatev1.TrafficRecordsReader{}).Build()
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&spatev1.TrafficCapture{}, &spatev1.TrafficPing{}, &spatev1.TrafficRecordsReader{}).Build()
 	clock := clocks.NewFakePassiveClock(now)
 	return &Reconciler{
 		Client: c, Clock: clock, Certificates: &pki.Store{Client: c, Namespace: "spate-system", Policy: pki.DefaultPolicy(), Clock: clock},
@@ -105,6 +105,48 @@ func TestACaptureIsAnsweredByWhereToReadOrWhatToMend(t *testing.T) {
 	}
 }
 
+func eastPing(change func(*spatev1.TrafficPing)) *spatev1.TrafficPing {
+	p := &spatev1.TrafficPing{ObjectMeta: metav1.ObjectMeta{Namespace: "tests", Name: "p", CreationTimestamp: metav1.NewTime(began)}}
+	p.Spec.GeneratorRef.Name, p.Spec.Port, p.Spec.Destination = "lab", "east", "198.18.0.254"
+	if change != nil {
+		change(p)
+	}
+	return p
+}
+
+func TestAPingIsRefusedByWhatIsWrong(t *testing.T) {
+	for name, c := range map[string]struct {
+		ping    func(*spatev1.TrafficPing)
+		limits  *spatev1.Limits
+		message string
+	}{
+		"as it should be":          {nil, nil, ""},
+		"allowed":                  {nil, &spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"198.18.0.0/24"}}, ""},
+		"another port":             {func(p *spatev1.TrafficPing) { p.Spec.Port = "north" }, nil, `spec.port: "north" must be a port of TrafficGenerator lab: one of east, west`},
+		"no address of the port":   {func(p *spatev1.TrafficPing) { p.Spec.Port = "west" }, nil, `spec.port: "west" has no IPv4 address to ping 198.18.0.254 from: add one to spec.ports[].addresses of TrafficGenerator lab`},
+		"no address of the family": {func(p *spatev1.TrafficPing) { p.Spec.Destination = "fd00::1" }, nil, `spec.port: "east" has no IPv6 address to ping fd00::1 from: add one to spec.ports[].addresses of TrafficGenerator lab`},
+		"another destination":      {nil, &spatev1.Limits{AllowedDestinations: []spatev1.CIDR{"198.19.0.0/16"}}, "spec.destination: 198.18.0.254 is in none of limits.allowedDestinations [198.19.0.0/16] of TrafficGenerator lab"},
+		"only TCP and UDP":         {nil, &spatev1.Limits{AllowedPorts: []spatev1.PortRange{"443"}}, "spec.destination: echo requests are neither TCP nor UDP, which are all that is allowed with limits.allowedPorts of TrafficGenerator lab"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object, objects := eastPing(c.ping), lab()
+			g := objects[0].(*spatev1.TrafficGenerator)
+			g.Spec.Ports[0].Addresses, g.Spec.Limits = []spatev1.InterfaceAddress{"198.18.0.1/24"}, c.limits
+			r := reconciler(t, began.Add(time.Second), append(objects, object)...)
+			if _, err := r.ping(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+				t.Fatal(err)
+			}
+			ready := meta.FindStatusCondition(object.Status.Conditions, spatev1.ConditionReady)
+			if c.message == "" && (ready.Status != metav1.ConditionTrue || len(object.Status.Pods) != 2) || c.message != "" && (ready.Reason != spatev1.ReasonInvalidSpec || ready.Message != c.message) {
+				t.Errorf("%+v, pods %v", ready, object.Status.Pods)
+			}
+		})
+	}
+}
+
 func TestWhatNobodyReadsIsDeleted(t *testing.T) {
 	read := metav1.NewTime(began.Add(time.Hour))
 	for name, c := range map[string]struct {
@@ -120,11 +162,13 @@ func TestWhatNobodyReadsIsDeleted(t *testing.T) {
 		object := capture(func(c2 *spatev1.TrafficCapture) { c2.Status.LastReadTime = c.read })
 		reader := &spatev1.TrafficRecordsReader{ObjectMeta: object.ObjectMeta, Status: spatev1.LiveStatus{LastReadTime: c.read}}
 		reader.Spec.RunRef.Name = "run"
-		r := reconciler(t, began.Add(c.at), append(lab(), object, reader)...)
+		ping := &spatev1.TrafficPing{ObjectMeta: object.ObjectMeta, Spec: eastPing(nil).Spec, Status: spatev1.LiveStatus{LastReadTime: c.read}}
+		r := reconciler(t, began.Add(c.at), append(lab(), object, reader, ping)...)
 		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}
 		for kind, reconcile := range map[client.Object]func() (ctrl.Result, error){
 			object: func() (ctrl.Result, error) { return r.capture(t.Context(), request) },
 			reader: func() (ctrl.Result, error) { return r.records(t.Context(), request) },
+			ping:   func() (ctrl.Result, error) { return r.ping(t.Context(), request) },
 		} {
 			if _, err := reconcile(); err != nil {
 				t.Fatal(err)

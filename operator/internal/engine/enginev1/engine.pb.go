@@ -5515,8 +5515,8 @@ func (x *WorkerStats) GetFlows() *FlowSteering {
 // Packets of a run's flows by how they came to the worker that has the flow.
 type FlowSteering struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of its clients, which arrived at the worker that they were computed to come to.
-	Home uint64 `protobuf:"varint,1,opt,name=home,proto3" json:"home,omitempty"`
+	// Of its clients, which the hash of the device brought to the worker as computed.
+	Rss uint64 `protobuf:"varint,1,opt,name=rss,proto3" json:"rss,omitempty"`
 	// Of servers, whose flows are where their clients' packets arrive.
 	Placed uint64 `protobuf:"varint,2,opt,name=placed,proto3" json:"placed,omitempty"`
 	// Given to the worker that has the flow: the device spreads otherwise, or it is an ICMP error.
@@ -5557,9 +5557,9 @@ func (*FlowSteering) Descriptor() ([]byte, []int) {
 	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{64}
 }
 
-func (x *FlowSteering) GetHome() uint64 {
+func (x *FlowSteering) GetRss() uint64 {
 	if x != nil {
-		return x.Home
+		return x.Rss
 	}
 	return 0
 }
@@ -5872,6 +5872,451 @@ func (x *CapturedPacket) GetDirection() Direction {
 		return x.Direction
 	}
 	return Direction_DIRECTION_UNSPECIFIED
+}
+
+type PingRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Port  string                 `protobuf:"bytes,1,opt,name=port,proto3" json:"port,omitempty"`
+	// An IPv4 or IPv6 address of one station.
+	Destination string `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`
+	// One of the port's addresses. Empty: that of the destination's subnet, else any.
+	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
+	// Requests; 0: until the caller ends the call.
+	Count uint64 `protobuf:"varint,4,opt,name=count,proto3" json:"count,omitempty"`
+	// From one request to the next, 10 ms to an hour; 0: 1 s.
+	IntervalNs uint64 `protobuf:"varint,5,opt,name=interval_ns,json=intervalNs,proto3" json:"interval_ns,omitempty"`
+	// How long a reply is waited for, 1 ms to 60 s; 0: 1 s.
+	TimeoutNs uint64 `protobuf:"varint,6,opt,name=timeout_ns,json=timeoutNs,proto3" json:"timeout_ns,omitempty"`
+	// Bytes of data behind the header of ICMP, 16 to 1232; 0: 56.
+	Size uint32 `protobuf:"varint,7,opt,name=size,proto3" json:"size,omitempty"`
+	// Time to live, or hop limit, 1 to 255; 0: 64.
+	HopLimit      uint32 `protobuf:"varint,8,opt,name=hop_limit,json=hopLimit,proto3" json:"hop_limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PingRequest) Reset() {
+	*x = PingRequest{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PingRequest) ProtoMessage() {}
+
+func (x *PingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
+func (*PingRequest) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *PingRequest) GetPort() string {
+	if x != nil {
+		return x.Port
+	}
+	return ""
+}
+
+func (x *PingRequest) GetDestination() string {
+	if x != nil {
+		return x.Destination
+	}
+	return ""
+}
+
+func (x *PingRequest) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *PingRequest) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *PingRequest) GetIntervalNs() uint64 {
+	if x != nil {
+		return x.IntervalNs
+	}
+	return 0
+}
+
+func (x *PingRequest) GetTimeoutNs() uint64 {
+	if x != nil {
+		return x.TimeoutNs
+	}
+	return 0
+}
+
+func (x *PingRequest) GetSize() uint32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *PingRequest) GetHopLimit() uint32 {
+	if x != nil {
+		return x.HopLimit
+	}
+	return 0
+}
+
+type PingResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the echo request, from 0.
+	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// Types that are valid to be assigned to Event:
+	//
+	//	*PingResponse_Begun
+	//	*PingResponse_Reply
+	//	*PingResponse_NoReply
+	//	*PingResponse_Error
+	Event         isPingResponse_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PingResponse) Reset() {
+	*x = PingResponse{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PingResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PingResponse) ProtoMessage() {}
+
+func (x *PingResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
+func (*PingResponse) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{71}
+}
+
+func (x *PingResponse) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *PingResponse) GetEvent() isPingResponse_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *PingResponse) GetBegun() *PingBegun {
+	if x != nil {
+		if x, ok := x.Event.(*PingResponse_Begun); ok {
+			return x.Begun
+		}
+	}
+	return nil
+}
+
+func (x *PingResponse) GetReply() *EchoReply {
+	if x != nil {
+		if x, ok := x.Event.(*PingResponse_Reply); ok {
+			return x.Reply
+		}
+	}
+	return nil
+}
+
+func (x *PingResponse) GetNoReply() *NoReply {
+	if x != nil {
+		if x, ok := x.Event.(*PingResponse_NoReply); ok {
+			return x.NoReply
+		}
+	}
+	return nil
+}
+
+func (x *PingResponse) GetError() *IcmpError {
+	if x != nil {
+		if x, ok := x.Event.(*PingResponse_Error); ok {
+			return x.Error
+		}
+	}
+	return nil
+}
+
+type isPingResponse_Event interface {
+	isPingResponse_Event()
+}
+
+type PingResponse_Begun struct {
+	// First, with sequence 0.
+	Begun *PingBegun `protobuf:"bytes,2,opt,name=begun,proto3,oneof"`
+}
+
+type PingResponse_Reply struct {
+	Reply *EchoReply `protobuf:"bytes,3,opt,name=reply,proto3,oneof"`
+}
+
+type PingResponse_NoReply struct {
+	NoReply *NoReply `protobuf:"bytes,4,opt,name=no_reply,json=noReply,proto3,oneof"`
+}
+
+type PingResponse_Error struct {
+	Error *IcmpError `protobuf:"bytes,5,opt,name=error,proto3,oneof"`
+}
+
+func (*PingResponse_Begun) isPingResponse_Event() {}
+
+func (*PingResponse_Reply) isPingResponse_Event() {}
+
+func (*PingResponse_NoReply) isPingResponse_Event() {}
+
+func (*PingResponse_Error) isPingResponse_Event() {}
+
+// The next hop is known, and the first request is sent.
+type PingBegun struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	NextHopMac    string                 `protobuf:"bytes,2,opt,name=next_hop_mac,json=nextHopMac,proto3" json:"next_hop_mac,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PingBegun) Reset() {
+	*x = PingBegun{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PingBegun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PingBegun) ProtoMessage() {}
+
+func (x *PingBegun) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PingBegun.ProtoReflect.Descriptor instead.
+func (*PingBegun) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{72}
+}
+
+func (x *PingBegun) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *PingBegun) GetNextHopMac() string {
+	if x != nil {
+		return x.NextHopMac
+	}
+	return ""
+}
+
+type EchoReply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From when the worker handed the request to the device to when a worker read the reply from it.
+	RoundTripNs uint64 `protobuf:"varint,1,opt,name=round_trip_ns,json=roundTripNs,proto3" json:"round_trip_ns,omitempty"`
+	// Time to live, or hop limit, with which it arrived.
+	HopLimit uint32 `protobuf:"varint,2,opt,name=hop_limit,json=hopLimit,proto3" json:"hop_limit,omitempty"`
+	// Its data was not the request's; the round trip is not known.
+	Corrupt       bool `protobuf:"varint,3,opt,name=corrupt,proto3" json:"corrupt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EchoReply) Reset() {
+	*x = EchoReply{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EchoReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EchoReply) ProtoMessage() {}
+
+func (x *EchoReply) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EchoReply.ProtoReflect.Descriptor instead.
+func (*EchoReply) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{73}
+}
+
+func (x *EchoReply) GetRoundTripNs() uint64 {
+	if x != nil {
+		return x.RoundTripNs
+	}
+	return 0
+}
+
+func (x *EchoReply) GetHopLimit() uint32 {
+	if x != nil {
+		return x.HopLimit
+	}
+	return 0
+}
+
+func (x *EchoReply) GetCorrupt() bool {
+	if x != nil {
+		return x.Corrupt
+	}
+	return false
+}
+
+// There was no reply in time.
+type NoReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NoReply) Reset() {
+	*x = NoReply{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[74]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NoReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NoReply) ProtoMessage() {}
+
+func (x *NoReply) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[74]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NoReply.ProtoReflect.Descriptor instead.
+func (*NoReply) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{74}
+}
+
+// A message of ICMP or ICMPv6 says why the request did not arrive.
+type IcmpError struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	Type          uint32                 `protobuf:"varint,2,opt,name=type,proto3" json:"type,omitempty"`
+	Code          uint32                 `protobuf:"varint,3,opt,name=code,proto3" json:"code,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IcmpError) Reset() {
+	*x = IcmpError{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IcmpError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IcmpError) ProtoMessage() {}
+
+func (x *IcmpError) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IcmpError.ProtoReflect.Descriptor instead.
+func (*IcmpError) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{75}
+}
+
+func (x *IcmpError) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *IcmpError) GetType() uint32 {
+	if x != nil {
+		return x.Type
+	}
+	return 0
+}
+
+func (x *IcmpError) GetCode() uint32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
 }
 
 var File_spate_engine_v1_engine_proto protoreflect.FileDescriptor
@@ -6311,9 +6756,9 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\n" +
 	"rx_packets\x18\x06 \x01(\x04R\trxPackets\x12\x16\n" +
 	"\x06sleeps\x18\a \x01(\x04R\x06sleeps\x123\n" +
-	"\x05flows\x18\b \x01(\v2\x1d.spate.engine.v1.FlowSteeringR\x05flows\"|\n" +
-	"\fFlowSteering\x12\x12\n" +
-	"\x04home\x18\x01 \x01(\x04R\x04home\x12\x16\n" +
+	"\x05flows\x18\b \x01(\v2\x1d.spate.engine.v1.FlowSteeringR\x05flows\"z\n" +
+	"\fFlowSteering\x12\x10\n" +
+	"\x03rss\x18\x01 \x01(\x04R\x03rss\x12\x16\n" +
 	"\x06placed\x18\x02 \x01(\x04R\x06placed\x12\x1d\n" +
 	"\n" +
 	"handed_off\x18\x03 \x01(\x04R\thandedOff\x12!\n" +
@@ -6337,7 +6782,38 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x05at_ns\x18\x01 \x01(\x03R\x04atNs\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\x12'\n" +
 	"\x0foriginal_length\x18\x03 \x01(\rR\x0eoriginalLength\x128\n" +
-	"\tdirection\x18\x04 \x01(\x0e2\x1a.spate.engine.v1.DirectionR\tdirection*\xb6\x01\n" +
+	"\tdirection\x18\x04 \x01(\x0e2\x1a.spate.engine.v1.DirectionR\tdirection\"\xe2\x01\n" +
+	"\vPingRequest\x12\x12\n" +
+	"\x04port\x18\x01 \x01(\tR\x04port\x12 \n" +
+	"\vdestination\x18\x02 \x01(\tR\vdestination\x12\x16\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\x12\x14\n" +
+	"\x05count\x18\x04 \x01(\x04R\x05count\x12\x1f\n" +
+	"\vinterval_ns\x18\x05 \x01(\x04R\n" +
+	"intervalNs\x12\x1d\n" +
+	"\n" +
+	"timeout_ns\x18\x06 \x01(\x04R\ttimeoutNs\x12\x12\n" +
+	"\x04size\x18\a \x01(\rR\x04size\x12\x1b\n" +
+	"\thop_limit\x18\b \x01(\rR\bhopLimit\"\x86\x02\n" +
+	"\fPingResponse\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x122\n" +
+	"\x05begun\x18\x02 \x01(\v2\x1a.spate.engine.v1.PingBegunH\x00R\x05begun\x122\n" +
+	"\x05reply\x18\x03 \x01(\v2\x1a.spate.engine.v1.EchoReplyH\x00R\x05reply\x125\n" +
+	"\bno_reply\x18\x04 \x01(\v2\x18.spate.engine.v1.NoReplyH\x00R\anoReply\x122\n" +
+	"\x05error\x18\x05 \x01(\v2\x1a.spate.engine.v1.IcmpErrorH\x00R\x05errorB\a\n" +
+	"\x05event\"E\n" +
+	"\tPingBegun\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12 \n" +
+	"\fnext_hop_mac\x18\x02 \x01(\tR\n" +
+	"nextHopMac\"f\n" +
+	"\tEchoReply\x12\"\n" +
+	"\rround_trip_ns\x18\x01 \x01(\x04R\vroundTripNs\x12\x1b\n" +
+	"\thop_limit\x18\x02 \x01(\rR\bhopLimit\x12\x18\n" +
+	"\acorrupt\x18\x03 \x01(\bR\acorrupt\"\t\n" +
+	"\aNoReply\"K\n" +
+	"\tIcmpError\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\rR\x04type\x12\x12\n" +
+	"\x04code\x18\x03 \x01(\rR\x04code*\xb6\x01\n" +
 	"\bPortKind\x12\x19\n" +
 	"\x15PORT_KIND_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rPORT_KIND_PCI\x10\x01\x12\x14\n" +
@@ -6368,7 +6844,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\tDirection\x12\x19\n" +
 	"\x15DIRECTION_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fDIRECTION_RX\x10\x01\x12\x10\n" +
-	"\fDIRECTION_TX\x10\x022\xd0\t\n" +
+	"\fDIRECTION_TX\x10\x022\x97\n" +
+	"\n" +
 	"\x06Engine\x12L\n" +
 	"\aGetInfo\x12\x1f.spate.engine.v1.GetInfoRequest\x1a .spate.engine.v1.GetInfoResponse\x12N\n" +
 	"\aPrepare\x12\x1f.spate.engine.v1.PrepareRequest\x1a .spate.engine.v1.PrepareResponse(\x01\x12F\n" +
@@ -6382,7 +6859,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x06Remove\x12\x1e.spate.engine.v1.RemoveRequest\x1a\x1f.spate.engine.v1.RemoveResponse\x12W\n" +
 	"\n" +
 	"WatchStats\x12\".spate.engine.v1.WatchStatsRequest\x1a#.spate.engine.v1.WatchStatsResponse0\x01\x12N\n" +
-	"\aCapture\x12\x1f.spate.engine.v1.CaptureRequest\x1a .spate.engine.v1.CaptureResponse0\x01\x12a\n" +
+	"\aCapture\x12\x1f.spate.engine.v1.CaptureRequest\x1a .spate.engine.v1.CaptureResponse0\x01\x12E\n" +
+	"\x04Ping\x12\x1c.spate.engine.v1.PingRequest\x1a\x1d.spate.engine.v1.PingResponse0\x01\x12a\n" +
 	"\x0eResetReceivers\x12&.spate.engine.v1.ResetReceiversRequest\x1a'.spate.engine.v1.ResetReceiversResponse\x12R\n" +
 	"\tSetLimits\x12!.spate.engine.v1.SetLimitsRequest\x1a\".spate.engine.v1.SetLimitsResponse\x12^\n" +
 	"\rExchangeTimes\x12%.spate.engine.v1.ExchangeTimesRequest\x1a&.spate.engine.v1.ExchangeTimesResponse\x12[\n" +
@@ -6403,7 +6881,7 @@ func file_spate_engine_v1_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
+var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
 var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(PortKind)(0),                  // 0: spate.engine.v1.PortKind
 	(XdpCopyMode)(0),               // 1: spate.engine.v1.XdpCopyMode
@@ -6480,127 +6958,139 @@ var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(*CaptureRequest)(nil),         // 72: spate.engine.v1.CaptureRequest
 	(*CaptureResponse)(nil),        // 73: spate.engine.v1.CaptureResponse
 	(*CapturedPacket)(nil),         // 74: spate.engine.v1.CapturedPacket
-	(*Ratio)(nil),                  // 75: spate.engine.v1.Ratio
-	(*Stage)(nil),                  // 76: spate.engine.v1.Stage
-	(*Rate)(nil),                   // 77: spate.engine.v1.Rate
+	(*PingRequest)(nil),            // 75: spate.engine.v1.PingRequest
+	(*PingResponse)(nil),           // 76: spate.engine.v1.PingResponse
+	(*PingBegun)(nil),              // 77: spate.engine.v1.PingBegun
+	(*EchoReply)(nil),              // 78: spate.engine.v1.EchoReply
+	(*NoReply)(nil),                // 79: spate.engine.v1.NoReply
+	(*IcmpError)(nil),              // 80: spate.engine.v1.IcmpError
+	(*Ratio)(nil),                  // 81: spate.engine.v1.Ratio
+	(*Stage)(nil),                  // 82: spate.engine.v1.Stage
+	(*Rate)(nil),                   // 83: spate.engine.v1.Rate
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
-	17, // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
-	20, // 1: spate.engine.v1.GetInfoResponse.runs:type_name -> spate.engine.v1.RunInfo
-	7,  // 2: spate.engine.v1.GetInfoResponse.machine:type_name -> spate.engine.v1.Machine
-	8,  // 3: spate.engine.v1.Machine.worker_cpus:type_name -> spate.engine.v1.WorkerCpu
-	14, // 4: spate.engine.v1.Machine.isolated_cpus:type_name -> spate.engine.v1.NumbersFact
-	14, // 5: spate.engine.v1.Machine.nohz_full_cpus:type_name -> spate.engine.v1.NumbersFact
-	14, // 6: spate.engine.v1.Machine.numa_nodes:type_name -> spate.engine.v1.NumbersFact
-	14, // 7: spate.engine.v1.Machine.packet_memory_nodes:type_name -> spate.engine.v1.NumbersFact
-	11, // 8: spate.engine.v1.Machine.clock_source:type_name -> spate.engine.v1.TextFact
-	12, // 9: spate.engine.v1.Machine.memlock_bytes:type_name -> spate.engine.v1.BytesFact
-	13, // 10: spate.engine.v1.Machine.ipc_lock:type_name -> spate.engine.v1.BoolFact
-	9,  // 11: spate.engine.v1.Machine.pci_devices:type_name -> spate.engine.v1.PciDevice
-	14, // 12: spate.engine.v1.WorkerCpu.numa_node:type_name -> spate.engine.v1.NumbersFact
-	14, // 13: spate.engine.v1.WorkerCpu.siblings:type_name -> spate.engine.v1.NumbersFact
-	11, // 14: spate.engine.v1.WorkerCpu.governor:type_name -> spate.engine.v1.TextFact
-	14, // 15: spate.engine.v1.PciDevice.numa_node:type_name -> spate.engine.v1.NumbersFact
-	11, // 16: spate.engine.v1.PciDevice.kernel_driver:type_name -> spate.engine.v1.TextFact
-	11, // 17: spate.engine.v1.PciDevice.iommu:type_name -> spate.engine.v1.TextFact
-	16, // 18: spate.engine.v1.PciDevice.link:type_name -> spate.engine.v1.PcieLinkFact
-	15, // 19: spate.engine.v1.NumbersFact.value:type_name -> spate.engine.v1.Numbers
-	10, // 20: spate.engine.v1.PcieLinkFact.value:type_name -> spate.engine.v1.PcieLink
-	0,  // 21: spate.engine.v1.PortInfo.kind:type_name -> spate.engine.v1.PortKind
-	19, // 22: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
-	18, // 23: spate.engine.v1.PortInfo.bond_members:type_name -> spate.engine.v1.BondMember
-	1,  // 24: spate.engine.v1.PortInfo.xdp_copy_mode:type_name -> spate.engine.v1.XdpCopyMode
-	2,  // 25: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
-	75, // 26: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
-	75, // 27: spate.engine.v1.StartTrialRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	25, // 28: spate.engine.v1.StartTrialRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	76, // 29: spate.engine.v1.StartTrialRequest.stages:type_name -> spate.engine.v1.Stage
-	20, // 30: spate.engine.v1.StartTrialResponse.run:type_name -> spate.engine.v1.RunInfo
-	25, // 31: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	29, // 32: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
-	20, // 33: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
-	25, // 34: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	20, // 35: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
-	33, // 36: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	77, // 37: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	75, // 38: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	75, // 39: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
-	20, // 40: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
-	20, // 41: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
-	20, // 42: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
-	20, // 43: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
-	20, // 44: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
-	53, // 45: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	64, // 46: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	68, // 47: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	61, // 48: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
-	50, // 49: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
-	46, // 50: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
-	49, // 51: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
-	3,  // 52: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
-	3,  // 53: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
-	51, // 54: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
-	51, // 55: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
-	52, // 56: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
-	57, // 57: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
-	57, // 58: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
-	55, // 59: spate.engine.v1.TemplateStats.outage:type_name -> spate.engine.v1.Outage
-	54, // 60: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
-	54, // 61: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	57, // 62: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	55, // 63: spate.engine.v1.StreamCounters.outage:type_name -> spate.engine.v1.Outage
-	56, // 64: spate.engine.v1.Outage.gaps:type_name -> spate.engine.v1.ArrivalGap
-	56, // 65: spate.engine.v1.Outage.sent:type_name -> spate.engine.v1.ArrivalGap
-	59, // 66: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	60, // 67: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	58, // 68: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
-	62, // 69: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	63, // 70: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	63, // 71: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	63, // 72: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	67, // 73: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	77, // 74: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
-	69, // 75: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	4,  // 76: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	74, // 77: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	4,  // 78: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	5,  // 79: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	28, // 80: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	31, // 81: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	21, // 82: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
-	34, // 83: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	36, // 84: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	38, // 85: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	40, // 86: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	42, // 87: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	44, // 88: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	72, // 89: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	70, // 90: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	65, // 91: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
-	23, // 92: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
-	26, // 93: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
-	47, // 94: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	6,  // 95: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	30, // 96: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	32, // 97: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	22, // 98: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
-	35, // 99: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	37, // 100: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	39, // 101: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	41, // 102: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	43, // 103: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	45, // 104: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	73, // 105: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	71, // 106: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	66, // 107: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
-	24, // 108: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
-	27, // 109: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
-	48, // 110: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	95, // [95:111] is the sub-list for method output_type
-	79, // [79:95] is the sub-list for method input_type
-	79, // [79:79] is the sub-list for extension type_name
-	79, // [79:79] is the sub-list for extension extendee
-	0,  // [0:79] is the sub-list for field type_name
+	17,  // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
+	20,  // 1: spate.engine.v1.GetInfoResponse.runs:type_name -> spate.engine.v1.RunInfo
+	7,   // 2: spate.engine.v1.GetInfoResponse.machine:type_name -> spate.engine.v1.Machine
+	8,   // 3: spate.engine.v1.Machine.worker_cpus:type_name -> spate.engine.v1.WorkerCpu
+	14,  // 4: spate.engine.v1.Machine.isolated_cpus:type_name -> spate.engine.v1.NumbersFact
+	14,  // 5: spate.engine.v1.Machine.nohz_full_cpus:type_name -> spate.engine.v1.NumbersFact
+	14,  // 6: spate.engine.v1.Machine.numa_nodes:type_name -> spate.engine.v1.NumbersFact
+	14,  // 7: spate.engine.v1.Machine.packet_memory_nodes:type_name -> spate.engine.v1.NumbersFact
+	11,  // 8: spate.engine.v1.Machine.clock_source:type_name -> spate.engine.v1.TextFact
+	12,  // 9: spate.engine.v1.Machine.memlock_bytes:type_name -> spate.engine.v1.BytesFact
+	13,  // 10: spate.engine.v1.Machine.ipc_lock:type_name -> spate.engine.v1.BoolFact
+	9,   // 11: spate.engine.v1.Machine.pci_devices:type_name -> spate.engine.v1.PciDevice
+	14,  // 12: spate.engine.v1.WorkerCpu.numa_node:type_name -> spate.engine.v1.NumbersFact
+	14,  // 13: spate.engine.v1.WorkerCpu.siblings:type_name -> spate.engine.v1.NumbersFact
+	11,  // 14: spate.engine.v1.WorkerCpu.governor:type_name -> spate.engine.v1.TextFact
+	14,  // 15: spate.engine.v1.PciDevice.numa_node:type_name -> spate.engine.v1.NumbersFact
+	11,  // 16: spate.engine.v1.PciDevice.kernel_driver:type_name -> spate.engine.v1.TextFact
+	11,  // 17: spate.engine.v1.PciDevice.iommu:type_name -> spate.engine.v1.TextFact
+	16,  // 18: spate.engine.v1.PciDevice.link:type_name -> spate.engine.v1.PcieLinkFact
+	15,  // 19: spate.engine.v1.NumbersFact.value:type_name -> spate.engine.v1.Numbers
+	10,  // 20: spate.engine.v1.PcieLinkFact.value:type_name -> spate.engine.v1.PcieLink
+	0,   // 21: spate.engine.v1.PortInfo.kind:type_name -> spate.engine.v1.PortKind
+	19,  // 22: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
+	18,  // 23: spate.engine.v1.PortInfo.bond_members:type_name -> spate.engine.v1.BondMember
+	1,   // 24: spate.engine.v1.PortInfo.xdp_copy_mode:type_name -> spate.engine.v1.XdpCopyMode
+	2,   // 25: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
+	81,  // 26: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
+	81,  // 27: spate.engine.v1.StartTrialRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	25,  // 28: spate.engine.v1.StartTrialRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	82,  // 29: spate.engine.v1.StartTrialRequest.stages:type_name -> spate.engine.v1.Stage
+	20,  // 30: spate.engine.v1.StartTrialResponse.run:type_name -> spate.engine.v1.RunInfo
+	25,  // 31: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	29,  // 32: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
+	20,  // 33: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
+	25,  // 34: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	20,  // 35: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
+	33,  // 36: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
+	83,  // 37: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	81,  // 38: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	81,  // 39: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
+	20,  // 40: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
+	20,  // 41: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
+	20,  // 42: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
+	20,  // 43: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
+	20,  // 44: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
+	53,  // 45: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
+	64,  // 46: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	68,  // 47: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	61,  // 48: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	50,  // 49: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
+	46,  // 50: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
+	49,  // 51: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
+	3,   // 52: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
+	3,   // 53: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
+	51,  // 54: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
+	51,  // 55: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
+	52,  // 56: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
+	57,  // 57: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
+	57,  // 58: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
+	55,  // 59: spate.engine.v1.TemplateStats.outage:type_name -> spate.engine.v1.Outage
+	54,  // 60: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
+	54,  // 61: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
+	57,  // 62: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	55,  // 63: spate.engine.v1.StreamCounters.outage:type_name -> spate.engine.v1.Outage
+	56,  // 64: spate.engine.v1.Outage.gaps:type_name -> spate.engine.v1.ArrivalGap
+	56,  // 65: spate.engine.v1.Outage.sent:type_name -> spate.engine.v1.ArrivalGap
+	59,  // 66: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	60,  // 67: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	58,  // 68: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
+	62,  // 69: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	63,  // 70: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	63,  // 71: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	63,  // 72: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	67,  // 73: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	83,  // 74: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
+	69,  // 75: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	4,   // 76: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	74,  // 77: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	4,   // 78: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	77,  // 79: spate.engine.v1.PingResponse.begun:type_name -> spate.engine.v1.PingBegun
+	78,  // 80: spate.engine.v1.PingResponse.reply:type_name -> spate.engine.v1.EchoReply
+	79,  // 81: spate.engine.v1.PingResponse.no_reply:type_name -> spate.engine.v1.NoReply
+	80,  // 82: spate.engine.v1.PingResponse.error:type_name -> spate.engine.v1.IcmpError
+	5,   // 83: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	28,  // 84: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	31,  // 85: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	21,  // 86: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
+	34,  // 87: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	36,  // 88: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	38,  // 89: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	40,  // 90: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	42,  // 91: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	44,  // 92: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	72,  // 93: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	75,  // 94: spate.engine.v1.Engine.Ping:input_type -> spate.engine.v1.PingRequest
+	70,  // 95: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	65,  // 96: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
+	23,  // 97: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
+	26,  // 98: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
+	47,  // 99: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	6,   // 100: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	30,  // 101: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	32,  // 102: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	22,  // 103: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
+	35,  // 104: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	37,  // 105: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	39,  // 106: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	41,  // 107: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	43,  // 108: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	45,  // 109: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	73,  // 110: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	76,  // 111: spate.engine.v1.Engine.Ping:output_type -> spate.engine.v1.PingResponse
+	71,  // 112: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	66,  // 113: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
+	24,  // 114: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
+	27,  // 115: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
+	48,  // 116: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	100, // [100:117] is the sub-list for method output_type
+	83,  // [83:100] is the sub-list for method input_type
+	83,  // [83:83] is the sub-list for extension type_name
+	83,  // [83:83] is the sub-list for extension extendee
+	0,   // [0:83] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -6641,13 +7131,19 @@ func file_spate_engine_v1_engine_proto_init() {
 		(*UpdateRequest_Enabled)(nil),
 		(*UpdateRequest_FlowsPerSecond)(nil),
 	}
+	file_spate_engine_v1_engine_proto_msgTypes[71].OneofWrappers = []any{
+		(*PingResponse_Begun)(nil),
+		(*PingResponse_Reply)(nil),
+		(*PingResponse_NoReply)(nil),
+		(*PingResponse_Error)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_engine_proto_rawDesc), len(file_spate_engine_v1_engine_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   70,
+			NumMessages:   76,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -36,6 +36,7 @@ const (
 	Engine_Remove_FullMethodName         = "/spate.engine.v1.Engine/Remove"
 	Engine_WatchStats_FullMethodName     = "/spate.engine.v1.Engine/WatchStats"
 	Engine_Capture_FullMethodName        = "/spate.engine.v1.Engine/Capture"
+	Engine_Ping_FullMethodName           = "/spate.engine.v1.Engine/Ping"
 	Engine_ResetReceivers_FullMethodName = "/spate.engine.v1.Engine/ResetReceivers"
 	Engine_SetLimits_FullMethodName      = "/spate.engine.v1.Engine/SetLimits"
 	Engine_ExchangeTimes_FullMethodName  = "/spate.engine.v1.Engine/ExchangeTimes"
@@ -71,6 +72,9 @@ type EngineClient interface {
 	WatchStats(ctx context.Context, in *WatchStatsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatsResponse], error)
 	// Copies packets of a port, until enough were copied or the caller has enough.
 	Capture(ctx context.Context, in *CaptureRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CaptureResponse], error)
+	// Sends echo requests from a port (RFC 792, RFC 4443 section 4) until `count` are answered or waited for in vain, or the caller has enough.
+	// FAILED_PRECONDITION if the port has no address, nothing leads to the destination, or the next hop does not answer. Runs go on.
+	Ping(ctx context.Context, in *PingRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PingResponse], error)
 	// Starts the statistics of receivers anew.
 	ResetReceivers(ctx context.Context, in *ResetReceiversRequest, opts ...grpc.CallOption) (*ResetReceiversResponse, error)
 	// Bounds what the engine sends, for all runs, those under way too.
@@ -222,6 +226,25 @@ func (c *engineClient) Capture(ctx context.Context, in *CaptureRequest, opts ...
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Engine_CaptureClient = grpc.ServerStreamingClient[CaptureResponse]
 
+func (c *engineClient) Ping(ctx context.Context, in *PingRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PingResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Engine_ServiceDesc.Streams[3], Engine_Ping_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[PingRequest, PingResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Engine_PingClient = grpc.ServerStreamingClient[PingResponse]
+
 func (c *engineClient) ResetReceivers(ctx context.Context, in *ResetReceiversRequest, opts ...grpc.CallOption) (*ResetReceiversResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ResetReceiversResponse)
@@ -291,6 +314,9 @@ type EngineServer interface {
 	WatchStats(*WatchStatsRequest, grpc.ServerStreamingServer[WatchStatsResponse]) error
 	// Copies packets of a port, until enough were copied or the caller has enough.
 	Capture(*CaptureRequest, grpc.ServerStreamingServer[CaptureResponse]) error
+	// Sends echo requests from a port (RFC 792, RFC 4443 section 4) until `count` are answered or waited for in vain, or the caller has enough.
+	// FAILED_PRECONDITION if the port has no address, nothing leads to the destination, or the next hop does not answer. Runs go on.
+	Ping(*PingRequest, grpc.ServerStreamingServer[PingResponse]) error
 	// Starts the statistics of receivers anew.
 	ResetReceivers(context.Context, *ResetReceiversRequest) (*ResetReceiversResponse, error)
 	// Bounds what the engine sends, for all runs, those under way too.
@@ -343,6 +369,9 @@ func (UnimplementedEngineServer) WatchStats(*WatchStatsRequest, grpc.ServerStrea
 }
 func (UnimplementedEngineServer) Capture(*CaptureRequest, grpc.ServerStreamingServer[CaptureResponse]) error {
 	return status.Error(codes.Unimplemented, "method Capture not implemented")
+}
+func (UnimplementedEngineServer) Ping(*PingRequest, grpc.ServerStreamingServer[PingResponse]) error {
+	return status.Error(codes.Unimplemented, "method Ping not implemented")
 }
 func (UnimplementedEngineServer) ResetReceivers(context.Context, *ResetReceiversRequest) (*ResetReceiversResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResetReceivers not implemented")
@@ -550,6 +579,17 @@ func _Engine_Capture_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Engine_CaptureServer = grpc.ServerStreamingServer[CaptureResponse]
 
+func _Engine_Ping_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(PingRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(EngineServer).Ping(m, &grpc.GenericServerStream[PingRequest, PingResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Engine_PingServer = grpc.ServerStreamingServer[PingResponse]
+
 func _Engine_ResetReceivers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ResetReceiversRequest)
 	if err := dec(in); err != nil {
@@ -692,6 +732,11 @@ var Engine_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Capture",
 			Handler:       _Engine_Capture_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Ping",
+			Handler:       _Engine_Ping_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -141,6 +141,121 @@ func (x *CaptureResponse) GetEngine() *enginev1.CaptureResponse {
 	return nil
 }
 
+type PingRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the TrafficPing.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// One of status.pods.
+	Pod string `protobuf:"bytes,3,opt,name=pod,proto3" json:"pod,omitempty"`
+	// Requests whose outcome the caller has received on an earlier stream. They are not repeated: spec.count is less by them.
+	Done          uint64 `protobuf:"varint,4,opt,name=done,proto3" json:"done,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PingRequest) Reset() {
+	*x = PingRequest{}
+	mi := &file_spate_live_v1_live_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PingRequest) ProtoMessage() {}
+
+func (x *PingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_live_v1_live_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
+func (*PingRequest) Descriptor() ([]byte, []int) {
+	return file_spate_live_v1_live_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *PingRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *PingRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PingRequest) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
+}
+
+func (x *PingRequest) GetDone() uint64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+type PingResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Engine        *enginev1.PingResponse `protobuf:"bytes,1,opt,name=engine,proto3" json:"engine,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PingResponse) Reset() {
+	*x = PingResponse{}
+	mi := &file_spate_live_v1_live_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PingResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PingResponse) ProtoMessage() {}
+
+func (x *PingResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_live_v1_live_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
+func (*PingResponse) Descriptor() ([]byte, []int) {
+	return file_spate_live_v1_live_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *PingResponse) GetEngine() *enginev1.PingResponse {
+	if x != nil {
+		return x.Engine
+	}
+	return nil
+}
+
 type WatchRecordsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of the TrafficRecordsReader.
@@ -154,7 +269,7 @@ type WatchRecordsRequest struct {
 
 func (x *WatchRecordsRequest) Reset() {
 	*x = WatchRecordsRequest{}
-	mi := &file_spate_live_v1_live_proto_msgTypes[2]
+	mi := &file_spate_live_v1_live_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -166,7 +281,7 @@ func (x *WatchRecordsRequest) String() string {
 func (*WatchRecordsRequest) ProtoMessage() {}
 
 func (x *WatchRecordsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_live_v1_live_proto_msgTypes[2]
+	mi := &file_spate_live_v1_live_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -179,7 +294,7 @@ func (x *WatchRecordsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecordsRequest.ProtoReflect.Descriptor instead.
 func (*WatchRecordsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_live_v1_live_proto_rawDescGZIP(), []int{2}
+	return file_spate_live_v1_live_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *WatchRecordsRequest) GetNamespace() string {
@@ -212,7 +327,7 @@ type WatchRecordsResponse struct {
 
 func (x *WatchRecordsResponse) Reset() {
 	*x = WatchRecordsResponse{}
-	mi := &file_spate_live_v1_live_proto_msgTypes[3]
+	mi := &file_spate_live_v1_live_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -224,7 +339,7 @@ func (x *WatchRecordsResponse) String() string {
 func (*WatchRecordsResponse) ProtoMessage() {}
 
 func (x *WatchRecordsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_live_v1_live_proto_msgTypes[3]
+	mi := &file_spate_live_v1_live_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -237,7 +352,7 @@ func (x *WatchRecordsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRecordsResponse.ProtoReflect.Descriptor instead.
 func (*WatchRecordsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_live_v1_live_proto_rawDescGZIP(), []int{3}
+	return file_spate_live_v1_live_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *WatchRecordsResponse) GetEngine() *enginev1.WatchRecordsResponse {
@@ -258,15 +373,23 @@ const file_spate_live_v1_live_proto_rawDesc = "" +
 	"\x03pod\x18\x03 \x01(\tR\x03pod\x12\x12\n" +
 	"\x04port\x18\x04 \x01(\tR\x04port\"K\n" +
 	"\x0fCaptureResponse\x128\n" +
-	"\x06engine\x18\x01 \x01(\v2 .spate.engine.v1.CaptureResponseR\x06engine\"Y\n" +
+	"\x06engine\x18\x01 \x01(\v2 .spate.engine.v1.CaptureResponseR\x06engine\"e\n" +
+	"\vPingRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
+	"\x03pod\x18\x03 \x01(\tR\x03pod\x12\x12\n" +
+	"\x04done\x18\x04 \x01(\x04R\x04done\"E\n" +
+	"\fPingResponse\x125\n" +
+	"\x06engine\x18\x01 \x01(\v2\x1d.spate.engine.v1.PingResponseR\x06engine\"Y\n" +
 	"\x13WatchRecordsRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03pod\x18\x03 \x01(\tR\x03pod\"U\n" +
 	"\x14WatchRecordsResponse\x12=\n" +
-	"\x06engine\x18\x01 \x01(\v2%.spate.engine.v1.WatchRecordsResponseR\x06engine2\xad\x01\n" +
+	"\x06engine\x18\x01 \x01(\v2%.spate.engine.v1.WatchRecordsResponseR\x06engine2\xf0\x01\n" +
 	"\x04Live\x12J\n" +
-	"\aCapture\x12\x1d.spate.live.v1.CaptureRequest\x1a\x1e.spate.live.v1.CaptureResponse0\x01\x12Y\n" +
+	"\aCapture\x12\x1d.spate.live.v1.CaptureRequest\x1a\x1e.spate.live.v1.CaptureResponse0\x01\x12A\n" +
+	"\x04Ping\x12\x1a.spate.live.v1.PingRequest\x1a\x1b.spate.live.v1.PingResponse0\x01\x12Y\n" +
 	"\fWatchRecords\x12\".spate.live.v1.WatchRecordsRequest\x1a#.spate.live.v1.WatchRecordsResponse0\x01B0Z.spate.dev/operator/internal/live/livev1;livev1b\x06proto3"
 
 var (
@@ -281,27 +404,33 @@ func file_spate_live_v1_live_proto_rawDescGZIP() []byte {
 	return file_spate_live_v1_live_proto_rawDescData
 }
 
-var file_spate_live_v1_live_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_spate_live_v1_live_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_spate_live_v1_live_proto_goTypes = []any{
 	(*CaptureRequest)(nil),                // 0: spate.live.v1.CaptureRequest
 	(*CaptureResponse)(nil),               // 1: spate.live.v1.CaptureResponse
-	(*WatchRecordsRequest)(nil),           // 2: spate.live.v1.WatchRecordsRequest
-	(*WatchRecordsResponse)(nil),          // 3: spate.live.v1.WatchRecordsResponse
-	(*enginev1.CaptureResponse)(nil),      // 4: spate.engine.v1.CaptureResponse
-	(*enginev1.WatchRecordsResponse)(nil), // 5: spate.engine.v1.WatchRecordsResponse
+	(*PingRequest)(nil),                   // 2: spate.live.v1.PingRequest
+	(*PingResponse)(nil),                  // 3: spate.live.v1.PingResponse
+	(*WatchRecordsRequest)(nil),           // 4: spate.live.v1.WatchRecordsRequest
+	(*WatchRecordsResponse)(nil),          // 5: spate.live.v1.WatchRecordsResponse
+	(*enginev1.CaptureResponse)(nil),      // 6: spate.engine.v1.CaptureResponse
+	(*enginev1.PingResponse)(nil),         // 7: spate.engine.v1.PingResponse
+	(*enginev1.WatchRecordsResponse)(nil), // 8: spate.engine.v1.WatchRecordsResponse
 }
 var file_spate_live_v1_live_proto_depIdxs = []int32{
-	4, // 0: spate.live.v1.CaptureResponse.engine:type_name -> spate.engine.v1.CaptureResponse
-	5, // 1: spate.live.v1.WatchRecordsResponse.engine:type_name -> spate.engine.v1.WatchRecordsResponse
-	0, // 2: spate.live.v1.Live.Capture:input_type -> spate.live.v1.CaptureRequest
-	2, // 3: spate.live.v1.Live.WatchRecords:input_type -> spate.live.v1.WatchRecordsRequest
-	1, // 4: spate.live.v1.Live.Capture:output_type -> spate.live.v1.CaptureResponse
-	3, // 5: spate.live.v1.Live.WatchRecords:output_type -> spate.live.v1.WatchRecordsResponse
-	4, // [4:6] is the sub-list for method output_type
-	2, // [2:4] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	6, // 0: spate.live.v1.CaptureResponse.engine:type_name -> spate.engine.v1.CaptureResponse
+	7, // 1: spate.live.v1.PingResponse.engine:type_name -> spate.engine.v1.PingResponse
+	8, // 2: spate.live.v1.WatchRecordsResponse.engine:type_name -> spate.engine.v1.WatchRecordsResponse
+	0, // 3: spate.live.v1.Live.Capture:input_type -> spate.live.v1.CaptureRequest
+	2, // 4: spate.live.v1.Live.Ping:input_type -> spate.live.v1.PingRequest
+	4, // 5: spate.live.v1.Live.WatchRecords:input_type -> spate.live.v1.WatchRecordsRequest
+	1, // 6: spate.live.v1.Live.Capture:output_type -> spate.live.v1.CaptureResponse
+	3, // 7: spate.live.v1.Live.Ping:output_type -> spate.live.v1.PingResponse
+	5, // 8: spate.live.v1.Live.WatchRecords:output_type -> spate.live.v1.WatchRecordsResponse
+	6, // [6:9] is the sub-list for method output_type
+	3, // [3:6] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_spate_live_v1_live_proto_init() }
@@ -315,7 +444,7 @@ func file_spate_live_v1_live_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_live_v1_live_proto_rawDesc), len(file_spate_live_v1_live_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,6 +24,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	Live_Capture_FullMethodName      = "/spate.live.v1.Live/Capture"
+	Live_Ping_FullMethodName         = "/spate.live.v1.Live/Ping"
 	Live_WatchRecords_FullMethodName = "/spate.live.v1.Live/WatchRecords"
 )
 
@@ -33,6 +34,8 @@ const (
 type LiveClient interface {
 	// Packets of one port of one pod, as a TrafficCapture says, until it has enough or the reader has.
 	Capture(ctx context.Context, in *CaptureRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CaptureResponse], error)
+	// What becomes of the echo requests of one pod, as a TrafficPing says.
+	Ping(ctx context.Context, in *PingRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PingResponse], error)
 	// Records of one pod, of the run that a TrafficRecordsReader names, until the run has ended.
 	WatchRecords(ctx context.Context, in *WatchRecordsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRecordsResponse], error)
 }
@@ -64,9 +67,28 @@ func (c *liveClient) Capture(ctx context.Context, in *CaptureRequest, opts ...gr
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Live_CaptureClient = grpc.ServerStreamingClient[CaptureResponse]
 
+func (c *liveClient) Ping(ctx context.Context, in *PingRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PingResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Live_ServiceDesc.Streams[1], Live_Ping_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[PingRequest, PingResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Live_PingClient = grpc.ServerStreamingClient[PingResponse]
+
 func (c *liveClient) WatchRecords(ctx context.Context, in *WatchRecordsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRecordsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Live_ServiceDesc.Streams[1], Live_WatchRecords_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &Live_ServiceDesc.Streams[2], Live_WatchRecords_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +111,8 @@ type Live_WatchRecordsClient = grpc.ServerStreamingClient[WatchRecordsResponse]
 type LiveServer interface {
 	// Packets of one port of one pod, as a TrafficCapture says, until it has enough or the reader has.
 	Capture(*CaptureRequest, grpc.ServerStreamingServer[CaptureResponse]) error
+	// What becomes of the echo requests of one pod, as a TrafficPing says.
+	Ping(*PingRequest, grpc.ServerStreamingServer[PingResponse]) error
 	// Records of one pod, of the run that a TrafficRecordsReader names, until the run has ended.
 	WatchRecords(*WatchRecordsRequest, grpc.ServerStreamingServer[WatchRecordsResponse]) error
 	mustEmbedUnimplementedLiveServer()
@@ -103,6 +127,9 @@ type UnimplementedLiveServer struct{}
 
 func (UnimplementedLiveServer) Capture(*CaptureRequest, grpc.ServerStreamingServer[CaptureResponse]) error {
 	return status.Error(codes.Unimplemented, "method Capture not implemented")
+}
+func (UnimplementedLiveServer) Ping(*PingRequest, grpc.ServerStreamingServer[PingResponse]) error {
+	return status.Error(codes.Unimplemented, "method Ping not implemented")
 }
 func (UnimplementedLiveServer) WatchRecords(*WatchRecordsRequest, grpc.ServerStreamingServer[WatchRecordsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchRecords not implemented")
@@ -139,6 +166,17 @@ func _Live_Capture_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Live_CaptureServer = grpc.ServerStreamingServer[CaptureResponse]
 
+func _Live_Ping_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(PingRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(LiveServer).Ping(m, &grpc.GenericServerStream[PingRequest, PingResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Live_PingServer = grpc.ServerStreamingServer[PingResponse]
+
 func _Live_WatchRecords_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchRecordsRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -161,6 +199,11 @@ var Live_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Capture",
 			Handler:       _Live_Capture_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Ping",
+			Handler:       _Live_Ping_Handler,
 			ServerStreams: true,
 		},
 		{

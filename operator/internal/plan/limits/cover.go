@@ -5,6 +5,7 @@
 package limits
 
 import (
+	"fmt"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -67,6 +68,19 @@ func portsCovered(ranges []spatev1.PortRange, low, high uint64) bool {
 		at = end + 1
 	}
 	return true
+}
+
+// EchoProblem returns why limits do not allow echo requests to an address; empty if they do.
+func EchoProblem(limits *spatev1.Limits, to netip.Addr) string {
+	switch {
+	case limits == nil:
+		return ""
+	case len(limits.AllowedPorts) > 0:
+		return "echo requests are neither TCP nor UDP, which are all that is allowed with limits.allowedPorts"
+	case len(limits.AllowedDestinations) > 0 && !covered(limits.AllowedDestinations, to, to):
+		return fmt.Sprintf("%s is in none of limits.allowedDestinations %v", to, limits.AllowedDestinations)
+	}
+	return ""
 }
 
 // Reflected returns the destinations that limits allow a reflector. The engine applies them, because destinations

@@ -116,7 +116,7 @@ func setRate(ctx context.Context, w io.Writer, client kube.Client, run *spatev1.
 	if err := patchRun(ctx, client, run, func(s *spatev1.TrafficRunSpec) { s.Overrides.Rate = rate }); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "run %s is to send at %s\n", run.Name, rate)
+	_, err := fmt.Fprintf(w, "run %s: rate set to %s\n", run.Name, rate)
 	return err
 }
 

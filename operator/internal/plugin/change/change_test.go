@@ -53,7 +53,7 @@ func TestARateIsChangedByWhatARunSendsNow(t *testing.T) {
 		switch {
 		case err != nil && !strings.Contains(err.Error(), c.want):
 			t.Errorf("%s: %v, want %s", text, err, c.want)
-		case err == nil && (string(there.Spec.Overrides.Rate) != c.want || !strings.Contains(out.String(), "is to send at "+c.want)):
+		case err == nil && (string(there.Spec.Overrides.Rate) != c.want || !strings.Contains(out.String(), "rate set to "+c.want)):
 			t.Errorf("%s: %s, want %s", text, there.Spec.Overrides.Rate, c.want)
 		}
 	}

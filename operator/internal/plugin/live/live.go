@@ -126,6 +126,7 @@ func byFlag(message string) string {
 	for field, argument := range map[string]string{
 		"spec.generatorRef: ": "", "spec.runRef: ": "", "spec.ports: ": "--port ", "spec.pods: ": "--pod ", "snap_length: ": "--snaplen: ",
 		"filter: ": "--filter: ", "port: ": "--port ",
+		"spec.port: ": "--port ", "spec.destination: ": "", "destination: ": "", "source: ": "--source: ",
 	} {
 		if rest, found := strings.CutPrefix(message, field); found {
 			return argument + rest

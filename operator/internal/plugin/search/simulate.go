@@ -33,7 +33,7 @@ func newSimulateCommand() *cobra.Command {
 		Use:   "simulate FILE",
 		Short: "Print the trials that a search would do with a simulated device, their time and the result",
 		Long: `Reads a TrafficSearch from a file ("-": standard input), and does its tests with a simulated device, without a cluster and without traffic: how long will
-the search take, and what will it find? The device forwards packets at a rate (capacity), and so many more in each trial (buffer). A generator that
+the search take, and what will it find? The device forwards packets at a rate (capacity), and a number of packets more in each trial (buffer). A generator that
 cannot send more than a rate (generator) shows what is reported then. spec.load must be in packets or connections a second, or --min and --max say what its bounds are.`,
 		Example: `  kubectl spate search simulate router.yaml --device capacity=1Mpps
   kubectl spate search simulate router.yaml --device capacity=1Mpps,buffer=200000 --max 14.88Mpps`,

@@ -18,6 +18,7 @@ type SpateV1alpha1Interface interface {
 	StatelessStreamsGetter
 	TrafficCapturesGetter
 	TrafficGeneratorsGetter
+	TrafficPingsGetter
 	TrafficProfilesGetter
 	TrafficRecordsReadersGetter
 	TrafficRunsGetter
@@ -43,6 +44,10 @@ func (c *SpateV1alpha1Client) TrafficCaptures(namespace string) TrafficCaptureIn
 
 func (c *SpateV1alpha1Client) TrafficGenerators(namespace string) TrafficGeneratorInterface {
 	return newTrafficGenerators(c, namespace)
+}
+
+func (c *SpateV1alpha1Client) TrafficPings(namespace string) TrafficPingInterface {
+	return newTrafficPings(c, namespace)
 }
 
 func (c *SpateV1alpha1Client) TrafficProfiles(namespace string) TrafficProfileInterface {

@@ -12,6 +12,8 @@ type TrafficCaptureExpansion interface{}
 
 type TrafficGeneratorExpansion interface{}
 
+type TrafficPingExpansion interface{}
+
 type TrafficProfileExpansion interface{}
 
 type TrafficRecordsReaderExpansion interface{}

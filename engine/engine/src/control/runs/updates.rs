@@ -41,6 +41,7 @@ impl Engine {
         }
         let flow_change = flow_change(change, &templates)?;
         // No other update comes in between.
+        let _one_at_a_time = lock(&self.changing);
         let mut now = lock(&held.now);
         let changes = self.changes(held, &chosen, change)?;
         let flows = flow_change.map(|change| match change {

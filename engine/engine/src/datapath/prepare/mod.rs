@@ -13,7 +13,7 @@ use spate_net::{
     ethernet::Link,
     vlan::{self, Tags},
 };
-use spate_stateless::{Deal, Frames, Lanes, MAX_FRAME_LEN, Numbers, Schedule, StreamTiming, Template, Writer};
+use spate_stateless::{Frames, Lanes, MAX_FRAME_LEN, Numbers, Schedule, StreamTiming, Template, WorkerShare, Writer};
 
 use crate::datapath::{
     Clock, PrepareError, ReplaySpec, RunSpec,
@@ -114,14 +114,15 @@ pub(in crate::datapath) fn prepare(
         let long = send.iter().any(|s| s.template.frame_len() > SHORT_ROOM);
         let count = open.tx_workers.len() as u64;
         for (position, &worker) in open.tx_workers.iter().enumerate() {
-            let deal = Deal { first: u64::from(index) * count + position as u64, stride: u64::from(of) * count };
+            let share =
+                WorkerShare { first: u64::from(index) * count + position as u64, stride: u64::from(of) * count };
             let timings = streams.iter().map(|&index| timing_on_port(&spec, &control_streams, &rates, index));
             let long_packets = if long { Some(long_pool(&mut context, worker)?) } else { None };
             let prebuild = |schedule: &Schedule, writers: &mut [Writer]| {
-                prebuilt(&context, &spec, streams, schedule, deal, writers)
+                prebuilt(&context, &spec, streams, schedule, share, writers)
             };
             let late_after_ns = late_after_ns(&spec, open);
-            let part = PortRun::new(port, &send, deal, timings, late_after_ns, long_packets, prebuild)?;
+            let part = PortRun::new(port, &send, share, timings, late_after_ns, long_packets, prebuild)?;
             parts[worker].ports.push(part);
         }
     }
@@ -274,7 +275,7 @@ fn prebuilt(
     spec: &RunSpec,
     streams: &[usize],
     schedule: &Schedule,
-    deal: Deal,
+    share: WorkerShare,
     writers: &mut [Writer],
 ) -> Result<Box<[Option<Prebuilt>]>, PrepareError> {
     if streams.iter().all(|&index| spec.streams[index].cache == 0) {
@@ -296,7 +297,7 @@ fn prebuilt(
                 exhausted: true,
             })?;
         for at in 0..stream.cache as u64 {
-            let number = deal.first + at * schedule.stride(position);
+            let number = share.first + at * schedule.stride(position);
             let numbers = Numbers { number, sequence: at, count: 1 };
             stream.template.write(
                 &mut writers[position],

@@ -45,12 +45,12 @@ pub(in crate::datapath) fn prepare(
     let tape = match &asked.capture.source {
         Source::Held(held) => ReplayTape::Held(Box::new(HeldTape::new(held.clone(), &asked.rewrite, asked.loops))),
         Source::File(_) => {
-            let Some(turn) = Turn::take() else {
+            let Some(permit) = ReaderPermit::take() else {
                 let problem =
                     format!("{MOST_READERS} long captures are read at a time already: remove a run, or use fewer");
                 return Err(wrong(problem, true));
             };
-            ReplayTape::Read(read_ahead(&stream.name, asked, turn).map_err(|problem| wrong(problem, false))?)
+            ReplayTape::Read(read_ahead(&stream.name, asked, permit).map_err(|problem| wrong(problem, false))?)
         }
     };
     let worker = port.tx_workers[ReplaySpec::worker(stream.id, engines, port.tx_workers.len())];
@@ -71,29 +71,29 @@ pub(in crate::datapath) fn prepare(
 }
 
 /// One of the readers there may be.
-struct Turn;
+struct ReaderPermit;
 
 static READERS: AtomicUsize = AtomicUsize::new(0);
 
-impl Turn {
+impl ReaderPermit {
     fn take() -> Option<Self> {
         let more = |readers| (readers < MOST_READERS).then_some(readers + 1);
         READERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Self)
     }
 }
 
-impl Drop for Turn {
+impl Drop for ReaderPermit {
     fn drop(&mut self) {
         READERS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Starts a thread that reads a capture as far ahead as there is room, until all is read or it is no longer wanted.
-fn read_ahead(stream: &str, asked: &ReplaySpec, turn: Turn) -> Result<FrameReader, String> {
+fn read_ahead(stream: &str, asked: &ReplaySpec, permit: ReaderPermit) -> Result<FrameReader, String> {
     let (mut read, reader) = Reading::new(stream, asked).map_err(|e| e.to_string())?;
     let work = move || {
         read.work();
-        drop(turn);
+        drop(permit);
     };
     let thread = thread::Builder::new().name("replay".into()).spawn(work);
     thread.map_err(|e| format!("no thread to read it: {e}"))?;

@@ -89,7 +89,7 @@ impl Run {
             let at_ns = note(&mut control);
             let factor = control.rates.factor();
             for (worker, row) in rows.into_iter().enumerate() {
-                self.workers.tell(worker, Command::FlowRate(self.slot, FlowRate { at_ns, factor, row }));
+                self.workers.send(worker, Command::FlowRate(self.slot, FlowRate { at_ns, factor, row }));
             }
             let Control { rates, flow_pauses, .. } = &mut *control;
             flow_pauses.iter_mut().zip(rates.begin()).for_each(|(pauses, begin)| pauses.note(at_ns, begin));
@@ -113,14 +113,14 @@ impl Run {
             }
             if stream.replayed {
                 let change = TempoChange { at_ns, stream: index, speed: rate };
-                self.workers.tell_all(|| Command::Tempo(self.slot, change));
+                self.workers.send_all(|| Command::Tempo(self.slot, change));
                 continue;
             }
             by_port.entry(stream.tx_port).or_default().push((stream.index, rate));
         }
         for (port, rates) in by_port {
             let change = RateChange { at_ns, port, rates: rates.into() };
-            self.workers.tell_all(|| Command::Change(self.slot, change.clone()));
+            self.workers.send_all(|| Command::Change(self.slot, change.clone()));
         }
     }
 }

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A run's own clock: it starts at an instant, stands while the run is paused, and goes on.
+//! A run's own clock: it starts at an instant, stops while the run is paused, and goes on.
 //!
 //! Control and every worker hold one and receive the same stops and resumptions, so they agree on every instant of the run.
 use std::collections::VecDeque;
 
 /// Stops and resumptions that can be ahead without allocating.
-const MOST_TURNS: usize = 16;
+const MOST_CHANGES: usize = 16;
 
 /// Nanoseconds of run time; negative before the start.
 #[derive(Clone, Debug)]
 pub(in crate::datapath) struct RunClock {
     /// Monotonic instant of run time 0; none before a start is set.
     origin: Option<i64>,
-    /// The run time it stands at.
-    standing: Option<i64>,
+    /// The run time it is stopped at.
+    stopped_at: Option<i64>,
     /// What is still to come, in order.
-    turns: VecDeque<(u64, Turn)>,
+    changes: VecDeque<(u64, ClockChange)>,
 }
 
 /// The clock stops or goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::datapath) enum Turn {
-    Stand,
-    Go,
+pub(in crate::datapath) enum ClockChange {
+    Stop,
+    Resume,
 }
 
 impl RunClock {
     pub(in crate::datapath) fn new() -> Self {
-        Self { origin: None, standing: None, turns: VecDeque::with_capacity(MOST_TURNS) }
+        Self { origin: None, stopped_at: None, changes: VecDeque::with_capacity(MOST_CHANGES) }
     }
 
     /// Run time 0 is at a monotonic instant.
@@ -40,31 +40,31 @@ impl RunClock {
     }
 
     /// Stops or resumes at a monotonic instant, not before earlier ones.
-    pub(in crate::datapath) fn turn(&mut self, at_mono_ns: u64, turn: Turn) {
-        self.turns.push_back((at_mono_ns, turn));
+    pub(in crate::datapath) fn change(&mut self, at_mono_ns: u64, change: ClockChange) {
+        self.changes.push_back((at_mono_ns, change));
     }
 
-    /// The last stop or resumption received, if it is still ahead or in force; `Go` if there was none.
-    pub(in crate::datapath) fn last_turn(&self) -> Turn {
-        match self.turns.back() {
-            Some((_, turn)) => *turn,
-            None if self.standing.is_some() => Turn::Stand,
-            None => Turn::Go,
+    /// The last stop or resumption received, if it is still ahead or in force; `Resume` if there was none.
+    pub(in crate::datapath) fn last_change(&self) -> ClockChange {
+        match self.changes.back() {
+            Some((_, change)) => *change,
+            None if self.stopped_at.is_some() => ClockChange::Stop,
+            None => ClockChange::Resume,
         }
     }
 
     /// Applies stops and resumptions up to a monotonic instant.
     #[inline]
     pub(in crate::datapath) fn advance(&mut self, mono_ns: u64) {
-        while let (Some(origin), Some(&(at, turn))) = (self.origin, self.turns.front())
+        while let (Some(origin), Some(&(at, change))) = (self.origin, self.changes.front())
             && at <= mono_ns
         {
-            self.turns.pop_front();
-            match (turn, self.standing) {
-                (Turn::Stand, None) => self.standing = Some(at.cast_signed() - origin),
-                (Turn::Go, Some(standing)) => {
-                    self.origin = Some(at.cast_signed() - standing);
-                    self.standing = None;
+            self.changes.pop_front();
+            match (change, self.stopped_at) {
+                (ClockChange::Stop, None) => self.stopped_at = Some(at.cast_signed() - origin),
+                (ClockChange::Resume, Some(stopped_at)) => {
+                    self.origin = Some(at.cast_signed() - stopped_at);
+                    self.stopped_at = None;
                 }
                 _ => {}
             }
@@ -75,7 +75,7 @@ impl RunClock {
     #[inline]
     pub(in crate::datapath) fn at(&self, mono_ns: u64) -> Option<i64> {
         let origin = self.origin?;
-        Some(self.standing.unwrap_or(mono_ns.cast_signed() - origin))
+        Some(self.stopped_at.unwrap_or(mono_ns.cast_signed() - origin))
     }
 
     /// Run time at a monotonic instant, stops and resumptions to come included.
@@ -86,14 +86,14 @@ impl RunClock {
     }
 
     /// Whether it is stopped, as far as stops and resumptions were applied.
-    pub(in crate::datapath) fn stands(&self) -> bool {
-        self.standing.is_some()
+    pub(in crate::datapath) fn is_stopped(&self) -> bool {
+        self.stopped_at.is_some()
     }
 
     /// The monotonic instant of a run time, if it is not stopped before; none while it is stopped.
     #[inline]
     pub(in crate::datapath) fn mono_of(&self, run_ns: u64) -> Option<u64> {
-        if self.standing.is_some() {
+        if self.stopped_at.is_some() {
             return None;
         }
         Some(self.origin?.saturating_add_unsigned(run_ns).max(0).cast_unsigned())
@@ -101,8 +101,8 @@ impl RunClock {
 
     /// The monotonic instant of the next stop or resumption.
     #[inline]
-    pub(in crate::datapath) fn next_turn(&self) -> Option<u64> {
-        self.turns.front().map(|(at, _)| *at)
+    pub(in crate::datapath) fn next_change(&self) -> Option<u64> {
+        self.changes.front().map(|(at, _)| *at)
     }
 }
 
@@ -116,11 +116,11 @@ mod tests {
         assert_eq!(clock.at(5), None);
         clock.start(1000);
         assert_eq!(clock.at(900), Some(-100));
-        clock.turn(1500, Turn::Stand);
-        clock.turn(1800, Turn::Go);
+        clock.change(1500, ClockChange::Stop);
+        clock.change(1800, ClockChange::Resume);
         assert_eq!(clock.ahead(1900), Some(600));
         clock.advance(1600);
-        assert_eq!((clock.at(1600), clock.stands(), clock.mono_of(700)), (Some(500), true, None));
+        assert_eq!((clock.at(1600), clock.is_stopped(), clock.mono_of(700)), (Some(500), true, None));
         clock.advance(1900);
         assert_eq!((clock.at(1900), clock.mono_of(700)), (Some(600), Some(2000)));
     }
@@ -129,8 +129,8 @@ mod tests {
     fn a_pause_before_the_start_delays_it() {
         let mut clock = RunClock::new();
         clock.start(1000);
-        clock.turn(800, Turn::Stand);
-        clock.turn(900, Turn::Go);
+        clock.change(800, ClockChange::Stop);
+        clock.change(900, ClockChange::Resume);
         clock.advance(950);
         assert_eq!(clock.at(1100), Some(0));
     }

@@ -37,8 +37,8 @@ impl Run {
         // In the drain, too: what is rare then takes the slots of gaps before.
         let collect = self.collect_outages(&mut control, now);
         if !self.shares.iter().all(|share| share.sent.is_up()) {
-            let end = if control.clock.stands() { None } else { control.clock.mono_of(control.end_ns) };
-            let turn = control.clock.next_turn();
+            let end = if control.clock.is_stopped() { None } else { control.clock.mono_of(control.end_ns) };
+            let turn = control.clock.next_change();
             return if ended { soon } else { end.into_iter().chain(turn).chain(collect).min().or(Some(u64::MAX)) };
         }
         let drained_at = self.drained_at(&mut control, now);
@@ -47,11 +47,11 @@ impl Run {
         }
         if !control.emptying {
             control.emptying = true;
-            self.workers.tell_all(|| Command::Empty(self.slot));
+            self.workers.send_all(|| Command::Empty(self.slot));
         } else if !control.closing && self.shares.iter().all(|share| share.emptied.is_up()) {
             // Not before: one worker may still hand packets over to another.
             control.closing = true;
-            self.workers.tell_all(|| Command::Close(self.slot));
+            self.workers.send_all(|| Command::Close(self.slot));
         }
         soon
     }
@@ -76,7 +76,7 @@ impl Run {
             control.drain_timed_out = Some(problem);
             if !control.closing {
                 control.closing = true;
-                self.workers.tell_all(|| Command::Close(self.slot));
+                self.workers.send_all(|| Command::Close(self.slot));
             }
         } else if now >= deadline.saturating_add(CLOSE_WITHIN_NS) && !self.closed() {
             self.given_up.raise();

@@ -16,7 +16,7 @@ use spate_net::Mark;
 use spate_stats::{Collected, StreamCounters};
 
 pub(in crate::datapath) use changes::Stream;
-use clock::{RunClock, Turn};
+use clock::{ClockChange, RunClock};
 use outage::{Pauses, Timeline};
 use rates::Rates;
 use records::{Records, Watch};
@@ -223,7 +223,7 @@ impl Run {
         control.started_at_mono_ns = Some(at);
         control.timeline.start_ns = at;
         control.common_offset_ns = control.stamps.common_offset_ns(at);
-        self.workers.tell_all(|| Command::Start(self.slot, at));
+        self.workers.send_all(|| Command::Start(self.slot, at));
         Ok(())
     }
 
@@ -245,12 +245,12 @@ impl Run {
 
     /// Stops transmission and the run's clock at an instant (0: now); returns it.
     pub fn pause(&self, at_wall_ns: u64) -> Result<u64, RunError> {
-        self.turn(at_wall_ns, Turn::Stand, "it is paused already, or will be")
+        self.change_clock(at_wall_ns, ClockChange::Stop, "it is paused already, or will be")
     }
 
     /// Goes on at an instant (0: now); returns it.
     pub fn resume(&self, at_wall_ns: u64) -> Result<u64, RunError> {
-        self.turn(at_wall_ns, Turn::Go, "it is not paused")
+        self.change_clock(at_wall_ns, ClockChange::Resume, "it is not paused")
     }
 
     /// Ends transmission now. A run without a duration that was stopped is `Complete`, else it is `Stopped`.
@@ -268,7 +268,7 @@ impl Run {
         self.stop_locked(&mut control, "removed");
         control.removed = true;
         control.holding = None;
-        self.workers.tell_all(|| Command::Remove(self.slot));
+        self.workers.send_all(|| Command::Remove(self.slot));
     }
 
     /// Its state now.
@@ -399,7 +399,7 @@ impl Run {
     /// If there is no such receiver.
     pub fn reset_receiver(&self, receiver: usize) {
         self.control().receivers[receiver].since_wall_ns = self.clock.now_wall_ns();
-        self.workers.tell_all(|| Command::ResetReceiver(self.slot, receiver));
+        self.workers.send_all(|| Command::ResetReceiver(self.slot, receiver));
     }
 
     /// Whether it was removed.
@@ -423,7 +423,7 @@ impl Run {
         control.wall.map_or(now, |start| now.unless_adjusted_since(start))
     }
 
-    fn turn(&self, at_wall_ns: u64, turn: Turn, problem: &'static str) -> Result<u64, RunError> {
+    fn change_clock(&self, at_wall_ns: u64, change: ClockChange, problem: &'static str) -> Result<u64, RunError> {
         let mut control = self.control();
         control.clock.advance(self.clock.mono_ns());
         self.refuse_ended(&control)?;
@@ -431,19 +431,19 @@ impl Run {
         if !control.clock.started() {
             return Err(RunError::State { state, problem: "it is not started" });
         }
-        if control.clock.last_turn() == turn {
+        if control.clock.last_change() == change {
             return Err(RunError::State { state, problem });
         }
         let wall = self.wall(&control);
-        let at = self.instant(at_wall_ns, wall).max(control.clock.next_turn().unwrap_or(0));
+        let at = self.instant(at_wall_ns, wall).max(control.clock.next_change().unwrap_or(0));
         let at_ns = control.clock.ahead(at).map_or(0, |ns| ns.max(0).cast_unsigned());
-        if turn == Turn::Stand && at_ns >= control.end_ns {
+        if change == ClockChange::Stop && at_ns >= control.end_ns {
             let problem = "its transmission will have ended by then; pause it at an earlier instant";
             return Err(RunError::State { state, problem });
         }
-        control.clock.turn(at, turn);
-        control.timeline.stands.note(at, turn == Turn::Go);
-        self.workers.tell_all(|| Command::Turn(self.slot, at, turn));
+        control.clock.change(at, change);
+        control.timeline.stands.note(at, change == ClockChange::Resume);
+        self.workers.send_all(|| Command::Clock(self.slot, at, change));
         Ok(wall.of(at))
     }
 
@@ -456,7 +456,7 @@ impl Run {
         let at_ns = control.clock.at(now).map_or(0, |at| at.max(0).cast_unsigned());
         control.stop_reason = Some(reason.to_owned());
         control.end_ns = control.end_ns.min(at_ns);
-        self.workers.tell_all(|| Command::Stop(self.slot, at_ns));
+        self.workers.send_all(|| Command::Stop(self.slot, at_ns));
     }
 
     fn refuse_ended(&self, control: &Control) -> Result<(), RunError> {
@@ -485,7 +485,7 @@ impl Run {
         }
         match control.clock.at(now) {
             None => RunState::Prepared,
-            Some(_) if control.clock.stands() => RunState::Paused,
+            Some(_) if control.clock.is_stopped() => RunState::Paused,
             Some(at) if at < 0 => RunState::Armed,
             Some(at) if at.cast_unsigned() < self.timing.warmup_ns => RunState::WarmingUp,
             Some(_) => RunState::Running,

@@ -227,7 +227,7 @@ struct Watcher {
 
 impl Watcher {
     /// Whether it was given them, for which there must be room; none if it has gone.
-    fn tell(&self, batch: &[Record]) -> Option<bool> {
+    fn offer(&self, batch: &[Record]) -> Option<bool> {
         if Arc::strong_count(&self.waiting) == 1 {
             return None;
         }
@@ -328,15 +328,15 @@ impl Writer {
         let clock = &self.clock;
         let batch: Vec<Record> = chunk.into_iter().map(|record| record.by(|ns| clock.wall_of(ns))).collect();
         self.write(&batch);
-        self.tell(&batch);
+        self.offer(&batch);
         true
     }
 
     /// Gives records to all watchers. Those that are in no file are counted.
-    fn tell(&self, batch: &[Record]) {
+    fn offer(&self, batch: &[Record]) {
         let mut count = &self.shared.undelivered;
         lock(&self.shared.watchers).retain(|watcher| {
-            let given = watcher.tell(batch);
+            let given = watcher.offer(batch);
             if given == Some(true) {
                 count = &self.shared.delivered;
             }

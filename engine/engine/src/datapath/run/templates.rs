@@ -83,7 +83,7 @@ impl Templates {
             let handed = |count: fn(&HandoffShare) -> u64| handoff.as_deref().map_or(0, count);
             Steering {
                 worker: *worker,
-                home: received(true).saturating_sub(handed(|share| share.met.get())),
+                rss: received(true).saturating_sub(handed(|share| share.met.get())),
                 placed: received(false),
                 handed_off: handed(|share| share.sent.get()),
                 handoff_lost: handed(|share| share.lost.get()),

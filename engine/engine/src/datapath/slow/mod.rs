@@ -17,8 +17,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use spate_neighbour::{Group, Interface, Mac, Neighbour, NextHop, NoRoute, Prefix, Range, Sought};
+use spate_neighbour::{
+    Group, Interface, Mac, Neighbour, NextHop, NoRoute, Ping, PingError, PingEvent, Prefix, Range, Sought,
+};
 use spate_net::vlan::Tags;
+
+use tokio::sync::mpsc;
 
 use super::{Clock, OpenError, open::Opened, worker::Waker, workers::Workers};
 use port::SlowPort;
@@ -47,7 +51,7 @@ struct Shared {
     workers: Arc<Workers>,
     waker: Waker,
     quit: std::sync::atomic::AtomicBool,
-    /// The last that holds addresses of emulated stations.
+    /// The last that holds addresses of emulated stations, or pings.
     holder: AtomicU64,
 }
 
@@ -144,7 +148,7 @@ impl SlowPath {
             for group in groups.remove(&index).unwrap_or_default() {
                 holding.unreported += u128::from(!port.interface.join(holder, &group, now_ns));
             }
-            port.tell_interest(&self.shared.workers);
+            port.send_interest(&self.shared.workers);
         }
         Ok(holding)
     }
@@ -168,6 +172,15 @@ impl SlowPath {
         let Some(port) = self.port(port) else { return Vec::new() };
         let port = lock(&port);
         port.interface.gateways().into_iter().filter_map(|gateway| port.interface.neighbour(gateway)).collect()
+    }
+
+    /// See `Datapath::ping`.
+    pub(super) fn ping(&self, port: usize, ping: Ping) -> Result<mpsc::Receiver<PingEvent>, NotPinged> {
+        let id = self.shared.holder.fetch_add(1, Ordering::Relaxed) + 1;
+        let port = self.port(port).ok_or(NoNextHop::NoAddress)?;
+        let reader = lock(&port).ping(id, ping, self.shared.clock.mono_ns())?;
+        self.shared.waker.wake();
+        Ok(reader)
     }
 
     /// See `Datapath::next_hops`.
@@ -246,6 +259,17 @@ impl SlowPath {
     }
 }
 
+/// Why a port does not ping.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotPinged {
+    /// It has no address.
+    #[error(transparent)]
+    NoAddress(#[from] NoNextHop),
+    /// It cannot do that.
+    #[error(transparent)]
+    Refused(#[from] PingError),
+}
+
 /// Why it is not known to which MAC a packet has to be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoNextHop {
@@ -291,7 +315,7 @@ impl Drop for Holding {
             let Some(port) = lock(&self.shared.ports)[index].clone() else { continue };
             let mut port = lock(&port);
             port.interface.release(self.holder, self.shared.clock.mono_ns());
-            port.tell_interest(&self.shared.workers);
+            port.send_interest(&self.shared.workers);
         }
     }
 }

@@ -2,10 +2,13 @@
 //! A port with addresses: its rings to and from workers, and what it logs.
 use spate_dpdk::{GroupFilter, Tap};
 use spate_filter::Program;
-use spate_neighbour::{Config, Event, Interface, Neighbour, NoRoute, Output, Sought, mac_text};
+use spate_neighbour::{
+    Config, Event, Interface, Neighbour, NoRoute, Output, Ping, PingError, PingEvent, Sought, mac_text,
+};
 use spate_net::vlan::Tags;
 
 use std::{os::fd::OwnedFd, time::Instant};
+use tokio::sync::mpsc;
 
 use spate_stateless::MIN_FRAME_LEN;
 
@@ -15,7 +18,7 @@ use crate::datapath::{
     command::Command,
     frames::{self, FrameReader, FrameWriter},
     open::{OpenPort, Opened, SHORT_ROOM},
-    worker::{Aside, Attachment, Inject},
+    worker::{Attachment, Inject, SlowPathCopy},
     workers::Workers,
 };
 
@@ -23,6 +26,8 @@ use crate::datapath::{
 const RING_BYTES: usize = 128 << 10;
 /// Of Ethernet, without VLAN tags.
 const HEADER_BYTES: usize = 14;
+/// Events of a ping that wait for its reader.
+const PING_EVENTS: usize = 1024;
 /// Frames of one port that are handled before those of the next port.
 const MOST_FRAMES: usize = 256;
 
@@ -69,6 +74,8 @@ pub(super) struct SlowPort {
     punt: Option<(Tap, Program)>,
     frame: Vec<u8>,
     output: Output,
+    /// Who reads what becomes of pings.
+    pings: Vec<(u64, mpsc::Sender<PingEvent>)>,
     /// The MAC of the neighbour that was found last.
     found: Option<String>,
     /// By kind of warning.
@@ -111,13 +118,13 @@ impl SlowPort {
         for &worker in &port.rx_workers {
             let (frames, reader) = frames::ring(RING_BYTES);
             let wanted = punt.as_ref().map(|(_, filter)| filter.clone());
-            let aside = Aside { interest: Some(Box::new(interface.interest())), punt: wanted, frames };
-            opened.lines.tell(worker, Command::Attach(index, Attachment::Aside(Box::new(aside))));
+            let slow_path = SlowPathCopy { interest: Some(Box::new(interface.interest())), punt: wanted, frames };
+            opened.lines.send(worker, Command::Attach(index, Attachment::SlowPathCopy(Box::new(slow_path))));
             received.push(reader);
         }
         let sender = port.tx_workers[0];
         let (sending, frames) = frames::ring(RING_BYTES);
-        opened.lines.tell(sender, Command::Attach(index, Attachment::Inject(Box::new(Inject::new(frames)))));
+        opened.lines.send(sender, Command::Attach(index, Attachment::Inject(Box::new(Inject::new(frames)))));
         let this = Self {
             name,
             index,
@@ -130,6 +137,7 @@ impl SlowPort {
             punt,
             frame: Vec::new(),
             output: Output::default(),
+            pings: Vec::new(),
             found: None,
             warnings: Warnings::default(),
             reported_lost: 0,
@@ -139,12 +147,31 @@ impl SlowPort {
         Ok(this)
     }
 
+    /// Sends echo requests from now on. What becomes of them comes out of the channel, until there is no more, or nobody reads.
+    pub(super) fn ping(&mut self, id: u64, ping: Ping, now_ns: u64) -> Result<mpsc::Receiver<PingEvent>, PingError> {
+        self.interface.ping(id, ping, now_ns)?;
+        let (events, reader) = mpsc::channel(PING_EVENTS);
+        self.pings.push((id, events));
+        Ok(reader)
+    }
+
+    /// Stops pings that nobody reads any more.
+    fn stop_pings(&mut self) {
+        let Self { pings, interface, .. } = self;
+        pings.retain(|(id, events)| {
+            if events.is_closed() {
+                interface.stop_ping(*id);
+            }
+            !events.is_closed()
+        });
+    }
+
     /// Passes to the workers, and to the device, which frames concern the port, as that has changed.
-    pub(super) fn tell_interest(&self, workers: &Workers) {
+    pub(super) fn send_interest(&self, workers: &Workers) {
         self.hear_groups();
         for &worker in &self.receivers {
             let interest = Attachment::Interest(Box::new(self.interface.interest()));
-            workers.tell(worker, Command::Attach(self.index, interest));
+            workers.send(worker, Command::Attach(self.index, interest));
         }
     }
 
@@ -166,9 +193,12 @@ impl SlowPort {
 
     /// Handles what came and what is due; true if something came.
     pub(super) fn turn(&mut self, now_ns: u64, workers: &Workers) -> bool {
+        self.stop_pings();
         let mut came = 0;
         for ring in &mut self.received {
-            while came < MOST_FRAMES && ring.pop(&mut self.frame).is_some() {
+            while came < MOST_FRAMES
+                && let Some(header) = ring.pop(&mut self.frame)
+            {
                 came += 1;
                 if let Some((tap, filter)) = &self.punt
                     && filter.matches(&self.frame, self.frame.len())
@@ -176,7 +206,7 @@ impl SlowPort {
                     // It is not received while the interface is down, as on any other.
                     tap.write(&self.frame);
                 }
-                self.interface.receive(&self.frame, now_ns, &mut self.output);
+                self.interface.receive_arrived(&self.frame, header.at_ns, now_ns, &mut self.output);
             }
         }
         let spoke = self.hear_kernel();
@@ -184,11 +214,15 @@ impl SlowPort {
         for frame in &self.output.frames {
             self.sending.push(0, frame.len(), frame);
         }
-        if spoke > 0 || !self.output.frames.is_empty() {
+        for (frame, at) in &self.output.stamped {
+            self.sending.push(*at as u64, frame.len(), frame);
+        }
+        if spoke > 0 || !self.output.frames.is_empty() || !self.output.stamped.is_empty() {
             self.output.frames.clear();
+            self.output.stamped.clear();
             workers.wake(self.sender);
         }
-        self.tell();
+        self.handle_events();
         came + spoke > 0
     }
 
@@ -221,10 +255,19 @@ impl SlowPort {
         self.punt.as_ref().map(|(tap, _)| tap.fd().try_clone_to_owned())
     }
 
-    fn tell(&mut self) {
+    fn handle_events(&mut self) {
         let (port, now, warnings) = (self.name.as_str(), Instant::now(), &mut self.warnings);
         for event in self.output.events.drain(..) {
             match event {
+                Event::Ping(id, event) => {
+                    // A reader that is too slow does not receive the last event, and so sees that it has missed something.
+                    let last = matches!(event, PingEvent::Over | PingEvent::NoNextHop(_));
+                    let reader = self.pings.iter().find(|(other, _)| *other == id);
+                    if reader.is_none_or(|(_, events)| events.try_send(event).is_err()) || last {
+                        self.pings.retain(|(other, _)| *other != id);
+                        self.interface.stop_ping(id);
+                    }
+                }
                 Event::Found(address, mac) => {
                     let mac = Some(mac_text(mac));
                     // Many servers may be behind one MAC: that is logged once.

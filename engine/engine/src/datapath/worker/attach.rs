@@ -5,13 +5,13 @@ use std::ops::Range;
 
 use spate_dpdk::BURST;
 use spate_filter::Program;
-use spate_neighbour::Interest;
+use spate_neighbour::{Interest, STAMP};
 use spate_net::FCS_LEN;
 
 use super::{Device, Dpdk, Time, Worker, device::Packets, egress::Egress};
 use crate::datapath::{
     command::{Direction, Reclaim},
-    frames::{FrameReader, FrameWriter},
+    frames::{FrameHeader, FrameReader, FrameWriter},
 };
 
 /// Taps on a port and direction at a time.
@@ -21,7 +21,7 @@ const SLOW_LEN: usize = crate::datapath::open::SHORT_ROOM;
 
 /// Something to hang on a port.
 pub(in crate::datapath) enum Attachment<D: Device = Dpdk> {
-    Aside(Box<Aside>),
+    SlowPathCopy(Box<SlowPathCopy>),
     /// Replaces which frames go to the slow path.
     Interest(Box<Interest>),
     Inject(Box<Inject<D>>),
@@ -29,7 +29,7 @@ pub(in crate::datapath) enum Attachment<D: Device = Dpdk> {
 }
 
 /// Copies received frames to the slow path.
-pub(in crate::datapath) struct Aside {
+pub(in crate::datapath) struct SlowPathCopy {
     /// Frames that concern the port's addresses,
     pub(in crate::datapath) interest: Option<Box<Interest>>,
     /// and those that the filter of a punt takes.
@@ -37,17 +37,17 @@ pub(in crate::datapath) struct Aside {
     pub(in crate::datapath) frames: FrameWriter,
 }
 
-impl Aside {
+impl SlowPathCopy {
     /// Looks at a received frame that is no packet of a run.
     #[inline]
-    pub(super) fn offer(&mut self, frame: &[u8], len: usize) {
+    pub(super) fn offer(&mut self, frame: &[u8], len: usize, at_ns: u64) {
         let wanted = self.interest.as_ref().is_some_and(|interest| interest.concerns(frame))
             || self.punt.as_ref().is_some_and(|punt| punt.matches(frame, len));
         if !wanted {
             return;
         }
         if frame.len() == len && len <= SLOW_LEN {
-            self.frames.push(0, len, frame);
+            self.frames.push(at_ns, len, frame);
         } else {
             self.frames.refuse();
         }
@@ -116,6 +116,13 @@ impl Taps {
     }
 }
 
+/// Where the time at which a frame of the slow path leaves is to be written, with its complement: what the header of such a frame has in
+/// place of an instant. A frame has its MACs at 0.
+fn stamp_of(header: &FrameHeader) -> Option<usize> {
+    let at = usize::try_from(header.at_ns).ok().filter(|at| *at > 0)?;
+    (at + STAMP <= header.len as usize).then_some(at)
+}
+
 /// Sends the frames of the slow path.
 pub(in crate::datapath) struct Inject<D: Device = Dpdk> {
     frames: FrameReader,
@@ -133,7 +140,7 @@ impl<D: Device> Inject<D> {
     /// Sends up to a burst. Returns how many packets the device took.
     pub(super) fn send(&mut self, egress: &mut Egress<D>, pool: &D::Pool, taps: &mut Taps, clock: &D::Clock) -> usize {
         if self.burst.is_empty() {
-            self.build(pool);
+            self.build(pool, clock);
             if self.burst.is_empty() {
                 return 0;
             }
@@ -145,7 +152,7 @@ impl<D: Device> Inject<D> {
         taken
     }
 
-    fn build(&mut self, pool: &D::Pool) {
+    fn build(&mut self, pool: &D::Pool, clock: &D::Clock) {
         self.sent = 0;
         while self.burst.len() < BURST
             && let Some(header) = self.frames.next()
@@ -155,7 +162,13 @@ impl<D: Device> Inject<D> {
                 return;
             }
             let len = header.len as usize;
-            self.frames.take(self.burst.frame_mut(index, len));
+            let frame = self.burst.frame_mut(index, len);
+            self.frames.take(frame);
+            if let Some(at) = stamp_of(&header) {
+                let now_ns = clock.mono_ns();
+                frame[at..at + STAMP / 2].copy_from_slice(&now_ns.to_be_bytes());
+                frame[at + STAMP / 2..at + STAMP].copy_from_slice(&(!now_ns).to_be_bytes());
+            }
             self.bytes[index] = len as u64 + FCS_LEN;
         }
     }
@@ -197,35 +210,35 @@ impl<D: Device> Worker<D> {
 /// What a receiving port has hung on it.
 #[derive(Default)]
 pub(super) struct Received {
-    pub(super) aside: Option<Box<Aside>>,
+    pub(super) slow_path: Option<Box<SlowPathCopy>>,
     pub(super) taps: Taps,
 }
 
 impl Received {
     pub(super) fn new() -> Self {
-        Self { aside: None, taps: Taps::new() }
+        Self { slow_path: None, taps: Taps::new() }
     }
 
     /// Whether a frame is for an emulated station that has another MAC than the port.
     pub(super) fn is_for_emulated_mac(&self, frame: &[u8]) -> bool {
-        let interest = self.aside.as_ref().and_then(|aside| aside.interest.as_ref());
+        let interest = self.slow_path.as_ref().and_then(|slow_path| slow_path.interest.as_ref());
         interest.is_some_and(|interest| interest.is_for_emulated_mac(frame))
     }
 
     /// Looks at a received frame that is no packet of a run.
     #[inline]
-    pub(super) fn offer(&mut self, frame: &[u8], len: u32) {
-        if let Some(aside) = &mut self.aside {
-            aside.offer(frame, len as usize);
+    pub(super) fn offer(&mut self, frame: &[u8], len: u32, at_ns: u64) {
+        if let Some(slow_path) = &mut self.slow_path {
+            slow_path.offer(frame, len as usize, at_ns);
         }
     }
 
     /// What it has no room for, or what was there before.
     pub(super) fn attach<D: Device>(&mut self, attachment: Attachment<D>) -> Option<Attachment<D>> {
         match attachment {
-            Attachment::Aside(aside) => self.aside.replace(aside).map(Attachment::Aside),
-            Attachment::Interest(interest) => match &mut self.aside {
-                Some(aside) => aside.interest.replace(interest).map(Attachment::Interest),
+            Attachment::SlowPathCopy(slow_path) => self.slow_path.replace(slow_path).map(Attachment::SlowPathCopy),
+            Attachment::Interest(interest) => match &mut self.slow_path {
+                Some(slow_path) => slow_path.interest.replace(interest).map(Attachment::Interest),
                 None => Some(Attachment::Interest(interest)),
             },
             Attachment::Tap(Direction::Rx, tap) => self.taps.add(tap).map(|tap| Attachment::Tap(Direction::Rx, tap)),

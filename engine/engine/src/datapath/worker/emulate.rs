@@ -361,11 +361,11 @@ impl<D: Device> WorkerRun<D> {
     #[inline]
     pub(super) fn go_on(&mut self, now: u64) {
         if let Some(emulated) = &mut self.emulated {
-            while let Some(at) = self.clock.next_turn().filter(|at| *at <= now && self.clock.started()) {
+            while let Some(at) = self.clock.next_change().filter(|at| *at <= now && self.clock.started()) {
                 emulated.follow(&self.clock, at, self.end_ns);
-                let stood = self.clock.stands();
+                let stood = self.clock.is_stopped();
                 self.clock.advance(at);
-                if self.clock.stands() != stood {
+                if self.clock.is_stopped() != stood {
                     emulated.turned(at, !stood);
                 }
             }

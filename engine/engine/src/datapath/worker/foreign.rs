@@ -173,7 +173,7 @@ pub(super) fn reflection<D: Device>(
         let run = runs[slot].as_ref()?;
         run.time(at_ns)?;
         let reflector = run.receive.foreign.reflectors.iter().position(|(p, _)| *p == port)?;
-        Some(Reflection { slot, reflector, only_own: run.clock.stands() || run.ended(at_ns) })
+        Some(Reflection { slot, reflector, only_own: run.clock.is_stopped() || run.ended(at_ns) })
     })
 }
 

@@ -23,7 +23,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use rtrb::{Consumer, Producer};
 
-pub(super) use attach::{Aside, Attachment, Inject, Tap};
+pub(super) use attach::{Attachment, Inject, SlowPathCopy, Tap};
 pub(super) use device::{Device, Time};
 pub(super) use dpdk::Dpdk;
 pub(super) use emulate::{Emulated, Pools};
@@ -247,7 +247,7 @@ impl<D: Device> Worker<D> {
                     }
                 }
                 Command::Start(slot, ..)
-                | Command::Turn(slot, ..)
+                | Command::Clock(slot, ..)
                 | Command::Change(slot, ..)
                 | Command::Tempo(slot, ..)
                 | Command::FlowRate(slot, ..)
@@ -395,7 +395,7 @@ impl<D: Device> WorkerRun<D> {
     fn obey(&mut self, command: Command<D>) {
         match command {
             Command::Start(_, at) => self.clock.start(at),
-            Command::Turn(_, at, turn) => self.clock.turn(at, turn),
+            Command::Clock(_, at, change) => self.clock.change(at, change),
             Command::Change(_, change) => {
                 if let Some(port) = self.ports.iter_mut().find(|p| p.port == change.port) {
                     port.changes.push_back(change);
@@ -436,7 +436,7 @@ impl<D: Device> WorkerRun<D> {
 
     /// The monotonic instant at which the run next needs its worker; none if only a command can change that.
     fn next_instant(&self) -> Option<u64> {
-        let turn = self.clock.next_turn();
+        let turn = self.clock.next_change();
         if self.share.sent.is_up() {
             return turn;
         }

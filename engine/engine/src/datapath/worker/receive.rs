@@ -171,22 +171,22 @@ impl<D: Device> RxPort<D> {
 
     /// A packet is of no run here. The port's station answers it, if it is for that, for one that is emulated, or for a group.
     #[inline(always)]
-    fn offer(&mut self, frame: &[u8], len: u32, demux: Demux) {
+    fn offer(&mut self, frame: &[u8], len: u32, demux: Demux, at_ns: u64) {
         self.unclaimed.foreign += 1;
         // Emulated stations may have MACs of their own, also before there are flows.
         let other_mac = demux == Demux::OtherMac || (self.emulating.is_empty() && self.station.is_not_for(frame));
         if other_mac && !self.attached.is_for_emulated_mac(frame) {
             self.unclaimed.other_mac += 1;
         } else {
-            self.attached.offer(frame, len);
+            self.attached.offer(frame, len, at_ns);
         }
     }
 
     /// The same of all packets of a burst, where none is expected.
     #[inline(always)]
-    fn offer_all(&mut self, burst: &D::Burst, lens: &[u32]) {
-        if self.attached.aside.is_some() {
-            burst.heads().zip(lens).for_each(|(frame, len)| self.offer(frame, *len, Demux::Foreign));
+    fn offer_all(&mut self, burst: &D::Burst, lens: &[u32], at_ns: u64) {
+        if self.attached.slow_path.is_some() {
+            burst.heads().zip(lens).for_each(|(frame, len)| self.offer(frame, *len, Demux::Foreign, at_ns));
         } else {
             self.unclaimed.foreign += burst.len() as u64;
             self.unclaimed.other_mac +=
@@ -342,12 +342,12 @@ impl<D: Device> Receiver<D> {
                     let hints = Hints { verified, hash: ahead.then_some(*hash) };
                     let demux = emulated.receive(&Arrived { port: port.port, frame, hints, at_ns });
                     if demux != Demux::Taken {
-                        port.offer(frame, *len, demux);
+                        port.offer(frame, *len, demux, at_ns);
                     }
                 }
             } else if !trailers && port.emulating.is_empty() {
                 // Nobody expects anything.
-                port.offer_all(&self.burst, &lens[..packets]);
+                port.offer_all(&self.burst, &lens[..packets], at_ns);
             } else {
                 let mut next = 0;
                 while next < packets {
@@ -372,7 +372,7 @@ impl<D: Device> Receiver<D> {
                         let marked = !port.watching.is_empty()
                             && foreign::watch(&port.watching, runs, port.port, clock, &packet);
                         if !marked {
-                            port.offer(frame, lens[index], demux);
+                            port.offer(frame, lens[index], demux, at_ns);
                         }
                     }
                 }

@@ -175,7 +175,7 @@ macro_rules! scope {
 impl<D: Device> WorkerRun<D> {
     /// Sends what its replays have due on a port. Returns how many packets the device took.
     pub(super) fn replay(&mut self, port: usize, now: u64, clock: &D::Clock, outlet: &mut Outlet<'_, D>) -> usize {
-        if self.share.sent.is_up() || self.clock.stands() {
+        if self.share.sent.is_up() || self.clock.is_stopped() {
             return 0;
         }
         let Some(at) = self.clock.at(now).and_then(|at| u64::try_from(at).ok()) else { return 0 };

@@ -2,7 +2,7 @@
 //! The workers' loop in virtual time, without DPDK: when packets leave, and what is counted of them.
 use std::sync::Arc;
 
-use spate_stateless::{Blueprint, Deal, FieldProgram, Rate, StreamTiming, Template};
+use spate_stateless::{Blueprint, FieldProgram, Rate, StreamTiming, Template, WorkerShare};
 use spate_stats::{PhaseCounters, Queue, StreamCounters, Tracker, WIDE_WINDOW, WINDOW};
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
 use crate::datapath::{
     clock::Timescale,
     command::{Command, RateChange},
-    run::clock::{RunClock, Turn},
+    run::clock::{ClockChange, RunClock},
     shared::RunShare,
 };
 
@@ -63,10 +63,10 @@ impl Run {
         let send: Arc<[SendStream]> = [SendStream { template: template(), id: 7, index: 0 }].into();
         let timescale = Arc::new(Timescale::new(0));
         for worker in 0..workers {
-            let deal = Deal { first: worker as u64, stride: workers as u64 };
+            let share = WorkerShare { first: worker as u64, stride: workers as u64 };
             let timing = [StreamTiming::continuous(Some(rate(asked.rate)))].into_iter();
             let none = |_: &_, _: &mut [_]| Ok::<_, ()>(Box::default());
-            let port = PortRun::new(0, &send, deal, timing, asked.late_after_ns, None, none).unwrap();
+            let port = PortRun::new(0, &send, share, timing, asked.late_after_ns, None, none).unwrap();
             let share = Arc::new(RunShare::new(1, 0, 0, 0));
             this.shares.push(Arc::clone(&share));
             let run = WorkerRun {
@@ -84,14 +84,14 @@ impl Run {
                 share,
                 emptying: false,
             };
-            this.world.tell(worker, Command::Install(0, Box::new(run)));
-            this.world.tell(worker, Command::Start(0, 0));
+            this.world.send(worker, Command::Install(0, Box::new(run)));
+            this.world.send(worker, Command::Start(0, 0));
         }
         this
     }
 
-    fn tell_all(&mut self, command: impl Fn() -> Command<Simulated>) {
-        (0..self.workers).for_each(|worker| self.world.tell(worker, command()));
+    fn send_all(&mut self, command: impl Fn() -> Command<Simulated>) {
+        (0..self.workers).for_each(|worker| self.world.send(worker, command()));
     }
 
     /// Time goes on to an instant, which is not reached.
@@ -176,7 +176,7 @@ fn more_than_a_burst_that_is_due_at_once_leaves_at_once() {
 fn another_rate_takes_effect_at_its_instant_although_the_worker_rests_until_later() {
     let mut run = Run::new(Asked { rate: (1, SECOND), ..USUAL });
     let rates = |packets| -> Arc<[_]> { [(0, Some(rate((packets, SECOND))))].into() };
-    run.tell_all(|| Command::Change(0, RateChange { at_ns: 200 * MS, port: 0, rates: rates(10) }));
+    run.send_all(|| Command::Change(0, RateChange { at_ns: 200 * MS, port: 0, rates: rates(10) }));
     run.until(SECOND);
     // A fifth of a packet's distance has passed at the old rate: four fifths of the new one are left.
     assert_eq!(run.times(), [0, 280, 380, 480, 580, 680, 780, 880, 980].map(|ms| ms * MS));
@@ -212,7 +212,7 @@ fn a_run_that_is_stopped_gives_up_what_is_not_sent() {
     run.to(4 * MS);
     run.world.set_speed(0, 0, Some(Speed { packet_ns: SECOND, ring: 0 }));
     run.to(9 * MS);
-    run.tell_all(|| Command::Stop(0, 9 * MS));
+    run.send_all(|| Command::Stop(0, 9 * MS));
     run.to(9 * MS);
     assert!(run.is_sent());
     let counters = run.counters().measured;
@@ -224,8 +224,8 @@ fn a_run_that_is_stopped_gives_up_what_is_not_sent() {
 fn nothing_leaves_while_the_run_is_paused_and_all_comes_later_by_as_much() {
     let mut run = Run::new(Asked { end_ns: 10 * MS, ..USUAL });
     run.to(2 * MS);
-    run.tell_all(|| Command::Turn(0, 3 * MS + 1, Turn::Stand));
-    run.tell_all(|| Command::Turn(0, 50 * MS + 1, Turn::Go));
+    run.send_all(|| Command::Clock(0, 3 * MS + 1, ClockChange::Stop));
+    run.send_all(|| Command::Clock(0, 50 * MS + 1, ClockChange::Resume));
     run.until(SECOND);
     assert_eq!(run.times(), [0, 1, 2, 3, 51, 52, 53, 54, 55, 56].map(|ms| ms * MS));
     let counters = run.counters().measured;
@@ -285,11 +285,11 @@ fn a_run_is_drained_when_all_that_had_arrived_is_counted() {
     }
     // Three bursts and a part of one lie in the queue when the worker gets the command to empty it.
     run.to(6 * MS - 1);
-    run.tell_all(|| Command::Empty(0));
+    run.send_all(|| Command::Empty(0));
     assert!(!run.shares[0].emptied.is_up());
     run.to(6 * MS);
     assert_eq!(run.counters().measured.rx_packets, 200);
-    run.tell_all(|| Command::Close(0));
+    run.send_all(|| Command::Close(0));
     run.to(6 * MS);
     assert!(run.shares[0].emptied.is_up() && run.shares[0].closed.is_up());
     assert_eq!(run.world.port(0, 0).received.foreign.get(), 0);

@@ -7,7 +7,7 @@ use std::{collections::VecDeque, sync::Arc};
 use rtrb::Producer;
 use spate_dpdk::BURST;
 use spate_net::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
-use spate_stateless::{Batch, Deal, Frames, Lanes, Numbers, PIECE, Schedule, StreamTiming, Template, Writer};
+use spate_stateless::{Batch, Frames, Lanes, Numbers, PIECE, Schedule, StreamTiming, Template, WorkerShare, Writer};
 use spate_stats::Sent;
 
 use super::{
@@ -268,7 +268,7 @@ impl<D: Device> TxPort<D> {
         for offset in 1..=count {
             let slot = (self.slot + offset) % count;
             let Some(run) = &mut runs[slot] else { continue };
-            if run.share.sent.is_up() || run.clock.stands() {
+            if run.share.sent.is_up() || run.clock.is_stopped() {
                 continue;
             }
             let Some(at) = run.clock.at(now).and_then(|at| u64::try_from(at).ok()) else { continue };
@@ -494,20 +494,20 @@ impl<D: Device> TxPort<D> {
 }
 
 impl<D: Device> PortRun<D> {
-    /// One worker's part of the streams of a port: of their packets those that `deal` gives it, at the times of `timings`, by stream.
+    /// One worker's part of the streams of a port: of their packets those that `share` gives it, at the times of `timings`, by stream.
     /// `prebuild` makes those that are built beforehand.
     pub(in crate::datapath) fn new<E>(
         port: usize,
         streams: &Arc<[SendStream]>,
-        deal: Deal,
+        share: WorkerShare,
         timings: impl Iterator<Item = StreamTiming>,
         late_after_ns: u64,
         long_packets: Option<D::Pool>,
         prebuild: impl FnOnce(&Schedule, &mut [Writer]) -> Result<Box<[Option<D::Prebuilt>]>, E>,
     ) -> Result<Self, E> {
-        let schedule = Schedule::new(deal, timings);
+        let schedule = Schedule::new(share, timings);
         let mut writers: Vec<Writer> = (streams.iter().enumerate())
-            .map(|(index, s)| s.template.writer(Deal { stride: schedule.stride(index), ..deal }))
+            .map(|(index, s)| s.template.writer(WorkerShare { stride: schedule.stride(index), ..share }))
             .collect();
         let prebuilt = prebuild(&schedule, &mut writers)?;
         Ok(Self {

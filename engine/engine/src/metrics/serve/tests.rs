@@ -40,7 +40,7 @@ async fn a_run_has_been_scraped_when_its_final_page_was_written_and_not_before()
     // More than sockets hold.
     let long = Page { text: "~".repeat(64 << 20), ended: vec![Arc::downgrade(&run)] };
     let (listener, address) = listening().await;
-    let last = Turn::new(Some((Instant::now() + FRESH * 60, Arc::new(long))));
+    let last = AsyncMutex::new(Some((Instant::now() + FRESH * 60, Arc::new(long))));
     let server = Arc::new(Server { engine: engine.clone(), last });
     let serving = async {
         for _ in 0..4 {
@@ -72,7 +72,7 @@ async fn a_run_has_been_scraped_when_its_final_page_was_written_and_not_before()
 
 #[tokio::test]
 async fn who_asks_at_once_gets_the_same_page_and_who_asks_later_a_new_one() {
-    let server = Arc::new(Server { engine: Arc::new(tests::engine()), last: Turn::new(None) });
+    let server = Arc::new(Server { engine: Arc::new(tests::engine()), last: AsyncMutex::new(None) });
     let (first, second) = tokio::join!(server.page(), server.page());
     let first = first.unwrap();
     assert!(Arc::ptr_eq(&first, &second.unwrap()));

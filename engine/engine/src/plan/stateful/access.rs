@@ -5,7 +5,7 @@ use super::addresses::address;
 use contract::VlanTag;
 use spate_net::vlan::{CUSTOMER, SERVICE, Tag, Tags};
 use spate_stateful::envelope::Access;
-use spate_stateful::{Part, Pool, Scenario, Template};
+use spate_stateful::{Pool, Scenario, Template};
 
 /// VLAN identifiers of stations (IEEE 802.1Q table 9-2).
 const IDS: std::ops::RangeInclusive<u32> = 1..=4094;
@@ -95,7 +95,7 @@ fn mirrors(index: usize, scenario: &Scenario, template: &Template, wrong: &mut V
     {
         let problem = match template.server.as_ref().map(|_| template.looped) {
             None => "is for servers that are emulated here, and there are none; leave it out, or set server_port",
-            Some(false) if scenario.pools[pool].part() != Part::WHOLE => {
+            Some(false) if super::tunnels::is_shared(scenario, template, pool) => {
                 "set, and several engines would stand for the gateway on one link; use one engine (replicas: 1), or clients and servers on \
                  one loopback port"
             }

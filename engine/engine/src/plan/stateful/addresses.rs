@@ -191,7 +191,7 @@ pub fn order(asked: &Stateful) -> Order {
 }
 
 /// Checks what only shows with all templates: that addresses and times of new flows can be distributed.
-pub fn deal(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
+pub fn distribute(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
     let mut add = |field: String, problem: String| wrong.add(format!("stateful.{field}"), problem);
     let pools = |t: &'_ Template| (t.clients.clone(), t.servers.clone());
     let mixes: Vec<_> = scenario.templates.iter().map(pools).collect();

@@ -153,7 +153,7 @@ fn site() -> Site {
         mtu: Some(1500),
         claimed_bits: 0,
         macs: Macs::default(),
-        loops,
+        loops: Some(loops),
         workers: 2,
     };
     Site { ports: vec![port("east", false), port("west", false), port("loop", true)], workers: 2 }
@@ -655,6 +655,35 @@ fn what_is_wrong_is_named_with_its_remedy() {
         ),
         (
             |p| {
+                tunnel(p, |g| g.mirror = true);
+                p.share = Some(contract::Share { index: 0, count: 2 });
+                web(p).client_engines = some(0, 1);
+            },
+            "pools[0].gtpu.mirror",
+            "several engines would stand for the UPF on one link",
+        ),
+        (
+            |p| {
+                second_tagged(p, [16, 0, 0, 1], |q| q.vlans.truncate(1));
+                let mut third = web(p).clone();
+                (third.name, third.client_port, third.server_port) = ("third".into(), "west".into(), "east".into());
+                let second = &mut part(p).templates[1];
+                (second.client_port, second.server_port) = ("west".into(), "east".into());
+                part(p).templates.push(third);
+            },
+            "pools[2].vlans",
+            "pools[0] has clients of the same addresses, in another range or with other vlans or gateway",
+        ),
+        (
+            |p| {
+                vxlan(p, |_| ());
+                part(p).pools[1] = Pool { allow_multicast: true, ..pool([239, 0, 0, 1], [239, 0, 0, 9]) };
+            },
+            "pools[0].vxlan",
+            "send to multicast groups (stateful.pools[1], templates[0])",
+        ),
+        (
+            |p| {
                 tunnel(p, |_| ());
                 part(p).pools[0].first_mac = vec![2, 0, 0, 0, 0, 1].into();
             },
@@ -922,6 +951,20 @@ fn one_port_may_be_both_where_it_loops() {
     web(&mut plan).client_port = "west".into();
     web(&mut plan).server_port = "west".into();
     assert!(validate(&plan, &Site::of_plan(&plan)).is_ok());
+}
+
+#[test]
+fn tunnels_on_a_port_of_which_it_is_not_known_whether_it_loops_are_taken() {
+    let mut plan = good();
+    tunnel(&mut plan, |_| ());
+    web(&mut plan).server_port = "east".into();
+    let refused = |site: &Site| validate(&plan, site).is_err();
+    assert!(!refused(&Site::of_plan(&plan)));
+    // A router on a stick is none.
+    assert!(!refused(&site()));
+    let mut loops = site();
+    loops.ports[0].loops = Some(true);
+    assert!(refused(&loops));
 }
 
 #[test]

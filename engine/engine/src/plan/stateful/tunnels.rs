@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Tunnels that clients' packets pass through: which, and whether all of a plan's go together. What depends on the kind is at the top.
 use super::super::Violations;
+use super::super::validate::Site;
 use super::addresses::address;
 use contract::{Gtpu, Vxlan};
 use spate_net::encap::Carries;
@@ -9,6 +10,7 @@ use spate_stateful::gtpu::Gtpu as GtpuKind;
 use spate_stateful::tunnel::{Kind, Tunnels};
 use spate_stateful::vxlan::Vxlan as VxlanKind;
 use spate_stateful::{Part, Pool, Scenario, Template};
+use std::collections::BTreeSet;
 
 /// Near ends of a pool, at most.
 const MOST_NEAR_ENDS: u32 = 65_536;
@@ -149,7 +151,7 @@ impl Ends<'_> {
 }
 
 /// Checks what only shows with all templates: that pools with tunnels are clients', and that a packet identifies its flow.
-pub fn fit_together(scenario: &Scenario, wrong: &mut Violations) {
+pub fn fit_together(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
     for (index, template) in scenario.templates.iter().enumerate() {
         for (i, weighted) in template.servers.iter().enumerate() {
             if let Some(tunnels) = scenario.pools[weighted.pool].tunnels {
@@ -158,8 +160,12 @@ pub fn fit_together(scenario: &Scenario, wrong: &mut Violations) {
                 wrong.add(at, format!("pool {} has {field}, which is for clients; use another pool", weighted.pool));
             }
         }
-        mirrors(index, scenario, template, wrong);
+        mirrors(index, site, scenario, template, wrong);
+        no_groups_in_frames(index, scenario, template, wrong);
     }
+    let with_envelope: Vec<usize> =
+        (0..scenario.pools.len()).filter(|index| scenario.pools[*index].has_envelope()).collect();
+    let ports = pools_ports(scenario);
     for (index, pool) in scenario.pools.iter().enumerate() {
         let of = pool.part().of;
         if let Some(tunnels) = pool.tunnels.filter(|tunnels| !tunnels.local_count.is_multiple_of(of)) {
@@ -170,12 +176,14 @@ pub fn fit_together(scenario: &Scenario, wrong: &mut Violations) {
             );
             wrong.add(format!("stateful.pools[{index}].{field}.local_count"), problem);
         }
-        let others = scenario.pools[..index].iter().enumerate();
-        let Some((other, problem)) = others.filter_map(|(i, other)| Some((i, conflict(pool, other)?))).next() else {
-            continue;
-        };
-        let (a, b) = (clients_port(scenario, index), clients_port(scenario, other));
-        if a.is_some() && a == b {
+        // Two pools without envelopes do not concern each other.
+        let all: Vec<usize> = if pool.has_envelope() { (0..index).collect() } else { Vec::new() };
+        let others = if pool.has_envelope() { &all[..] } else { &with_envelope[..] };
+        let before = others.iter().take_while(|other| **other < index);
+        let together = before.filter(|other| !ports[index].is_disjoint(&ports[**other]));
+        if let Some((other, problem)) =
+            together.filter_map(|&other| Some((other, conflict(pool, &scenario.pools[other])?))).next()
+        {
             let field = pool.tunnels.map_or("vlans", |tunnels| words(&tunnels.kind).field);
             wrong.add(format!("stateful.pools[{index}].{field}"), format!("stateful.pools[{other}] {problem}"));
         }
@@ -183,7 +191,7 @@ pub fn fit_together(scenario: &Scenario, wrong: &mut Violations) {
 }
 
 /// Mirrored tunnels need servers, and on one port both ends receive from each other only through such.
-fn mirrors(index: usize, scenario: &Scenario, template: &Template, wrong: &mut Violations) {
+fn mirrors(index: usize, site: &Site, scenario: &Scenario, template: &Template, wrong: &mut Violations) {
     if template.client.is_none() {
         return;
     }
@@ -191,6 +199,8 @@ fn mirrors(index: usize, scenario: &Scenario, template: &Template, wrong: &mut V
         let Some(tunnels) = scenario.pools[pool].tunnels else { continue };
         let Words { field, remote, .. } = words(&tunnels.kind);
         let looped = template.server.as_ref().map(|_| template.looped);
+        // Where the plan is only compiled, it is not known whether a port is a loopback.
+        let is_known = template.client.as_ref().is_some_and(|client| site.ports[client.port].loops.is_some());
         if tunnels.mirror && looped == Some(false) && tunnels.carries() == Carries::Frame {
             let at = format!("stateful.pools[{pool}].{field}.mirror");
             wrong.add(at, "set, and servers are on another port; it is for clients and servers on one loopback port");
@@ -200,10 +210,10 @@ fn mirrors(index: usize, scenario: &Scenario, template: &Template, wrong: &mut V
             (true, None) => {
                 "is for servers that are emulated here, and there are none; leave it out, or set server_port".to_owned()
             }
-            (false, Some(true)) => {
+            (false, Some(true)) if is_known => {
                 "not set, and what clients send comes back in its tunnel; set it, or use another server_port".to_owned()
             }
-            (true, Some(false)) if scenario.pools[pool].part() != Part::WHOLE => format!(
+            (true, Some(false)) if is_shared(scenario, template, pool) => format!(
                 "set, and several engines would stand for the {remote} on one link; use one engine (replicas: 1), or clients and \
                  servers on one loopback port"
             ),
@@ -213,10 +223,40 @@ fn mirrors(index: usize, scenario: &Scenario, template: &Template, wrong: &mut V
     }
 }
 
-/// The port of a pool's clients.
-fn clients_port(scenario: &Scenario, pool: usize) -> Option<usize> {
-    let has = |template: &&Template| template.clients.iter().any(|weighted| weighted.pool == pool);
-    scenario.templates.iter().filter(has).find_map(|template| Some(template.client.as_ref()?.port))
+/// Whether several engines have clients of a pool, or servers of its template.
+pub(super) fn is_shared(scenario: &Scenario, template: &Template, pool: usize) -> bool {
+    let servers = template.servers.iter().map(|weighted| weighted.pool);
+    servers.chain([pool]).any(|pool| scenario.pools[pool].part() != Part::WHOLE)
+}
+
+/// Frames in VXLAN go to the MAC of the gateway in it, and those to a multicast group would have to go to the group's.
+fn no_groups_in_frames(index: usize, scenario: &Scenario, template: &Template, wrong: &mut Violations) {
+    let groups = template.servers.iter().find(|weighted| scenario.pools[weighted.pool].has_groups());
+    let frames = |pool: &Pool| pool.tunnels.is_some_and(|tunnels| tunnels.carries() == Carries::Frame);
+    let framed = template.clients.iter().find(|weighted| frames(&scenario.pools[weighted.pool]));
+    if let (Some(groups), Some(framed)) = (groups, framed) {
+        let problem = format!(
+            "its clients send to multicast groups (stateful.pools[{}], templates[{index}]), which is not supported in VXLAN; use servers of \
+             their own addresses",
+            groups.pool
+        );
+        wrong.add(format!("stateful.pools[{}].vxlan", framed.pool), problem);
+    }
+}
+
+/// By pool: the ports on which its clients are, and those on which they are met in their envelopes.
+fn pools_ports(scenario: &Scenario) -> Vec<BTreeSet<usize>> {
+    let mut ports = vec![BTreeSet::new(); scenario.pools.len()];
+    for template in &scenario.templates {
+        let Some(client) = template.client.as_ref().map(|client| client.port) else { continue };
+        for pool in template.clients.iter().map(|weighted| weighted.pool) {
+            ports[pool].insert(client);
+            let of = &scenario.pools[pool];
+            let mirrored = of.access.mirror || of.tunnels.is_some_and(|tunnels| tunnels.mirror);
+            ports[pool].extend(template.server.as_ref().filter(|_| mirrored || template.looped).map(|s| s.port));
+        }
+    }
+    ports
 }
 
 /// Why two pools cannot be on one port, if one has an envelope. The same clients may be in several templates.

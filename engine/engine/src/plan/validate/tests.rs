@@ -81,7 +81,7 @@ fn site() -> Site {
         mtu,
         claimed_bits: 0,
         macs: Macs::default(),
-        loops: false,
+        loops: Some(false),
         workers: 2,
     };
     Site {

@@ -30,6 +30,10 @@ func (c *FakeSpateV1alpha1) TrafficGenerators(namespace string) v1alpha1.Traffic
 	return newFakeTrafficGenerators(c, namespace)
 }
 
+func (c *FakeSpateV1alpha1) TrafficPings(namespace string) v1alpha1.TrafficPingInterface {
+	return newFakeTrafficPings(c, namespace)
+}
+
 func (c *FakeSpateV1alpha1) TrafficProfiles(namespace string) v1alpha1.TrafficProfileInterface {
 	return newFakeTrafficProfiles(c, namespace)
 }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Addresses that the clients and servers of a run answer for, each by one run alone.
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
 
 use spate_neighbour::{Group, MOST_GROUPS, Range};
 use spate_net::vlan::Tags;
@@ -81,18 +85,28 @@ pub(in crate::datapath) fn ranges(scenario: &Scenario) -> BTreeMap<usize, Vec<Ra
 /// Multicast groups that a scenario's servers are reached by on this engine, by port; and how many more there are than a port can be a
 /// member of.
 pub(in crate::datapath) fn groups(scenario: &Scenario) -> (BTreeMap<usize, Vec<Group>>, u128) {
-    let (mut groups, mut left_out): (BTreeMap<usize, Vec<Group>>, u128) = (BTreeMap::new(), 0);
+    let (mut groups, mut left_out): (BTreeMap<usize, BTreeSet<IpAddr>>, u128) = (BTreeMap::new(), 0);
     for Claim { port, pool, own_macs: of_clients, .. } in claims(scenario) {
         let Some(first) = pool.first_own().filter(|_| pool.is_of_groups() && !of_clients) else { continue };
         let of_port = groups.entry(port).or_default();
         let step = u128::from(pool.part().of);
         let all = (pool.last_offset() - first) / step + 1;
-        let taken = all.min((MOST_GROUPS - of_port.len()) as u128);
-        left_out += all - taken;
-        let member = |n: u128| Group { address: pool.address(first + n * step).into(), sources: Vec::new() };
-        of_port.extend((0..taken).map(member));
+        // Of those that other pools have too, there is one each.
+        let looked_at = all.min(2 * MOST_GROUPS as u128);
+        for n in 0..looked_at {
+            let address = IpAddr::from(pool.address(first + n * step));
+            if of_port.len() < MOST_GROUPS {
+                of_port.insert(address);
+            } else if !of_port.contains(&address) {
+                left_out += 1;
+            }
+        }
+        left_out += all - looked_at;
     }
-    (groups, left_out)
+    let members = |addresses: BTreeSet<IpAddr>| {
+        addresses.into_iter().map(|address| Group { address, sources: Vec::new() }).collect()
+    };
+    (groups.into_iter().map(|(port, addresses)| (port, members(addresses))).collect(), left_out)
 }
 
 /// Refuses what another run, or this one, does already.

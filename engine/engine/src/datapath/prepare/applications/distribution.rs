@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops, sync::Arc};
 use spate_net::spread;
 use spate_stateful::{
     Emulation, Scenario, Template, WeightedPool,
-    emulation::Home,
+    emulation::OwnsReplies,
     tuples::{Dealing, Share},
 };
 
@@ -17,7 +17,7 @@ use crate::datapath::{
 };
 
 /// The workers that begin flows: those to which replies can come. Those of a group share out the flows of its ports' clients evenly.
-pub(super) struct Takers {
+pub(super) struct ClientWorkers {
     /// By port, in ascending order.
     pub(super) by_port: Vec<Vec<usize>>,
     /// By port: the workers of its group.
@@ -26,7 +26,7 @@ pub(super) struct Takers {
     first: Option<usize>,
 }
 
-impl Takers {
+impl ClientWorkers {
     pub(super) fn of(context: &Context<'_>, scenario: &Scenario) -> Result<Self, PrepareError> {
         let by_port: Vec<_> = context.ports.iter().map(|port| sorted(port.rx_workers.clone())).collect();
         let groups: Vec<_> = context.ports.iter().map(|port| port.group.clone()).collect();
@@ -78,8 +78,8 @@ impl Takers {
 
     /// Which of all flows a worker begins; or where there are servers only, serves.
     pub(super) fn share(&self, worker: usize, scenario: &Scenario) -> Share {
-        let (rank, takers) = self.place(worker, scenario);
-        Share::of_engine(rank as u64, takers as u64, scenario.client_part())
+        let (rank, clients) = self.place(worker, scenario);
+        Share::of_engine(rank as u64, clients as u64, scenario.client_part())
     }
 
     /// A worker's index among those that share its clients' flows, and how many these are.
@@ -95,8 +95,8 @@ impl Takers {
             (None, Some(first)) if !self.groups[first].contains(&worker) => server(),
             (None, first) => first.or_else(server),
         };
-        let Some(takers) = port.map(|port| &self.by_port[port]) else { return (0, 1) };
-        (takers.iter().position(|taker| *taker == worker).unwrap_or(0), takers.len())
+        let Some(clients) = port.map(|port| &self.by_port[port]) else { return (0, 1) };
+        (clients.iter().position(|client| *client == worker).unwrap_or(0), clients.len())
     }
 
     pub(super) fn emulation(
@@ -113,7 +113,7 @@ impl Takers {
         let dealing = if shared_out { Dealing::ByHash } else { Dealing::ByNumber };
         let now_ns = context.clock.mono_ns();
         let seed = secret_seed()?;
-        let owned = home(worker, context.ports);
+        let owned = owns_replies(worker, context.ports);
         let clients = scenario.templates.iter().filter_map(|template| template.client.as_ref());
         let late_after_ns = clients.map(|client| late_after_ns(spec, &context.ports[client.port])).max();
         let made = Emulation::new(Arc::clone(scenario), share, dealing, owned, &asked.links, seed, now_ns);
@@ -173,7 +173,7 @@ fn secret_seed() -> Result<u128, PrepareError> {
 }
 
 /// Decides whether replies come to a worker: ports spread by addresses and ports.
-fn home(worker: usize, ports: &[OpenPort]) -> Box<Home> {
+fn owns_replies(worker: usize, ports: &[OpenPort]) -> Box<OwnsReplies> {
     let queues: Vec<Vec<usize>> = ports.iter().map(|port| port.rx_workers.clone()).collect();
     Box::new(move |port, destination_port, tuple| {
         let workers = &queues[port];

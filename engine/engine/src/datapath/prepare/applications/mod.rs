@@ -28,7 +28,7 @@ use crate::datapath::{
 
 use claims::{claims, refuse_conflicts};
 pub(in crate::datapath) use claims::{groups, ranges};
-use distribution::Takers;
+use distribution::ClientWorkers;
 use frame_lengths::longest_of_all;
 
 /// Packets that a worker works with, for devices to cut.
@@ -49,21 +49,21 @@ pub(in crate::datapath) fn prepare(
     let claims = claims(&asked.scenario);
     refuse_conflicts(context, spec, &claims)?;
     let longest = longest_of_all(context, &asked.scenario)?;
-    let takers = Takers::of(context, &asked.scenario)?;
-    let parts: Vec<_> = (0..workers).map(|worker| takers.scenario(worker, context, &asked.scenario)).collect();
+    let clients = ClientWorkers::of(context, &asked.scenario)?;
+    let parts: Vec<_> = (0..workers).map(|worker| clients.scenario(worker, context, &asked.scenario)).collect();
     refuse_too_much(asked, parts.iter().flatten().count())?;
     let names = || asked.scenario.templates.iter().map(|template| template.name.clone()).collect();
     let recorded = asked.records.as_ref().map(|records| records::Prepared::new(records, names()));
     let mut recorded = recorded.transpose()?;
-    let spread = takers.by_port.iter().any(|workers| workers.len() > 1);
-    tell_of_steering(context, spec, &asked.scenario);
+    let spread = clients.by_port.iter().any(|workers| workers.len() > 1);
+    log_steering(context, spec, &asked.scenario);
     let taking_part: Vec<bool> = parts.iter().map(|part| part.is_some() && spread).collect();
     let receivers: Vec<_> = context.ports.iter().map(|port| port.rx_workers.clone()).collect();
     let mut handoffs = worker::between(&taking_part, &receivers, longest);
     let mut emulating = Vec::new();
     let shared = parts.iter().enumerate().map(|(worker, part)| {
         let scenario = part.as_ref()?;
-        Some((Arc::clone(scenario), takers.share(worker, scenario)))
+        Some((Arc::clone(scenario), clients.share(worker, scenario)))
     });
     let shares = shared.collect();
     let outer_ethertype_lost: Vec<_> =
@@ -75,7 +75,7 @@ pub(in crate::datapath) fn prepare(
             emulated.push(None);
             continue;
         };
-        let mut emulation = takers.emulation(worker, context, spec, asked, &scenario)?;
+        let mut emulation = clients.emulation(worker, context, spec, asked, &scenario)?;
         if let Some(recorded) = &mut recorded {
             emulation.record(recorded.recorder());
         }
@@ -185,7 +185,7 @@ fn linger_ns(scenario: &Scenario, engines: u32) -> Option<u64> {
 }
 
 /// Says which ports of clients bring replies to other workers than computed, so that these hand them over.
-fn tell_of_steering(context: &Context<'_>, spec: &RunSpec, scenario: &Scenario) {
+fn log_steering(context: &Context<'_>, spec: &RunSpec, scenario: &Scenario) {
     let clients = scenario.templates.iter().filter_map(|template| Some(template.client.as_ref()?.port));
     let clients = clients.collect::<BTreeSet<_>>();
     for port in clients.into_iter().map(|port| &context.ports[port]) {

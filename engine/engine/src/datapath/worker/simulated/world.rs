@@ -110,7 +110,7 @@ impl World {
     ///
     /// # Panics
     /// If its queue has no room.
-    pub(in crate::datapath) fn tell(&mut self, worker: usize, command: Command<Simulated>) {
+    pub(in crate::datapath) fn send(&mut self, worker: usize, command: Command<Simulated>) {
         let lane = &mut self.lanes[worker];
         assert!(lane.commands.push(command).is_ok(), "the queue is as long as all commands are");
         lane.due_ns.set(lane.due_ns.get().min(self.now_ns.get()));

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Ping from a port: the kernel replies on a bridge of the node; limits of the generator apply.
+
+package suites
+
+import (
+	"bytes"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	spate "spate.dev/api/v1alpha1"
+)
+
+// pingerManifest is a generator with a port on a bridge of the node, which may send to that bridge's subnets only.
+const pingerManifest = `
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata: {name: pinged}
+spec:
+  config: '{"cniVersion": "1.0.0", "type": "bridge", "bridge": "pinged0"}'
+---
+apiVersion: spate.dev/v1alpha1
+kind: TrafficGenerator
+metadata: {name: pinger}
+spec:
+  cpuPolicy: Shared
+  packetMemory: {backing: Standard, size: 64Mi}
+  limits: {allowedDestinations: [198.18.7.0/24, "2001:db8:7::/64", 203.0.113.0/24]}
+  ports:
+  - name: east
+    attachment: {kernel: {network: pinged}}
+    addresses: [198.18.7.1/24, "2001:db8:7::1/64"]
+    gateway: 198.18.7.254
+`
+
+func TestAPortPingsTheKernel(t *testing.T) {
+	needsRig(t, theMultus)
+	ns := namespace(t)
+	mustApply(t, ns, pingerManifest)
+	condition(t, 90*time.Second, generatorNamed(ns, "pinger"), spate.ConditionReady, metav1.ConditionTrue)
+	for _, command := range []string{
+		"sysctl -qw net.ipv6.conf.pinged0.disable_ipv6=0",
+		"ip address replace 198.18.7.254/24 dev pinged0",
+		"ip address replace 2001:db8:7::254/64 dev pinged0 nodad",
+	} {
+		words := strings.Fields(command)
+		if out, err := exec.CommandContext(t.Context(), words[0], words[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", command, err, out)
+		}
+	}
+	viewer, pinger := userOf(t, ns, "spate-viewer"), userOf(t, ns, "spate-pinger")
+	ping := func(user string, args ...string) (string, int) {
+		out, err := exec.CommandContext(t.Context(), filepath.Join(root, "build/out/kubectl-spate"), append([]string{"ping", "pinger", "-n", ns, "--kubeconfig", user, "--port", "east"}, args...)...).CombinedOutput()
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			return string(out), exit.ExitCode()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out), 0
+	}
+	if out, code := ping(viewer, "198.18.7.254", "--count", "1"); code != 1 || !strings.Contains(out, "bind the ClusterRole spate-pinger in namespace "+ns) {
+		t.Errorf("a viewer: exit code %d: %s", code, out)
+	}
+	reply := regexp.MustCompile(`(?m)^from \S+: seq=[123] ttl=64 time=\d+\.\d{3} ms$`)
+	for _, to := range []string{"198.18.7.254", "2001:db8:7::254"} {
+		out, code := ping(pinger, to, "--count", "3", "--interval", "100ms", "--size", "1200")
+		t.Log(out)
+		if code != 0 || len(reply.FindAllString(out, -1)) != 3 || !strings.Contains(out, "3 requests, 3 replies, 0% lost; round trip min/mean/max/stddev ") {
+			t.Errorf("%s: exit code %d: %s", to, code, out)
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"198.18.7.77"}, "next hop 198.18.7.77 did not answer"},
+		{[]string{"198.18.7.1"}, "198.18.7.1 is at the port itself"},
+		{[]string{"198.18.7.255"}, "198.18.7.255 is no address of a single station"},
+		{[]string{"198.18.7.254", "--source", "198.18.7.9"}, "--source: 198.18.7.9 is none of the port's addresses"},
+		{[]string{"192.0.2.1"}, "192.0.2.1 is in none of limits.allowedDestinations"},
+		{[]string{"203.0.113.9", "--hop-limit", "1"}, "from 198.18.7.254: seq=1 time to live exceeded\n1 requests, 0 replies, 100% lost\n"},
+	} {
+		if out, code := ping(pinger, append(c.args, "--count", "1")...); code != 1 || !strings.Contains(out, c.want) {
+			t.Errorf("%v: exit code %d, want %q: %s", c.args, code, c.want, out)
+		}
+	}
+
+	// Narrower limits end a ping that is under way.
+	command := exec.CommandContext(t.Context(), filepath.Join(root, "build/out/kubectl-spate"), "ping", "pinger", "-n", ns, "--kubeconfig", pinger, "--port", "east", "198.18.7.254")
+	var out bytes.Buffer
+	command.Stdout, command.Stderr = &out, &out
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(3 * time.Second)
+	mustApply(t, ns, strings.Replace(pingerManifest, "198.18.7.0/24, ", "", 1))
+	if err := command.Wait(); err == nil || !strings.Contains(out.String(), "ttl=64") || !strings.Contains(out.String(), "198.18.7.254 is in none of limits.allowedDestinations") {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
