@@ -111,26 +111,26 @@ type TrafficPingSpec struct {
 
 	// interval from one echo request to the next, from 10ms to 1h.
 	// +optional
-	// +kubebuilder:default="1s"
+	// +default="1s"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10ms') && duration(self) <= duration('1h')",message="must be 10ms to 1h"
 	Interval Duration `json:"interval,omitempty"`
 
 	// timeout is how long a reply is waited for, from 1ms to 60s.
 	// +optional
-	// +kubebuilder:default="1s"
+	// +default="1s"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('60s')",message="must be 1ms to 60s"
 	Timeout Duration `json:"timeout,omitempty"`
 
 	// size is the number of bytes of data in an echo request, behind the header of ICMP.
 	// +optional
-	// +kubebuilder:default=56
+	// +default=56
 	// +kubebuilder:validation:Minimum=16
 	// +kubebuilder:validation:Maximum=1232
 	Size int32 `json:"size,omitempty"`
 
 	// hopLimit is the time to live, or hop limit, of an echo request.
 	// +optional
-	// +kubebuilder:default=64
+	// +default=64
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=255
 	HopLimit int32 `json:"hopLimit,omitempty"`

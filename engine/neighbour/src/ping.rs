@@ -139,7 +139,8 @@ impl Pinger {
     /// Requests that are waited for no more.
     pub(crate) fn time_out(&mut self, now_ns: u64) -> impl Iterator<Item = PingEvent> + '_ {
         std::iter::from_fn(move || {
-            let (sequence, _) = self.pending.pop_front_if(|(_, until_ns)| *until_ns <= now_ns)?;
+            let &(sequence, _) = self.pending.front().filter(|(_, until_ns)| *until_ns <= now_ns)?;
+            self.pending.pop_front();
             Some(PingEvent::Timeout { sequence })
         })
     }

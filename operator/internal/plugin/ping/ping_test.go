@@ -59,14 +59,17 @@ func TestSeveralPodsAreNamed(t *testing.T) {
 	var out bytes.Buffer
 	p := &printer{to: &out, spec: &spatev1.TrafficPingSpec{Destination: "fd00::1"}, several: true}
 	pods := []*statistics{{pod: "lab-0"}, {pod: "lab-1"}}
-	if err := p.print(pods[1], reply(0, time.Millisecond, false)); err != nil {
-		t.Fatal(err)
+	for n, took := range []time.Duration{time.Millisecond, 3 * time.Millisecond} {
+		if err := p.print(pods[1], reply(uint64(n), took, false)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	silent := errors.New("next hop fd00::1 did not answer")
 	if err := conclusion(p, pods, []error{silent, nil}); !errors.Is(err, silent) {
 		t.Errorf("a pod that cannot ping: %v", err)
 	}
-	want := "lab-1: from fd00::1: seq=1 ttl=63 time=1.000 ms\nlab-0: 0 requests, 0 replies, 0% lost\nlab-1: 1 requests, 1 replies, 0% lost; round trip min/mean/max/stddev 1.000 ms/1.000 ms/1.000 ms/0.000 ms\n"
+	want := "lab-1: from fd00::1: seq=1 ttl=63 time=1.000 ms\nlab-1: from fd00::1: seq=2 ttl=63 time=3.000 ms\nlab-0: 0 requests, 0 replies, 0% lost\n" +
+		"lab-1: 2 requests, 2 replies, 0% lost; round trip min/mean/max/stddev 1.000 ms/2.000 ms/3.000 ms/1.000 ms\n"
 	if out.String() != want {
 		t.Errorf("got\n%s", out.String())
 	}
