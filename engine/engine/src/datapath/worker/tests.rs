@@ -255,6 +255,40 @@ fn a_device_that_is_too_slow_makes_packets_late_and_what_is_left_at_the_end_coun
     assert_eq!(numbers, (0..tx_packets).collect::<Vec<_>>());
 }
 
+/// The device takes nothing from 2 ms to 8.5 ms.
+fn held_up(mut run: Run) -> Run {
+    run.to(2 * MS);
+    run.world.set_speed(0, 0, Some(Speed { packet_ns: SECOND, ring: 0 }));
+    run.to(8 * MS + MS / 2);
+    run.world.set_speed(0, 0, None);
+    run
+}
+
+#[test]
+fn packets_that_leave_late_are_of_the_phase_in_which_they_were_due() {
+    let mut run = held_up(Run::new(Asked { warmup_ns: 5 * MS, ..USUAL }));
+    run.until(20 * MS);
+    let counters = run.counters();
+    assert_eq!((counters.warmup.tx_packets, counters.measured.tx_packets), (5, 15));
+    let measured: Vec<_> =
+        run.left.iter().map(|(.., packet)| spate_net::Trailer::decode(packet.bytes()).unwrap().measured).collect();
+    assert_eq!(measured, (0..20).map(|n| n >= 5).collect::<Vec<_>>());
+}
+
+#[test]
+fn another_rate_takes_effect_at_its_instant_although_packets_leave_late() {
+    let mut run = Run::new(USUAL);
+    run.send_all(|| {
+        let rates = [(0, Some(rate((100, SECOND))))].into();
+        Command::Change(0, RateChange { at_ns: 6 * MS + MS / 2, port: 0, rates })
+    });
+    let mut run = held_up(run);
+    run.until(30 * MS);
+    // Those of 3 to 6 ms leave together; half a distance has passed at the old rate: half of the new one is left.
+    let times = run.times();
+    assert_eq!((times.len(), &times[7..]), (9, &[11 * MS + MS / 2, 21 * MS + MS / 2][..]));
+}
+
 #[test]
 fn a_device_that_stands_still_costs_every_packet_after_the_grace() {
     let mut run = Run::new(Asked { end_ns: 10 * MS, ..USUAL });
