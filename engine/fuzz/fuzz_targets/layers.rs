@@ -143,8 +143,10 @@ fn layers(frame: &[u8]) {
     }
     let (source, destination) = (headers.source(frame), headers.destination(frame));
     if headers.is_native() {
-        let fixed = Fixed::read(&frame[headers.at..]).expect("found by the one, read by the other");
-        assert_eq!((fixed.source, fixed.destination), (source, destination), "addresses");
+        // IPv4-mapped addresses of IPv6 would be taken for IPv4.
+        let mapped = version == 6 && !(source.is_v6() && destination.is_v6());
+        let fixed = Fixed::read(&frame[headers.at..]).map(|fixed| (fixed.source, fixed.destination));
+        assert_eq!(fixed, (!mapped).then_some((source, destination)), "addresses");
         assert_eq!(packet::destination(frame), Some(destination), "the destination of a broken packet");
     }
     // A device is given lengths of a byte each.
