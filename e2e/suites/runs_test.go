@@ -108,7 +108,7 @@ func TestAPipelineCreatesRunsOfAProfile(t *testing.T) {
 		}
 		change := func(said string, holds func() bool, args ...string) {
 			t.Helper()
-			if out, err := plugin(args...); err != nil || out != "run "+name+" "+said {
+			if out, err := plugin(args...); err != nil || out != "run "+name+said {
 				t.Errorf("%s: %q, %v", args, out, err)
 			}
 			until(t, answerLimit, strings.Join(args, " "), func(ctx context.Context) (bool, string) {
@@ -117,12 +117,12 @@ func TestAPipelineCreatesRunsOfAProfile(t *testing.T) {
 			})
 		}
 		factor := func(want string) func() bool { return func() bool { return run.Status.RateFactor == want } }
-		change("rate set to 2x", factor("2"), "rate", name, "2x")
-		change("rate set to 3x", factor("3"), "rate", "manual", "+50%") // the latest run of the profile
-		change("rate set to 2x", factor("2"), "rate", name, "-1kpps")
-		change("is paused", func() bool { return run.Status.Paused }, "pause", name)
-		change("is resumed", func() bool { return !run.Status.Paused }, "resume", name)
-		change("is being stopped", func() bool { return run.Status.Phase == spate.RunComplete }, "stop", name)
+		change(": rate set to 2x", factor("2"), "rate", name, "2x")
+		change(": rate set to 3x", factor("3"), "rate", "manual", "+50%") // the latest run of the profile
+		change(": rate set to 2x", factor("2"), "rate", name, "-1kpps")
+		change(" is paused", func() bool { return run.Status.Paused }, "pause", name)
+		change(" is resumed", func() bool { return !run.Status.Paused }, "resume", name)
+		change(" is being stopped", func() bool { return run.Status.Phase == spate.RunComplete }, "stop", name)
 		wait(name, "Valid=false")
 		if out, err := plugin("pause", name); err == nil || !strings.Contains(err.Error(), "run "+name+" has ended") {
 			t.Errorf("pause of a run that has ended: %q, %v", out, err)
