@@ -27,7 +27,7 @@ type result struct {
 		Workers []struct {
 			// Flows counts packets by how they reached the worker that has their flow.
 			Flows struct {
-				Home      uint64 `json:",string"`
+				RSS       uint64 `json:",string"`
 				Placed    uint64 `json:",string"`
 				HandedOff uint64 `json:",string"`
 				Lost      uint64 `json:",string"`
@@ -89,7 +89,7 @@ func TestNIC(t *testing.T) {
 		{
 			"shared-out",
 			opened{"net_e1000_igb", "tcp-segmentation, rx-checksum", "as computed"},
-			[]func(*testing.T, *result){all, isCut, comesHome},
+			[]func(*testing.T, *result){all, isCut, isSpreadByRSS},
 		},
 		{
 			"all-offloads",
@@ -280,12 +280,12 @@ func isNotCut(t *testing.T, r *result) {
 	}
 }
 
-// comesHome checks that the device's hash is the computed one: every TCP packet is received by the worker of its flow.
-func comesHome(t *testing.T, r *result) {
+// isSpreadByRSS checks that the device's hash is the computed one: every TCP packet is received by the worker of its flow.
+func isSpreadByRSS(t *testing.T, r *result) {
 	for i, worker := range r.stats.Workers {
 		flows := worker.Flows
-		if flows.Home == 0 || flows.HandedOff != 0 || flows.Lost != 0 {
-			t.Errorf("worker %d got %d packets home by hash, %d handed off, lost %d", i, flows.Home, flows.HandedOff, flows.Lost)
+		if flows.RSS == 0 || flows.HandedOff != 0 || flows.Lost != 0 {
+			t.Errorf("worker %d got %d packets by RSS, %d handed off, lost %d", i, flows.RSS, flows.HandedOff, flows.Lost)
 		}
 	}
 }
