@@ -137,7 +137,7 @@ external-cluster: $(HELM)
 
 sriov_env = KUBE=$(KUBE) MULTUS=$(MULTUS) DRA=$(dra_links) NODE_IMAGES="$(NODE_IMAGE) $(SRIOV_IMAGE) $(engine_image)"
 .PHONY: e2e-sriov sriov-programs
-e2e-sriov: deps ## Run VFs under a real kubelet, device plugin and Multus, in an emulated machine as the second node, 8 min; 40 min without caches (RUN=regexp, KEEP=1)
+e2e-sriov: deps ## Run VFs under a real kubelet, device plugin and Multus, in an emulated machine as the second node, 9 min; 40 min without caches (RUN=regexp, KEEP=1)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line images kubectl-spate $(KUBE) $(MULTUS) $(HELM) cluster-images
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line cluster-up sriov-programs
 	@# The operator is installed while the machine boots.
