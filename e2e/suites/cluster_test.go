@@ -117,6 +117,17 @@ func script(path string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
+// runAll runs commands, of words without quotes, where the suites run: on the node.
+func runAll(t *testing.T, commands ...string) {
+	t.Helper()
+	for _, command := range commands {
+		words := strings.Fields(command)
+		if out, err := exec.CommandContext(t.Context(), words[0], words[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", command, err, out)
+		}
+	}
+}
+
 // router drives the device under test.
 func router(t *testing.T, command ...string) string {
 	t.Helper()

@@ -96,19 +96,14 @@ func TestASnoopingBridgeForwardsGroupsToMembersOnly(t *testing.T) {
 	ns := namespace(t)
 	mustApply(t, ns, members)
 	condition(t, 90*time.Second, generatorNamed(ns, "receivers"), spate.ConditionReady, metav1.ConditionTrue)
-	for _, command := range []string{
+	runAll(t,
 		// A querier of IPv6 needs a link-local address.
 		"sysctl -qw net.ipv6.conf.groups0.disable_ipv6=0",
 		"ip address replace fe80::1/64 dev groups0 nodad",
 		// The interval first: how long a new querier waits for another one is of the interval at that time.
 		"ip link set groups0 type bridge mcast_igmp_version 3 mcast_mld_version 2 mcast_query_response_interval 100",
 		"ip link set groups0 type bridge mcast_querier 1",
-	} {
-		words := strings.Fields(command)
-		if out, err := exec.CommandContext(t.Context(), words[0], words[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v: %s", command, err, out)
-		}
-	}
+	)
 	until(t, 15*time.Second, "the bridge knows the members", func(ctx context.Context) (bool, string) {
 		table, err := exec.CommandContext(ctx, "bridge", "mdb", "show", "dev", "groups0").CombinedOutput()
 		known := strings.Contains(string(table), "grp 239.1.1.1") && strings.Contains(string(table), "grp ff0e::77")

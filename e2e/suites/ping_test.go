@@ -46,16 +46,11 @@ func TestAPortPingsTheKernel(t *testing.T) {
 	ns := namespace(t)
 	mustApply(t, ns, pingerManifest)
 	condition(t, 90*time.Second, generatorNamed(ns, "pinger"), spate.ConditionReady, metav1.ConditionTrue)
-	for _, command := range []string{
+	runAll(t,
 		"sysctl -qw net.ipv6.conf.pinged0.disable_ipv6=0",
 		"ip address replace 198.18.7.254/24 dev pinged0",
 		"ip address replace 2001:db8:7::254/64 dev pinged0 nodad",
-	} {
-		words := strings.Fields(command)
-		if out, err := exec.CommandContext(t.Context(), words[0], words[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v: %s", command, err, out)
-		}
-	}
+	)
 	viewer, pinger := userOf(t, ns, "spate-viewer"), userOf(t, ns, "spate-pinger")
 	ping := func(user string, args ...string) (string, int) {
 		out, err := exec.CommandContext(t.Context(), filepath.Join(root, "build/out/kubectl-spate"), append([]string{"ping", "pinger", "-n", ns, "--kubeconfig", user, "--port", "east"}, args...)...).CombinedOutput()

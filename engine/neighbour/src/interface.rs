@@ -399,7 +399,7 @@ impl Interface {
             Some(from) => return Err(PingError::NotOwn(from, self.own().map(|own| own.to_string()).collect())),
             None => self.source_for(ping.to).ok_or(NoRoute::NoAddress(if ping.to.is_ipv4() { 4 } else { 6 }))?,
         };
-        self.table.lend(self.target(next), now_ns).map_err(NoRoute::from)?;
+        self.table.want_until_released(self.target(next), now_ns).map_err(NoRoute::from)?;
         self.identifier = self.identifier.wrapping_add(1);
         self.pings.push((Pinger::new(id, ping, from, self.identifier, now_ns), next));
         Ok(())
@@ -414,7 +414,7 @@ impl Interface {
     fn end_pings(&mut self, ended: impl Fn(&Pinger) -> bool) {
         for (_, next) in self.pings.extract_if(.., |(pinger, _)| ended(pinger)).collect::<Vec<_>>() {
             if self.pings.iter().all(|(_, other)| *other != next) {
-                self.table.give_back(self.target(next));
+                self.table.release(self.target(next));
             }
         }
     }

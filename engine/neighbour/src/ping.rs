@@ -81,7 +81,7 @@ pub(crate) struct Pinger {
     pub(crate) id: u64,
     ping: Ping,
     pub(crate) from: IpAddr,
-    /// Tells its replies from those of others.
+    /// Distinguishes its replies from those to others.
     identifier: u16,
     /// Of the next request.
     sequence: u64,

@@ -87,8 +87,8 @@ struct Entry {
     at_ns: u64,
     /// None: the port.
     asker: Option<Asker>,
-    /// Looked for only while something asks for it (`lend`).
-    lent: bool,
+    /// Wanted only until it is released (`want_until_released`).
+    temporary: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,37 +112,38 @@ impl Table {
     /// Looks for a neighbour from now on; looks anew for one that did not answer.
     pub(crate) fn want(&mut self, target: Target, asker: Option<Asker>, now_ns: u64) -> Result<(), TableFull> {
         let entry = self.look(target, asker, now_ns)?;
-        if std::mem::take(&mut entry.lent) {
+        if std::mem::take(&mut entry.temporary) {
             entry.asker = asker;
         }
         Ok(())
     }
 
-    /// Looks for a neighbour as `want` does, but only until it is given back.
-    pub(crate) fn lend(&mut self, target: Target, now_ns: u64) -> Result<(), TableFull> {
+    /// Looks for a neighbor as `want` does, but only until it is released.
+    pub(crate) fn want_until_released(&mut self, target: Target, now_ns: u64) -> Result<(), TableFull> {
         let known = self.entries.contains_key(&target);
         let entry = self.look(target, None, now_ns)?;
-        entry.lent |= !known;
+        entry.temporary |= !known;
         Ok(())
     }
 
-    /// Nothing that has asked for a neighbor by `lend` does so any more.
-    pub(crate) fn give_back(&mut self, target: Target) {
-        if self.entries.get(&target).is_some_and(|entry| entry.lent) {
+    /// Nothing wants a neighbor by `want_until_released` any more.
+    pub(crate) fn release(&mut self, target: Target) {
+        if self.entries.get(&target).is_some_and(|entry| entry.temporary) {
             self.entries.remove(&target);
         }
     }
 
     fn look(&mut self, target: Target, asker: Option<Asker>, now_ns: u64) -> Result<&mut Entry, TableFull> {
         let full = self.entries.len() >= MOST_NEIGHBOURS;
-        let asking = |lent| Entry { state: State::Asking(0), mac: None, moved_from: None, at_ns: now_ns, asker, lent };
+        let asking =
+            |temporary| Entry { state: State::Asking(0), mac: None, moved_from: None, at_ns: now_ns, asker, temporary };
         match self.entries.entry(target) {
             btree_map::Entry::Vacant(_) if full => Err(TableFull),
             btree_map::Entry::Vacant(place) => Ok(place.insert(asking(false))),
             btree_map::Entry::Occupied(place) => {
                 let entry = place.into_mut();
                 if entry.state == State::Lost {
-                    *entry = asking(entry.lent);
+                    *entry = asking(entry.temporary);
                 }
                 Ok(entry)
             }
@@ -292,18 +293,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lent_is_forgotten_when_it_is_given_back_unless_the_port_wants_it() {
+    fn what_is_wanted_until_released_is_forgotten_then_unless_the_port_wants_it() {
         let mut table = Table::default();
-        table.lend(peer(), 0).unwrap();
-        table.give_back(peer());
+        table.want_until_released(peer(), 0).unwrap();
+        table.release(peer());
         assert_eq!(table.get(peer()), None);
-        table.lend(peer(), 0).unwrap();
+        table.want_until_released(peer(), 0).unwrap();
         until(&mut table, 4000 * MS);
-        table.lend(peer(), 5000 * MS).unwrap(); // it was lost, and is looked for anew
+        table.want_until_released(peer(), 5000 * MS).unwrap(); // it was lost, and is looked for anew
         assert!(!table.get(peer()).unwrap().settled);
         table.want(peer(), None, 5000 * MS).unwrap();
-        table.lend(peer(), 5000 * MS).unwrap();
-        table.give_back(peer());
+        table.want_until_released(peer(), 5000 * MS).unwrap();
+        table.release(peer());
         assert!(table.get(peer()).is_some());
     }
 

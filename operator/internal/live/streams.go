@@ -44,12 +44,7 @@ func (s *Server) Capture(request *livev1.CaptureRequest, to grpc.ServerStreaming
 	if !slices.Contains(capture.Spec.Ports, spatev1.PortName(request.Port)) {
 		return status.Errorf(codes.PermissionDenied, "port %q is not in spec.ports", request.Port)
 	}
-	if len(capture.Spec.Pods) > 0 && !slices.Contains(capture.Spec.Pods, request.Pod) {
-		return status.Errorf(codes.PermissionDenied, "pod %q is not in spec.pods", request.Pod)
-	}
-	from, err := s.engineIn(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Pod}, func(pod *corev1.Pod) bool {
-		return pod.Labels[podspec.LabelGenerator] == string(capture.Spec.GeneratorRef.Name)
-	})
+	from, err := s.engineOf(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Pod}, capture.Spec.GeneratorRef, capture.Spec.Pods)
 	if err != nil {
 		return err
 	}
@@ -94,15 +89,6 @@ func (s *Server) Ping(request *livev1.PingRequest, to grpc.ServerStreamingServer
 	}
 	defer end()
 	spec, count := ping.Spec, uint64(ping.Spec.Count)
-	if len(spec.Pods) > 0 && !slices.Contains(spec.Pods, request.Pod) {
-		return status.Errorf(codes.PermissionDenied, "pod %q is not in spec.pods", request.Pod)
-	}
-	if count > 0 {
-		if request.Done >= count {
-			return nil
-		}
-		count -= request.Done
-	}
 	interval, err := spec.Interval.Parse()
 	if err != nil {
 		return status.Errorf(codes.InvalidArgument, "spec.interval: %v", err)
@@ -111,13 +97,17 @@ func (s *Server) Ping(request *livev1.PingRequest, to grpc.ServerStreamingServer
 	if err != nil {
 		return status.Errorf(codes.InvalidArgument, "spec.timeout: %v", err)
 	}
-	from, err := s.engineIn(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Pod}, func(pod *corev1.Pod) bool {
-		return pod.Labels[podspec.LabelGenerator] == string(spec.GeneratorRef.Name)
-	})
+	from, err := s.engineOf(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Pod}, spec.GeneratorRef, spec.Pods)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
+	if count > 0 {
+		if request.Done >= count {
+			return nil
+		}
+		count -= request.Done
+	}
 	replies, err := from.Ping(ctx, &enginev1.PingRequest{
 		Port: string(spec.Port), Destination: string(spec.Destination), Source: string(spec.Source), Count: count,
 		IntervalNs: uint64(interval), TimeoutNs: uint64(timeout), Size: uint32(spec.Size), HopLimit: uint32(spec.HopLimit),
@@ -197,6 +187,14 @@ func (s *Server) WatchRecords(request *livev1.WatchRecordsRequest, to grpc.Serve
 func Readable(run *spatev1.TrafficRun) bool {
 	phase := run.Status.Phase
 	return run.Status.Resolved != nil && (phase == spatev1.RunWarmingUp || phase == spatev1.RunRunning || phase == spatev1.RunDraining)
+}
+
+// engineOf opens a connection to the engine of a generator's pod that is one of spec.pods, if there are any.
+func (s *Server) engineOf(ctx context.Context, key client.ObjectKey, generator spatev1.LocalReference, pods []string) (*engine.Live, error) {
+	if len(pods) > 0 && !slices.Contains(pods, key.Name) {
+		return nil, status.Errorf(codes.PermissionDenied, "pod %q is not in spec.pods", key.Name)
+	}
+	return s.engineIn(ctx, key, func(pod *corev1.Pod) bool { return pod.Labels[podspec.LabelGenerator] == string(generator.Name) })
 }
 
 // engineIn opens a connection to the engine of a pod that `meant` accepts.

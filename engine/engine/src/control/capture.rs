@@ -3,6 +3,7 @@
 use super::runs::Engine;
 use super::status::Refusal;
 use crate::datapath::{Capture, CaptureSpec, Captured, Direction};
+use crate::plan::Violations;
 use contract::{CaptureRequest, CaptureResponse, CapturedPacket};
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,10 +41,9 @@ impl Captures {
         engine: &Arc<Engine>,
         request: CaptureRequest,
     ) -> Result<ReceiverStream<Result<CaptureResponse, Status>>, Status> {
-        let Some(port) = engine.ports().iter().position(|port| port.name == request.port) else {
-            let known: Vec<&str> = engine.ports().iter().map(|port| port.name.as_str()).collect();
-            let problem = format!("{:?} is no port of this engine; known are {}", request.port, known.join(", "));
-            return Err(Refusal::field("port", problem).into());
+        let mut wrong = Violations::default();
+        let Some(port) = engine.port_named("port", &request.port, &mut wrong) else {
+            return Err(Refusal::Invalid(wrong).into());
         };
         let direction = match contract::Direction::try_from(request.direction) {
             Ok(contract::Direction::Unspecified) => None,

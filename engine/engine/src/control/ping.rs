@@ -26,11 +26,7 @@ pub fn start(
     request: &PingRequest,
 ) -> Result<impl Stream<Item = Result<PingResponse, Status>> + use<>, Refusal> {
     let mut wrong = Violations::default();
-    let port = engine.ports().iter().position(|port| port.name == request.port);
-    if port.is_none() {
-        let known: Vec<&str> = engine.ports().iter().map(|port| port.name.as_str()).collect();
-        wrong.add("port", format!("{:?} is no port of this engine; known are {}", request.port, known.join(", ")));
-    }
+    let port = engine.port_named("port", &request.port, &mut wrong);
     let mut address = |field: &str, text: &str| {
         let parsed = text.parse::<IpAddr>();
         if parsed.is_err() {

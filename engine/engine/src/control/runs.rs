@@ -81,6 +81,16 @@ impl Engine {
         &self.ports
     }
 
+    /// The index of the port that a field names; none, which is noted, if there is no such port.
+    pub fn port_named(&self, field: impl Into<String>, name: &str, wrong: &mut Violations) -> Option<usize> {
+        let found = self.ports.iter().position(|port| port.name == name);
+        if found.is_none() {
+            let known = self.ports.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ");
+            wrong.add(field, format!("{name:?} is no port of this engine; known are {known}"));
+        }
+        found
+    }
+
     /// Wall-clock nanoseconds since the epoch, as workers keep them.
     pub fn now_ns(&self) -> u64 {
         self.clock.now_wall_ns()

@@ -83,14 +83,7 @@ impl Engine {
             }
         }
         for (i, name) in selector.ports.iter().enumerate() {
-            if !self.ports.iter().any(|p| p.name == *name) {
-                let known: Vec<&str> = self.ports.iter().map(|p| p.name.as_str()).collect();
-                let known = known.join(", ");
-                wrong.add(
-                    format!("selector.ports[{i}]"),
-                    format!("{name:?} is no port of this engine; known are {known}"),
-                );
-            }
+            self.port_named(format!("selector.ports[{i}]"), name, &mut wrong);
         }
         let all = selector.streams.is_empty() && selector.templates.is_empty();
         let chosen = |names: &HashSet<&str>, name: &str, group: &str, port: &String| {
