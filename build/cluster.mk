@@ -59,4 +59,4 @@ test-cluster-clean: $(KUBE) $(MULTUS) $(HELM) $(NODE_IMAGE) ## Test that the clu
 ##@ Images
 .PHONY: images
 images: ## Build the images of operator and engine, if their sources changed (into SPATE_CACHE/images)
-	@env -u MAKEFLAGS build/images engine operator
+	@env -u MAKEFLAGS -u MFLAGS build/images engine operator

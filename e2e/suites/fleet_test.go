@@ -54,8 +54,8 @@ kind: TrafficProfile
 metadata: {name: %[1]s}
 spec:
   generatorRef: {name: %[1]s}
-  duration: 10s
-  drain: 5s
+  duration: 5s
+  drain: 3s
   generatorTolerance: {late: 100%%}
   traffic:
   - name: varied
@@ -80,6 +80,7 @@ spec:
 
 func TestSRIOVFleetOverTwoNodesSendsThePacketsOfOne(t *testing.T) {
 	needsVFs(t)
+	t.Parallel()
 	ns := namespace(t)
 	mustApply(t, ns, spreadGenerator("single", 1, 1)+"---"+spreadGenerator("fleet", 3, 2))
 	fleet := generatorNamed(ns, "fleet")
@@ -93,7 +94,18 @@ func TestSRIOVFleetOverTwoNodesSendsThePacketsOfOne(t *testing.T) {
 	if len(nodes) != 2 || len(fleet.Status.Pods) != 3 || nodes[sriovNode] == 0 {
 		t.Fatalf("pods by node: %v", nodes)
 	}
-	one, three := spreadRun(t, ns, "single"), spreadRun(t, ns, "fleet")
+	// Both at once: what is compared does not depend on time.
+	ofSingle, ofFleet := spreadCapture(t, ns, "single"), spreadCapture(t, ns, "fleet")
+	for _, name := range []string{"single", "fleet"} {
+		mustApply(t, ns, spreadProfile(name))
+	}
+	for _, name := range []string{"single", "fleet"} {
+		p := profileNamed(ns, name)
+		complete(t, 3*time.Minute, p)
+		condition(t, 10*time.Second, p, spate.ConditionPassed, metav1.ConditionTrue)
+	}
+	time.Sleep(5 * time.Second) // for what is on its way
+	one, three := ofSingle(), ofFleet()
 	if len(one) != 1 || len(three) != 3 {
 		t.Errorf("%d pods and %d pods have sent", len(one), len(three))
 	}
@@ -117,8 +129,9 @@ func allOf(byPod map[string][]string) (all []string) {
 	return all
 }
 
-// spreadRun runs the profile on a generator, and returns all bytes of what its pods have sent, as hex digits by the pod's port.
-func spreadRun(t *testing.T, ns, generator string) map[string][]string {
+// spreadCapture captures what the pods of a generator send, until the function that it returns is called: that returns all bytes of the
+// packets, as hex digits by the pod's port.
+func spreadCapture(t *testing.T, ns, generator string) func() map[string][]string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), generator+".pcapng")
 	plugin := exec.CommandContext(t.Context(), filepath.Join(root, "build/out/kubectl-spate"), "capture", generator, "-n", ns, "--port", "loop", "--direction", "tx", "--filter", "ether src 02:00:00:00:00:17", "-w", file)
@@ -133,24 +146,22 @@ func spreadRun(t *testing.T, ns, generator string) map[string][]string {
 	if !printed.Scan() || !strings.HasPrefix(printed.Text(), "capturing: ") {
 		t.Fatalf("kubectl spate capture: %q, %v", printed.Text(), printed.Err())
 	}
-	mustApply(t, ns, spreadProfile(generator))
-	p := profileNamed(ns, generator)
-	complete(t, 3*time.Minute, p)
-	condition(t, 10*time.Second, p, spate.ConditionPassed, metav1.ConditionTrue)
-	time.Sleep(5 * time.Second) // for what is on its way
-	if err := plugin.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	for printed.Scan() {
-		t.Log(printed.Text())
-		if !strings.HasSuffix(printed.Text(), "; missed 0 packets") {
-			t.Errorf("kubectl spate capture: %s", printed.Text())
+	return func() map[string][]string {
+		t.Helper()
+		if err := plugin.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
 		}
+		for printed.Scan() {
+			t.Log(printed.Text())
+			if !strings.HasSuffix(printed.Text(), "; missed 0 packets") {
+				t.Errorf("kubectl spate capture: %s", printed.Text())
+			}
+		}
+		if err := plugin.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		return framesIn(t, file)
 	}
-	if err := plugin.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	return framesIn(t, file)
 }
 
 // framesIn returns the packets in a file as hex digits, by the name of their interface.

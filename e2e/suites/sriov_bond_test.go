@@ -39,6 +39,7 @@ apiVersion: spate.dev/v1alpha1
 kind: TrafficGenerator
 metadata: {name: bonded}
 spec:
+  pollMode: Adaptive
   workers: 1
   threadsPerCore: 1
   packetMemory: {size: 128Mi}
@@ -58,7 +59,7 @@ func TestSRIOVBondOfNICsGoesOnWithOneLink(t *testing.T) {
 	aggregated(t, 5*time.Minute, g)
 	agreed(t, g, map[string][]string{"up": {wholeNICs["up-a"], wholeNICs["up-b"]}, "down": {wholeNICs["down-a"], wholeNICs["down-b"]}})
 
-	const spec = "  duration: 5s\n  drain: 5s\n  rate: 400pps\n  generatorTolerance: {late: 100%}\n  thresholds: [{name: no-loss, expression: result.lost == 0}]"
+	const spec = "  duration: 5s\n  drain: 3s\n  rate: 400pps\n  generatorTolerance: {late: 100%}\n  thresholds: [{name: no-loss, expression: result.lost == 0}]"
 	mustApply(t, ns, bondProfile("whole", "bonded", spec))
 	run := vfPassed(t, ns, "whole")
 	for n := range bondFlows {

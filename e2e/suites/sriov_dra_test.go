@@ -65,7 +65,7 @@ func TestSRIOVFunctionsOfAResourceClaim(t *testing.T) {
 
 	packets, _, _ := strings.Cut(virtualTraffic, "---")
 	mustApply(t, ns, packets)
-	exact(t, vfPassed(t, ns, "packets"), "imix", 5000)
+	exact(t, vfPassed(t, ns, "packets"), "imix", 2500)
 
 	if err := kube.Delete(t.Context(), g); err != nil {
 		t.Fatal(err)

@@ -77,7 +77,7 @@ func vfReady(t *testing.T) (ns string, g *spate.TrafficGenerator) {
 func vfUnderWay(t *testing.T, ns, duration string) *spate.TrafficProfile {
 	t.Helper()
 	packets, _, _ := strings.Cut(virtualTraffic, "---")
-	mustApply(t, ns, strings.Replace(packets, "duration: 10s", "duration: "+duration, 1))
+	mustApply(t, ns, strings.Replace(packets, "duration: 5s", "duration: "+duration, 1))
 	p := profileNamed(ns, "packets")
 	phase(t, time.Minute, p, spate.ProfileRunning)
 	run := currentRun(t, p)
@@ -124,7 +124,7 @@ func TestSRIOVDrillLinkDown(t *testing.T) {
 		t.Errorf("%+v: want packets that arrived, and lost ones", r)
 	}
 	d.Kept("the result: %d packets sent, %d received", run.Status.Result.Tx, run.Status.Result.Rx)
-	mustApply(t, ns, strings.Replace(strings.SplitN(virtualTraffic, "---", 2)[0], "  duration: 10s", "  duration: 5s\n  runID: again", 1))
+	mustApply(t, ns, strings.Replace(strings.SplitN(virtualTraffic, "---", 2)[0], "  duration: 5s", "  duration: 5s\n  runID: again", 1))
 	if run := complete(t, 2*time.Minute, p); run.Status.Verdict.Outcome != spate.VerdictPassed {
 		t.Errorf("the next run: %+v", run.Status.Verdict)
 	}
@@ -169,6 +169,7 @@ apiVersion: spate.dev/v1alpha1
 kind: TrafficGenerator
 metadata: {name: cores}
 spec:
+  pollMode: Adaptive
   workers: 2
   packetMemory: {backing: Standard, size: 64Mi}
   podTemplate:
