@@ -10,7 +10,7 @@ SEED ?= 1
 BENCH_FLOORS ?= fail
 
 ##@ Measure
-.PHONY: bench bench-stateful bench-scaling bench-instructions bench-baseline profile bench-pacing soak soak-stateful bench-program
+.PHONY: bench bench-stateful bench-beside bench-scaling bench-instructions bench-baseline profile bench-pacing soak soak-stateful bench-program
 bench-program:
 	@echo "bench: building (first time: 4-8 min; after a change: 2-3 min)"
 	@cd engine && cargo build $$(pgo/arguments $(SPATE_CACHE)/pgo) --locked --release --quiet --package spate-bench \
@@ -24,6 +24,10 @@ bench-stateful: deps bench-program ## Measure connections, data and memory of fl
 
 bench-scaling: bench-program ## Count what a packet costs with 1 to 16 workers, time all CPUs, and control with 64 workers; beyond a bound fails (2 min, BENCH_FLOORS=warn)
 	@$(bench_program) scaling --floors $(BENCH_FLOORS) --json build/bench/scaling.json
+
+bench-beside: deps bench-program ## Measure streams and connections with the engine of a commit and with this one, in turn (BEFORE=COMMIT, 9 min)
+	@before=$$(build/bench-of $(or $(BEFORE),$(error BEFORE=COMMIT is missing: the commit to compare with))) && \
+	  $(bench_program) beside --before "$$before" --json build/bench/beside.json
 
 bench-instructions: bench-program ## Compare instructions per packet and connection with those recorded; more by 3 % fails (3 min)
 	@$(bench_program) instructions --baseline $(bench_baseline)

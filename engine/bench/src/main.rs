@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `spate-bench`: how fast, how exact and how steady is the engine? docs/performance.md describes the method; the make targets
 //! `bench`, `bench-instructions`, `bench-pacing` and `soak` call it.
+mod beside;
 mod cases;
 mod crowd;
 mod floors;
@@ -41,6 +42,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Beside(beside::Beside),
     Soak(soak::Soak),
     Stateless(stateless::Stateless),
     Stateful(stateful::Stateful),
@@ -57,6 +59,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
+        Command::Beside(beside) => beside.execute(),
         Command::Soak(soak) => soak.execute(),
         Command::Stateless(stateless) => stateless.execute(),
         Command::Stateful(stateful) => stateful.execute(),

@@ -254,14 +254,19 @@ fn thread_id(name: &str) -> anyhow::Result<i32> {
 
 /// Runs this program with other arguments: DPDK comes up once in a process. Returns what it printed.
 pub fn child(arguments: &[&str], pages: Pages, cpus: Cpus) -> anyhow::Result<String> {
-    let output = Command::new(std::env::current_exe()?)
+    child_of(&std::env::current_exe()?, arguments, pages, cpus)
+}
+
+/// Runs a build of this program, likewise.
+pub fn child_of(program: &Path, arguments: &[&str], pages: Pages, cpus: Cpus) -> anyhow::Result<String> {
+    let output = Command::new(program)
         .args(arguments)
         .args(["--pages", if pages == Pages::Huge { "huge" } else { "normal" }])
         .args(["--worker-cpu", &cpus.worker_cpu.to_string(), "--control-cpu", &cpus.control_cpu.to_string()])
         .stderr(Stdio::inherit())
         .output()?;
     if !output.status.success() {
-        bail!("{arguments:?} ended with {}", output.status);
+        bail!("{} {arguments:?} ended with {}", program.display(), output.status);
     }
     Ok(String::from_utf8(output.stdout)?)
 }
