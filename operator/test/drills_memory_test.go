@@ -41,7 +41,7 @@ func confine(t *testing.T, p *process, bytes int) string {
 	return folder
 }
 
-// outOfMemory tells whether the kernel has killed a process of the engine's cgroup for its memory, as a container runtime does.
+// outOfMemory reports whether the kernel has killed a process of the engine's cgroup for its memory, as a container runtime does.
 func (p *process) outOfMemory() bool {
 	if p.kills == "" {
 		return false

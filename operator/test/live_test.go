@@ -322,13 +322,13 @@ func TestRecordsOfARunAreReadByWhoMay(t *testing.T) {
 	ns := ready(t, "")
 	reader, capturer := userOf(t, ns, "spate-records-reader"), userOf(t, ns, "spate-capturer")
 	mustApply(t, ns, loopbackTemplate)
-	mustApply(t, ns, greetingProfile("told", "  duration: 12s\n  records: {}\n"))
-	p := profileNamed(ns, "told")
+	mustApply(t, ns, greetingProfile("late", "  duration: 12s\n  records: {}\n"))
+	p := profileNamed(ns, "late")
 	phase(t, runLimit, p, spatev1.ProfileRunning)
 	if _, said, err := spate(t, ns, capturer, "records", p.Status.CurrentRun.Name); err == nil || !strings.Contains(said, "forbidden") {
 		t.Errorf("one who may capture: %v, %s", err, said)
 	}
-	out, said, err := spate(t, ns, reader, "records", "told")
+	out, said, err := spate(t, ns, reader, "records", "late")
 	if err != nil {
 		t.Fatalf("%v, %s", err, said)
 	}
@@ -354,7 +354,7 @@ func TestRecordsOfARunAreReadByWhoMay(t *testing.T) {
 		t.Errorf("%d lines, %+v", len(lines), records)
 	}
 	noneLeft(t, ns)
-	if _, said, err := spate(t, ns, reader, "records", "told"); err == nil || !strings.Contains(said, "has ended") {
+	if _, said, err := spate(t, ns, reader, "records", "late"); err == nil || !strings.Contains(said, "has ended") {
 		t.Errorf("after the end: %v, %s", err, said)
 	}
 }

@@ -40,7 +40,7 @@ func sent(ip, run string) int64 {
 	return sum
 }
 
-// stands tells whether a counter does not move for half a second; what an engine shows of it may be a second old.
+// stands reports whether a counter does not move for half a second; what an engine shows of it may be a second old.
 func stands(ip, run string) (bool, string) {
 	before := sent(ip, run)
 	time.Sleep(1500 * time.Millisecond)

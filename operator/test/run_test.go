@@ -101,11 +101,11 @@ func TestAMissedThresholdFailsWithTheNumbers(t *testing.T) {
 	expect(t, answerLimit, p, spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonThresholdMissed, "more", "result.rx is 1000")
 	expect(t, answerLimit, p, spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable, "run "+r.Name+" has ended: Failed: threshold more")
 	until(t, answerLimit, "an event of the profile with the verdict", func() (bool, string) {
-		var told corev1.EventList
-		must(t, cluster.kube.List(t.Context(), &told, client.InNamespace(ns)))
-		return slices.ContainsFunc(told.Items, func(e corev1.Event) bool {
+		var events corev1.EventList
+		must(t, cluster.kube.List(t.Context(), &events, client.InNamespace(ns)))
+		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
 			return e.InvolvedObject.UID == p.UID && e.Type == corev1.EventTypeWarning && e.Reason == spatev1.ReasonThresholdMissed && strings.Contains(e.Message, "result.rx is 1000")
-		}), fmt.Sprint(len(told.Items), " events")
+		}), fmt.Sprint(len(events.Items), " events")
 	})
 }
 

@@ -73,9 +73,9 @@ func TestASimulationSendsInEachStageWhatTheEnginesDo(t *testing.T) {
   - {name: last, duration: 500ms, rate: 0.04x}
 `)
 	input := strings.Join([]string{loopbackGenerator, loopbackStream, loopbackTemplate, profile}, "---\n")
-	output, told, err := plugintest.Run(input, []string{"simulate", "-", "--pcap", filepath.Join(t.TempDir(), "out.pcap")}, simulate.NewCommand())
+	output, stderr, err := plugintest.Run(input, []string{"simulate", "-", "--pcap", filepath.Join(t.TempDir(), "out.pcap")}, simulate.NewCommand())
 	if err != nil {
-		t.Fatal(err, told)
+		t.Fatal(err, stderr)
 	}
 	t.Log(output)
 	var want []string

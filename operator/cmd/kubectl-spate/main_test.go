@@ -52,6 +52,6 @@ func TestExitCodes(t *testing.T) {
 func TestTheExitCodeOfTheEngineIsToldOn(t *testing.T) {
 	both := plugintest.Smoke + "---\n" + plugintest.UDP
 	if _, _, err := plugintest.Execute(newRootCommand(), both, "simulate", "-", "--pcap", "o", "--limit", "5", "--engine", plugintest.Echoing(t, "3")); code(err) != 3 {
-		t.Errorf("got %v: the engine's exit code is told on", err)
+		t.Errorf("got %v: the exit code of the engine is passed on", err)
 	}
 }

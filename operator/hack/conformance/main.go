@@ -131,12 +131,12 @@ func stateless(ctx context.Context, runner conformance.Runner, folder, name stri
 			}
 		}
 	}
-	tell(name, cells[0], cells[1], first)
+	printRow(name, cells[0], cells[1], first)
 	return first == ""
 }
 
-// tell prints a row.
-func tell(cells ...any) {
+// printRow prints one.
+func printRow(cells ...any) {
 	fmt.Println(strings.TrimRight(fmt.Sprintf(strings.TrimSuffix(row, "\n"), cells...), " "))
 }
 
@@ -144,14 +144,14 @@ func tell(cells ...any) {
 func stateful(ctx context.Context, runner conformance.Runner, folder, name string) (passed bool) {
 	c, err := conformance.LoadStateful(folder, name)
 	if err != nil {
-		tell(name, "-", "", line(err))
+		printRow(name, "-", "", line(err))
 		return false
 	}
 	if err := runner.CompareStateful(ctx, c); err != nil {
-		tell(name, "differs", "", line(err))
+		printRow(name, "differs", "", line(err))
 		return false
 	}
-	tell(name, "same", "", "")
+	printRow(name, "same", "", "")
 	return true
 }
 
@@ -160,13 +160,13 @@ func capture(ctx context.Context, runner conformance.Runner, folder, name string
 	refusal, err := runner.Convert(ctx, filepath.Join(folder, name+".pcap"))
 	switch {
 	case err != nil:
-		tell(name, "-", "", line(err))
+		printRow(name, "-", "", line(err))
 		return false
 	case refusal != "":
-		tell(name, "refused", "", refusal)
+		printRow(name, "refused", "", refusal)
 		return true
 	}
-	tell(name, "made", "", "")
+	printRow(name, "made", "", "")
 	return true
 }
 

@@ -26,7 +26,7 @@ var searchHeading = []any{"SEARCHES", "SAME", "TRIALS", "FIRST DIFFERENCE"}
 func searches(_ context.Context, _ conformance.Runner, folder, name string) (passed bool) {
 	all, err := conformance.LoadSearches(folder, name)
 	if err != nil {
-		tell(name, "-", "-", line(err))
+		printRow(name, "-", "-", line(err))
 		return false
 	}
 	return compared(name, all)
@@ -44,7 +44,7 @@ func compared(name string, all []conformance.Search) (passed bool) {
 			first = fmt.Sprintf("%s: %s", s.Name, line(err))
 		}
 	}
-	tell(name, fmt.Sprintf("%d/%d", same, len(all)), strconv.Itoa(trials), first)
+	printRow(name, fmt.Sprintf("%d/%d", same, len(all)), strconv.Itoa(trials), first)
 	return first == ""
 }
 
@@ -57,7 +57,7 @@ func liveSearches(ctx context.Context, python string) (all, failed int) {
 	fmt.Printf(row, searchHeading...)
 	found, err := conformance.Reference(ctx, python, conformance.RandomSearches(liveCount, 1))
 	if err != nil {
-		tell(live, "-", "-", line(err))
+		printRow(live, "-", "-", line(err))
 		return 1, 1
 	}
 	passed := compared(live, found)

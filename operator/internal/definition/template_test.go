@@ -32,13 +32,13 @@ func TestTemplatesAreJudgedAsAnAPIServerJudgesThem(t *testing.T) {
 			if (len(faults) > 0) != (change.Want != nil) {
 				t.Errorf("%s: got %v, want %q", name, faults, change.Want)
 			}
-			var told []string
+			var lines []string
 			for _, fault := range faults {
-				told = append(told, fault.Field+": "+fault.Message)
+				lines = append(lines, fault.Field+": "+fault.Message)
 			}
 			for _, want := range change.Want {
-				if !strings.Contains(strings.Join(told, "\n"), want) {
-					t.Errorf("%s: got %q, without %s", name, told, want)
+				if !strings.Contains(strings.Join(lines, "\n"), want) {
+					t.Errorf("%s: got %q, without %s", name, lines, want)
 				}
 			}
 		}

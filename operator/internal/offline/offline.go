@@ -208,7 +208,7 @@ func (f Files) Warnings() []manifest.Problem {
 	return all
 }
 
-// unread tells whether a problem is that something does not exist which is in the files, and has problems of its own.
+// unread reports whether a problem is that something does not exist which is in the files, and has problems of its own.
 func (f Files) unread(profile *spatev1.TrafficProfile, problem problem.Problem) bool {
 	if problem.Reason != spatev1.ReasonReferenceNotFound {
 		return false

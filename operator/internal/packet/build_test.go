@@ -303,7 +303,7 @@ func TestInspectJudgesWhatIsOnTheWire(t *testing.T) {
 		"a fragment":     {changed(build(eth(), ip4(), udp()), 20, 0x00, 0x10), "ethernet/ipv4 198.18.0.1 > 198.19.0.1", ""},
 		"source route":   {changed(build(eth(), ip4(), udp()), 14, 0x46, 0, 0, 110, 0, 0, 0, 0, 64, 17, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 131, 3, 0, 0), "ethernet 1.1.1.1 > 2.2.2.2", "source route"},
 		"bad options":    {changed(build(eth(), ip4(), udp()), 14, 0x46, 0, 0, 110, 0, 0, 0, 0, 64, 17, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 7, 1, 0, 0), "ethernet 1.1.1.1 > 2.2.2.2", "cannot be read"},
-		"longer than is": {changed(build(eth(), ip4(), udp()), 16, 0x10, 0), "ethernet 198.18.0.1 > 198.19.0.1", "tells 4096 bytes"},
+		"longer than is": {changed(build(eth(), ip4(), udp()), 16, 0x10, 0), "ethernet 198.18.0.1 > 198.19.0.1", "gives 4096 bytes"},
 		"routing header": {changed(build(eth(), ip6(), udp()), 20, 43), "ethernet/ipv6 2001:db8::1 > 2001:db8:1::1", "segments left"},
 	}
 	for name, c := range cases {

@@ -111,7 +111,7 @@ func (s *Inspection) read(frame []byte, kind Kind) Kind {
 		read(&r)
 	}
 	if r.opaque == "" && (r.start+r.length > r.end || r.end > s.PayloadEnd) {
-		r.opaque = fmt.Sprintf("its %s header tells more bytes than there are", kind)
+		r.opaque = fmt.Sprintf("its %s header gives more bytes than there are", kind)
 	}
 	if r.opaque != "" {
 		s.Opaque = r.opaque
@@ -232,10 +232,10 @@ func readIPv4(r *reader) {
 		r.opaque = "its IPv4 header has a wrong version or length"
 		return
 	case total < length:
-		r.opaque = fmt.Sprintf("its IPv4 header tells %d bytes, less than the header's own", total)
+		r.opaque = fmt.Sprintf("its IPv4 header gives %d bytes, less than the header's own", total)
 		return
 	case r.start+total > r.end:
-		r.opaque = fmt.Sprintf("its IPv4 header tells %d bytes where there are %d", total, r.end-r.start)
+		r.opaque = fmt.Sprintf("its IPv4 header gives %d bytes where there are %d", total, r.end-r.start)
 		return
 	}
 	for at := 20; at < length && r.byte(at) != optionEnd; {
@@ -274,7 +274,7 @@ func readIPv6(r *reader) {
 	case r.get("version") != 6:
 		r.opaque = "its IPv6 header has a wrong version"
 	case r.start+length > r.end:
-		r.opaque = fmt.Sprintf("its IPv6 header tells %d bytes where there are %d", length, r.end-r.start)
+		r.opaque = fmt.Sprintf("its IPv6 header gives %d bytes where there are %d", length, r.end-r.start)
 	default:
 		r.end = r.start + length
 		followIPv6(r)

@@ -232,7 +232,7 @@ func (s *stack) named(written *int32, most int64, next *spatev1.Header, at *fiel
 	case written != nil:
 		return s.number(int64(*written), most, at)
 	case next == nil:
-		s.fail(field.Required(at, "no header follows that would tell it"))
+		s.fail(field.Required(at, "no header follows that would determine it"))
 		return 0
 	}
 	return by(next)

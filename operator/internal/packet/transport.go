@@ -46,7 +46,7 @@ func (s *stack) udpDestination(written *int32, next *spatev1.Header, at *field.P
 	case next != nil && (next.L2TP != nil || next.L2TPv3 != nil):
 		return portL2TP
 	}
-	s.fail(field.Required(at, "only vxlan, geneve, gtpu, l2tp and l2tpv3 behind it would tell it"))
+	s.fail(field.Required(at, "only vxlan, geneve, gtpu, l2tp and l2tpv3 behind it would determine it"))
 	return 0
 }
 

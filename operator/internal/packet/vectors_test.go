@@ -294,7 +294,7 @@ func TestMisusedHeadersAreRefused(t *testing.T) {
 		"L2TPv3, an odd cookie":      {stackOf{eth(), ip4(), l2tpv3("aabb"), ip4(), udp()}, "l2tpv3.cookie: Invalid value: \"aabb\": must be 8 or 16 hex digits"},
 		"L2TPv3, Ns of data":         {stackOf{eth(), ip4(), change(l2tpv3(""), func(h *header1) { h.L2TPv3.Ns = ptr.To[int32](1) }), ip4(), udp()}, "l2tpv3.ns: Forbidden: goes with controlConnectionID"},
 		"L2TPv3, a control's cookie": {stackOf{eth(), ip4(), change(l2tpv3Control(), func(h *header1) { h.L2TPv3.Cookie = "aabbccdd" })}, "l2tpv3.cookie: Forbidden: goes with sessionID"},
-		"UDP of L2TP has a port":     {stackOf{eth(), ip4(), tunnel()}, "only vxlan, geneve, gtpu, l2tp and l2tpv3 behind it would tell it"},
+		"UDP of L2TP has a port":     {stackOf{eth(), ip4(), tunnel()}, "only vxlan, geneve, gtpu, l2tp and l2tpv3 behind it would determine it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, errs := Build(described(0, c.stack...), at, Options{NextHop: InternalDestination})

@@ -142,13 +142,13 @@ func Test20000CopiesInOneEntry(t *testing.T) {
 }
 
 func TestADelayThatOutlastsTheRunIsReported(t *testing.T) {
-	for delay, told := range map[spatev1.Duration]bool{"": false, "10999ms": false, "11s": true} {
+	for delay, refused := range map[spatev1.Duration]bool{"": false, "10999ms": false, "11s": true} {
 		in := imix()
 		in.Spec.Warmup, in.Spec.Duration = "1s", "10s"
 		in.Spec.Traffic[1].Stream = in.Spec.Traffic[1].Stream.DeepCopy()
 		in.Spec.Traffic[1].Stream.Inline.StartDelay = delay
 		got := mustResolve(t, Input{Profile: in, Generator: generator()}).Warnings
-		if (len(got) > 0) != told || told && !strings.HasPrefix(got[0].Error(), "spec.traffic[1]: its stream's startDelay of 11s is not shorter than the run, whose warmup and duration are 11s") {
+		if (len(got) > 0) != refused || refused && !strings.HasPrefix(got[0].Error(), "spec.traffic[1]: its stream's startDelay of 11s is not shorter than the run, whose warmup and duration are 11s") {
 			t.Errorf("%q: %v", delay, got)
 		}
 	}

@@ -143,9 +143,9 @@ func TestInlineTemplatesAreReportedByTheirOwnFields(t *testing.T) {
 		}
 	}
 	made := mustResolve(t, Input{Profile: profile(inline(t, "a", "{http: {}}")), Generator: generator()})
-	told := origin.Of(made.Plan(Identity{}), made.Entries).Refused("stateful.templates[0].client_tunables.mss", "x").Error()
-	if want := "entry a: application.inline.tunables.client.tcp.mss: x"; told != want {
-		t.Errorf("got %s, want %s", told, want)
+	message := origin.Of(made.Plan(Identity{}), made.Entries).Refused("stateful.templates[0].client_tunables.mss", "x").Error()
+	if want := "entry a: application.inline.tunables.client.tcp.mss: x"; message != want {
+		t.Errorf("got %s, want %s", message, want)
 	}
 }
 

@@ -82,9 +82,9 @@ func TestRulesOfInlineProgramsAreToldByTheirFields(t *testing.T) {
 
 func TestAnEnginesRefusalsOfInlineProgramsAreToldByTheirFields(t *testing.T) {
 	resolved := mustResolve(t, Input{Profile: profile(describing("web", templateOf(t, webTemplate))), Generator: generator()})
-	told := origin.Of(resolved.Plan(Identity{}), resolved.Entries).Refused("stateful.templates[0].server.instructions[2]", "x").Error()
-	if want := "entry web: application.inline.source.programs.server[2]: x"; told != want {
-		t.Errorf("got %s, want %s", told, want)
+	message := origin.Of(resolved.Plan(Identity{}), resolved.Entries).Refused("stateful.templates[0].server.instructions[2]", "x").Error()
+	if want := "entry web: application.inline.source.programs.server[2]: x"; message != want {
+		t.Errorf("got %s, want %s", message, want)
 	}
 }
 

@@ -138,8 +138,8 @@ func TestATemplateAloneBecomesAPlan(t *testing.T) {
 			if len(got.Stateful.Templates) != 1 || one.ClientPort == one.ServerPort || (one.Server == nil) != (name == "a client only") {
 				t.Errorf("got %v", one)
 			}
-			if told := origin.Of(got, nil).Refused("stateful.templates[0].client_tunables.mss", "x").OfTemplate().Error(); told != "spec.tunables.client.tcp.mss: the engine would refuse it: x" {
-				t.Errorf("got %s", told)
+			if message := origin.Of(got, nil).Refused("stateful.templates[0].client_tunables.mss", "x").OfTemplate().Error(); message != "spec.tunables.client.tcp.mss: the engine would refuse it: x" {
+				t.Errorf("got %s", message)
 			}
 		})
 	}

@@ -126,15 +126,15 @@ func TestATemplateBecomesPartOfAPlan(t *testing.T) {
 }
 
 func TestARampThatOutlastsTheRunIsReported(t *testing.T) {
-	for ramp, told := range map[spatev1.Duration]bool{"": false, "2999ms": false, "3s": true, "1h": true} {
+	for ramp, refused := range map[spatev1.Duration]bool{"": false, "2999ms": false, "3s": true, "1h": true} {
 		for _, endless := range []bool{false, true} {
 			p := profile(running("web", "http", "east", "west"))
 			p.Spec.RampUp, p.Spec.Warmup, p.Spec.Duration = ramp, "1s", "2s"
 			if endless {
-				p.Spec.Duration, told = "", false
+				p.Spec.Duration, refused = "", false
 			}
 			got := mustResolve(t, Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"http": templateOf(t, webTemplate)}}).Warnings
-			if (len(got) > 0) != told || told && got[0].Error() != "spec.rampUp: "+string(ramp)+" is not shorter than the run, whose warmup and duration are 3s: the full rate is never reached; shorten it, or run for longer" {
+			if (len(got) > 0) != refused || refused && got[0].Error() != "spec.rampUp: "+string(ramp)+" is not shorter than the run, whose warmup and duration are 3s: the full rate is never reached; shorten it, or run for longer" {
 				t.Errorf("%q: got %v", ramp, got)
 			}
 		}
@@ -560,8 +560,8 @@ func TestVXLANOfClientsBecomesPartOfAPlan(t *testing.T) {
 		isJSON(t, planOf(t, in).Pools[0].Vxlan, `{"local": "CgAAAg==", "localCount": 2, "remote": "CgAAAQ==", "vni": 5000, `+want)
 		in.Generator = allowed("2152")
 		_, problems := Resolve(in)
-		if told := fmt.Sprint(problems); !strings.Contains(told, "tunnels are of UDP to port 4789; generator lab allows only 80, 2152") {
-			t.Errorf("got %s", told)
+		if text := fmt.Sprint(problems); !strings.Contains(text, "tunnels are of UDP to port 4789; generator lab allows only 80, 2152") {
+			t.Errorf("got %s", text)
 		}
 	}
 }

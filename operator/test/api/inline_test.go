@@ -47,7 +47,7 @@ func inlineTemplatesAreJudgedAsTemplates(t *testing.T, j judges) {
 	for _, change := range refused.Changes[refused.Template] {
 		all = append(all, parse(t, change.Make(refused.Template)).Object)
 	}
-	admitted, told := 0, 0
+	admitted, rejected := 0, 0
 	for _, template := range append(all, good) {
 		text := encoded(t, profileOf(t, template))
 		ofTemplate, ofProfile := j.served(t, encoded(t, template)).faults, j.compareTexts(t, text).faults
@@ -74,13 +74,13 @@ func inlineTemplatesAreJudgedAsTemplates(t *testing.T, j judges) {
 				t.Errorf("%s\nof the template the server says %q,\nof the profile the operator says %q", text, fault, found)
 			}
 		}
-		told++
+		rejected++
 		if t.Failed() {
 			return // most have one cause
 		}
 	}
-	t.Logf("of %d templates %d are taken, and of %d the operator tells what is wrong", len(all)+1, admitted, told)
-	if admitted < 20 || told < 50 {
+	t.Logf("of %d templates %d are taken, and of %d the operator reports what is wrong", len(all)+1, admitted, rejected)
+	if admitted < 20 || rejected < 50 {
 		t.Error("too few to show anything")
 	}
 }

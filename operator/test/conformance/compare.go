@@ -21,7 +21,7 @@ type Simulated struct {
 	Beyond []Packet
 }
 
-// Compare tells the first difference of what was simulated from TRex's packets; nil if there is none.
+// Compare returns the first difference of what was simulated from TRex's packets; nil if there is none.
 func (p *Profile) Compare(want []Packet, got Simulated) error {
 	m := newMatching(p, want, got)
 	if err := m.match(); err != nil {
@@ -105,7 +105,7 @@ func (m *matching) augment(i int, beyond bool, tried map[int]bool) bool {
 	return false
 }
 
-// missing tells what there is in the place of packet i.
+// missing returns what there is in the place of packet i.
 func (m *matching) missing(i int) error {
 	at := m.want[i].At
 	var within []Packet
@@ -133,7 +133,7 @@ func (m *matching) missing(i int) error {
 	return fmt.Errorf("%s: want it at %v, got at %v: %w", number, at, within[i].At, m.profile.compare(m.want[i].Frame, within[i].Frame))
 }
 
-// cut tells whether packets from beyond the limit swapped with others that are near enough.
+// cut reports whether packets from beyond the limit swapped with others that are near enough.
 func (m *matching) cut() error {
 	var left, came []int
 	for j, c := range m.got {
@@ -175,7 +175,7 @@ func (m *matching) uncross() {
 	}
 }
 
-// ordered tells packets that have changed places and stand too far from each other for it.
+// ordered finds packets that have changed places and stand too far from each other for it.
 func (m *matching) ordered() error {
 	for a := range m.want {
 		for b := a + 1; b < len(m.want) && m.want[b].At-m.want[a].At <= 2*Slack; b++ {

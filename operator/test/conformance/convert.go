@@ -16,8 +16,8 @@ import (
 	"spate.dev/operator/internal/importer/pcap"
 )
 
-// told refusals name a packet, or what there is too much of.
-var told = regexp.MustCompile(`packet [0-9]+|at most [0-9]+`)
+// named refusals name a packet, or what there is too much of.
+var named = regexp.MustCompile(`packet [0-9]+|at most [0-9]+`)
 
 // Convert makes a capture into a template. Its refusal tells why not; its error is one that does not say where.
 func (r Runner) Convert(ctx context.Context, path string) (refusal string, err error) {
@@ -30,7 +30,7 @@ func (r Runner) Convert(ctx context.Context, path string) (refusal string, err e
 	switch {
 	case err == nil:
 		return "", nil
-	case told.MatchString(err.Error()):
+	case named.MatchString(err.Error()):
 		return err.Error(), nil
 	}
 	return "", fmt.Errorf("it is refused without the number of a packet: %w", err)

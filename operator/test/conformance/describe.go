@@ -80,10 +80,10 @@ type stream struct {
 	sums    []checksum
 }
 
-// exact tells that nothing is free.
+// exact has no free bytes.
 func (s *stream) exact() bool { return !s.latency && len(s.random) == 0 && len(s.sums) == 0 }
 
-// cores tells how many of some cores TRex sends the streams from: its simulator shares its packets out over these. A stream
+// cores returns how many of some cores TRex sends the streams from: its simulator shares its packets out over these. A stream
 // with numbers in its packets (latency) is the first core's, a pinned one that core's, and a burst is the first's if it is too short
 // for all.
 func cores(all []description, of int) int {
@@ -104,7 +104,7 @@ func cores(all []description, of int) int {
 	return max(1, len(active))
 }
 
-// latency tells whether the packets have numbers and times in them.
+// latency reports whether the packets have numbers and times in them.
 func (d *description) latency() bool { return d.FlowStats.Enabled && d.FlowStats.Rule == "latency" }
 
 func describe(all []description) ([]*stream, error) {
@@ -283,7 +283,7 @@ func (b *builder) done() {
 	}
 }
 
-// freeWithin tells whether anything is free of what a checksum covers.
+// freeWithin reports whether anything is free of what a checksum covers.
 func (s *stream) freeWithin(sum checksum) bool {
 	from, to := sum.covers(s.base)
 	if slices.ContainsFunc(s.free[from:to], func(bits byte) bool { return bits != 0 }) {

@@ -11,7 +11,7 @@ import (
 	"fmt"
 )
 
-// Profile tells packets that are as TRex sends them.
+// Profile recognizes packets that are as TRex sends them.
 type Profile struct {
 	streams []*stream
 	// described as TRex's client sends it.
@@ -31,7 +31,7 @@ func ReadProfile(data []byte) (*Profile, error) {
 	return &Profile{streams, all}, nil
 }
 
-// compare tells how a packet differs from TRex's own; nil if it does not, but for what is free.
+// compare returns how a packet differs from TRex's own; nil if it does not, but for what is free.
 func (p *Profile) compare(want, got []byte) error {
 	var first error
 	known := false
@@ -57,7 +57,7 @@ func (p *Profile) compare(want, got []byte) error {
 	return first
 }
 
-// sends tells whether a packet of TRex's may be one of the stream.
+// sends reports whether a packet of TRex's may be one of the stream.
 func (s *stream) sends(frame []byte) bool {
 	if len(frame) > len(s.base) || len(frame) < len(s.base) && !s.resized {
 		return false
@@ -89,7 +89,7 @@ func excerpt(frame []byte, from int) string {
 	return hex.EncodeToString(frame[from:min(from+most, len(frame))])
 }
 
-// compare tells how a packet differs in what is not free, or is out of what is.
+// compare returns how a packet differs in what is not free, or is out of what is.
 func (s *stream) compare(want, got []byte) error {
 	length, err := s.length(want, got)
 	if err != nil {

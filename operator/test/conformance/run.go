@@ -132,7 +132,7 @@ func objectName(name string) string {
 	}), "-"), "-")
 }
 
-// Compare simulates a profile and tells the first difference from TRex's packets; nil if there is none.
+// Compare simulates a profile and returns the first difference from TRex's packets; nil if there is none.
 func (r Runner) Compare(ctx context.Context, c *Case, run Run) error {
 	want, err := ReadCapture(filepath.Join(c.folder, c.Name+run.suffix))
 	if err != nil {

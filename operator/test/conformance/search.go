@@ -78,7 +78,7 @@ func LoadSearches(folder, name string) ([]Search, error) {
 	return searches, nil
 }
 
-// Compare tells the first difference from the reference package's trials and results; nil if there is none.
+// Compare returns the first difference from the reference package's trials and results; nil if there is none.
 func (s Search) Compare() error {
 	method, err := search.NewMLRsearch(search.Throughput{Min: s.Min, Max: s.Max, Goals: s.goals()})
 	if err != nil {
@@ -129,7 +129,7 @@ func (s Search) goals() []search.Goal {
 	return goals
 }
 
-// sameDuration tells the same durations, but for the last bits: C's pow rounds one of some thousands of powers to the other side.
+// sameDuration reports whether durations are the same, but for the last bits: C's pow rounds one of some thousands of powers to the other side.
 func sameDuration(a, b float64) bool { return math.Abs(a-b) <= 1e-14*b }
 
 func nearLoad(a, b float64) bool { return math.Abs(a-b) <= loadSlack*math.Abs(b) }

@@ -126,7 +126,7 @@ func (c *StatefulCase) within(imported *trex.Imported, packets []Packet, gap tim
 	imported.Profile.Spec.Drain = spatev1.Duration((packets[len(packets)-1].At - last + 2*time.Second).String())
 }
 
-// CompareStateful simulates a profile and tells the first difference from TRex's connections; nil if there is none. What TRex
+// CompareStateful simulates a profile and returns the first difference from TRex's connections; nil if there is none. What TRex
 // itself refuses, and so sends nothing for, may be refused.
 func (r Runner) CompareStateful(ctx context.Context, c *StatefulCase) error {
 	if c.refusal != nil {
@@ -152,7 +152,7 @@ func (r Runner) CompareStateful(ctx context.Context, c *StatefulCase) error {
 	return compareSessions(c.want, got, c.free)
 }
 
-// compareSessions tells the first difference.
+// compareSessions returns the first difference.
 func compareSessions(want, got []*Session, f free) error {
 	for i := range min(len(want), len(got)) {
 		starts := [2]time.Duration{want[i].Start - want[0].Start, got[i].Start - got[0].Start}

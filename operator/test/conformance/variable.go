@@ -79,7 +79,7 @@ func shifted(value uint64, by int) uint64 {
 	return value << by
 }
 
-// wrote tells whether the packet holds what a value becomes.
+// wrote reports whether the packet holds what a value becomes.
 func (w *write) wrote(value uint64, frame []byte) bool {
 	if w.offset >= len(frame) {
 		return true // cut off
@@ -95,7 +95,7 @@ func (w *write) wrote(value uint64, frame []byte) bool {
 // mostTried values are tried one by one.
 const mostTried = 1 << 16
 
-// check tells what a packet holds of the variable that none of its values gives. Length is its value where the packet's
+// check returns what a packet holds of the variable that none of its values gives. Length is its value where the packet's
 // length is cut by it, as least and most value.
 func (v *variable) check(frame []byte, length *interval) error {
 	within := interval{v.min, v.max}
@@ -161,7 +161,7 @@ func (w *write) whole(frame []byte) (uint64, bool) {
 	return (w.value(frame[w.offset:]) - w.add) & w.mask, true
 }
 
-// possible tells whether some value of a range could have become what the packet holds.
+// possible reports whether some value of a range could have become what the packet holds.
 func (w *write) possible(frame []byte, within interval) bool {
 	live := w.value(w.live)
 	seen := w.value(frame[w.offset:]) & live

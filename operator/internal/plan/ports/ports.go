@@ -165,7 +165,7 @@ func (p Ports) LineRateUnknown(port *spatev1.GeneratorPort) (reason, message str
 			"a rate in percent needs the line rate of port %s, which its engines have not reported yet (or set lineRate in the generator's spec.ports)", port.Name)
 	}
 	return spatev1.ReasonInvalidSpec, fmt.Sprintf(
-		"a rate in percent needs the line rate of port %s, which its device does not tell, or not the same on all pods; set lineRate in the generator's spec.ports, or use a rate in packets or bits", port.Name)
+		"a rate in percent needs the line rate of port %s, which its device does not report, or not the same on all pods; set lineRate in the generator's spec.ports, or use a rate in packets or bits", port.Name)
 }
 
 // AddressOf returns a port's address in the pod of a replica, which is 1 higher than in the pod before. It returns

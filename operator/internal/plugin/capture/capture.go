@@ -107,9 +107,9 @@ func (f *captureFlags) spec(generator string) (spatev1.TrafficCaptureSpec, error
 }
 
 // capture writes packets until the limit, or until the context ends.
-func capture(ctx context.Context, connection *cluster.Connection, spec spatev1.TrafficCaptureSpec, flags *captureFlags, stdout, tell io.Writer) (err error) {
+func capture(ctx context.Context, connection *cluster.Connection, spec spatev1.TrafficCaptureSpec, flags *captureFlags, stdout, progress io.Writer) (err error) {
 	object := &spatev1.TrafficCapture{Spec: spec}
-	r, err := live.Open(ctx, connection, object, "spate-capturer", tell)
+	r, err := live.Open(ctx, connection, object, "spate-capturer", progress)
 	if err != nil {
 		return err
 	}
@@ -136,13 +136,13 @@ func capture(ctx context.Context, connection *cluster.Connection, spec spatev1.T
 	}
 	file, err := newPacketFile(to, &object.Spec, ports, flags.count, enough)
 	if err == nil {
-		err = copied(ctx, r, file, tell)
+		err = copied(ctx, r, file, progress)
 	}
 	if file != nil && !live.IsEnough(err) {
 		err = errors.Join(err, file.end())
 	}
 	for _, port := range ports {
-		fmt.Fprintf(tell, "%s: captured %d packets, %d bytes; missed %d packets\n", port.name(), port.packets, port.bytes, port.missed.All)
+		fmt.Fprintf(progress, "%s: captured %d packets, %d bytes; missed %d packets\n", port.name(), port.packets, port.bytes, port.missed.All)
 	}
 	if live.IsEnough(err) {
 		return nil
@@ -151,7 +151,7 @@ func capture(ctx context.Context, connection *cluster.Connection, spec spatev1.T
 }
 
 // copied copies the packets of all ports concurrently. A failure of one ends all.
-func copied(ctx context.Context, r *live.Reader, file *packetFile, tell io.Writer) error {
+func copied(ctx context.Context, r *live.Reader, file *packetFile, progress io.Writer) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	var all sync.WaitGroup
@@ -160,7 +160,7 @@ func copied(ctx context.Context, r *live.Reader, file *packetFile, tell io.Write
 		var first sync.Once
 		request := &livev1.CaptureRequest{Namespace: r.Object.GetNamespace(), Name: r.Object.GetName(), Pod: file.ports[i].pod, Port: file.ports[i].port}
 		all.Go(func() {
-			err := live.Follow(ctx, r, tell, func(ctx context.Context) (grpc.ServerStreamingClient[livev1.CaptureResponse], error) {
+			err := live.Follow(ctx, r, progress, func(ctx context.Context) (grpc.ServerStreamingClient[livev1.CaptureResponse], error) {
 				file.ports[i].missed.Opened()
 				stream, err := r.Calls.Capture(ctx, request)
 				if err != nil {
@@ -170,7 +170,7 @@ func copied(ctx context.Context, r *live.Reader, file *packetFile, tell io.Write
 				if header, err := stream.Header(); err == nil && header != nil {
 					first.Do(func() {
 						if capturing.Add(1) == int64(len(file.ports)) {
-							fmt.Fprintf(tell, "capturing: %s\n", strings.Join(file.names(), ", "))
+							fmt.Fprintf(progress, "capturing: %s\n", strings.Join(file.names(), ", "))
 						}
 					})
 				}

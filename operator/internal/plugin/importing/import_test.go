@@ -22,7 +22,7 @@ const oneStream = `[{"flags": 0, "action_count": 0, "enabled": true, "self_start
 "packet": {"binary": "AgAAAAABAgAAAAACCABFAAAuAAEAAEAR7pbGEgABxhMAAQQAAAcAGgAAVVVVVVVVVVVVVVVVVVVVVVVV", "meta": ""}}]`
 
 // spate runs a command line with standard input.
-func spate(input string, args ...string) (output, told string, err error) {
+func spate(input string, args ...string) (output, stderr string, err error) {
 	return plugintest.Run(input, args, NewCommand(), validate.NewCommand(), plan.NewCommand())
 }
 
@@ -106,7 +106,7 @@ func TestImportTellsWhatKubectlApplyDoesNotTake(t *testing.T) {
 	}
 	for size, want := range map[int]string{180_000: "", 200_000: "note: use `kubectl apply --server-side`: objects of more than 256 KiB are too long for kubectl apply without it: configmap x-payloads-1\n"} {
 		if _, messages, err := importing(profile(size), "-", "--name", "x"); err != nil || messages != want {
-			t.Errorf("%d bytes: told %q, %v", size, messages, err)
+			t.Errorf("%d bytes: stderr %q, %v", size, messages, err)
 		}
 	}
 }

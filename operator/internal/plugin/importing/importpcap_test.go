@@ -63,8 +63,8 @@ func TestAStatefulProfileOfTRexIsImported(t *testing.T) {
 	if got := strings.Join(plugintest.Kinds(t, output), ", "); got != "ASTFTemplate /web-1, TrafficProfile /web" {
 		t.Errorf("got %s", got)
 	}
-	if _, told, err := spate(output, "validate", "-"); err != nil {
-		t.Errorf("what is imported is not valid: %v\n%s", err, told)
+	if _, stderr, err := spate(output, "validate", "-"); err != nil {
+		t.Errorf("what is imported is not valid: %v\n%s", err, stderr)
 	}
 	planned, _, err := spate(output, "plan", "-")
 	if err != nil || !strings.Contains(planned, `"clientPort": "east"`) || !strings.Contains(planned, `"serverPort": "west"`) {

@@ -99,7 +99,7 @@ def register():
 
 func TestStatelessProfilesInPythonAreImported(t *testing.T) {
 	python, folder := trexPython(t), t.TempDir()
-	out, told, err := importing("", write(t, filepath.Join(folder, "one.py"), statelessProfile), "--python", python, "--direction", "1", "-t", "size=128", "--destination-mac", "02:00:00:00:00:01")
+	out, stderr, err := importing("", write(t, filepath.Join(folder, "one.py"), statelessProfile), "--python", python, "--direction", "1", "-t", "size=128", "--destination-mac", "02:00:00:00:00:01")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,8 +122,8 @@ func TestStatelessProfilesInPythonAreImported(t *testing.T) {
 	if len(frame) != 124 || !bytes.Equal(frame[destination:destination+4], []byte{48, 0, 0, 2}) || len(writes) != 1 || writes[0].Offset != port || writes[0].Size != 2 {
 		t.Errorf("got %d bytes: %x, %v", len(frame), frame, writes)
 	}
-	if strings.Contains(told, "something of the profile's own") {
-		t.Errorf("told %q", told)
+	if strings.Contains(stderr, "something of the profile's own") {
+		t.Errorf("stderr %q", stderr)
 	}
 }
 
@@ -322,8 +322,8 @@ func connection(t *testing.T, port layers.TCPPort, request, response string) str
 // plannedOf returns the plan of what was imported.
 func plannedOf(t *testing.T, manifests string) string {
 	t.Helper()
-	if _, told, err := spate(manifests, "validate", "-"); err != nil {
-		t.Fatal(err, told)
+	if _, stderr, err := spate(manifests, "validate", "-"); err != nil {
+		t.Fatal(err, stderr)
 	}
 	planned, _, err := spate(manifests, "plan", "-")
 	if err != nil {

@@ -51,7 +51,7 @@ type Reader struct {
 
 // Open creates the object, with a key of its own, and waits until the operator reports an endpoint. A user who may not create it is
 // referred to the ClusterRole role.
-func Open(ctx context.Context, c *cluster.Connection, object spatev1.LiveReader, role string, tell io.Writer) (*Reader, error) {
+func Open(ctx context.Context, c *cluster.Connection, object spatev1.LiveReader, role string, progress io.Writer) (*Reader, error) {
 	// Whoever reads on may end first: writing fails then, and what was made is still removed.
 	signal.Ignore(syscall.SIGPIPE)
 	certificate, key, err := tunnel.NewKey()
@@ -71,7 +71,7 @@ func Open(ctx context.Context, c *cluster.Connection, object spatev1.LiveReader,
 		return nil, err
 	}
 	r := &Reader{Object: object, store: c.Client}
-	if err := r.answered(ctx, tell); err != nil {
+	if err := r.answered(ctx, progress); err != nil {
 		r.Close()
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (r *Reader) Close() {
 }
 
 // answered waits until the operator reports an endpoint.
-func (r *Reader) answered(ctx context.Context, tell io.Writer) error {
+func (r *Reader) answered(ctx context.Context, progress io.Writer) error {
 	told := ""
 	for deadline := time.Now().Add(answerLimit); ; {
 		ready := meta.FindStatusCondition(r.Object.Live().Conditions, spatev1.ConditionReady)
@@ -106,7 +106,7 @@ func (r *Reader) answered(ctx context.Context, tell io.Writer) error {
 			return errors.New(byFlag(ready.Message))
 		case ready != nil && ready.Message != told: // it waits for something, so this waits, too
 			told, deadline = ready.Message, time.Now().Add(24*time.Hour)
-			fmt.Fprintf(tell, "waiting: %s\n", told)
+			fmt.Fprintf(progress, "waiting: %s\n", told)
 		case time.Now().After(deadline):
 			return fmt.Errorf("the operator has not answered in %s; see whether it runs (kubectl get deployment -A -l app.kubernetes.io/name=spate-operator) and serves readers (--live-bind-address)", answerLimit)
 		}
@@ -137,12 +137,12 @@ func byFlag(message string) string {
 
 // Follow takes a pod's responses until the stream ends, which is no error. While the operator is unreachable it waits
 // for another replica, and says so: data in the meantime is lost.
-func Follow[M any](ctx context.Context, r *Reader, tell io.Writer, open func(context.Context) (grpc.ServerStreamingClient[M], error), take func(*M) error) error {
+func Follow[M any](ctx context.Context, r *Reader, progress io.Writer, open func(context.Context) (grpc.ServerStreamingClient[M], error), take func(*M) error) error {
 	var absent time.Time // since when
 	for {
 		err := once(ctx, open, func(answer *M) error {
 			if !absent.IsZero() {
-				fmt.Fprintln(tell, "the operator is back")
+				fmt.Fprintln(progress, "the operator is back")
 				absent = time.Time{}
 			}
 			return take(answer)
@@ -160,7 +160,7 @@ func Follow[M any](ctx context.Context, r *Reader, tell io.Writer, open func(con
 		}
 		if absent.IsZero() {
 			absent = time.Now()
-			fmt.Fprintf(tell, "the operator does not answer: waiting for it; what comes meanwhile is lost (%v)\n", cause(refused, err))
+			fmt.Fprintf(progress, "the operator does not answer: waiting for it; what comes meanwhile is lost (%v)\n", cause(refused, err))
 		}
 		if time.Since(absent) > absenceLimit {
 			return fmt.Errorf("the operator has not answered for %s: %w; see kubectl get endpointslices -n %s", absenceLimit, cause(refused, err), r.Object.Live().Endpoint.Namespace)

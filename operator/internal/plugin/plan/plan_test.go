@@ -21,7 +21,7 @@ import (
 )
 
 // spate runs a command line with standard input.
-func spate(input string, args ...string) (output, told string, err error) {
+func spate(input string, args ...string) (output, stderr string, err error) {
 	return plugintest.Run(input, args, NewCommand(), validate.NewCommand(), simulate.NewCommand())
 }
 
@@ -48,9 +48,9 @@ func TestPlanIsPrinted(t *testing.T) {
 		"of several":        {plugintest.Smoke + "---\n" + strings.Replace(plugintest.Smoke, "name: smoke", "name: other", 1) + "---\n" + plugintest.UDP, []string{"plan", "-", "--profile", "smoke"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			output, told, err := spate(c.input, c.args...)
-			if err != nil || told != "" {
-				t.Fatal(err, told)
+			output, stderr, err := spate(c.input, c.args...)
+			if err != nil || stderr != "" {
+				t.Fatal(err, stderr)
 			}
 			for _, want := range []string{`  "runId": "smoke",`, `"namespace": "default"`, `"txPort": "east"`} {
 				if !strings.Contains(output, want) {
@@ -97,9 +97,9 @@ spec:
 // madeOf returns the plan that is printed.
 func madeOf(t *testing.T, input string, args ...string) *enginev1.Plan {
 	t.Helper()
-	output, told, err := spate(input, append([]string{"plan", "-", "--engine", "/bin/true"}, args...)...)
+	output, stderr, err := spate(input, append([]string{"plan", "-", "--engine", "/bin/true"}, args...)...)
 	if err != nil {
-		t.Fatal(err, told)
+		t.Fatal(err, stderr)
 	}
 	made := &enginev1.Plan{}
 	if err := protojson.Unmarshal([]byte(output), made); err != nil {
@@ -124,9 +124,9 @@ func TestAPlanHasTheProgramsOfPresets(t *testing.T) {
 }
 
 func TestProgramsOfPresetsArePrintedAsTemplates(t *testing.T) {
-	output, told, err := spate(website, "plan", "-", "--programs")
+	output, stderr, err := spate(website, "plan", "-", "--programs")
 	if err != nil {
-		t.Fatal(err, told)
+		t.Fatal(err, stderr)
 	}
 	if got := strings.Join(plugintest.Kinds(t, output), ", "); got != "ASTFTemplate default/site-web, ASTFTemplate default/dns" {
 		t.Errorf("got %s", got)
@@ -141,8 +141,8 @@ func TestProgramsOfPresetsArePrintedAsTemplates(t *testing.T) {
 	at := strings.Index(profile, "        inline:")
 	end := strings.Index(profile, "    - {name: names,")
 	written := profile[:at] + "        templateRef: {name: site-web}\n" + profile[end:] + "---\n" + output
-	if _, told, err := spate(written, "validate", "-", "--engine", "/bin/true"); err != nil {
-		t.Errorf("what is printed is not valid: %v\n%s", err, told)
+	if _, stderr, err := spate(written, "validate", "-", "--engine", "/bin/true"); err != nil {
+		t.Errorf("what is printed is not valid: %v\n%s", err, stderr)
 	}
 	got, want := madeOf(t, written), madeOf(t, website)
 	for _, template := range want.Stateful.Templates {
@@ -177,17 +177,17 @@ func TestARunIsPlannedWithItsOverrides(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	path := plugintest.Echoing(t, "0")
-	output, told, err := spate(files, "simulate", "-", "--pcap", "out.pcap", "--run", "smoke-fast", "--engine", path)
+	output, stderr, err := spate(files, "simulate", "-", "--pcap", "out.pcap", "--run", "smoke-fast", "--engine", path)
 	if want := "simulate --plan - --pcap out.pcap --workers 1\n1\n"; err != nil || output != want {
-		t.Errorf("a run with a duration is simulated: got %q, %q, %v", output, told, err)
+		t.Errorf("a run with a duration is simulated: got %q, %q, %v", output, stderr, err)
 	}
 }
 
 func TestRunsAreValidatedAsWhatTheyExecute(t *testing.T) {
 	files := plugintest.Smoke + "---\n" + plugintest.UDP + "---\n"
-	output, told, err := spate(files+fast, "validate", "-", "--engine", "/bin/true")
+	output, stderr, err := spate(files+fast, "validate", "-", "--engine", "/bin/true")
 	if err != nil || output != "no problem found (TrafficProfiles: 1, TrafficRuns: 1, StatelessStreams: 1, ASTFTemplates: 0, TrafficGenerators: 0)\n" {
-		t.Errorf("got %q, %q, %v", output, told, err)
+		t.Errorf("got %q, %q, %v", output, stderr, err)
 	}
 	output, _, err = spate(files+strings.Replace(fast, "3x", "fast", 1), "validate", "-", "--engine", "/bin/true")
 	if err == nil || !strings.HasPrefix(output, `standard input, document 3: TrafficRun smoke-fast: spec.overrides.rate: Invalid value: "fast": must be a factor such as 2x`) {
@@ -214,8 +214,8 @@ func TestTheOnlyGeneratorOfANamespaceIsTheDefault(t *testing.T) {
 		"spec.generatorRef: is required: namespace default has no TrafficGenerator":               unnamed,
 		"spec.generatorRef: is required: namespace default has 2 TrafficGenerators (any, second)": unnamed + generator("any") + generator("second"),
 	} {
-		if _, told, err := spate(files, "plan", "-"); err == nil || told != "standard input, document 1: TrafficProfile smoke: "+want+"\n" {
-			t.Errorf("got %q, %v", told, err)
+		if _, stderr, err := spate(files, "plan", "-"); err == nil || stderr != "standard input, document 1: TrafficProfile smoke: "+want+"\n" {
+			t.Errorf("got %q, %v", stderr, err)
 		}
 	}
 }
@@ -227,8 +227,8 @@ func TestAnEngineTakesThePresets(t *testing.T) {
 	}
 	payload := strings.Replace(website, "source: {dns: {answers: 2}}", "destinationPort: 7\n  source: {payload: {transport: UDP, requestBytes: 65507, responseBytes: 65507, requestsPerFlow: 2, thinkTime: 1ms}}", 1)
 	for _, files := range []string{website, payload} {
-		if output, told, err := spate(files, "validate", "-"); err != nil || strings.Contains(told, "not tried") {
-			t.Errorf("%v\n%s%s", err, output, told)
+		if output, stderr, err := spate(files, "validate", "-"); err != nil || strings.Contains(stderr, "not tried") {
+			t.Errorf("%v\n%s%s", err, output, stderr)
 		}
 	}
 	printed, _, err := spate(payload, "plan", "-")
@@ -239,10 +239,10 @@ func TestAnEngineTakesThePresets(t *testing.T) {
 
 func TestWhatCannotBePlannedIsReported(t *testing.T) {
 	for name, c := range map[string]struct {
-		input string
-		args  []string
-		told  string
-		want  string
+		input  string
+		args   []string
+		stderr string
+		want   string
 	}{
 		"no files":            {"", []string{"plan"}, "", "requires at least 1 arg"},
 		"no such file":        {"", []string{"plan", "/nowhere/a.yaml"}, "", "/nowhere/a.yaml: no such file"},
@@ -252,9 +252,9 @@ func TestWhatCannotBePlannedIsReported(t *testing.T) {
 		"nothing to refer to": {plugintest.Smoke, []string{"plan", "-"}, `StatelessStream "udp" does not exist`, files.ErrProblems.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			output, told, err := spate(c.input, c.args...)
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(told, c.told) || output != "" {
-				t.Errorf("got %q, %q, %v", output, told, err)
+			output, stderr, err := spate(c.input, c.args...)
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(stderr, c.stderr) || output != "" {
+				t.Errorf("got %q, %q, %v", output, stderr, err)
 			}
 		})
 	}

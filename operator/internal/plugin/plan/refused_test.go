@@ -26,11 +26,11 @@ func TestWhatAnEngineRefusesIsReportedByTheFieldsOfTheFiles(t *testing.T) {
 		output != `standard input, document 2: TrafficProfile test: spec.traffic[0].application.templateRef: ASTFTemplate "http": `+field+"the engine would refuse it: waits\n" {
 		t.Errorf("got %q %v", output, err)
 	}
-	if output, told, err := spate(plugintest.Web, "plan", "-", "--engine", refusing(t, ".")); !errors.Is(err, errRefused) || told != `entry web: ASTFTemplate "http": `+field+"waits\n" || !strings.Contains(output, `"runId": "test"`) {
-		t.Errorf("got %q, %q %v", output, told, err)
+	if output, stderr, err := spate(plugintest.Web, "plan", "-", "--engine", refusing(t, ".")); !errors.Is(err, errRefused) || stderr != `entry web: ASTFTemplate "http": `+field+"waits\n" || !strings.Contains(output, `"runId": "test"`) {
+		t.Errorf("got %q, %q %v", output, stderr, err)
 	}
-	if _, told, err := spate(plugintest.Web, "simulate", "-", "--pcap", "o", "--engine", refusing(t, ".")); err == nil || told != `error: entry web: ASTFTemplate "http": `+field+"waits\n" {
-		t.Errorf("got %q %v", told, err)
+	if _, stderr, err := spate(plugintest.Web, "simulate", "-", "--pcap", "o", "--engine", refusing(t, ".")); err == nil || stderr != `error: entry web: ASTFTemplate "http": `+field+"waits\n" {
+		t.Errorf("got %q %v", stderr, err)
 	}
 }
 
@@ -38,8 +38,8 @@ func TestWarningsAreReportedAndDoNotFail(t *testing.T) {
 	const want = "spec.rampUp: 5s is not shorter than the run"
 	long := strings.Replace(plugintest.Web, "duration: 1s", "duration: 1s\n  rampUp: 5s", 1)
 	for _, args := range [][]string{{"validate", "-", "--engine", "/bin/true"}, {"plan", "-", "--engine", "/bin/true"}} {
-		if _, told, err := spate(long, args...); err != nil || !strings.HasPrefix(told, "warning: ") || !strings.Contains(told, want) {
-			t.Errorf("%s: got %q %v", args[0], told, err)
+		if _, stderr, err := spate(long, args...); err != nil || !strings.HasPrefix(stderr, "warning: ") || !strings.Contains(stderr, want) {
+			t.Errorf("%s: got %q %v", args[0], stderr, err)
 		}
 	}
 }
@@ -47,10 +47,10 @@ func TestWarningsAreReportedAndDoNotFail(t *testing.T) {
 func TestWhatAnEngineWarnsOfIsReportedOnceByTheFieldsOfTheFiles(t *testing.T) {
 	warning := plugintest.Scripted(t, `echo '{"warnings": ["stateful.templates[0].server.instructions[0].receive.bytes: waits for nothing"]}'`)
 	for _, args := range [][]string{{"validate", "-", "--engine", warning}, {"plan", "-", "--engine", warning}} {
-		_, told, err := spate(plugintest.Web, args...)
+		_, stderr, err := spate(plugintest.Web, args...)
 		const want = `entry web: ASTFTemplate "http": spec.source.programs.server[0].receive.bytes: waits for nothing`
-		if err != nil || strings.Count(told, "warning: ") != 1 || !strings.Contains(told, want) {
-			t.Errorf("%s: got %q %v", args[0], told, err)
+		if err != nil || strings.Count(stderr, "warning: ") != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: got %q %v", args[0], stderr, err)
 		}
 	}
 }

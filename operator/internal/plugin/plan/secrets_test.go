@@ -34,12 +34,12 @@ stringData: {k: ` + word + `}
 		flags []string
 		shown bool
 	}{{nil, false}, {[]string{"--secrets"}, true}} {
-		output, told, err := spate(files, append([]string{"plan", "-"}, c.flags...)...)
+		output, stderr, err := spate(files, append([]string{"plan", "-"}, c.flags...)...)
 		if err != nil || strings.Contains(output, encoded) != c.shown || !strings.Contains(output, `"bytes": "21"`) {
-			t.Errorf("%v: %v %s\n%s", c.flags, err, told, output)
+			t.Errorf("%v: %v %s\n%s", c.flags, err, stderr, output)
 		}
-		if strings.Contains(told, word) {
-			t.Errorf("%s", told)
+		if strings.Contains(stderr, word) {
+			t.Errorf("%s", stderr)
 		}
 	}
 }

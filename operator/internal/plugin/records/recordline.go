@@ -73,9 +73,9 @@ func newRecordLine(pod, run string, r *enginev1.ConnectionRecord) (recordLine, e
 
 // recordsPrinter prints the records of a pod, each as a whole line, also when several pods print.
 type recordsPrinter struct {
-	pod      string
-	lock     *sync.Mutex
-	to, tell io.Writer
+	pod          string
+	lock         *sync.Mutex
+	to, progress io.Writer
 
 	records int
 	missed  live.Missed
@@ -97,7 +97,7 @@ func (p *recordsPrinter) print(answer *enginev1.WatchRecordsResponse) error {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	if p.missed.All == 0 && answer.Missed > 0 {
-		fmt.Fprintf(p.tell, "%s: records come faster than they are read: some are missed\n", p.pod)
+		fmt.Fprintf(p.progress, "%s: records come faster than they are read: some are missed\n", p.pod)
 	}
 	p.missed.Report(answer.Missed)
 	if _, err := p.to.Write(lines.Bytes()); err != nil {

@@ -87,7 +87,7 @@ func podsOf(run *spatev1.TrafficRun, only string) ([]string, error) {
 }
 
 // awaited returns the run of a name or of a profile. If the profile has no run, it waits for the first.
-func awaited(ctx context.Context, reader kube.Reader, namespace, name string, tell io.Writer) (*spatev1.TrafficRun, error) {
+func awaited(ctx context.Context, reader kube.Reader, namespace, name string, progress io.Writer) (*spatev1.TrafficRun, error) {
 	for waits := false; ; waits = true {
 		run, err := cluster.FindRun(ctx, reader, namespace, name)
 		if none := (cluster.NoRunError{}); !errors.As(err, &none) {
@@ -97,7 +97,7 @@ func awaited(ctx context.Context, reader kube.Reader, namespace, name string, te
 			return nil, err
 		}
 		if !waits {
-			fmt.Fprintf(tell, "profile %s has no run: waiting for one; kubectl get tp %s -n %s says why there is none\n", name, name, namespace)
+			fmt.Fprintf(progress, "profile %s has no run: waiting for one; kubectl get tp %s -n %s says why there is none\n", name, name, namespace)
 		}
 		select {
 		case <-ctx.Done():
@@ -108,7 +108,7 @@ func awaited(ctx context.Context, reader kube.Reader, namespace, name string, te
 }
 
 // begun waits until engines know a run, and updates it; a run that has ended is an error.
-func begun(ctx context.Context, reader kube.Reader, run *spatev1.TrafficRun, tell io.Writer) error {
+func begun(ctx context.Context, reader kube.Reader, run *spatev1.TrafficRun, progress io.Writer) error {
 	for waits := false; ; waits = true {
 		switch run.Status.Phase {
 		case spatev1.RunComplete:
@@ -117,7 +117,7 @@ func begun(ctx context.Context, reader kube.Reader, run *spatev1.TrafficRun, tel
 			return nil
 		}
 		if !waits {
-			fmt.Fprintf(tell, "run %s has not begun: waiting for it\n", run.Name)
+			fmt.Fprintf(progress, "run %s has not begun: waiting for it\n", run.Name)
 		}
 		select {
 		case <-ctx.Done():
@@ -151,9 +151,9 @@ func hasEnded(run *spatev1.TrafficRun) error {
 }
 
 // records prints a run's records by pod until the run ends or the context does.
-func records(ctx context.Context, connection *cluster.Connection, run *spatev1.TrafficRun, pods []string, to, tell io.Writer) error {
+func records(ctx context.Context, connection *cluster.Connection, run *spatev1.TrafficRun, pods []string, to, progress io.Writer) error {
 	object := &spatev1.TrafficRecordsReader{Spec: spatev1.TrafficRecordsReaderSpec{RunRef: spatev1.LocalReference{Name: spatev1.ObjectName(run.Name)}}}
-	r, err := live.Open(ctx, connection, object, "spate-records-reader", tell)
+	r, err := live.Open(ctx, connection, object, "spate-records-reader", progress)
 	if err != nil {
 		return err
 	}
@@ -165,10 +165,10 @@ func records(ctx context.Context, connection *cluster.Connection, run *spatev1.T
 	failed := make([]error, len(pods))
 	lock := &sync.Mutex{}
 	for i, pod := range pods {
-		printed[i] = recordsPrinter{pod: pod, lock: lock, to: to, tell: tell}
+		printed[i] = recordsPrinter{pod: pod, lock: lock, to: to, progress: progress}
 		request := &livev1.WatchRecordsRequest{Namespace: object.Namespace, Name: object.Name, Pod: pod}
 		all.Go(func() {
-			failed[i] = live.Follow(ctx, r, tell, func(ctx context.Context) (grpc.ServerStreamingClient[livev1.WatchRecordsResponse], error) {
+			failed[i] = live.Follow(ctx, r, progress, func(ctx context.Context) (grpc.ServerStreamingClient[livev1.WatchRecordsResponse], error) {
 				printed[i].missed.Opened()
 				return r.Calls.WatchRecords(ctx, request)
 			}, func(answer *livev1.WatchRecordsResponse) error { return printed[i].print(answer.Engine) })
@@ -180,7 +180,7 @@ func records(ctx context.Context, connection *cluster.Connection, run *spatev1.T
 	}
 	all.Wait()
 	for i := range printed {
-		fmt.Fprintf(tell, "%s: %d records, %d missed\n", printed[i].pod, printed[i].records, printed[i].missed.All)
+		fmt.Fprintf(progress, "%s: %d records, %d missed\n", printed[i].pod, printed[i].records, printed[i].missed.All)
 	}
 	return errors.Join(failed...)
 }

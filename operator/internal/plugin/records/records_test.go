@@ -38,7 +38,7 @@ func TestARecordIsALineWithAllItsColumns(t *testing.T) {
 		SentBytes: 7, ReceivedBytes: 8, SentPackets: 9, ReceivedPackets: 10, RetransmittedPackets: 11, RoundTripNs: 12,
 	}
 	var out, said bytes.Buffer
-	printer := recordsPrinter{pod: "lab-0", lock: &sync.Mutex{}, to: &out, tell: &said}
+	printer := recordsPrinter{pod: "lab-0", lock: &sync.Mutex{}, to: &out, progress: &said}
 	for missed := range uint64(2) {
 		if err := printer.print(&enginev1.WatchRecordsResponse{RunId: "web-1-0af3", Run: "web-1", Records: []*enginev1.ConnectionRecord{record, {
 			Template: "dns", Side: enginev1.Side_SIDE_SERVER, Udp: true, LocalAddress: []byte{1, 2, 3, 4}, RemoteAddress: []byte{1, 2, 3, 5},

@@ -20,7 +20,7 @@ import (
 )
 
 // spate runs a command line with standard input.
-func spate(input string, args ...string) (output, told string, err error) {
+func spate(input string, args ...string) (output, stderr string, err error) {
 	return plugintest.Run(input, args, NewCommand())
 }
 
@@ -37,9 +37,9 @@ func TestSimulateRunsTheEngine(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			output, told, err := spate(both, append([]string{"simulate", "-", "--pcap", "out.pcap", "--worker-limit", "50", "--workers", "2"}, find(t)...)...)
+			output, stderr, err := spate(both, append([]string{"simulate", "-", "--pcap", "out.pcap", "--worker-limit", "50", "--workers", "2"}, find(t)...)...)
 			if want := "simulate --plan - --pcap out.pcap --workers 2 --worker-limit 50\n1\n"; err != nil || output != want {
-				t.Errorf("got %q, %q, %v, want %q", output, told, err, want)
+				t.Errorf("got %q, %q, %v, want %q", output, stderr, err, want)
 			}
 		})
 	}
@@ -47,9 +47,9 @@ func TestSimulateRunsTheEngine(t *testing.T) {
 
 func TestSimulateNamesTheStages(t *testing.T) {
 	staged := plugintest.Smoke + "  stages: [{name: ramp, duration: 1s, ramp: 1s, rate: 1x}, {name: soak, duration: 2s, rate: 2x}]\n"
-	output, told, err := spate(staged+"---\n"+plugintest.UDP, "simulate", "-", "--pcap", "out.pcap", "--engine", plugintest.Echoing(t, "0"))
+	output, stderr, err := spate(staged+"---\n"+plugintest.UDP, "simulate", "-", "--pcap", "out.pcap", "--engine", plugintest.Echoing(t, "0"))
 	if want := "simulate --plan - --pcap out.pcap --workers 1 --stage-name ramp --stage-name soak\n1\n"; err != nil || output != want {
-		t.Errorf("got %q, %q, %v, want %q", output, told, err, want)
+		t.Errorf("got %q, %q, %v, want %q", output, stderr, err, want)
 	}
 }
 
@@ -84,9 +84,9 @@ func TestSimulateWritesWhatTheEngineSends(t *testing.T) {
 		t.Skip(enginebinary.Variable + " is not set; run `make operator-test`")
 	}
 	pcap := filepath.Join(t.TempDir(), "out.pcap")
-	_, told, err := spate(plugintest.Smoke+"---\n"+plugintest.UDP, "simulate", "-", "--pcap", pcap, "--limit", "7")
+	_, stderr, err := spate(plugintest.Smoke+"---\n"+plugintest.UDP, "simulate", "-", "--pcap", pcap, "--limit", "7")
 	if err != nil {
-		t.Fatal(err, told)
+		t.Fatal(err, stderr)
 	}
 	// A header of 24 bytes, and one of 16 before each frame of 124 bytes (128 with FCS).
 	if file, err := os.Stat(pcap); err != nil || file.Size() != 24+7*(16+124) {
@@ -104,8 +104,8 @@ func TestSimulateSendsControlProtocols(t *testing.T) {
 		t.Fatal(err)
 	}
 	pcap := filepath.Join(t.TempDir(), "out.pcap")
-	if _, told, err := spate(string(sample), "simulate", "-", "--pcap", pcap, "--limit", "520"); err != nil { // a second
-		t.Fatal(err, told)
+	if _, stderr, err := spate(string(sample), "simulate", "-", "--pcap", pcap, "--limit", "520"); err != nil { // a second
+		t.Fatal(err, stderr)
 	}
 	file, err := os.Open(pcap)
 	if err != nil {

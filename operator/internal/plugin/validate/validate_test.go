@@ -11,7 +11,7 @@ import (
 )
 
 // spate runs a command line with standard input.
-func spate(input string, args ...string) (output, told string, err error) {
+func spate(input string, args ...string) (output, stderr string, err error) {
 	return plugintest.Run(input, args, NewCommand())
 }
 
@@ -29,21 +29,21 @@ func TestValidateTellsEveryProblem(t *testing.T) {
 			t.Errorf("%q is not in %s", want, output)
 		}
 	}
-	output, told, err := spate(plugintest.Smoke+"---\n"+plugintest.UDP+"---\napiVersion: v1\nkind: Namespace\nmetadata: {name: lab}\n", "validate", "-", "--engine", "/bin/true")
-	if err != nil || output != "no problem found (TrafficProfiles: 1, TrafficRuns: 0, StatelessStreams: 1, ASTFTemplates: 0, TrafficGenerators: 0)\n" || told != "standard input, document 3: Namespace lab: is not looked into\n" {
-		t.Errorf("got %q, %q, %v", output, told, err)
+	output, stderr, err := spate(plugintest.Smoke+"---\n"+plugintest.UDP+"---\napiVersion: v1\nkind: Namespace\nmetadata: {name: lab}\n", "validate", "-", "--engine", "/bin/true")
+	if err != nil || output != "no problem found (TrafficProfiles: 1, TrafficRuns: 0, StatelessStreams: 1, ASTFTemplates: 0, TrafficGenerators: 0)\n" || stderr != "standard input, document 3: Namespace lab: is not looked into\n" {
+		t.Errorf("got %q, %q, %v", output, stderr, err)
 	}
 }
 
 func TestWhatNoEngineLookedAtIsReported(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv(enginebinary.Variable, "")
-	if _, told, err := spate(plugintest.Web, "validate", "-"); err != nil || !strings.Contains(told, "not tried by an engine") || !strings.Contains(told, "--engine") {
-		t.Errorf("got %q %v", told, err)
+	if _, stderr, err := spate(plugintest.Web, "validate", "-"); err != nil || !strings.Contains(stderr, "not tried by an engine") || !strings.Contains(stderr, "--engine") {
+		t.Errorf("got %q %v", stderr, err)
 	}
 	alone, _, _ := strings.Cut(strings.Replace(plugintest.Web, "{bytes: 4}}", "{bytes: 4}}, {switchTemplate: {template: other}}", 1), "---")
-	if _, told, err := spate(alone, "validate", "-", "--engine", "/bin/true"); err != nil || told != "standard input, document 1: ASTFTemplate http: not tried by an engine: what it switches to is validated with a profile that runs both\n" {
-		t.Errorf("got %q %v", told, err)
+	if _, stderr, err := spate(alone, "validate", "-", "--engine", "/bin/true"); err != nil || stderr != "standard input, document 1: ASTFTemplate http: not tried by an engine: what it switches to is validated with a profile that runs both\n" {
+		t.Errorf("got %q %v", stderr, err)
 	}
 	if _, _, err := spate(plugintest.Web, "validate", "-", "--engine", "/nowhere/engine"); err == nil || !strings.Contains(err.Error(), "--engine names the engine's program") {
 		t.Errorf("got %v", err)
