@@ -256,6 +256,12 @@ impl Scrape {
                 own.counter(&[("port", port), ("counter", name.as_str())], *value)?;
             }
         }
+        let help = "Times that a neighbor of the port had another MAC address than before";
+        let mut moves =
+            Family(encoder.encode_descriptor("spate_port_neighbor_moves", help, None, MetricType::Counter)?);
+        for (port, count) in self.engine.datapath().neighbor_moves() {
+            moves.counter(&[("port", port)], count)?;
+        }
         let mut up = Family(encoder.encode_descriptor(
             "spate_port_link_up",
             "1 while the port has a link",

@@ -19,7 +19,7 @@ use crate::{
     mld,
     ping::{MOST_PINGS, Ping, PingEvent, Pinger, STAMP},
     range::Range,
-    table::{Asker, Learned, Question, Table, Target},
+    table::{Asker, Claim, Learned, Question, Table, Target},
 };
 
 /// Addresses that a port can be given.
@@ -169,7 +169,7 @@ pub enum PingError {
 pub enum Event {
     /// A neighbour was found.
     Found(IpAddr, Mac),
-    /// A neighbour has another MAC than before.
+    /// A neighbour, in the port's own tags, has another MAC than before.
     Moved {
         /// The neighbor's address.
         address: IpAddr,
@@ -345,12 +345,14 @@ impl Interface {
         match Message::parse(&frame) {
             Some(Message::Who { target, sender, mac }) => {
                 // A request has the sender's MAC, too.
-                self.heard(Target { tags, address: sender }, mac, now_ns, output);
+                self.heard(Target { tags, address: sender }, Claim { mac, overrides: true }, now_ns, output);
                 if let Some(own_mac) = self.here(tags, target) {
                     output.frames.extend(self.answer(&Station { mac: own_mac, tags }, target, sender, mac));
                 }
             }
-            Some(Message::Has { address, mac }) => self.heard(Target { tags, address }, mac, now_ns, output),
+            Some(Message::Has { address, mac, overrides }) => {
+                self.heard(Target { tags, address }, Claim { mac, overrides }, now_ns, output);
+            }
             Some(Message::Echo { from, to, mac, data }) if self.here(tags, to) == Some(frame.destination) => {
                 output.frames.extend(Station { mac: frame.destination, tags }.echo_reply(mac, to, from, data));
             }
@@ -491,16 +493,19 @@ impl Interface {
         igmp::frames(&self.station, v4, report)
     }
 
-    fn heard(&mut self, target: Target, mac: Mac, now_ns: u64, output: &mut Output) {
-        let Target { tags, address } = target;
+    fn heard(&mut self, target: Target, claim: Claim, now_ns: u64, output: &mut Output) {
+        let (Target { tags, address }, mac) = (target, claim.mac);
         if self.here(tags, address).is_some_and(|here| here != mac) {
             output.events.push(Event::Conflict(address, mac));
             return;
         }
-        match self.table.learn(target, mac, now_ns) {
-            Learned::Nothing => {}
+        match self.table.learn(target, claim, now_ns) {
             Learned::First => output.events.push(Event::Found(address, mac)),
-            Learned::Moved(from) => output.events.push(Event::Moved { address, from, to: mac }),
+            // In other tags a neighbor is known only as long as it is sought.
+            Learned::Moved(from) if tags == self.station.tags => {
+                output.events.push(Event::Moved { address, from, to: mac });
+            }
+            Learned::Nothing | Learned::Moved(_) => {}
         }
     }
 

@@ -35,8 +35,9 @@ const HOP_LIMIT: u8 = 64;
 pub(crate) enum Message<'a> {
     /// ARP request or neighbor solicitation for `target`. A probe (duplicate address detection) comes from the unspecified address.
     Who { target: IpAddr, sender: IpAddr, mac: Mac },
-    /// ARP reply or neighbor advertisement: the sender has `address`.
-    Has { address: IpAddr, mac: Mac },
+    /// ARP reply or neighbor advertisement: the sender has `address`. Unless it `overrides`, what is known of the address stays
+    /// (RFC 4861 section 7.2.5); ARP always does.
+    Has { address: IpAddr, mac: Mac, overrides: bool },
     /// ICMP echo request with `data` (identifier, sequence number, payload).
     Echo { from: IpAddr, to: IpAddr, mac: Mac, data: &'a [u8] },
     /// ICMP echo reply, with what it replies to.
@@ -79,9 +80,9 @@ fn arp(packet: &[u8]) -> Option<Message<'_>> {
         Arp::read(packet).filter(|arp| is_station(arp.sender_mac))?;
     match operation {
         // An announcement is a request by the owner for itself (RFC 5227 §3).
-        arp::REQUEST if sender == target => Some(Message::Has { address: sender.into(), mac }),
+        arp::REQUEST if sender == target => Some(Message::Has { address: sender.into(), mac, overrides: true }),
         arp::REQUEST => Some(Message::Who { target: target.into(), sender: sender.into(), mac }),
-        arp::REPLY => Some(Message::Has { address: sender.into(), mac }),
+        arp::REPLY => Some(Message::Has { address: sender.into(), mac, overrides: true }),
         _ => None,
     }
 }
@@ -164,8 +165,10 @@ fn icmp_v6<'a>(frame: &Frame<'a>) -> Option<Message<'a>> {
             if to.is_multicast() && icmp[4] & SOLICITED != 0 {
                 return None;
             }
-            let mac = option(icmp, TARGET_MAC)?.unwrap_or(frame.source);
-            Some(Message::Has { address: address.into(), mac })
+            let option = option(icmp, TARGET_MAC)?;
+            // Without the option it says no more than that the neighbor is there.
+            let overrides = option.is_some() && icmp[4] & OVERRIDE != 0;
+            Some(Message::Has { address: address.into(), mac: option.unwrap_or(frame.source), overrides })
         }
         _ => None,
     }
@@ -295,7 +298,7 @@ impl Station {
     }
 
     /// `icmp` with its checksum, which is 0 so far, in an IPv6 packet.
-    fn icmp_v6(&self, to_mac: Mac, from: Ipv6Addr, to: Ipv6Addr, hop_limit: u8, icmp: Vec<u8>) -> Vec<u8> {
+    pub(crate) fn icmp_v6(&self, to_mac: Mac, from: Ipv6Addr, to: Ipv6Addr, hop_limit: u8, icmp: Vec<u8>) -> Vec<u8> {
         let (source, destination) = (Address(from.to_bits()), Address(to.to_bits()));
         let mut header = [0; ipv6::HEADER];
         let pseudo = ipv6::Header { traffic_class: 0, flow_label: 0, next: ICMPV6, hop_limit, source, destination }

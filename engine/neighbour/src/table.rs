@@ -19,7 +19,11 @@ const MS: u64 = 1_000_000;
 const ASKING_NS: [u64; 4] = [200 * MS, 400 * MS, 800 * MS, 1600 * MS];
 /// How long what a neighbour said is believed.
 const BELIEVED_NS: u64 = 30_000 * MS;
-/// Between questions whether a neighbour is still there (RETRANS_TIMER), and how many.
+/// How long a neighbor is not replaced by another station after it was heard: two stations with one address would take turns else (Linux:
+/// `locktime`, arp(7)).
+const KEPT_NS: u64 = 1000 * MS;
+/// Between questions whether a neighbour is still there (RETRANS_TIMER), and how many: the first to where it was, then to all, so that one
+/// that has another MAC now is found (RFC 7048).
 const PROBE_NS: u64 = 1000 * MS;
 const PROBES: u32 = 3;
 /// Between questions for one that does not answer.
@@ -57,6 +61,14 @@ pub(crate) struct Asker {
     pub(crate) mac: Mac,
 }
 
+/// A station says that it has an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub(crate) mac: Mac,
+    /// It replaces a station that is known to have the address.
+    pub(crate) overrides: bool,
+}
+
 /// A question to send: to the neighbour itself if its MAC is known, else to all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
@@ -81,14 +93,31 @@ pub(crate) enum Learned {
 struct Entry {
     state: State,
     mac: Option<Mac>,
-    /// Where it was when it was first found, if it has moved since.
-    moved_from: Option<Mac>,
+    /// Where it was before it was looked for anew.
+    former: Option<Mac>,
+    /// When it was last heard at its MAC.
+    heard_ns: u64,
     /// When to do something next.
     at_ns: u64,
     /// None: the port.
     asker: Option<Asker>,
     /// Wanted only until it is released (`want_until_released`).
     temporary: bool,
+}
+
+impl Entry {
+    /// Whether what is known of the neighbor is kept although another station says that it has the address. Then it is asked soon whether
+    /// it is still there.
+    fn keeps_from(&mut self, claim: Claim, now_ns: u64) -> bool {
+        let replaceable_ns = self.heard_ns.saturating_add(KEPT_NS);
+        let reachable = matches!(self.state, State::Known | State::Probing(_));
+        let kept =
+            reachable && self.mac.is_some_and(|mac| mac != claim.mac) && (!claim.overrides || now_ns < replaceable_ns);
+        if kept && self.state == State::Known {
+            self.at_ns = self.at_ns.min(replaceable_ns.max(now_ns));
+        }
+        kept
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,15 +164,17 @@ impl Table {
 
     fn look(&mut self, target: Target, asker: Option<Asker>, now_ns: u64) -> Result<&mut Entry, TableFull> {
         let full = self.entries.len() >= MOST_NEIGHBOURS;
-        let asking =
-            |temporary| Entry { state: State::Asking(0), mac: None, moved_from: None, at_ns: now_ns, asker, temporary };
+        let asking = |temporary, former| {
+            let (state, mac, heard_ns, at_ns) = (State::Asking(0), None, 0, now_ns);
+            Entry { state, mac, former, heard_ns, at_ns, asker, temporary }
+        };
         match self.entries.entry(target) {
             btree_map::Entry::Vacant(_) if full => Err(TableFull),
-            btree_map::Entry::Vacant(place) => Ok(place.insert(asking(false))),
+            btree_map::Entry::Vacant(place) => Ok(place.insert(asking(false, None))),
             btree_map::Entry::Occupied(place) => {
                 let entry = place.into_mut();
                 if entry.state == State::Lost {
-                    *entry = asking(entry.temporary);
+                    *entry = asking(entry.temporary, entry.mac.or(entry.former));
                 }
                 Ok(entry)
             }
@@ -158,20 +189,19 @@ impl Table {
     }
 
     /// A received message has the MAC of an address.
-    pub(crate) fn learn(&mut self, target: Target, mac: Mac, now_ns: u64) -> Learned {
+    pub(crate) fn learn(&mut self, target: Target, claim: Claim, now_ns: u64) -> Learned {
         let Some(entry) = self.entries.get_mut(&target) else { return Learned::Nothing };
+        if entry.keeps_from(claim, now_ns) {
+            return Learned::Nothing;
+        }
         entry.state = State::Known;
+        entry.heard_ns = now_ns;
         entry.at_ns = now_ns.saturating_add(BELIEVED_NS);
-        match entry.mac.replace(mac) {
+        let former = entry.former.take();
+        match entry.mac.replace(claim.mac).or(former) {
             None => Learned::First,
-            Some(before) if before == mac => Learned::Nothing,
-            Some(before) => {
-                let first = *entry.moved_from.get_or_insert(before);
-                if first == mac {
-                    entry.moved_from = None;
-                }
-                Learned::Moved(before)
-            }
+            Some(before) if before == claim.mac => Learned::Nothing,
+            Some(before) => Learned::Moved(before),
         }
     }
 
@@ -186,7 +216,7 @@ impl Table {
                     (State::Asking(asked + 1), ASKING_NS[asked as usize], Some(None))
                 }
                 State::Known => (State::Probing(1), PROBE_NS, Some(entry.mac)),
-                State::Probing(asked) if asked < PROBES => (State::Probing(asked + 1), PROBE_NS, Some(entry.mac)),
+                State::Probing(asked) if asked < PROBES => (State::Probing(asked + 1), PROBE_NS, Some(None)),
                 State::Asking(_) | State::Probing(_) => {
                     lost.push(target.address);
                     (State::Lost, LOST_NS, None)
@@ -213,9 +243,7 @@ impl Table {
             State::Asking(asked) => Some(format!("{asked} {questions} sent, no answer yet")),
             State::Lost if entry.mac.is_some() => Some(format!("does not answer {questions} any more")),
             State::Lost => Some(format!("did not answer {} {questions} within 3 s", ASKING_NS.len())),
-            State::Known | State::Probing(_) => entry.moved_from.map(|from| {
-                format!("was at {} before: what was prepared then still sends there", crate::mac_text(from))
-            }),
+            State::Known | State::Probing(_) => None,
         };
         let settled = !matches!(entry.state, State::Asking(_));
         Some(Neighbour { address, mac: entry.mac, settled, problem })
@@ -227,6 +255,11 @@ mod tests {
     use super::*;
 
     const PEER: [u8; 6] = [2, 0, 0, 0, 0, 9];
+
+    /// A station that replaces another.
+    fn at(mac: Mac) -> Claim {
+        Claim { mac, overrides: true }
+    }
 
     fn peer() -> Target {
         Target { tags: Tags::NONE, address: "198.18.0.9".parse().unwrap() }
@@ -260,19 +293,74 @@ mod tests {
     fn a_known_neighbour_is_asked_again_and_may_go_lost_and_come_back() {
         let mut table = Table::default();
         table.want(peer(), None, 0).unwrap();
-        assert_eq!(table.learn(peer(), PEER, 10 * MS), Learned::First);
+        assert_eq!(table.learn(peer(), at(PEER), 10 * MS), Learned::First);
         assert_eq!(table.get(peer()).unwrap().mac, Some(PEER));
         let (questions, lost) = until(&mut table, 33_500 * MS);
-        assert_eq!((questions, lost), (vec![(30_010, true), (31_010, true), (32_010, true)], vec![33_010]));
+        assert_eq!((questions, lost), (vec![(30_010, true), (31_010, false), (32_010, false)], vec![33_010]));
         let gone = table.get(peer()).unwrap();
         assert_eq!((gone.mac, gone.problem.unwrap().as_str()), (Some(PEER), "does not answer ARP requests any more"));
-        assert_eq!(table.learn(peer(), PEER, 40_000 * MS), Learned::Nothing);
+        assert_eq!(table.learn(peer(), at(PEER), 40_000 * MS), Learned::Nothing);
         assert_eq!(table.get(peer()).unwrap().problem, None);
         // It moves, and moves back.
-        assert_eq!(table.learn(peer(), [2; 6], 41_000 * MS), Learned::Moved(PEER));
-        assert!(table.get(peer()).unwrap().problem.unwrap().starts_with("was at 02:00:00:00:00:09 before"));
-        assert_eq!(table.learn(peer(), PEER, 42_000 * MS), Learned::Moved([2; 6]));
+        assert_eq!(table.learn(peer(), at([2; 6]), 41_000 * MS), Learned::Moved(PEER));
+        assert_eq!(table.get(peer()).unwrap().mac, Some([2; 6]));
+        assert_eq!(table.learn(peer(), at(PEER), 42_000 * MS), Learned::Moved([2; 6]));
         assert_eq!(table.get(peer()).unwrap().problem, None);
+    }
+
+    #[test]
+    fn a_neighbour_that_was_heard_within_a_second_is_not_replaced_but_asked_whether_it_is_still_there() {
+        let mut table = Table::default();
+        table.want(peer(), None, 0).unwrap();
+        until(&mut table, 0);
+        table.learn(peer(), at(PEER), 0);
+        // Another station with the address takes no turns with it...
+        for ms in [1, 500, 999] {
+            assert_eq!(table.learn(peer(), at([2; 6]), ms * MS), Learned::Nothing);
+            assert_eq!(table.get(peer()).unwrap().mac, Some(PEER));
+        }
+        // ...and is found if the first does not answer: the second question is for all.
+        assert_eq!(until(&mut table, 2500 * MS).0, [(1000, true), (2000, false)]);
+        assert_eq!(table.learn(peer(), at([2; 6]), 2001 * MS), Learned::Moved(PEER));
+        // One that answers stays.
+        assert_eq!(table.learn(peer(), at(PEER), 2500 * MS), Learned::Nothing);
+        assert_eq!(until(&mut table, 3500 * MS).0, [(3001, true)]);
+        assert_eq!(table.learn(peer(), at([2; 6]), 3501 * MS), Learned::Nothing);
+        assert_eq!(until(&mut table, 33_500 * MS), (vec![], vec![]));
+        assert_eq!(table.learn(peer(), at(PEER), 33_501 * MS), Learned::Moved([2; 6]));
+    }
+
+    #[test]
+    fn a_claim_that_does_not_override_replaces_only_a_neighbour_that_does_not_answer() {
+        let other = Claim { mac: [2; 6], overrides: false };
+        let mut table = Table::default();
+        table.want(peer(), None, 0).unwrap();
+        until(&mut table, 0);
+        assert_eq!(table.learn(peer(), other, 0), Learned::First);
+        table.learn(peer(), at(PEER), 10_000 * MS);
+        assert_eq!(table.learn(peer(), other, 20_000 * MS), Learned::Nothing);
+        assert_eq!(table.get(peer()).unwrap().mac, Some(PEER));
+        // It is in doubt (RFC 4861 section 7.2.5).
+        assert_eq!(until(&mut table, 20_500 * MS).0, [(20_000, true)]);
+        assert_eq!(table.learn(peer(), other, 20_600 * MS), Learned::Nothing);
+        assert_eq!(until(&mut table, 23_000 * MS).1, [23_000]);
+        assert_eq!(table.learn(peer(), other, 23_100 * MS), Learned::Moved(PEER));
+        // The same station needs no flag.
+        assert_eq!(table.learn(peer(), other, 23_200 * MS), Learned::Nothing);
+    }
+
+    #[test]
+    fn a_neighbour_that_is_looked_for_anew_and_found_elsewhere_has_moved() {
+        let mut table = Table::default();
+        table.want(peer(), None, 0).unwrap();
+        assert_eq!(table.learn(peer(), at(PEER), 0), Learned::First);
+        for (now, learned) in [(40_000, Learned::Moved(PEER)), (80_000, Learned::Nothing)] {
+            assert_eq!(until(&mut table, (now - 1000) * MS).1.len(), 1);
+            table.want(peer(), None, now * MS).unwrap();
+            assert_eq!(table.get(peer()).unwrap().mac, None);
+            assert_eq!(table.learn(peer(), at([2; 6]), now * MS), learned);
+            assert_eq!(table.get(peer()).unwrap().mac, Some([2; 6]));
+        }
     }
 
     #[test]
@@ -285,7 +373,7 @@ mod tests {
         let (mut questions, mut lost) = (Vec::new(), Vec::new());
         table.poll(0, &mut questions, &mut lost);
         assert!(questions.iter().map(|q| (q.target, q.asker)).eq([(peer(), None), (tagged, Some(asker))]));
-        assert_eq!(table.learn(tagged, PEER, 0), Learned::First);
+        assert_eq!(table.learn(tagged, at(PEER), 0), Learned::First);
         assert_eq!(table.get(peer()).unwrap().mac, None);
         table.forget(peer());
         table.forget(tagged);
@@ -311,7 +399,7 @@ mod tests {
     #[test]
     fn nobody_gets_in_unasked_and_there_is_a_limit() {
         let mut table = Table::default();
-        assert_eq!(table.learn(peer(), PEER, 0), Learned::Nothing);
+        assert_eq!(table.learn(peer(), at(PEER), 0), Learned::Nothing);
         assert_eq!(table.get(peer()), None);
         for i in 0..MOST_NEIGHBOURS as u32 {
             table.want(Target { address: IpAddr::V4((0x0a00_0000 + i).into()), ..peer() }, None, 0).unwrap();

@@ -7,7 +7,7 @@ use crate::{
     arrivals::{Arrival, Arrivals, Timing, TimingError},
     counters::{Count, Counters},
     records::Recorder,
-    stack::{Hints, Neighbours, NotOpened, Opening, PortLink, Received, Stack, Tuple},
+    stack::{Hints, Neighbours, NextHops, NotOpened, Opening, PortLink, Received, Stack, Tuple},
     tcp::Output,
     tuples::{self, Dealing, Draw, Share, TupleError, Tuples},
 };
@@ -176,6 +176,22 @@ impl Emulation {
     /// See [`Stack::set_neighbours`].
     pub fn set_neighbours(&mut self, port: usize, neighbours: Neighbours) {
         self.stack.set_neighbours(port, neighbours);
+    }
+
+    /// See [`Stack::swap_next_hops`].
+    pub fn swap_next_hops(&mut self, port: usize, hops: &mut NextHops) {
+        self.stack.swap_next_hops(port, hops);
+    }
+
+    /// See [`Stack::redirects`].
+    #[inline]
+    pub fn redirects(&self) -> bool {
+        self.stack.redirects()
+    }
+
+    /// See [`Stack::redirect`].
+    pub fn redirect(&mut self) {
+        self.stack.redirect();
     }
 
     /// See [`Stack::accept_any_mac`].

@@ -23,7 +23,7 @@ use spate_net::{
 };
 
 use crate::{
-    Address, Neighbours, Pool, PortLink, Scenario,
+    Address, Neighbours, NextHops, Pool, PortLink, Scenario,
     counters::{Count, Counters},
     random::mix,
     tcp::Output,
@@ -275,6 +275,17 @@ impl Envelopes {
         ports.iter_mut().for_each(Port::complete);
         let any = ports.iter().any(Port::has_ends);
         any.then(|| Box::new(Self { ports, inner: Vec::with_capacity(LONGEST) }))
+    }
+
+    /// Tunnels of a port's clients lead there from now on. Those of pools with a gateway lead there still.
+    pub fn set_next_hops(&mut self, port: usize, hops: &NextHops) {
+        for end in self.ports[port].ends.iter_mut().filter(|end| end.sends == Way::Up) {
+            if let Some(tunnels) = end.tunnels
+                && end.pool.access.gateway.is_none()
+            {
+                end.next_hop = Some(hops.towards(tunnels.remote));
+            }
+        }
     }
 
     /// Whether a port has any.

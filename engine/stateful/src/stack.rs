@@ -18,7 +18,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use addresses::Upper;
 use key::Key;
-pub use port::{Neighbours, PortLink};
+pub use port::{MovedRouter, Neighbours, NextHops, PortLink};
 use port::{Port, Queue, Station};
 pub use receive::{Hints, Received};
 use replies::Unanswered;
@@ -46,6 +46,8 @@ use crate::{
 const FLOWS_A_PLACE: usize = 64;
 /// There are at least this many slots.
 const FEWEST: usize = 1024;
+/// Open flows of which the next hop is looked up again at a time: what has arrived must be read in between.
+const REDIRECTED: usize = 256;
 /// Answers to segments of no flow that wait to be sent, for each port.
 const ANSWERS: usize = 256;
 
@@ -133,6 +135,8 @@ pub struct Stack {
     /// A server of TCP is known by the first bytes it gets.
     first_bytes_choose: bool,
     ports: Vec<Port>,
+    /// The next hops of flows from this slot on are to be looked up again; beyond the last: of none.
+    redirected: usize,
     /// Other workers have flows of the same clients.
     shared: bool,
     /// By template: its index among all workers that serve it, over all engines.
@@ -220,7 +224,7 @@ impl Stack {
         let port = |(port, link): (usize, &PortLink)| Port {
             link: *link,
             station: if found.has_own_macs(&scenario.pools, port) { Station::NONE } else { Station::of(link.mac) },
-            neighbours: Arc::default(),
+            hops: NextHops { others: [link.next_hop; 2], ..NextHops::default() },
             groups: scenario.allows_multicast(port),
             ready: Queue { head: NONE, tail: NONE },
             answers: VecDeque::with_capacity(ANSWERS),
@@ -243,6 +247,7 @@ impl Stack {
                 template.protocol == Protocol::Tcp && server.is_some_and(|server| !server.matches.is_empty())
             }),
             ports: ports.iter().enumerate().map(port).collect(),
+            redirected: count,
             shared: false,
             servers: server_shares(&scenario, 0, 1),
             new: [0; 2],
@@ -270,7 +275,34 @@ impl Stack {
     /// Clients of a port send to these addresses at these MACs, and to all others by its next hop.
     pub fn set_neighbours(&mut self, port: usize, neighbours: Neighbours) {
         debug_assert!(neighbours.is_sorted_by_key(|(address, _)| *address), "they are searched for");
-        self.ports[port].neighbours = neighbours;
+        self.ports[port].hops.neighbours = neighbours;
+    }
+
+    /// Frames of a port's new flows go there from now on, and those of open ones as soon as [`Stack::redirect`] has come to them. What was
+    /// before is given back.
+    pub fn swap_next_hops(&mut self, port: usize, hops: &mut NextHops) {
+        core::mem::swap(&mut self.ports[port].hops, hops);
+        self.redirected = 0;
+    }
+
+    /// Whether the next hops of open flows are to be looked up again.
+    #[inline]
+    pub fn redirects(&self) -> bool {
+        self.redirected < self.flows.capacity()
+    }
+
+    /// Looks the next hops of some open flows up again.
+    #[cold]
+    pub fn redirect(&mut self) {
+        let end = self.flows.capacity().min(self.redirected + REDIRECTED);
+        for index in self.redirected as u32..end as u32 {
+            let flow = &self.flows[index];
+            if flow.any(is::OPEN) || flow.state != State::Closed {
+                let (port, remote) = (&self.ports[self.side(index).port], self.tuple_of(index).remote);
+                self.flows[index].remote_mac = port.again_towards(remote, flow.remote_mac, flow.has(is::CLIENT));
+            }
+        }
+        self.redirected = end;
     }
 
     /// Frames on a port are for its flows whatever their destination MAC.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use spate_net::spread;
 use spate_stateful::{
-    Address, Client, Count, Emulation, Instruction, Payload, Pool, PortLink, Program, Protocol, Received, Scenario,
-    Server, Template, Tunables, WeightedPool, arrivals,
+    Address, Client, Count, Emulation, Instruction, NextHops, Payload, Pool, PortLink, Program, Protocol, Received,
+    Scenario, Server, Template, Tunables, WeightedPool, arrivals,
     envelope::{Arrival, Envelopes, Ports},
     gtpu::Gtpu,
     pool::Order,
@@ -502,6 +502,26 @@ fn packets_in_a_wrong_tunnel_are_counted_and_come_again() {
 /// The clients' engine, its only worker.
 fn alone(case: Case) -> Worker {
     Worker::new(&case.scenario(true), PortLink { mac: GNB_MAC, next_hop: UPF_MAC }, 0, 1)
+}
+
+/// The UPF's MAC is looked for by its address, not by those of servers behind it.
+#[test]
+fn tunnels_lead_to_the_other_mac_of_their_remote_end() {
+    const NEW: [u8; 6] = [2, 0, 0, 0, 0, 5];
+    let case = Case { protocol: Protocol::Udp, v6_inside: false, v6_outside: false, qfi: None, workers: 1 };
+    let mut worker = alone(case);
+    let sent = |worker: &mut Worker, steps: std::ops::Range<u64>| {
+        let frames: Vec<_> = steps.flat_map(|step| worker.transmit(step * STEP)).collect();
+        let mut macs: Vec<[u8; 6]> = frames.iter().map(|frame| *frame.first_chunk().unwrap()).collect();
+        macs.dedup();
+        macs
+    };
+    assert_eq!(sent(&mut worker, 1..1000), [UPF_MAC]);
+    let neighbours = [(Address::from(case.upf()), NEW)].into();
+    let hops = NextHops { neighbours, others: [SERVER_MAC; 2], ..NextHops::default() };
+    worker.envelopes.as_mut().unwrap().set_next_hops(0, &hops);
+    worker.emulation.swap_next_hops(0, &mut hops.clone());
+    assert_eq!(sent(&mut worker, 1000..2000), [NEW]);
 }
 
 #[test]

@@ -162,6 +162,8 @@ pub struct Template {
     /// All that varies lies in the first piece.
     in_first_piece: bool,
     flow: bool,
+    /// Nothing is written over the destination MAC, and no checksum covers it.
+    destination_alone: bool,
     shortest: usize,
     variables: Variables,
     size: Option<usize>,
@@ -294,6 +296,17 @@ impl Template {
     /// The frame as it stands before anything that varies is in.
     pub fn frame(&self) -> &[u8] {
         &self.frame[..self.len]
+    }
+
+    /// The same packets to another destination MAC, without copying what buffers hold of them. None if a field or a checksum depends on
+    /// the MAC: then packets are not the same.
+    pub fn with_destination(&self, mac: [u8; 6]) -> Option<Self> {
+        if !self.destination_alone {
+            return None;
+        }
+        let mut other = self.clone();
+        other.frame[..mac.len()].copy_from_slice(&mac);
+        Some(other)
     }
 
     /// For a worker with this part of the stream.

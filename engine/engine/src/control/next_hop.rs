@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Destinations of packets that leave them to the engine: the MAC of the next hop, asked for while the run is prepared.
 //!
-//! It stays for the run. A neighbour that has another MAC later is reported in the log and in GetInfo, not followed: packets
-//! are templates by then, and a test whose next hop changes should notice.
-use crate::datapath::{Datapath, PortInfo};
+//! With it goes which neighbor that is. If it has another MAC later, the run takes that up.
+use crate::datapath::{Datapath, Hop, LinkHops, PortInfo};
 use crate::plan::{Violations, validate::sending_part};
 use contract::{Packet, Plan};
 use spate_neighbour::{Sought, mac_text};
@@ -16,8 +15,9 @@ const MOST_ASKED: u128 = 64;
 /// Servers of a larger pool that engines share, each of which has a next hop of its own in the report, at most.
 const MOST_SPREAD: u128 = 1 << 16;
 
-/// Writes the next hop's MAC into the frames of streams that ask for it; from then on the frames are as given.
-pub fn fill_in(plan: &mut Plan, datapath: &Datapath) -> Result<(), Violations> {
+/// Writes the next hop's MAC into the frames of streams that ask for it; from then on the frames are as given. Gives the neighbor that has
+/// it, by stream.
+pub fn fill_in(plan: &mut Plan, datapath: &Datapath) -> Result<Vec<Option<IpAddr>>, Violations> {
     let ports = datapath.ports();
     let port = |name: &str| ports.iter().position(|port| port.name == name);
     // Of what other engines send the destination is not looked at here.
@@ -42,9 +42,11 @@ pub fn fill_in(plan: &mut Plan, datapath: &Datapath) -> Result<(), Violations> {
     let packets: Vec<(usize, &[u8])> = frames.iter().map(|(port, frame)| (*port, &frame[..])).collect();
     let hops = datapath.next_hops(&packets);
     let mut wrong = Violations::default();
+    let mut neighbours = vec![None; plan.streams.len()];
     for ((i, _), hop) in asking.into_iter().zip(hops) {
         match (hop, &mut plan.streams[i].packet) {
-            (Ok(mac), Some(packet)) if packet.frame.len() >= mac.len() => {
+            (Ok(Hop { mac, neighbour }), Some(packet)) if packet.frame.len() >= mac.len() => {
+                neighbours[i] = neighbour;
                 let mut frame = packet.frame.to_vec();
                 frame[..mac.len()].copy_from_slice(&mac);
                 packet.frame = frame.into();
@@ -56,7 +58,7 @@ pub fn fill_in(plan: &mut Plan, datapath: &Datapath) -> Result<(), Violations> {
             }
         }
     }
-    wrong.or(())
+    wrong.or(neighbours)
 }
 
 /// What emulated applications need of their links.
@@ -66,6 +68,8 @@ pub struct Links {
     pub links: Vec<PortLink>,
     /// By port: servers with another next hop than most have.
     pub neighbours: Vec<Neighbours>,
+    /// By port: by which neighbors these were found.
+    pub hops: Vec<LinkHops>,
     /// Of pools with a gateway.
     pub gateways: Vec<GatewayMac>,
     /// Warnings for the caller.
@@ -85,7 +89,7 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
     let packets: Vec<(usize, &[u8])> = frames.iter().map(|(port, frame)| (*port, &frame[..])).collect();
     let mut hops = asked.iter().zip(datapath.next_hops(&packets));
     let mut wrong = Violations::default();
-    let mut found: Vec<BTreeMap<Address, [u8; 6]>> = vec![BTreeMap::new(); ports.len()];
+    let mut found: Vec<LinkHops> = vec![LinkHops::default(); ports.len()];
     // Where all servers of a large pool are, by port.
     let mut one_for_all: Vec<Option<(usize, [u8; 6])>> = vec![None; ports.len()];
     let mut warnings = Vec::new();
@@ -95,7 +99,7 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
         let mut problem = None;
         for ((_, server), hop) in hops.by_ref().take(servers(pool).count()) {
             match hop {
-                Ok(mac) if mac == ports[port].mac && ports[port].device.leads_outside() => {
+                Ok(Hop { mac, .. }) if mac == ports[port].mac && ports[port].device.leads_outside() => {
                     let at = format!(
                         "server {server:?} is at this port itself, {}, and what it sends does not come back to it",
                         ports[port].name
@@ -103,7 +107,7 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
                     problem =
                         problem.or(Some(format!("{at}: use a gateway that returns it, or another port for servers")));
                 }
-                Ok(mac) => drop(known.insert(*server, mac)),
+                Ok(hop) => drop(known.insert(*server, hop)),
                 Err(error) => problem = problem.or(Some(error.to_string())),
             }
         }
@@ -112,16 +116,19 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
             continue;
         }
         if pools[pool].last_offset() < MOST_ASKED {
-            found[port].append(&mut known);
+            found[port].servers.append(&mut known);
             continue;
         }
         let of_pool = &pools[pool];
-        if let Some(mut spread) = spread(of_pool, &known) {
-            found[port].append(&mut spread);
+        let by_address: BTreeMap<_, _> = known.iter().map(|(server, hop)| (*server, hop.mac)).collect();
+        if let Some(spread) = spread(of_pool, &by_address) {
+            // Each is its own neighbor, and most were not looked for.
+            let hops = spread.into_iter().map(|(server, mac)| (server, Hop { mac, neighbour: None }));
+            found[port].servers.extend(hops);
             continue;
         }
         let [first, last] = [0, of_pool.last_offset()].map(|offset| of_pool.address(offset));
-        let mut macs: Vec<_> = known.values().copied().collect();
+        let mut macs: Vec<_> = by_address.values().copied().collect();
         macs.sort_unstable();
         macs.dedup();
         let other = one_for_all[port].filter(|(_, mac)| macs != [*mac]);
@@ -135,6 +142,7 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
             continue;
         }
         one_for_all[port] = Some((pool, macs[0]));
+        found[port].add_others(first.is_v6(), macs[0], known.values().map(|hop| hop.neighbour));
         if on_link(&ports[port], first) || on_link(&ports[port], last) {
             warnings.push(format!(
                 "servers from {first:?} to {last:?} are on the link of port {}: {MOST_ASKED} of them, from end to end, were asked \
@@ -147,9 +155,11 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
     let gateways = gateways(scenario, datapath, &ports, &mut wrong);
     let mut made = Links { gateways, warnings, ..Links::default() };
     for ((port, found), large) in ports.iter().zip(found).zip(one_for_all) {
-        let next_hop = large.map(|(_, mac)| mac).or_else(|| most_frequent(&found)).unwrap_or(port.mac);
+        let next_hop = large.map(|(_, mac)| mac).or_else(|| found.most_frequent(|_| true)).unwrap_or(port.mac);
         made.links.push(PortLink { mac: port.mac, next_hop });
-        made.neighbours.push(found.into_iter().filter(|(_, mac)| *mac != next_hop).collect());
+        let macs = found.servers.iter().map(|(server, hop)| (*server, hop.mac));
+        made.neighbours.push(macs.filter(|(_, mac)| *mac != next_hop).collect());
+        made.hops.push(found);
     }
     wrong.or(made)
 }
@@ -185,7 +195,8 @@ fn gateways(scenario: &Scenario, datapath: &Datapath, ports: &[PortInfo], wrong:
         })
         .collect();
     let here = here.into_iter().map(|place| (place, Ok(ports[place.0].mac)));
-    let asked = of_ports.iter().copied().zip(datapath.next_hops(&packets));
+    let asked = datapath.next_hops(&packets).into_iter().map(|hop| hop.map(|hop| hop.mac));
+    let asked = of_ports.iter().copied().zip(asked);
     let sought = of_clients.iter().copied().zip(datapath.seek(&sought));
     let mut found = Vec::new();
     for ((port, pool, _), mac) in here.chain(asked).chain(sought) {
@@ -231,13 +242,6 @@ fn spread(pool: &Pool, known: &BTreeMap<Address, [u8; 6]>) -> Option<BTreeMap<Ad
         }
     }
     (0..=pool.last_offset()).map(|offset| Some((pool.address(offset), by_part[(offset % parts) as usize]?))).collect()
-}
-
-/// Where most addresses are.
-fn most_frequent(found: &BTreeMap<Address, [u8; 6]>) -> Option<[u8; 6]> {
-    let mut counts: BTreeMap<[u8; 6], usize> = BTreeMap::new();
-    found.values().for_each(|mac| *counts.entry(*mac).or_default() += 1);
-    counts.into_iter().max_by_key(|(_, count)| *count).map(|(mac, _)| mac)
 }
 
 /// Whether an address is in a subnet of a port.

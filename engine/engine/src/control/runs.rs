@@ -146,7 +146,7 @@ impl Engine {
         digest: [u8; 32],
         trials: Option<Trials>,
     ) -> Result<(Arc<Held>, Vec<String>), Refusal> {
-        next_hop::fill_in(&mut plan, &self.datapath)?;
+        let next_hops = next_hop::fill_in(&mut plan, &self.datapath)?;
         let checked = validate::validate(&plan, &self.site(Some(&plan.run_id)))?;
         let (mut warnings, share_count) = (checked.warnings.clone(), checked.share.1);
         let facts = held::stream_facts(&plan, &checked);
@@ -159,7 +159,8 @@ impl Engine {
             Some(scenario) => Some(self.join_links(scenario, &mut warnings)?),
             None => None,
         };
-        let spec = fit::run_spec(&plan, checked, stateful)?;
+        let mut spec = fit::run_spec(&plan, checked, stateful)?;
+        spec.streams.iter_mut().zip(next_hops).for_each(|(stream, next_hop)| stream.next_hop = next_hop);
         let run = self.datapath.prepare(spec).map_err(|error| match error.exhausted {
             true => Refusal::Exhausted(error.to_string()),
             false => Refusal::Invalid(Violations::one(error.field, error.problem)),
@@ -227,7 +228,7 @@ impl Engine {
     /// another.
     fn join_links(&self, scenario: &Scenario, warnings: &mut Vec<String>) -> Result<(Vec<PortLink>, OnLink), Refusal> {
         let holding = self.datapath.hold(scenario).map_err(|e| Refusal::Exhausted(e.to_string()))?;
-        let next_hop::Links { links, neighbours, gateways, warnings: of_links } =
+        let next_hop::Links { links, neighbours, hops, gateways, warnings: of_links } =
             next_hop::links(scenario, &self.datapath)?;
         warnings.extend(of_links);
         if holding.unreported() > 0 {
@@ -236,7 +237,7 @@ impl Engine {
                 holding.unreported()
             ));
         }
-        Ok((links, OnLink { neighbours, gateways, holding: Some(Arc::new(holding)) }))
+        Ok((links, OnLink { neighbours, hops, gateways, holding: Some(Arc::new(holding)) }))
     }
 
     /// Whether there is room for another run and its tags are free.

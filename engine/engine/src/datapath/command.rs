@@ -2,13 +2,13 @@
 //! Commands from control to a worker, through a queue with one writer and one reader, and what it gets back to free.
 use std::sync::Arc;
 
-use spate_stateful::arrivals::Arrivals;
+use spate_stateful::{NextHops, arrivals::Arrivals};
 use spate_stateless::Rate;
 
 use super::{
     limit::Budget,
     run::clock::ClockChange,
-    worker::{Attachment, Device, Dpdk, WorkerRun},
+    worker::{Attachment, Device, Dpdk, NewStreams, WorkerRun},
 };
 
 /// Commands that can be waiting.
@@ -26,8 +26,12 @@ pub(super) enum Command<D: Device = Dpdk> {
     Clock(usize, u64, ClockChange),
     /// Other rates for streams.
     Change(usize, RateChange),
+    /// Streams with other templates.
+    Streams(usize, Box<NewStreams>),
     /// Another speed for a replay.
     Tempo(usize, TempoChange),
+    /// Other next hops for flows.
+    NextHops(usize, Box<NewNextHops>),
     /// Another rate of new flows for the run's templates.
     FlowRate(usize, FlowRate),
     /// Statistics of a receiver of the run start anew.
@@ -90,10 +94,20 @@ pub(super) struct FlowRate {
     pub(super) row: Option<Box<Arrivals>>,
 }
 
+/// Other next hops for a run's flows on a port.
+#[derive(Debug)]
+pub(super) struct NewNextHops {
+    /// Index of the port.
+    pub(super) port: usize,
+    pub(super) hops: NextHops,
+}
+
 /// What a worker gives back, to be freed by another thread: workers neither allocate nor free memory.
 pub(super) enum Reclaim<D: Device = Dpdk> {
     Run(#[allow(dead_code, reason = "only ever dropped")] Box<WorkerRun<D>>),
     Rates(#[allow(dead_code, reason = "only ever dropped")] Arc<[(usize, Option<Rate>)]>),
+    Streams(#[allow(dead_code, reason = "only ever dropped")] Box<NewStreams>),
+    NextHops(#[allow(dead_code, reason = "only ever dropped")] Box<NewNextHops>),
     Row(#[allow(dead_code, reason = "only ever dropped")] Box<Arrivals>),
     Attachment(#[allow(dead_code, reason = "only ever dropped")] Attachment<D>),
     Budget(#[allow(dead_code, reason = "only ever dropped")] Arc<Budget>),

@@ -31,7 +31,7 @@ pub use run::{
     records::Watch,
 };
 pub use simulation::{RateStep, SimulatedPacket, Simulating, Simulation, SimulationError};
-pub use slow::{Holding, Link, NoNextHop, NotPinged, Punt};
+pub use slow::{Holding, Hop, Link, NoNextHop, NotPinged, Punt};
 pub use spate_dpdk::{
     BondMember, CopyMode, Cut, Disturbance, LacpState, Memif, Offloads, Refusal, Spread, UseOffloads,
 };
@@ -57,7 +57,7 @@ use limit::Budget;
 use monitor::Monitor;
 use open::{OpenPort, Opened, Placement};
 use prepare::LongPackets;
-use slow::SlowPath;
+use slow::{Moves, SlowPath};
 
 /// The open ports and their workers.
 pub struct Datapath {
@@ -86,11 +86,12 @@ impl Datapath {
 
     fn open_at(config: Config, placement: Placement) -> Result<Self, OpenError> {
         let opened = on_own_lines(|| open::open(config, placement))?;
-        let monitor = Monitor::start(opened.clock.clone(), Arc::clone(&opened.lines))
+        let moves = Arc::new(Moves::default());
+        let monitor = Monitor::start(opened.clock.clone(), Arc::clone(&opened.lines), Arc::clone(&moves))
             .map_err(|e| OpenError::System { context: "monitor".into(), message: e.to_string() })?;
         let long_packets = Mutex::new(opened.workers.iter().map(|_| None).collect());
         let packets_to_cut = Mutex::new(opened.workers.iter().map(|_| None).collect());
-        let slow = SlowPath::new(&opened)?;
+        let slow = SlowPath::new(&opened, moves)?;
         Ok(Self { monitor, slow, opened, max_rate: Mutex::new(None), long_packets, packets_to_cut })
     }
 
@@ -126,9 +127,8 @@ impl Datapath {
         self.slow.hold(prepare::applications::ranges(scenario), groups, unreported, &self.opened)
     }
 
-    /// The MAC that each packet has to be sent to from a port (by index), or what keeps it from being known. Waits for
-    /// answers, up to four seconds.
-    pub fn next_hops(&self, packets: &[(usize, &[u8])]) -> Vec<Result<[u8; 6], NoNextHop>> {
+    /// Where each packet has to be sent to from a port (by index), or what keeps it from being known. Waits for answers, up to four seconds.
+    pub fn next_hops(&self, packets: &[(usize, &[u8])]) -> Vec<Result<Hop, NoNextHop>> {
         self.slow.next_hops(packets)
     }
 
@@ -187,6 +187,9 @@ impl Datapath {
             slot,
             present: &present,
             tags: (0..self.opened.ports.len()).map(|port| self.slow.tags(port)).collect(),
+            links: (0..self.opened.ports.len())
+                .map(|port| (self.slow.addresses(port), self.slow.gateways(port)))
+                .collect(),
         };
         let (run, parts) = on_own_lines(|| prepare::prepare(context, spec))?;
         for (worker, part) in parts.into_iter().enumerate() {
@@ -196,6 +199,8 @@ impl Datapath {
         self.opened.lines.await_all();
         let run = Arc::new(run);
         self.monitor.add(Arc::clone(&run));
+        // What has moved since it was found was passed to the runs of before.
+        self.slow.note_moved_since(run.next_hops());
         Ok(run)
     }
 
@@ -251,6 +256,12 @@ impl Datapath {
     /// The own counters of every port's device, by the names that its driver gives them.
     pub fn device_counters(&self) -> impl Iterator<Item = (&str, Vec<(String, u64)>)> {
         self.opened.ports.iter().map(|port| (port.config.name.as_str(), port.port.xstats()))
+    }
+
+    /// How often neighbors of every port, by its name, had another MAC than before.
+    pub fn neighbor_moves(&self) -> impl Iterator<Item = (&str, u64)> {
+        let ports = self.opened.ports.iter().enumerate();
+        ports.map(|(index, port)| (port.config.name.as_str(), self.slow.neighbor_moves(index)))
     }
 
     /// Counters of every port since `open`, in the order of the configuration.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A light thread beside the workers: follows the wall clock, moves runs through their drain, frees what workers are
-//! done with.
+//! A light thread beside the workers: follows the wall clock, moves runs through their drain, passes them next hops that have another
+//! MAC, frees what workers are done with.
 use std::{
     sync::{Arc, Condvar, Mutex, PoisonError},
     thread::{self, JoinHandle},
     time::Duration,
 };
 
-use super::{Clock, Run, workers::Workers};
+use super::{Clock, Run, slow::Moves, workers::Workers};
 
 /// How often the wall clock is looked at.
 const WALL_NS: u64 = 1_000_000_000;
@@ -32,10 +32,11 @@ struct State {
 }
 
 impl Monitor {
-    pub(super) fn start(clock: Clock, workers: Arc<Workers>) -> std::io::Result<Self> {
+    pub(super) fn start(clock: Clock, workers: Arc<Workers>, moves: Arc<Moves>) -> std::io::Result<Self> {
         let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
         let theirs = Arc::clone(&shared);
-        let thread = thread::Builder::new().name("monitor".into()).spawn(move || watch(&theirs, &clock, &workers))?;
+        let thread =
+            thread::Builder::new().name("monitor".into()).spawn(move || watch(&theirs, &clock, &workers, &moves))?;
         Ok(Self { shared, thread: Some(thread) })
     }
 
@@ -62,7 +63,7 @@ impl Drop for Monitor {
     }
 }
 
-fn watch(shared: &Shared, clock: &Clock, workers: &Workers) {
+fn watch(shared: &Shared, clock: &Clock, workers: &Workers, moves: &Moves) {
     let mut wall_at = 0;
     let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
     while !state.quit {
@@ -73,6 +74,11 @@ fn watch(shared: &Shared, clock: &Clock, workers: &Workers) {
         }
         workers.clean_up();
         state.runs.retain(|run| !run.is_removed());
+        // While there are runs that have not ended, this is looked at every `RUNS_NS`.
+        let moved = moves.take();
+        if !moved.is_empty() {
+            state.runs.iter().for_each(|run| run.follow(&moved));
+        }
         let mut until = wall_at;
         for run in &state.runs {
             if let Some(at) = run.proceed() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the control side sends to the data path, and what it gets back: plain data and errors.
-use std::{ops::Range, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, ops::Range, path::PathBuf, sync::Arc};
 
 use spate_dpdk::{BondMember, CopyMode, Memif, Offloads, Refusal, UseOffloads};
 use spate_neighbour::{Neighbour, Prefix};
@@ -9,11 +9,14 @@ use spate_net::{
     reflect::{Allowed, Swap},
 };
 use spate_replay::{Capture, Gap, Rewrite};
-use spate_stateful::{Count, Neighbours, PortLink, Scenario, envelope::GatewayMac};
+use spate_stateful::{Address, Count, Neighbours, PortLink, Scenario, envelope::GatewayMac};
 use spate_stateless::{Rate, StreamTiming, Template};
 use spate_stats::Timed;
 
-use super::{clock::ClockError, slow::Holding};
+use super::{
+    clock::ClockError,
+    slow::{Holding, Hop},
+};
 
 /// What a port is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -225,6 +228,9 @@ pub struct StreamSpec {
     pub cache: usize,
     /// What is measured of its packets where they arrive.
     pub receive: StreamReceive,
+    /// The neighbor whose MAC its packets have as their destination, which they have still when the neighbor has another; none: whatever
+    /// they have stays.
+    pub next_hop: Option<IpAddr>,
 }
 
 /// A capture to replay. One worker sends it.
@@ -336,11 +342,22 @@ pub struct StatefulSpec {
     pub records: Option<RecordsSpec>,
 }
 
+/// By which neighbors the MACs of a port's `PortLink` and `Neighbours` were found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkHops {
+    /// Of servers that clients connect to, and of the remote ends of their tunnels, each by its address.
+    pub servers: BTreeMap<Address, Hop>,
+    /// Of all others, over IPv4 and IPv6.
+    pub others: [Option<Hop>; 2],
+}
+
 /// What is known of the links that emulated applications are on.
 #[derive(Clone, Debug, Default)]
 pub struct OnLink {
     /// By port: servers that its clients reach without the next hop, and their MACs.
     pub neighbours: Vec<Neighbours>,
+    /// By port: by which neighbors these were found, which the run's flows follow to other MACs. Of a port beyond the end they do not.
+    pub hops: Vec<LinkHops>,
     /// Gateways of pools, and their MACs.
     pub gateways: Vec<GatewayMac>,
     /// Answers for the addresses of the scenario already; none: from when the run is prepared.

@@ -49,6 +49,7 @@ pub fn run_spec(plan: &Plan, checked: Checked, links: Option<(Vec<PortLink>, OnL
             paused: stream.paused,
             cache: stream.cache as usize,
             receive,
+            next_hop: None,
         });
     }
     let spec = RunSpec {

@@ -5,19 +5,20 @@ use std::{
     net::{TcpListener, TcpStream},
     process::{Command, Stdio},
     thread,
+    time::Duration,
 };
 
 use spate_engine::{
     control::next_hop,
-    datapath::{Datapath, OnLink, PollMode, PortDevice, RunState},
+    datapath::{Datapath, OnLink, PollMode, PortDevice, RunSpec, RunState},
 };
-use spate_stateful::{Address, Count, Pool, Protocol, Scenario, WeightedPool, pool::Order};
+use spate_stateful::{Address, Count, Instruction, Pool, Protocol, Scenario, WeightedPool, pool::Order};
 
 use crate::{
     kernel::{answered, run, run_inside},
     setup::{MS, open, start, wait_for},
     slow::{east, link, mac_bytes, mac_of, output},
-    stateful::{REQUEST, RESPONSE, assert_all_complete, emulated, scenario, v4, v6},
+    stateful::{REQUEST, RESPONSE, assert_all_complete, emulated, program, scenario, v4, v6},
 };
 
 pub fn all(commands: &[&str]) {
@@ -131,13 +132,20 @@ fn with_client_macs() -> Scenario {
 }
 
 /// Half a second of a scenario whose clients' next hops are found as for any plan.
-pub fn resolved(datapath: &Datapath, scenario: Scenario) -> spate_engine::datapath::RunSpec {
+pub fn resolved(datapath: &Datapath, scenario: Scenario) -> RunSpec {
+    let mut spec = resolved_until_stopped(datapath, scenario);
+    spec.timing.duration_ns = Some(500 * MS);
+    spec
+}
+
+fn resolved_until_stopped(datapath: &Datapath, scenario: Scenario) -> RunSpec {
     let found = next_hop::links(&scenario, datapath).unwrap();
     assert_eq!(found.warnings, Vec::<String>::new());
-    let mut spec = emulated(datapath, 5, Some(500 * MS), scenario);
+    let mut spec = emulated(datapath, 5, None, scenario);
     let stateful = spec.stateful.as_mut().unwrap();
     stateful.links = found.links;
-    stateful.on_link = OnLink { neighbours: found.neighbours, gateways: found.gateways, holding: None };
+    stateful.on_link =
+        OnLink { neighbours: found.neighbours, hops: found.hops, gateways: found.gateways, holding: None };
     spec
 }
 
@@ -207,6 +215,102 @@ fn inside_neighbours() {
         "{}",
         violation.description
     );
+}
+
+#[test]
+fn flows_follow_their_server_to_another_mac() {
+    run_inside("answers::inside_moved", "1500");
+}
+
+/// A kernel that is a server of the port's clients, and a router for a client of its servers. It has three MACs one after the other, and
+/// takes no frames to another.
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_moved() {
+    all(&[
+        "sysctl -qw net.ipv4.conf.sp1.arp_notify=1",
+        "ip address add 10.9.0.2/16 dev sp1",
+        "ip address add 10.77.0.1/32 dev sp1",
+        "ip route add 10.9.1.0/24 dev sp1 src 10.77.0.1",
+        "ethtool -K sp1 tx off",
+    ]);
+    let mut port = link(&["10.9.0.1/16"], None);
+    port.config.gateway_v4 = Some("10.9.0.2".parse().unwrap());
+    let datapath = east(port);
+    clients_follow_their_server(&datapath);
+    servers_follow_their_clients_router(&datapath);
+    assert_eq!(datapath.neighbor_moves().collect::<Vec<_>>(), [("east", 2)]);
+}
+
+/// A neighbor that was heard a moment ago is not replaced.
+const LONG_AGO: Duration = Duration::from_millis(1500);
+
+fn clients_follow_their_server(datapath: &Datapath) {
+    const FLOWS: u64 = 20;
+    const REQUESTS: usize = 10;
+    let mut clients = scenario(Protocol::Tcp, 2 * FLOWS, [v4(10, 9, 4, 0), v4(10, 9, 4, 19)], [v4(10, 9, 0, 2); 2]);
+    let ask = [
+        Instruction::Send { payload: 0, wait: true },
+        Instruction::Receive { bytes: RESPONSE, clear: true },
+        Instruction::Delay { min_ns: 400 * MS, max_ns: 400 * MS },
+    ];
+    let asks = std::iter::repeat_n(ask, REQUESTS).flatten();
+    let instructions = [Instruction::Connect].into_iter().chain(asks).chain([Instruction::Close]).collect();
+    clients.templates[0].client.as_mut().unwrap().program = program(instructions);
+    let listener = TcpListener::bind("10.9.0.2:80").unwrap();
+    let served = thread::spawn(move || {
+        let answer = |mut stream: TcpStream| {
+            while stream.read_exact(&mut [0; REQUEST as usize]).is_ok() {
+                stream.write_all(&[b'x'; RESPONSE as usize]).unwrap();
+            }
+        };
+        let accepted = (0..FLOWS).map(|_| listener.accept().unwrap().0);
+        let answering: Vec<_> = accepted.map(|stream| thread::spawn(move || answer(stream))).collect();
+        answering.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+    let mut spec = resolved(datapath, one_side(clients, true));
+    spec.timing.drain_ns = 20_000 * MS;
+    let run_ = start(datapath, spec);
+    thread::sleep(Duration::from_millis(500) + LONG_AGO);
+    let open = run_.template_counters()[0].open;
+    assert_eq!(open, FLOWS, "all are under way");
+    all(&["ip link set sp1 address 02:99:00:00:00:01"]);
+    wait_for(&run_, RunState::Complete, 30);
+    served.join().unwrap();
+    let client = &run_.template_counters()[0];
+    let counts = [Count::FlowsAttempted, Count::FlowsEstablished, Count::FlowsClosed].map(|count| client.get(count));
+    assert_eq!((counts, client.get(Count::FlowsAborted)), ([FLOWS; 3], 0));
+    assert_eq!(client.get(Count::ReceivedDataBytes), FLOWS * REQUESTS as u64 * RESPONSE);
+    run_.remove();
+}
+
+fn servers_follow_their_clients_router(datapath: &Datapath) {
+    let mut servers = scenario(Protocol::Tcp, 1, [v4(10, 77, 0, 1); 2], [v4(10, 9, 1, 0), v4(10, 9, 1, 9)]);
+    let answer = [Instruction::Receive { bytes: REQUEST, clear: true }, Instruction::Send { payload: 1, wait: true }];
+    let answers = std::iter::repeat_n(answer, 2).flatten();
+    let end = [Instruction::WaitForPeerClose, Instruction::Close];
+    let instructions = [Instruction::Accept].into_iter().chain(answers).chain(end).collect();
+    servers.templates[0].server.as_mut().unwrap().program = program(instructions);
+    let run_ = start(datapath, resolved_until_stopped(datapath, one_side(servers, false)));
+    let mut stream = TcpStream::connect("10.9.1.7:80").unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    assert_eq!(stream.local_addr().unwrap().ip().to_string(), "10.77.0.1", "behind the router");
+    let ask = |stream: &mut TcpStream| {
+        stream.write_all(&[b'x'; REQUEST as usize]).unwrap();
+        stream.read_exact(&mut [0; RESPONSE as usize]).unwrap();
+    };
+    ask(&mut stream);
+    thread::sleep(LONG_AGO);
+    all(&["ip link set sp1 address 02:99:00:00:00:02"]);
+    ask(&mut stream);
+    drop(stream);
+    thread::sleep(Duration::from_millis(500));
+    run_.stop("enough");
+    wait_for(&run_, RunState::Complete, 10);
+    let server = &run_.template_counters()[0];
+    let counts = [Count::FlowsAccepted, Count::FlowsClosed, Count::FlowsAborted].map(|count| server.get(count));
+    assert_eq!(counts, [1, 1, 0]);
+    run_.remove();
 }
 
 /// Ports on both ends of a link, each in a VLAN or in none.

@@ -110,6 +110,7 @@ pub fn stream(id: u16, tx_port: usize, rx_port: Option<usize>, len: usize, rate:
         paused: false,
         cache: 0,
         receive: StreamReceive::default(),
+        next_hop: None,
     }
 }
 

@@ -101,7 +101,8 @@ fn inside_bridge() {
             spec.share = (index, ENGINES);
             let stateful = spec.stateful.as_mut().unwrap();
             stateful.links = found.links;
-            stateful.on_link = OnLink { neighbours: found.neighbours, gateways: found.gateways, holding: None };
+            stateful.on_link =
+                OnLink { neighbours: found.neighbours, hops: found.hops, gateways: found.gateways, holding: None };
             datapath.prepare(spec).unwrap()
         })
         .collect();

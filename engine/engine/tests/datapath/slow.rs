@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Ports with addresses, against the kernel's own neighbour tables and ping.
-use std::process::Command;
+use std::{
+    collections::BTreeMap,
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
 
-use spate_engine::datapath::{Datapath, Link, PollMode, PortDevice, RunState};
+use spate_engine::datapath::{Blueprint, Datapath, Hop, Link, PollMode, PortDevice, RunState, StreamSpec, Template};
 use spate_neighbour::{Config, Ping, PingEvent};
 
 use crate::{
+    answers::all,
     kernel::{answered, run, run_inside},
+    packet_socket::{BATCH, PacketSocket, ROOM},
     setup::{MS, open, pps, spec, start, stream, turn, wait_for},
 };
 
@@ -78,7 +85,8 @@ fn inside_ping() {
     to_far_v6[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
     to_far_v6[38] = 0x20;
     let hops = datapath.next_hops(&[(0, &to_peer), (0, &to_far), (0, &to_far_v6)]);
-    assert_eq!(hops, vec![Ok(mac_bytes(&theirs)); 3]);
+    let by = |neighbour: &str| Ok(Hop { mac: mac_bytes(&theirs), neighbour: Some(neighbour.parse().unwrap()) });
+    assert_eq!(hops, ["198.18.0.2", "198.18.0.2", "2001:db8::2"].map(by));
     let port = &datapath.ports()[0];
     assert_eq!(port.addresses.len(), 3);
     let known: Vec<_> = port.gateways.iter().map(|gateway| (gateway.mac, gateway.problem.clone())).collect();
@@ -125,6 +133,127 @@ fn inside_traffic() {
     assert!(port.foreign_packets >= 4 && port.tx_packets >= 50_000 + 4, "{port:?}");
 }
 
+/// EtherType of the frames of `numbered`: no host answers it (IEEE 802).
+const EXPERIMENTAL: [u8; 2] = [0x88, 0xb5];
+
+/// Frames of `numbered` streams that come to an interface: by number, the MACs that they are for, in order of arrival, and how many.
+struct Seen {
+    socket: PacketSocket,
+    rooms: Box<[[u8; ROOM]; BATCH]>,
+    by_number: BTreeMap<u8, Vec<([u8; 6], u64)>>,
+}
+
+impl Seen {
+    fn on(interface: &str) -> Self {
+        let rooms = Box::new([[0; ROOM]; BATCH]);
+        Self { socket: PacketSocket::open(interface).unwrap(), rooms, by_number: BTreeMap::new() }
+    }
+
+    fn look(&mut self) {
+        let mut lengths = [0; BATCH];
+        loop {
+            let taken = self.socket.receive(&mut self.rooms, &mut lengths).unwrap();
+            if taken == 0 {
+                return;
+            }
+            for frame in self.rooms[..taken].iter().filter(|frame| frame[12..14] == EXPERIMENTAL) {
+                let (mac, macs) = (*frame.first_chunk().unwrap(), self.by_number.entry(frame[14]).or_default());
+                match macs.last_mut() {
+                    Some((last, count)) if *last == mac => *count += 1,
+                    _ => macs.push((mac, 1)),
+                }
+            }
+        }
+    }
+
+    /// Waits until the frames of a stream were for these, one after the other.
+    fn await_macs(&mut self, number: u8, macs: &[[u8; 6]]) {
+        let deadline = Instant::now() + Duration::from_secs(3);
+        loop {
+            self.look();
+            let seen: Vec<_> = self.by_number.get(&number).into_iter().flatten().map(|(mac, _)| *mac).collect();
+            if seen == macs {
+                return;
+            }
+            assert!(Instant::now() < deadline, "stream {number}: {seen:x?}, not {macs:x?}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn count(&self, number: u8) -> u64 {
+        self.by_number[&number].iter().map(|(_, count)| count).sum()
+    }
+}
+
+/// A stream to a next hop, whose frames have this number.
+fn numbered(number: u8, len: usize, flow: bool, hop: Hop) -> StreamSpec {
+    let mut frame = vec![number; len];
+    frame[..6].copy_from_slice(&hop.mac);
+    frame[12..14].copy_from_slice(&EXPERIMENTAL);
+    let template = Template::new(&Blueprint { frame, flow, ..Blueprint::default() }).unwrap();
+    StreamSpec { template, next_hop: hop.neighbour, ..stream(number.into(), 0, None, len, pps(500)) }
+}
+
+#[test]
+fn a_run_follows_its_next_hop_to_another_mac() {
+    run_inside("slow::inside_moves", "1500");
+}
+
+/// Two next hops at one MAC, of which first one is taken over by another station, and then the MAC of the other changes.
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_moves() {
+    all(&[
+        "sysctl -qw net.ipv4.conf.all.arp_ignore=1",
+        "sysctl -qw net.ipv4.conf.default.arp_notify=1",
+        "sysctl -qw net.ipv4.conf.sp1.arp_notify=1",
+        "ip address add 198.18.0.3/24 dev sp1",
+        "ip address add 198.18.0.2/24 dev sp1",
+        "ip link add link sp1 name mv1 type macvlan mode bridge",
+        "ip address add 198.18.0.2/24 dev mv1",
+    ]);
+    let datapath = east(with_gateways(link(&["198.18.0.1/24"], None), "198.18.0.2", None));
+    let (one, backup, other) = (mac_bytes(&mac_of("sp1")), mac_bytes(&mac_of("mv1")), [2, 0x99, 0, 0, 0, 1]);
+    let packets = [packet([48, 0, 0, 1]), packet([198, 18, 0, 3])];
+    let hops = datapath.next_hops(&[(0, &packets[0]), (0, &packets[1])]);
+    let [gateway, peer] = [0, 1].map(|n| hops[n].clone().unwrap());
+    assert_eq!((gateway.mac, peer.mac), (one, one));
+
+    let mut seen = Seen::on("sp1");
+    let short = vec![numbered(1, 60, false, gateway), numbered(2, 60, false, peer)];
+    let cached = StreamSpec { cache: 16, ..numbered(4, 100, false, gateway) };
+    let long = vec![numbered(3, 200, true, gateway), cached, numbered(5, 200, true, peer)];
+    let runs = [(1, short), (2, long)].map(|(tag, streams)| start(&datapath, spec(tag, 0, Some(7000 * MS), streams)));
+    // A neighbor that was heard a moment ago is not replaced.
+    thread::sleep(Duration::from_millis(1500));
+    (1..=5).for_each(|number| seen.await_macs(number, &[one]));
+
+    all(&["ip address del 198.18.0.2/24 dev sp1", "ip link set mv1 up"]);
+    [1, 3].into_iter().for_each(|number| seen.await_macs(number, &[one, backup]));
+    all(&["ip link set sp1 address 02:99:00:00:00:01"]);
+    [2, 5].into_iter().for_each(|number| seen.await_macs(number, &[one, other]));
+    [1, 3].into_iter().for_each(|number| seen.await_macs(number, &[one, backup]));
+    // Packets that were built beforehand are sent as they are.
+    seen.await_macs(4, &[one]);
+    assert_eq!(datapath.neighbor_moves().collect::<Vec<_>>(), [("east", 2)]);
+
+    // A run is prepared with what was known before.
+    let late = start(&datapath, spec(3, 0, Some(500 * MS), vec![numbered(6, 60, false, gateway)]));
+    wait_for(&late, RunState::Complete, 5);
+    seen.look();
+    assert_eq!(seen.by_number[&6].last().unwrap().0, backup);
+
+    for (run, streams) in runs.iter().zip([&[1, 2][..], &[3, 4, 5]]) {
+        wait_for(run, RunState::Complete, 10);
+        seen.look();
+        for (counters, number) in run.counters().iter().zip(streams) {
+            assert_eq!((counters.measured.tx_packets, counters.measured.tx_dropped), (3500, 0));
+            assert_eq!(seen.count(*number), 3500);
+        }
+    }
+    assert_eq!(seen.socket.missed().unwrap(), 0);
+}
+
 #[test]
 fn a_ports_vlan_is_on_all_it_says_and_needed_to_be_heard() {
     run_inside("slow::inside_vlan", "1500");
@@ -147,7 +276,7 @@ fn inside_vlan() {
         datapath.join(vec![("east".into(), east), ("west".into(), link(&["198.18.0.2/24"], vlan))]).unwrap();
         let hop = datapath.next_hops(&[(0, &packet([48, 0, 0, 1]))]).remove(0);
         match heard {
-            true => assert_eq!(hop, Ok(mac_bytes(&mac_of("sp1")))),
+            true => assert_eq!(hop.unwrap().mac, mac_bytes(&mac_of("sp1"))),
             false => assert!(hop.unwrap_err().to_string().contains("in VLAN 100"), "VLAN {vlan:?}"),
         }
     }

@@ -101,6 +101,48 @@ fn a_neighbour_that_moves_is_followed_and_reported() {
     assert_eq!(a.neighbour(gateway).unwrap().mac, Some([2; 6]));
 }
 
+/// By ARP that is announced, asked and answered, and by advertisements with the flag to override; not by one without it.
+#[test]
+fn every_message_of_another_station_with_the_address_says_that_the_neighbour_has_moved() {
+    let new = Station { mac: [2; 6], tags: Tags::NONE };
+    let (own, gateway) = (Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 0, 2));
+    let (own_v6, gateway_v6): (Ipv6Addr, Ipv6Addr) = ("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
+    let to_all = group_mac(ALL_NODES.into());
+    let unflagged = {
+        let mut icmp = vec![136, 0, 0, 0, 0, 0, 0, 0];
+        icmp.extend(gateway_v6.octets());
+        icmp.extend([2, 1]);
+        icmp.extend(new.mac);
+        icmp
+    };
+    let flagged = |flags| {
+        let mut icmp = unflagged.clone();
+        icmp[4] = flags;
+        icmp
+    };
+    let advertised = |icmp| new.icmp_v6(to_all, gateway_v6, ALL_NODES, 255, icmp);
+    for (frame, of, moves) in [
+        (new.arp(BROADCAST, 1, gateway, [0; 6], gateway), IpAddr::V4(gateway), true),
+        (new.arp(BROADCAST, 2, gateway, BROADCAST, gateway), gateway.into(), true),
+        (new.arp(BROADCAST, 1, gateway, [0; 6], own), gateway.into(), true),
+        (new.arp(EAST, 2, gateway, EAST, own), gateway.into(), true),
+        (new.solicitation(EAST, gateway_v6, own_v6, own_v6), gateway_v6.into(), true),
+        (new.advertisement(to_all, gateway_v6, ALL_NODES, false), gateway_v6.into(), true),
+        (advertised(flagged(0x20)), gateway_v6.into(), true),
+        (advertised(unflagged.clone()), gateway_v6.into(), false),
+        // The flag without the option.
+        (advertised(flagged(0x20)[..24].to_vec()), gateway_v6.into(), false),
+    ] {
+        let mut a = interface(EAST, &["198.18.0.1/24", "2001:db8::1/64"], &["198.18.0.2", "2001:db8::2"]);
+        talk(&mut a, &mut interface(WEST, &["198.18.0.2/24", "2001:db8::2/64"], &[]), 0);
+        let mut output = Output::default();
+        assert!(a.interest().concerns(&frame));
+        a.receive(&frame, 5 * SECOND, &mut output);
+        let moved = Event::Moved { address: of, from: WEST, to: new.mac };
+        assert_eq!(output.events, if moves { vec![moved] } else { vec![] }, "{frame:x?}");
+    }
+}
+
 #[test]
 fn echo_is_answered_to_the_byte_for_own_addresses_only() {
     let mut a = interface(EAST, &["198.18.0.1/24", "2001:db8::1/64"], &[]);

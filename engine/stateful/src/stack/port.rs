@@ -19,6 +19,52 @@ pub struct PortLink {
 /// Peers on a link and their MACs, in ascending order.
 pub type Neighbours = Arc<[(Address, [u8; 6])]>;
 
+/// Where the frames of a port's flows go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NextHops {
+    /// Peers that clients send to at a MAC of their own.
+    pub neighbours: Neighbours,
+    /// Where clients send to all others, over IPv4 and IPv6.
+    pub others: [[u8; 6]; 2],
+    /// Routers that have another MAC than before. Servers send to where the first packet of a flow came from; if that was from such a router, to
+    /// where it is now.
+    pub moved: Box<[MovedRouter]>,
+    /// Addresses that are on the link, from first to last: no router is between.
+    pub on_link: Box<[(Address, Address)]>,
+}
+
+/// A router that has another MAC than before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MovedRouter {
+    /// Packets of IPv6 go through it, not of IPv4.
+    pub v6: bool,
+    /// Its MAC.
+    pub mac: [u8; 6],
+    /// Those that it had before.
+    pub former: Box<[[u8; 6]]>,
+}
+
+impl NextHops {
+    /// The MAC that clients send to for an address.
+    #[inline]
+    pub(crate) fn towards(&self, remote: Address) -> [u8; 6] {
+        let other = self.others[usize::from(remote.is_v6())];
+        if self.neighbours.is_empty() {
+            return other;
+        }
+        let found = self.neighbours.binary_search_by_key(&remote, |(address, _)| *address);
+        found.map_or(other, |at| self.neighbours[at].1)
+    }
+
+    /// The MAC that servers send to for an address that they have sent to at `mac` so far.
+    fn back_to(&self, remote: Address, mac: [u8; 6]) -> [u8; 6] {
+        let v6 = remote.is_v6();
+        let router = self.moved.iter().find(|router| router.v6 == v6 && router.former.contains(&mac));
+        let is_on_link = || self.on_link.iter().any(|(first, last)| (first..=last).contains(&&remote));
+        router.filter(|_| !is_on_link()).map_or(mac, |router| router.mac)
+    }
+}
+
 /// Flows of a port that have something to send, in the order in which they send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queue {
@@ -31,8 +77,8 @@ pub(super) struct Port {
     pub(super) link: PortLink,
     /// Which frames are for its station, and need no closer look.
     pub(super) station: Station,
-    /// Stations that clients reach without the next hop.
-    pub(super) neighbours: Neighbours,
+    /// Where its frames go.
+    pub(super) hops: NextHops,
     /// A pool of its templates may have multicast addresses.
     pub(super) groups: bool,
     pub(super) ready: Queue,
@@ -67,14 +113,15 @@ impl Port {
     /// The MAC of the next hop to an address.
     #[inline]
     pub(super) fn towards(&self, remote: Address) -> [u8; 6] {
-        if let Some(group) = self.group_mac(remote) {
-            return group;
+        match self.group_mac(remote) {
+            Some(group) => group,
+            None => self.hops.towards(remote),
         }
-        if self.neighbours.is_empty() {
-            return self.link.next_hop;
-        }
-        let found = self.neighbours.binary_search_by_key(&remote, |(address, _)| *address);
-        found.map_or(self.link.next_hop, |at| self.neighbours[at].1)
+    }
+
+    /// The MAC of the next hop of an open flow to an address, at `mac` so far.
+    pub(super) fn again_towards(&self, remote: Address, mac: [u8; 6], of_client: bool) -> [u8; 6] {
+        if of_client { self.towards(remote) } else { self.hops.back_to(remote, mac) }
     }
 
     /// The MAC of a multicast group, if its templates may talk to groups.
@@ -102,4 +149,40 @@ pub(super) struct Answer {
     pub(super) head: Head,
     /// Its template's side, for the counters.
     pub(super) side: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: [u8; 6] = [2, 0, 0, 0, 0, 1];
+    const NEW: [u8; 6] = [2, 0, 0, 0, 0, 2];
+    const OTHER: [u8; 6] = [2, 0, 0, 0, 0, 3];
+
+    fn v4(a: u8, b: u8) -> Address {
+        Address::v4(u32::from_be_bytes([10, a, 0, b]))
+    }
+
+    #[test]
+    fn servers_follow_their_clients_router_and_no_other_station_that_has_its_former_mac() {
+        let hops = NextHops {
+            moved: [MovedRouter { v6: false, mac: NEW, former: [OTHER, OLD].into() }].into(),
+            on_link: [(v4(9, 0), v4(9, 255))].into(),
+            ..NextHops::default()
+        };
+        // Behind the router.
+        assert_eq!([OLD, OTHER].map(|mac| hops.back_to(v4(8, 1), mac)), [NEW, NEW]);
+        // Behind another router; on the link itself; over IPv6.
+        assert_eq!(hops.back_to(v4(8, 1), [2; 6]), [2; 6]);
+        assert_eq!(hops.back_to(v4(9, 1), OLD), OLD);
+        assert_eq!(hops.back_to(Address(0x2001_0db8 << 96 | 1), OLD), OLD);
+    }
+
+    #[test]
+    fn clients_send_to_a_neighbour_or_to_the_next_hop_of_the_family() {
+        let neighbours = [(v4(9, 1), OLD), (v4(9, 2), NEW)].into();
+        let hops = NextHops { neighbours, others: [OTHER, [6; 6]], ..NextHops::default() };
+        let far = Address(0x2001_0db8 << 96 | 1);
+        assert_eq!([v4(9, 1), v4(9, 2), v4(8, 1), far].map(|to| hops.towards(to)), [OLD, NEW, OTHER, [6; 6]]);
+    }
 }

@@ -8,6 +8,7 @@ mod closing;
 mod congestion;
 mod defence;
 mod loss;
+mod next_hops;
 mod opening;
 mod receiving;
 mod records;

@@ -12,6 +12,8 @@ use crate::program::{MAX_SUMS, MAX_WRITES, ProgramError, Variables, Write};
 
 /// Length fields of a template at most.
 const MAX_LENGTHS: usize = 16;
+/// Bytes of the destination MAC.
+const DESTINATION_MAC: Range<usize> = 0..6;
 
 /// A template being made.
 pub(super) struct Compiler<'a> {
@@ -80,6 +82,8 @@ impl<'a> Compiler<'a> {
             fixed: self.variables.len() == 0 && !self.blueprint.flow && self.fixes.is_empty(),
             in_first_piece,
             flow,
+            destination_alone: self.varying[DESTINATION_MAC].iter().all(|mask| *mask == 0)
+                && !self.covered.iter().any(|range| overlap(range, &DESTINATION_MAC)),
             shortest: self.shortest,
             variables: self.variables,
             size: self.blueprint.size,

@@ -198,6 +198,28 @@ proptest! {
     }
 
     #[test]
+    fn packets_to_another_destination_are_those_of_a_blueprint_with_it_or_there_are_none(b in any_blueprint(), covered in 0usize..40) {
+        const MAC: [u8; 6] = [2, 4, 6, 8, 10, 12];
+        let mut b = b;
+        if covered.is_multiple_of(4) {
+            b.checksums.push(internet(50, covered, None));
+        }
+        let Ok(template) = Template::new(&b) else { return Ok(()) };
+        let depends = b.program.writes.iter().any(|write| write.offset < 6 && write.size > 0)
+            || b.checksums.iter().any(|checksum| checksum.start < 6);
+        match template.with_destination(MAC) {
+            Some(other) => {
+                b.frame[..6].copy_from_slice(&MAC);
+                prop_assert!(!depends || b.program.writes.iter().any(|write| write.mask != 0));
+                for (n, packet) in packets(&other, whole(), 5).into_iter().enumerate() {
+                    prop_assert_eq!(packet, reference(&b, n as u64), "packet {}", n);
+                }
+            }
+            None => prop_assert!(depends),
+        }
+    }
+
+    #[test]
     fn anything_is_refused_or_holds(mut b in any_blueprint(), offset in 0usize..300, start in 0usize..300, end in prop::option::of(0usize..300),
         a in 0usize..100, z in 0usize..100, minus in prop::option::of(0usize..200), write in any_write(200), at in 0usize..200) {
         b.checksums.push(Checksum { addresses: a..z, length_minus: minus, ..internet(offset, start, end) });

@@ -8,6 +8,7 @@ pub(in crate::datapath) mod replay;
 use std::sync::Arc;
 
 use spate_dpdk::{Eal, Mempool, Prebuilt};
+use spate_neighbour::{Neighbour, Prefix};
 use spate_net::{
     Trailer,
     ethernet::Link,
@@ -21,6 +22,7 @@ use crate::datapath::{
     run::{
         self, Run,
         clock::RunClock,
+        next_hops::NextHops,
         outage::Pauses,
         rates::{Rates, StreamRate},
         reference::Stamps,
@@ -60,6 +62,8 @@ pub(in crate::datapath) struct Context<'a> {
     pub(in crate::datapath) present: &'a [Arc<Run>],
     /// By port: the tags of its own frames.
     pub(in crate::datapath) tags: Vec<Tags>,
+    /// By port: its addresses, its gateways and what is known of them.
+    pub(in crate::datapath) links: Vec<(Vec<Prefix>, Vec<Neighbour>)>,
 }
 
 /// A run for control, and each worker's part of it.
@@ -97,6 +101,8 @@ pub(in crate::datapath) fn prepare(
             emulated,
         });
     }
+    let names = context.ports.iter().map(|port| port.config.name.clone()).collect();
+    let mut next_hops = NextHops::new(names);
     for (port, streams) in by_port.iter().enumerate().filter(|(_, streams)| !streams.is_empty()) {
         let open = &context.ports[port];
         // Of each of them the same.
@@ -111,6 +117,7 @@ pub(in crate::datapath) fn prepare(
             .collect();
         Template::share_payloads(send.iter_mut().map(|send| &mut send.template));
         let send: Arc<[SendStream]> = send.into();
+        next_hops.add_streams(port, &open.tx_workers, &send, streams.iter().map(|&index| &spec.streams[index]));
         let long = send.iter().any(|s| s.template.frame_len() > SHORT_ROOM);
         let count = open.tx_workers.len() as u64;
         for (position, &worker) in open.tx_workers.iter().enumerate() {
@@ -136,6 +143,10 @@ pub(in crate::datapath) fn prepare(
             parts[worker].replays.push(replay);
         }
     }
+    if let Some(stateful) = &spec.stateful {
+        let workers: Vec<_> = templates.workers.iter().map(|(worker, _)| *worker).collect();
+        next_hops.add_links(stateful, &context.links, &workers);
+    }
     let holding = spec.stateful.and_then(|stateful| stateful.on_link.holding);
     let records = recorded.map(|recorded| recorded.start(shares.clone(), context.clock.clone())).transpose()?;
     let run = Run::new(run::Parts {
@@ -153,6 +164,7 @@ pub(in crate::datapath) fn prepare(
         rates,
         receive: receive.control,
         templates,
+        next_hops,
         holding,
         records,
     });

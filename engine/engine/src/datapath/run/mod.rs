@@ -3,6 +3,7 @@
 mod changes;
 pub(in crate::datapath) mod clock;
 mod drain;
+pub(in crate::datapath) mod next_hops;
 pub(in crate::datapath) mod outage;
 pub(in crate::datapath) mod rates;
 pub(in crate::datapath) mod readings;
@@ -17,6 +18,7 @@ use spate_stats::{Collected, StreamCounters};
 
 pub(in crate::datapath) use changes::Stream;
 use clock::{ClockChange, RunClock};
+use next_hops::NextHops;
 use outage::{Pauses, Timeline};
 use rates::Rates;
 use records::{Records, Watch};
@@ -105,6 +107,7 @@ pub(in crate::datapath) struct Control {
     /// Ports answer for addresses of its templates.
     holding: Option<Arc<Holding>>,
     removed: bool,
+    next_hops: NextHops,
     streams: Vec<Stream>,
     rates: Rates,
     /// By template: when no flows of it began.
@@ -133,6 +136,7 @@ pub(in crate::datapath) struct Parts {
     pub(in crate::datapath) rates: Rates,
     pub(in crate::datapath) receive: receive::Control,
     pub(in crate::datapath) templates: Templates,
+    pub(in crate::datapath) next_hops: NextHops,
     pub(in crate::datapath) holding: Option<Arc<Holding>>,
     pub(in crate::datapath) records: Option<Records>,
 }
@@ -162,6 +166,7 @@ impl Run {
             reported: false,
             holding: parts.holding,
             removed: false,
+            next_hops: parts.next_hops,
             streams: parts.streams,
             flow_pauses: vec![Pauses::default(); parts.templates.count()],
             rates: parts.rates,

@@ -3,11 +3,13 @@
 //!
 //! One thread beside the workers decides everything. A worker only copies the few frames to it that concern it, through a
 //! ring that never grows, and sends what comes back through another.
+mod moves;
 mod port;
 mod throttle;
 
 use std::{
     collections::BTreeMap,
+    net::IpAddr,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -27,6 +29,7 @@ use tokio::sync::mpsc;
 use super::{Clock, OpenError, open::Opened, worker::Waker, workers::Workers};
 use port::SlowPort;
 
+pub(super) use moves::{Moved, Moves};
 pub use port::{Link, Punt};
 
 /// How often frames are looked for while there were some lately, or a caller waits,
@@ -53,6 +56,16 @@ struct Shared {
     quit: std::sync::atomic::AtomicBool,
     /// The last that holds addresses of emulated stations, or pings.
     holder: AtomicU64,
+    moves: Arc<Moves>,
+}
+
+/// Where packets have to be sent to from a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// The MAC.
+    pub mac: Mac,
+    /// The neighbor that has it; none: it is that of a group, or of the port.
+    pub neighbour: Option<IpAddr>,
 }
 
 /// Ports answer for addresses of emulated stations until it is dropped.
@@ -78,8 +91,8 @@ impl std::fmt::Debug for Holding {
 }
 
 impl SlowPath {
-    /// No port has an address yet.
-    pub(super) fn new(opened: &Opened) -> Result<Self, OpenError> {
+    /// No port has an address yet. Neighbors that have another MAC will be noted.
+    pub(super) fn new(opened: &Opened, moves: Arc<Moves>) -> Result<Self, OpenError> {
         let shared = Shared {
             ports: Mutex::new(opened.ports.iter().map(|_| None).collect()),
             clock: opened.clock.clone(),
@@ -87,6 +100,7 @@ impl SlowPath {
             waker: Waker::new().map_err(|e| failed(&e))?,
             quit: false.into(),
             holder: AtomicU64::new(0),
+            moves,
         };
         Ok(Self { shared: Arc::new(shared), thread: Mutex::new(None) })
     }
@@ -174,6 +188,23 @@ impl SlowPath {
         port.interface.gateways().into_iter().filter_map(|gateway| port.interface.neighbour(gateway)).collect()
     }
 
+    /// How often neighbors of a port had another MAC.
+    pub(super) fn neighbor_moves(&self, port: usize) -> u64 {
+        self.port(port).map_or(0, |port| lock(&port).neighbor_moves)
+    }
+
+    /// Notes neighbors that are elsewhere by now than where they were found: port, address, MAC.
+    pub(super) fn note_moved_since(&self, found: impl IntoIterator<Item = (usize, IpAddr, Mac)>) {
+        for (index, address, mac) in found {
+            let Some(port) = self.port(index) else { continue };
+            let port = lock(&port);
+            let now = port.interface.neighbour(address).and_then(|known| known.mac);
+            if let Some(now) = now.filter(|now| *now != mac) {
+                self.shared.moves.note(index, address, now);
+            }
+        }
+    }
+
     /// See `Datapath::ping`.
     pub(super) fn ping(&self, port: usize, ping: Ping) -> Result<mpsc::Receiver<PingEvent>, NotPinged> {
         let id = self.shared.holder.fetch_add(1, Ordering::Relaxed) + 1;
@@ -184,16 +215,16 @@ impl SlowPath {
     }
 
     /// See `Datapath::next_hops`.
-    pub(super) fn next_hops(&self, packets: &[(usize, &[u8])]) -> Vec<Result<Mac, NoNextHop>> {
+    pub(super) fn next_hops(&self, packets: &[(usize, &[u8])]) -> Vec<Result<Hop, NoNextHop>> {
         let now = self.shared.clock.mono_ns();
         let hops: Vec<_> = packets.iter().map(|(port, packet)| self.ask(*port, packet, now)).collect();
         self.shared.waker.wake();
         let deadline = Instant::now() + ANSWER_LIMIT;
         let found = |(hop, (port, _)): (Result<NextHop, NoNextHop>, &(usize, &[u8]))| match hop? {
-            NextHop::Here(mac) => Ok(mac),
-            NextHop::Neighbour(address) => {
-                self.await_neighbor(*port, deadline, |interface| interface.neighbour(address), SlowPort::silence)
-            }
+            NextHop::Here(mac) => Ok(Hop { mac, neighbour: None }),
+            NextHop::Neighbour(address) => self
+                .await_neighbor(*port, deadline, |interface| interface.neighbour(address), SlowPort::silence)
+                .map(|mac| Hop { mac, neighbour: Some(address) }),
         };
         hops.into_iter().zip(packets).map(found).collect()
     }
@@ -334,7 +365,7 @@ fn work(shared: &Shared) {
         let mut next = u64::MAX;
         for port in &ports {
             let mut port = lock(port);
-            if port.turn(now, &shared.workers) {
+            if port.turn(now, &shared.workers, &shared.moves) {
                 busy_until = now + LATELY_NS;
             }
             next = next.min(port.interface.next_ns().unwrap_or(u64::MAX));

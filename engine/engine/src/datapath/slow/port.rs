@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use spate_stateless::MIN_FRAME_LEN;
 
-use super::{NoNextHop, throttle::Throttle};
+use super::{NoNextHop, moves::Moves, throttle::Throttle};
 use crate::datapath::{
     OpenError,
     command::Command,
@@ -78,6 +78,8 @@ pub(super) struct SlowPort {
     pings: Vec<(u64, mpsc::Sender<PingEvent>)>,
     /// The MAC of the neighbour that was found last.
     found: Option<String>,
+    /// How often neighbors had another MAC.
+    pub(super) neighbor_moves: u64,
     /// By kind of warning.
     warnings: Warnings,
     /// Lost frames that were reported.
@@ -139,6 +141,7 @@ impl SlowPort {
             output: Output::default(),
             pings: Vec::new(),
             found: None,
+            neighbor_moves: 0,
             warnings: Warnings::default(),
             reported_lost: 0,
             reported_unsent: 0,
@@ -191,8 +194,8 @@ impl SlowPort {
         }
     }
 
-    /// Handles what came and what is due; true if something came.
-    pub(super) fn turn(&mut self, now_ns: u64, workers: &Workers) -> bool {
+    /// Handles what came and what is due, and notes neighbors that have moved; true if something came.
+    pub(super) fn turn(&mut self, now_ns: u64, workers: &Workers, moves: &Moves) -> bool {
         self.stop_pings();
         let mut came = 0;
         for ring in &mut self.received {
@@ -222,7 +225,7 @@ impl SlowPort {
             self.output.stamped.clear();
             workers.wake(self.sender);
         }
-        self.handle_events();
+        self.handle_events(moves);
         came + spoke > 0
     }
 
@@ -255,7 +258,7 @@ impl SlowPort {
         self.punt.as_ref().map(|(tap, _)| tap.fd().try_clone_to_owned())
     }
 
-    fn handle_events(&mut self) {
+    fn handle_events(&mut self, moves: &Moves) {
         let (port, now, warnings) = (self.name.as_str(), Instant::now(), &mut self.warnings);
         for event in self.output.events.drain(..) {
             match event {
@@ -269,6 +272,8 @@ impl SlowPort {
                     }
                 }
                 Event::Found(address, mac) => {
+                    // It may have been unknown when a run was prepared.
+                    moves.note(self.index, address, mac);
                     let mac = Some(mac_text(mac));
                     // Many servers may be behind one MAC: that is logged once.
                     match (mac != self.found).then(|| warnings.found.admit(now)).flatten() {
@@ -278,6 +283,8 @@ impl SlowPort {
                     self.found = mac;
                 }
                 Event::Moved { address, from, to } => {
+                    moves.note(self.index, address, to);
+                    self.neighbor_moves += 1;
                     let Some(left_out) = warnings.moved.admit(now) else { continue };
                     tracing::warn!(
                         port,
@@ -285,7 +292,7 @@ impl SlowPort {
                         from = mac_text(from),
                         to = mac_text(to),
                         left_out,
-                        "a neighbour has another MAC: prepared runs still send to the one before; prepare them anew"
+                        "a neighbour has another MAC, which runs that send to it take up"
                     );
                 }
                 Event::Lost(address) => {

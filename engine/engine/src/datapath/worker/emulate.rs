@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use spate_dpdk::{BURST, Offered, Unfinished};
 use spate_net::{Encap, FCS_LEN, ethernet, vlan::Tags};
 use spate_stateful::{
-    Cut, Emulation, Hints, Layers, Offloads, Received,
+    Cut, Emulation, Hints, Layers, NextHops, Offloads, Received,
     envelope::{Arrival, Envelopes},
     tcp,
 };
@@ -231,6 +231,14 @@ impl<D: Device> Emulated<D> {
         self.changes.push_back(change);
     }
 
+    /// Frames of a port go there from now on; what was before is given back.
+    pub(super) fn swap_next_hops(&mut self, port: usize, hops: &mut NextHops) {
+        if let Some(envelopes) = &mut self.envelopes {
+            envelopes.set_next_hops(port, hops);
+        }
+        self.emulation.swap_next_hops(port, hops);
+    }
+
     /// What the run's clock asks for up to a monotonic instant, in which it neither stops nor resumes.
     fn follow(&mut self, clock: &RunClock, mono_ns: u64, end_ns: u64) {
         let Some(at) = clock.at(mono_ns).and_then(|at| u64::try_from(at).ok()) else { return };
@@ -276,6 +284,9 @@ impl<D: Device> Emulated<D> {
     pub(super) fn advance(&mut self, mono_ns: u64, known_ns: u64) {
         if self.stage != Stage::Cut {
             self.emulation.advance(mono_ns, known_ns, std::mem::take(&mut self.behind));
+            if self.emulation.redirects() {
+                self.emulation.redirect();
+            }
         }
     }
 
@@ -302,6 +313,7 @@ impl<D: Device> Emulated<D> {
     pub(super) fn next_due_ns(&self) -> Option<u64> {
         match &self.envelopes {
             _ if self.stage == Stage::Cut => None,
+            _ if self.emulation.redirects() => Some(0),
             Some(envelopes) if envelopes.owes_any() => Some(0),
             _ => self.emulation.next_due_ns(),
         }

@@ -33,7 +33,7 @@ pub(super) use idle::{Idle, Waker};
 pub(super) use receive::{DelayPlace, Owner, RunReceive, StreamReceive};
 pub(super) use replay::{Replay, ReplayParts, ReplayTape, TapeEnd, speed_of};
 pub(super) use stream_handoff::{StreamHandoff, between_workers};
-pub(super) use transmit::{PortRun, SendStream};
+pub(super) use transmit::{NewStreams, PortRun, SendStream};
 
 use super::{
     clock::Timescale,
@@ -212,6 +212,20 @@ impl<D: Device> Worker<D> {
                             let _ = self.reclaim.push(Reclaim::Budget(before));
                         }
                     }
+                }
+                Command::Streams(slot, mut streams) => {
+                    let run = self.runs[slot].as_mut();
+                    let part = run.and_then(|run| run.ports.iter_mut().find(|part| part.port == streams.port));
+                    if let Some(part) = part {
+                        part.swap_streams(&mut streams);
+                    }
+                    let _ = self.reclaim.push(Reclaim::Streams(streams));
+                }
+                Command::NextHops(slot, mut new) => {
+                    if let Some(emulated) = self.runs[slot].as_mut().and_then(|run| run.emulated.as_mut()) {
+                        emulated.swap_next_hops(new.port, &mut new.hops);
+                    }
+                    let _ = self.reclaim.push(Reclaim::NextHops(new));
                 }
                 Command::Attach(port, attachment) => self.attach(port, attachment),
                 Command::Detach(id) => self.detach(id),
@@ -417,6 +431,8 @@ impl<D: Device> WorkerRun<D> {
             | Command::Remove(_)
             | Command::Close(_)
             | Command::Limit(_)
+            | Command::Streams(..)
+            | Command::NextHops(..)
             | Command::Attach(..)
             | Command::Detach(_)
             | Command::Quit => {}

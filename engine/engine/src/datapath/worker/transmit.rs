@@ -49,7 +49,7 @@ pub(in crate::datapath) struct PortRun<D: Device = Dpdk> {
 }
 
 /// What a worker needs to know of a stream to send it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::datapath) struct SendStream {
     pub(in crate::datapath) template: Template,
     /// Its number in trailers.
@@ -76,6 +76,22 @@ impl Copies {
         let pieces = streams.iter().map(|stream| stream.template.piece().copied()).collect::<Option<_>>()?;
         let lens = streams.iter().map(|stream| stream.template.frame_len() as u16).collect();
         follow.then_some(Self { pieces, lens, index })
+    }
+}
+
+/// A run's streams on a port, in place of those that a worker has: the same but for bytes of their packets that do not vary.
+#[derive(Debug)]
+pub(in crate::datapath) struct NewStreams {
+    /// Index of the port.
+    pub(in crate::datapath) port: usize,
+    streams: Arc<[SendStream]>,
+    copies: Option<Copies>,
+}
+
+impl NewStreams {
+    /// For one worker; `prebuilt`: it has packets of some that were built beforehand, and are sent as they are.
+    pub(in crate::datapath) fn new(port: usize, streams: &Arc<[SendStream]>, prebuilt: bool) -> Self {
+        Self { port, streams: Arc::clone(streams), copies: Copies::of(streams).filter(|_| !prebuilt) }
     }
 }
 
@@ -521,6 +537,13 @@ impl<D: Device> PortRun<D> {
             late_after_ns,
             long_packets,
         })
+    }
+
+    /// Sends packets of these streams from now on, and gives back those of before. Packets in the burst stay as they were built.
+    pub(super) fn swap_streams(&mut self, new: &mut NewStreams) {
+        debug_assert_eq!(self.streams.len(), new.streams.len(), "they are the same streams");
+        std::mem::swap(&mut self.streams, &mut new.streams);
+        std::mem::swap(&mut self.copies, &mut new.copies);
     }
 
     /// Takes up to a burst of what is due at run time `at` and before the end, making changes when their time has come.
