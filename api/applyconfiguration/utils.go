@@ -222,10 +222,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.NetworkReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NextEntry"):
 		return &apiv1alpha1.NextEntryApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NextTemplateCommand"):
+		return &apiv1alpha1.NextTemplateCommandApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NSHHeader"):
 		return &apiv1alpha1.NSHHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NSHMetadata"):
 		return &apiv1alpha1.NSHMetadataApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OpenConnectionCommand"):
+		return &apiv1alpha1.OpenConnectionCommandApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Outage"):
 		return &apiv1alpha1.OutageApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Packet"):

@@ -42,18 +42,21 @@ type ASTFTemplateSpec struct {
 	// +kubebuilder:validation:Maximum=65535
 	DestinationPort *int32 `json:"destinationPort,omitempty"`
 
-	// connectionRate is the rate of new flows: TCP connections or UDP conversations.
-	// +required
-	ConnectionRate ConnectionRate `json:"connectionRate"`
+	// connectionRate is the rate of new flows: TCP connections or UDP conversations. Absent where an entry of a profile sets it, or where
+	// flows are only opened by programs of other templates (openConnection).
+	// +optional
+	ConnectionRate ConnectionRate `json:"connectionRate,omitempty"`
 
-	// maxFlows is the number of flows after which the template starts no new ones; unlimited when absent.
+	// maxFlows is the number of flows after which the template starts no new ones; unlimited when absent. Those that programs of other
+	// templates open are not counted.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=9007199254740991
 	MaxFlows *int64 `json:"maxFlows,omitempty"`
 
 	// maxConcurrentFlows is the number of flows that may be open at a time, at least one for each worker of all pods. Flows that are due
-	// beyond it are throttled: they start when others have ended. Unlimited when absent.
+	// beyond it are throttled: they start when others have ended. Unlimited when absent. A template whose flows programs of others open has none: each
+	// program opens one at a time, so that limits of these templates bound it.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=9007199254740991
@@ -287,7 +290,7 @@ const MaxCommands = 4096
 
 // Command is one step of a program: exactly one action, with a label if something jumps to it.
 //
-// +kubebuilder:validation:ExactlyOneOf=connect;accept;send;receive;sendMessage;receiveMessages;delay;close;reset;waitForPeerClose;leaveOpen;keepalive;set;add;jump;loop;setTime;count;receiveUntil;switchTemplate
+// +kubebuilder:validation:ExactlyOneOf=connect;accept;send;receive;sendMessage;receiveMessages;delay;close;reset;waitForPeerClose;leaveOpen;keepalive;set;add;jump;loop;setTime;count;receiveUntil;switchTemplate;openConnection;nextTemplate
 type Command struct {
 	// label that jumps and loops name.
 	// +optional
@@ -344,7 +347,7 @@ type Command struct {
 	// setTime stores the present time in a variable.
 	// +optional
 	SetTime *SetTimeCommand `json:"setTime,omitempty"`
-	// count adds one to a counter of the program's own, which results and metrics have by its name.
+	// count adds one, or a time, to a counter of the program's own, which results and metrics have by its name.
 	// +optional
 	Count *CountCommand `json:"count,omitempty"`
 	// receiveUntil waits for the end of what is received next on the TCP stream: behind the end of the receiveUntil before it, or from
@@ -354,6 +357,14 @@ type Command struct {
 	// switchTemplate goes on with the program of the same side of another template.
 	// +optional
 	SwitchTemplate *SwitchTemplateCommand `json:"switchTemplate,omitempty"`
+	// openConnection is for clients. It opens a connection of another template, from the client's own address, and waits until it has
+	// ended, whatever ended it. If it cannot be opened, that is counted of the other template, and the program goes on.
+	// +optional
+	OpenConnection *OpenConnectionCommand `json:"openConnection,omitempty"`
+	// nextTemplate is for clients. It names the template of the next openConnection without a template: of this connection, and when it
+	// ends of the one that opened it.
+	// +optional
+	NextTemplate *NextTemplateCommand `json:"nextTemplate,omitempty"`
 }
 
 // EmptyCommand has no options.
@@ -588,6 +599,9 @@ type CountCommand struct {
 	// counter by name.
 	// +required
 	Counter EntryName `json:"counter"`
+	// since is the variable of a setTime: the time since then is added in ns, instead of one.
+	// +optional
+	Since EntryName `json:"since,omitempty"`
 }
 
 // ReceiveUntilCommand waits for an end: exactly one of its fields.
@@ -615,6 +629,22 @@ type ReceiveUntilCommand struct {
 type SwitchTemplateCommand struct {
 	// template is the name of an ASTFTemplate that the same profile runs on the same ports, over the same transport; for a template that is
 	// described inline, the name of its entry.
+	// +required
+	Template ObjectName `json:"template"`
+}
+
+// OpenConnectionCommand opens a connection of another template.
+type OpenConnectionCommand struct {
+	// template is the name of an ASTFTemplate that the same profile runs with its clients on the same port; for a template that is
+	// described inline, the name of its entry. Its pools.clients are those of this template, or more, and its programs open no connection
+	// that leads back to it. When absent it is the one that nextTemplate named last; nothing is opened as long as none is named.
+	// +optional
+	Template ObjectName `json:"template,omitempty"`
+}
+
+// NextTemplateCommand names a template.
+type NextTemplateCommand struct {
+	// template is one as openConnection takes.
 	// +required
 	Template ObjectName `json:"template"`
 }

@@ -193,6 +193,10 @@ var applications = []struct {
 	{"astf-vlans.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
 		settledAll(t, run, "pages", 600)
 	}},
+	{"astf-page.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
+		settledAll(t, run, "pages", 600)
+		settledAll(t, run, "objects", 1800)
+	}},
 	// The node has one CPU that pods share, so the ports share a worker.
 	{"worker-groups.yaml", []string{
 		"duration: 5s", "duration: 3s" + shared, "workers: 2    # of all groups", "workers: 1",

@@ -41,10 +41,21 @@ enum Step {
     To(u32),
     /// Something must happen first.
     Wait,
-    /// The flow goes on with another template's program.
-    Switch(u32),
+    /// What follows is not the flow's alone.
+    Leave(Left),
     /// The program has ended.
     End,
+}
+
+/// What a flow's program has come to that is not the flow's alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It goes on with this template's program.
+    Switch(u32),
+    /// It opens a connection of this template, or of the one named last; or waits for its end.
+    Open(Option<u32>),
+    /// It names the template of the next such connection.
+    Name(u32),
 }
 
 impl Flow {
@@ -58,8 +69,8 @@ impl Flow {
         self.received < most && !self.any(is::FIN_RECEIVED | is::PROGRAM_WAITS) && self.state == State::Established
     }
 
-    /// Lets the program go on. Returns the template if it goes on with another one's.
-    pub fn go_on(&mut self, machine: &mut Machine<'_>, cx: &mut Context<'_>) -> Option<u32> {
+    /// Lets the program go on. Returns what it has come to that is not the flow's alone.
+    pub fn go_on(&mut self, machine: &mut Machine<'_>, cx: &mut Context<'_>) -> Option<Left> {
         if self.any(is::PROGRAM_ENDED) {
             return None;
         }
@@ -76,10 +87,7 @@ impl Flow {
                 Step::Next => self.pc += 1,
                 Step::To(pc) => self.pc = pc as u16,
                 Step::Wait => return None,
-                Step::Switch(template) => {
-                    self.clear(is::BEGUN);
-                    return Some(template);
-                }
+                Step::Leave(left) => return Some(left),
                 Step::End => {
                     self.set(is::PROGRAM_ENDED);
                     self.clear(is::PROGRAM_WAITS);
@@ -178,7 +186,16 @@ impl Flow {
                 cx.counters.count_of_program(counter);
                 Step::Next
             }
-            Instruction::SwitchTemplate { template } => Step::Switch(template),
+            Instruction::CountTime { counter, since } => {
+                let mark = machine.variables[usize::from(since)].cast_unsigned();
+                // A mark may have been moved ahead.
+                let passed = cx.now.ns.wrapping_sub(mark).cast_signed().max(0).cast_unsigned();
+                cx.counters.time_of_program(counter, passed);
+                Step::Next
+            }
+            Instruction::SwitchTemplate { template } => Step::Leave(Left::Switch(template)),
+            Instruction::OpenConnection { template } => Step::Leave(Left::Open(template)),
+            Instruction::NextTemplate { template } => Step::Leave(Left::Name(template)),
             Instruction::ReceiveUntil(_) => self.receive_until(machine, cx),
         }
     }

@@ -252,6 +252,15 @@ impl Counters {
         }
     }
 
+    /// Adds a time to a counter of the program, in ns.
+    #[inline(never)]
+    pub(crate) fn time_of_program(&self, counter: u16, ns: u64) {
+        self.one(Count::ProgramCounts);
+        if let Some((count, _)) = self.programs.get(usize::from(counter)) {
+            count.add(ns);
+        }
+    }
+
     /// Counts one.
     #[inline]
     pub fn one(&self, count: Count) {

@@ -7,7 +7,7 @@ use crate::{
     arrivals::{Arrival, Arrivals, Timing, TimingError},
     counters::{Count, Counters},
     records::Recorder,
-    stack::{Hints, Neighbours, NextHops, NotOpened, Opening, PortLink, Received, Stack, Tuple},
+    stack::{Hints, Neighbours, NextHops, NotOpened, Opening, PortLink, Received, Request, Stack, Tuple},
     tcp::Output,
     tuples::{self, Dealing, Draw, Share, TupleError, Tuples},
 };
@@ -83,7 +83,7 @@ pub struct Emulation {
 /// Of a template: flows of this worker that may be open at a time.
 #[derive(Clone, Copy, Debug)]
 struct OpenLimit {
-    /// `u64::MAX`: any number.
+    /// `u64::MAX`: any number. One less: likewise, and flows are numbered as they begin, as programs of other templates open some.
     most: u64,
     /// Due, and not begun because as many were open.
     held: u64,
@@ -134,7 +134,8 @@ impl Emulation {
             let clients = if template.client.is_some() { template.clients.as_slice() } else { &[] };
             (clients, template.servers.as_slice())
         });
-        let tuples = Tuples::new(&scenario.pools, templates, share, dealing)?;
+        let opened: Vec<_> = scenario.opened().collect();
+        let tuples = Tuples::with_opened(&scenario.pools, templates, &opened, share, dealing)?;
         let rate = |template: &crate::Template| template.client.as_ref().map_or((0, 1), |client| client.rate);
         let rates: Vec<_> = scenario.templates.iter().map(rate).collect();
         let prepared = Some(*Self::row(&scenario, &rates, share)?);
@@ -142,7 +143,7 @@ impl Emulation {
             let most = of.client.as_ref().map_or(0, |client| client.most_open);
             let Share { worker, workers } = share;
             let most = match most {
-                0 => u64::MAX,
+                0 => u64::MAX - u64::from(opened.contains(&template)),
                 _ if most < workers => return Err(EmulationError::FewMayBeOpen { template, most, workers }),
                 _ => most / workers + u64::from(worker < most % workers),
             };
@@ -302,7 +303,44 @@ impl Emulation {
     /// anything happened. Fewer flows begin while the worker is behind with what others have to send.
     pub fn advance(&mut self, now_ns: u64, known_ns: u64, behind: bool) -> bool {
         let happened = self.stack.advance(now_ns);
-        self.begin(now_ns, known_ns, if behind { MOST_NEW_BEHIND } else { MOST_NEW }) | happened
+        let most = if behind { MOST_NEW_BEHIND } else { MOST_NEW };
+        let opened = self.open_requested(now_ns, most);
+        self.begin(now_ns, known_ns, most) | opened | happened
+    }
+
+    /// Connections that programs open begin, this many at most. Whether any was requested.
+    #[inline]
+    fn open_requested(&mut self, now_ns: u64, most: usize) -> bool {
+        let mut happened = false;
+        for _ in 0..most {
+            let Some(request) = self.stack.next_request() else { break };
+            self.open_from(&request, now_ns);
+            happened = true;
+        }
+        happened
+    }
+
+    /// A connection that a program opens begins, from the client's address of its flow; or the program goes on without.
+    #[cold]
+    fn open_from(&mut self, request: &Request, now_ns: u64) {
+        let template = request.template();
+        let of = &self.scenario.templates[template];
+        let limit = &mut self.limits[template];
+        let number = limit.started * self.share.workers + self.share.worker;
+        limit.started += 1;
+        let client = self.stack.client_of(request);
+        let mut drawn = self.tuples.next_of(template, client, owns_replies(of, &*self.owned));
+        while let Some(draw) = &mut drawn {
+            let opening = self.stack.opening(template, number, between(draw, of.destination_port));
+            match self.stack.open_requested(request, &opening, now_ns) {
+                Ok(()) => return,
+                Err(NotOpened::Exhausted) => return self.stack.refuse_request(request),
+                Err(NotOpened::InUse) if self.tuples.skip(draw, owns_replies(of, &*self.owned)) => {}
+                Err(NotOpened::InUse) => drawn = None,
+            }
+        }
+        self.stack.counters(template, true).one(Count::PortsExhausted);
+        self.stack.refuse_request(request);
     }
 
     fn begin(&mut self, now_ns: u64, known_ns: u64, most: usize) -> bool {

@@ -5,6 +5,7 @@ mod dialogue;
 pub mod effects;
 mod idle;
 mod loops;
+pub mod opens;
 mod walk;
 
 pub use check::{Fault, Problem, Programs, Side, check};
@@ -127,8 +128,27 @@ pub enum Instruction {
         /// Index in `Program::counters`.
         counter: u16,
     },
+    /// Adds to a counter of the program the time since a mark, in ns.
+    CountTime {
+        /// Index in `Program::counters`.
+        counter: u16,
+        /// Variable of the mark; below `VARIABLES`.
+        since: u8,
+    },
     /// Goes on with the same side's program of another template, from its first instruction behind `Connect` or `Accept`.
     SwitchTemplate {
+        /// Its index.
+        template: u32,
+    },
+    /// Clients: opens a connection of another template from the flow's client address; goes on when that has ended, or could not be
+    /// opened.
+    OpenConnection {
+        /// Its index; none: the one that was named last, by this flow or by a connection that it opened. If none was, nothing is opened.
+        template: Option<u32>,
+    },
+    /// Clients: names the template of the next connection that is opened without a name: of this flow, and when it ends of the one that
+    /// opened it.
+    NextTemplate {
         /// Its index.
         template: u32,
     },

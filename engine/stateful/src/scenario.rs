@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is emulated: templates with their programs, addresses and settings, checked and with all defaults filled in.
-use crate::{Part, Payload, Pool, Program, WeightedPool, arrivals, program::effects::Awaited};
+use crate::{
+    Part, Payload, Pool, Program, WeightedPool, arrivals,
+    program::effects::{Awaited, Opens},
+};
 
 /// All stateful traffic of a plan, as every worker has it.
 #[derive(Clone, Debug)]
@@ -28,6 +31,22 @@ impl Scenario {
             client.chain(template.server.iter().map(|server| &server.program))
         });
         programs.map(Program::variables).max().unwrap_or(0)
+    }
+
+    /// Whether any program opens connections of other templates.
+    pub fn opens(&self) -> bool {
+        self.opened().next().is_some()
+    }
+
+    /// Templates of which programs open connections, or name them for that; some may be there several times.
+    pub fn opened(&self) -> impl Iterator<Item = usize> {
+        let programs = self.templates.iter().filter_map(|template| template.client.as_ref());
+        let instructions = programs.flat_map(|client| &client.program.instructions);
+        instructions.filter_map(|instruction| match instruction.effects().opens? {
+            // What names no template opens one that is named elsewhere.
+            Opens::Connection(named) => Some(named? as usize),
+            Opens::Next(named) => Some(named as usize),
+        })
     }
 
     /// Which part of the flows this engine begins: that which it has of its clients' pools, of each the same.
@@ -115,7 +134,7 @@ pub struct Client {
     pub program: Program,
     /// Its transport's settings.
     pub tunables: Tunables,
-    /// New flows a second over all workers of all engines, as a fraction.
+    /// New flows a second over all workers of all engines, as a fraction; 0 of something: only programs of other templates open them.
     pub rate: (u64, u64),
     /// No more flows than this over all workers of all engines; 0 means no limit.
     pub limit: u64,

@@ -3,6 +3,7 @@
 //! take turns to send.
 mod addresses;
 mod key;
+mod opens;
 mod port;
 mod programs;
 mod reading;
@@ -18,6 +19,8 @@ use std::{collections::VecDeque, sync::Arc};
 
 use addresses::Upper;
 use key::Key;
+use opens::Opens;
+pub use opens::Request;
 pub use port::{MovedRouter, Neighbours, NextHops, PortLink};
 use port::{Port, Queue, Station};
 pub use receive::{Hints, Received};
@@ -132,6 +135,8 @@ pub struct Stack {
     replies: Option<Box<[Unanswered]>>,
     /// Cursors beside flows, if any program waits for the end of a message.
     readers: Option<Readers>,
+    /// Which flow opened which, if any program opens connections.
+    opens: Option<Box<Opens>>,
     /// A server of TCP is known by the first bytes it gets.
     first_bytes_choose: bool,
     ports: Vec<Port>,
@@ -242,6 +247,7 @@ impl Stack {
             variables_each,
             replies: replies::places(&scenario, count),
             readers: Readers::new(&scenario, count),
+            opens: Opens::new(&scenario, count),
             first_bytes_choose: scenario.templates.iter().any(|template| {
                 let server = template.server.as_ref();
                 template.protocol == Protocol::Tcp && server.is_some_and(|server| !server.matches.is_empty())
@@ -324,6 +330,7 @@ impl Stack {
             + count * (uppers + scenario.variables() * size_of::<i64>())
             + scenario.templates.iter().map(times).sum::<usize>()
             + Readers::bytes(scenario, count)
+            + Opens::bytes(scenario, count)
             + replies::bytes(scenario, count)
     }
 
@@ -492,6 +499,9 @@ impl Stack {
         }
         if let Some(readers) = &mut self.readers {
             readers.begin(index);
+        }
+        if let Some(opens) = &mut self.opens {
+            opens.begin(index);
         }
         if let Some(replies) = &mut self.replies {
             replies[index as usize] = Unanswered::NONE;

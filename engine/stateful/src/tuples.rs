@@ -19,6 +19,9 @@
 //! Distributed by hash, a worker can compute from a tuple whether replies will arrive at it. It walks over all clients, from the
 //! w-th on, and takes of a client's ports the next one that does. It notes how far it has come in a table: of one entry a
 //! client, or if they are more than a million, of a million that they share, so that some ports are left out.
+//!
+//! Connections that programs open come from a given client. For those a template has a mix more, with ports of its own of each client;
+//! how far they are taken is noted in such a table, and distributed by number, worker w of W takes every W-th of them.
 use num_integer::gcd;
 
 use crate::{
@@ -102,6 +105,8 @@ pub struct Tuples {
     servers: Vec<Mix>,
     /// Client mix and server mix; none: no flows begin here.
     templates: Vec<Option<(usize, usize)>>,
+    /// Client mix of the flows that programs open; none: none are.
+    opened: Vec<Option<usize>>,
     /// Of the engine's clients.
     here: Share,
     dealing: Dealing,
@@ -209,7 +214,7 @@ struct Clients {
     mix: Mix,
     /// Of each pool of the mix.
     ports: Box<[Ports]>,
-    /// Distributed by hash: which port of a client to look at next.
+    /// Distributed by hash, and of flows that programs open: which port of a client to look at next. Else empty.
     looked: Box<[u16]>,
 }
 
@@ -305,6 +310,20 @@ impl Tuples {
         share: Share,
         dealing: Dealing,
     ) -> Result<Self, TupleError> {
+        Self::with_opened(pools, templates, &[], share, dealing)
+    }
+
+    /// The same where programs open flows of some templates.
+    ///
+    /// # Errors
+    /// See `new`.
+    pub fn with_opened<'a>(
+        pools: &[Pool],
+        templates: impl IntoIterator<Item = (&'a [WeightedPool], &'a [WeightedPool])>,
+        opened: &[usize],
+        share: Share,
+        dealing: Dealing,
+    ) -> Result<Self, TupleError> {
         let (mut client_mixes, mut server_mixes) = (Vec::new(), Vec::new());
         let mut indices = Vec::new();
         for (template, (clients, servers)) in templates.into_iter().enumerate() {
@@ -315,15 +334,44 @@ impl Tuples {
         }
         let engines = client_mixes.iter().flatten().map(|weighted| pools[weighted.pool].part().of).max().unwrap_or(1);
         let here = share.within(engines.into());
+        let in_turn = client_mixes.len();
+        let mut opened_mixes = Vec::new();
+        let mix_of_opened = |(template, mixes): (usize, &Option<(usize, usize)>)| {
+            let (clients, _) = mixes.filter(|_| opened.contains(&template))?;
+            Some(in_turn + index_of(&mut opened_mixes, client_mixes[clients].clone()))
+        };
+        let opened: Vec<_> = indices.iter().enumerate().map(mix_of_opened).collect();
+        client_mixes.append(&mut opened_mixes);
         let mut clients = Vec::new();
         for index in 0..client_mixes.len() {
-            clients.push(Clients::new(pools, &client_mixes, index, here, dealing).map_err(|problem| {
-                let uses = |mixes: &Option<(usize, usize)>| mixes.is_some_and(|(clients, _)| clients == index);
-                TupleError { template: indices.iter().position(uses).unwrap_or(0), problem }
+            let made = Clients::new(pools, &client_mixes, (index, index >= in_turn), here, dealing);
+            clients.push(made.map_err(|problem| {
+                let uses = |template: &usize| {
+                    let in_turn = indices[*template].map(|(clients, _)| clients);
+                    in_turn == Some(index) || opened[*template] == Some(index)
+                };
+                TupleError { template: (0..indices.len()).find(uses).unwrap_or(0), problem }
             })?);
         }
         let servers = server_mixes.into_iter().map(|mix| Mix::new(mix, share.worker, share.workers)).collect();
-        Ok(Self { pools: pools.to_vec(), clients, servers, templates: indices, here, dealing, exhausted: 0 })
+        Ok(Self { pools: pools.to_vec(), clients, servers, templates: indices, opened, here, dealing, exhausted: 0 })
+    }
+
+    /// The next tuple of a client for a flow of a template that a program opens; see `next`. None as well if the template has no such
+    /// client.
+    pub fn next_of(&mut self, template: usize, client: Address, owned: impl Fn(&Tuple) -> bool) -> Option<Draw> {
+        let (mix, (_, servers)) = self.opened[template].zip(self.templates[template])?;
+        let pools = &self.clients[mix].mix.pools;
+        let member = pools.iter().position(|weighted| self.pools[weighted.pool].owns(client))?;
+        let pool = &self.pools[pools[member].pool];
+        let offset = pool.contains(client)?;
+        let client_mac = pool.mac(offset);
+        let (server, n) = self.servers[servers].draw();
+        let pool = &self.pools[self.servers[servers].pools[server].pool];
+        let tuple = Tuple { client, server: pool.address(pool.nth(n)), source_port: 0, client_mac };
+        // Clients that share an entry of the table may do so.
+        let mut draw = Draw { tuple, mix, member, position: offset as u64, offset, port: 0, tries: 0 };
+        self.look(&mut draw, owned).then_some(draw)
     }
 
     /// The next tuple for a template. `owned` says whether replies to it come to this worker; it is asked only if tuples are
@@ -365,12 +413,12 @@ impl Tuples {
             return false;
         }
         match self.dealing {
-            Dealing::ByNumber => {
+            Dealing::ByNumber if self.clients[draw.mix].looked.is_empty() => {
                 draw.port = (draw.port + step) % count;
                 self.set_port(draw);
                 true
             }
-            Dealing::ByHash => self.look(draw, owned),
+            _ => self.look(draw, owned),
         }
     }
 
@@ -387,7 +435,8 @@ impl Tuples {
         draw.tuple.source_port = pool.source_ports.port(draw.offset, ports.lane + draw.port * ports.lanes);
     }
 
-    /// Looks for the client's next port of which this worker owns the replies; gives up where there should have been many.
+    /// Looks for the client's next port that is this worker's: of which it owns the replies, or every W-th; gives up where there should
+    /// have been many.
     fn look(&mut self, draw: &mut Draw, owned: impl Fn(&Tuple) -> bool) -> bool {
         let Ports { count, entry, .. } = self.clients[draw.mix].ports[draw.member];
         let entries = self.clients[draw.mix].looked.len() as u64;
@@ -398,7 +447,11 @@ impl Tuples {
             draw.port = u32::from(self.clients[draw.mix].looked[entry]) % count;
             self.clients[draw.mix].looked[entry] = ((draw.port + 1) % count) as u16;
             self.set_port(draw);
-            if owned(&draw.tuple) {
+            let own = match self.dealing {
+                Dealing::ByHash => owned(&draw.tuple),
+                Dealing::ByNumber => u64::from(draw.port) % self.here.workers == self.here.worker,
+            };
+            if own {
                 return true;
             }
         }
@@ -425,11 +478,11 @@ fn mixes_of(pools: &[Pool], clients: &[WeightedPool], servers: &[WeightedPool]) 
 }
 
 impl Clients {
-    /// The mix of an index, among all.
+    /// The mix of an index, among all; whether it is of flows that programs open.
     fn new(
         pools: &[Pool],
         mixes: &[Vec<WeightedPool>],
-        index: usize,
+        (index, opened): (usize, bool),
         share: Share,
         dealing: Dealing,
     ) -> Result<Self, TupleProblem> {
@@ -446,12 +499,13 @@ impl Clients {
             }
             let all = pool.source_ports.count() / lanes;
             let needed = match dealing {
+                Dealing::ByNumber if opened => share.workers,
                 Dealing::ByNumber => share.workers.saturating_mul(u64::from(weighted.weight)),
                 Dealing::ByHash => 1,
             };
             // A client has its turn again after the pool's length; after this many of these it is the same worker's.
             let rest = (pool.part_last() % u128::from(needed) + 1) % u128::from(needed);
-            let step = needed / gcd(needed, rest as u64);
+            let step = if opened { needed } else { needed / gcd(needed, rest as u64) };
             if step > u64::from(all) {
                 return Err(TupleProblem::TooFewPorts { pool: weighted.pool, ports: all, needed: step });
             }
@@ -461,6 +515,7 @@ impl Clients {
         });
         let ports = ports.collect::<Result<_, _>>()?;
         let (step, entries) = match dealing {
+            Dealing::ByNumber if opened => (1, entry.min(MOST_ENTRIES)),
             Dealing::ByNumber => (share.workers, 0),
             Dealing::ByHash => (1, entry.min(MOST_ENTRIES)),
         };

@@ -303,10 +303,21 @@ fn all() -> Scenario {
     let mail = [vec![], vec![Instruction::Accept, greeting, send(3, false), UNTIL_CLOSE]];
     let mail = template(Protocol::Tcp, (0, 25), 1, mail, &tunables());
 
+    // Each opens two of the next template's, one after the other.
+    let open = Instruction::OpenConnection { template: Some(8) };
+    let opener =
+        [vec![Instruction::Connect, open.clone(), open, Instruction::Close], vec![Instruction::Accept, UNTIL_CLOSE]];
+    let opener = template(Protocol::Tcp, (0, 82), 10, opener, &tunables());
+    let piece = [
+        vec![Instruction::Connect, send(3, true), receive(700), Instruction::Close],
+        vec![Instruction::Accept, receive(700), send(3, false), UNTIL_CLOSE],
+    ];
+    let piece = template(Protocol::Tcp, (0, 83), 0, piece, &tunables());
+
     Scenario {
         payloads: payloads(),
         pools: pools(),
-        templates: vec![web, files, upload, questions, refused, hello, mail],
+        templates: vec![web, files, upload, questions, refused, hello, mail, opener, piece],
         most_flows: 300,
         ramp_up: (500 * MS).into(),
         order: arrivals::Order::Drawn { seed: 3 },

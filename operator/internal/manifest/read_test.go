@@ -118,7 +118,7 @@ func TestProblemsNameFileDocumentAndField(t *testing.T) {
 			`a.yaml, document 1: ASTFTemplate t: spec.source.programs.client[1].send: Invalid value: "string": spec.source.programs.client[1].send in body must be of type object: "string"`,
 			"a.yaml, document 1: ASTFTemplate t: " + notChecked}},
 		"an empty command": {template("{close: {}}, {close: }"), []string{
-			"a.yaml, document 1: ASTFTemplate t: spec.source.programs.client[1]: Invalid value: exactly one of the fields in [connect accept send receive sendMessage receiveMessages delay close reset waitForPeerClose leaveOpen keepalive set add jump loop setTime count receiveUntil switchTemplate] must be set"}},
+			"a.yaml, document 1: ASTFTemplate t: spec.source.programs.client[1]: Invalid value: exactly one of the fields in [connect accept send receive sendMessage receiveMessages delay close reset waitForPeerClose leaveOpen keepalive set add jump loop setTime count receiveUntil switchTemplate openConnection nextTemplate] must be set"}},
 		"a broken rule": {run + "  profile: {traffic: [{name: a, stream: {ref: {name: a}}}]}\n", []string{
 			"a.yaml, document 1: TrafficRun smoke-1: spec: Invalid value: exactly one of the fields in [profileRef profile] must be set"}},
 		"no base64": {"apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {a: '*'}\n", []string{"a.yaml, document 1: Secret s: illegal base64 data at input byte 0"}},

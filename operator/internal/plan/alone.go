@@ -20,8 +20,8 @@ func Alone(template *spatev1.ASTFTemplate, contents map[spatev1.DataReference][]
 	switch {
 	case source.Pcap != nil && source.Pcap.Volume != nil:
 		return nil, "its capture is on a volume, which only a generator's engines see"
-	case switchesTemplate(source.Programs):
-		return nil, "what it switches to is validated with a profile that runs both"
+	case usesOthers(source.Programs):
+		return nil, "the templates that it switches to, or whose connections it opens, are validated with a profile that runs all of them"
 	}
 	const clients, servers, loop, name = "clients", "servers", "loop", "template"
 	entry := spatev1.TrafficEntry{Name: name, Application: &spatev1.ApplicationEntry{TemplateRef: &spatev1.LocalReference{Name: spatev1.ObjectName(template.Name)}}}
@@ -61,7 +61,9 @@ func meetsOnOnePort(pool spatev1.AddressPool) bool {
 	return pool.VXLAN != nil && pool.VXLAN.Mirror
 }
 
-func switchesTemplate(programs *spatev1.Programs) bool {
-	switches := func(c spatev1.Command) bool { return c.SwitchTemplate != nil }
+func usesOthers(programs *spatev1.Programs) bool {
+	switches := func(c spatev1.Command) bool {
+		return c.SwitchTemplate != nil || c.OpenConnection != nil || c.NextTemplate != nil
+	}
 	return programs != nil && (slices.ContainsFunc(programs.Client, switches) || slices.ContainsFunc(programs.Server, switches))
 }

@@ -122,7 +122,7 @@ func TestATemplateAloneBecomesAPlan(t *testing.T) {
 		"with its data": {webTemplate, withData, map[spatev1.DataReference][]byte{ref: []byte("x")}, ""},
 		"without":       {webTemplate, withData, nil, `key "b" of ConfigMap "a" is looked up with a profile`},
 		"on a volume":   {"source: {pcap: {volume: {name: a, path: b}}}\nconnectionRate: 1cps\n" + poolsOf(webTemplate), nil, nil, "its capture is on a volume"},
-		"that goes on":  {webTemplate, []string{"- count: {counter: answered}", "- switchTemplate: {template: other}"}, nil, "what it switches to"},
+		"that goes on":  {webTemplate, []string{"- count: {counter: answered}", "- switchTemplate: {template: other}"}, nil, "the templates that it switches to"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			template := templateOf(t, c.text, c.changes...)

@@ -49,13 +49,19 @@ type CommandApplyConfiguration struct {
 	Loop *LoopCommandApplyConfiguration `json:"loop,omitempty"`
 	// setTime stores the present time in a variable.
 	SetTime *SetTimeCommandApplyConfiguration `json:"setTime,omitempty"`
-	// count adds one to a counter of the program's own, which results and metrics have by its name.
+	// count adds one, or a time, to a counter of the program's own, which results and metrics have by its name.
 	Count *CountCommandApplyConfiguration `json:"count,omitempty"`
 	// receiveUntil waits for the end of what is received next on the TCP stream: behind the end of the receiveUntil before it, or from
 	// the connection's start. receive counts bytes beside it and moves it not.
 	ReceiveUntil *ReceiveUntilCommandApplyConfiguration `json:"receiveUntil,omitempty"`
 	// switchTemplate goes on with the program of the same side of another template.
 	SwitchTemplate *SwitchTemplateCommandApplyConfiguration `json:"switchTemplate,omitempty"`
+	// openConnection is for clients. It opens a connection of another template, from the client's own address, and waits until it has
+	// ended, whatever ended it. If it cannot be opened, that is counted of the other template, and the program goes on.
+	OpenConnection *OpenConnectionCommandApplyConfiguration `json:"openConnection,omitempty"`
+	// nextTemplate is for clients. It names the template of the next openConnection without a template: of this connection, and when it
+	// ends of the one that opened it.
+	NextTemplate *NextTemplateCommandApplyConfiguration `json:"nextTemplate,omitempty"`
 }
 
 // CommandApplyConfiguration constructs a declarative configuration of the Command type for use with
@@ -229,5 +235,21 @@ func (b *CommandApplyConfiguration) WithReceiveUntil(value *ReceiveUntilCommandA
 // If called multiple times, the SwitchTemplate field is set to the value of the last call.
 func (b *CommandApplyConfiguration) WithSwitchTemplate(value *SwitchTemplateCommandApplyConfiguration) *CommandApplyConfiguration {
 	b.SwitchTemplate = value
+	return b
+}
+
+// WithOpenConnection sets the OpenConnection field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the OpenConnection field is set to the value of the last call.
+func (b *CommandApplyConfiguration) WithOpenConnection(value *OpenConnectionCommandApplyConfiguration) *CommandApplyConfiguration {
+	b.OpenConnection = value
+	return b
+}
+
+// WithNextTemplate sets the NextTemplate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NextTemplate field is set to the value of the last call.
+func (b *CommandApplyConfiguration) WithNextTemplate(value *NextTemplateCommandApplyConfiguration) *CommandApplyConfiguration {
+	b.NextTemplate = value
 	return b
 }

@@ -15,6 +15,8 @@ import (
 type CountCommandApplyConfiguration struct {
 	// counter by name.
 	Counter *apiv1alpha1.EntryName `json:"counter,omitempty"`
+	// since is the variable of a setTime: the time since then is added in ns, instead of one.
+	Since *apiv1alpha1.EntryName `json:"since,omitempty"`
 }
 
 // CountCommandApplyConfiguration constructs a declarative configuration of the CountCommand type for use with
@@ -28,5 +30,13 @@ func CountCommand() *CountCommandApplyConfiguration {
 // If called multiple times, the Counter field is set to the value of the last call.
 func (b *CountCommandApplyConfiguration) WithCounter(value apiv1alpha1.EntryName) *CountCommandApplyConfiguration {
 	b.Counter = &value
+	return b
+}
+
+// WithSince sets the Since field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Since field is set to the value of the last call.
+func (b *CountCommandApplyConfiguration) WithSince(value apiv1alpha1.EntryName) *CountCommandApplyConfiguration {
+	b.Since = &value
 	return b
 }

@@ -2,11 +2,12 @@
 //! What templates ask of their ports: bits a second on the medium that their flows send at least, each way.
 //!
 //! A flow's data is known from its program; it is sent in as few packets as there can be, TCP's with SYN and FIN, and without
-//! acknowledgements and what is sent again, which depend on the network.
+//! acknowledgements and what is sent again, which depend on the network. Connections that its program opens count with it.
 use super::rate::{FCS_BYTES, MEDIUM_OVERHEAD_BYTES};
 use spate_stateful::envelope;
-use spate_stateful::program::effects::{Data, Next};
+use spate_stateful::program::effects::{Data, Next, Opens};
 use spate_stateful::{Instruction, Part, Payload, Pool, Program, Protocol, Scenario, Template, Tunables};
+use std::collections::BTreeMap;
 
 /// Bytes of headers: of Ethernet, IP and the transport.
 const ETHERNET: u64 = 14;
@@ -51,8 +52,16 @@ impl Ask {
 /// known.
 pub fn asks(scenario: &Scenario) -> (Vec<Ask>, Vec<(usize, bool)>) {
     let (mut asks, mut unknown) = (Vec::new(), Vec::new());
-    for (index, template) in scenario.templates.iter().enumerate() {
-        // Without clients here, how many flows there are is up to others.
+    let opened = opened(scenario);
+    // Without clients here, how many flows there are is up to others; without a rate it is up to programs that open them.
+    let rated = |template: &Template| template.client.as_ref().map(|client| client.rate).filter(|rate| rate.0 > 0);
+    let begun = (0..scenario.templates.len()).filter_map(|index| Some((index, rated(&scenario.templates[index])?)));
+    let of_each = |(index, rate): (usize, (u64, u64))| {
+        let flows = opened.get(index).into_iter().flatten();
+        std::iter::once((index, index, 1, rate)).chain(flows.map(move |(other, times)| (index, *other, *times, rate)))
+    };
+    for (index, of, times, rate) in begun.flat_map(of_each) {
+        let template = &scenario.templates[of];
         let Some(client) = &template.client else { continue };
         let v6 = template.servers.first().is_some_and(|servers| scenario.pools[servers.pool].is_v6());
         let network = ETHERNET + if v6 { IPV6 } else { IPV4 };
@@ -62,16 +71,45 @@ pub fn asks(scenario: &Scenario) -> (Vec<Ask>, Vec<(usize, bool)>) {
         for (port, program, tunables, of_clients) in sides.into_iter().flatten() {
             let network = network + least_added(scenario, template, of_clients);
             let sent = sent(template.protocol, program, tunables, &scenario.payloads, network);
-            let (flows, seconds) = (u128::from(client.rate.0), u128::from(client.rate.1.max(1)));
+            let (flows, seconds) = (u128::from(rate.0).saturating_mul(times), u128::from(rate.1.max(1)));
             let (part, whole) = if of_clients { (1, engines.into()) } else { served(template, scenario, engines) };
             let bits = (sent.bits.saturating_mul(flows).saturating_mul(part), whole.saturating_mul(seconds));
             asks.push(Ask { template: index, port, bits });
-            if sent.more {
-                unknown.push((index, of_clients));
+            if sent.more && !unknown.contains(&(of, of_clients)) {
+                unknown.push((of, of_clients));
             }
         }
     }
     (asks, unknown)
+}
+
+/// By template: how many connections of others a flow opens at least, with those that they open. Empty if programs open none.
+fn opened(scenario: &Scenario) -> Vec<BTreeMap<usize, u128>> {
+    let mut all = Vec::new();
+    if scenario.opens() {
+        all.resize(scenario.templates.len(), None);
+        (0..all.len()).for_each(|index| open_all(scenario, index, &mut all));
+    }
+    all.into_iter().map(Option::unwrap_or_default).collect()
+}
+
+/// Finds those of a template, and of the templates that it opens: none leads back.
+fn open_all(scenario: &Scenario, index: usize, all: &mut [Option<BTreeMap<usize, u128>>]) {
+    if all[index].is_some() {
+        return;
+    }
+    let mut opened: BTreeMap<usize, u128> = BTreeMap::new();
+    let client = scenario.templates[index].client.as_ref();
+    for instruction in client.map(|client| certain(&client.program).0).unwrap_or_default() {
+        let Some(Opens::Connection(Some(other))) = instruction.effects().opens else { continue };
+        let other = other as usize;
+        open_all(scenario, other, all);
+        for (of, times) in std::iter::once((&other, &1)).chain(all[other].iter().flatten()) {
+            let sum = opened.entry(*of).or_default();
+            *sum = sum.saturating_add(*times);
+        }
+    }
+    all[index] = Some(opened);
 }
 
 /// Fewest bytes that tags and tunnels add to each packet of a side.
@@ -127,7 +165,11 @@ fn certain(program: &Program) -> (Vec<&Instruction>, bool) {
             Next::Template(_) => return (certain, true),
             Next::Jump { .. } | Next::Loop { .. } => more = true,
             Next::End { .. } | Next::LeftOpen => return (certain, more),
-            Next::Following => certain.push(instruction),
+            Next::Following => {
+                // Of which template is not known.
+                more |= instruction.effects().opens == Some(Opens::Connection(None));
+                certain.push(instruction);
+            }
         }
     }
     (certain, more)

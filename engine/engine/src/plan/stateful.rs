@@ -3,6 +3,7 @@
 mod access;
 mod addresses;
 mod messages;
+mod opens;
 mod payloads;
 mod programs;
 mod roles;
@@ -21,7 +22,7 @@ use spate_stateful::arrivals::RampUp;
 use spate_stateful::envelope;
 use spate_stateful::program::Side;
 use spate_stateful::{Client, Part, Pool, Protocol, Scenario, Server, Stack, Template, WeightedPool};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Templates of a plan, at most.
 pub const MOST_TEMPLATES: usize = 4096;
@@ -47,12 +48,16 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
     records(asked, wrong);
     names(asked, wrong);
     roles::check(asked, plan.share.as_ref(), wrong);
+    let opened = opens::named(asked);
     let found: Vec<_> =
-        (0..asked.templates.len()).map(|i| template((i, asked), pools.as_deref(), site, wrong)).collect();
+        (0..asked.templates.len()).map(|i| template((i, asked), &opened, pools.as_deref(), site, wrong)).collect();
     let templates: Option<Vec<Template>> = found.into_iter().collect();
     let (mut pools, mut templates) = pools.zip(templates).filter(|_| wrong.0.len() == before)?;
     shadow::check(&pools, &templates, &payloads, wrong);
     programs::check(asked, &templates, &payloads, wrong);
+    if wrong.0.len() == before {
+        opens::check(asked, &templates, wrong);
+    }
     if let Some(share) = plan.share.filter(|share| share.index < share.count) {
         roles::share(asked, Part { index: share.index, of: share.count }, &mut pools, &mut templates);
     }
@@ -162,6 +167,7 @@ fn name(field: &str, name: &str, least: usize, wrong: &mut Violations) {
 /// A template of a plan; or none, and a violation says why. Its programs are as they are written: not checked yet.
 fn template(
     (index, asked): (usize, &Stateful),
+    opened: &HashSet<u32>,
     pools: Option<&[Pool]>,
     site: &Site,
     wrong: &mut Violations,
@@ -181,7 +187,7 @@ fn template(
         wrong.add(format!("{at}.latency"), "is for UDP, where a message has a reply; leave it out");
     }
     let matches = matches(&at, template, wrong);
-    let rate = rate(&at, template, wrong);
+    let rate = rate(&at, template, opened.contains(&(index as u32)), wrong);
     let v6 = |weighted: &WeightedPool| pools.is_some_and(|pools| pools.get(weighted.pool).is_some_and(Pool::is_v6));
     let headers = if clients.iter().chain(&servers).any(v6) { 60 } else { 40 };
     let looped = ports.0.is_some_and(|port| ports.1 == Some(port) && site.ports[port].loops.unwrap_or(true));
@@ -269,8 +275,9 @@ fn ports(
     (found[0], found[1])
 }
 
-/// New flows a second: a fraction greater than zero, where there are clients.
-fn rate(at: &str, template: &contract::Template, wrong: &mut Violations) -> Option<(u64, u64)> {
+/// New flows a second: a fraction greater than zero, where there are clients; 0 of something where programs of other templates open
+/// them.
+fn rate(at: &str, template: &contract::Template, opened: bool, wrong: &mut Violations) -> Option<(u64, u64)> {
     let at = |field: &str| format!("{at}.{field}");
     if template.client_port.is_empty() {
         let set = [
@@ -284,7 +291,16 @@ fn rate(at: &str, template: &contract::Template, wrong: &mut Violations) -> Opti
         return None;
     }
     match template.flows_per_second {
-        None => wrong.add(at("flows_per_second"), "missing; clients need a rate"),
+        None if opened && template.limit > 0 => {
+            wrong.add(
+                at("limit"),
+                "is of flows that begin at a rate, and there is none; leave it out, or set flows_per_second",
+            );
+        }
+        None if opened => return Some((0, 1)),
+        None => {
+            wrong.add(at("flows_per_second"), "missing; clients need a rate, or a template whose program opens them")
+        }
         Some(Ratio { denominator: 0, .. }) => {
             wrong.add(at("flows_per_second"), "denominator is 0; must be at least 1");
         }

@@ -509,7 +509,7 @@ pub fn capacity(asked: &BTreeMap<usize, u128>, field: &str, site: &Site, wrong: 
 fn more_than_known((template, of_clients): (usize, bool)) -> String {
     let side = if of_clients { "client" } else { "server" };
     format!(
-        "stateful.templates[{template}].{side}: it jumps, loops or switches, so what its flows send is not known beforehand; the \
+        "stateful.templates[{template}].{side}: it jumps, loops or switches, or opens what was named last, so what its flows send is not known beforehand; the \
          load of its port counts what each sends at least"
     )
 }

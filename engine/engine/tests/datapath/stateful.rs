@@ -671,3 +671,33 @@ fn inside_servers_for_the_kernel() {
     assert_eq!((counts, server.open), ([200; 3], 0), "{sides:?}");
     assert_eq!(server.get(Count::AckedBytes), 200 * RESPONSE);
 }
+
+#[test]
+fn each_connection_opens_others_one_after_the_other() {
+    const OPENERS: u64 = 400;
+    const EACH: u64 = 3;
+    let _turn = turn();
+    for (workers, poll) in [(1, PollMode::Busy), (2, PollMode::Busy), (2, PollMode::Adaptive)] {
+        let datapath = loopback(workers, poll);
+        let mut of = over_v4(Protocol::Tcp, OPENERS);
+        let mut other = of.templates[0].clone();
+        (other.name, other.group, other.destination_port) = ("other".into(), "other".into(), 81);
+        other.client.as_mut().unwrap().rate = (0, 1);
+        of.templates.push(other);
+        // It opens them amid its own transaction.
+        let opens = vec![Instruction::OpenConnection { template: Some(1) }; EACH as usize];
+        let opener = &mut of.templates[0].client.as_mut().unwrap().program;
+        let (before, behind) = opener.instructions.split_at(2);
+        opener.instructions = [before, &opens, behind].concat().into();
+        let run = start(&datapath, emulated(&datapath, 7, Some(1000 * MS), of));
+        wait_for(&run, RunState::Complete, 10);
+        let sides = run.template_counters();
+        for (sides, flows) in [(&sides[..2], OPENERS), (&sides[2..], EACH * OPENERS)] {
+            let (client, server) = assert_all_complete(sides, flows);
+            assert_bytes(client, server, flows);
+        }
+        assert_eq!(run.contradictions(), Vec::<String>::new());
+        let port = &datapath.port_counters()[0];
+        assert_eq!((port.tx_packets, port.foreign_packets, port.tx_dropped), (port.rx_packets, 0, 0));
+    }
+}

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::{
     Instruction, Program, Until, VARIABLES, dialogue,
-    effects::{Awaited, Data},
-    loops,
+    effects::{Awaited, Data, Opens},
+    loops, opens,
 };
 use crate::Protocol;
 
@@ -123,6 +123,15 @@ pub enum Problem {
     /// A template that there is not, or that has no program for this side.
     #[error("there is no template {0} with a program of this side and transport")]
     Template(u32),
+    /// A template that there is not, or that has no clients.
+    #[error("there is no template {0} with a program of clients")]
+    Opened(u32),
+    /// It opens a connection of the template named last, and none is ever named.
+    #[error("no next_template names a template for it; name one")]
+    Unnamed,
+    /// Connections would open connections without end.
+    #[error("connections of template {0} open connections of this template again, without end; break the circle")]
+    Circle(usize),
     /// It would go around for ever at one instant.
     #[error(
         "goes back to {to}, and nothing on the way takes time or is certain to end; put a delay, a receive that clears its count, or a counter set before the loop there"
@@ -211,6 +220,9 @@ pub fn check(templates: &[Programs], payloads: &[u64]) -> Vec<Fault> {
         }
     }
     if faults.is_empty() {
+        faults.extend(opens::check(templates));
+    }
+    if faults.is_empty() {
         faults.extend((0..templates.len()).filter_map(|template| dialogue::check(templates, template, payloads)));
     }
     faults.sort_by_key(|fault| (fault.template, fault.side, fault.at));
@@ -271,6 +283,9 @@ impl One<'_> {
                 self.wrong(at, Problem::Template(template));
             }
         }
+        if let Some(opens) = effects.opens {
+            self.opens_others(at, opens);
+        }
         match instruction {
             Instruction::Connect => self.opens(at, Side::Client),
             Instruction::Accept => self.opens(at, Side::Server),
@@ -281,10 +296,27 @@ impl One<'_> {
             &Instruction::Delay { min_ns, max_ns } if min_ns > max_ns => {
                 self.wrong(at, Problem::Delay { min_ns, max_ns });
             }
-            &Instruction::Count { counter } if usize::from(counter) >= self.program.counters.len() => {
+            &(Instruction::Count { counter } | Instruction::CountTime { counter, .. })
+                if usize::from(counter) >= self.program.counters.len() =>
+            {
                 self.wrong(at, Problem::Counter { index: counter, count: self.program.counters.len() });
             }
             _ => {}
+        }
+    }
+
+    /// Servers open nothing.
+    fn opens_others(&mut self, at: usize, opens: Opens) {
+        let named = match opens {
+            Opens::Connection(named) => named,
+            Opens::Next(template) => Some(template),
+        };
+        if self.side == Side::Server {
+            self.wrong(at, Problem::OtherSide(Side::Client));
+        }
+        let there = |template: u32| self.templates.get(template as usize).is_some_and(|to| to.client.is_some());
+        if let Some(template) = named.filter(|template| !there(*template)) {
+            self.wrong(at, Problem::Opened(template));
         }
     }
 

@@ -17,8 +17,21 @@ pub struct Effects {
     pub waits_for: Option<Awaited>,
     /// The variable that it changes.
     pub changes: Option<(u8, VariableChange)>,
+    /// The variable that it reads, unless that says what is executed next.
+    pub reads: Option<u8>,
+    /// What it does about connections of other templates.
+    pub opens: Option<Opens>,
     /// What is executed next.
     pub next: Next,
+}
+
+/// Connections of other templates, which clients open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opens {
+    /// Opens one, of this template or of the one that was named last, and waits for its end.
+    Connection(Option<u32>),
+    /// Names the template of the next that has no name.
+    Next(u32),
 }
 
 /// A payload, by its index.
@@ -95,8 +108,16 @@ pub enum Next {
 
 impl Effects {
     /// None: the next instruction is executed at once.
-    const NONE: Self =
-        Self { transport: None, takes_time: false, sends: None, waits_for: None, changes: None, next: Next::Following };
+    const NONE: Self = Self {
+        transport: None,
+        takes_time: false,
+        sends: None,
+        waits_for: None,
+        changes: None,
+        reads: None,
+        opens: None,
+        next: Next::Following,
+    };
 
     fn only_over(self, protocol: Protocol, instead: &'static str) -> Self {
         Self { transport: Some((protocol, instead)), ..self }
@@ -118,7 +139,7 @@ impl Effects {
     pub fn variable(&self) -> Option<u8> {
         match self.next {
             Next::Jump { variable, .. } | Next::Loop { since: variable, .. } => Some(variable),
-            _ => self.changes.map(|(variable, _)| variable),
+            _ => self.changes.map(|(variable, _)| variable).or(self.reads),
         }
     }
 
@@ -171,11 +192,16 @@ impl Instruction {
             Self::Add { variable, value } => Effects::changing(variable, VariableChange::Add(value)),
             Self::Mark { variable } => Effects::changing(variable, VariableChange::Time),
             Self::Count { .. } => none,
+            Self::CountTime { since, .. } => Effects { reads: Some(since), ..none },
             Self::Jump { to, variable, comparison, value } => {
                 Effects::then(Next::Jump { to, variable, comparison, value })
             }
             Self::Loop { to, since, .. } => Effects::then(Next::Loop { to, since }),
             Self::SwitchTemplate { template } => Effects::then(Next::Template(template)),
+            Self::OpenConnection { template } => {
+                Effects { opens: Some(Opens::Connection(template)), takes_time: true, ..none }
+            }
+            Self::NextTemplate { template } => Effects { opens: Some(Opens::Next(template)), ..none },
             Self::Close => Effects::then(Next::End { reset: false }),
             Self::Reset => Effects::then(Next::End { reset: true }),
             Self::LeaveOpen => Effects::then(Next::LeftOpen),

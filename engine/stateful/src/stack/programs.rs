@@ -3,7 +3,7 @@
 use super::{Stack, Tuple, side_of};
 use crate::{
     Address, Protocol,
-    application::Machine,
+    application::{Left, Machine},
     counters::Count,
     flow::{State, is},
     tcp::Context,
@@ -39,8 +39,19 @@ impl Stack {
             if new && !flow.is_new() {
                 self.is_found(index);
             }
-            let Some(next) = next else { return };
-            self.switch(index, next as usize);
+            let goes_on = match next {
+                None => return,
+                Some(Left::Switch(to)) => {
+                    self.flows[index].clear(is::BEGUN);
+                    self.switch(index, to as usize);
+                    true
+                }
+                Some(Left::Open(template)) => self.open_another(index, template),
+                Some(Left::Name(template)) => self.name_next(index, template),
+            };
+            if !goes_on {
+                return;
+            }
         }
     }
 

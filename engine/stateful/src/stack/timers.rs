@@ -85,7 +85,7 @@ impl Stack {
 
     /// When something is to be done at the latest, in ns; none if only a frame can change that.
     pub fn next_due_ns(&self) -> Option<u64> {
-        if (0..self.ports.len()).any(|port| self.is_ready(port)) {
+        if (0..self.ports.len()).any(|port| self.is_ready(port)) || self.is_asked_to_open() {
             return Some(self.now.ns);
         }
         let earlier = |one: u32, other: u32| if wheel::before(one, other) { one } else { other };
@@ -136,7 +136,7 @@ impl Stack {
 
     /// Its turn to send, or its timer.
     #[inline(always)]
-    fn settle_open(&mut self, index: u32) {
+    pub(super) fn settle_open(&mut self, index: u32) {
         let flow = &self.flows[index];
         if flow.any(is::OWES) {
             if !flow.has(is::READY) {
@@ -175,6 +175,9 @@ impl Stack {
                 self.is_found(index);
             }
             self.note_end(index);
+            if self.opens.is_some() {
+                self.part(index);
+            }
         }
         let flow = &self.flows[index];
         if flow.state == State::TimeWait {

@@ -374,3 +374,43 @@ fn clients_that_share_an_entry_repeat_no_port() {
         assert!(seen.insert((tuple.client, tuple.source_port)));
     }
 }
+
+/// Client and source port of what a worker's programs open from clients in turn.
+fn opened_by(share: Share, dealing: Dealing, own: impl Fn(&Tuple) -> bool) -> Vec<(Address, u16)> {
+    let address = |n: u32| Address::v4(0x1000_0000 + n);
+    let server = Address::v4(0x3000_0001);
+    let pools = [
+        Pool::new(address(0), address(2), Order::Sequential).unwrap(),
+        Pool::new(server, server, Order::Sequential).unwrap(),
+    ];
+    let [clients, servers] = [0, 1].map(|pool| vec![WeightedPool { pool, weight: 1 }]);
+    let templates = [(&clients[..], &servers[..]), (&clients[..], &servers[..])];
+    let mut tuples = Tuples::with_opened(&pools, templates, &[1], share, dealing).unwrap();
+    let mut taken = Vec::new();
+    for n in 0..3000 {
+        let draw = tuples.next_of(1, address(n % 3), &own).expect("a port");
+        assert_eq!(draw.tuple.client, address(n % 3));
+        taken.push((draw.tuple.client, draw.tuple.source_port));
+        // Those that begin in turn have other ports.
+        let draw = tuples.next(0, &own).expect("a port");
+        taken.push((draw.tuple.client, draw.tuple.source_port));
+    }
+    assert!(tuples.next_of(0, address(0), &own).is_none(), "programs open none of these");
+    assert!(tuples.next_of(1, Address::v4(1), &own).is_none(), "no such client");
+    taken
+}
+
+#[test]
+fn no_two_workers_open_a_connection_from_the_same_port_of_a_client() {
+    let mut all = Vec::new();
+    for worker in 0..3 {
+        all.extend(opened_by(Share { worker, workers: 3 }, Dealing::ByNumber, |_| false));
+    }
+    let count = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), count);
+    let owned = |tuple: &Tuple| tuple.source_port % 3 == 1;
+    let taken = opened_by(Share { worker: 1, workers: 3 }, Dealing::ByHash, owned);
+    assert!(taken.iter().all(|(_, port)| port % 3 == 1), "replies to all arrive here");
+}

@@ -1413,9 +1413,9 @@ type Template struct {
 	Server *Program `protobuf:"bytes,7,opt,name=server,proto3" json:"server,omitempty"`
 	// Servers listen on it.
 	DestinationPort uint32 `protobuf:"varint,8,opt,name=destination_port,json=destinationPort,proto3" json:"destination_port,omitempty"`
-	// New flows a second, over all engines and workers.
+	// New flows a second, over all engines and workers. Absent only where programs of other templates open them.
 	FlowsPerSecond *Ratio `protobuf:"bytes,9,opt,name=flows_per_second,json=flowsPerSecond,proto3" json:"flows_per_second,omitempty"`
-	// No more flows than this are started, over all engines and workers; 0 means no limit.
+	// No more flows than this are started at the rate, over all engines and workers; 0 means no limit.
 	Limit uint64 `protobuf:"varint,10,opt,name=limit,proto3" json:"limit,omitempty"`
 	// No more flows than this at a time: the next waits until one has ended; 0 means no limit.
 	MostOpen uint64 `protobuf:"varint,11,opt,name=most_open,json=mostOpen,proto3" json:"most_open,omitempty"`
@@ -2140,6 +2140,9 @@ type Instruction struct {
 	//	*Instruction_Count
 	//	*Instruction_ReceiveUntil
 	//	*Instruction_SwitchTemplate
+	//	*Instruction_OpenConnection
+	//	*Instruction_NextTemplate
+	//	*Instruction_CountTime
 	Kind          isInstruction_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2362,6 +2365,33 @@ func (x *Instruction) GetSwitchTemplate() uint32 {
 	return 0
 }
 
+func (x *Instruction) GetOpenConnection() *OpenConnection {
+	if x != nil {
+		if x, ok := x.Kind.(*Instruction_OpenConnection); ok {
+			return x.OpenConnection
+		}
+	}
+	return nil
+}
+
+func (x *Instruction) GetNextTemplate() uint32 {
+	if x != nil {
+		if x, ok := x.Kind.(*Instruction_NextTemplate); ok {
+			return x.NextTemplate
+		}
+	}
+	return 0
+}
+
+func (x *Instruction) GetCountTime() *CountTime {
+	if x != nil {
+		if x, ok := x.Kind.(*Instruction_CountTime); ok {
+			return x.CountTime
+		}
+	}
+	return nil
+}
+
 type isInstruction_Kind interface {
 	isInstruction_Kind()
 }
@@ -2456,6 +2486,22 @@ type Instruction_SwitchTemplate struct {
 	SwitchTemplate uint32 `protobuf:"varint,20,opt,name=switch_template,json=switchTemplate,proto3,oneof"`
 }
 
+type Instruction_OpenConnection struct {
+	// Clients: opens a connection of another template.
+	OpenConnection *OpenConnection `protobuf:"bytes,21,opt,name=open_connection,json=openConnection,proto3,oneof"`
+}
+
+type Instruction_NextTemplate struct {
+	// Clients: names the template (its index) of the next open_connection without one, of this flow, and when it ends of the flow that
+	// opened it.
+	NextTemplate uint32 `protobuf:"varint,22,opt,name=next_template,json=nextTemplate,proto3,oneof"`
+}
+
+type Instruction_CountTime struct {
+	// Adds the time since a mark to a counter.
+	CountTime *CountTime `protobuf:"bytes,23,opt,name=count_time,json=countTime,proto3,oneof"`
+}
+
 func (*Instruction_Connect) isInstruction_Kind() {}
 
 func (*Instruction_Accept) isInstruction_Kind() {}
@@ -2496,6 +2542,113 @@ func (*Instruction_ReceiveUntil) isInstruction_Kind() {}
 
 func (*Instruction_SwitchTemplate) isInstruction_Kind() {}
 
+func (*Instruction_OpenConnection) isInstruction_Kind() {}
+
+func (*Instruction_NextTemplate) isInstruction_Kind() {}
+
+func (*Instruction_CountTime) isInstruction_Kind() {}
+
+type CountTime struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Counter uint32                 `protobuf:"varint,1,opt,name=counter,proto3" json:"counter,omitempty"`
+	// Variable of the mark. The time is in ns, and 0 where the mark is ahead.
+	Since         uint32 `protobuf:"varint,2,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountTime) Reset() {
+	*x = CountTime{}
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountTime) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountTime) ProtoMessage() {}
+
+func (x *CountTime) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountTime.ProtoReflect.Descriptor instead.
+func (*CountTime) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *CountTime) GetCounter() uint32 {
+	if x != nil {
+		return x.Counter
+	}
+	return 0
+}
+
+func (x *CountTime) GetSince() uint32 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+// Opens a connection from the flow's own client address and one of the template's source ports, and goes on when it has ended, or could
+// not be opened, which is counted as of other new flows. A flow whose own connection ends does not end what it opened.
+type OpenConnection struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Index of the template; absent: that of the last next_template. Without any, nothing is opened. It has all pools of clients of the
+	// template that opens it, on the same port and engines, no most_open, and opens no connection that leads back to it.
+	Template      *uint32 `protobuf:"varint,1,opt,name=template,proto3,oneof" json:"template,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenConnection) Reset() {
+	*x = OpenConnection{}
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenConnection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenConnection) ProtoMessage() {}
+
+func (x *OpenConnection) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenConnection.ProtoReflect.Descriptor instead.
+func (*OpenConnection) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *OpenConnection) GetTemplate() uint32 {
+	if x != nil && x.Template != nil {
+		return *x.Template
+	}
+	return 0
+}
+
 type Nothing struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2504,7 +2657,7 @@ type Nothing struct {
 
 func (x *Nothing) Reset() {
 	*x = Nothing{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2516,7 +2669,7 @@ func (x *Nothing) String() string {
 func (*Nothing) ProtoMessage() {}
 
 func (x *Nothing) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2529,7 +2682,7 @@ func (x *Nothing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nothing.ProtoReflect.Descriptor instead.
 func (*Nothing) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{21}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{23}
 }
 
 type Send struct {
@@ -2544,7 +2697,7 @@ type Send struct {
 
 func (x *Send) Reset() {
 	*x = Send{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2556,7 +2709,7 @@ func (x *Send) String() string {
 func (*Send) ProtoMessage() {}
 
 func (x *Send) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2569,7 +2722,7 @@ func (x *Send) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Send.ProtoReflect.Descriptor instead.
 func (*Send) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{22}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Send) GetPayload() uint32 {
@@ -2598,7 +2751,7 @@ type Receive struct {
 
 func (x *Receive) Reset() {
 	*x = Receive{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2610,7 +2763,7 @@ func (x *Receive) String() string {
 func (*Receive) ProtoMessage() {}
 
 func (x *Receive) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2623,7 +2776,7 @@ func (x *Receive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receive.ProtoReflect.Descriptor instead.
 func (*Receive) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Receive) GetBytes() uint64 {
@@ -2649,7 +2802,7 @@ type SendMessage struct {
 
 func (x *SendMessage) Reset() {
 	*x = SendMessage{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2661,7 +2814,7 @@ func (x *SendMessage) String() string {
 func (*SendMessage) ProtoMessage() {}
 
 func (x *SendMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2674,7 +2827,7 @@ func (x *SendMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendMessage.ProtoReflect.Descriptor instead.
 func (*SendMessage) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{24}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SendMessage) GetPayload() uint32 {
@@ -2694,7 +2847,7 @@ type ReceiveMessages struct {
 
 func (x *ReceiveMessages) Reset() {
 	*x = ReceiveMessages{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2706,7 +2859,7 @@ func (x *ReceiveMessages) String() string {
 func (*ReceiveMessages) ProtoMessage() {}
 
 func (x *ReceiveMessages) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2719,7 +2872,7 @@ func (x *ReceiveMessages) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveMessages.ProtoReflect.Descriptor instead.
 func (*ReceiveMessages) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{25}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReceiveMessages) GetMessages() uint64 {
@@ -2747,7 +2900,7 @@ type Delay struct {
 
 func (x *Delay) Reset() {
 	*x = Delay{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2759,7 +2912,7 @@ func (x *Delay) String() string {
 func (*Delay) ProtoMessage() {}
 
 func (x *Delay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2772,7 +2925,7 @@ func (x *Delay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delay.ProtoReflect.Descriptor instead.
 func (*Delay) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{26}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Delay) GetMinNs() uint64 {
@@ -2799,7 +2952,7 @@ type VariableValue struct {
 
 func (x *VariableValue) Reset() {
 	*x = VariableValue{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2811,7 +2964,7 @@ func (x *VariableValue) String() string {
 func (*VariableValue) ProtoMessage() {}
 
 func (x *VariableValue) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2824,7 +2977,7 @@ func (x *VariableValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableValue.ProtoReflect.Descriptor instead.
 func (*VariableValue) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{27}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *VariableValue) GetVariable() uint32 {
@@ -2854,7 +3007,7 @@ type Jump struct {
 
 func (x *Jump) Reset() {
 	*x = Jump{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2866,7 +3019,7 @@ func (x *Jump) String() string {
 func (*Jump) ProtoMessage() {}
 
 func (x *Jump) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2879,7 +3032,7 @@ func (x *Jump) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Jump.ProtoReflect.Descriptor instead.
 func (*Jump) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{28}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Jump) GetTo() uint32 {
@@ -2922,7 +3075,7 @@ type Loop struct {
 
 func (x *Loop) Reset() {
 	*x = Loop{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2934,7 +3087,7 @@ func (x *Loop) String() string {
 func (*Loop) ProtoMessage() {}
 
 func (x *Loop) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2947,7 +3100,7 @@ func (x *Loop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loop.ProtoReflect.Descriptor instead.
 func (*Loop) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{29}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Loop) GetTo() uint32 {
@@ -2985,7 +3138,7 @@ type ReceiveUntil struct {
 
 func (x *ReceiveUntil) Reset() {
 	*x = ReceiveUntil{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2997,7 +3150,7 @@ func (x *ReceiveUntil) String() string {
 func (*ReceiveUntil) ProtoMessage() {}
 
 func (x *ReceiveUntil) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3010,7 +3163,7 @@ func (x *ReceiveUntil) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveUntil.ProtoReflect.Descriptor instead.
 func (*ReceiveUntil) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{30}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReceiveUntil) GetEnd() isReceiveUntil_End {
@@ -3215,7 +3368,7 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\aProgram\x12@\n" +
 	"\finstructions\x18\x01 \x03(\v2\x1c.spate.engine.v1.InstructionR\finstructions\x12\x1c\n" +
 	"\tvariables\x18\x02 \x03(\tR\tvariables\x12\x1a\n" +
-	"\bcounters\x18\x03 \x03(\tR\bcounters\"\x94\b\n" +
+	"\bcounters\x18\x03 \x03(\tR\bcounters\"\xc4\t\n" +
 	"\vInstruction\x124\n" +
 	"\aconnect\x18\x01 \x01(\v2\x18.spate.engine.v1.NothingH\x00R\aconnect\x122\n" +
 	"\x06accept\x18\x02 \x01(\v2\x18.spate.engine.v1.NothingH\x00R\x06accept\x12+\n" +
@@ -3238,8 +3391,18 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\x04mark\x18\x11 \x01(\rH\x00R\x04mark\x12\x16\n" +
 	"\x05count\x18\x12 \x01(\rH\x00R\x05count\x12D\n" +
 	"\rreceive_until\x18\x13 \x01(\v2\x1d.spate.engine.v1.ReceiveUntilH\x00R\freceiveUntil\x12)\n" +
-	"\x0fswitch_template\x18\x14 \x01(\rH\x00R\x0eswitchTemplateB\x06\n" +
-	"\x04kind\"\t\n" +
+	"\x0fswitch_template\x18\x14 \x01(\rH\x00R\x0eswitchTemplate\x12J\n" +
+	"\x0fopen_connection\x18\x15 \x01(\v2\x1f.spate.engine.v1.OpenConnectionH\x00R\x0eopenConnection\x12%\n" +
+	"\rnext_template\x18\x16 \x01(\rH\x00R\fnextTemplate\x12;\n" +
+	"\n" +
+	"count_time\x18\x17 \x01(\v2\x1a.spate.engine.v1.CountTimeH\x00R\tcountTimeB\x06\n" +
+	"\x04kind\";\n" +
+	"\tCountTime\x12\x18\n" +
+	"\acounter\x18\x01 \x01(\rR\acounter\x12\x14\n" +
+	"\x05since\x18\x02 \x01(\rR\x05since\">\n" +
+	"\x0eOpenConnection\x12\x1f\n" +
+	"\btemplate\x18\x01 \x01(\rH\x00R\btemplate\x88\x01\x01B\v\n" +
+	"\t_template\"\t\n" +
 	"\aNothing\"4\n" +
 	"\x04Send\x12\x18\n" +
 	"\apayload\x18\x01 \x01(\rR\apayload\x12\x12\n" +
@@ -3309,7 +3472,7 @@ func file_spate_engine_v1_stateful_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_stateful_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_engine_v1_stateful_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_spate_engine_v1_stateful_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_spate_engine_v1_stateful_proto_goTypes = []any{
 	(PoolOrder)(0),          // 0: spate.engine.v1.PoolOrder
 	(TransportProtocol)(0),  // 1: spate.engine.v1.TransportProtocol
@@ -3336,17 +3499,19 @@ var file_spate_engine_v1_stateful_proto_goTypes = []any{
 	(*Tunables)(nil),        // 22: spate.engine.v1.Tunables
 	(*Program)(nil),         // 23: spate.engine.v1.Program
 	(*Instruction)(nil),     // 24: spate.engine.v1.Instruction
-	(*Nothing)(nil),         // 25: spate.engine.v1.Nothing
-	(*Send)(nil),            // 26: spate.engine.v1.Send
-	(*Receive)(nil),         // 27: spate.engine.v1.Receive
-	(*SendMessage)(nil),     // 28: spate.engine.v1.SendMessage
-	(*ReceiveMessages)(nil), // 29: spate.engine.v1.ReceiveMessages
-	(*Delay)(nil),           // 30: spate.engine.v1.Delay
-	(*VariableValue)(nil),   // 31: spate.engine.v1.VariableValue
-	(*Jump)(nil),            // 32: spate.engine.v1.Jump
-	(*Loop)(nil),            // 33: spate.engine.v1.Loop
-	(*ReceiveUntil)(nil),    // 34: spate.engine.v1.ReceiveUntil
-	(*Ratio)(nil),           // 35: spate.engine.v1.Ratio
+	(*CountTime)(nil),       // 25: spate.engine.v1.CountTime
+	(*OpenConnection)(nil),  // 26: spate.engine.v1.OpenConnection
+	(*Nothing)(nil),         // 27: spate.engine.v1.Nothing
+	(*Send)(nil),            // 28: spate.engine.v1.Send
+	(*Receive)(nil),         // 29: spate.engine.v1.Receive
+	(*SendMessage)(nil),     // 30: spate.engine.v1.SendMessage
+	(*ReceiveMessages)(nil), // 31: spate.engine.v1.ReceiveMessages
+	(*Delay)(nil),           // 32: spate.engine.v1.Delay
+	(*VariableValue)(nil),   // 33: spate.engine.v1.VariableValue
+	(*Jump)(nil),            // 34: spate.engine.v1.Jump
+	(*Loop)(nil),            // 35: spate.engine.v1.Loop
+	(*ReceiveUntil)(nil),    // 36: spate.engine.v1.ReceiveUntil
+	(*Ratio)(nil),           // 37: spate.engine.v1.Ratio
 }
 var file_spate_engine_v1_stateful_proto_depIdxs = []int32{
 	8,  // 0: spate.engine.v1.Stateful.payloads:type_name -> spate.engine.v1.Payload
@@ -3366,7 +3531,7 @@ var file_spate_engine_v1_stateful_proto_depIdxs = []int32{
 	1,  // 14: spate.engine.v1.Template.protocol:type_name -> spate.engine.v1.TransportProtocol
 	23, // 15: spate.engine.v1.Template.client:type_name -> spate.engine.v1.Program
 	23, // 16: spate.engine.v1.Template.server:type_name -> spate.engine.v1.Program
-	35, // 17: spate.engine.v1.Template.flows_per_second:type_name -> spate.engine.v1.Ratio
+	37, // 17: spate.engine.v1.Template.flows_per_second:type_name -> spate.engine.v1.Ratio
 	17, // 18: spate.engine.v1.Template.clients:type_name -> spate.engine.v1.WeightedPool
 	17, // 19: spate.engine.v1.Template.servers:type_name -> spate.engine.v1.WeightedPool
 	22, // 20: spate.engine.v1.Template.client_tunables:type_name -> spate.engine.v1.Tunables
@@ -3378,29 +3543,31 @@ var file_spate_engine_v1_stateful_proto_depIdxs = []int32{
 	6,  // 26: spate.engine.v1.Capture.data:type_name -> spate.engine.v1.DataRef
 	2,  // 27: spate.engine.v1.Tunables.congestion_control:type_name -> spate.engine.v1.CongestionControl
 	24, // 28: spate.engine.v1.Program.instructions:type_name -> spate.engine.v1.Instruction
-	25, // 29: spate.engine.v1.Instruction.connect:type_name -> spate.engine.v1.Nothing
-	25, // 30: spate.engine.v1.Instruction.accept:type_name -> spate.engine.v1.Nothing
-	26, // 31: spate.engine.v1.Instruction.send:type_name -> spate.engine.v1.Send
-	27, // 32: spate.engine.v1.Instruction.receive:type_name -> spate.engine.v1.Receive
-	28, // 33: spate.engine.v1.Instruction.send_message:type_name -> spate.engine.v1.SendMessage
-	29, // 34: spate.engine.v1.Instruction.receive_messages:type_name -> spate.engine.v1.ReceiveMessages
-	30, // 35: spate.engine.v1.Instruction.delay:type_name -> spate.engine.v1.Delay
-	25, // 36: spate.engine.v1.Instruction.close:type_name -> spate.engine.v1.Nothing
-	25, // 37: spate.engine.v1.Instruction.reset:type_name -> spate.engine.v1.Nothing
-	25, // 38: spate.engine.v1.Instruction.wait_for_peer_close:type_name -> spate.engine.v1.Nothing
-	25, // 39: spate.engine.v1.Instruction.leave_open:type_name -> spate.engine.v1.Nothing
-	31, // 40: spate.engine.v1.Instruction.set:type_name -> spate.engine.v1.VariableValue
-	31, // 41: spate.engine.v1.Instruction.add:type_name -> spate.engine.v1.VariableValue
-	32, // 42: spate.engine.v1.Instruction.jump:type_name -> spate.engine.v1.Jump
-	33, // 43: spate.engine.v1.Instruction.loop:type_name -> spate.engine.v1.Loop
-	34, // 44: spate.engine.v1.Instruction.receive_until:type_name -> spate.engine.v1.ReceiveUntil
-	3,  // 45: spate.engine.v1.Jump.comparison:type_name -> spate.engine.v1.Comparison
-	25, // 46: spate.engine.v1.ReceiveUntil.http_message:type_name -> spate.engine.v1.Nothing
-	47, // [47:47] is the sub-list for method output_type
-	47, // [47:47] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	27, // 29: spate.engine.v1.Instruction.connect:type_name -> spate.engine.v1.Nothing
+	27, // 30: spate.engine.v1.Instruction.accept:type_name -> spate.engine.v1.Nothing
+	28, // 31: spate.engine.v1.Instruction.send:type_name -> spate.engine.v1.Send
+	29, // 32: spate.engine.v1.Instruction.receive:type_name -> spate.engine.v1.Receive
+	30, // 33: spate.engine.v1.Instruction.send_message:type_name -> spate.engine.v1.SendMessage
+	31, // 34: spate.engine.v1.Instruction.receive_messages:type_name -> spate.engine.v1.ReceiveMessages
+	32, // 35: spate.engine.v1.Instruction.delay:type_name -> spate.engine.v1.Delay
+	27, // 36: spate.engine.v1.Instruction.close:type_name -> spate.engine.v1.Nothing
+	27, // 37: spate.engine.v1.Instruction.reset:type_name -> spate.engine.v1.Nothing
+	27, // 38: spate.engine.v1.Instruction.wait_for_peer_close:type_name -> spate.engine.v1.Nothing
+	27, // 39: spate.engine.v1.Instruction.leave_open:type_name -> spate.engine.v1.Nothing
+	33, // 40: spate.engine.v1.Instruction.set:type_name -> spate.engine.v1.VariableValue
+	33, // 41: spate.engine.v1.Instruction.add:type_name -> spate.engine.v1.VariableValue
+	34, // 42: spate.engine.v1.Instruction.jump:type_name -> spate.engine.v1.Jump
+	35, // 43: spate.engine.v1.Instruction.loop:type_name -> spate.engine.v1.Loop
+	36, // 44: spate.engine.v1.Instruction.receive_until:type_name -> spate.engine.v1.ReceiveUntil
+	26, // 45: spate.engine.v1.Instruction.open_connection:type_name -> spate.engine.v1.OpenConnection
+	25, // 46: spate.engine.v1.Instruction.count_time:type_name -> spate.engine.v1.CountTime
+	3,  // 47: spate.engine.v1.Jump.comparison:type_name -> spate.engine.v1.Comparison
+	27, // 48: spate.engine.v1.ReceiveUntil.http_message:type_name -> spate.engine.v1.Nothing
+	49, // [49:49] is the sub-list for method output_type
+	49, // [49:49] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_stateful_proto_init() }
@@ -3447,8 +3614,12 @@ func file_spate_engine_v1_stateful_proto_init() {
 		(*Instruction_Count)(nil),
 		(*Instruction_ReceiveUntil)(nil),
 		(*Instruction_SwitchTemplate)(nil),
+		(*Instruction_OpenConnection)(nil),
+		(*Instruction_NextTemplate)(nil),
+		(*Instruction_CountTime)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[30].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[22].OneofWrappers = []any{}
+	file_spate_engine_v1_stateful_proto_msgTypes[32].OneofWrappers = []any{
 		(*ReceiveUntil_Pattern)(nil),
 		(*ReceiveUntil_HttpMessage)(nil),
 	}
@@ -3458,7 +3629,7 @@ func file_spate_engine_v1_stateful_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_stateful_proto_rawDesc), len(file_spate_engine_v1_stateful_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   31,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

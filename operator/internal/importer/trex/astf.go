@@ -56,6 +56,10 @@ type astf struct {
 	programs []*astfProgram
 	servers  []listener
 	groups   []string
+	// sketches and named are, by template, what must be known of others; grouped are the templates of a group, by its number.
+	sketches []sketch
+	named    []string
+	grouped  map[uint64][]int
 	// client and server settings of all templates.
 	client, server globalInfo
 	made           Imported
@@ -92,6 +96,7 @@ func (in *importer) importASTF(data []byte) (*Imported, error) {
 	}
 	o.done()
 	a.servers = a.listeners(templates)
+	a.openings(templates)
 	a.profile = &spatev1.TrafficProfile{
 		TypeMeta:   metav1.TypeMeta{APIVersion: spatev1.GroupVersion.String(), Kind: "TrafficProfile"},
 		ObjectMeta: metav1.ObjectMeta{Name: in.name},
@@ -160,11 +165,11 @@ func (a *astf) template(index int, raw json.RawMessage) {
 	client, server := o.object("client_template"), o.object("server_template")
 	o.done()
 	t := &spatev1.ASTFTemplate{TypeMeta: metav1.TypeMeta{APIVersion: spatev1.GroupVersion.String(), Kind: "ASTFTemplate"}}
-	name, entry := strconv.Itoa(index+1), "template-"+strconv.Itoa(index+1)
+	entry := "template-" + strconv.Itoa(index+1)
 	if group != "" {
-		name, entry, t.Spec.StatisticsGroup = group, group, spatev1.EntryName(group)
+		entry, t.Spec.StatisticsGroup = group, spatev1.EntryName(group)
 	}
-	t.Name = a.objects.unique(label(a.name+"-"+name, name), index+1)
+	t.Name = a.named[index]
 	a.sides(t, index, client, server)
 	if len(a.problems.errs) > before {
 		return
@@ -189,6 +194,11 @@ func (a *astf) group(o *object) string {
 		o.wrong("tg_id", "%d names none of the %d tg_names", number, len(a.groups))
 		return ""
 	}
+	return a.groupName(number)
+}
+
+// groupName returns the name of a group that there is.
+func (a *astf) groupName(number uint64) string {
 	return label(a.groups[number-1], "group-"+strconv.FormatUint(number, 10))
 }
 
@@ -201,8 +211,12 @@ func (a *astf) sides(t *spatev1.ASTFTemplate, index int, client, server *object)
 	client.take("cluster") // not used by TRex yet
 	port := client.whole("port", 1, math.MaxUint16)
 	t.Spec.DestinationPort = ptr.To(int32(port))
-	t.Spec.ConnectionRate = connectionRate(client)
-	limit(client, &t.Spec)
+	if a.isOpened(index) && !client.has("cps") {
+		a.openedOnly(index, client)
+	} else {
+		t.Spec.ConnectionRate = connectionRate(client)
+		limit(client, &t.Spec)
+	}
 	server = a.reached(index, server, port, to, clients)
 	servers := a.chosen(server, "program_index")
 	own := [2]globalInfo{a.settings(client, "glob_info"), a.settings(server, "glob_info")}
@@ -261,7 +275,7 @@ const ratePlaces = 12
 
 func connectionRate(o *object) spatev1.ConnectionRate {
 	if !o.has("cps") {
-		o.wrong("cps", "is missing: connections that only another template's program opens are not supported")
+		o.wrong("cps", "is missing, and no program opens connections of this template by set_template and exec_template: give it a rate")
 		return ""
 	}
 	value := o.decimal("cps")

@@ -322,9 +322,9 @@ func TestWhatStatefulProfilesMayNotSay(t *testing.T) {
 		want     string
 	}{
 		"an unknown command":      {with(`{"name": "dance"}`), nil, `$.program_list[0].commands[0].name: "dance" is no command`},
-		"another template":        {with(`{"name": "set_template", "tg_id": 1}`), nil, "set_template is not supported: a program opens no connections"},
-		"its execution":           {with(`{"name": "exec_template"}`), nil, "exec_template is not supported"},
-		"a sum of times":          {with(`{"name": "add_tick_stats", "stats_id": 0, "var_id": 0}`), nil, "add_tick_stats is not supported"},
+		"no such group":           {with(`{"name": "set_template", "tg_id": 2}`), nil, "$.program_list[0].commands[0].tg_id: 2 is the group of no template"},
+		"a time of no variable":   {with(request + `, {"name": "add_tick_stats", "stats_id": 0, "var_id": 0}`), nil, `nothing gives the variable "tick-0" a value`},
+		"opening by a server":     {[2]string{request, `{"name": "set_template", "tg_id": 1}`}, nil, "server[0].nextTemplate: servers open no connections"},
 		"a great count":           {with(`{"name": "add_stats", "stats_id": 0, "val": 101}`), nil, "commands[0].val: 101 is not a whole number from 0 to 100"},
 		"too many commands":       {with(request + strings.Repeat(`, {"name": "delay", "usec": 1}`, spatev1.MaxCommands)), nil, "template 1: $.templates[0]: as ASTFTemplate p-web-a it cannot be run: spec.source.programs.client: has 4097 commands; at most 4096 have room"},
 		"a message over TCP":      {with(`{"name": "tx_msg", "buf_index": 0}`), nil, "tx_msg is no command of this program's transport"},
@@ -338,7 +338,7 @@ func TestWhatStatefulProfilesMayNotSay(t *testing.T) {
 		"no program":              {good, []string{`"program_index": 0`, `"program_index": 5`}, "program_index: 5 is none of the 2 programs"},
 		"two transports":          {[2]string{`{"name": "delay", "usec": 1}`, `{"name": "delay", "usec": 1}`}, []string{`"usec": 1}]}, {`, `"usec": 1}], "stream": false}, {`}, "of another transport than the clients'"},
 		"a wrong generator":       {good, []string{`"dist_client": {"index": 0}`, `"dist_client": {"index": 1}`}, "dist_client.index: 1 is no generator of this side"},
-		"no rate":                 {good, []string{`, "cps": 2.5`, ``}, "client_template.cps: is missing: connections that only another template's program opens"},
+		"no rate":                 {good, []string{`, "cps": 2.5`, ``}, "client_template.cps: is missing, and no program opens connections of this template"},
 		"a rate of nothing":       {good, []string{`"cps": 2.5`, `"cps": 0`}, "client_template.cps: 0.000000000000 is not a rate"},
 		"another port":            {good, []string{`[{"port": 80}]`, `[{"port": 81}]`}, "servers listen on 81 and the template's clients connect to 80, where no servers of this transport listen"},
 		"other servers":           {good, []string{`[{"port": 80}]`, `[{"port": 80, "ip_start": "48.0.0.0", "ip_end": "48.0.0.255"}]`}, "that some of them are another template's is not supported"},

@@ -6,6 +6,7 @@ package trex
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/big"
 	"slices"
@@ -31,6 +32,8 @@ type astfProgram struct {
 	// nonBlocking is the state after the last `tx_mode`.
 	nonBlocking bool
 	signed      bool
+	// names is true if a command names a template group, executes if one opens a connection of the group that was named last.
+	names, executes bool
 }
 
 // step is a TRex command.
@@ -50,6 +53,8 @@ type step struct {
 	clear    bool
 	// mode is true for a tx_mode.
 	mode bool
+	// group is the number of the template group that it names; 0 for none.
+	group uint64
 }
 
 // program reads a program.
@@ -68,8 +73,10 @@ func (a *astf) program(o *object) *astfProgram {
 	if len(commands) == 0 {
 		o.wrong("commands", "is empty: a program does something")
 	}
+	p.executing()
 	p.jumps()
 	p.waiting()
+	p.withoutAlways()
 	return p
 }
 
@@ -81,9 +88,6 @@ func (p *astfProgram) step(index int, o *object) step {
 	case o.broken:
 	case !known:
 		o.wrong("name", "%q is no command of TRex's that is known", name)
-		return s
-	case read.refused != "":
-		o.wrong("name", "%s is not supported: %s", name, read.refused)
 		return s
 	case read.udp && !p.udp || read.tcp && p.udp:
 		o.wrong("name", "%s is no command of this program's transport", name)
@@ -101,11 +105,10 @@ func (p *astfProgram) step(index int, o *object) step {
 	return s
 }
 
-// command converts one TRex command. A refused one has the reason.
+// command converts one TRex command.
 type command struct {
 	read                  func(p *astfProgram, o *object, s *step)
 	udp, tcp, first, last bool
-	refused               string
 }
 
 var instructions = map[string]command{
@@ -159,9 +162,18 @@ var instructions = map[string]command{
 	"add_tick_var": {read: func(_ *astfProgram, o *object, s *step) {
 		s.commands = []spatev1.Command{{Add: &spatev1.VariableCommand{Variable: called(o, "id", "tick"), Value: nanoseconds(o, "duration", second)}}} // marks are in ns
 	}},
-	"add_tick_stats": {refused: "counters count and do not sum times up; round trips of UDP messages are measured by a template's latency"},
-	"set_template":   {refused: "a program opens no connections of other templates; give these a rate of their own, or go on within the connection by switchTemplate"},
-	"exec_template":  {refused: "a program opens no connections of other templates; give these a rate of their own, or go on within the connection by switchTemplate"},
+	"add_tick_stats": {read: func(p *astfProgram, o *object, s *step) {
+		p.notes.tell("%s: TRex adds ticks of 10 ms, here the counter adds ns", o.at("name"))
+		s.commands = []spatev1.Command{{Count: &spatev1.CountCommand{Counter: called(o, "stats_id", "stats"), Since: called(o, "var_id", "tick")}}}
+	}},
+	"set_template": {read: func(p *astfProgram, o *object, s *step) {
+		p.names, s.group = true, o.whole("tg_id", 1, math.MaxUint16)
+		s.commands = []spatev1.Command{{NextTemplate: &spatev1.NextTemplateCommand{}}}
+	}},
+	"exec_template": {read: func(p *astfProgram, _ *object, s *step) {
+		p.executes = true
+		s.commands = []spatev1.Command{{OpenConnection: &spatev1.OpenConnectionCommand{}}}
+	}},
 }
 
 // mostCounted is the maximum increment of a counter: each increment by one is a command.
@@ -250,7 +262,6 @@ var operators = map[string]spatev1.Comparison{
 func (p *astfProgram) jumpIf(o *object, s *step) {
 	s.to = int(o.signed("offset", -math.MaxInt16, math.MaxInt16))
 	if !o.has("cmp_op") {
-		const always = "always" // a variable that stays 0
 		o.take("cmp_op")
 		o.take("cmp_val")
 		o.take("id")
@@ -279,6 +290,10 @@ func (p *astfProgram) jumps() {
 			continue
 		}
 		over := p.steps[min(s.to, i):min(max(s.to, i)+1, len(p.steps))]
+		if s.to <= i && slices.ContainsFunc(s.commands, func(c spatev1.Command) bool { return c.Jump != nil && c.Jump.Variable == always }) && !takesTime(over) {
+			s.commands = slices.Insert(s.commands, 0, spatev1.Command{Delay: &spatev1.DelayCommand{Min: "1us"}})
+			p.notes.tell("%s: TRex goes back at one instant; here 1 us passes each time", s.object.at("offset"))
+		}
 		for _, other := range over {
 			p.rewinds = p.rewinds || other.received > 0
 		}
@@ -286,6 +301,69 @@ func (p *astfProgram) jumps() {
 			s.object.wrong("offset", "it jumps over a tx_mode: how the commands there send would change with each round; set it before")
 		}
 	}
+}
+
+// always is a variable that stays 0.
+const always = "always"
+
+// leastCompared is less than all that TRex's variables come to.
+const leastCompared = -(1<<53 - 1)
+
+// withoutAlways lets jumps that are always taken do without a variable of their own where all are taken: any of them is more than the
+// least value.
+func (p *astfProgram) withoutAlways() {
+	names := map[spatev1.EntryName]bool{}
+	for _, s := range p.steps {
+		for _, c := range s.commands {
+			switch {
+			case c.Set != nil:
+				names[c.Set.Variable] = true
+			case c.Add != nil:
+				names[c.Add.Variable] = true
+			case c.SetTime != nil:
+				names[c.SetTime.Variable] = true
+			}
+		}
+	}
+	const most = 4 // variables of a connection
+	if !names[always] || len(names) <= most {
+		return
+	}
+	delete(names, always)
+	other := slices.Max(slices.Collect(maps.Keys(names))) // a number rather than a time
+	for i := range p.steps {
+		s := &p.steps[i]
+		s.commands = slices.DeleteFunc(s.commands, func(c spatev1.Command) bool { return c.Set != nil && c.Set.Variable == always })
+		for _, c := range s.commands {
+			if c.Jump != nil && c.Jump.Variable == always {
+				*c.Jump = spatev1.JumpCommand{Variable: other, Comparison: spatev1.ComparisonGreaterOrEqual, Value: leastCompared}
+			}
+		}
+	}
+}
+
+// executing leaves out openings of connections where no group is named for them.
+func (p *astfProgram) executing() {
+	if !p.executes || p.names {
+		return
+	}
+	for i := range p.steps {
+		s := &p.steps[i]
+		if slices.ContainsFunc(s.commands, func(c spatev1.Command) bool { return c.OpenConnection != nil }) {
+			s.commands = nil
+			p.notes.tell("%s: no set_template names a template for it: as with TRex nothing is opened", s.object.at("name"))
+		}
+	}
+	p.executes = false
+}
+
+// takesTime reports whether something happens on the way of these steps before they come to their end.
+func takesTime(steps []step) bool {
+	return slices.ContainsFunc(steps, func(s step) bool {
+		return s.waits || s.received > 0 || slices.ContainsFunc(s.commands, func(c spatev1.Command) bool {
+			return c.Delay != nil || c.Send != nil || c.OpenConnection != nil
+		})
+	})
 }
 
 func jumping(c spatev1.Command) bool { return c.Jump != nil || c.Loop != nil }
@@ -380,6 +458,8 @@ func (p *astfProgram) made(index int, server bool, places []int) []spatev1.Comma
 			c.Jump.To = labelOf(places[s.to])
 		case c.Loop != nil:
 			c.Loop.To = labelOf(places[s.to])
+		case c.NextTemplate != nil:
+			c.NextTemplate.Template = spatev1.ObjectName(p.named[p.grouped[s.group][0]])
 		case c.Send != nil:
 			pieces := p.sent(&p.buffers[s.buffer])
 			for _, piece := range pieces[:len(pieces)-1] {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -30,9 +31,11 @@ type Program struct {
 	// numbers of the payloads, by their content.
 	numbers  map[string]uint32
 	Switches []Switch
+	// Opens are the templates whose connections it opens or names for that; an open without a template is none of them.
+	Opens []Switch
 }
 
-// Switch is a template that a program continues with.
+// Switch is a template that a program continues with, or whose connections it opens.
 type Switch struct {
 	Name spatev1.ObjectName
 	At   *field.Path
@@ -88,10 +91,10 @@ func (p checker) commands(all []spatev1.Command, at *field.Path, data data.Data)
 // one returns a command as an instruction; an empty one if the command is wrong.
 func (c *commands) one(command *spatev1.Command, at *field.Path) *enginev1.Instruction {
 	if !c.ExactlyOne(at, "connect, accept, send, receive, sendMessage, receiveMessages, delay, close, reset, waitForPeerClose, leaveOpen, keepalive, set, add, "+
-		"jump, loop, setTime, count, receiveUntil and switchTemplate", command.Connect != nil, command.Accept != nil, command.Send != nil, command.Receive != nil,
+		"jump, loop, setTime, count, receiveUntil, switchTemplate, openConnection and nextTemplate", command.Connect != nil, command.Accept != nil, command.Send != nil, command.Receive != nil,
 		command.SendMessage != nil, command.ReceiveMessages != nil, command.Delay != nil, command.Close != nil, command.Reset != nil, command.WaitForPeerClose != nil,
 		command.LeaveOpen != nil, command.Keepalive != nil, command.Set != nil, command.Add != nil, command.Jump != nil, command.Loop != nil, command.SetTime != nil,
-		command.Count != nil, command.ReceiveUntil != nil, command.SwitchTemplate != nil) {
+		command.Count != nil, command.ReceiveUntil != nil, command.SwitchTemplate != nil, command.OpenConnection != nil, command.NextTemplate != nil) {
 		return &enginev1.Instruction{}
 	}
 	if made := c.flow(command, at); made != nil {
@@ -162,10 +165,29 @@ func (c *commands) control(command *spatev1.Command, at *field.Path) *enginev1.I
 		return &enginev1.Instruction{Kind: &enginev1.Instruction_Mark{Mark: c.changed(command.SetTime.Variable)}}
 	case command.Count != nil:
 		number := numbered(&c.Program.Program.Counters, string(command.Count.Counter))
+		if since := command.Count.Since; since != "" {
+			timed := &enginev1.CountTime{Counter: number, Since: c.asked(since, at.Child("count", "since"))}
+			return &enginev1.Instruction{Kind: &enginev1.Instruction_CountTime{CountTime: timed}}
+		}
 		return &enginev1.Instruction{Kind: &enginev1.Instruction_Count{Count: number}}
+	case command.OpenConnection != nil:
+		open := &enginev1.OpenConnection{}
+		if name := command.OpenConnection.Template; name != "" {
+			open.Template = proto.Uint32(c.opens(name, at.Child("openConnection", "template")))
+		}
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_OpenConnection{OpenConnection: open}}
+	case command.NextTemplate != nil:
+		next := c.opens(command.NextTemplate.Template, at.Child("nextTemplate", "template"))
+		return &enginev1.Instruction{Kind: &enginev1.Instruction_NextTemplate{NextTemplate: next}}
 	}
 	c.Switches = append(c.Switches, Switch{command.SwitchTemplate.Template, at.Child("switchTemplate", "template")})
 	return &enginev1.Instruction{Kind: &enginev1.Instruction_SwitchTemplate{SwitchTemplate: uint32(len(c.Switches) - 1)}}
+}
+
+// opens returns the number of a template whose connections are opened.
+func (c *commands) opens(name spatev1.ObjectName, at *field.Path) uint32 {
+	c.Opens = append(c.Opens, Switch{name, at})
+	return uint32(len(c.Opens) - 1)
 }
 
 // content returns the number of a payload.

@@ -21,7 +21,7 @@ import (
 type Template struct {
 	// Spec describes the template, with the programs of its preset.
 	Spec *spatev1.ASTFTemplateSpec
-	// Rate in connections per second.
+	// Rate in connections per second; 0 if it has none of its own.
 	Rate *big.Rat
 	// Made has what belongs to this template only.
 	Made *enginev1.Template
@@ -114,7 +114,22 @@ func (p checker) templateSource(t *Template, at *field.Path, around Surroundings
 		t.Client = p.commands(programs.Client, at.Child("client"), around.Data)
 	}
 	if len(programs.Server) > 0 {
+		p.opensNothing(programs.Server, at.Child("server"))
 		t.Server = p.commands(programs.Server, at.Child("server"), around.Data)
+	}
+}
+
+// opensNothing reports commands of a server that are for clients.
+func (p checker) opensNothing(server []spatev1.Command, at *field.Path) {
+	for i := range server {
+		for _, c := range []struct {
+			child string
+			set   bool
+		}{{"openConnection", server[i].OpenConnection != nil}, {"nextTemplate", server[i].NextTemplate != nil}} {
+			if c.set {
+				p.Add(spatev1.ReasonInvalidSpec, at.Index(i).Child(c.child), "servers open no connections: move it to the program of the client")
+			}
+		}
 	}
 }
 
@@ -142,6 +157,9 @@ func (p checker) templateCapture(source *spatev1.PcapSource, at *field.Path, aro
 }
 
 func (p checker) connectionRate(rate spatev1.ConnectionRate, at *field.Path) *big.Rat {
+	if rate == "" {
+		return new(big.Rat)
+	}
 	value, err := quantity.ParseConnectionRate(rate)
 	if err != nil {
 		p.Add(spatev1.ReasonInvalidSpec, at, "%q: %v", rate, err)

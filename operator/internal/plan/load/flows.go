@@ -5,7 +5,9 @@
 package load
 
 import (
+	"maps"
 	"math/big"
+	"slices"
 
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/packet"
@@ -27,31 +29,75 @@ const defaultMSS = 1460
 // flowAsks returns the minimum load of each side of each template at the plan's rates. Data is known from programs, in
 // as few packets as possible, with SYN and FIN for TCP; without acknowledgements and retransmissions. Of programs that
 // jump, loop or switch, only what every flow sends counts. Templates derived from a capture count as nothing here:
-// engines know their programs.
+// engines know their programs. Connections that a program opens for certain count with it.
 func flowAsks(s *enginev1.Stateful) []ask {
 	var asks []ask
-	for _, t := range s.GetTemplates() {
+	opened := openings{s, map[uint32]map[uint32]*big.Int{}}
+	for i, t := range s.GetTemplates() {
 		if t.GetClientPort() == "" || t.GetFlowsPerSecond().GetDenominator() == 0 {
-			continue // other hosts determine the number of flows
+			continue // other hosts determine the number of flows, or programs of other templates
 		}
 		flows := quantity.Rational(t.GetFlowsPerSecond())
-		for _, side := range []struct {
-			place    Place
-			program  *enginev1.Program
-			tunables *enginev1.Tunables
-		}{
-			{placeOf(t.GetClientPort(), t.GetClientEngines()), t.GetClient(), t.GetClientTunables()},
-			{placeOf(t.GetServerPort(), t.GetServerEngines()), t.GetServer(), t.GetServerTunables()},
-		} {
-			if side.place.Port == "" || side.program == nil {
-				continue
-			}
-			packets, bytes := leastSent(s, t, side.program, side.tunables)
-			l2 := quantity.Times(flows, 8*bytes)
-			asks = append(asks, ask{
-				place: side.place, packets: quantity.Times(flows, packets), l2Bits: l2, l1Bits: new(big.Rat).Add(l2, quantity.Times(flows, 8*mediumBytes*packets)),
-			})
+		asks = append(asks, asksOf(s, t, flows)...)
+		counts := opened.of(uint32(i))
+		for _, other := range slices.Sorted(maps.Keys(counts)) {
+			asks = append(asks, asksOf(s, s.Templates[other], new(big.Rat).Mul(flows, new(big.Rat).SetInt(counts[other])))...)
 		}
+	}
+	return asks
+}
+
+// openings are the numbers of connections of other templates that a flow of a template opens at least, with those that these open.
+type openings struct {
+	s     *enginev1.Stateful
+	known map[uint32]map[uint32]*big.Int
+}
+
+// of returns those of a template. Of templates that open each other, which engines refuse, it returns some.
+func (o *openings) of(template uint32) map[uint32]*big.Int {
+	if counts, found := o.known[template]; found {
+		return counts
+	}
+	counts := map[uint32]*big.Int{}
+	o.known[template] = counts
+	add := func(of uint32, count *big.Int) {
+		if counts[of] == nil {
+			counts[of] = new(big.Int)
+		}
+		counts[of].Add(counts[of], count)
+	}
+	for _, instruction := range certain(o.s.GetTemplates()[template].GetClient()) {
+		open := instruction.GetOpenConnection()
+		if open == nil || open.Template == nil || int(open.GetTemplate()) >= len(o.s.GetTemplates()) || open.GetTemplate() == template {
+			continue
+		}
+		add(open.GetTemplate(), big.NewInt(1))
+		for of, count := range maps.Clone(o.of(open.GetTemplate())) {
+			add(of, count)
+		}
+	}
+	return counts
+}
+
+// asksOf returns the minimum load of each side of a template at a rate of its flows.
+func asksOf(s *enginev1.Stateful, t *enginev1.Template, flows *big.Rat) []ask {
+	var asks []ask
+	for _, side := range []struct {
+		place    Place
+		program  *enginev1.Program
+		tunables *enginev1.Tunables
+	}{
+		{placeOf(t.GetClientPort(), t.GetClientEngines()), t.GetClient(), t.GetClientTunables()},
+		{placeOf(t.GetServerPort(), t.GetServerEngines()), t.GetServer(), t.GetServerTunables()},
+	} {
+		if side.place.Port == "" || side.program == nil {
+			continue
+		}
+		packets, bytes := leastSent(s, t, side.program, side.tunables)
+		l2 := quantity.Times(flows, 8*bytes)
+		asks = append(asks, ask{
+			place: side.place, packets: quantity.Times(flows, packets), l2Bits: l2, l1Bits: new(big.Rat).Add(l2, quantity.Times(flows, 8*mediumBytes*packets)),
+		})
 	}
 	return asks
 }

@@ -15,7 +15,7 @@ import (
 const mostSteps = 1_000_000
 
 // Walk calls visit with each instruction that a flow executes, in their order, until its program ends. It returns an error for programs whose course
-// depends on more than the program: on times, or on another template.
+// depends on more than the program: on times, or on another template; connections that it opens are more than its own.
 func Walk(program *enginev1.Program, visit func(*enginev1.Instruction)) error {
 	all := program.GetInstructions()
 	// Times do not depend on the program only.
@@ -45,6 +45,8 @@ func Walk(program *enginev1.Program, visit func(*enginev1.Instruction)) error {
 			return fmt.Errorf("loops for a time (command %d)", at)
 		case *enginev1.Instruction_SwitchTemplate:
 			return fmt.Errorf("goes on as another template's (command %d)", at)
+		case *enginev1.Instruction_OpenConnection:
+			return fmt.Errorf("opens a connection of another template (command %d)", at)
 		case *enginev1.Instruction_Close, *enginev1.Instruction_Reset_, *enginev1.Instruction_LeaveOpen:
 			return nil
 		}

@@ -361,7 +361,7 @@ func inProgram(t *enginev1.Template, side string, rest []string) *field.Path {
 	if kind == "counters" && index >= 0 {
 		if by := slices.IndexFunc(all, func(i *enginev1.Instruction) bool {
 			c, counts := i.GetKind().(*enginev1.Instruction_Count)
-			return counts && int(c.Count) == index
+			return counts && int(c.Count) == index || i.GetCountTime() != nil && int(i.GetCountTime().GetCounter()) == index
 		}); by >= 0 {
 			return at.Index(by).Child("count", "counter")
 		}
@@ -379,10 +379,18 @@ func inProgram(t *enginev1.Template, side string, rest []string) *field.Path {
 		return at.Child("keepalive", "timeout")
 	case "count":
 		return at.Child("count", "counter")
+	case "count_time.counter":
+		return at.Child("count", "counter")
+	case "count_time.since":
+		return at.Child("count", "since")
 	case "mark":
 		return at.Child("setTime", "variable")
 	case "switch_template":
 		return at.Child("switchTemplate", "template")
+	case "open_connection.template", "open_connection":
+		return at.Child("openConnection", "template")
+	case "next_template":
+		return at.Child("nextTemplate", "template")
 	case "delay.max_ns":
 		if d := all[index].GetDelay(); d.GetMinNs() == d.GetMaxNs() {
 			return at.Child("delay", "min")

@@ -38,7 +38,7 @@ type Entry struct {
 	sourceAt *field.Path
 	// Template that it runs; nil if it was refused.
 	Template *application.Template
-	// rate in connections per second at a factor of 1; own is the template's, as written.
+	// rate in connections per second at a factor of 1, 0 if only programs open them; own is the template's, as written.
 	rate *big.Rat
 	own  spatev1.ConnectionRate
 	// clients and servers are the pods that have them.
@@ -353,6 +353,8 @@ type sharing struct {
 	pools    map[string]uint32
 	// numbered are the payloads of templates that have a number already.
 	numbered map[*enginev1.Payload]uint32
+	// opened are the entries of templates whose connections programs open.
+	opened map[uint32]bool
 }
 
 // Flows returns the connections and transactions a second of all entries with clients, at their own rates; nil without entries.
@@ -363,8 +365,8 @@ func Flows(entries []Entry) *load.Flows {
 	flows := load.NewFlows()
 	for i := range entries {
 		e := &entries[i]
-		if e.spec.TransmitPort == "" {
-			continue
+		if e.spec.TransmitPort == "" || e.rate.Sign() == 0 {
+			continue // its connections are opened by programs
 		}
 		var client *enginev1.Program
 		if e.Template.Client != nil {
@@ -384,7 +386,7 @@ func Part(profile *spatev1.TrafficProfile, entries []Entry, factor *big.Rat) (*e
 	s := sharing{made: &enginev1.Stateful{
 		RampUpNs: problems.Duration(profile.Spec.RampUp, spec.Child("rampUp")), RampUpStepNs: problems.SomeTime(profile.Spec.RampUpStep, spec.Child("rampUpStep")),
 		MostFlows: problems.Count(profile.Spec.MaxFlowsPerEngine, spec.Child("maxFlowsPerEngine")),
-	}, payloads: map[string]uint32{}, pools: map[string]uint32{}, numbered: map[*enginev1.Payload]uint32{}}
+	}, payloads: map[string]uint32{}, pools: map[string]uint32{}, numbered: map[*enginev1.Payload]uint32{}, opened: map[uint32]bool{}}
 	if step := s.made.RampUpStepNs; step > 0 && (s.made.RampUpNs == 0 || s.made.RampUpNs%step > 0) {
 		problems.Add(spatev1.ReasonInvalidSpec, spec.Child("rampUpStep"), "%s: rampUp must be a whole number of these", profile.Spec.RampUpStep)
 	}
@@ -404,11 +406,14 @@ func Part(profile *spatev1.TrafficProfile, entries []Entry, factor *big.Rat) (*e
 		if made.ClientPort != "" {
 			made.Client = s.program(e, e.Template.Client, entries, &problems)
 			made.Clients = s.addresses(e, e.Template.Clients, "client", &problems)
-			ratio, err := quantity.RateRatio(quantity.PacketsPerSecond, new(big.Rat).Mul(e.rate, factor))
-			if err != nil {
-				problems.Add(spatev1.ReasonInvalidSpec, e.At, "its rate: %v", err)
+			if e.rate.Sign() > 0 {
+				ratio, err := quantity.RateRatio(quantity.PacketsPerSecond, new(big.Rat).Mul(e.rate, factor))
+				if err != nil {
+					problems.Add(spatev1.ReasonInvalidSpec, e.At, "its rate: %v", err)
+				}
+				made.FlowsPerSecond = ratio
 			}
-			made.FlowsPerSecond, made.Paused, made.ClientEngines = ratio, e.spec.Paused, e.clients.engines
+			made.Paused, made.ClientEngines = e.spec.Paused, e.clients.engines
 		} else {
 			made.ClientTunables, made.Limit, made.MostOpen = nil, 0, 0
 		}
@@ -420,7 +425,19 @@ func Part(profile *spatev1.TrafficProfile, entries []Entry, factor *big.Rat) (*e
 		made.Servers = s.addresses(e, e.Template.Servers, "server", &problems)
 		s.made.Templates = append(s.made.Templates, made)
 	}
+	s.checkRates(entries, &problems)
 	return s.made, problems
+}
+
+// checkRates reports clients that would open no connections: without a rate, while no program opens them.
+func (s *sharing) checkRates(entries []Entry, problems *problem.Problems) {
+	for i := range entries {
+		e := &entries[i]
+		if e.spec.TransmitPort != "" && e.rate.Sign() == 0 && !s.opened[uint32(i)] {
+			problems.Add(spatev1.ReasonInvalidSpec, e.At.Child("application", "connectionRate"),
+				"is required, here or in the template, which has none: only connections that another template's program opens (openConnection) need no rate")
+		}
+	}
 }
 
 // addresses returns a side's pools by their numbers. Templates with equal pools share one, and take turns in it.
@@ -469,9 +486,34 @@ func (s *sharing) program(e *Entry, own *application.Program, entries []Entry, p
 				problems.Add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s: %v", e.says(from.At), err)
 			}
 			kind.SwitchTemplate = to
+		case *enginev1.Instruction_OpenConnection:
+			if of := kind.OpenConnection.Template; of != nil {
+				kind.OpenConnection.Template = proto.Uint32(s.open(e, own.Opens[*of], entries, problems))
+			}
+		case *enginev1.Instruction_NextTemplate:
+			kind.NextTemplate = s.open(e, own.Opens[kind.NextTemplate], entries, problems)
 		}
 	}
 	return made
+}
+
+// open returns the entry that runs a template with its clients on the same port and pods. Its connections may be over another transport.
+func (s *sharing) open(e *Entry, to application.Switch, entries []Entry, problems *problem.Problems) uint32 {
+	for i := range entries {
+		other := &entries[i]
+		sameClients := other.spec.TransmitPort == e.spec.TransmitPort && other.spec.TransmitPodGroup == e.spec.TransmitPodGroup
+		if sameClients && (other.Key == string(to.Name) || other.Key == "/"+string(to.Name)) {
+			s.opened[uint32(i)] = true
+			return uint32(i)
+		}
+	}
+	err := fmt.Errorf("no entry of the profile runs %q with its clients on %s; add one", to.Name, e.spec.TransmitPort)
+	if e.spec.Application.Inline != nil {
+		problems.Add(spatev1.ReasonInvalidSpec, to.At, "%v", err)
+	} else {
+		problems.Add(spatev1.ReasonInvalidSpec, e.sourceAt, "%s: %v", e.says(to.At), err)
+	}
+	return 0
 }
 
 // besides reports whether an entry has its sides on the same ports of the same pods as another.

@@ -199,7 +199,8 @@ pub fn distribute(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
     // How many ports each worker needs depends on how its port spreads flows, which is known where it runs.
     let engines = scenario.client_part().of;
     let alone = Share { worker: 0, workers: engines.into() };
-    if let Err(error) = Tuples::new(&scenario.pools, mixes, alone, Dealing::ByNumber) {
+    let opened: Vec<_> = scenario.opened().collect();
+    if let Err(error) = Tuples::with_opened(&scenario.pools, mixes, &opened, alone, Dealing::ByNumber) {
         return add(error.field(), error.to_string());
     }
     let share = Share { worker: 0, workers: u64::from(engines) * u64::from(site.workers.max(1)) };

@@ -149,13 +149,10 @@ impl Reader<'_> {
                 duration_ns: time(&format!("{at}.duration_ns"), again.duration_ns, wrong)?,
             },
             Kind::Mark(variable) => Instruction::Mark { variable: self.variable(&at, *variable, wrong)? },
-            Kind::Count(counter) => match u16::try_from(*counter) {
-                Ok(counter) => Instruction::Count { counter },
-                Err(_) => {
-                    let problem = format!("there is no counter {counter}; there are {}", self.program.counters.len());
-                    wrong.add(at, problem);
-                    return None;
-                }
+            Kind::Count(counter) => Instruction::Count { counter: self.counter(&at, *counter, wrong)? },
+            Kind::CountTime(time) => Instruction::CountTime {
+                counter: self.counter(&format!("{at}.counter"), time.counter, wrong)?,
+                since: self.variable(&format!("{at}.since"), time.since, wrong)?,
             },
             Kind::ReceiveUntil(until) => {
                 let until = match &until.end {
@@ -169,7 +166,18 @@ impl Reader<'_> {
                 Instruction::ReceiveUntil(until)
             }
             Kind::SwitchTemplate(template) => Instruction::SwitchTemplate { template: *template },
+            Kind::OpenConnection(open) => Instruction::OpenConnection { template: open.template },
+            Kind::NextTemplate(template) => Instruction::NextTemplate { template: *template },
         })
+    }
+
+    fn counter(&self, field: &str, counter: u32, wrong: &mut Violations) -> Option<u16> {
+        let found = u16::try_from(counter).ok();
+        if found.is_none() {
+            let problem = format!("there is no counter {counter}; there are {}", self.program.counters.len());
+            wrong.add(field, problem);
+        }
+        found
     }
 
     fn variable(&self, field: &str, index: u32, wrong: &mut Violations) -> Option<u8> {
@@ -227,12 +235,16 @@ fn name(kind: &Kind) -> &'static str {
         Kind::Loop(_) => "loop",
         Kind::Mark(_) => "mark",
         Kind::Count(_) => "count",
+        Kind::CountTime(_) => "count_time",
         Kind::ReceiveUntil(_) => "receive_until",
         Kind::SwitchTemplate(_) => "switch_template",
+        Kind::OpenConnection(_) => "open_connection",
+        Kind::NextTemplate(_) => "next_template",
     }
 }
 
-fn of(templates: &[Template]) -> Vec<Programs<'_>> {
+/// Programs of templates as their checks see them.
+pub fn of(templates: &[Template]) -> Vec<Programs<'_>> {
     let programs = templates.iter().map(|template| Programs {
         protocol: template.protocol,
         client: template.client.as_ref().map(|client| &client.program),
@@ -318,6 +330,8 @@ fn located(asked: &Stateful, fault: &Fault) -> (String, String) {
         (_, Kind::Delay(_)) => ".delay.max_ns".to_owned(),
         (_, Kind::Jump(_)) => ".jump.to".to_owned(),
         (_, Kind::Loop(_)) => ".loop.to".to_owned(),
+        (_, Kind::CountTime(_)) => ".count_time.counter".to_owned(),
+        (_, Kind::OpenConnection(_)) => ".open_connection.template".to_owned(),
         (_, kind) => format!(".{}", name(kind)),
     };
     (format!("{at}.instructions[{index}]{field}"), problem.to_string())

@@ -4,10 +4,10 @@ use super::super::validate::{PortFacts, validate};
 use super::super::{Macs, Violations, rate::LineRate};
 use super::*;
 use contract::{
-    Capture, Delay, Gtpu, Instruction, Jump, Loop, Nothing, Payload, PayloadCounter, PayloadField, PayloadList,
-    PayloadMatch, Pool, Program, Receive, ReceiveMessages, ReceiveUntil, Send, SendMessage, SourcePorts, Timing,
-    Tunables, VariableValue, VlanTag, Vxlan, WeightedPool, capture, instruction::Kind, payload, payload_field,
-    receive_until,
+    Capture, CountTime, Delay, Gtpu, Instruction, Jump, Loop, Nothing, OpenConnection, Payload, PayloadCounter,
+    PayloadField, PayloadList, PayloadMatch, Pool, Program, Receive, ReceiveMessages, ReceiveUntil, Send, SendMessage,
+    SourcePorts, Timing, Tunables, VariableValue, VlanTag, Vxlan, WeightedPool, capture, instruction::Kind, payload,
+    payload_field, receive_until,
 };
 use spate_stateful::{Instruction as Executed, pool::Start};
 use std::borrow::Cow;
@@ -872,6 +872,29 @@ fn what_is_wrong_with_programs_is_named_by_the_plans_own_numbers() {
         (|p| alone(p, vec![Kind::Count(70_000)]), "client.instructions[0].count", "no counter 70000"),
         (|p| alone(p, vec![Kind::SwitchTemplate(1)]), "client.instructions[0].switch_template", "no template 1"),
         (
+            |p| alone(p, vec![Kind::CountTime(CountTime { counter: 1, since: 0 })]),
+            "client.instructions[0].count_time.counter",
+            "no counter 1; there are 1",
+        ),
+        (
+            |p| alone(p, vec![Kind::CountTime(CountTime { counter: 0, since: 2 })]),
+            "client.instructions[0].count_time.since",
+            "no variable 2; the program has 2",
+        ),
+        (|p| alone(p, vec![open(Some(7))]), "client.instructions[0].open_connection.template", "no template 7 with"),
+        (|p| alone(p, vec![open(None)]), "client.instructions[0].open_connection.template", "no next_template names"),
+        (|p| alone(p, vec![Kind::NextTemplate(7)]), "client.instructions[0].next_template", "no template 7 with"),
+        (
+            |p| alone(p, vec![open(Some(0))]),
+            "client.instructions[0].open_connection.template",
+            "open connections of this template again, without end",
+        ),
+        (
+            |p| web(p).server = instructions(vec![open(Some(0))]),
+            "server.instructions[0].open_connection",
+            "is for clients",
+        ),
+        (
             |p| alone(p, vec![Kind::Delay(Delay { min_ns: 5, max_ns: 4 })]),
             "client.instructions[0].delay.max_ns",
             "must not be greater",
@@ -1469,4 +1492,99 @@ fn engines_of_templates_that_cannot_be_are_refused() {
     part(&mut plan).templates.push(other);
     let wrong = validate(&plan, &site()).unwrap_err().to_string();
     assert!(wrong.contains("stateful.templates[1].client_engines: has engines of stateful.templates[0]"), "{wrong}");
+}
+
+fn open(template: Option<u32>) -> Kind {
+    Kind::OpenConnection(OpenConnection { template })
+}
+
+/// A plan whose first template's program opens two connections of a second one, which has no rate.
+fn opening() -> Plan {
+    let mut plan = good();
+    let other = contract::Template {
+        name: "other".into(),
+        destination_port: 81,
+        flows_per_second: None,
+        ..web(&mut plan).clone()
+    };
+    part(&mut plan).templates.push(other);
+    client(&mut plan, vec![open(Some(1)), send(0), receive(2000), open(Some(1))]);
+    plan
+}
+
+#[test]
+fn templates_that_programs_open_need_no_rate() {
+    let scenario = checked(&opening());
+    let rates: Vec<_> = scenario.templates.iter().map(|template| template.client.as_ref().unwrap().rate).collect();
+    assert_eq!(rates, [(1000, 3), (0, 1)]);
+    assert_eq!(scenario.opened().collect::<Vec<_>>(), [1, 1]);
+    // A rate of its own is no harm.
+    let mut plan = opening();
+    part(&mut plan).templates[1].flows_per_second = Some(Ratio { numerator: 5, denominator: 1 });
+    part(&mut plan).templates[1].limit = 9;
+    assert_eq!(checked(&plan).templates[1].client.as_ref().unwrap().rate, (5, 1));
+}
+
+#[test]
+fn templates_that_programs_open_have_their_clients() {
+    type Change = fn(&mut Stateful);
+    let cases: [(Change, &str, &str); 6] = [
+        (|s| s.templates[1].most_open = 3, "[1].most_open", "limit the templates that open them"),
+        (|s| s.templates[1].limit = 3, "[1].limit", "is of flows that begin at a rate, and there is none"),
+        (
+            |s| {
+                s.pools.push(pool([17, 0, 0, 1], [17, 0, 0, 9]));
+                s.templates[1].clients[0].pool = 2;
+            },
+            "[0].client.instructions[0].open_connection.template",
+            "opened from addresses of pool 0, which is none of its clients; add it there",
+        ),
+        (
+            |s| s.templates[1].client_port = "west".into(),
+            "[0].client.instructions[0].open_connection.template",
+            "are opened on east, and its clients are on west; use one port",
+        ),
+        (
+            |s| {
+                s.templates[1].client_port.clear();
+                s.templates[1].client = None;
+                s.templates[1].clients.clear();
+            },
+            "[0].client.instructions[0].open_connection.template",
+            "no template 1 with a program of clients",
+        ),
+        (
+            |s| {
+                s.templates[1].client = instructions(vec![send(0), receive(2000), Kind::NextTemplate(0)]);
+                s.templates[0].client = instructions(vec![send(0), receive(2000), open(Some(1)), open(None)]);
+            },
+            "[0].client.instructions[3].open_connection.template",
+            "connections of template 0 open connections of this template again",
+        ),
+    ];
+    for (change, field, words) in cases {
+        let mut plan = opening();
+        change(part(&mut plan));
+        let wrong = validate(&plan, &site()).map(|_| ()).unwrap_err().0.remove(0);
+        assert_eq!(wrong.field, format!("stateful.templates{field}"), "{}", wrong.description);
+        assert!(wrong.description.contains(words), "{}", wrong.description);
+    }
+}
+
+#[test]
+fn connections_that_a_program_opens_count_with_its_flows() {
+    let asks = |plan: &Plan| super::super::flows::asks(&checked(plan)).0;
+    let bits = |plan: &Plan, port| {
+        let of_port = asks(plan).into_iter().filter(|ask| ask.port == port);
+        of_port.map(|ask| ask.bits_per_second()).sum::<u128>()
+    };
+    let mut plan = good();
+    let one = [0, 1].map(|port| bits(&plan, port));
+    client(&mut plan, vec![send(0), receive(2000)]);
+    let of_opening = [0, 1].map(|port| bits(&opening(), port));
+    // Each flow asks for three times as much: itself, and two like it.
+    for (one, three) in one.into_iter().zip(of_opening) {
+        assert!(three.abs_diff(3 * one) <= 3, "{three} bit/s, and {one} of one");
+    }
+    assert!(asks(&opening()).iter().all(|ask| ask.template == 0), "they follow the rate of what opens them");
 }

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Connections that programs open: which are to be opened, which flow waits for the end of which, and the template that is named for
+//! the next.
+//!
+//! A flow opens one at a time. What it opens begins outside, where clients' addresses and ports are known; until then it is a request.
+//! When the connection has ended, whatever ended it, or could not be opened, the flow that opened it goes on a tick later. If that ends
+//! first, the connection goes on by itself.
+use std::collections::VecDeque;
+
+use super::{NotOpened, Opening, Stack};
+use crate::{Address, Scenario, flow::is, slab::NONE, wheel};
+
+/// What is known beside a flow.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    /// The template of the next connection without a name, or `NONE`.
+    next: u32,
+    /// The flow that opened it, as long as it waits, or `NONE`.
+    opener: u32,
+    /// The flow for whose end it waits, or `NONE`.
+    opened: u32,
+    /// The number of its request; 0: none is pending.
+    request: u32,
+}
+
+const NOTHING: Link = Link { next: NONE, opener: NONE, opened: NONE, request: 0 };
+
+/// A flow's wish for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    opener: u32,
+    number: u32,
+    template: u32,
+}
+
+impl Request {
+    /// The template of the connection.
+    #[inline]
+    pub fn template(&self) -> usize {
+        self.template as usize
+    }
+}
+
+/// Of a worker whose programs open connections.
+#[derive(Debug)]
+pub(super) struct Opens {
+    links: Box<[Link]>,
+    /// In their order; those of flows that have ended since are among them.
+    requests: VecDeque<Request>,
+    /// Number of the last request; never 0 but at first.
+    last: u32,
+    /// The flow that opens the one that begins now, or `NONE`.
+    opener: u32,
+}
+
+impl Opens {
+    /// For this many flows, if any program of the scenario opens connections.
+    pub(super) fn new(scenario: &Scenario, count: usize) -> Option<Box<Self>> {
+        scenario.opens().then(|| {
+            let links = vec![NOTHING; count].into();
+            Box::new(Self { links, requests: VecDeque::with_capacity(count), last: 0, opener: NONE })
+        })
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn bytes(scenario: &Scenario, count: usize) -> usize {
+        if scenario.opens() { count * (size_of::<Link>() + size_of::<Request>()) } else { 0 }
+    }
+
+    /// A flow begins.
+    #[inline]
+    pub(super) fn begin(&mut self, index: u32) {
+        let opener = core::mem::replace(&mut self.opener, NONE);
+        self.links[index as usize] = Link { opener, ..NOTHING };
+        if opener != NONE {
+            let link = &mut self.links[opener as usize];
+            (link.opened, link.request) = (index, 0);
+        }
+    }
+
+    fn waits(&self, index: u32) -> bool {
+        let link = &self.links[index as usize];
+        link.request != 0 || link.opened != NONE
+    }
+
+    /// False if there is no room for another request.
+    fn request(&mut self, opener: u32, template: u32) -> bool {
+        let fits = self.requests.len() < self.requests.capacity();
+        if fits {
+            self.last = self.last.wrapping_add(1).max(1);
+            self.links[opener as usize].request = self.last;
+            self.requests.push_back(Request { opener, number: self.last, template });
+        }
+        fits
+    }
+
+    /// The next request of a flow that still waits for it.
+    fn next(&mut self) -> Option<Request> {
+        loop {
+            let request = self.requests.pop_front()?;
+            if self.links[request.opener as usize].request == request.number {
+                return Some(request);
+            }
+        }
+    }
+}
+
+impl Stack {
+    /// A flow's program opens a connection of a template, or of the one named last, or waits for its end. Whether the program goes on
+    /// at once.
+    pub(super) fn open_another(&mut self, index: u32, template: Option<u32>) -> bool {
+        let opens = self.opens.as_mut().expect("there is one where programs open connections");
+        let flow = &mut self.flows[index];
+        let soon = wheel::tick_at(self.now.ns).wrapping_add(1);
+        if !flow.has(is::BEGUN) {
+            let named = Some(opens.links[index as usize].next).filter(|next| *next != NONE);
+            match template.or(named) {
+                Some(template) if opens.request(index, template) => flow.set(is::BEGUN),
+                // It asks again.
+                Some(_) => (flow.program_at, flow.flags) = (soon, flow.flags | is::PROGRAM_WAITS),
+                // Others have their turn first.
+                None => (flow.program_at, flow.flags) = (soon, flow.flags | is::BEGUN | is::PROGRAM_WAITS),
+            }
+            return false;
+        }
+        if opens.waits(index) {
+            return false;
+        }
+        flow.clear(is::BEGUN | is::PROGRAM_WAITS);
+        flow.pc += 1;
+        true
+    }
+
+    /// A flow names the template of the next connection without a name. Its program goes on at once.
+    pub(super) fn name_next(&mut self, index: u32, template: u32) -> bool {
+        if let Some(opens) = &mut self.opens {
+            opens.links[index as usize].next = template;
+        }
+        self.flows[index].pc += 1;
+        true
+    }
+
+    /// Whether a flow waits for a connection to be opened.
+    #[inline]
+    pub(super) fn is_asked_to_open(&self) -> bool {
+        self.opens.as_ref().is_some_and(|opens| !opens.requests.is_empty())
+    }
+
+    /// The next connection that a flow waits for. It is opened with `open_requested`, or refused with `refuse_request`.
+    #[inline]
+    pub fn next_request(&mut self) -> Option<Request> {
+        self.opens.as_mut()?.next()
+    }
+
+    /// The client's address of the flow that requests a connection: that of the connection, too.
+    pub fn client_of(&self, request: &Request) -> Address {
+        self.tuple_of(request.opener).local
+    }
+
+    /// Opens a requested connection.
+    ///
+    /// # Errors
+    /// See `open`. The request stays pending: it is tried with another tuple, or refused.
+    pub fn open_requested(&mut self, request: &Request, opening: &Opening, now_ns: u64) -> Result<(), NotOpened> {
+        self.opener(request.opener);
+        let opened = self.open_found(opening, now_ns);
+        self.opener(NONE);
+        opened
+    }
+
+    fn opener(&mut self, opener: u32) {
+        if let Some(opens) = &mut self.opens {
+            opens.opener = opener;
+        }
+    }
+
+    /// A requested connection cannot be opened: the flow goes on without.
+    pub fn refuse_request(&mut self, request: &Request) {
+        if let Some(opens) = &mut self.opens {
+            opens.links[request.opener as usize].request = 0;
+            self.wake(request.opener);
+        }
+    }
+
+    /// A flow has ended: the one that waits for it goes on, with the template that it named, and the one that it waits for does by
+    /// itself.
+    #[inline(never)]
+    pub(super) fn part(&mut self, index: u32) {
+        let Some(opens) = &mut self.opens else { return };
+        let Link { next, opener, opened, .. } = core::mem::replace(&mut opens.links[index as usize], NOTHING);
+        if opened != NONE {
+            opens.links[opened as usize].opener = NONE;
+        }
+        if opener != NONE {
+            let link = &mut opens.links[opener as usize];
+            link.opened = NONE;
+            if next != NONE {
+                link.next = next;
+            }
+            self.wake(opener);
+        }
+    }
+
+    /// The program of a flow goes on with the next tick.
+    fn wake(&mut self, index: u32) {
+        let flow = &mut self.flows[index];
+        flow.program_at = wheel::tick_at(self.now.ns).wrapping_add(1);
+        flow.set(is::PROGRAM_WAITS);
+        self.settle_open(index);
+    }
+}
