@@ -198,6 +198,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MarkApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Measure"):
 		return &apiv1alpha1.MeasureApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MeasuredTags"):
+		return &apiv1alpha1.MeasuredTagsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MemifAttachment"):
 		return &apiv1alpha1.MemifAttachmentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Moments"):
@@ -280,6 +282,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ProfileSnapshotApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Programs"):
 		return &apiv1alpha1.ProgramsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("QinQRange"):
+		return &apiv1alpha1.QinQRangeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RandomPayload"):
 		return &apiv1alpha1.RandomPayloadApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RawChecksum"):
@@ -416,6 +420,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.StreamSelectorApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SwitchTemplateCommand"):
 		return &apiv1alpha1.SwitchTemplateCommandApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TagCounters"):
+		return &apiv1alpha1.TagCountersApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TCPHeader"):
 		return &apiv1alpha1.TCPHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TCPOption"):
@@ -498,6 +504,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.VerdictReasonApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VLANHeader"):
 		return &apiv1alpha1.VLANHeaderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("VLANRange"):
+		return &apiv1alpha1.VLANRangeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VLANTag"):
 		return &apiv1alpha1.VLANTagApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VolumeFile"):

@@ -996,6 +996,41 @@ type StreamResult struct {
 	// outage is the longest time without an arrival, if packets of the stream are counted on arrival.
 	// +optional
 	Outage *Outage `json:"outage,omitempty"`
+
+	// byTag are the packets that arrived at the stream's receivePort, by their VLAN tags, if the stream counts them so: `5` for packets with
+	// one tag, `100/5` for an outer and an inner one, `untagged`, and `other` for tags that the stream does not name. Tags with
+	// successive identifiers and equal counters are together, such as `6-4094` or `100/6-9`.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=4098
+	ByTag map[string]TagCounters `json:"byTag,omitempty"`
+}
+
+// TagCounters count packets with one VLAN tag, or one pair of tags, in the measured phase. Numbers of sequences are those of the stream's
+// packets, by each worker that sends it. All but packets and bytes are 0 for `other`: packets with different tags are no sequence.
+type TagCounters struct {
+	// packets arrived, duplicates included.
+	// +required
+	Packets int64 `json:"packets"`
+
+	// bytes arrived, FCS included.
+	// +required
+	Bytes int64 `json:"bytes"`
+
+	// missing packets of the stream did not arrive with this tag although later ones did.
+	// +required
+	Missing int64 `json:"missing"`
+
+	// sequenceGaps are packets before which others were missing.
+	// +required
+	SequenceGaps int64 `json:"sequenceGaps"`
+
+	// duplicates arrived with this tag before.
+	// +required
+	Duplicates int64 `json:"duplicates"`
+
+	// outOfOrder packets arrived with this tag after one sent later.
+	// +required
+	OutOfOrder int64 `json:"outOfOrder"`
 }
 
 // Outage is the longest time without an arrival in the measured phase. The time in which the run, or what is measured, was paused does not

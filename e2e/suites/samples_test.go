@@ -134,6 +134,12 @@ var onLab = []struct {
 	}},
 	{"qinq.yaml", []string{"duration: 5s", "duration: 4s" + shared, "rate: 10kpps", "rate: 1kpps"}, func(t *testing.T, run *spate.TrafficRun) {
 		exact(t, run, "subscribers", 4000) // through the switch
+		byTag := streamOf(t, run, "subscribers").ByTag
+		for tag, want := range map[string]int64{"100/200": 4, "109/299": 4, "other": 3200, "untagged": 0} {
+			if byTag[tag].Packets != want {
+				t.Errorf("%d packets with tag %s, want %d", byTag[tag].Packets, tag, want)
+			}
+		}
 	}},
 	{"receive-only.yaml", []string{"duration: 10s", "duration: 4s"}, func(t *testing.T, run *spate.TrafficRun) {
 		if run.Status.Result.Tx != 0 {

@@ -145,7 +145,7 @@ impl Case {
             transmit: Some(stream::Transmit::Continuous(Continuous {
                 rate: Some(per_second(pps, self.streams as u64)),
             })),
-            measure: self.flow.then_some(Measure { flow: true, latency: self.latency, mark: None }),
+            measure: self.flow.then_some(Measure { flow: true, latency: self.latency, ..Measure::default() }),
             program: program.clone(),
             cache: self.cache,
             ..Stream::default()

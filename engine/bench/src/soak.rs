@@ -407,7 +407,7 @@ impl Chance {
         stream.id = index;
         stream.tx_port = port.into();
         stream.rx_port = if measured { port.into() } else { String::new() };
-        stream.measure = measured.then(|| Measure { flow: true, latency: self.one_in(2), mark: None });
+        stream.measure = measured.then(|| Measure { flow: true, latency: self.one_in(2), ..Measure::default() });
         stream.disabled = self.one_in(8);
         stream.paused = self.one_in(8);
         stream.pinned = self.one_in(8);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! OpenMetrics: the counters of WatchStats, as a page that is encoded when it is requested.
+mod by_tag;
 mod latency;
 mod outage;
 mod receivers;
@@ -114,6 +115,7 @@ impl Collector for Scrape {
         self.streams(&mut encoder, &streams)?;
         self.delays(&mut encoder, &streams)?;
         self.stream_outages(&mut encoder, &streams)?;
+        self.by_tag(&mut encoder, &streams)?;
         self.receivers(&mut encoder)?;
         self.templates(&mut encoder)?;
         self.template_outages(&mut encoder)?;

@@ -33,6 +33,7 @@ pub mod pktgen;
 pub mod pppoe;
 pub mod reflect;
 pub mod spread;
+pub mod tag_list;
 pub mod tcp;
 pub mod trailer;
 pub mod udp;
@@ -42,6 +43,7 @@ pub use encap::Encap;
 pub use headers::Headers;
 pub use ip::Address;
 pub use mark::Mark;
+pub use tag_list::TagList;
 pub use trailer::Trailer;
 
 /// Bytes of a frame that `frame_len` leaves out: the frame check sequence.

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod arrivals;
+mod by_tag;
 mod counters;
 mod delay;
 mod gaps;
@@ -25,6 +26,7 @@ mod times;
 mod tracker;
 
 pub use arrivals::{Arrivals, ArrivalsSlot};
+pub use by_tag::{TagCounters, TagSlot};
 pub use counters::{PhaseCounters, StreamCounters};
 pub use delay::{DelaySlot, Delays, Transit};
 pub use gaps::{Collected, Gaps, LastArrival, Silence, Span, intersection, union, without};

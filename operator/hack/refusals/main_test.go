@@ -23,7 +23,7 @@ func TestTheFirstTableTellsOfWhatTheCodeRefuses(t *testing.T) {
 	}
 	page := markdown(parts)
 	for _, want := range []string{
-		"| `rule_type` | `tagged packet groups (tpg) are not supported; stats and latency are` |",
+		"| `ieee_1588` | `time stamps of IEEE 1588 are not supported; latency is measured without` |",
 		"| `add_tick_stats` | `counters count and do not sum times up; round trips of UDP messages are measured by a template's latency` |",
 		"### `operator/internal/importer/trex/flowstats.go`\n\nHow are the measurements of a TRex stream converted?",
 		"it makes a topology of tunnels or clients, not a profile",

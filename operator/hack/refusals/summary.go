@@ -28,7 +28,6 @@ type unsupported struct{ what, why, says string }
 
 var summary = []unsupported{
 	{"TRex: dummy streams", "they take time and send nothing: add it to the start delay of the next", "a dummy stream, which takes time and sends nothing, is not supported"},
-	{"TRex: tagged packet groups (`tpg`)", "received packets are not counted by VLAN; by stream and by mark they are", "tagged packet groups (tpg) are not supported"},
 	{"TRex: topologies in Python (`get_topo`)", "write them as the pools' `gtpu`, `vxlan`, `vlans` and `gateway`", "it makes a topology of tunnels or clients, not a profile"},
 	{"TRex: time stamps of IEEE 1588", "latency is measured by the CPU's clock", "time stamps of IEEE 1588 are not supported"},
 	{"TRex: marks in the inner packet of VXLAN", "marks are looked for in the outer header", "marks in the inner packet of a VXLAN are not supported"},

@@ -31,6 +31,7 @@ import (
 	"spate.dev/operator/internal/plan/quantity"
 	"spate.dev/operator/internal/plan/stateful"
 	"spate.dev/operator/internal/plan/stream"
+	"spate.dev/operator/internal/plan/tags"
 	"spate.dev/operator/internal/verdict"
 )
 
@@ -612,7 +613,7 @@ func (e entry) streams(id uint32) ([]*enginev1.Stream, error) {
 		s := &enginev1.Stream{
 			Name: name, Group: group, Id: id + uint32(i),
 			TxPort: string(e.spec.TransmitPort), RxPort: string(e.spec.ReceivePort),
-			Transmit: shared.Transmit, Measure: &enginev1.Measure{Flow: measure.Flow, Latency: measure.Latency},
+			Transmit: shared.Transmit, Measure: &enginev1.Measure{Flow: measure.Flow, Latency: measure.Latency, ByTag: tags.Plan(measure.ByTag)},
 			Paused: e.spec.Paused, Program: e.stream.Program, StartDelayNs: e.stream.StartDelay,
 			Engines: e.engines,
 			Waits:   e.spec.Stream.Start == spatev1.StartWaiting, Cache: uint32(e.stream.Spec.Cache), Pinned: e.stream.Spec.Pinned,

@@ -15,6 +15,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plan/application"
 	"spate.dev/operator/internal/plan/stream"
+	"spate.dev/operator/internal/plan/tags"
 	"spate.dev/operator/internal/verdict"
 )
 
@@ -71,7 +72,7 @@ func measuresOf(t *spatev1.TrafficEntry, streams map[string]*spatev1.StatelessSt
 		return verdict.Measures{}
 	}
 	m := sent.Measure
-	return verdict.Measures{Arrival: m.Flow || m.Mark != nil, Order: m.Flow, Latency: m.Latency}
+	return verdict.Measures{Arrival: m.Flow || m.Mark != nil, Order: m.Flow, Latency: m.Latency, Tags: tags.Names(m.ByTag)}
 }
 
 // sidesOf returns what each side of an entry counts and does not measure. name is that of its ASTFTemplate; empty for
@@ -149,7 +150,7 @@ func (p checker) thresholds(in Input, subjects verdict.Subjects, all bool) {
 		at := spec.Child("stages").Index(i).Child("thresholds")
 		p.compiled(stage.Thresholds, at, subjects, all)
 		for j, t := range stage.Thresholds {
-			for _, unknown := range []string{"jitterMax", "outage"} {
+			for _, unknown := range []string{"jitterMax", "outage", "byTag"} {
 				if strings.Contains(t.Expression, unknown) {
 					p.Add(spatev1.ReasonInvalidSpec, at.Index(j).Child("expression"), "%q: %s is known of the whole run only; use it in thresholds of the profile", t.Expression, unknown)
 				}

@@ -156,6 +156,20 @@ type Stream struct {
 	Latency map[string]any `cel:"latency"`
 	// The longest time without an arrival, by the names of OutageKeys; empty if packets are not counted on arrival.
 	Outage map[string]any `cel:"outage"`
+	// Packets by the VLAN tags with which they arrived, each by its own: "5", "100/5" for an outer and an inner one, "untagged" and
+	// "other"; empty if they are not counted by tag.
+	ByTag map[string]Tag `cel:"byTag"`
+}
+
+// Tag is the type of an entry of `byTag` of a stream: packets and bytes that arrived with the tag; packets that are missing before later
+// ones with the tag, and how often some are; packets received with the tag before, or after one sent later.
+type Tag struct {
+	Packets      int64 `cel:"packets"`
+	Bytes        int64 `cel:"bytes"`
+	Missing      int64 `cel:"missing"`
+	SequenceGaps int64 `cel:"sequenceGaps"`
+	Duplicates   int64 `cel:"duplicates"`
+	OutOfOrder   int64 `cel:"outOfOrder"`
 }
 
 // Receiver is the type of an entry of `result.receivers`.

@@ -139,8 +139,15 @@ func (t *Threshold) Check(subjects Subjects) error {
 	}
 	empty := Result{Streams: map[string]Stream{}, Receivers: map[string]Receiver{}, Templates: map[string]map[string]Side{}, Groups: map[string]Group{}}
 	unsent := Stream{Latency: noTimes(LatencyKeys), Outage: noTimes(OutageKeys)} // shared by all: they may be 65536
-	for s := range subjects.Streams {
-		empty.Streams[s] = unsent
+	for s, measures := range subjects.Streams {
+		own := unsent
+		if len(measures.Tags) > 0 {
+			own.ByTag = make(map[string]Tag, len(measures.Tags))
+			for _, tag := range measures.Tags {
+				own.ByTag[tag] = Tag{}
+			}
+		}
+		empty.Streams[s] = own
 	}
 	for _, r := range subjects.Receivers {
 		empty.Receivers[r] = Receiver{InterArrival: noTimes(MomentKeys), Jitter: noTimes(MomentKeys), Latency: noTimes(MomentKeys)}
@@ -160,6 +167,10 @@ func (t *Threshold) Check(subjects Subjects) error {
 		}
 	}
 	_, _, err := t.eval(empty)
+	if err != nil && strings.Contains(err.Error(), "no such key") && strings.Contains(t.expression, byTag) {
+		return fmt.Errorf("%w: streams of the profile are %s; tags of a stream are those of its measure.byTag, each by itself, such as \"5\" or \"100/5\", and %s",
+			err, list(slices.Sorted(maps.Keys(subjects.Streams))), list([]string{"untagged", "other"}))
+	}
 	if err != nil && strings.Contains(err.Error(), "no such key") {
 		return fmt.Errorf("%w: streams of the profile are %s; receivers are %s; templates are %s; groups are %s; a latency has %s, of groups and receivers %s; an outage of a stream or template has %s",
 			err, list(slices.Sorted(maps.Keys(subjects.Streams))), list(subjects.Receivers), withSides(subjects.Templates), withSides(subjects.Groups), list(LatencyKeys), list(MomentKeys), list(OutageKeys))
@@ -334,6 +345,8 @@ func format(v ref.Val) string {
 		return fmt.Sprintf("%d groups", len(x))
 	case map[string]Receiver:
 		return fmt.Sprintf("%d receivers", len(x))
+	case map[string]Tag:
+		return fmt.Sprintf("%d tags", len(x))
 	}
 	if text, ok := formatted(v.Value()); ok {
 		return text

@@ -185,7 +185,8 @@ func TestCheckFindsUnknownStreams(t *testing.T) {
 
 // A counter that nothing increments is always 0: a threshold on it would check nothing.
 func TestCheckFindsWhatIsNotMeasured(t *testing.T) {
-	subjects := Subjects{Streams: map[string]Measures{"sent": {}, "marked": {Arrival: true}, "flow": {Arrival: true, Order: true}, "timed": {Arrival: true, Order: true, Latency: true}}}
+	subjects := Subjects{Streams: map[string]Measures{"sent": {}, "marked": {Arrival: true}, "flow": {Arrival: true, Order: true}, "timed": {Arrival: true, Order: true, Latency: true},
+		"tagged": {Arrival: true, Order: true, Tags: []string{"untagged", "other", "5", "100/7"}}}}
 	only := func(name string) Subjects {
 		return Subjects{Streams: map[string]Measures{name: subjects.Streams[name]}, Templates: map[string]Sides{"http": {Client: {}}}}
 	}
@@ -202,6 +203,10 @@ func TestCheckFindsWhatIsNotMeasured(t *testing.T) {
 		{subjects, `result.streams.sent.rx == 0`, "rx is not measured of"},
 		{subjects, `result.streams["marked"].duplicates == 0`, "duplicates is not measured of stream marked: set measure.flow"},
 		{subjects, `result.streams["flow"].latency.p99 < duration("5ns")`, "latency is not measured of stream flow: set measure.latency"},
+		{subjects, `result.streams["tagged"].byTag["100/7"].missing == 0 && result.streams["tagged"].byTag["other"].packets == 0`, ""},
+		{subjects, `result.streams["tagged"].byTag.all(tag, result.streams["tagged"].byTag[tag].duplicates == 0)`, ""},
+		{subjects, `result.streams["tagged"].byTag["6"].packets == 0`, "no such key: 6: streams of the profile are"},
+		{subjects, `result.streams["flow"].byTag["5"].packets > 0`, "byTag is not measured of stream flow: set measure.byTag"},
 		{subjects, `result.flows.failed == 0`, "no entry of spec.traffic is an application"},
 		{only("sent"), `result.flows.failed == 0`, ""},
 		{only("sent"), `result.tx > 0 && result.lossRatio < 0.1`, "lossRatio is not measured of the profile's streams"},

@@ -13,10 +13,13 @@ import (
 // betweenEngines are fields of a result and of its streams that compare what one engine sent with what another received, or sum up what
 // each received of all. Without one of the engines they are not known, not even as a bound: it may have received what the others sent, and they what
 // it sent. All other fields are what the remaining engines did.
-var betweenEngines = []string{"rx", "rxBytes", "rxPps", "rxBps", "lost", "lossRatio", outage}
+var betweenEngines = []string{"rx", "rxBytes", "rxPps", "rxBps", "lost", "lossRatio", outage, byTag}
 
 // outage is a field of streams and of sides of templates: while one engine received nothing, another may have.
 const outage = "outage"
+
+// byTag is a field of streams.
+const byTag = "byTag"
 
 // Unknown returns the fields that the expression reads and that are not known without one of the engines. It does not depend on values: an
 // expression that reads such a field only in some cases reads it.

@@ -21,6 +21,8 @@ type Measures struct {
 	Order bool
 	// Latency: packets have time stamps.
 	Latency bool
+	// Tags are the names under which packets are counted by VLAN tag; none if they are not.
+	Tags []string
 }
 
 // need is what must be measured for a field of a result and of its streams to exceed 0.
@@ -36,6 +38,7 @@ var needs = func() map[string]need {
 		"rx": arrival, "rxBytes": arrival, "rxPps": arrival, "rxBps": arrival, "lost": arrival, "lossRatio": arrival, "misdirected": arrival,
 		"duplicates": order, "outOfOrder": order, "sequenceTooHigh": order, "sequenceTooLow": order,
 		outage:    arrival,
+		byTag:     {func(m Measures) bool { return len(m.Tags) > 0 }, "set measure.byTag"},
 		"latency": {func(m Measures) bool { return m.Latency }, "set measure.latency"},
 	}
 }()

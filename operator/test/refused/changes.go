@@ -177,6 +177,9 @@ var Changes = map[string]map[string]Change{
 		"a large mark":           {"ipv6FlowLabel: 1048575", "ipv6FlowLabel: 1048576", []string{"spec.measure.mark.ipv6FlowLabel", "must be 1 to 1048575, or auto"}},
 		"a wrong mark":           {"ipv6FlowLabel: 1048575", "ipv6FlowLabel: any", []string{"spec.measure.mark.ipv6FlowLabel", "or auto"}},
 		"mark and flow":          {"{mark: ", "{flow: true, mark: ", []string{"spec.measure.mark", "leave flow and latency out"}},
+		"tags without flow":      {"{mark: {ipv6FlowLabel: 1048575}}", "{byTag: {vlans: [{start: 1}]}}", []string{"spec.measure.byTag", "byTag needs flow"}},
+		"a VLAN of no frames":    {"{mark: {ipv6FlowLabel: 1048575}}", "{flow: true, byTag: {vlans: [{start: 1, end: 4095}]}}", []string{"spec.measure.byTag.vlans[0].end", "4094"}},
+		"VLANs backwards":        {"{mark: {ipv6FlowLabel: 1048575}}", "{flow: true, byTag: {qinq: [{outer: 7, inner: {start: 2, end: 1}}]}}", []string{"spec.measure.byTag.qinq[0].inner.end", "end must not be below start"}},
 		"latency without flow":   {"{mark: {ipv6FlowLabel: 1048575}}", "{latency: true}", []string{"spec.measure.latency", "latency needs flow"}},
 	},
 	Control: {

@@ -17,6 +17,10 @@ type MeasureApplyConfiguration struct {
 	// mark counts received packets and bytes by a mark in a header, for packets that have no room for a trailer. What is
 	// lost is the difference: neither duplicates nor order are seen. The entry must have a `receivePort`.
 	Mark *MarkApplyConfiguration `json:"mark,omitempty"`
+	// byTag counts received packets by the VLAN tags with which they arrive, too, as a device adds, translates or removes them; needs
+	// flow. Packets without a tag, and those with tags that are not named, are counted beside them (`untagged`, `other`). Each tag has
+	// a sequence of its own: a device that sends every packet in several VLANs loses none if none is missing in any of them.
+	ByTag *MeasuredTagsApplyConfiguration `json:"byTag,omitempty"`
 }
 
 // MeasureApplyConfiguration constructs a declarative configuration of the Measure type for use with
@@ -46,5 +50,13 @@ func (b *MeasureApplyConfiguration) WithLatency(value bool) *MeasureApplyConfigu
 // If called multiple times, the Mark field is set to the value of the last call.
 func (b *MeasureApplyConfiguration) WithMark(value *MarkApplyConfiguration) *MeasureApplyConfiguration {
 	b.Mark = value
+	return b
+}
+
+// WithByTag sets the ByTag field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ByTag field is set to the value of the last call.
+func (b *MeasureApplyConfiguration) WithByTag(value *MeasuredTagsApplyConfiguration) *MeasureApplyConfiguration {
+	b.ByTag = value
 	return b
 }

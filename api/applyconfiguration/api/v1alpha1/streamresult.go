@@ -14,6 +14,10 @@ type StreamResultApplyConfiguration struct {
 	Latency *LatencyApplyConfiguration `json:"latency,omitempty"`
 	// outage is the longest time without an arrival, if packets of the stream are counted on arrival.
 	Outage *OutageApplyConfiguration `json:"outage,omitempty"`
+	// byTag are the packets that arrived at the stream's receivePort, by their VLAN tags, if the stream counts them so: `5` for packets with
+	// one tag, `100/5` for an outer and an inner one, `untagged`, and `other` for tags that the stream does not name. Tags with
+	// successive identifiers and equal counters are together, such as `6-4094` or `100/6-9`.
+	ByTag map[string]TagCountersApplyConfiguration `json:"byTag,omitempty"`
 }
 
 // StreamResultApplyConfiguration constructs a declarative configuration of the StreamResult type for use with
@@ -139,5 +143,19 @@ func (b *StreamResultApplyConfiguration) WithLatency(value *LatencyApplyConfigur
 // If called multiple times, the Outage field is set to the value of the last call.
 func (b *StreamResultApplyConfiguration) WithOutage(value *OutageApplyConfiguration) *StreamResultApplyConfiguration {
 	b.Outage = value
+	return b
+}
+
+// WithByTag puts the entries into the ByTag field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the ByTag field,
+// overwriting an existing map entries in ByTag field with the same key.
+func (b *StreamResultApplyConfiguration) WithByTag(entries map[string]TagCountersApplyConfiguration) *StreamResultApplyConfiguration {
+	if b.ByTag == nil && len(entries) > 0 {
+		b.ByTag = make(map[string]TagCountersApplyConfiguration, len(entries))
+	}
+	for k, v := range entries {
+		b.ByTag[k] = v
+	}
 	return b
 }

@@ -176,7 +176,7 @@ fn compiled(plan: &Plan, site: &Site, checked: Checked) -> Compiled {
         shortest_frame_bytes_with_fcs: found.longest_and_shortest().1 + FCS_BYTES as usize,
         packets: found.rate.map(|rate| rate.packets()),
         per_nanoseconds: found.rate.map(|rate| rate.nanoseconds()),
-        measured: stream.measure.is_some_and(|measure| measure.flow),
+        measured: stream.measure.as_ref().is_some_and(|measure| measure.flow),
     });
     let port = |(&index, &bits): (&usize, &u128)| CompiledPort {
         name: site.ports[index].name.clone(),

@@ -17,6 +17,8 @@ pub struct Group {
     pub streams: Vec<usize>,
     /// Where their delays are counted, if they are.
     pub histogram: Option<usize>,
+    /// List by whose tags their packets are counted, if they are.
+    pub by_tag: Option<usize>,
 }
 
 /// Groups in the order of their first streams.
@@ -32,6 +34,7 @@ pub fn by_group(streams: &[StreamFacts], receive: &[StreamReceive]) -> Vec<Group
                 rx_port: facts.rx_port.clone(),
                 streams: Vec::new(),
                 histogram: receive.histogram,
+                by_tag: receive.by_tag,
             });
         }
         groups[at].streams.push(index);
@@ -39,7 +42,7 @@ pub fn by_group(streams: &[StreamFacts], receive: &[StreamReceive]) -> Vec<Group
     groups
 }
 
-/// Every stream by itself. A group's streams share one histogram, which then says nothing of each.
+/// Every stream by itself. A group's streams share one histogram, and counters by tag, which then say nothing of each.
 pub fn by_stream(streams: &[StreamFacts], groups: &[Group]) -> Vec<Group> {
     let mut all: Vec<Option<Group>> = vec![None; streams.len()];
     for group in groups {
@@ -48,6 +51,7 @@ pub fn by_stream(streams: &[StreamFacts], groups: &[Group]) -> Vec<Group> {
                 name: streams[index].name.clone(),
                 streams: vec![index],
                 histogram: group.histogram.filter(|_| group.streams.len() == 1),
+                by_tag: group.by_tag.filter(|_| group.streams.len() == 1),
                 ..group.clone()
             });
         }

@@ -5,6 +5,7 @@
 //! counters for all of them, [`capture`] copies packets, [`ping`] sends echo requests, [`service`] serves gRPC to the operator, [`observer`] to those
 //! that may only read, [`stages`] changes rates within a run, [`trials`] says what a trial of a run is made of, [`machine`]
 //! reports the machine, [`listen`] and [`tls`] decide who may call, [`lease`] stops runs that no caller asks about any more.
+pub mod by_tag;
 pub mod capture;
 pub mod groups;
 pub mod latency;

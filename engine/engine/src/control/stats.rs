@@ -2,7 +2,7 @@
 //! Counters as the contract says them. WatchStats, the metrics and the command `run` all read through here.
 use super::groups::{self, Group};
 use super::runs::{Engine, Held};
-use super::{latency, outage, receivers, records};
+use super::{by_tag, latency, outage, receivers, records};
 use crate::datapath::{self, PhaseCounters};
 use contract::{
     FlowSteering, LatencyStats, NamedCounter, PortStats, ProgramCounter, QueueStats, Side, StreamCounters, StreamStats,
@@ -88,6 +88,7 @@ pub fn streams(held: &Held, groups: &[Group]) -> Vec<StreamStats> {
             last_loss_ns,
             latency: latency::stats(held, group),
             outage: held.run().outage(&group.streams).map(|outage| outage::stats(held, outage, groups.len())),
+            by_tag: by_tag::stats(held, group),
             ..phase(&sum.measured)
         };
         StreamStats { name: group.name.clone(), warmup: Some(phase(&sum.warmup)), measured: Some(measured) }
@@ -115,6 +116,7 @@ fn phase(c: &PhaseCounters) -> StreamCounters {
         last_loss_ns: 0,
         latency: None,
         outage: None,
+        by_tag: None,
     }
 }
 

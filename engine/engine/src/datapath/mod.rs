@@ -38,7 +38,7 @@ pub use spate_dpdk::{
 use spate_dpdk::{RegisteredThread, RxQueue, on_own_lines};
 use spate_neighbour::{Ping, PingEvent, Sought};
 pub use spate_net::{
-    Mark,
+    Mark, TagList,
     reflect::{Allowed, Swap},
 };
 pub use spate_replay::{Capture as Recording, Changes, Gap, ReadError, Rewrite};
@@ -47,7 +47,9 @@ pub use spate_stateless::{
     Blueprint, Checksum, ChecksumKind, FieldProgram, Length, ListOrder, Rate, RateError, Sequence, StreamTiming,
     Template, TemplateError, Transmit, Variable, Write,
 };
-pub use spate_stats::{Arrivals, Delays, Distribution, Moments, PhaseCounters, Silence, Span, StreamCounters};
+pub use spate_stats::{
+    Arrivals, Delays, Distribution, Moments, PhaseCounters, Silence, Span, StreamCounters, TagCounters,
+};
 pub use types::*;
 
 use tokio::sync::mpsc;

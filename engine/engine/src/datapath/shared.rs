@@ -2,7 +2,7 @@
 //! What workers write and control reads: counters and acknowledgements, each with one writer.
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use spate_stats::{ArrivalsSlot, Counter, DelaySlot, Gaps, Histogram, RxSlot, Span, TxSlot};
+use spate_stats::{ArrivalsSlot, Counter, DelaySlot, Gaps, Histogram, RxSlot, Span, TagSlot, TxSlot};
 
 /// One worker's side of one run.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub(super) struct RunShare {
     pub(super) histograms: Box<[Option<Histogram>]>,
     /// By receiver of the run.
     pub(super) receivers: Box<[ArrivalsSlot]>,
+    /// By list of tags (`Measure::by_tag`) and number in it; lists in which this worker counts nothing are empty.
+    pub(super) by_tag: Box<[Box<[TagSlot]>]>,
     /// The worker has sent, or given up, all it had to.
     pub(super) sent: Flag,
     /// Commanded to close: all that had arrived is read, and what belongs to another worker was handed to it.
@@ -36,6 +38,7 @@ impl RunShare {
             delays: (0..delays).map(|_| DelaySlot::default()).collect(),
             histograms: (0..histograms).map(|_| None).collect(),
             receivers: (0..receivers).map(|_| ArrivalsSlot::default()).collect(),
+            by_tag: Box::default(),
             sent: Flag::default(),
             emptied: Flag::default(),
             closed: Flag::default(),

@@ -388,6 +388,7 @@ fn run(what: &Simulating<'_>, worker: usize, end_ns: u64, timescale: &Arc<Timesc
                 receivers: Box::default(),
                 clocks_agree: false,
             },
+            by_tag: None,
         },
         share: Arc::new(RunShare::new(spec.streams.len(), 0, 0, 0)),
         emptying: false,

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::IpAddr, ops::Range, path::PathBuf, sync::A
 use spate_dpdk::{BondMember, CopyMode, Memif, Offloads, Refusal, UseOffloads};
 use spate_neighbour::{Neighbour, Prefix};
 use spate_net::{
-    Mark,
+    Mark, TagList,
     reflect::{Allowed, Swap},
 };
 use spate_replay::{Capture, Gap, Rewrite};
@@ -267,6 +267,9 @@ pub struct StreamReceive {
     pub histogram: Option<usize>,
     /// The mark by which its packets are recognized where there is no trailer. They must have it.
     pub mark: Option<Mark>,
+    /// Index of its list in `Measure::by_tag`, if its packets are counted by VLAN tag, too. Streams that share one are counted together.
+    /// Needs `Template::flow`.
+    pub by_tag: Option<usize>,
     /// Its packets differ in what a port spreads by: addresses and ports.
     pub varied: bool,
 }
@@ -280,6 +283,8 @@ pub struct Measure {
     pub receivers: Vec<usize>,
     /// The wall clocks of other engines are known to agree with this one's to this bound.
     pub clock_bound_ns: Option<u64>,
+    /// Lists of VLAN tags by which packets of streams are counted.
+    pub by_tag: Vec<Arc<TagList>>,
 }
 
 /// The clock that all engines of a run have in common, as one of them is to keep it.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a plan measures where packets arrive: latency, marks, groups, reflectors, receivers.
-use super::Violations;
 use super::validate::{LONGEST_NS, Site};
+use super::{Violations, by_tag};
 use crate::datapath::{self, Allowed, Mark, StreamReceive, Swap};
-use contract::{AddressRange, Plan, PortRange, Reflection, Reflector, Stream, mark, stream};
-use std::{collections::HashMap, net::IpAddr};
+use contract::{AddressRange, ByTag, Plan, PortRange, Reflection, Reflector, Stream, mark, stream};
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 const MOST_NAME_CHARS: usize = 253;
 /// Ranges of addresses, and of ports, that a reflector may send to.
@@ -26,6 +26,7 @@ pub fn measured(plan: &Plan, site: &Site, wrong: &mut Violations) -> Measured {
     groups(plan, wrong);
     let mut histograms = HashMap::new();
     let mut streams = Vec::with_capacity(plan.streams.len());
+    let (mut lists, mut listed, mut tags) = (Vec::new(), HashMap::new(), 0);
     for (i, stream) in plan.streams.iter().enumerate() {
         let mark = stream_mark(&format!("streams[{i}].measure"), stream, wrong);
         let latency = stream.measure.as_ref().is_some_and(|m| m.latency);
@@ -33,17 +34,26 @@ pub fn measured(plan: &Plan, site: &Site, wrong: &mut Violations) -> Measured {
             let next = histograms.len();
             *histograms.entry(group(stream)).or_insert(next)
         });
+        let by_tag = by_tag::tags(&format!("streams[{i}].measure"), stream, wrong).map(|list| {
+            tags += list.len();
+            *listed.entry(group(stream)).or_insert_with(|| {
+                lists.push(Arc::new(list));
+                lists.len() - 1
+            })
+        });
         let replayed = matches!(stream.transmit, Some(stream::Transmit::Replay(_)));
         let varied = replayed || stream.program.as_ref().is_some_and(|p| !p.writes.is_empty());
-        streams.push(StreamReceive { histogram, mark, varied });
+        streams.push(StreamReceive { histogram, mark, by_tag, varied });
     }
     if plan.clock_bound_ns > LONGEST_NS {
         wrong.add("clock_bound_ns", format!("{} ns; must be at most {LONGEST_NS} (ten years)", plan.clock_bound_ns));
     }
+    by_tag::limit(tags, wrong);
     let run = datapath::Measure {
         reflectors: reflectors(plan, site, wrong),
         receivers: receivers(plan, site, wrong),
         clock_bound_ns: (plan.clock_bound_ns > 0).then_some(plan.clock_bound_ns),
+        by_tag: lists,
     };
     Measured { streams, run }
 }
@@ -85,8 +95,11 @@ fn groups(plan: &Plan, wrong: &mut Violations) {
 }
 
 /// What a group's streams agree in; each may have a mark of its own.
-fn without_mark(stream: &Stream) -> (bool, bool, bool) {
-    stream.measure.as_ref().map_or((false, false, false), |m| (m.flow, m.latency, m.mark.is_some()))
+fn without_mark(stream: &Stream) -> (bool, bool, bool, Option<&ByTag>) {
+    stream
+        .measure
+        .as_ref()
+        .map_or((false, false, false, None), |m| (m.flow, m.latency, m.mark.is_some(), m.by_tag.as_ref()))
 }
 
 fn stream_mark(at: &str, stream: &Stream, wrong: &mut Violations) -> Option<Mark> {

@@ -4,6 +4,7 @@
 //! [`decode`] reads a plan, [`validate`] finds everything that is wrong with it, [`rate`] makes rates exact, and [`fit`]
 //! turns a plan without fault into what the datapath prepares. Whatever is wrong comes back as [`Violations`], each with the path of its field.
 mod blueprint;
+mod by_tag;
 pub mod decode;
 mod engines;
 pub mod fit;

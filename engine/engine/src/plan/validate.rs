@@ -36,6 +36,7 @@ pub const FEATURES: &[&str] = &[
     "measure.flow",
     "measure.latency",
     "measure.mark",
+    "measure.by_tag",
     "reflectors",
     "receivers",
     "stateful.records",

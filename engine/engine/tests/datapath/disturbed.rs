@@ -14,16 +14,16 @@ use crate::setup::{MS, open, pps, spec, start, stream, turn, wait_for};
 
 /// What was done to the packets of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Done {
-    lost: u64,
-    duplicated: u64,
-    swapped: u64,
+pub struct Done {
+    pub lost: u64,
+    pub duplicated: u64,
+    pub swapped: u64,
 }
 
 /// Loses and duplicates about one packet in this many, and swaps some; which ones follows from the seed. Two packets change
 /// places only if they are of one stream and sender and arrive at one queue: nothing else has an order that a receiver could
 /// know.
-fn disturbance(seed: u64, one_in: u64, done: Arc<Mutex<Done>>) -> Box<Disturbance> {
+pub fn disturbance(seed: u64, one_in: u64, done: Arc<Mutex<Done>>) -> Box<Disturbance> {
     // Behind a lock since a disturbance is shared by senders.
     let random = Mutex::new(Numbers::new(seed));
     Box::new(move |packets| {

@@ -4,6 +4,7 @@
 //! Ordinary pages serve where hugepages may not be free. Tests take turns: they share two CPUs and one DPDK.
 mod answers;
 mod bond;
+mod by_tag;
 mod disturbed;
 mod foreign;
 mod groups;

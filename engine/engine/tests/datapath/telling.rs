@@ -31,7 +31,7 @@ fn stream(name: String, group: &str, id: u32, pps: u64) -> Stream {
         rx_port: "a".into(),
         packet: Some(Packet { frame: frame.into(), ..Packet::default() }),
         transmit: Some(Transmit::Continuous(Continuous { rate: Some(rate) })),
-        measure: Some(Measure { flow: true, latency: true, mark: None }),
+        measure: Some(Measure { flow: true, latency: true, ..Measure::default() }),
         ..Stream::default()
     }
 }

@@ -44,13 +44,13 @@ func stageResult(begin, end []*enginev1.WatchStatsResponse, settled map[string]i
 	result := resultBy(counted, facts, run, func(name string, _ int64, _ *spatev1.StreamCounters) int64 { return lost[name] })
 	result.Duration = spatev1.MeasuredTime(max(length, 0))
 	result.Receivers, result.Records = nil, nil
-	return withoutOutages(result)
+	return withoutWhole(result)
 }
 
-// withoutOutages is a result without what is known of the whole run only.
-func withoutOutages(result spatev1.RunResult) spatev1.RunResult {
+// withoutWhole is a result without what is known of the whole run only.
+func withoutWhole(result spatev1.RunResult) spatev1.RunResult {
 	for name, stream := range result.Streams {
-		stream.Outage = nil
+		stream.Outage, stream.ByTag = nil, nil
 		result.Streams[name] = stream
 	}
 	for _, t := range result.Templates {
@@ -113,6 +113,9 @@ func between(first, last *enginev1.WatchStatsResponse) *enginev1.WatchStatsRespo
 	}
 	for _, stream := range out.Streams {
 		subtract(stream.GetMeasured(), streams[stream.Name])
+		if m := stream.GetMeasured(); m != nil {
+			m.ByTag = nil // known of the whole only
+		}
 	}
 	type side struct {
 		template string

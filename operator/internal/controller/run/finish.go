@@ -376,6 +376,7 @@ func forThresholds(r spatev1.RunResult) verdict.Result {
 			TxPps: float64(s.Tx) / seconds, RxPps: float64(s.Rx) / seconds,
 			TxBps: float64(s.TxBytes) * 8 / seconds, RxBps: float64(s.RxBytes) * 8 / seconds,
 			SequenceTooHigh: s.SequenceTooHigh, SequenceTooLow: s.SequenceTooLow, Latency: times(s.Latency), Outage: outageForThresholds(s.Outage),
+			ByTag: tagsForThresholds(s.ByTag),
 		}
 	}
 	return out

@@ -129,6 +129,7 @@ func resultBy(stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *s
 		byName  = map[string]*spatev1.StreamCounters{}
 		delays  = map[string][]*enginev1.LatencyStats{}
 		outages = map[string][]*enginev1.Outage{}
+		byTag   = map[string][]*enginev1.TagStats{}
 		// between is how many packets went from one pod to another, by stream.
 		between = map[string]uint64{}
 		result  spatev1.RunResult
@@ -136,6 +137,9 @@ func resultBy(stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *s
 	for _, st := range present(stats) {
 		for _, stream := range st.Streams {
 			outages[stream.Name] = append(outages[stream.Name], stream.GetMeasured().GetOutage())
+			if t := stream.GetMeasured().GetByTag(); t != nil {
+				byTag[stream.Name] = append(byTag[stream.Name], t)
+			}
 			if l := stream.GetMeasured().GetLatency(); l != nil {
 				delays[stream.Name] = append(delays[stream.Name], l)
 				if n := l.FromOtherEngines; n > 0 {
@@ -175,6 +179,7 @@ func resultBy(stats []*enginev1.WatchStatsResponse, facts *storage.Facts, run *s
 		total(&result.StreamCounters, c)
 		result.Streams[name] = spatev1.StreamResult{
 			StreamCounters: *c, Latency: oneWay(latencyOf(delays[name]), between[name], result.ClockBound, read.read(name)), Outage: outageOf(outages[name]),
+			ByTag: byTagOf(byTag[name]),
 		}
 	}
 	result.LossRatio = ratio(result.Lost, flowTx)

@@ -4174,7 +4174,9 @@ type StreamCounters struct {
 	// Of counters at the end of a stage: tx_packets slightly before (WatchStatsRequest.stage_end). Those that were not received then are lost.
 	SettledTxPackets uint64 `protobuf:"varint,17,opt,name=settled_tx_packets,json=settledTxPackets,proto3" json:"settled_tx_packets,omitempty"`
 	// When the last packet arrived before which others were missing: nanoseconds since the measured phase began. 0: none has.
-	LastLossNs    uint64 `protobuf:"varint,18,opt,name=last_loss_ns,json=lastLossNs,proto3" json:"last_loss_ns,omitempty"`
+	LastLossNs uint64 `protobuf:"varint,18,opt,name=last_loss_ns,json=lastLossNs,proto3" json:"last_loss_ns,omitempty"`
+	// Of streams that are counted by tag (Measure.by_tag), in the measured phase.
+	ByTag         *TagStats `protobuf:"bytes,19,opt,name=by_tag,json=byTag,proto3" json:"by_tag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4335,6 +4337,223 @@ func (x *StreamCounters) GetLastLossNs() uint64 {
 	return 0
 }
 
+func (x *StreamCounters) GetByTag() *TagStats {
+	if x != nil {
+		return x.ByTag
+	}
+	return nil
+}
+
+// Packets of a stream that arrived at its rx_port, by their VLAN tags.
+type TagStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In ascending order, frames with one tag first: all tags that the plan names. Tags with successive identifiers and equal counters are
+	// one range.
+	Ranges []*TagRangeStats `protobuf:"bytes,1,rep,name=ranges,proto3" json:"ranges,omitempty"`
+	// Without a tag, or with a tag that has only a priority.
+	Untagged *TagCounters `protobuf:"bytes,2,opt,name=untagged,proto3" json:"untagged,omitempty"`
+	// With other tags. They have no sequence of their own: only packets and bytes are counted.
+	Other         *TagCounters `protobuf:"bytes,3,opt,name=other,proto3" json:"other,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TagStats) Reset() {
+	*x = TagStats{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TagStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TagStats) ProtoMessage() {}
+
+func (x *TagStats) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TagStats.ProtoReflect.Descriptor instead.
+func (*TagStats) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *TagStats) GetRanges() []*TagRangeStats {
+	if x != nil {
+		return x.Ranges
+	}
+	return nil
+}
+
+func (x *TagStats) GetUntagged() *TagCounters {
+	if x != nil {
+		return x.Untagged
+	}
+	return nil
+}
+
+func (x *TagStats) GetOther() *TagCounters {
+	if x != nil {
+		return x.Other
+	}
+	return nil
+}
+
+type TagRangeStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tags  *TagRange              `protobuf:"bytes,1,opt,name=tags,proto3" json:"tags,omitempty"`
+	// Of each of these tags.
+	Counters      *TagCounters `protobuf:"bytes,2,opt,name=counters,proto3" json:"counters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TagRangeStats) Reset() {
+	*x = TagRangeStats{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TagRangeStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TagRangeStats) ProtoMessage() {}
+
+func (x *TagRangeStats) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TagRangeStats.ProtoReflect.Descriptor instead.
+func (*TagRangeStats) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *TagRangeStats) GetTags() *TagRange {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+func (x *TagRangeStats) GetCounters() *TagCounters {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
+}
+
+// Each tag has sequences of its own, one for each sending worker of the stream, with the numbers that the stream's packets have. Where a
+// device sends every packet with each of several tags, none of them misses any.
+type TagCounters struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Duplicates included.
+	Packets uint64 `protobuf:"varint,1,opt,name=packets,proto3" json:"packets,omitempty"`
+	// FCS included.
+	Bytes uint64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Sequence numbers below the highest received with this tag that were not received with it.
+	Missing int64 `protobuf:"zigzag64,3,opt,name=missing,proto3" json:"missing,omitempty"`
+	// Packets before which others were missing.
+	SequenceGaps uint64 `protobuf:"varint,4,opt,name=sequence_gaps,json=sequenceGaps,proto3" json:"sequence_gaps,omitempty"`
+	// Received with this tag before.
+	Duplicates uint64 `protobuf:"varint,5,opt,name=duplicates,proto3" json:"duplicates,omitempty"`
+	// Received after a packet with a higher sequence number and this tag; as StreamCounters.out_of_order where several workers receive.
+	OutOfOrder    uint64 `protobuf:"varint,6,opt,name=out_of_order,json=outOfOrder,proto3" json:"out_of_order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TagCounters) Reset() {
+	*x = TagCounters{}
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TagCounters) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TagCounters) ProtoMessage() {}
+
+func (x *TagCounters) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TagCounters.ProtoReflect.Descriptor instead.
+func (*TagCounters) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *TagCounters) GetPackets() uint64 {
+	if x != nil {
+		return x.Packets
+	}
+	return 0
+}
+
+func (x *TagCounters) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *TagCounters) GetMissing() int64 {
+	if x != nil {
+		return x.Missing
+	}
+	return 0
+}
+
+func (x *TagCounters) GetSequenceGaps() uint64 {
+	if x != nil {
+		return x.SequenceGaps
+	}
+	return 0
+}
+
+func (x *TagCounters) GetDuplicates() uint64 {
+	if x != nil {
+		return x.Duplicates
+	}
+	return 0
+}
+
+func (x *TagCounters) GetOutOfOrder() uint64 {
+	if x != nil {
+		return x.OutOfOrder
+	}
+	return 0
+}
+
 // The longest time without an arrival in the measured phase: of a stream, from its beginning until its last packet was due, both later by
 // the least delay of the path; of a side of a template, until the end of transmission. Without the time in which the run, the stream or
 // the template stood. Instants are nanoseconds since the phase began; where several engines run the plan, by the clock they have in common.
@@ -4361,7 +4580,7 @@ type Outage struct {
 
 func (x *Outage) Reset() {
 	*x = Outage{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4373,7 +4592,7 @@ func (x *Outage) String() string {
 func (*Outage) ProtoMessage() {}
 
 func (x *Outage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[50]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4386,7 +4605,7 @@ func (x *Outage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outage.ProtoReflect.Descriptor instead.
 func (*Outage) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{50}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Outage) GetLongestNs() uint64 {
@@ -4449,7 +4668,7 @@ type ArrivalGap struct {
 
 func (x *ArrivalGap) Reset() {
 	*x = ArrivalGap{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4461,7 +4680,7 @@ func (x *ArrivalGap) String() string {
 func (*ArrivalGap) ProtoMessage() {}
 
 func (x *ArrivalGap) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[51]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4474,7 +4693,7 @@ func (x *ArrivalGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrivalGap.ProtoReflect.Descriptor instead.
 func (*ArrivalGap) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{51}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ArrivalGap) GetFromNs() uint64 {
@@ -4529,7 +4748,7 @@ type LatencyStats struct {
 
 func (x *LatencyStats) Reset() {
 	*x = LatencyStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4541,7 +4760,7 @@ func (x *LatencyStats) String() string {
 func (*LatencyStats) ProtoMessage() {}
 
 func (x *LatencyStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[52]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4554,7 +4773,7 @@ func (x *LatencyStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LatencyStats.ProtoReflect.Descriptor instead.
 func (*LatencyStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{52}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *LatencyStats) GetCount() uint64 {
@@ -4690,7 +4909,7 @@ type Distribution struct {
 
 func (x *Distribution) Reset() {
 	*x = Distribution{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4702,7 +4921,7 @@ func (x *Distribution) String() string {
 func (*Distribution) ProtoMessage() {}
 
 func (x *Distribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[53]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4715,7 +4934,7 @@ func (x *Distribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Distribution.ProtoReflect.Descriptor instead.
 func (*Distribution) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{53}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Distribution) GetPrecisionBits() uint32 {
@@ -4749,7 +4968,7 @@ type Quantile struct {
 
 func (x *Quantile) Reset() {
 	*x = Quantile{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4761,7 +4980,7 @@ func (x *Quantile) String() string {
 func (*Quantile) ProtoMessage() {}
 
 func (x *Quantile) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[54]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4774,7 +4993,7 @@ func (x *Quantile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantile.ProtoReflect.Descriptor instead.
 func (*Quantile) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{54}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Quantile) GetPartsPerMillion() uint32 {
@@ -4801,7 +5020,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4813,7 +5032,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[55]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4826,7 +5045,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{55}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Bucket) GetUpperNs() uint64 {
@@ -4863,7 +5082,7 @@ type ReceiverStats struct {
 
 func (x *ReceiverStats) Reset() {
 	*x = ReceiverStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4875,7 +5094,7 @@ func (x *ReceiverStats) String() string {
 func (*ReceiverStats) ProtoMessage() {}
 
 func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[56]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4888,7 +5107,7 @@ func (x *ReceiverStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiverStats.ProtoReflect.Descriptor instead.
 func (*ReceiverStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{56}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ReceiverStats) GetName() string {
@@ -4958,7 +5177,7 @@ type WorkerReceived struct {
 
 func (x *WorkerReceived) Reset() {
 	*x = WorkerReceived{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4970,7 +5189,7 @@ func (x *WorkerReceived) String() string {
 func (*WorkerReceived) ProtoMessage() {}
 
 func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[57]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4983,7 +5202,7 @@ func (x *WorkerReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReceived.ProtoReflect.Descriptor instead.
 func (*WorkerReceived) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{57}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *WorkerReceived) GetWorker() uint32 {
@@ -5020,7 +5239,7 @@ type Moments struct {
 
 func (x *Moments) Reset() {
 	*x = Moments{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5032,7 +5251,7 @@ func (x *Moments) String() string {
 func (*Moments) ProtoMessage() {}
 
 func (x *Moments) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[58]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5045,7 +5264,7 @@ func (x *Moments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Moments.ProtoReflect.Descriptor instead.
 func (*Moments) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{58}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Moments) GetCount() uint64 {
@@ -5120,7 +5339,7 @@ type PortStats struct {
 
 func (x *PortStats) Reset() {
 	*x = PortStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5132,7 +5351,7 @@ func (x *PortStats) String() string {
 func (*PortStats) ProtoMessage() {}
 
 func (x *PortStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[59]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5145,7 +5364,7 @@ func (x *PortStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortStats.ProtoReflect.Descriptor instead.
 func (*PortStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{59}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PortStats) GetPort() string {
@@ -5278,7 +5497,7 @@ type SetLimitsRequest struct {
 
 func (x *SetLimitsRequest) Reset() {
 	*x = SetLimitsRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5290,7 +5509,7 @@ func (x *SetLimitsRequest) String() string {
 func (*SetLimitsRequest) ProtoMessage() {}
 
 func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[60]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5303,7 +5522,7 @@ func (x *SetLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimitsRequest.ProtoReflect.Descriptor instead.
 func (*SetLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{60}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *SetLimitsRequest) GetMaxRate() *Rate {
@@ -5321,7 +5540,7 @@ type SetLimitsResponse struct {
 
 func (x *SetLimitsResponse) Reset() {
 	*x = SetLimitsResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5333,7 +5552,7 @@ func (x *SetLimitsResponse) String() string {
 func (*SetLimitsResponse) ProtoMessage() {}
 
 func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[61]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5346,7 +5565,7 @@ func (x *SetLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLimitsResponse.ProtoReflect.Descriptor instead.
 func (*SetLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{61}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{64}
 }
 
 type QueueStats struct {
@@ -5360,7 +5579,7 @@ type QueueStats struct {
 
 func (x *QueueStats) Reset() {
 	*x = QueueStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5372,7 +5591,7 @@ func (x *QueueStats) String() string {
 func (*QueueStats) ProtoMessage() {}
 
 func (x *QueueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[62]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5385,7 +5604,7 @@ func (x *QueueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStats.ProtoReflect.Descriptor instead.
 func (*QueueStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{62}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *QueueStats) GetQueue() uint32 {
@@ -5428,7 +5647,7 @@ type WorkerStats struct {
 
 func (x *WorkerStats) Reset() {
 	*x = WorkerStats{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5440,7 +5659,7 @@ func (x *WorkerStats) String() string {
 func (*WorkerStats) ProtoMessage() {}
 
 func (x *WorkerStats) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[63]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5453,7 +5672,7 @@ func (x *WorkerStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerStats.ProtoReflect.Descriptor instead.
 func (*WorkerStats) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{63}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *WorkerStats) GetWorker() uint32 {
@@ -5529,7 +5748,7 @@ type FlowSteering struct {
 
 func (x *FlowSteering) Reset() {
 	*x = FlowSteering{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5541,7 +5760,7 @@ func (x *FlowSteering) String() string {
 func (*FlowSteering) ProtoMessage() {}
 
 func (x *FlowSteering) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[64]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5554,7 +5773,7 @@ func (x *FlowSteering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FlowSteering.ProtoReflect.Descriptor instead.
 func (*FlowSteering) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{64}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *FlowSteering) GetRss() uint64 {
@@ -5596,7 +5815,7 @@ type ResetReceiversRequest struct {
 
 func (x *ResetReceiversRequest) Reset() {
 	*x = ResetReceiversRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5608,7 +5827,7 @@ func (x *ResetReceiversRequest) String() string {
 func (*ResetReceiversRequest) ProtoMessage() {}
 
 func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[65]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5621,7 +5840,7 @@ func (x *ResetReceiversRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversRequest.ProtoReflect.Descriptor instead.
 func (*ResetReceiversRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{65}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ResetReceiversRequest) GetRunId() string {
@@ -5646,7 +5865,7 @@ type ResetReceiversResponse struct {
 
 func (x *ResetReceiversResponse) Reset() {
 	*x = ResetReceiversResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5658,7 +5877,7 @@ func (x *ResetReceiversResponse) String() string {
 func (*ResetReceiversResponse) ProtoMessage() {}
 
 func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[66]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5671,7 +5890,7 @@ func (x *ResetReceiversResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetReceiversResponse.ProtoReflect.Descriptor instead.
 func (*ResetReceiversResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{66}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{69}
 }
 
 type CaptureRequest struct {
@@ -5690,7 +5909,7 @@ type CaptureRequest struct {
 
 func (x *CaptureRequest) Reset() {
 	*x = CaptureRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5702,7 +5921,7 @@ func (x *CaptureRequest) String() string {
 func (*CaptureRequest) ProtoMessage() {}
 
 func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[67]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5715,7 +5934,7 @@ func (x *CaptureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureRequest.ProtoReflect.Descriptor instead.
 func (*CaptureRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{67}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *CaptureRequest) GetPort() string {
@@ -5764,7 +5983,7 @@ type CaptureResponse struct {
 
 func (x *CaptureResponse) Reset() {
 	*x = CaptureResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[68]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5776,7 +5995,7 @@ func (x *CaptureResponse) String() string {
 func (*CaptureResponse) ProtoMessage() {}
 
 func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[68]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5789,7 +6008,7 @@ func (x *CaptureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureResponse.ProtoReflect.Descriptor instead.
 func (*CaptureResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{68}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *CaptureResponse) GetPackets() []*CapturedPacket {
@@ -5818,7 +6037,7 @@ type CapturedPacket struct {
 
 func (x *CapturedPacket) Reset() {
 	*x = CapturedPacket{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[69]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5830,7 +6049,7 @@ func (x *CapturedPacket) String() string {
 func (*CapturedPacket) ProtoMessage() {}
 
 func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[69]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5843,7 +6062,7 @@ func (x *CapturedPacket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapturedPacket.ProtoReflect.Descriptor instead.
 func (*CapturedPacket) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{69}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *CapturedPacket) GetAtNs() int64 {
@@ -5897,7 +6116,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[70]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5909,7 +6128,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[70]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5922,7 +6141,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{70}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *PingRequest) GetPort() string {
@@ -5998,7 +6217,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[71]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6010,7 +6229,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[71]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6023,7 +6242,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{71}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *PingResponse) GetSequence() uint64 {
@@ -6116,7 +6335,7 @@ type PingBegun struct {
 
 func (x *PingBegun) Reset() {
 	*x = PingBegun{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[72]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6128,7 +6347,7 @@ func (x *PingBegun) String() string {
 func (*PingBegun) ProtoMessage() {}
 
 func (x *PingBegun) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[72]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6141,7 +6360,7 @@ func (x *PingBegun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingBegun.ProtoReflect.Descriptor instead.
 func (*PingBegun) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{72}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *PingBegun) GetSource() string {
@@ -6172,7 +6391,7 @@ type EchoReply struct {
 
 func (x *EchoReply) Reset() {
 	*x = EchoReply{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[73]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6184,7 +6403,7 @@ func (x *EchoReply) String() string {
 func (*EchoReply) ProtoMessage() {}
 
 func (x *EchoReply) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[73]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6197,7 +6416,7 @@ func (x *EchoReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EchoReply.ProtoReflect.Descriptor instead.
 func (*EchoReply) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{73}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *EchoReply) GetRoundTripNs() uint64 {
@@ -6230,7 +6449,7 @@ type NoReply struct {
 
 func (x *NoReply) Reset() {
 	*x = NoReply{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[74]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6242,7 +6461,7 @@ func (x *NoReply) String() string {
 func (*NoReply) ProtoMessage() {}
 
 func (x *NoReply) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[74]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6255,7 +6474,7 @@ func (x *NoReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoReply.ProtoReflect.Descriptor instead.
 func (*NoReply) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{74}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{77}
 }
 
 // A message of ICMP or ICMPv6 says why the request did not arrive.
@@ -6270,7 +6489,7 @@ type IcmpError struct {
 
 func (x *IcmpError) Reset() {
 	*x = IcmpError{}
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6282,7 +6501,7 @@ func (x *IcmpError) String() string {
 func (*IcmpError) ProtoMessage() {}
 
 func (x *IcmpError) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
+	mi := &file_spate_engine_v1_engine_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6295,7 +6514,7 @@ func (x *IcmpError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IcmpError.ProtoReflect.Descriptor instead.
 func (*IcmpError) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{75}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *IcmpError) GetSource() string {
@@ -6625,7 +6844,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\vStreamStats\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
 	"\x06warmup\x18\x02 \x01(\v2\x1f.spate.engine.v1.StreamCountersR\x06warmup\x12;\n" +
-	"\bmeasured\x18\x03 \x01(\v2\x1f.spate.engine.v1.StreamCountersR\bmeasured\"\xb1\x05\n" +
+	"\bmeasured\x18\x03 \x01(\v2\x1f.spate.engine.v1.StreamCountersR\bmeasured\"\xe3\x05\n" +
 	"\x0eStreamCounters\x12\x1d\n" +
 	"\n" +
 	"tx_packets\x18\x01 \x01(\x04R\ttxPackets\x12\x19\n" +
@@ -6652,7 +6871,25 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\amissing\x18\x10 \x01(\x12R\amissing\x12,\n" +
 	"\x12settled_tx_packets\x18\x11 \x01(\x04R\x10settledTxPackets\x12 \n" +
 	"\flast_loss_ns\x18\x12 \x01(\x04R\n" +
-	"lastLossNs\"\x98\x02\n" +
+	"lastLossNs\x120\n" +
+	"\x06by_tag\x18\x13 \x01(\v2\x19.spate.engine.v1.TagStatsR\x05byTag\"\xb0\x01\n" +
+	"\bTagStats\x126\n" +
+	"\x06ranges\x18\x01 \x03(\v2\x1e.spate.engine.v1.TagRangeStatsR\x06ranges\x128\n" +
+	"\buntagged\x18\x02 \x01(\v2\x1c.spate.engine.v1.TagCountersR\buntagged\x122\n" +
+	"\x05other\x18\x03 \x01(\v2\x1c.spate.engine.v1.TagCountersR\x05other\"x\n" +
+	"\rTagRangeStats\x12-\n" +
+	"\x04tags\x18\x01 \x01(\v2\x19.spate.engine.v1.TagRangeR\x04tags\x128\n" +
+	"\bcounters\x18\x02 \x01(\v2\x1c.spate.engine.v1.TagCountersR\bcounters\"\xbe\x01\n" +
+	"\vTagCounters\x12\x18\n" +
+	"\apackets\x18\x01 \x01(\x04R\apackets\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12\x18\n" +
+	"\amissing\x18\x03 \x01(\x12R\amissing\x12#\n" +
+	"\rsequence_gaps\x18\x04 \x01(\x04R\fsequenceGaps\x12\x1e\n" +
+	"\n" +
+	"duplicates\x18\x05 \x01(\x04R\n" +
+	"duplicates\x12 \n" +
+	"\fout_of_order\x18\x06 \x01(\x04R\n" +
+	"outOfOrder\"\x98\x02\n" +
 	"\x06Outage\x12\x1d\n" +
 	"\n" +
 	"longest_ns\x18\x01 \x01(\x04R\tlongestNs\x12\x1b\n" +
@@ -6881,7 +7118,7 @@ func file_spate_engine_v1_engine_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
+var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
 var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(PortKind)(0),                  // 0: spate.engine.v1.PortKind
 	(XdpCopyMode)(0),               // 1: spate.engine.v1.XdpCopyMode
@@ -6938,35 +7175,39 @@ var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(*ProgramCounter)(nil),         // 52: spate.engine.v1.ProgramCounter
 	(*StreamStats)(nil),            // 53: spate.engine.v1.StreamStats
 	(*StreamCounters)(nil),         // 54: spate.engine.v1.StreamCounters
-	(*Outage)(nil),                 // 55: spate.engine.v1.Outage
-	(*ArrivalGap)(nil),             // 56: spate.engine.v1.ArrivalGap
-	(*LatencyStats)(nil),           // 57: spate.engine.v1.LatencyStats
-	(*Distribution)(nil),           // 58: spate.engine.v1.Distribution
-	(*Quantile)(nil),               // 59: spate.engine.v1.Quantile
-	(*Bucket)(nil),                 // 60: spate.engine.v1.Bucket
-	(*ReceiverStats)(nil),          // 61: spate.engine.v1.ReceiverStats
-	(*WorkerReceived)(nil),         // 62: spate.engine.v1.WorkerReceived
-	(*Moments)(nil),                // 63: spate.engine.v1.Moments
-	(*PortStats)(nil),              // 64: spate.engine.v1.PortStats
-	(*SetLimitsRequest)(nil),       // 65: spate.engine.v1.SetLimitsRequest
-	(*SetLimitsResponse)(nil),      // 66: spate.engine.v1.SetLimitsResponse
-	(*QueueStats)(nil),             // 67: spate.engine.v1.QueueStats
-	(*WorkerStats)(nil),            // 68: spate.engine.v1.WorkerStats
-	(*FlowSteering)(nil),           // 69: spate.engine.v1.FlowSteering
-	(*ResetReceiversRequest)(nil),  // 70: spate.engine.v1.ResetReceiversRequest
-	(*ResetReceiversResponse)(nil), // 71: spate.engine.v1.ResetReceiversResponse
-	(*CaptureRequest)(nil),         // 72: spate.engine.v1.CaptureRequest
-	(*CaptureResponse)(nil),        // 73: spate.engine.v1.CaptureResponse
-	(*CapturedPacket)(nil),         // 74: spate.engine.v1.CapturedPacket
-	(*PingRequest)(nil),            // 75: spate.engine.v1.PingRequest
-	(*PingResponse)(nil),           // 76: spate.engine.v1.PingResponse
-	(*PingBegun)(nil),              // 77: spate.engine.v1.PingBegun
-	(*EchoReply)(nil),              // 78: spate.engine.v1.EchoReply
-	(*NoReply)(nil),                // 79: spate.engine.v1.NoReply
-	(*IcmpError)(nil),              // 80: spate.engine.v1.IcmpError
-	(*Ratio)(nil),                  // 81: spate.engine.v1.Ratio
-	(*Stage)(nil),                  // 82: spate.engine.v1.Stage
-	(*Rate)(nil),                   // 83: spate.engine.v1.Rate
+	(*TagStats)(nil),               // 55: spate.engine.v1.TagStats
+	(*TagRangeStats)(nil),          // 56: spate.engine.v1.TagRangeStats
+	(*TagCounters)(nil),            // 57: spate.engine.v1.TagCounters
+	(*Outage)(nil),                 // 58: spate.engine.v1.Outage
+	(*ArrivalGap)(nil),             // 59: spate.engine.v1.ArrivalGap
+	(*LatencyStats)(nil),           // 60: spate.engine.v1.LatencyStats
+	(*Distribution)(nil),           // 61: spate.engine.v1.Distribution
+	(*Quantile)(nil),               // 62: spate.engine.v1.Quantile
+	(*Bucket)(nil),                 // 63: spate.engine.v1.Bucket
+	(*ReceiverStats)(nil),          // 64: spate.engine.v1.ReceiverStats
+	(*WorkerReceived)(nil),         // 65: spate.engine.v1.WorkerReceived
+	(*Moments)(nil),                // 66: spate.engine.v1.Moments
+	(*PortStats)(nil),              // 67: spate.engine.v1.PortStats
+	(*SetLimitsRequest)(nil),       // 68: spate.engine.v1.SetLimitsRequest
+	(*SetLimitsResponse)(nil),      // 69: spate.engine.v1.SetLimitsResponse
+	(*QueueStats)(nil),             // 70: spate.engine.v1.QueueStats
+	(*WorkerStats)(nil),            // 71: spate.engine.v1.WorkerStats
+	(*FlowSteering)(nil),           // 72: spate.engine.v1.FlowSteering
+	(*ResetReceiversRequest)(nil),  // 73: spate.engine.v1.ResetReceiversRequest
+	(*ResetReceiversResponse)(nil), // 74: spate.engine.v1.ResetReceiversResponse
+	(*CaptureRequest)(nil),         // 75: spate.engine.v1.CaptureRequest
+	(*CaptureResponse)(nil),        // 76: spate.engine.v1.CaptureResponse
+	(*CapturedPacket)(nil),         // 77: spate.engine.v1.CapturedPacket
+	(*PingRequest)(nil),            // 78: spate.engine.v1.PingRequest
+	(*PingResponse)(nil),           // 79: spate.engine.v1.PingResponse
+	(*PingBegun)(nil),              // 80: spate.engine.v1.PingBegun
+	(*EchoReply)(nil),              // 81: spate.engine.v1.EchoReply
+	(*NoReply)(nil),                // 82: spate.engine.v1.NoReply
+	(*IcmpError)(nil),              // 83: spate.engine.v1.IcmpError
+	(*Ratio)(nil),                  // 84: spate.engine.v1.Ratio
+	(*Stage)(nil),                  // 85: spate.engine.v1.Stage
+	(*Rate)(nil),                   // 86: spate.engine.v1.Rate
+	(*TagRange)(nil),               // 87: spate.engine.v1.TagRange
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	17,  // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
@@ -6995,10 +7236,10 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	18,  // 23: spate.engine.v1.PortInfo.bond_members:type_name -> spate.engine.v1.BondMember
 	1,   // 24: spate.engine.v1.PortInfo.xdp_copy_mode:type_name -> spate.engine.v1.XdpCopyMode
 	2,   // 25: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
-	81,  // 26: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
-	81,  // 27: spate.engine.v1.StartTrialRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	84,  // 26: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
+	84,  // 27: spate.engine.v1.StartTrialRequest.rate_factor:type_name -> spate.engine.v1.Ratio
 	25,  // 28: spate.engine.v1.StartTrialRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	82,  // 29: spate.engine.v1.StartTrialRequest.stages:type_name -> spate.engine.v1.Stage
+	85,  // 29: spate.engine.v1.StartTrialRequest.stages:type_name -> spate.engine.v1.Stage
 	20,  // 30: spate.engine.v1.StartTrialResponse.run:type_name -> spate.engine.v1.RunInfo
 	25,  // 31: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
 	29,  // 32: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
@@ -7006,18 +7247,18 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	25,  // 34: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
 	20,  // 35: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
 	33,  // 36: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	83,  // 37: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	81,  // 38: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	81,  // 39: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
+	86,  // 37: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	84,  // 38: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	84,  // 39: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
 	20,  // 40: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
 	20,  // 41: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
 	20,  // 42: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
 	20,  // 43: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
 	20,  // 44: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
 	53,  // 45: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	64,  // 46: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	68,  // 47: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	61,  // 48: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	67,  // 46: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	71,  // 47: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	64,  // 48: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
 	50,  // 49: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
 	46,  // 50: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
 	49,  // 51: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
@@ -7026,71 +7267,77 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	51,  // 54: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
 	51,  // 55: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
 	52,  // 56: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
-	57,  // 57: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
-	57,  // 58: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
-	55,  // 59: spate.engine.v1.TemplateStats.outage:type_name -> spate.engine.v1.Outage
+	60,  // 57: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
+	60,  // 58: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
+	58,  // 59: spate.engine.v1.TemplateStats.outage:type_name -> spate.engine.v1.Outage
 	54,  // 60: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
 	54,  // 61: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	57,  // 62: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	55,  // 63: spate.engine.v1.StreamCounters.outage:type_name -> spate.engine.v1.Outage
-	56,  // 64: spate.engine.v1.Outage.gaps:type_name -> spate.engine.v1.ArrivalGap
-	56,  // 65: spate.engine.v1.Outage.sent:type_name -> spate.engine.v1.ArrivalGap
-	59,  // 66: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	60,  // 67: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	58,  // 68: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
-	62,  // 69: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	63,  // 70: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	63,  // 71: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	63,  // 72: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	67,  // 73: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	83,  // 74: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
-	69,  // 75: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	4,   // 76: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	74,  // 77: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	4,   // 78: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	77,  // 79: spate.engine.v1.PingResponse.begun:type_name -> spate.engine.v1.PingBegun
-	78,  // 80: spate.engine.v1.PingResponse.reply:type_name -> spate.engine.v1.EchoReply
-	79,  // 81: spate.engine.v1.PingResponse.no_reply:type_name -> spate.engine.v1.NoReply
-	80,  // 82: spate.engine.v1.PingResponse.error:type_name -> spate.engine.v1.IcmpError
-	5,   // 83: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	28,  // 84: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	31,  // 85: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	21,  // 86: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
-	34,  // 87: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	36,  // 88: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	38,  // 89: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	40,  // 90: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	42,  // 91: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	44,  // 92: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	72,  // 93: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	75,  // 94: spate.engine.v1.Engine.Ping:input_type -> spate.engine.v1.PingRequest
-	70,  // 95: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	65,  // 96: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
-	23,  // 97: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
-	26,  // 98: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
-	47,  // 99: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	6,   // 100: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	30,  // 101: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	32,  // 102: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	22,  // 103: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
-	35,  // 104: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	37,  // 105: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	39,  // 106: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	41,  // 107: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	43,  // 108: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	45,  // 109: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	73,  // 110: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	76,  // 111: spate.engine.v1.Engine.Ping:output_type -> spate.engine.v1.PingResponse
-	71,  // 112: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	66,  // 113: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
-	24,  // 114: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
-	27,  // 115: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
-	48,  // 116: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	100, // [100:117] is the sub-list for method output_type
-	83,  // [83:100] is the sub-list for method input_type
-	83,  // [83:83] is the sub-list for extension type_name
-	83,  // [83:83] is the sub-list for extension extendee
-	0,   // [0:83] is the sub-list for field type_name
+	60,  // 62: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	58,  // 63: spate.engine.v1.StreamCounters.outage:type_name -> spate.engine.v1.Outage
+	55,  // 64: spate.engine.v1.StreamCounters.by_tag:type_name -> spate.engine.v1.TagStats
+	56,  // 65: spate.engine.v1.TagStats.ranges:type_name -> spate.engine.v1.TagRangeStats
+	57,  // 66: spate.engine.v1.TagStats.untagged:type_name -> spate.engine.v1.TagCounters
+	57,  // 67: spate.engine.v1.TagStats.other:type_name -> spate.engine.v1.TagCounters
+	87,  // 68: spate.engine.v1.TagRangeStats.tags:type_name -> spate.engine.v1.TagRange
+	57,  // 69: spate.engine.v1.TagRangeStats.counters:type_name -> spate.engine.v1.TagCounters
+	59,  // 70: spate.engine.v1.Outage.gaps:type_name -> spate.engine.v1.ArrivalGap
+	59,  // 71: spate.engine.v1.Outage.sent:type_name -> spate.engine.v1.ArrivalGap
+	62,  // 72: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	63,  // 73: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	61,  // 74: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
+	65,  // 75: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	66,  // 76: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	66,  // 77: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	66,  // 78: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	70,  // 79: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	86,  // 80: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
+	72,  // 81: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	4,   // 82: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	77,  // 83: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	4,   // 84: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	80,  // 85: spate.engine.v1.PingResponse.begun:type_name -> spate.engine.v1.PingBegun
+	81,  // 86: spate.engine.v1.PingResponse.reply:type_name -> spate.engine.v1.EchoReply
+	82,  // 87: spate.engine.v1.PingResponse.no_reply:type_name -> spate.engine.v1.NoReply
+	83,  // 88: spate.engine.v1.PingResponse.error:type_name -> spate.engine.v1.IcmpError
+	5,   // 89: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	28,  // 90: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	31,  // 91: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	21,  // 92: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
+	34,  // 93: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	36,  // 94: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	38,  // 95: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	40,  // 96: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	42,  // 97: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	44,  // 98: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	75,  // 99: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	78,  // 100: spate.engine.v1.Engine.Ping:input_type -> spate.engine.v1.PingRequest
+	73,  // 101: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	68,  // 102: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
+	23,  // 103: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
+	26,  // 104: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
+	47,  // 105: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	6,   // 106: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	30,  // 107: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	32,  // 108: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	22,  // 109: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
+	35,  // 110: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	37,  // 111: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	39,  // 112: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	41,  // 113: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	43,  // 114: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	45,  // 115: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	76,  // 116: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	79,  // 117: spate.engine.v1.Engine.Ping:output_type -> spate.engine.v1.PingResponse
+	74,  // 118: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	69,  // 119: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
+	24,  // 120: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
+	27,  // 121: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
+	48,  // 122: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	106, // [106:123] is the sub-list for method output_type
+	89,  // [89:106] is the sub-list for method input_type
+	89,  // [89:89] is the sub-list for extension type_name
+	89,  // [89:89] is the sub-list for extension extendee
+	0,   // [0:89] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -7131,7 +7378,7 @@ func file_spate_engine_v1_engine_proto_init() {
 		(*UpdateRequest_Enabled)(nil),
 		(*UpdateRequest_FlowsPerSecond)(nil),
 	}
-	file_spate_engine_v1_engine_proto_msgTypes[71].OneofWrappers = []any{
+	file_spate_engine_v1_engine_proto_msgTypes[74].OneofWrappers = []any{
 		(*PingResponse_Begun)(nil),
 		(*PingResponse_Reply)(nil),
 		(*PingResponse_NoReply)(nil),
@@ -7143,7 +7390,7 @@ func file_spate_engine_v1_engine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_engine_proto_rawDesc), len(file_spate_engine_v1_engine_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   76,
+			NumMessages:   79,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

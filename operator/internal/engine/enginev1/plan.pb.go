@@ -2163,7 +2163,9 @@ type Measure struct {
 	// Latency, its distribution and jitter too; needs flow.
 	Latency bool `protobuf:"varint,2,opt,name=latency,proto3" json:"latency,omitempty"`
 	// Instead of the trailer, packets are told by a mark in a header: counts of packets and bytes only.
-	Mark          *Mark `protobuf:"bytes,3,opt,name=mark,proto3" json:"mark,omitempty"`
+	Mark *Mark `protobuf:"bytes,3,opt,name=mark,proto3" json:"mark,omitempty"`
+	// Packets that arrive at rx_port are counted by their VLAN tags, too; needs flow and rx_port.
+	ByTag         *ByTag `protobuf:"bytes,4,opt,name=by_tag,json=byTag,proto3" json:"by_tag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2219,6 +2221,124 @@ func (x *Measure) GetMark() *Mark {
 	return nil
 }
 
+func (x *Measure) GetByTag() *ByTag {
+	if x != nil {
+		return x.ByTag
+	}
+	return nil
+}
+
+// The VLAN tags by which packets of a stream are counted, at most 4096. Packets without a tag, and those with other tags, are counted
+// beside them.
+type ByTag struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// No tag is in two of them.
+	Ranges        []*TagRange `protobuf:"bytes,1,rep,name=ranges,proto3" json:"ranges,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ByTag) Reset() {
+	*x = ByTag{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ByTag) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ByTag) ProtoMessage() {}
+
+func (x *ByTag) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ByTag.ProtoReflect.Descriptor instead.
+func (*ByTag) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ByTag) GetRanges() []*TagRange {
+	if x != nil {
+		return x.Ranges
+	}
+	return nil
+}
+
+// The tags of frames with one VLAN tag, or with two (QinQ) of which the outer one is the same. Of frames with more than two, the outer
+// two count.
+type TagRange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Identifier of the outer VLAN, 1..4094; 0: the frames have one tag.
+	OuterVlan uint32 `protobuf:"varint,1,opt,name=outer_vlan,json=outerVlan,proto3" json:"outer_vlan,omitempty"`
+	// Identifiers of the inner, or only, VLAN from the first to the last, 1..4094.
+	FirstVlan     uint32 `protobuf:"varint,2,opt,name=first_vlan,json=firstVlan,proto3" json:"first_vlan,omitempty"`
+	LastVlan      uint32 `protobuf:"varint,3,opt,name=last_vlan,json=lastVlan,proto3" json:"last_vlan,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TagRange) Reset() {
+	*x = TagRange{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TagRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TagRange) ProtoMessage() {}
+
+func (x *TagRange) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TagRange.ProtoReflect.Descriptor instead.
+func (*TagRange) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *TagRange) GetOuterVlan() uint32 {
+	if x != nil {
+		return x.OuterVlan
+	}
+	return 0
+}
+
+func (x *TagRange) GetFirstVlan() uint32 {
+	if x != nil {
+		return x.FirstVlan
+	}
+	return 0
+}
+
+func (x *TagRange) GetLastVlan() uint32 {
+	if x != nil {
+		return x.LastVlan
+	}
+	return 0
+}
+
 // A mark that tells a stream's packets on arrival. Streams may share one: they are then counted under the first's group.
 type Mark struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2233,7 +2353,7 @@ type Mark struct {
 
 func (x *Mark) Reset() {
 	*x = Mark{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2245,7 +2365,7 @@ func (x *Mark) String() string {
 func (*Mark) ProtoMessage() {}
 
 func (x *Mark) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2258,7 +2378,7 @@ func (x *Mark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mark.ProtoReflect.Descriptor instead.
 func (*Mark) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Mark) GetField() isMark_Field {
@@ -2325,7 +2445,7 @@ type Reflector struct {
 
 func (x *Reflector) Reset() {
 	*x = Reflector{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2337,7 +2457,7 @@ func (x *Reflector) String() string {
 func (*Reflector) ProtoMessage() {}
 
 func (x *Reflector) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2350,7 +2470,7 @@ func (x *Reflector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reflector.ProtoReflect.Descriptor instead.
 func (*Reflector) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Reflector) GetPort() string {
@@ -2399,7 +2519,7 @@ type AddressRange struct {
 
 func (x *AddressRange) Reset() {
 	*x = AddressRange{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2411,7 +2531,7 @@ func (x *AddressRange) String() string {
 func (*AddressRange) ProtoMessage() {}
 
 func (x *AddressRange) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2424,7 +2544,7 @@ func (x *AddressRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddressRange.ProtoReflect.Descriptor instead.
 func (*AddressRange) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AddressRange) GetFirst() []byte {
@@ -2451,7 +2571,7 @@ type PortRange struct {
 
 func (x *PortRange) Reset() {
 	*x = PortRange{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2463,7 +2583,7 @@ func (x *PortRange) String() string {
 func (*PortRange) ProtoMessage() {}
 
 func (x *PortRange) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2476,7 +2596,7 @@ func (x *PortRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortRange.ProtoReflect.Descriptor instead.
 func (*PortRange) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PortRange) GetFirst() uint32 {
@@ -2505,7 +2625,7 @@ type Receiver struct {
 
 func (x *Receiver) Reset() {
 	*x = Receiver{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2517,7 +2637,7 @@ func (x *Receiver) String() string {
 func (*Receiver) ProtoMessage() {}
 
 func (x *Receiver) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2530,7 +2650,7 @@ func (x *Receiver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receiver.ProtoReflect.Descriptor instead.
 func (*Receiver) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Receiver) GetName() string {
@@ -2703,11 +2823,20 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"min_gap_ns\x18\x06 \x01(\x04R\bminGapNs\x12#\n" +
 	"\rfix_checksums\x18\a \x01(\bR\ffixChecksumsB\b\n" +
 	"\x06sourceB\x05\n" +
-	"\x03gap\"b\n" +
+	"\x03gap\"\x91\x01\n" +
 	"\aMeasure\x12\x12\n" +
 	"\x04flow\x18\x01 \x01(\bR\x04flow\x12\x18\n" +
 	"\alatency\x18\x02 \x01(\bR\alatency\x12)\n" +
-	"\x04mark\x18\x03 \x01(\v2\x15.spate.engine.v1.MarkR\x04mark\"l\n" +
+	"\x04mark\x18\x03 \x01(\v2\x15.spate.engine.v1.MarkR\x04mark\x12-\n" +
+	"\x06by_tag\x18\x04 \x01(\v2\x16.spate.engine.v1.ByTagR\x05byTag\":\n" +
+	"\x05ByTag\x121\n" +
+	"\x06ranges\x18\x01 \x03(\v2\x19.spate.engine.v1.TagRangeR\x06ranges\"e\n" +
+	"\bTagRange\x12\x1d\n" +
+	"\n" +
+	"outer_vlan\x18\x01 \x01(\rR\touterVlan\x12\x1d\n" +
+	"\n" +
+	"first_vlan\x18\x02 \x01(\rR\tfirstVlan\x12\x1b\n" +
+	"\tlast_vlan\x18\x03 \x01(\rR\blastVlan\"l\n" +
 	"\x04Mark\x121\n" +
 	"\x13ipv4_identification\x18\x01 \x01(\rH\x00R\x12ipv4Identification\x12(\n" +
 	"\x0fipv6_flow_label\x18\x02 \x01(\rH\x00R\ripv6FlowLabelB\a\n" +
@@ -2755,7 +2884,7 @@ func file_spate_engine_v1_plan_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_spate_engine_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_spate_engine_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_spate_engine_v1_plan_proto_goTypes = []any{
 	(ChecksumKind)(0),    // 0: spate.engine.v1.ChecksumKind
 	(ListOrder)(0),       // 1: spate.engine.v1.ListOrder
@@ -2783,27 +2912,29 @@ var file_spate_engine_v1_plan_proto_goTypes = []any{
 	(*Bursts)(nil),       // 23: spate.engine.v1.Bursts
 	(*Replay)(nil),       // 24: spate.engine.v1.Replay
 	(*Measure)(nil),      // 25: spate.engine.v1.Measure
-	(*Mark)(nil),         // 26: spate.engine.v1.Mark
-	(*Reflector)(nil),    // 27: spate.engine.v1.Reflector
-	(*AddressRange)(nil), // 28: spate.engine.v1.AddressRange
-	(*PortRange)(nil),    // 29: spate.engine.v1.PortRange
-	(*Receiver)(nil),     // 30: spate.engine.v1.Receiver
-	(*Stateful)(nil),     // 31: spate.engine.v1.Stateful
-	(*Ratio)(nil),        // 32: spate.engine.v1.Ratio
-	(*Engines)(nil),      // 33: spate.engine.v1.Engines
-	(*Rate)(nil),         // 34: spate.engine.v1.Rate
-	(*DataRef)(nil),      // 35: spate.engine.v1.DataRef
+	(*ByTag)(nil),        // 26: spate.engine.v1.ByTag
+	(*TagRange)(nil),     // 27: spate.engine.v1.TagRange
+	(*Mark)(nil),         // 28: spate.engine.v1.Mark
+	(*Reflector)(nil),    // 29: spate.engine.v1.Reflector
+	(*AddressRange)(nil), // 30: spate.engine.v1.AddressRange
+	(*PortRange)(nil),    // 31: spate.engine.v1.PortRange
+	(*Receiver)(nil),     // 32: spate.engine.v1.Receiver
+	(*Stateful)(nil),     // 33: spate.engine.v1.Stateful
+	(*Ratio)(nil),        // 34: spate.engine.v1.Ratio
+	(*Engines)(nil),      // 35: spate.engine.v1.Engines
+	(*Rate)(nil),         // 36: spate.engine.v1.Rate
+	(*DataRef)(nil),      // 37: spate.engine.v1.DataRef
 }
 var file_spate_engine_v1_plan_proto_depIdxs = []int32{
 	6,  // 0: spate.engine.v1.Plan.timing:type_name -> spate.engine.v1.Timing
 	8,  // 1: spate.engine.v1.Plan.streams:type_name -> spate.engine.v1.Stream
 	5,  // 2: spate.engine.v1.Plan.share:type_name -> spate.engine.v1.Share
-	27, // 3: spate.engine.v1.Plan.reflectors:type_name -> spate.engine.v1.Reflector
-	30, // 4: spate.engine.v1.Plan.receivers:type_name -> spate.engine.v1.Receiver
-	31, // 5: spate.engine.v1.Plan.stateful:type_name -> spate.engine.v1.Stateful
+	29, // 3: spate.engine.v1.Plan.reflectors:type_name -> spate.engine.v1.Reflector
+	32, // 4: spate.engine.v1.Plan.receivers:type_name -> spate.engine.v1.Receiver
+	33, // 5: spate.engine.v1.Plan.stateful:type_name -> spate.engine.v1.Stateful
 	4,  // 6: spate.engine.v1.Plan.trials:type_name -> spate.engine.v1.Trials
 	7,  // 7: spate.engine.v1.Timing.stages:type_name -> spate.engine.v1.Stage
-	32, // 8: spate.engine.v1.Stage.rate_factor:type_name -> spate.engine.v1.Ratio
+	34, // 8: spate.engine.v1.Stage.rate_factor:type_name -> spate.engine.v1.Ratio
 	10, // 9: spate.engine.v1.Stream.packet:type_name -> spate.engine.v1.Packet
 	22, // 10: spate.engine.v1.Stream.continuous:type_name -> spate.engine.v1.Continuous
 	23, // 11: spate.engine.v1.Stream.bursts:type_name -> spate.engine.v1.Bursts
@@ -2811,7 +2942,7 @@ var file_spate_engine_v1_plan_proto_depIdxs = []int32{
 	25, // 13: spate.engine.v1.Stream.measure:type_name -> spate.engine.v1.Measure
 	16, // 14: spate.engine.v1.Stream.program:type_name -> spate.engine.v1.FieldProgram
 	9,  // 15: spate.engine.v1.Stream.next:type_name -> spate.engine.v1.Next
-	33, // 16: spate.engine.v1.Stream.engines:type_name -> spate.engine.v1.Engines
+	35, // 16: spate.engine.v1.Stream.engines:type_name -> spate.engine.v1.Engines
 	15, // 17: spate.engine.v1.Packet.checksums:type_name -> spate.engine.v1.Checksum
 	11, // 18: spate.engine.v1.Packet.lengths:type_name -> spate.engine.v1.Length
 	12, // 19: spate.engine.v1.Packet.sizes:type_name -> spate.engine.v1.Sizes
@@ -2824,19 +2955,21 @@ var file_spate_engine_v1_plan_proto_depIdxs = []int32{
 	19, // 26: spate.engine.v1.Variable.random:type_name -> spate.engine.v1.Random
 	20, // 27: spate.engine.v1.Variable.list:type_name -> spate.engine.v1.List
 	1,  // 28: spate.engine.v1.List.order:type_name -> spate.engine.v1.ListOrder
-	34, // 29: spate.engine.v1.Continuous.rate:type_name -> spate.engine.v1.Rate
-	34, // 30: spate.engine.v1.Bursts.rate:type_name -> spate.engine.v1.Rate
-	35, // 31: spate.engine.v1.Replay.data:type_name -> spate.engine.v1.DataRef
-	32, // 32: spate.engine.v1.Replay.scale:type_name -> spate.engine.v1.Ratio
-	26, // 33: spate.engine.v1.Measure.mark:type_name -> spate.engine.v1.Mark
-	2,  // 34: spate.engine.v1.Reflector.swap:type_name -> spate.engine.v1.Reflection
-	28, // 35: spate.engine.v1.Reflector.allowed_addresses:type_name -> spate.engine.v1.AddressRange
-	29, // 36: spate.engine.v1.Reflector.allowed_ports:type_name -> spate.engine.v1.PortRange
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	36, // 29: spate.engine.v1.Continuous.rate:type_name -> spate.engine.v1.Rate
+	36, // 30: spate.engine.v1.Bursts.rate:type_name -> spate.engine.v1.Rate
+	37, // 31: spate.engine.v1.Replay.data:type_name -> spate.engine.v1.DataRef
+	34, // 32: spate.engine.v1.Replay.scale:type_name -> spate.engine.v1.Ratio
+	28, // 33: spate.engine.v1.Measure.mark:type_name -> spate.engine.v1.Mark
+	26, // 34: spate.engine.v1.Measure.by_tag:type_name -> spate.engine.v1.ByTag
+	27, // 35: spate.engine.v1.ByTag.ranges:type_name -> spate.engine.v1.TagRange
+	2,  // 36: spate.engine.v1.Reflector.swap:type_name -> spate.engine.v1.Reflection
+	30, // 37: spate.engine.v1.Reflector.allowed_addresses:type_name -> spate.engine.v1.AddressRange
+	31, // 38: spate.engine.v1.Reflector.allowed_ports:type_name -> spate.engine.v1.PortRange
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_plan_proto_init() }
@@ -2867,7 +3000,7 @@ func file_spate_engine_v1_plan_proto_init() {
 		(*Replay_Scale)(nil),
 		(*Replay_FixedNs)(nil),
 	}
-	file_spate_engine_v1_plan_proto_msgTypes[23].OneofWrappers = []any{
+	file_spate_engine_v1_plan_proto_msgTypes[25].OneofWrappers = []any{
 		(*Mark_Ipv4Identification)(nil),
 		(*Mark_Ipv6FlowLabel)(nil),
 	}
@@ -2877,7 +3010,7 @@ func file_spate_engine_v1_plan_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_plan_proto_rawDesc), len(file_spate_engine_v1_plan_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   28,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -25,10 +25,12 @@ const (
 
 // measured is what is measured of a stream.
 type measured struct {
-	counted, latency bool
-	mark             uint32
+	counted, latency, tagged bool
+	mark                     uint32
 	// ip is the header with the mark.
 	ip packet.HeaderAt
+	// hasIP is true for packets that have such a header.
+	hasIP bool
 }
 
 // flowStats reads the flow statistics of a stream. It marks the packet as TRex would: packets of a group have a number
@@ -51,16 +53,23 @@ func (in *importer) flowStats(s *importedStream, o *object, frame []byte) (m mea
 	case "latency":
 		m.latency = true
 	case "tpg":
-		o.wrong("rule_type", "tagged packet groups (tpg) are not supported; stats and latency are")
+		m.tagged = true
+		in.tpgid(o, group)
 	default:
-		o.wrong("rule_type", "%q is not one of stats, latency", kind)
+		o.wrong("rule_type", "%q is not one of stats, latency, tpg", kind)
 	}
 	o.done()
-	if !m.counted && !m.latency {
+	if !m.counted && !m.latency && !m.tagged {
 		return m
 	}
 	headers := packet.Inspect(frame).Headers
 	at := slices.IndexFunc(headers, func(h packet.HeaderAt) bool { return h.Kind == packet.IPv4 || h.Kind == packet.IPv6 })
+	if m.hasIP = at >= 0; m.tagged {
+		if m.hasIP {
+			m.ip = headers[at]
+		}
+		return m
+	}
 	if at < 0 {
 		o.wrong("rule_type", "only IPv4 and IPv6 packets can be measured")
 		return measured{}
@@ -126,6 +135,8 @@ func (in *importer) measure(s *importedStream, m measured) {
 		s.spec.Cache = 0 // TRex caches none of these either
 		s.spec.Pinned = true
 		in.payloadChecksum(s, m)
+	case m.tagged:
+		in.byTag(s, m)
 	default:
 		return
 	}

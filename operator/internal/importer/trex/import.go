@@ -40,6 +40,8 @@ type Options struct {
 	// SourceMAC and DestinationMAC are written into the packets whose addresses TRex takes from its port's
 	// configuration. Where they are nil, the engine writes the port's own address and that of its next hop.
 	SourceMAC, DestinationMAC net.HardwareAddr
+	// Tags by which streams of tagged packet groups are counted; VLANs 1 to 4094 when nil.
+	Tags *spatev1.MeasuredTags
 }
 
 // Imported is a converted profile.
@@ -63,6 +65,9 @@ func Import(name string, data []byte, o Options) (*Imported, error) {
 		return nil, fmt.Errorf("the name %q must be 1 to %d lower-case letters, digits or '-', and start and end with a letter or digit", name, mostName)
 	}
 	o.Port, o.Generator = or(o.Port, DefaultPort), or(o.Generator, DefaultGenerator)
+	if isASTF(data) && o.Tags != nil {
+		return nil, errors.New("tags of tagged packet groups go with stateless profiles; leave --tags out")
+	}
 	if isASTF(data) {
 		o.ReceivePort = or(o.ReceivePort, DefaultServerPort)
 		return (&importer{name: name, options: o, problems: &problems{}, notes: &notes{}}).importASTF(data)
@@ -80,6 +85,7 @@ func Import(name string, data []byte, o Options) (*Imported, error) {
 		in.stream(i, one)
 	}
 	in.link()
+	in.noteTags()
 	profile := in.profile()
 	if len(in.problems.errs) > 0 {
 		return nil, errors.Join(in.problems.errs...)
@@ -105,6 +111,9 @@ type importer struct {
 	objects  labels
 	// groups are the packet groups whose packets are counted, in TRex's order.
 	groups []uint64
+	// tpgids are the tagged packet groups, and tagged is the number of streams that can be counted by tag.
+	tpgids []uint64
+	tagged int
 }
 
 // imported returns the streams and their profile.

@@ -94,7 +94,7 @@ func (in *importer) stream(index int, raw json.RawMessage) {
 	}
 	measured := in.flowStats(s, o.object("flow_stats"), frame)
 	program := &program{problems: in.problems, notes: in.notes, frame: frame, seed: seed}
-	if s.spec.Cache = program.read(o.object("vm")); s.spec.Cache > 0 && !measured.latency {
+	if s.spec.Cache = program.read(o.object("vm")); s.spec.Cache > 0 && !measured.latency && !measured.tagged {
 		in.notes.add(s.path+".vm.cache", "TRex deals %d packets out over its cores; here each worker has as many", s.spec.Cache)
 	}
 	o.done()

@@ -246,7 +246,7 @@ var ofStream = []struct{ plan, user string }{
 	{"replay.scale", "transmit.replay.gap.scale"}, {"replay.fixed_ns", "transmit.replay.gap.fixed"}, {"replay.gap", "transmit.replay.gap"},
 	{"replay.min_gap_ns", "transmit.replay.minGap"}, {"replay.loops", "transmit.replay.loops"}, {"replay", "transmit.replay"},
 	{"continuous", "transmit.continuous"}, {"bursts", "transmit"}, {"transmit", "transmit"}, {"start_delay_ns", "startDelay"},
-	{"measure.mark", "measure.mark"}, {"measure.latency", "measure.latency"}, {"measure", "measure"}, {"cache", "cache"}, {"pinned", "pinned"},
+	{"measure.mark", "measure.mark"}, {"measure.latency", "measure.latency"}, {"measure.by_tag", "measure.byTag"}, {"measure", "measure"}, {"cache", "cache"}, {"pinned", "pinned"},
 }
 
 // ofStreamsEntry maps those that are fields of an entry.

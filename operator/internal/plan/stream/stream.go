@@ -14,6 +14,7 @@ import (
 	"spate.dev/operator/internal/plan/marks"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
+	"spate.dev/operator/internal/plan/tags"
 )
 
 // Stream is a stream that can be sent.
@@ -93,6 +94,12 @@ func Resolve(spec *spatev1.StatelessStreamSpec, at *field.Path, around Surroundi
 func (p checker) measure(m *spatev1.Measure, at *field.Path) {
 	if m.Latency && !m.Flow {
 		p.Add(spatev1.ReasonInvalidSpec, at.Child("latency"), "latency needs flow: true")
+	}
+	if m.ByTag != nil {
+		if !m.Flow {
+			p.Add(spatev1.ReasonInvalidSpec, at.Child("byTag"), "byTag needs flow: true")
+		}
+		*p.Problems = append(*p.Problems, tags.Check(m.ByTag, at.Child("byTag"))...)
 	}
 	if m.Mark == nil {
 		return

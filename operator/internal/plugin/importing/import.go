@@ -37,7 +37,7 @@ func NewCommand() *cobra.Command {
 type importTRex struct {
 	name, namespace, output string
 	sourceMAC, target       string
-	python                  string
+	python, tags            string
 	direction               int
 	tunables                map[string]string
 	options                 trex.Options
@@ -71,6 +71,9 @@ templates. What cannot is refused, with the stream's, program's or template's nu
   # A stateful profile in Python
   kubectl spate import trex astf/http_simple.py --generator lab --port east --receive-port west --output http/
 
+  # Tagged packet groups, by the tags that TRex's tpg_enable is given
+  kubectl spate import trex stl/tpg_1tag_stream.py --tags stl/tpg_tags_conf.py
+
   # Addresses that TRex takes from its configuration file
   kubectl spate import trex imix.json --destination-mac 02:00:00:00:00:01
 
@@ -90,6 +93,7 @@ templates. What cannot is refused, with the stream's, program's or template's nu
 	flags.StringVarP(&o.output, "output", "o", "yaml", "yaml for standard output, or a folder for a file for each resource")
 	flags.StringToStringVarP(&o.tunables, "tunables", "t", nil, "tunables of a profile in Python, such as size=64,vm=var1")
 	flags.IntVar(&o.direction, "direction", 0, "direction that a stateless profile in Python makes the streams of, 0 or 1")
+	flags.StringVar(&o.tags, "tags", "", "file with the tags of tagged packet groups (tpg), in JSON or Python as TRex's tpg_enable takes it (VLANs 1 to 4094 when absent)")
 	flags.StringVar(&o.python, "python", "python3", "interpreter for profiles in Python")
 	return command
 }
@@ -100,6 +104,9 @@ func (o *importTRex) run(command *cobra.Command, file string) error {
 	}
 	data, err := o.read(command, file)
 	if err != nil {
+		return err
+	}
+	if err := o.readTags(command); err != nil {
 		return err
 	}
 	name := o.name
@@ -161,6 +168,26 @@ func (o *importTRex) read(command *cobra.Command, file string) ([]byte, error) {
 		return io.ReadAll(command.InOrStdin())
 	}
 	return os.ReadFile(file)
+}
+
+// readTags reads the tags of tagged packet groups, if a file is named.
+func (o *importTRex) readTags(command *cobra.Command) (err error) {
+	var data []byte
+	switch {
+	case o.tags == "":
+		return nil
+	case filepath.Ext(o.tags) == ".py":
+		data, err = trexProfile{File: o.tags, Tags: true}.load(command.Context(), o.python)
+	default:
+		data, err = os.ReadFile(o.tags)
+	}
+	if err != nil {
+		return err
+	}
+	if o.options.Tags, err = trex.ParseTags(data); err != nil {
+		return fmt.Errorf("--tags %s: %w", o.tags, err)
+	}
+	return nil
 }
 
 var noName = regexp.MustCompile(`[^a-z0-9]+`)

@@ -23,12 +23,14 @@ type trexProfile struct {
 	File      string            `json:"file"`
 	Direction int               `json:"direction"`
 	Tunables  map[string]string `json:"tunables"`
+	// Tags is true for a file that has the tags of tagged packet groups instead.
+	Tags bool `json:"tags"`
 }
 
 // exitNoClient is the script's exit code where TRex's client is not installed.
 const exitNoClient = 3
 
-// load returns the profile as JSON: a list of streams, or a stateful profile.
+// load returns the profile as JSON: a list of streams, a stateful profile, or a list of tags.
 func (p trexProfile) load(ctx context.Context, python string) ([]byte, error) {
 	if p.Tunables == nil {
 		p.Tunables = map[string]string{}

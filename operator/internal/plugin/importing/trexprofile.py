@@ -2,8 +2,9 @@
 """What does a TRex profile in Python make? Prints it as JSON, as TRex's client would send it: a list of streams of a stateless
 profile, an object of a stateful (ASTF) one.
 
-The only argument is JSON: {"file": ..., "direction": 0 or 1, "tunables": {name: value}}. Exits with 3 where TRex's client is
-not installed. What the profile prints goes to standard error.
+The only argument is JSON: {"file": ..., "direction": 0 or 1, "tunables": {name: value}, "tags": true or false}. With `tags` the
+file is no profile, but has the tags of tagged packet groups: a list of them is printed. Exits with 3 where TRex's client is not
+installed. What the profile prints goes to standard error.
 """
 import contextlib
 import html
@@ -59,6 +60,14 @@ def registered(file):
     sys.exit("it has no function `register`, by which TRex finds a profile")
 
 
+def load_tags(file):
+    """The tags of tagged packet groups, as TRex's client sends them."""
+    configuration = registered(file)
+    if not hasattr(configuration, "get_tpg_conf"):
+        sys.exit("what its `register` gives has no get_tpg_conf: it has no tags of tagged packet groups")
+    return configuration.get_tpg_conf(tunables=[])
+
+
 def load(file, direction, tunables):
     """The profile as JSON."""
     profile = registered(file)
@@ -75,7 +84,7 @@ def load(file, direction, tunables):
     elif hasattr(profile, "get_streams"):
         made = STLProfile.load(file, direction=direction, port_id=direction, **arguments)
     elif hasattr(profile, "get_tpg_conf"):
-        sys.exit("it configures tagged packet groups (tpg), which are not supported, and makes no traffic")
+        sys.exit("it has the tags of tagged packet groups, and makes no traffic: name it with --tags, beside the profile of the streams")
     else:
         sys.exit("what its `register` gives has neither get_streams (stateless) nor get_profile (stateful)")
     if made is None:
@@ -103,7 +112,8 @@ with contextlib.redirect_stdout(sys.stderr):
     from trex.utils import parsing_opts
 
     try:
-        made = load(os.path.abspath(asked["file"]), asked["direction"], asked["tunables"])
+        file = os.path.abspath(asked["file"])
+        made = load_tags(file) if asked.get("tags") else load(file, asked["direction"], asked["tunables"])
     except Exception as problem:
         sys.exit(reason(problem))
 

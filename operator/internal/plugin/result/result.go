@@ -21,6 +21,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plan/tags"
 	"spate.dev/operator/internal/plugin/cluster"
 	"spate.dev/operator/internal/runs/storage"
 )
@@ -140,6 +141,7 @@ func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
 	table("TIMES OF,SIDE,CONNECT P50,P99,MAX,ROUND TRIP P50,P99,MAX", timeRows(result))
 	table("TIMES OF GROUP,SIDE,CONNECT MEAN,MAX,ROUND TRIP MEAN,MAX", groupTimeRows(result))
 	table("OUTAGE OF,SIDE,LONGEST,BEGAN AT", outageRows(result))
+	table("BY TAG OF,VLAN,PACKETS,BYTES,MISSING,GAPS,DUPLICATES,OUT OF ORDER", tagRows(result))
 	table("THE GENERATOR'S OWN,LATE,NOT STARTED,EXHAUSTED", generatorRows(result))
 	table("RECEIVER,PACKETS,BYTES", receiverRows(result))
 	table("RECORDS OF POD,FILE,WRITTEN,OMITTED,DROPPED,PROBLEM", fileRows(result))
@@ -336,6 +338,18 @@ func outageRows(r *spatev1.RunResult) (rows [][]string) {
 		row(name, "-", r.Streams[name].Outage)
 	}
 	sides(r, func(name, side string, s *spatev1.TemplateSide) { row(name, side, s.Outage) })
+	return rows
+}
+
+// tagRows returns what streams received by VLAN tag.
+func tagRows(r *spatev1.RunResult) (rows [][]string) {
+	for _, name := range slices.Sorted(maps.Keys(r.Streams)) {
+		byTag := r.Streams[name].ByTag
+		for _, tag := range slices.SortedFunc(maps.Keys(byTag), tags.Compare) {
+			c := byTag[tag]
+			rows = append(rows, []string{name, tag, number(c.Packets), number(c.Bytes), number(c.Missing), number(c.SequenceGaps), number(c.Duplicates), number(c.OutOfOrder)})
+		}
+	}
 	return rows
 }
 

@@ -40,8 +40,9 @@ func ended() *spatev1.TrafficRun {
 	server.Outage = &spatev1.Outage{Longest: 5_000_000, AtLeast: &certain}
 	run.Status.Result = &spatev1.RunResult{
 		StreamCounters: probe,
-		Streams:        map[string]spatev1.StreamResult{"probe": {StreamCounters: probe, Latency: &spatev1.Latency{Count: 1, P50: 900, P99: 5000, Max: 70_000}, Outage: &spatev1.Outage{Longest: 12_300_000, Offset: 1, At: &began}}},
-		Templates:      map[string]spatev1.TemplateResult{"web": {Client: client, Server: server}}, Flows: &all, Groups: map[string]spatev1.GroupResult{"sites": group},
+		Streams: map[string]spatev1.StreamResult{"probe": {StreamCounters: probe, Latency: &spatev1.Latency{Count: 1, P50: 900, P99: 5000, Max: 70_000}, Outage: &spatev1.Outage{Longest: 12_300_000, Offset: 1, At: &began},
+			ByTag: map[string]spatev1.TagCounters{"other": {}, "10": {Packets: 7, Bytes: 448, Missing: 2, SequenceGaps: 1, OutOfOrder: 3}, "2-9": {}, "100/5": {Packets: 3, Bytes: 192, Duplicates: 1}, "untagged": {}}}},
+		Templates: map[string]spatev1.TemplateResult{"web": {Client: client, Server: server}}, Flows: &all, Groups: map[string]spatev1.GroupResult{"sites": group},
 		Receivers: map[string]spatev1.ReceiverResult{"tap": {Packets: 7, Bytes: 448}},
 		Records: &spatev1.RecordsResult{Pods: []spatev1.PodRecords{
 			{Pod: "lab-0", File: "results/web-1-0.parquet", RecordCounters: spatev1.RecordCounters{Written: 150, Omitted: 3, Dropped: 2}},
@@ -83,6 +84,13 @@ sites           client  45µs          2.5s  -                -
 OUTAGE OF  SIDE    LONGEST     BEGAN AT
 probe      -       12.3ms      2026-01-02T03:04:05.678Z
 web        server  2ms to 5ms  -
+
+BY TAG OF  VLAN      PACKETS  BYTES  MISSING  GAPS  DUPLICATES  OUT OF ORDER
+probe      2-9       0        0      0        0     0           0
+probe      10        7        448    2        1     0           3
+probe      100/5     3        192    0        0     1           0
+probe      untagged  0        0      0        0     0           0
+probe      other     0        0      0        0     0           0
 
 THE GENERATOR'S OWN  LATE  NOT STARTED  EXHAUSTED
 flows                5     0            0

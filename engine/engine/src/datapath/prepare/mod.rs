@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Preparing a run: what it must fulfil, and what workers need for it, allocated here so that they never do.
 pub(in crate::datapath) mod applications;
+mod by_tag;
 mod memory;
 pub(in crate::datapath) mod receive;
 pub(in crate::datapath) mod replay;

@@ -2,14 +2,14 @@
 //! Preparing a run's receiving side: which worker keeps which sequence, what is measured where, and the memory for it.
 use std::sync::Arc;
 
-use spate_net::{reflect::Rules, spread};
+use spate_net::{TagList, reflect::Rules, spread};
 use spate_stats::{Gaps, Histogram, Queue, Tracker, Transit, WIDE_WINDOW, WINDOW};
 
 use crate::datapath::{
     PortDevice, PrepareError, Reflector, RunSpec, StreamSpec,
     clock::Timescale,
     open::OpenPort,
-    prepare::Context,
+    prepare::{Context, by_tag},
     run::{Receiver, Run},
     shared::RunShare,
     worker::{DelayPlace, Marks, Owner, RunForeign, RunReceive, RunReceiver, StreamReceive},
@@ -47,6 +47,8 @@ pub(in crate::datapath) struct Control {
     pub(in crate::datapath) measured: Vec<bool>,
     /// Marks by stream.
     pub(in crate::datapath) marks: Vec<(usize, spate_net::Mark)>,
+    /// As in `Measure`.
+    pub(in crate::datapath) by_tag: Vec<Arc<TagList>>,
 }
 
 /// Each worker's receiving part; the run's time stamps are by `timescale`.
@@ -68,7 +70,7 @@ pub(in crate::datapath) fn receive(
     let mark_table = Marks::new(marks.iter().copied()).map(Arc::new);
 
     let mut trackers: Vec<Vec<usize>> = vec![Vec::new(); workers];
-    let mut owners = vec![Owner { worker: 0, tracker: 0 }; spec.streams.len() * senders];
+    let mut owners = vec![Owner::new(0, 0, false); spec.streams.len() * senders];
     let mut owned_histograms = vec![Vec::new(); workers];
     let mut streams = Vec::with_capacity(spec.streams.len());
     let mut delays = Vec::with_capacity(spec.streams.len());
@@ -89,7 +91,7 @@ pub(in crate::datapath) fn receive(
         }
         for (sender, owner) in owners[index * senders..][..senders].iter_mut().enumerate() {
             let worker = owner_of(port, s, sender);
-            *owner = Owner { worker: worker as u16, tracker: trackers[worker].len() as u32 };
+            *owner = Owner::new(worker, trackers[worker].len(), by_tag::list_of(s).is_some());
             trackers[worker].push(if wide { WIDE_WINDOW } else { WINDOW });
             if let Some(place) = delay {
                 owned_histograms[worker].push(place.histogram as usize);
@@ -120,6 +122,9 @@ pub(in crate::datapath) fn receive(
         )));
     }
 
+    let owned: Vec<usize> = trackers.iter().map(Vec::len).collect();
+    let by_tag = by_tag::by_tag(context, spec, &owners, senders, &owned)?;
+
     let measured = |s: &StreamSpec| s.template.flow() || s.receive.mark.is_some();
     let readers: Vec<bool> =
         (0..workers).map(|worker| context.ports.iter().any(|port| port.rx_workers.contains(&worker))).collect();
@@ -128,10 +133,12 @@ pub(in crate::datapath) fn receive(
     let shares = owned_histograms
         .iter()
         .zip(&readers)
-        .map(|(owned, reads)| {
+        .enumerate()
+        .map(|(worker, (owned, reads))| {
             let delays = if owned.is_empty() { 0 } else { slots as usize };
             let mut share = RunShare::new(spec.streams.len(), delays, histograms, spec.measure.receivers.len());
             owned.iter().for_each(|&histogram| share.histograms[histogram] = Some(Histogram::new()));
+            by_tag::make_room(&mut share, spec, &owners, senders, worker);
             for (gaps, s) in share.gaps.iter_mut().zip(&spec.streams) {
                 *gaps = (*reads && measured(s)).then(|| Gaps::new(places));
             }
@@ -143,7 +150,7 @@ pub(in crate::datapath) fn receive(
     let owners: Arc<[Owner]> = owners.into();
     let first_here = spec.share.0 as usize * workers;
     let any_wide = streams.iter().any(|s| s.wide);
-    let part = |windows: &Vec<usize>| RunReceive {
+    let part = |(windows, by_tag): (&Vec<usize>, Option<_>)| RunReceive {
         by_id: Arc::clone(&by_id),
         streams: Arc::clone(&streams),
         owners: Arc::clone(&owners),
@@ -165,10 +172,11 @@ pub(in crate::datapath) fn receive(
                 .collect(),
             clocks_agree: spec.measure.clock_bound_ns.is_some(),
         },
+        by_tag,
     };
     let receiver = |&port: &usize| Receiver { workers: context.ports[port].rx_workers.clone(), since_wall_ns: 0 };
     Ok(Receive {
-        workers: trackers.iter().map(part).collect(),
+        workers: trackers.iter().zip(by_tag).map(part).collect(),
         shares,
         control: Control {
             delays,
@@ -176,6 +184,7 @@ pub(in crate::datapath) fn receive(
             reflecting: spec.measure.reflectors.iter().map(|reflector| reflector.port).collect(),
             measured: spec.streams.iter().map(measured).collect(),
             marks,
+            by_tag: spec.measure.by_tag.clone(),
         },
     })
 }

@@ -13,7 +13,7 @@ pub(in crate::datapath) mod templates;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use spate_net::Mark;
+use spate_net::{Mark, TagList};
 use spate_stats::{Collected, StreamCounters};
 
 pub(in crate::datapath) use changes::Stream;
@@ -56,6 +56,7 @@ pub struct Run {
     measured: Vec<bool>,
     reflecting: Vec<usize>,
     marks: Vec<(usize, Mark)>,
+    by_tag: Vec<Arc<TagList>>,
     templates: Templates,
     records: Option<Records>,
     /// Workers that do not answer are not waited for any more.
@@ -188,6 +189,7 @@ impl Run {
             measured: parts.receive.measured,
             reflecting: parts.receive.reflecting,
             marks: parts.receive.marks,
+            by_tag: parts.receive.by_tag,
             templates: parts.templates,
             records: parts.records,
             given_up: Flag::default(),

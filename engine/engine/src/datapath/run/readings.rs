@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a run has measured where packets arrive, as control reads it.
-use spate_stats::{Arrivals, Delays, Distribution, Histogram};
+use spate_net::TagList;
+use spate_stats::{Arrivals, Delays, Distribution, Histogram, TagCounters};
 
 use crate::datapath::Run;
 
@@ -40,6 +41,22 @@ impl Run {
     /// Memory that its histograms take.
     pub fn histogram_bytes(&self) -> usize {
         self.shares.iter().flat_map(|share| &share.histograms).flatten().count() * Histogram::BYTES
+    }
+
+    /// What was counted by the tags of a list (index in `Measure::by_tag`) in the measured phase: the list, and the counters of each of its
+    /// numbers.
+    ///
+    /// # Panics
+    /// If there is no such list.
+    pub fn counters_by_tag(&self, list: usize) -> (&TagList, Vec<TagCounters>) {
+        let tags = &self.by_tag[list];
+        let mut sums = vec![TagCounters::default(); tags.numbers()];
+        for share in &self.shares {
+            for (sum, slot) in sums.iter_mut().zip(&share.by_tag[list]) {
+                *sum += TagCounters::from(slot);
+            }
+        }
+        (tags, sums)
     }
 
     /// What its receivers measured, in the order of `Measure::receivers`.

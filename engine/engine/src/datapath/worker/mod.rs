@@ -4,6 +4,7 @@
 //! Its loop: read the clock, obey control, receive, transmit what is due, see what has ended, rest if it may.
 mod attach;
 mod bell;
+mod by_tag;
 mod device;
 mod dpdk;
 mod egress;
@@ -24,6 +25,7 @@ use std::{collections::VecDeque, sync::Arc};
 use rtrb::{Consumer, Producer};
 
 pub(super) use attach::{Attachment, Inject, SlowPathCopy, Tap};
+pub(super) use by_tag::{ByTag, Tagged};
 pub(super) use device::{Device, Time};
 pub(super) use dpdk::Dpdk;
 pub(super) use emulate::{Emulated, Pools};

@@ -18,6 +18,7 @@ use spate_stats::{Arrival, DelaySlot, Queue, Span, Tracker, Transit};
 use super::{
     Device, Dpdk, Time, WorkerRun,
     attach::{Attachment, Received, Taps},
+    by_tag::{ByTag, TagNumber},
     device::{Packets, RxDevice},
     emulate::{Arrived, Demux, Emulated},
     foreign::{self, RunForeign},
@@ -59,6 +60,8 @@ pub(in crate::datapath) struct RunReceive {
     pub(in crate::datapath) transits: Box<[Transit]>,
     /// What is done with packets that carry no trailer of the run.
     pub(in crate::datapath) foreign: RunForeign,
+    /// If packets of some streams are counted by tag.
+    pub(in crate::datapath) by_tag: Option<Box<ByTag>>,
 }
 
 /// Where a stream's packets belong, and what is measured of them.
@@ -82,20 +85,67 @@ pub(in crate::datapath) struct DelayPlace {
 /// Which worker keeps a sequence.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::datapath) struct Owner {
-    pub(in crate::datapath) worker: u16,
+    /// Its number, and a bit that no worker's number has if the stream is counted by tag. So packets of other streams are compared with
+    /// the number of the worker that reads them, and with nothing else.
+    worker: u16,
     /// Index among the trackers of that worker.
     pub(in crate::datapath) tracker: u32,
+}
+
+impl Owner {
+    const BY_TAG: u16 = 1 << 15;
+
+    pub(in crate::datapath) fn new(worker: usize, tracker: usize, by_tag: bool) -> Self {
+        Self { worker: worker as u16 | if by_tag { Self::BY_TAG } else { 0 }, tracker: tracker as u32 }
+    }
+
+    /// Whether a worker keeps it for a stream that is not counted by tag.
+    #[inline(always)]
+    fn is_simply(self, worker: usize) -> bool {
+        usize::from(self.worker) == worker
+    }
+
+    fn counts_by_tag(self) -> bool {
+        self.worker & Self::BY_TAG != 0
+    }
+
+    pub(in crate::datapath) fn worker(self) -> usize {
+        usize::from(self.worker & !Self::BY_TAG)
+    }
 }
 
 /// A packet with a trailer, as its sequence's owner needs to know it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::datapath) struct Handed {
     slot: u8,
-    port: u16,
+    /// DPDK has 32 at most, unless it was built for more.
+    port: u8,
+    /// If it is counted by tag: of a stream that is, and on the port where that is expected.
+    tag: Option<TagNumber>,
     bytes: u32,
     /// Monotonic.
     at_ns: u64,
     trailer: Trailer,
+}
+
+impl Handed {
+    pub(super) fn is_measured(&self) -> bool {
+        self.trailer.measured
+    }
+
+    /// FCS included.
+    pub(super) fn bytes(&self) -> u64 {
+        u64::from(self.bytes)
+    }
+
+    pub(super) fn sequence(&self) -> u32 {
+        self.trailer.sequence
+    }
+
+    #[inline(always)]
+    fn port(&self) -> Option<u16> {
+        Some(u16::from(self.port))
+    }
 }
 
 #[cfg(test)]
@@ -103,7 +153,7 @@ impl Handed {
     /// One that arrived at an instant, and is no packet of any run.
     pub(super) fn at(at_ns: u64) -> Self {
         let trailer = Trailer { run_tag: 0, stream: 0, sender: 0, measured: false, sequence: 0, timestamp: 0 };
-        Self { slot: 0, port: 0, bytes: 0, at_ns, trailer }
+        Self { slot: 0, port: 0, tag: None, bytes: 0, at_ns, trailer }
     }
 
     pub(super) fn at_ns(&self) -> u64 {
@@ -294,6 +344,9 @@ impl<D: Device> Receiver<D> {
                 && let Some(stream) = run.receive.stream(&packet.trailer)
             {
                 let tracker = run.receive.owner(stream, packet.trailer.sender).tracker as usize;
+                if let Some(tag) = packet.tag {
+                    count_by_tag(run, packet, tag, from, (stream, tracker));
+                }
                 let arrival = run.receive.arrival(from, packet, stream, tracker);
                 count::<false, D>(run, packet, arrival, Many::ONE, stream, tracker);
             }
@@ -357,9 +410,15 @@ impl<D: Device> Receiver<D> {
                     let trailer = if trailers { Trailer::decode(&tails[index]) } else { None };
                     let taken = trailer.map_or(0, |trailer| {
                         let slot = self.slots[usize::from(trailer.run_tag)];
-                        let packet = Handed { slot, port: port.port as u16, bytes: len as u32, at_ns, trailer };
-                        let from_it = (&tails[index..packets], &lens[index..packets]);
-                        take(self.worker, &mut self.handoff, runs, &packet, from_it, reflection.is_some())
+                        let packet =
+                            Handed { slot, port: port.port as u8, tag: None, bytes: len as u32, at_ns, trailer };
+                        let from_it = Following {
+                            burst: &self.burst,
+                            first: index,
+                            trailers: &tails[index..packets],
+                            lens: &lens[index..packets],
+                        };
+                        take(self.worker, &mut self.handoff, runs, &packet, &from_it, reflection.is_some())
                     });
                     next += taken.max(1);
                     if taken > 0 {
@@ -438,35 +497,39 @@ fn emulate<D: Device>(emulating: &[usize], runs: &mut [Option<Box<WorkerRun<D>>>
 
 /// Counts a packet and those that follow it in its sequence, or hands them to the worker that does; there is room for them. Gives how many
 /// those are, 0 if it is of no stream here. A port that sends packets back is part of their way: they are not counted there unless that is
-/// where they should arrive. `from_it` are the trailers and the lengths without FCS of all packets of the burst from this one on.
+/// where they should arrive. `from_it` are all packets of the burst from this one on.
 #[inline]
 fn take<D: Device>(
     worker: usize,
     handoff: &mut StreamHandoff,
     runs: &mut [Option<Box<WorkerRun<D>>>],
     packet: &Handed,
-    (trailers, lens): (&[[u8; trailer::LEN]], &[u32]),
+    from_it: &Following<'_, D>,
     reflecting: bool,
 ) -> usize {
     let Some(run) = runs.get_mut(usize::from(packet.slot)).and_then(Option::as_mut) else { return 0 };
     let Some(stream) = run.receive.stream(&packet.trailer) else { return 0 };
     // Most often a burst has many of one stream, one after the other.
-    let packets = Trailer::in_sequence(trailers);
-    if reflecting && run.receive.streams[stream].port != Some(packet.port) {
+    let packets = Trailer::in_sequence(from_it.trailers);
+    if reflecting && run.receive.streams[stream].port != packet.port() {
         return packets;
     }
     let owner = run.receive.owner(stream, packet.trailer.sender);
-    let lens = &lens[..packets];
+    let lens = &from_it.lens[..packets];
     let all = lens.iter().enumerate().map(|(index, len)| {
         let sequence = packet.trailer.sequence + index as u32;
         Handed { bytes: *len + FCS_LEN as u32, trailer: Trailer { sequence, ..packet.trailer }, ..*packet }
     });
-    if usize::from(owner.worker) != worker {
+    if !owner.is_simply(worker) {
+        if owner.counts_by_tag() {
+            take_by_tag(worker, handoff, run, (stream, owner), all, from_it);
+            return packets;
+        }
         // The worker that read a packet notes when it arrived: its own are in order of time.
         let last = &run.share.rx[stream].last;
         last.arrived(packet.at_ns, |from_ns| keep_gap(&run.share, &run.receive, packet, stream, from_ns));
         for packet in all {
-            let given = handoff.give(usize::from(owner.worker), packet);
+            let given = handoff.give(owner.worker(), packet);
             debug_assert!(given, "no more is read than there is room for");
         }
         return packets;
@@ -487,6 +550,56 @@ fn take<D: Device>(
         count::<true, D>(run, &packet, arrival, Many::ONE, stream, tracker);
     }
     packets
+}
+
+/// Counts packets of a stream that is counted by tag, each by itself, or hands them to the worker that does.
+#[inline(never)]
+fn take_by_tag<D: Device>(
+    worker: usize,
+    handoff: &mut StreamHandoff,
+    run: &mut WorkerRun<D>,
+    (stream, owner): (usize, Owner),
+    packets: impl Iterator<Item = Handed>,
+    from_it: &Following<'_, D>,
+) {
+    let (here, tracker) = (owner.worker() == worker, owner.tracker as usize);
+    for (index, mut packet) in packets.enumerate() {
+        // Where it is misdirected it is counted by no tag.
+        let expected = run.receive.streams[stream].port == packet.port();
+        if let Some(by_tag) = run.receive.by_tag.as_ref().filter(|_| expected) {
+            packet.tag = by_tag.number(stream, from_it.burst.head(from_it.first + index));
+        }
+        if here {
+            if let Some(tag) = packet.tag {
+                count_by_tag(run, &packet, tag, worker, (stream, tracker));
+            }
+            let arrival = run.receive.arrival(worker, &packet, stream, tracker);
+            count::<true, D>(run, &packet, arrival, Many::ONE, stream, tracker);
+        } else {
+            let last = &run.share.rx[stream].last;
+            last.arrived(packet.at_ns, |from_ns| keep_gap(&run.share, &run.receive, &packet, stream, from_ns));
+            let given = handoff.give(owner.worker(), packet);
+            debug_assert!(given, "no more is read than there is room for");
+        }
+    }
+}
+
+/// Counts a packet that worker `from` received by its tag.
+#[inline(never)]
+fn count_by_tag<D: Device>(run: &mut WorkerRun<D>, packet: &Handed, tag: TagNumber, from: usize, of: (usize, usize)) {
+    if let Some(by_tag) = &mut run.receive.by_tag {
+        by_tag.count(&run.share, packet, tag, from, of);
+    }
+}
+
+/// Packets of a burst from one of them on.
+struct Following<'a, D: Device> {
+    burst: &'a D::Burst,
+    /// Index of the first in the burst.
+    first: usize,
+    trailers: &'a [[u8; trailer::LEN]],
+    /// Without FCS.
+    lens: &'a [u32],
 }
 
 /// Packets in order that arrived together, after the same delay.
@@ -514,7 +627,7 @@ fn count<const HERE: bool, D: Device>(
     let receive = &mut run.receive;
     let trailer = &packet.trailer;
     let facts = &receive.streams[stream];
-    let misdirected = facts.port != Some(packet.port);
+    let misdirected = facts.port != packet.port();
     let slot = &run.share.rx[stream];
     let packets = many.packets;
     if packets > 1 {

@@ -136,7 +136,7 @@ fn receive(workers: usize, worker: usize, timescale: &Arc<Timescale>) -> RunRece
     RunReceive {
         by_id: RunReceive::index_by_id([Some(7)].into_iter()),
         streams: [StreamReceive { port: Some(0), wide, delay: None }].into(),
-        owners: (0..workers).map(|sender| Owner { worker: 0, tracker: sender as u32 }).collect(),
+        owners: (0..workers).map(|sender| Owner::new(0, sender, false)).collect(),
         senders: workers,
         here: 0..workers,
         timescale: Arc::clone(timescale),
@@ -145,6 +145,7 @@ fn receive(workers: usize, worker: usize, timescale: &Arc<Timescale>) -> RunRece
         queues: vec![Queue::default(); if wide { owned * workers } else { 0 }].into(),
         transits: Box::default(),
         foreign: RunForeign { marks: None, reflectors: Arc::default(), receivers: Box::default(), clocks_agree: false },
+        by_tag: None,
     }
 }
 

@@ -3,8 +3,8 @@
 use super::*;
 use crate::plan::validate::validate;
 use contract::{
-    Continuous, Counter, FieldProgram, Measure, Packet, Rate, Ratio, Receiver, Reflector, Timing, Variable, Write,
-    rate, stream, variable,
+    Continuous, Counter, FieldProgram, Measure, Packet, Rate, Ratio, Receiver, Reflector, TagRange, Timing, Variable,
+    Write, rate, stream, variable,
 };
 
 /// Ethernet, IPv4, UDP; the header checksum is right.
@@ -32,7 +32,13 @@ fn stream(name: &str, id: u32, measure: Measure) -> Stream {
 }
 
 fn flow(latency: bool) -> Measure {
-    Measure { flow: true, latency, mark: None }
+    Measure { flow: true, latency, ..Measure::default() }
+}
+
+/// Counted by these tags: by outer VLAN, from the first to the last.
+fn by_tag(ranges: &[(u32, u32, u32)]) -> Measure {
+    let range = |&(outer_vlan, first_vlan, last_vlan): &(u32, u32, u32)| TagRange { outer_vlan, first_vlan, last_vlan };
+    Measure { by_tag: Some(contract::ByTag { ranges: ranges.iter().map(range).collect() }), ..flow(false) }
 }
 
 fn marked(field: mark::Field) -> Measure {
@@ -76,11 +82,36 @@ fn a_good_plan_passes_and_says_what_is_measured_where() {
     let allowed =
         Allowed { addresses: [([10, 0, 0, 0].into(), [10, 0, 0, 255].into())].into(), ports: [(7, 65_535)].into() };
     let reflectors = vec![datapath::Reflector { port: west, swap: Swap::Mac, any_mac: true, allowed }];
-    let run = datapath::Measure { reflectors, receivers: vec![east], clock_bound_ns: Some(1000) };
+    let run = datapath::Measure { reflectors, receivers: vec![east], clock_bound_ns: Some(1000), by_tag: Vec::new() };
     assert_eq!(checked.measured.run, run);
     let packet = checked.streams[3].template.frame();
     assert_eq!(packet[18..20], [0, 77]);
     assert_eq!(spate_net::checksum::fold(spate_net::checksum::sum(&packet[14..34])), 0xffff);
+}
+
+#[test]
+fn streams_of_a_group_are_counted_by_one_list_of_tags() {
+    let mut plan = good();
+    plan.streams[0].measure = Some(by_tag(&[(0, 1, 4094)]));
+    for stream in &mut plan.streams[1..3] {
+        stream.measure = Some(by_tag(&[(100, 1, 2), (0, 7, 7)]));
+    }
+    let measured = validate(&plan, &Site::of_plan(&plan)).unwrap().measured;
+    let lists: Vec<_> = measured.streams.iter().map(|s| s.by_tag).collect();
+    assert_eq!(lists, [Some(0), Some(1), Some(1), None]);
+    let lens: Vec<_> = measured.run.by_tag.iter().map(|list| list.len()).collect();
+    assert_eq!(lens, [4094, 3]);
+}
+
+#[test]
+fn tags_of_all_streams_are_limited_together() {
+    let mut plan = good();
+    let streams = 0..65;
+    plan.streams = streams.map(|id| stream(&format!("s{id}"), id, by_tag(&[(0, 1, 4094)]))).collect();
+    let wrong = validate(&plan, &Site::of_plan(&plan)).unwrap_err().to_string();
+    assert!(wrong.contains("streams: are counted by 266110 tags together; must be at most 262144"), "{wrong}");
+    plan.streams.pop();
+    validate(&plan, &Site::of_plan(&plan)).unwrap();
 }
 
 #[test]
@@ -145,6 +176,57 @@ fn what_is_wrong_is_named_with_its_remedy() {
         (|p| p.streams[2].rx_port = "east".into(), "streams[2].rx_port", "streams[1] of the same group"),
         (|p| p.streams[2].tx_port = "west".into(), "streams[2].tx_port", "make them agree"),
         (|p| p.streams[2].measure = Some(flow(false)), "streams[2].measure", "make them agree"),
+        (
+            |p| {
+                p.streams[1].measure = Some(by_tag(&[(0, 1, 2)]));
+                p.streams[2].measure = Some(by_tag(&[(0, 1, 3)]));
+            },
+            "streams[2].measure",
+            "make them agree",
+        ),
+        (
+            |p| p.streams[0].measure = Some(Measure { flow: false, ..by_tag(&[(0, 1, 2)]) }),
+            "streams[0].measure.by_tag",
+            "needs measure.flow",
+        ),
+        (
+            |p| {
+                p.streams[0].measure = Some(by_tag(&[(0, 1, 2)]));
+                p.streams[0].rx_port.clear();
+            },
+            "streams[0].measure.by_tag",
+            "needs rx_port",
+        ),
+        (
+            |p| p.streams[0].measure = Some(by_tag(&[(0, 0, 2)])),
+            "streams[0].measure.by_tag.ranges[0].first_vlan",
+            "0; must be 1..4094",
+        ),
+        (
+            |p| p.streams[0].measure = Some(by_tag(&[(0, 1, 4095)])),
+            "streams[0].measure.by_tag.ranges[0].last_vlan",
+            "4095; must be 1..4094",
+        ),
+        (
+            |p| p.streams[0].measure = Some(by_tag(&[(0, 1, 1), (0, 9, 8)])),
+            "streams[0].measure.by_tag.ranges[1].last_vlan",
+            "not before first_vlan 9",
+        ),
+        (
+            |p| p.streams[0].measure = Some(by_tag(&[(4095, 9, 9)])),
+            "streams[0].measure.by_tag.ranges[0].outer_vlan",
+            "4095; must be 1..4094",
+        ),
+        (
+            |p| p.streams[0].measure = Some(by_tag(&[(0, 1, 9), (5, 1, 9), (5, 9, 9)])),
+            "streams[0].measure.by_tag.ranges[2]",
+            "name each tag once",
+        ),
+        (
+            |p| p.streams[0].measure = Some(by_tag(&[(0, 1, 4094), (5, 1, 3)])),
+            "streams[0].measure.by_tag.ranges",
+            "4097 tags; must be at most 4096",
+        ),
         (|p| p.streams[2].group = "x".repeat(254), "streams[2].group", "at most 253"),
         (|p| p.streams[2].group = "\n".into(), "streams[2].group", "control character"),
         (|p| p.streams[2].group = "alone".into(), "streams[2].group", "a group; use another"),
