@@ -42,21 +42,21 @@ type ASTFTemplateSpec struct {
 	// +kubebuilder:validation:Maximum=65535
 	DestinationPort *int32 `json:"destinationPort,omitempty"`
 
-	// connectionRate is the rate of new flows: TCP connections or UDP conversations. Absent where an entry of a profile sets it, or where
-	// flows are only opened by programs of other templates (openConnection).
+	// connectionRate is the rate of new flows: TCP connections or UDP conversations. Absent where the entry of a profile sets it, or only
+	// openConnection opens flows.
 	// +optional
 	ConnectionRate ConnectionRate `json:"connectionRate,omitempty"`
 
-	// maxFlows is the number of flows after which the template starts no new ones; unlimited when absent. Those that programs of other
-	// templates open are not counted.
+	// maxFlows is the number of flows after which the template starts no new ones; unlimited when absent. Those of
+	// openConnection are not counted.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=9007199254740991
 	MaxFlows *int64 `json:"maxFlows,omitempty"`
 
 	// maxConcurrentFlows is the number of flows that may be open at a time, at least one for each worker of all pods. Flows that are due
-	// beyond it are throttled: they start when others have ended. Unlimited when absent. A template whose flows programs of others open has none: each
-	// program opens one at a time, so that limits of these templates bound it.
+	// beyond it are throttled: they start when others have ended. Unlimited when absent. Not for
+	// templates that openConnection opens.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=9007199254740991
@@ -358,7 +358,7 @@ type Command struct {
 	// +optional
 	SwitchTemplate *SwitchTemplateCommand `json:"switchTemplate,omitempty"`
 	// openConnection is for clients. It opens a connection of another template, from the client's own address, and waits until it has
-	// ended, whatever ended it. If it cannot be opened, that is counted of the other template, and the program goes on.
+	// ended. If it cannot be opened, the other template counts that, and the program goes on.
 	// +optional
 	OpenConnection *OpenConnectionCommand `json:"openConnection,omitempty"`
 	// nextTemplate is for clients. It names the template of the next openConnection without a template: of this connection, and when it
@@ -635,9 +635,9 @@ type SwitchTemplateCommand struct {
 
 // OpenConnectionCommand opens a connection of another template.
 type OpenConnectionCommand struct {
-	// template is the name of an ASTFTemplate that the same profile runs with its clients on the same port; for a template that is
-	// described inline, the name of its entry. Its pools.clients are those of this template, or more, and its programs open no connection
-	// that leads back to it. When absent it is the one that nextTemplate named last; nothing is opened as long as none is named.
+	// template is the name of an ASTFTemplate of the same profile, with its clients on the same port; of an inline one, the name of its
+	// entry. Its pools.clients are those of this template, or more, and no program that it opens leads back to it. When absent it is the
+	// one that nextTemplate named last; nothing is opened before.
 	// +optional
 	Template ObjectName `json:"template,omitempty"`
 }

@@ -253,15 +253,13 @@ type Measure struct {
 	// +optional
 	Mark *Mark `json:"mark,omitempty"`
 
-	// byTag counts received packets by the VLAN tags with which they arrive, too, as a device adds, translates or removes them; needs
-	// flow. Packets without a tag, and those with tags that are not named, are counted beside them (`untagged`, `other`). Each tag has
-	// a sequence of its own: a device that sends every packet in several VLANs loses none if none is missing in any of them.
+	// byTag counts received packets also by the VLAN tags with which they arrive; needs flow. Packets without a tag, and with tags that are
+	// not named, are counted beside them (`untagged`, `other`). Each tag has a sequence of its own.
 	// +optional
 	ByTag *MeasuredTags `json:"byTag,omitempty"`
 }
 
-// MeasuredTags are VLAN tags: at most 4,096 in a stream, and 262,144 in all streams of a run. An engine keeps about 220 bytes for each
-// tag, stream and worker that sends the stream; 4.2 KiB where several workers receive from the port.
+// MeasuredTags are VLAN tags: at most 4,096 in a stream, and 262,144 in all streams of a run.
 type MeasuredTags struct {
 	// vlans of packets with one tag.
 	// +optional

@@ -997,9 +997,9 @@ type StreamResult struct {
 	// +optional
 	Outage *Outage `json:"outage,omitempty"`
 
-	// byTag are the packets that arrived at the stream's receivePort, by their VLAN tags, if the stream counts them so: `5` for packets with
-	// one tag, `100/5` for an outer and an inner one, `untagged`, and `other` for tags that the stream does not name. Tags with
-	// successive identifiers and equal counters are together, such as `6-4094` or `100/6-9`.
+	// byTag are the packets that arrived at the stream's receivePort, by their VLAN tags (measure.byTag): `5` for packets with one tag,
+	// `100/5` for an outer and an inner one, `untagged`, and `other` for tags that are not named. Successive tags with equal counters are
+	// together, such as `6-4094` or `100/6-9`.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=4098
 	ByTag map[string]TagCounters `json:"byTag,omitempty"`

@@ -24,7 +24,7 @@ func TestTheFirstTableTellsOfWhatTheCodeRefuses(t *testing.T) {
 	page := markdown(parts)
 	for _, want := range []string{
 		"| `ieee_1588` | `time stamps of IEEE 1588 are not supported; latency is measured without` |",
-		"| `add_tick_stats` | `counters count and do not sum times up; round trips of UDP messages are measured by a template's latency` |",
+		"| `rx_mode` | `is not supported: what is sent ends the silence too` |",
 		"### `operator/internal/importer/trex/flowstats.go`\n\nHow are the measurements of a TRex stream converted?",
 		"it makes a topology of tunnels or clients, not a profile",
 		"| `AddressPool` | `start and end must be of the same family` |",
@@ -32,7 +32,7 @@ func TestTheFirstTableTellsOfWhatTheCodeRefuses(t *testing.T) {
 		"clients in tunnels have no MACs, their gNBs have the port's; leave it out",
 		"both sides open the connection at the same time, which no program does",
 		// Of each folder of the engine.
-		"| `flows_per_second` | `missing; clients need a rate` |",
+		"| `flows_per_second` | `missing; clients need a rate, or a template whose program opens them` |",
 		"after names a variable that never wraps: give that one a limit",
 		"an earlier checksum covers its field: put the innermost first",
 		"| `the frame has … bytes without FCS; it must have … to …` |",

@@ -17,15 +17,15 @@ type ASTFTemplateSpecApplyConfiguration struct {
 	Source *TemplateSourceApplyConfiguration `json:"source,omitempty"`
 	// destinationPort that the servers listen on. When absent it is that of a pcap, 80 for http, 53 for dns.
 	DestinationPort *int32 `json:"destinationPort,omitempty"`
-	// connectionRate is the rate of new flows: TCP connections or UDP conversations. Absent where an entry of a profile sets it, or where
-	// flows are only opened by programs of other templates (openConnection).
+	// connectionRate is the rate of new flows: TCP connections or UDP conversations. Absent where the entry of a profile sets it, or only
+	// openConnection opens flows.
 	ConnectionRate *apiv1alpha1.ConnectionRate `json:"connectionRate,omitempty"`
-	// maxFlows is the number of flows after which the template starts no new ones; unlimited when absent. Those that programs of other
-	// templates open are not counted.
+	// maxFlows is the number of flows after which the template starts no new ones; unlimited when absent. Those of
+	// openConnection are not counted.
 	MaxFlows *int64 `json:"maxFlows,omitempty"`
 	// maxConcurrentFlows is the number of flows that may be open at a time, at least one for each worker of all pods. Flows that are due
-	// beyond it are throttled: they start when others have ended. Unlimited when absent. A template whose flows programs of others open has none: each
-	// program opens one at a time, so that limits of these templates bound it.
+	// beyond it are throttled: they start when others have ended. Unlimited when absent. Not for
+	// templates that openConnection opens.
 	MaxConcurrentFlows *int64 `json:"maxConcurrentFlows,omitempty"`
 	// pools are the addresses of clients and servers.
 	Pools *AddressPoolsApplyConfiguration `json:"pools,omitempty"`

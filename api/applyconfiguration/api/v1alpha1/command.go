@@ -57,7 +57,7 @@ type CommandApplyConfiguration struct {
 	// switchTemplate goes on with the program of the same side of another template.
 	SwitchTemplate *SwitchTemplateCommandApplyConfiguration `json:"switchTemplate,omitempty"`
 	// openConnection is for clients. It opens a connection of another template, from the client's own address, and waits until it has
-	// ended, whatever ended it. If it cannot be opened, that is counted of the other template, and the program goes on.
+	// ended. If it cannot be opened, the other template counts that, and the program goes on.
 	OpenConnection *OpenConnectionCommandApplyConfiguration `json:"openConnection,omitempty"`
 	// nextTemplate is for clients. It names the template of the next openConnection without a template: of this connection, and when it
 	// ends of the one that opened it.

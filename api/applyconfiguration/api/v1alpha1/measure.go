@@ -17,9 +17,8 @@ type MeasureApplyConfiguration struct {
 	// mark counts received packets and bytes by a mark in a header, for packets that have no room for a trailer. What is
 	// lost is the difference: neither duplicates nor order are seen. The entry must have a `receivePort`.
 	Mark *MarkApplyConfiguration `json:"mark,omitempty"`
-	// byTag counts received packets by the VLAN tags with which they arrive, too, as a device adds, translates or removes them; needs
-	// flow. Packets without a tag, and those with tags that are not named, are counted beside them (`untagged`, `other`). Each tag has
-	// a sequence of its own: a device that sends every packet in several VLANs loses none if none is missing in any of them.
+	// byTag counts received packets also by the VLAN tags with which they arrive; needs flow. Packets without a tag, and with tags that are
+	// not named, are counted beside them (`untagged`, `other`). Each tag has a sequence of its own.
 	ByTag *MeasuredTagsApplyConfiguration `json:"byTag,omitempty"`
 }
 

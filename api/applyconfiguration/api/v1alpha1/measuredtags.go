@@ -7,8 +7,7 @@ package v1alpha1
 // MeasuredTagsApplyConfiguration represents a declarative configuration of the MeasuredTags type for use
 // with apply.
 //
-// MeasuredTags are VLAN tags: at most 4,096 in a stream, and 262,144 in all streams of a run. An engine keeps about 220 bytes for each
-// tag, stream and worker that sends the stream; 4.2 KiB where several workers receive from the port.
+// MeasuredTags are VLAN tags: at most 4,096 in a stream, and 262,144 in all streams of a run.
 type MeasuredTagsApplyConfiguration struct {
 	// vlans of packets with one tag.
 	VLANs []VLANRangeApplyConfiguration `json:"vlans,omitempty"`

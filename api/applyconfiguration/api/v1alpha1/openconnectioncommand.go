@@ -13,9 +13,9 @@ import (
 //
 // OpenConnectionCommand opens a connection of another template.
 type OpenConnectionCommandApplyConfiguration struct {
-	// template is the name of an ASTFTemplate that the same profile runs with its clients on the same port; for a template that is
-	// described inline, the name of its entry. Its pools.clients are those of this template, or more, and its programs open no connection
-	// that leads back to it. When absent it is the one that nextTemplate named last; nothing is opened as long as none is named.
+	// template is the name of an ASTFTemplate of the same profile, with its clients on the same port; of an inline one, the name of its
+	// entry. Its pools.clients are those of this template, or more, and no program that it opens leads back to it. When absent it is the
+	// one that nextTemplate named last; nothing is opened before.
 	Template *apiv1alpha1.ObjectName `json:"template,omitempty"`
 }
 

@@ -173,7 +173,9 @@ mod tests {
         for end in [first, second] {
             assert!(end.settled_tx_packets > 0 && end.settled_tx_packets <= end.tx_packets, "{end:?}");
             let cells = end.latency.unwrap().distribution.unwrap();
-            assert_eq!(cells.counts.iter().sum::<u64>(), end.rx_packets);
+            // Packets arrive while counters are read, and the distribution is read last: 200 of them take 10 ms.
+            let later = cells.counts.iter().sum::<u64>().checked_sub(end.rx_packets);
+            assert!(later.is_some_and(|later| later < 200), "{later:?}: {end:?}");
         }
         engine.remove("r");
         engine.close();

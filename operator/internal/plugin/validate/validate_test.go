@@ -42,7 +42,7 @@ func TestWhatNoEngineLookedAtIsReported(t *testing.T) {
 		t.Errorf("got %q %v", stderr, err)
 	}
 	alone, _, _ := strings.Cut(strings.Replace(plugintest.Web, "{bytes: 4}}", "{bytes: 4}}, {switchTemplate: {template: other}}", 1), "---")
-	if _, stderr, err := spate(alone, "validate", "-", "--engine", "/bin/true"); err != nil || stderr != "standard input, document 1: ASTFTemplate http: not tried by an engine: what it switches to is validated with a profile that runs both\n" {
+	if _, stderr, err := spate(alone, "validate", "-", "--engine", "/bin/true"); err != nil || stderr != "standard input, document 1: ASTFTemplate http: not tried by an engine: the templates that it switches to, or whose connections it opens, are validated with a profile that runs all of them\n" {
 		t.Errorf("got %q %v", stderr, err)
 	}
 	if _, _, err := spate(plugintest.Web, "validate", "-", "--engine", "/nowhere/engine"); err == nil || !strings.Contains(err.Error(), "--engine names the engine's program") {
