@@ -172,7 +172,7 @@ mod tests {
         assert!(near(first.tx_packets, 5000) && near(second.tx_packets, 16_000), "{first:?}\n{second:?}");
         for end in [first, second] {
             assert!(end.settled_tx_packets > 0 && end.settled_tx_packets <= end.tx_packets, "{end:?}");
-            let cells = end.latency.unwrap().distribution.unwrap();
+            let cells = end.latency.as_ref().unwrap().distribution.as_ref().unwrap();
             // Packets arrive while counters are read, and the distribution is read last: 200 of them take 10 ms.
             let later = cells.counts.iter().sum::<u64>().checked_sub(end.rx_packets);
             assert!(later.is_some_and(|later| later < 200), "{later:?}: {end:?}");
