@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,7 +38,7 @@ func TestAProgramOpensConnectionsOfAnotherEntry(t *testing.T) {
 	}
 	// What is opened by name counts with the flow that opens it: the port has twice the packets of the opener's flows alone.
 	both := load.OfFlows(got).Ports[load.Place{Port: "east"}]
-	got.Templates[0].Client.Instructions = append(client[:1:1], client[2:]...)
+	got.Templates[0].Client.Instructions = slices.Concat(client[:1], client[2:])
 	alone := load.OfFlows(got).Ports[load.Place{Port: "east"}]
 	if both == nil || alone == nil || both.Packets.Cmp(alone.Packets.Add(alone.Packets, alone.Packets)) != 0 {
 		t.Errorf("with what it opens: %v, the doubled load without: %v", both, alone)

@@ -11,7 +11,7 @@ import (
 	"fmt"
 )
 
-// Profile recognizes packets that are as TRex sends them.
+// Profile matches packets that are as TRex sends them.
 type Profile struct {
 	streams []*stream
 	// described as TRex's client sends it.
