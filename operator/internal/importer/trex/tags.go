@@ -18,12 +18,9 @@ import (
 	"spate.dev/operator/internal/plan/tags"
 )
 
-// mostVLAN is the greatest identifier of a VLAN.
-const mostVLAN = 4094
-
 // allVLANs are the tags where none are named.
 func allVLANs() *spatev1.MeasuredTags {
-	end := int32(mostVLAN)
+	end := int32(tags.MostVLAN)
 	return &spatev1.MeasuredTags{VLANs: []spatev1.VLANRange{{Start: 1, End: &end}}}
 }
 
@@ -110,12 +107,12 @@ func (in *importer) noteTags() {
 	case in.tagged == 0 || in.options.Tags != nil:
 		return
 	}
-	const most = 1 << 18 / mostVLAN // tags of all streams together
+	const most = 1 << 18 / tags.MostVLAN // tags of all streams together
 	if in.tagged > most {
-		in.problems.errs = append(in.problems.errs, fmt.Errorf("%d streams cannot be counted by all %d VLANs, at most %d can: name the tags of the tagged packet groups with --tags", in.tagged, mostVLAN, most))
+		in.problems.errs = append(in.problems.errs, fmt.Errorf("%d streams cannot be counted by all %d VLANs, at most %d can: name the tags of the tagged packet groups with --tags", in.tagged, tags.MostVLAN, most))
 	}
 	in.notes.tell("%d streams are tagged packet groups, whose tags TRex takes from another file: they are counted by VLANs 1 to %d, and packets with two tags as "+
-		"`other`; name TRex's file of tags for the import to count by those", in.tagged, mostVLAN)
+		"`other`; name TRex's file of tags for the import to count by those", in.tagged, tags.MostVLAN)
 }
 
 // tpgid reads the number of a tagged packet group, which no other stream may have.

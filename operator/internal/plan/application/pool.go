@@ -17,6 +17,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/plan/limits"
+	"spate.dev/operator/internal/plan/tags"
 )
 
 // Pool is a range of addresses that is being planned.
@@ -277,7 +278,6 @@ func (p checker) tunnelEnds(localText, remoteText spatev1.IPAddress, at *field.P
 
 const (
 	mostVLANs  = 2
-	mostVLAN   = 4094
 	serviceTag = 0x88a8
 )
 
@@ -288,7 +288,7 @@ func (p checker) access(a *spatev1.AddressPool, at *field.Path, made *Pool) {
 		p.Add(spatev1.ReasonInvalidSpec, vlans, "has %d tags; at most %d", len(a.VLANs), mostVLANs)
 	}
 	for i, tag := range a.VLANs {
-		p.Bounded(int64(tag.ID), 1, mostVLAN, vlans.Index(i).Child("id"))
+		p.Bounded(int64(tag.ID), 1, tags.MostVLAN, vlans.Index(i).Child("id"))
 		planned := &enginev1.VlanTag{Id: uint32(tag.ID)}
 		switch tag.Protocol {
 		case "", spatev1.VLANCustomer:

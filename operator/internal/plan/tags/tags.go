@@ -24,8 +24,8 @@ const (
 
 	// mostTags of a stream, which an engine has too.
 	mostTags = 4096
-	// mostVLAN is the greatest identifier: 4095 is reserved.
-	mostVLAN = 4094
+	// MostVLAN is the greatest identifier of a VLAN: 4095 is reserved (IEEE 802.1Q).
+	MostVLAN = 4094
 )
 
 // Range are tags with successive identifiers, of packets with one tag, or with two of which the outer one is the same.
@@ -61,7 +61,7 @@ func Parse(name string) (Range, bool) {
 	var numbers [3]uint32
 	for i, text := range []string{outer, first, last} {
 		number, err := strconv.ParseUint(text, 10, 16)
-		if err != nil || number > mostVLAN {
+		if err != nil || number > MostVLAN {
 			return Range{}, false
 		}
 		numbers[i] = uint32(number)
@@ -120,8 +120,8 @@ func rangeOf(outer int32, v spatev1.VLANRange) Range {
 // Check reports what is wrong with a stream's tags.
 func Check(m *spatev1.MeasuredTags, at *field.Path) (problems problem.Problems) {
 	vlan := func(number int32, at *field.Path) {
-		if number < 1 || number > mostVLAN {
-			problems.Add(spatev1.ReasonInvalidSpec, at, "%d: must be 1 to %d", number, mostVLAN)
+		if number < 1 || number > MostVLAN {
+			problems.Add(spatev1.ReasonInvalidSpec, at, "%d: must be 1 to %d", number, MostVLAN)
 		}
 	}
 	within := func(r *spatev1.VLANRange, at *field.Path) {
