@@ -112,7 +112,7 @@ impl Beside {
             eprintln!("bench: round {round} of {}", self.rounds);
             for Compared { case, before: of_before, after: of_after } in &mut all {
                 let measure = |program| case.measure(program, pages, self.cpus, self.milliseconds);
-                // Neither is always the one whose turn comes after the other's.
+                // Each program is measured first in every other round.
                 if round % 2 == 1 {
                     of_before.add(measure(&self.before)?);
                     of_after.add(measure(&after)?);

@@ -93,7 +93,7 @@ pub(crate) enum Learned {
 struct Entry {
     state: State,
     mac: Option<Mac>,
-    /// Where it was before it was looked for anew.
+    /// Its MAC before the search for it began again.
     former: Option<Mac>,
     /// When it was last heard at its MAC.
     heard_ns: u64,

@@ -17,7 +17,7 @@ pub struct Group {
     pub streams: Vec<usize>,
     /// Where their delays are counted, if they are.
     pub histogram: Option<usize>,
-    /// List by whose tags their packets are counted, if they are.
+    /// Index of the list of tags (`Measure::by_tag`) that counts their packets; none without one.
     pub by_tag: Option<usize>,
 }
 

@@ -228,8 +228,7 @@ pub struct StreamSpec {
     pub cache: usize,
     /// What is measured of its packets where they arrive.
     pub receive: StreamReceive,
-    /// The neighbor whose MAC its packets have as their destination, which they have still when the neighbor has another; none: whatever
-    /// they have stays.
+    /// The neighbor that the destination MAC of its packets was resolved from: they follow it to another MAC. None: the MAC stays.
     pub next_hop: Option<IpAddr>,
 }
 

@@ -59,13 +59,13 @@ fn effects<'a>(template: &Programs<'a>) -> impl Iterator<Item = (usize, Opens)> 
 /// Of a template's clients.
 #[derive(Default)]
 struct Of {
-    /// Templates whose connections are opened by name.
+    /// Templates that an opening names.
     named: BTreeSet<usize>,
     /// Some are opened of the template that was named last.
     unnamed: bool,
     /// Templates that may be the one named last.
     names: BTreeSet<usize>,
-    /// Templates whose programs flows may go on with.
+    /// Targets of `SwitchTemplate`.
     switches: BTreeSet<usize>,
 }
 
