@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// trim makes a field of a CustomResourceDefinition smaller, with all fields within it.
+// trim makes a field of a CustomResourceDefinition smaller, with all fields within it, and checks the size of the whole.
 //
 //	trim rules FILE.yaml FIELD                 removes CEL rules: an API server refuses a kind whose rules could cost more than its budget together
 //	trim descriptions FILE.yaml FIELD FIELD2   removes descriptions, and refers to `kubectl explain FIELD2` for them: kubectl apply writes an
 //	                                           object into one of its annotations, which have at most 256 KiB
+//	trim size FILE.yaml...                     fails if an object is too large for that annotation
 //
 // Types, enums, lengths, ranges and defaults stay. Rules that are removed have to be checked elsewhere (operator/internal/definition checks the
 // programs of templates that are described inline), or be of fields that another rule refuses.
@@ -20,6 +21,15 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 2 && os.Args[1] == "size" {
+		for _, path := range os.Args[2:] {
+			if err := checkSize(path); err != nil {
+				fmt.Fprintf(os.Stderr, "trim: %s: %v\n", path, err)
+				os.Exit(1)
+			}
+		}
+		return
+	}
 	var trim func(schema map[string]any) int
 	switch {
 	case len(os.Args) == 4 && os.Args[1] == "rules":
@@ -27,13 +37,33 @@ func main() {
 	case len(os.Args) == 5 && os.Args[1] == "descriptions":
 		trim = func(schema map[string]any) int { return referTo(os.Args[4], schema) }
 	default:
-		fmt.Fprintln(os.Stderr, "usage: trim rules FILE.yaml FIELD | trim descriptions FILE.yaml FIELD FIELD2  (fields are paths such as spec.items.value, without the indexes of lists)")
+		fmt.Fprintln(os.Stderr, "usage: trim rules FILE.yaml FIELD | trim descriptions FILE.yaml FIELD FIELD2 | trim size FILE.yaml...  (fields are paths such as spec.items.value, without the indexes of lists)")
 		os.Exit(2)
 	}
 	if err := rewrite(os.Args[2], os.Args[3], trim); err != nil {
 		fmt.Fprintf(os.Stderr, "trim: %s: %v\n", os.Args[2], err)
 		os.Exit(1)
 	}
+}
+
+// mostBytes is the size of an object as JSON that kubectl apply can keep in its annotation: an API server takes 256 KiB of annotations
+// (apimachinery: TotalAnnotationSizeLimitB), of which other tools get 4 KiB.
+const mostBytes = 252 << 10
+
+// checkSize returns an error if the object in a file is larger than mostBytes.
+func checkSize(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	object, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		return err
+	}
+	if len(object) > mostBytes {
+		return fmt.Errorf("has %d bytes as JSON, and kubectl apply can keep at most %d of them: trim descriptions (build/operator.mk)", len(object), mostBytes)
+	}
+	return nil
 }
 
 // rewrite trims a field in a file as controller-gen writes it.

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -84,5 +86,17 @@ func TestDescriptionsAreReplacedByAReference(t *testing.T) {
 	}
 	if strings.Count(text, "- rule:") != strings.Count(crd, "- rule:") {
 		t.Error("rules were removed")
+	}
+}
+
+func TestAnObjectThatKubectlCannotKeepIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "crd.yaml")
+	for length, fits := range map[int]bool{mostBytes - len(`{"a":""}`): true, mostBytes - len(`{"a":""}`) + 1: false} {
+		if err := os.WriteFile(path, []byte("a: "+strings.Repeat("x", length)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := checkSize(path); (err == nil) != fits {
+			t.Errorf("%d characters: %v", length, err)
+		}
 	}
 }
