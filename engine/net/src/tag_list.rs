@@ -5,9 +5,6 @@ use crate::{
     vlan::{LEN, Tag},
 };
 
-/// The greatest identifier of a VLAN: 4095 is reserved (IEEE 802.1Q).
-pub const MAX_VLAN: u16 = 4094;
-
 /// Tags with successive identifiers: of frames with one tag, or with two of which the outer one is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TagRange {
@@ -109,7 +106,7 @@ impl TagList {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vlan::SERVICE;
+    use crate::vlan::{MAX_VLAN, SERVICE};
     use proptest::prelude::*;
 
     /// A frame with these tags.

@@ -14,6 +14,9 @@ pub const SERVICE: u16 = 0x88a8;
 /// EtherType of a provider's tag from before IEEE 802.1ad.
 pub const OLD_SERVICE: u16 = 0x9100;
 
+/// The greatest identifier of a VLAN: 0 marks a tag with a priority only, and 4095 is reserved (IEEE 802.1Q table 9-2).
+pub const MAX_VLAN: u16 = 4094;
+
 /// Whether an EtherType is that of a tag.
 #[inline(always)]
 pub const fn is_tag(ethertype: u16) -> bool {

@@ -3,7 +3,7 @@
 use super::Violations;
 use crate::datapath::TagList;
 use contract::{Stream, TagRange};
-use spate_net::tag_list::{self, MAX_VLAN};
+use spate_net::{tag_list, vlan::MAX_VLAN};
 use std::ops::RangeInclusive;
 
 /// Tags of a stream.

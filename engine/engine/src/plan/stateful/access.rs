@@ -3,12 +3,9 @@
 use super::super::Violations;
 use super::addresses::address;
 use contract::VlanTag;
-use spate_net::vlan::{CUSTOMER, SERVICE, Tag, Tags};
+use spate_net::vlan::{CUSTOMER, MAX_VLAN, SERVICE, Tag, Tags};
 use spate_stateful::envelope::Access;
 use spate_stateful::{Pool, Scenario, Template};
-
-/// VLAN identifiers of stations (IEEE 802.1Q table 9-2).
-const IDS: std::ops::RangeInclusive<u32> = 1..=4094;
 
 /// How packets of a pool's clients enter the network; or none, and a violation says why.
 pub fn access(at: &str, asked: &contract::Pool, pool: &Pool, wrong: &mut Violations) -> Option<Access> {
@@ -52,8 +49,8 @@ pub fn access(at: &str, asked: &contract::Pool, pool: &Pool, wrong: &mut Violati
 }
 
 fn tag(at: &str, asked: &VlanTag, wrong: &mut Violations) -> Option<Tag> {
-    if !IDS.contains(&asked.id) {
-        wrong.add(format!("{at}.id"), format!("{}; must be {}..{}", asked.id, IDS.start(), IDS.end()));
+    if !(1..=u32::from(MAX_VLAN)).contains(&asked.id) {
+        wrong.add(format!("{at}.id"), format!("{}; must be 1..{MAX_VLAN}", asked.id));
         return None;
     }
     let ethertype = match u16::try_from(asked.tpid) {
