@@ -30,7 +30,7 @@ made() {
 
 # debian VARIANT SUITE PACKAGES FOLDER: without what nobody reads there.
 debian() {
-  mmdebstrap --quiet --aptopt='Acquire::Retries "5"' --variant="$1" --include="$3" --dpkgopt='path-exclude=/usr/share/doc/*' \
+  ../../build/debian --variant="$1" --include="$3" --dpkgopt='path-exclude=/usr/share/doc/*' \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' "$2" "$4"
 }
 
