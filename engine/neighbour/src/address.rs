@@ -8,6 +8,11 @@ use std::{
 
 use crate::Mac;
 
+/// All stations of a link.
+pub(crate) const BROADCAST: Mac = [0xff; 6];
+/// The all-nodes group (RFC 4291 §2.7.1).
+pub(crate) const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+
 /// An address and the prefix length of its subnet, such as 198.18.0.1/24 or 2001:db8::1/64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
@@ -93,9 +98,7 @@ pub(crate) fn is_group(address: IpAddr) -> bool {
 pub(crate) fn is_reported(group: IpAddr) -> bool {
     match group {
         IpAddr::V4(v4) => v4.is_multicast() && v4 != Ipv4Addr::new(224, 0, 0, 1),
-        IpAddr::V6(v6) => {
-            v6.is_multicast() && v6.octets()[1] & 15 > 1 && v6 != Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1)
-        }
+        IpAddr::V6(v6) => v6.is_multicast() && v6.octets()[1] & 15 > 1 && v6 != ALL_NODES,
     }
 }
 
@@ -123,7 +126,7 @@ pub(crate) fn group_mac(address: IpAddr) -> Mac {
             let o = a.octets();
             [0x01, 0x00, 0x5e, o[1] & 0x7f, o[2], o[3]]
         }
-        IpAddr::V4(_) => [0xff; 6],
+        IpAddr::V4(_) => BROADCAST,
         IpAddr::V6(a) => {
             let o = a.octets();
             [0x33, 0x33, o[12], o[13], o[14], o[15]]

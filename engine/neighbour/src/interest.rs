@@ -13,16 +13,12 @@ use spate_net::{
 
 use crate::{
     Mac,
-    address::{group_mac, solicited_node},
+    address::{ALL_NODES, group_mac, solicited_node},
     frame::Frame,
-    igmp::{self, IGMP},
     message::SOLICITATION,
-    mld,
     range::{Range, Union, key, number},
+    stations::membership::{igmp::IGMP, mld},
 };
-
-/// The all-nodes group (RFC 4291 §2.7.1).
-const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 /// Which frames are for an [`crate::Interface`]. It may let through too much, never too little.
 #[derive(Clone, Debug)]
@@ -49,8 +45,19 @@ struct Stations {
     groups: Vec<[u8; 16]>,
     /// Of emulated stations.
     ranges: Union,
-    /// Multicast groups that the port is a member of.
-    members: Vec<IpAddr>,
+    /// By the port's protocols, in the port's tags.
+    wanted: Wanted,
+}
+
+/// Frames that protocols want in the port's tags, besides ARP, neighbour discovery and ICMP for addresses.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wanted {
+    /// Queries for multicast groups, by IGMP and MLD.
+    pub(crate) queries: bool,
+    /// Frames of these EtherTypes, which are none of ARP, IPv4 and IPv6.
+    pub(crate) ethertypes: Vec<u16>,
+    /// MACs of groups that such frames are for: a device may filter others.
+    pub(crate) groups: Vec<Mac>,
 }
 
 impl Interest {
@@ -58,11 +65,11 @@ impl Interest {
         tags: Tags,
         addresses: impl Iterator<Item = IpAddr>,
         ranges: impl Iterator<Item = Range>,
-        members: impl Iterator<Item = IpAddr>,
+        wanted: Wanted,
         seen: impl Fn(Tags) -> Tags,
     ) -> Self {
         let groups = vec![ALL_NODES.octets()];
-        let mut here = Stations { groups, members: members.collect(), ..Stations::default() };
+        let mut here = Stations { groups, wanted, ..Stations::default() };
         for address in addresses {
             match address {
                 IpAddr::V4(address) => here.v4.push(Ipv4Addr::octets(&address)),
@@ -103,11 +110,9 @@ impl Interest {
             (0..=groups).map(move |n| solicited_node(Ipv6Addr::from(first.wrapping_add(n))))
         });
         let mut macs = Vec::new();
-        let queried = self.here.members.iter().any(IpAddr::is_ipv4).then(igmp::all_hosts_mac);
-        let joined = self.here.members.iter().map(|group| group_mac(*group)).chain(queried);
         let own = own.map(|group| group_mac(group.into()));
         let emulated = emulated.map(|group| group_mac(group.into()));
-        for mac in own.chain(joined).chain(emulated) {
+        for mac in own.chain(self.here.wanted.groups.iter().copied()).chain(emulated) {
             if macs.contains(&mac) {
                 continue;
             }
@@ -119,7 +124,8 @@ impl Interest {
         (macs, true)
     }
 
-    /// Whether a frame is ARP, neighbour discovery, ICMP or a query for multicast groups that this port may have to do something about.
+    /// Whether a frame is ARP, neighbour discovery, ICMP, a query for multicast groups or of another protocol that this port may have to do
+    /// something about.
     #[inline]
     pub fn concerns(&self, bytes: &[u8]) -> bool {
         let Some(frame) = Frame::parse(bytes) else { return false };
@@ -142,12 +148,12 @@ impl Stations {
                 .is_some_and(|target| self.has_v4(target) || payload.get(14..18) == Some(target)),
             IPV4 => match payload.get(9) {
                 Some(&ICMP) => payload.get(16..).and_then(|at| at.first_chunk()).is_some_and(|to| self.has_v4(to)),
-                Some(&IGMP) => !self.members.is_empty(),
+                Some(&IGMP) => self.wanted.queries,
                 _ => false,
             },
             IPV6 if payload.get(6) == Some(&ICMPV6) => self.concerns_v6(payload),
-            IPV6 => !self.members.is_empty() && mld::may_be_query(payload),
-            _ => false,
+            IPV6 => self.wanted.queries && mld::may_be_query(payload),
+            other => self.wanted.ethertypes.contains(&other),
         }
     }
 
@@ -187,7 +193,7 @@ mod tests {
             range("2001:db8::1:1", "2001:db8::1:3"),
             range("fd00::1:2", "fd00::1:2"),
         ];
-        let interest = Interest::new(Tags::NONE, own.into_iter(), ranges.into_iter(), std::iter::empty(), |tags| tags);
+        let interest = Interest::new(Tags::NONE, own.into_iter(), ranges.into_iter(), Wanted::default(), |tags| tags);
         let all_nodes = [0x33, 0x33, 0, 0, 0, 1];
         let group = |last| [0x33, 0x33, 0xff, 1, 0, last];
         assert_eq!(interest.group_macs(30), (vec![all_nodes, group(2), group(1), group(3)], true));
@@ -207,8 +213,8 @@ mod tests {
         ];
         let none = std::iter::empty::<IpAddr>;
         let (all, two) = (ranges.to_vec(), ranges[..2].to_vec());
-        let [all, two] =
-            [all, two].map(|ranges| Interest::new(Tags::NONE, none(), ranges.into_iter(), none(), |tags| tags));
+        let [all, two] = [all, two]
+            .map(|ranges| Interest::new(Tags::NONE, none(), ranges.into_iter(), Wanted::default(), |tags| tags));
         let right =
             |mac: Mac| [&two, &all].map(|interest| interest.is_for_emulated_mac(&[&mac[..], &[0; 54]].concat()));
         assert_eq!(right([2, 0, 0, 0, 0, 0xfd]), [false, true]);
@@ -223,7 +229,7 @@ mod tests {
         let tags = Tags::new(&[Tag { ethertype: SERVICE, vlan: 7 }, Tag::customer(5)]).unwrap();
         let none = std::iter::empty::<IpAddr>;
         let ranges = [range("10.0.0.1", "10.0.0.9"), Range { tags: Some(tags), ..range("10.0.1.1", "10.0.1.9") }];
-        let interest = Interest::new(Tags::from(Some(3)), none(), ranges.into_iter(), none(), |tags| tags);
+        let interest = Interest::new(Tags::from(Some(3)), none(), ranges.into_iter(), Wanted::default(), |tags| tags);
         let asks = |tags: Tags, last: [u8; 2]| {
             let (sender, target) = ([10, 0, 9, 9].into(), [10, 0, last[0], last[1]].into());
             let arp = Arp { operation: arp::REQUEST, sender_mac: [2; 6], sender, target_mac: [0; 6], target };
@@ -242,7 +248,7 @@ mod tests {
             Tags::NONE,
             std::iter::empty(),
             [range("2001:db8::", "2001:db8:ffff::")].into_iter(),
-            std::iter::empty(),
+            Wanted::default(),
             |tags| tags,
         );
         let (groups, all) = interest.group_macs(30);

@@ -7,6 +7,18 @@
 //! clock and gives frames: nothing here does I/O. [`Interest`] is the cheap part for a receiver: which frames an
 //! `Interface` wants to see at all.
 //!
+//! # Adding a protocol
+//!
+//! A protocol that answers and asks on a link is a file of `stations` and a line of its registration (`register!` in `stations.rs`):
+//! 1. `stations/NAME.rs` has its state and reads and writes its messages. It implements `Protocol`.
+//! 2. `new` reads what it needs of the port's [`Config`]; a new setting is a field of that, checked in [`Config::check`].
+//! 3. `interest` adds EtherTypes and groups' MACs that receivers pass on. ARP, ICMP and ICMPv6 for the port's addresses come anyway.
+//!    What else it wants of IP is a field of `Wanted` and its check in [`Interest::concerns`], which runs for each foreign packet.
+//! 4. `receive` sees all frames; `poll` is called at the latest when `next_due_ns` is over. Both write frames and [`Event`]s to an [`Output`].
+//! 5. All protocols share the `Link`: addresses, next hops, and the table of neighbours, of which any of them may want some.
+//!
+//! `stations/beacon.rs` is an example, registered in tests only.
+//!
 //! ```
 //! use spate_neighbour::{Config, Interface, Output};
 //!
@@ -23,24 +35,25 @@
 
 mod address;
 mod frame;
-mod igmp;
 mod interest;
 mod interface;
-mod membership;
+mod link;
 mod message;
-mod mld;
-mod ping;
+mod next_hop;
 mod range;
+mod stations;
 mod table;
 
 pub use address::{AddressError, Prefix};
 pub use interest::Interest;
-pub use interface::{
-    Config, ConfigError, Event, Interface, MOST_ADDRESSES, NextHop, NoRoute, Output, PingError, Sought,
-};
-pub use membership::{Group, MOST_GROUPS, MOST_SOURCES};
-pub use ping::{LEAST_INTERVAL_NS, LONGEST_TIMEOUT_NS, MOST_PINGS, Ping, PingEvent, SIZES, STAMP};
+pub use interface::{Config, ConfigError, Event, Interface, MOST_ADDRESSES, Output};
+pub use next_hop::{NextHop, NoRoute};
 pub use range::Range;
+pub use stations::{
+    membership::{Group, MOST_GROUPS, MOST_SOURCES},
+    ping::{LEAST_INTERVAL_NS, LONGEST_TIMEOUT_NS, MOST_PINGS, Ping, PingError, PingEvent, SIZES, STAMP},
+    resolution::Sought,
+};
 pub use table::{MOST_NEIGHBOURS, Neighbour, TableFull};
 
 /// An Ethernet address.

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
+use crate::{
+    address::{ALL_NODES, BROADCAST, group_mac, link_local},
+    message::Station,
+    stations::membership::OWN,
+};
 use proptest::prelude::*;
 use spate_net::vlan::{SERVICE, Tag, Tags};
 

@@ -14,8 +14,8 @@ use crate::{
     Mac,
     address::group_mac,
     frame::Frame,
-    membership::{Query, Record, Report, Version},
     message::Station,
+    stations::membership::groups::{Query, Record, Report, Version},
 };
 
 /// Protocol number of IGMP.

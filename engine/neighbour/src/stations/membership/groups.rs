@@ -108,7 +108,7 @@ struct Change {
 
 /// The groups of one family of a station.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Membership {
+pub(crate) struct Groups {
     /// By group and owner: the sources it wants.
     wanted: BTreeMap<IpAddr, Vec<(u64, Filter)>>,
     changes: BTreeMap<IpAddr, Change>,
@@ -122,7 +122,7 @@ pub(crate) struct Membership {
     drawn: u64,
 }
 
-impl Membership {
+impl Groups {
     /// Number of groups.
     pub(crate) fn len(&self) -> usize {
         self.wanted.len()
@@ -306,7 +306,7 @@ mod tests {
     }
 
     /// All that is sent up to an instant, in order.
-    fn run(members: &mut Membership, until_ns: u64) -> Vec<Report> {
+    fn run(members: &mut Groups, until_ns: u64) -> Vec<Report> {
         let mut reports = Vec::new();
         while let Some(next) = members.next_ns().filter(|next| *next <= until_ns) {
             reports.extend(members.poll(next));
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_change_is_reported_twice_within_a_second() {
-        let mut members = Membership::default();
+        let mut members = Groups::default();
         members.join(0, &group("239.1.1.1", &[]), 5);
         assert_eq!(members.poll(5), [record(Kind::ToExclude, "239.1.1.1", &[])]);
         assert!(members.next_ns().unwrap() <= 5 + SECOND);
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn sources_of_all_owners_are_wanted_and_any_source_is_more() {
-        let mut members = Membership::default();
+        let mut members = Groups::default();
         members.join(1, &group("232.1.1.1", &["10.0.0.1"]), 0);
         assert_eq!(members.poll(0), [record(Kind::Allow, "232.1.1.1", &["10.0.0.1"])]);
         members.join(2, &group("232.1.1.1", &["10.0.0.2"]), 0);
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn queries_are_answered_within_their_time() {
-        let mut members = Membership::default();
+        let mut members = Groups::default();
         for address in ["239.1.1.1", "239.1.1.2"] {
             members.join(0, &group(address, &[]), 0);
         }
@@ -370,10 +370,10 @@ mod tests {
 
     #[test]
     fn older_queriers_are_spoken_to_in_their_version_until_they_are_gone() {
-        let mut members = Membership::default();
+        let mut members = Groups::default();
         members.join(0, &group("239.1.1.1", &["10.0.0.1"]), 0);
         run(&mut members, 2 * SECOND);
-        let ask = |members: &mut Membership, version, at| {
+        let ask = |members: &mut Groups, version, at| {
             members.asked(&Query { version, within_ns: SECOND, group: None }, at);
             run(members, at + SECOND)
         };

@@ -11,11 +11,11 @@ use spate_net::{
 };
 
 use crate::{
-    address::{group_mac, is_link_local},
+    address::{ALL_NODES, group_mac, is_link_local},
     frame::Frame,
-    igmp::append,
-    membership::{Query, Record, Report, Version},
     message::Station,
+    stations::membership::groups::{Query, Record, Report, Version},
+    stations::membership::igmp::append,
 };
 
 /// Types of ICMPv6 messages.
@@ -25,7 +25,6 @@ const DONE: u8 = 132;
 const REPORT_V2: u8 = 143;
 const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
 const V2_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
-const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 /// Hop-by-hop options: a Router Alert of MLD (RFC 2711), and padding.
 const ROUTER_ALERT: [u8; 8] = [ICMPV6, 0, 5, 2, 0, 0, 1, 0];
 /// Next header of hop-by-hop options.

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Address resolution by ARP (RFC 826) and IPv6 neighbour discovery (RFC 4861): answers for the port's addresses and those of emulated
+//! stations, asks for the neighbours that are wanted, and learns from both where they are.
+use std::net::IpAddr;
+
+use spate_net::vlan::Tags;
+
+use crate::{
+    Event, Mac, Neighbour, Output, TableFull,
+    address::{ALL_NODES, BROADCAST, group_mac, solicited_node},
+    link::Link,
+    message::{Message, Station},
+    stations::{Protocol, Received},
+    table::{Asker, Claim, Learned, Question, Target},
+};
+
+/// A neighbor that an emulated station looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sought {
+    /// The neighbor.
+    pub address: IpAddr,
+    /// The station: of the same family, and its address is held.
+    pub station: IpAddr,
+    /// Its MAC. None: the port's.
+    pub station_mac: Option<Mac>,
+    /// Its tags. None: those of the port.
+    pub tags: Option<Tags>,
+}
+
+impl Link {
+    /// See [`crate::Interface::want_for`].
+    pub(crate) fn want_for(&mut self, sought: &Sought, now_ns: u64) -> Result<(), TableFull> {
+        let mac = sought.station_mac.unwrap_or(self.station.mac);
+        let asker = Asker { address: sought.station, mac };
+        self.table.want(self.sought(sought), Some(asker), now_ns)
+    }
+
+    /// See [`crate::Interface::found_for`].
+    pub(crate) fn found_for(&self, sought: &Sought) -> Option<Neighbour> {
+        self.table.get(self.sought(sought))
+    }
+
+    /// See [`crate::Interface::forget`].
+    pub(crate) fn forget(&mut self, sought: &Sought) {
+        self.table.forget(self.sought(sought));
+    }
+
+    fn sought(&self, sought: &Sought) -> Target {
+        Target { tags: sought.tags.unwrap_or(self.station.tags), address: sought.address }
+    }
+}
+
+/// Answers and asks which MAC has an address. What it learns is in the link's table, which other protocols read.
+#[derive(Clone, Debug)]
+pub(crate) struct Resolution;
+
+impl Protocol for Resolution {
+    fn new(_: &Link, _: u64) -> Self {
+        Self
+    }
+
+    fn receive(&mut self, link: &mut Link, received: &Received<'_>, output: &mut Output) {
+        let (tags, now_ns) = (received.tags, received.now_ns);
+        match received.message {
+            Some(Message::Who { target, sender, mac }) => {
+                // A request has the sender's MAC, too.
+                heard(link, Target { tags, address: sender }, Claim { mac, overrides: true }, now_ns, output);
+                if let Some(own_mac) = link.here(tags, target) {
+                    output.frames.extend(answer(&Station { mac: own_mac, tags }, target, sender, mac));
+                }
+            }
+            Some(Message::Has { address, mac, overrides }) => {
+                heard(link, Target { tags, address }, Claim { mac, overrides }, now_ns, output);
+            }
+            _ => {}
+        }
+    }
+
+    fn poll(&mut self, link: &mut Link, now_ns: u64, output: &mut Output) {
+        let (mut questions, mut lost) = (Vec::new(), Vec::new());
+        link.table.poll(now_ns, &mut questions, &mut lost);
+        output.frames.extend(questions.iter().filter_map(|question| ask(link, question)));
+        output.events.extend(lost.into_iter().map(Event::Lost));
+    }
+
+    fn next_due_ns(&self, link: &Link) -> Option<u64> {
+        link.table.next_ns()
+    }
+}
+
+/// A station says that it has an address.
+fn heard(link: &mut Link, target: Target, claim: Claim, now_ns: u64, output: &mut Output) {
+    let (Target { tags, address }, mac) = (target, claim.mac);
+    if link.here(tags, address).is_some_and(|here| here != mac) {
+        output.events.push(Event::Conflict(address, mac));
+        return;
+    }
+    match link.table.learn(target, claim, now_ns) {
+        Learned::First => output.events.push(Event::Found(address, mac)),
+        // In other tags a neighbor is known only as long as it is sought.
+        Learned::Moved(from) if tags == link.station.tags => {
+            output.events.push(Event::Moved { address, from, to: mac });
+        }
+        Learned::Nothing | Learned::Moved(_) => {}
+    }
+}
+
+/// Answers a request for an address of the station.
+fn answer(station: &Station, own: IpAddr, asker: IpAddr, mac: Mac) -> Option<Vec<u8>> {
+    match (own, asker) {
+        (IpAddr::V4(own), IpAddr::V4(asker)) => Some(station.arp(mac, 2, own, mac, asker)),
+        // A sender without an address wants this one (duplicate address detection): all must receive that it is taken (RFC
+        // 4861 §7.2.4).
+        (IpAddr::V6(own), IpAddr::V6(asker)) if asker.is_unspecified() => {
+            Some(station.advertisement(group_mac(ALL_NODES.into()), own, ALL_NODES, false))
+        }
+        (IpAddr::V6(own), IpAddr::V6(asker)) => Some(station.advertisement(mac, own, asker, true)),
+        _ => None,
+    }
+}
+
+/// The request for a neighbour; none if the port has no address of its family.
+fn ask(link: &Link, question: &Question) -> Option<Vec<u8>> {
+    let Target { tags, address } = question.target;
+    let (mac, from) = match question.asker {
+        Some(asker) => (asker.mac, asker.address),
+        None => (link.station.mac, link.source_for(address)?),
+    };
+    let station = Station { mac, tags };
+    match (address, from) {
+        (IpAddr::V4(target), IpAddr::V4(from)) => {
+            Some(station.arp(question.mac.unwrap_or(BROADCAST), 1, from, [0; 6], target))
+        }
+        (IpAddr::V6(target), IpAddr::V6(from)) => {
+            let (mac, to) = match question.mac {
+                Some(mac) => (mac, target),
+                None => (group_mac(solicited_node(target).into()), solicited_node(target)),
+            };
+            Some(station.solicitation(mac, from, to, target))
+        }
+        _ => None,
+    }
+}
