@@ -201,7 +201,14 @@ var applications = []struct {
 	}},
 	{"astf-page.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
 		settledAll(t, run, "pages", 600)
-		settledAll(t, run, "objects", 1800)
+		settledAll(t, run, "style", 600)
+		settledAll(t, run, "objects", 1800) // none, if the style sheet's connection did not name their template
+		// The sum over all pages, in ns: a count without `since` adds 1 for each.
+		clients := templateOf(t, run, "pages").Client
+		took := time.Duration(clients.Counters["objects-took"])
+		if pages := time.Duration(clients.Attempted); took < pages*4*time.Microsecond || took > pages*time.Second {
+			t.Errorf("the four connections of each of %d pages took %s together", pages, took)
+		}
 	}},
 	// The node has one CPU that pods share, so the ports share a worker.
 	{"worker-groups.yaml", []string{
