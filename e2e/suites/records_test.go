@@ -142,7 +142,7 @@ func TestRecordsAreReadLiveWithoutAVolume(t *testing.T) {
 	var said bytes.Buffer
 	reader.Stderr = &said
 	live, err := reader.Output()
-	if err != nil || !strings.Contains(said.String(), "profile astf-http has no run: waiting for one") && !strings.Contains(said.String(), "has not begun: waiting for it") {
+	if err != nil || !strings.Contains(said.String(), "profile astf-http has no run: waiting for one") && !strings.Contains(said.String(), "has not started: waiting for it") {
 		t.Fatalf("%v: %s", err, said.String())
 	}
 	read := int64(bytes.Count(live, []byte("\n")))
@@ -190,7 +190,7 @@ func holdsRecords(t *testing.T, file string, rows int64) {
 	// predecessor, and a zigzag i64.
 	count := binary.AppendVarint([]byte{0x16}, rows)
 	if footer := body[len(body)-length:]; bytes.Count(footer, count) < 2 {
-		t.Errorf("%s: its footer does not tell of %d rows: %q", file, rows, footer)
+		t.Errorf("%s: its footer does not give %d rows: %q", file, rows, footer)
 	}
 }
 

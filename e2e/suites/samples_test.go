@@ -140,6 +140,7 @@ var onLab = []struct {
 				t.Errorf("%d packets with tag %s, want %d", byTag[tag].Packets, tag, want)
 			}
 		}
+		scrapedByTag(t, run, byTag)
 	}},
 	{"receive-only.yaml", []string{"duration: 10s", "duration: 4s"}, func(t *testing.T, run *spate.TrafficRun) {
 		if run.Status.Result.Tx != 0 {
@@ -201,7 +202,14 @@ var applications = []struct {
 	}},
 	{"astf-page.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
 		settledAll(t, run, "pages", 600)
-		settledAll(t, run, "objects", 1800)
+		settledAll(t, run, "style", 600)
+		settledAll(t, run, "objects", 1800) // none, if the style sheet's connection did not name their template
+		// The sum over all pages, in ns: a count without `since` adds 1 for each.
+		clients := templateOf(t, run, "pages").Client
+		took := time.Duration(clients.Counters["objects-took"])
+		if pages := time.Duration(clients.Attempted); took < pages*4*time.Microsecond || took > pages*time.Second {
+			t.Errorf("the four connections of each of %d pages took %s together", pages, took)
+		}
 	}},
 	// The node has one CPU that pods share, so the ports share a worker.
 	{"worker-groups.yaml", []string{
@@ -474,6 +482,29 @@ func timed(t *testing.T, run *spate.TrafficRun, name string) {
 		t.Errorf("%s: latency %+v of %d packets", name, *l, s.Rx)
 	}
 	t.Logf("%s: median %s, 99 %% %s", name, l.P50, l.P99)
+}
+
+// scrapedByTag fails unless Prometheus has a series for each customer of the first service, and for the packets with other tags, with the
+// numbers of the result.
+func scrapedByTag(t *testing.T, run *spate.TrafficRun, byTag map[string]spate.TagCounters) {
+	t.Helper()
+	const first, last, customers = "200", "299", 100
+	for metric, of := range map[string]func(spate.TagCounters) int64{
+		"spate_stream_tag_rx_packets_total":           func(c spate.TagCounters) int64 { return c.Packets },
+		"spate_stream_tag_rx_bytes_total":             func(c spate.TagCounters) int64 { return c.Bytes },
+		"spate_stream_tag_sequence_gaps_total":        func(c spate.TagCounters) int64 { return c.SequenceGaps },
+		"spate_stream_tag_duplicate_packets_total":    func(c spate.TagCounters) int64 { return c.Duplicates },
+		"spate_stream_tag_out_of_order_packets_total": func(c spate.TagCounters) int64 { return c.OutOfOrder },
+	} {
+		of100 := countedBy(t, "vlan", metric, `stream="subscribers",outer_vlan="100"`, run)
+		single := countedBy(t, "vlan", metric, `stream="subscribers",outer_vlan=""`, run)
+		if len(of100) != customers || of100[first] != of(byTag["100/"+first]) || of100[last] != of(byTag["100/"+last]) {
+			t.Errorf("%s: %v of service 100, the result has %d of customer %s and %d of %s", metric, of100, of(byTag["100/"+first]), first, of(byTag["100/"+last]), last)
+		}
+		if other, found := single["other"]; len(single) != 1 || !found || other != of(byTag["other"]) {
+			t.Errorf("%s: %v with other tags, the result has %d", metric, single, of(byTag["other"]))
+		}
+	}
 }
 
 // replayed fails unless the capture's ten packets were received five times at their times: 100 ms from the first to the

@@ -8,6 +8,7 @@ package suites
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -81,6 +82,13 @@ func TestAWebSiteThroughARouter(t *testing.T) {
 			if fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("%s: %v, want %v", metric, got, want)
 			}
+		}
+		// The one worker has all flows: clients receive by the hash that was computed, servers are where their clients' packets arrive.
+		received := countedBy(t, "role", "spate_template_received_packets_total", `template="http"`, run)
+		steered := countedBy(t, "steering", "spate_worker_flow_packets_total", `worker!=""`, run)
+		want := map[string]int64{"rss": received["client"], "placed": received["server"], "handed_off": 0, "handoff_lost": 0}
+		if !maps.Equal(steered, want) || received["client"] < started || received["server"] < started {
+			t.Errorf("packets of flows by steering: %v, want %v", steered, want)
 		}
 	})
 	t.Run("every query of the dashboards has data", func(t *testing.T) { everyTemplateQueryHasData(t, ns) })

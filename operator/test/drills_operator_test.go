@@ -28,7 +28,7 @@ func thaw(pod *corev1.Pod) { cluster.kubelet.signal(pod.UID, syscall.SIGCONT) }
 func eachPhase(t *testing.T, fault string, limit time.Duration) []*drill.Drill {
 	t.Helper()
 	var all [3]*drill.Drill
-	for i, phase := range []string{"Draining", "Running", "Preparing"} { // what is begun last is written first
+	for i, phase := range []string{"Draining", "Running", "Preparing"} { // what starts last is written first
 		all[len(all)-1-i] = newDrill(t, fault+" in "+phase, limit)
 	}
 	return all[:]

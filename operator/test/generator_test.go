@@ -2,7 +2,7 @@
 
 package test
 
-// What a generator becomes, and what is told when it cannot be. The node is played by the test.
+// What a generator becomes, and what is reported when it cannot be. The node is played by the test.
 
 import (
 	"fmt"

@@ -30,7 +30,7 @@ const recordVariable = "HEALTH_RECORD"
 
 const customizations = "../../config/argocd/resource_customizations/spate.dev"
 
-// patient tells the health of objects, and keeps which states were shown.
+// patient reports the health of objects, and keeps which states were shown.
 type patient struct {
 	t     *testing.T
 	shown map[string]bool

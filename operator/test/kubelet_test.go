@@ -304,7 +304,7 @@ func (k *kubelet) mount(ctx context.Context, pod *corev1.Pod, dir string) error 
 	return errors.Join(errors.Join(errs...), inform(pod, filepath.Dir(dir)))
 }
 
-// inform writes what a pod is told of itself to files: annotations by the downward API.
+// inform writes what a pod reads of itself to files: annotations by the downward API.
 func inform(pod *corev1.Pod, dir string) error {
 	var errs []error
 	for _, v := range pod.Spec.Volumes {

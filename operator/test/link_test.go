@@ -17,7 +17,7 @@ type linkState int
 
 const (
 	linkOpen    linkState = iota
-	linkSilent            // nothing arrives, and nobody is told: a partition
+	linkSilent            // nothing arrives, and no error is returned: a partition
 	linkSlow              // answers take slowAnswer longer
 	linkRefused           // connections end, and new ones are refused: the other end is down
 )

@@ -114,7 +114,7 @@ func TestARunThatIsGoneIsStoppedOnAGeneratorThatIsNotValid(t *testing.T) {
 	restartOperator(t)
 	expect(t, answerLimit, generatorNamed(ns, "loop"), spatev1.ConditionStalled, metav1.ConditionTrue, spatev1.ReasonInvalidSpec, "vlan")
 	until(t, 15*time.Second, "the traffic has stopped", func() (bool, string) { return stands(ip, first) })
-	until(t, answerLimit, "an event tells of the orphan", func() (bool, string) { return hasEvent(t, ns, spatev1.ReasonOrphanedRun, first) })
+	until(t, answerLimit, "an event reports the orphan", func() (bool, string) { return hasEvent(t, ns, spatev1.ReasonOrphanedRun, first) })
 }
 
 func TestARunThatIsGoneWithoutBeingStoppedIsStopped(t *testing.T) {
@@ -127,7 +127,7 @@ func TestARunThatIsGoneWithoutBeingStoppedIsStopped(t *testing.T) {
 	}
 	restartOperator(t)
 	until(t, 10*time.Second, "the traffic has stopped", func() (bool, string) { return stands(ip, first) })
-	until(t, answerLimit, "an event tells of the orphan", func() (bool, string) { return hasEvent(t, ns, spatev1.ReasonOrphanedRun, first) })
+	until(t, answerLimit, "an event reports the orphan", func() (bool, string) { return hasEvent(t, ns, spatev1.ReasonOrphanedRun, first) })
 	until(t, answerLimit, "the engine has forgotten the run", func() (bool, string) { n := sent(ip, first); return n == -1, strconv.FormatInt(n, 10) })
 	expect(t, answerLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable)
 	mustApply(t, ns, loopbackProfile("after", lenient+"  duration: 1s"))

@@ -2,7 +2,7 @@
 
 package test
 
-// What a profile is told before anything runs. No engine is needed.
+// What is reported of a profile before anything runs. No engine is needed.
 
 import (
 	"bytes"

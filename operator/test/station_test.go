@@ -39,15 +39,15 @@ func TestFramesForAnotherStationAreCountedAndDeliveredOnlyIfThePortAcceptsThem(t
 			must(t, ended(r))
 			res := r.Status.Result
 			var server *spatev1.TemplateSide
-			var begun int64
+			var started int64
 			for _, template := range res.Templates {
-				server, begun = template.Server, template.Client.Attempted
+				server, started = template.Server, template.Client.Attempted
 			}
-			t.Logf("%d frames, otherMAC %d, foreign %d; clients began %d connections, servers saw %d", res.Tx, res.OtherMAC, res.Foreign, begun, server.Attempted)
+			t.Logf("%d frames, otherMAC %d, foreign %d; clients started %d connections, servers saw %d", res.Tx, res.OtherMAC, res.Foreign, started, server.Attempted)
 			switch {
-			case accepts && (res.OtherMAC != 0 || server.Attempted != begun+50):
+			case accepts && (res.OtherMAC != 0 || server.Attempted != started+50):
 				t.Errorf("they were to be delivered")
-			case !accepts && (res.OtherMAC != 50 || server.Attempted != begun):
+			case !accepts && (res.OtherMAC != 50 || server.Attempted != started):
 				t.Errorf("they were to be counted and not delivered")
 			}
 		})

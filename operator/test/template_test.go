@@ -134,7 +134,7 @@ func TestAMixOfTwoEnginesIsSharedByBytesAndMeasuredAfterTheWarmup(t *testing.T) 
 	}
 	for name, flows := range map[string]int64{"little": 50, "much": 150} {
 		result := r.Status.Result.Templates[name]
-		// Some that were due in the warm-up may have begun behind it.
+		// Some that were due in the warm-up may have started after it.
 		if due := result.Client.Attempted + result.Client.NotStarted; due < flows-2 || due > flows*3/2 {
 			t.Errorf("%s: %d flows were due after the warm-up, want about %d of %s", name, due, flows, name)
 		}

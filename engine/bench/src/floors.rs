@@ -104,7 +104,7 @@ impl Floors {
         match self {
             _ if missed.is_empty() => Ok(()),
             Self::Fail => {
-                anyhow::bail!("{names}. Is the machine busy (the column +-% tells)? BENCH_FLOORS=warn only warns")
+                anyhow::bail!("{names}. Is the machine busy (see the column +-%)? BENCH_FLOORS=warn only warns")
             }
             Self::Warn => {
                 eprintln!("warning: {names}");

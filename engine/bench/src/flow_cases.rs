@@ -64,7 +64,7 @@ pub fn find(name: &str) -> Option<&'static Case> {
 
 /// Connections a second that idle cases open.
 pub const OPENINGS: u64 = 150_000;
-/// After the last has begun, in ns: SYNs that are lost again and again are, too.
+/// After the last has started, in ns: SYNs that are lost again and again are, too.
 const REST_NS: u64 = 16_000_000_000;
 
 /// How long the connections of an idle case do nothing, in ns: until all are open, and a little more.

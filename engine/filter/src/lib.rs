@@ -346,7 +346,7 @@ mod tests {
         packet[41] = 54;
         assert!(!program.matches(&packet, 60));
         packet[41] = 53;
-        assert!(!program.matches(&packet[..40], 60), "too short to tell");
+        assert!(!program.matches(&packet[..40], 60), "too short to match");
         packet[20] = 1;
         assert!(!program.matches(&packet, 60), "a fragment");
     }

@@ -27,7 +27,7 @@ use crate::{
 const PORT: u16 = 8080;
 /// Bytes of a request.
 const REQUEST: u64 = 300;
-/// Connections may take as long after the last has begun.
+/// Connections may take as long after the last has started.
 const PATIENCE: Duration = Duration::from_secs(190);
 
 /// Which end sends the data.

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Asks so many times and no more, compares what comes, and tells all as lines of a name and a number. Arguments: how many
+-- Asks so many times and no more, compares what comes, and reports all as lines of a name and a number. Arguments: how many
 -- requests, the file of the body that answers must have, what to say when the last has come.
 local asked, answered = 0, 0
 local threads = {}
@@ -32,21 +32,21 @@ function response(status, headers, body)
   end
 end
 
-local function tell(name, number)
-  io.write(string.format("told %s %.0f\n", name, number))
+local function report(name, number)
+  io.write(string.format("counted %s %.0f\n", name, number))
 end
 
 function done(summary, latency)
-  tell("requests", summary.requests)
-  tell("bytes", summary.bytes)
+  report("requests", summary.requests)
+  report("bytes", summary.bytes)
   for kind, times in pairs(summary.errors) do
-    tell(kind, times)
+    report(kind, times)
   end
   for _, thread in ipairs(threads) do
-    tell("changed", thread:get("changed"))
+    report("changed", thread:get("changed"))
   end
-  tell("mean", latency.mean)
-  tell("median", latency:percentile(50))
-  tell("p99", latency:percentile(99))
-  tell("longest", latency.max)
+  report("mean", latency.mean)
+  report("median", latency:percentile(50))
+  report("p99", latency:percentile(99))
+  report("longest", latency.max)
 end

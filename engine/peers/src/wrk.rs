@@ -84,7 +84,7 @@ impl Wrk {
         let mut printed = BTreeMap::new();
         for line in (&mut self.out).lines() {
             let line = line?;
-            let value = line.strip_prefix("told ").and_then(|rest| rest.split_once(' '));
+            let value = line.strip_prefix("counted ").and_then(|rest| rest.split_once(' '));
             if let Some((name, value)) = value {
                 printed.insert(name.to_owned(), value.parse::<f64>()?);
             }

@@ -85,11 +85,11 @@ pub struct Emulation {
 struct OpenLimit {
     /// `u64::MAX`: any number. One less: likewise, and flows are numbered as they begin, as programs of other templates open some.
     most: u64,
-    /// Due, and not begun because as many were open.
+    /// Due, and not started because as many were open.
     held: u64,
     /// Begun, if there is a limit.
     started: u64,
-    /// Of those begun, how many are only about to.
+    /// Of those started, how many are only about to.
     opening: u64,
 }
 
@@ -249,7 +249,7 @@ impl Emulation {
         self.end_ns = self.end_ns.min(at_ns);
     }
 
-    /// Gives up flows that were due before `stop` and have not begun; they are counted.
+    /// Gives up flows that were due before `stop` and have not started; they are counted.
     pub fn give_up(&mut self) {
         let end_ns = core::mem::replace(&mut self.end_ns, 0);
         for template in self.holding.drain(..) {

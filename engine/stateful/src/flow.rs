@@ -44,7 +44,7 @@ pub mod is {
     pub const WAITING: u32 = 1 << 6;
     /// `program_at` counts.
     pub const PROGRAM_WAITS: u32 = 1 << 7;
-    /// The instruction at `pc` has begun.
+    /// The instruction at `pc` has started.
     pub const BEGUN: u32 = 1 << 8;
     /// The program has come to its end.
     pub const PROGRAM_ENDED: u32 = 1 << 9;

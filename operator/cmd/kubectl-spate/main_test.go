@@ -35,7 +35,7 @@ func TestARateWithAMinusIsNoFlag(t *testing.T) {
 	}
 }
 
-func TestTheLinkedVersionIsTold(t *testing.T) {
+func TestTheLinkedVersionIsPrinted(t *testing.T) {
 	t.Cleanup(func() { version = "" })
 	version = "v1.2.3"
 	if output, _, err := plugintest.Execute(newRootCommand(), "", "version"); err != nil || !strings.HasPrefix(output, "kubectl spate v1.2.3, contract ") {
@@ -49,7 +49,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-func TestTheExitCodeOfTheEngineIsToldOn(t *testing.T) {
+func TestTheExitCodeOfTheEngineIsThatOfTheCommand(t *testing.T) {
 	both := plugintest.Smoke + "---\n" + plugintest.UDP
 	if _, _, err := plugintest.Execute(newRootCommand(), both, "simulate", "-", "--pcap", "o", "--limit", "5", "--engine", plugintest.Echoing(t, "3")); code(err) != 3 {
 		t.Errorf("got %v: the exit code of the engine is passed on", err)

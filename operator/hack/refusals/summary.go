@@ -14,7 +14,7 @@ const opening = `# What is not supported
 
 What cannot be done is refused with the path of the field and the reason, and nothing is left out silently. The first table has, in short, what people of other generators ask for; below it is
 what the imports from TRex, the API server, the operator before a run, and the engine refuse, by where it is found in the code, with … for what is filled in.
-This page is generated from the code (` + "`make generate`" + `), which fails where the first table tells of a refusal that is no more. Not in it are
+This page is generated from the code (` + "`make generate`" + `), which fails where the first table lists a refusal that no longer exists. Not in it are
 
 - values that are merely out of bounds or misspelled: what they must be is in the [API reference](../api.md);
 - what a cluster's state refuses, such as a missing object or a name that is taken (reasons of [conditions](conditions.md));

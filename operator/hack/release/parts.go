@@ -2,7 +2,7 @@
 
 package main
 
-// This file answers: what is a file made of? Go programs have the modules that they are linked from; cargo tells the crates of the engine;
+// This file answers: what is a file made of? Go programs have the modules that they are linked from; cargo lists the crates of the engine;
 // Debian's packages are in an image as dpkg has them.
 
 import (

@@ -173,7 +173,7 @@ func (r *Reader) object(at Origin, value []byte) {
 	}
 }
 
-// fieldsOf decodes an object without regard to its kind, and tells which fields it has twice.
+// fieldsOf decodes an object without regard to its kind, and returns which fields it has twice.
 func fieldsOf(value []byte) (object *unstructured.Unstructured, twice []definition.Fault, err error) {
 	object = &unstructured.Unstructured{}
 	found, err := kjson.UnmarshalStrict(value, &object.Object)

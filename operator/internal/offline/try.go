@@ -52,7 +52,7 @@ func (f Files) Try(ctx context.Context, compiler engine.Compiler, known []manife
 			return Tried{}, err
 		}
 	}
-	// What runs a template tells all that the template by itself does.
+	// What runs a template reports all that the template by itself does.
 	ofLooked := func(one manifest.Problem) bool { return t.looked[one.Object] }
 	t.Untried = slices.DeleteFunc(t.Untried, ofLooked)
 	t.Warned = slices.DeleteFunc(t.Warned, ofLooked)

@@ -211,8 +211,8 @@ func TestADissectorSeesWhatWasDescribed(t *testing.T) {
 		if got := seen["frame.protocols"]; !strings.HasPrefix(simplified(got)+":", want+":") {
 			t.Errorf("%v is read as %s, want %s", stack, simplified(got), want)
 		}
-		if told := complaint(seen); told != "" {
-			t.Errorf("%v: %s", stack, told)
+		if wrong := complaint(seen); wrong != "" {
+			t.Errorf("%v: %s", stack, wrong)
 		}
 		for _, name := range checked {
 			if slices.Contains(strings.Split(seen[name], ","), "0") {
@@ -376,8 +376,8 @@ func TestCutPacketsStayTrue(t *testing.T) {
 		}
 	}
 	for i, seen := range tshark(t, frames, append([]string{"_ws.malformed", "_ws.expert.severity", "_ws.expert.message"}, checked...)) {
-		if told := complaint(seen); told != "" {
-			t.Errorf("%s: %s", names[i], told)
+		if wrong := complaint(seen); wrong != "" {
+			t.Errorf("%s: %s", names[i], wrong)
 		}
 		for _, name := range checked {
 			if slices.Contains(strings.Split(seen[name], ","), "0") {

@@ -232,8 +232,8 @@ func TestInspectReadsWhatWasBuilt(t *testing.T) {
 			}
 			for i, h := range raw.Headers { // fields of raw bytes have the places of those that were described
 				for name, where := range h.Fields {
-					if told := p.Headers[i].Fields[name]; told != where {
-						t.Errorf("%s.%s is at %v, was built at %v", h.Kind, name, where, told)
+					if found := p.Headers[i].Fields[name]; found != where {
+						t.Errorf("%s.%s is at %v, was built at %v", h.Kind, name, where, found)
 					}
 				}
 			}

@@ -120,12 +120,12 @@ func TestEveryOverrideIsApplied(t *testing.T) {
 		}
 		name, _, _ := strings.Cut(kind.Field(i).Tag.Get("json"), ",")
 		if got := OfRun(problem.Problems{{Path: "spec." + name, Message: "x"}}, run)[0].Path; got != "spec.overrides."+name {
-			t.Errorf("a problem of %s is told at %s", name, got)
+			t.Errorf("a problem of %s is reported at %s", name, got)
 		}
 	}
 }
 
-func TestProblemsOfARunAreToldByItsFields(t *testing.T) {
+func TestProblemsOfARunAreReportedByItsFields(t *testing.T) {
 	inline, referring := spatev1.TrafficRunSpec{Profile: &spatev1.TrafficDefinition{}}, spatev1.TrafficRunSpec{ProfileRef: &spatev1.LocalReference{Name: "imix"}}
 	with := func(spec spatev1.TrafficRunSpec) spatev1.TrafficRunSpec { spec.Overrides = overrides(); return spec }
 	for _, c := range []struct {

@@ -56,7 +56,7 @@ func TestInlineProgramsArePlannedAsReferencedOnes(t *testing.T) {
 	}
 }
 
-func TestRulesOfInlineProgramsAreToldByTheirFields(t *testing.T) {
+func TestRulesOfInlineProgramsAreReportedByTheirFields(t *testing.T) {
 	const at = "spec.traffic[0].application.inline.source.programs"
 	for want, changes := range map[string][]string{
 		at + ".client[2].delay: Invalid value: min must not be greater than max":                                     {"{min: 1ms, max: 2ms}", "{min: 3ms, max: 2ms}"},
@@ -80,7 +80,7 @@ func TestRulesOfInlineProgramsAreToldByTheirFields(t *testing.T) {
 	}
 }
 
-func TestAnEnginesRefusalsOfInlineProgramsAreToldByTheirFields(t *testing.T) {
+func TestAnEnginesRefusalsOfInlineProgramsAreReportedByTheirFields(t *testing.T) {
 	resolved := mustResolve(t, Input{Profile: profile(describing("web", templateOf(t, webTemplate))), Generator: generator()})
 	message := origin.Of(resolved.Plan(Identity{}), resolved.Entries).Refused("stateful.templates[0].server.instructions[2]", "x").Error()
 	if want := "entry web: application.inline.source.programs.server[2]: x"; message != want {

@@ -95,7 +95,7 @@ func TestEntriesWithoutAShareKeepTheirRates(t *testing.T) {
 		}
 	}
 	if e := resolved.Entries[0]; e.ConnectionRate != "7cps" || len(EntryStates(resolved.Entries, p)) != 0 {
-		t.Errorf("an active run is told to change: %+v", e)
+		t.Errorf("an active run is to change: %+v", e)
 	}
 	before := ProfileDigest(p)
 	if p.Spec.Mix.Rate = "8cps"; ProfileDigest(p) == before {

@@ -379,7 +379,7 @@ func TestInternalPortsNeedNoDestination(t *testing.T) {
 }
 
 func TestLineRatesAsEnginesTellThem(t *testing.T) {
-	told := func(rates ...string) *spatev1.TrafficGenerator {
+	lines := func(rates ...string) *spatev1.TrafficGenerator {
 		return generator(func(g *spatev1.TrafficGenerator) {
 			g.Spec.Replicas = int32(len(rates))
 			for i, rate := range rates {
@@ -389,11 +389,11 @@ func TestLineRatesAsEnginesTellThem(t *testing.T) {
 		})
 	}
 	p := profile(entryOf("a", "west", "east", streamOf("10%", 64)))
-	resolved := mustResolve(t, Input{Profile: p, Generator: told("10Gbps", "10Gbps")})
+	resolved := mustResolve(t, Input{Profile: p, Generator: lines("10Gbps", "10Gbps")})
 	if got := rateText(resolved.Plan(Identity{}).Streams[0].GetContinuous().GetRate()); got != "l1_bits_per_second 2000000000/1" {
 		t.Errorf("got %s", got)
 	}
-	for name, g := range map[string]*spatev1.TrafficGenerator{"differ": told("10Gbps", "1Gbps"), "untold": told("")} {
+	for name, g := range map[string]*spatev1.TrafficGenerator{"differ": lines("10Gbps", "1Gbps"), "unknown": lines("")} {
 		if _, problems := Resolve(Input{Profile: p, Generator: g}); problems.Reason() != "InvalidSpec" {
 			t.Errorf("%s: %v", name, problems)
 		}

@@ -130,7 +130,7 @@ func TestAnOutlineIsSmallAndHasTheLoadOfItsPlan(t *testing.T) {
 	}
 }
 
-func TestACaptureThatCannotBeReadIsToldWithTheLoad(t *testing.T) {
+func TestACaptureThatCannotBeReadIsReportedWithTheLoad(t *testing.T) {
 	encoded, _, err := Encode(&enginev1.Plan{Streams: []*enginev1.Stream{{Name: "a", Transmit: &enginev1.Stream_Replay{Replay: &enginev1.Replay{Source: &enginev1.Replay_Pcap{Pcap: []byte("hello")}}}}}})
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ type BackToBack struct {
 	Throughput float64
 	// Longest is the duration of the longest burst, in seconds.
 	Longest float64
-	// Resolution is the difference of two bursts that is not told apart, in packets.
+	// Resolution is the difference of two bursts that is not distinguished, in packets.
 	Resolution int64
 	// Repeats is the number of searches, of which the mean is taken (RFC 2544: 50).
 	Repeats int

@@ -40,7 +40,7 @@ spec:
 }
 
 // inlineTemplatesAreJudgedAsTemplates compares what the server says of templates with what it and the operator say of profiles that describe
-// them inline: the server admits what breaks a rule of programs only, and then the operator tells it in the server's words.
+// them inline: the server admits what breaks a rule of programs only, and then the operator reports it in the server's words.
 func inlineTemplatesAreJudgedAsTemplates(t *testing.T, j judges) {
 	good := parse(t, refused.Template).Object
 	all := refused.Damages(good)

@@ -68,7 +68,7 @@ func newMatching(p *Profile, want []Packet, got Simulated) *matching {
 
 func near(a, b time.Duration) bool { return (a - b).Abs() <= Slack }
 
-// match matches all it can, with as few from beyond the limit as there must be, and tells the first packet that has none.
+// match matches all it can, with as few from beyond the limit as there must be, and returns the first packet that has none.
 func (m *matching) match() error {
 	for _, beyond := range []bool{false, true} {
 		for i := range m.want {
@@ -115,7 +115,7 @@ func (m *matching) missing(i int) error {
 		}
 	}
 	number := fmt.Sprintf("packet %d", i+1)
-	// One that is not otherwise wanted and stands nearest tells most.
+	// The nearest one that no other packet matches is the most informative.
 	closest := -1
 	for j, c := range m.got {
 		if c.of < 0 && near(c.At, at) && (closest < 0 || !c.beyond && m.got[closest].beyond) {

@@ -70,7 +70,7 @@ func expect(t *testing.T, err error, want string) {
 
 func TestPacketsThatDifferAreReported(t *testing.T) {
 	frame := udpFrame(64)
-	// Packets that are told apart by their first byte of payload.
+	// Packets that are distinguished by their first byte of payload.
 	a, b, c, d := with(frame, 42, 'a'), with(frame, 42, 'b'), with(frame, 42, 'c'), with(frame, 42, 'd')
 	profile := profileOf(t, frame, "", "")
 	want := packets(time.Millisecond, a, b, c)

@@ -19,7 +19,7 @@ import (
 // named refusals name a packet, or what there is too much of.
 var named = regexp.MustCompile(`packet [0-9]+|at most [0-9]+`)
 
-// Convert makes a capture into a template. Its refusal tells why not; its error is one that does not say where.
+// Convert makes a capture into a template. Its refusal says why not; its error is one that does not say where.
 func (r Runner) Convert(ctx context.Context, path string) (refusal string, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which bytes of TRex's packets are free, as TRex's own description of the profile tells?
+// Which bytes of TRex's packets are free, by TRex's own description of the profile?
 
 package conformance
 
@@ -66,7 +66,7 @@ const (
 // stream is how packets of a stream may differ from TRex's.
 type stream struct {
 	base []byte
-	// anyhow marks the bytes that differ from base in TRex's packets already; they do not tell whose a packet is.
+	// anyhow marks the bytes that differ from base in TRex's packets already; they do not identify the stream of a packet.
 	anyhow []bool
 	// free bits are not compared.
 	free []byte

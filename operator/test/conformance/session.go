@@ -77,7 +77,7 @@ type Handshake struct {
 	Window int
 }
 
-// tuple tells connections apart.
+// tuple identifies a connection.
 type tuple struct {
 	udp            bool
 	client, server netip.AddrPort

@@ -69,7 +69,7 @@ func TestAStatefulProfileIsSimulatedForAsLongAsTRexDid(t *testing.T) {
 	}
 	write("web.json", profileJSON(1000), 0o600)
 	writeCapture(t, filepath.Join(folder, "web.pcap"), exchange(t, "hello"))
-	// An engine that writes what it is told to, and keeps the plan.
+	// An engine that writes what is requested, and keeps the plan.
 	engine := write("engine", fmt.Sprintf("#!/bin/sh\ncat > %[1]s/plan.json\n[ \"$1 $4 $6\" = 'simulate --pcap --workers' ] || exit 9\ncp %[1]s/simulated.pcap \"$5\"\n", folder), 0o700)
 	r := Runner{Engine: engine, Scratch: t.TempDir()}
 	for name, c := range map[string]struct {

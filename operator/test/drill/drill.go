@@ -110,7 +110,7 @@ func (d *Drill) Reports(kind string, c *metav1.Condition) {
 	d.ReportsText(fmt.Sprintf("%s %s=%s %s", kind, c.Type, c.Status, c.Reason))
 }
 
-// ReportsText notes what else tells of the fault: an event, a refusal, an end.
+// ReportsText notes what else reports the fault: an event, a refusal, an end.
 func (d *Drill) ReportsText(text string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

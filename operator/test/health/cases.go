@@ -2,7 +2,7 @@
 
 package health
 
-// This file answers: which states of objects are there to tell apart?
+// This file answers: which states of objects are distinguished?
 
 // What Argo CD shows, and what kstatus says.
 const (

@@ -131,7 +131,7 @@ impl Serve {
             () = watchdog::watch(&engine) => Ok(()),
             signal = end_signal() => {
                 tracing::info!(signal = signal?, "traffic stops, then the engine ends");
-                engine.shut_down("the engine was told to end", END_LIMIT).await;
+                engine.shut_down("the engine was requested to end", END_LIMIT).await;
                 Ok(())
             }
         }

@@ -38,7 +38,7 @@ impl Drop for Connection {
 /// What answers are made of.
 struct Server {
     engine: Arc<Engine>,
-    /// The last page and when it was begun. Held while one is encoded: there are never two under way.
+    /// The last page and when its encoding started. Held while one is encoded: there are never two under way.
     last: AsyncMutex<Option<(Instant, Arc<Page>)>>,
 }
 

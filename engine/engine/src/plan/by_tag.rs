@@ -21,7 +21,7 @@ pub fn tags(at: &str, stream: &Stream, wrong: &mut Violations) -> Option<TagList
     if !measure.flow {
         wrong.add(
             &at,
-            "needs measure.flow, whose trailer has the sequence that each tag's packets are counted by; set that too",
+            "needs measure.flow: packets of each tag are counted by the sequence number in its trailer; set that too",
         );
     }
     if stream.rx_port.is_empty() {

@@ -105,11 +105,14 @@ fn without_mark(stream: &Stream) -> (bool, bool, bool, Option<&ByTag>) {
 fn stream_mark(at: &str, stream: &Stream, wrong: &mut Violations) -> Option<Mark> {
     let measure = stream.measure.as_ref()?;
     if measure.latency && !measure.flow {
-        wrong.add(format!("{at}.latency"), "needs measure.flow, whose trailer holds the time; set that too");
+        wrong.add(format!("{at}.latency"), "needs measure.flow: the time stamp is in its trailer; set that too");
     }
     let mark = measure.mark.as_ref()?;
     if measure.flow {
-        wrong.add(format!("{at}.mark"), "goes not with measure.flow, whose trailer tells more; leave out one of them");
+        wrong.add(
+            format!("{at}.mark"),
+            "goes not with measure.flow: its trailer identifies packets; leave out one of them",
+        );
     }
     if stream.rx_port.is_empty() {
         wrong.add(format!("{at}.mark"), "needs rx_port, where marked packets are counted");

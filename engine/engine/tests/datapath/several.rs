@@ -110,7 +110,7 @@ fn a_run_that_is_removed_in_full_flight_leaves_the_other_on_its_port_as_it_is() 
     assert_eq!(stays.state(), RunState::Running);
     let (flows, _) = complete(&stays);
     assert_eq!(flows, 1000);
-    // What it had begun is complete or cut.
+    // What it had started is complete or aborted.
     let sides = goes.template_counters();
     for (side, started) in sides.iter().zip([Count::FlowsAttempted, Count::FlowsAccepted]) {
         assert!(side.get(started) > 100, "{side:?}");

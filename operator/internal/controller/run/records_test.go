@@ -160,6 +160,6 @@ func TestRecordsOfARunUnderWayAndOfALostEngineAreNotKnown(t *testing.T) {
 	run.Status.Phase = spatev1.RunRunning
 	run.Status.Result.Records.Pods[0].Problem = "no space left on device"
 	if c := recorded(); c.Status != metav1.ConditionFalse || c.Reason != spatev1.ReasonRecordsNotWritten {
-		t.Errorf("it is told at once: %+v", c)
+		t.Errorf("it is reported at once: %+v", c)
 	}
 }

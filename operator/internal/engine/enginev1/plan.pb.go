@@ -913,7 +913,7 @@ type Packet struct {
 	Checksums []*Checksum `protobuf:"bytes,3,rep,name=checksums,proto3" json:"checksums,omitempty"`
 	// Write the MAC of the transmitting port's next hop (its gateway, or the peer in its subnet) at offset 0.
 	DestinationMacFromPort bool `protobuf:"varint,4,opt,name=destination_mac_from_port,json=destinationMacFromPort,proto3" json:"destination_mac_from_port,omitempty"`
-	// Fields that tell a length, kept true when sizes vary.
+	// Length fields, updated where sizes vary.
 	Lengths []*Length `protobuf:"bytes,5,rep,name=lengths,proto3" json:"lengths,omitempty"`
 	// How long packets are; absent means as long as `frame`.
 	Sizes         *Sizes `protobuf:"bytes,6,opt,name=sizes,proto3" json:"sizes,omitempty"`
@@ -993,14 +993,14 @@ func (x *Packet) GetSizes() *Sizes {
 	return nil
 }
 
-// A field that tells how many bytes there are from somewhere to the end of the packet.
+// A field with the number of bytes from an offset to the end of the packet.
 type Length struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Offset of the field.
 	Offset uint32 `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
 	// Its bytes: 1 or 2, network byte order.
 	Size uint32 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
-	// It tells the frame's bytes without FCS minus this.
+	// Its value is the frame's bytes without FCS minus this.
 	Minus         uint32 `protobuf:"varint,3,opt,name=minus,proto3" json:"minus,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2162,7 +2162,7 @@ type Measure struct {
 	Flow bool `protobuf:"varint,1,opt,name=flow,proto3" json:"flow,omitempty"`
 	// Latency, its distribution and jitter too; needs flow.
 	Latency bool `protobuf:"varint,2,opt,name=latency,proto3" json:"latency,omitempty"`
-	// Instead of the trailer, packets are told by a mark in a header: counts of packets and bytes only.
+	// Instead of the trailer, packets are identified by a mark in a header: counts of packets and bytes only.
 	Mark *Mark `protobuf:"bytes,3,opt,name=mark,proto3" json:"mark,omitempty"`
 	// Packets that arrive at rx_port are counted by their VLAN tags, too; needs flow and rx_port.
 	ByTag         *ByTag `protobuf:"bytes,4,opt,name=by_tag,json=byTag,proto3" json:"by_tag,omitempty"`
@@ -2339,7 +2339,7 @@ func (x *TagRange) GetLastVlan() uint32 {
 	return 0
 }
 
-// A mark that tells a stream's packets on arrival. Streams may share one: they are then counted under the first's group.
+// A mark that identifies a stream's packets on arrival. Streams may share one: they are then counted under the first's group.
 type Mark struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Field:
@@ -2436,7 +2436,7 @@ type Reflector struct {
 	// Frames to any station are sent back; else only those whose destination MAC is the port's own.
 	AnyMac bool `protobuf:"varint,3,opt,name=any_mac,json=anyMac,proto3" json:"any_mac,omitempty"`
 	// Where packets may be sent back to; anywhere if empty. If either list is not, packets with a tunnel, IPv4 options or IPv6 extension
-	// headers are not sent back: where they go is not told by their first header.
+	// headers are not sent back: their first header does not give their destination.
 	AllowedAddresses []*AddressRange `protobuf:"bytes,4,rep,name=allowed_addresses,json=allowedAddresses,proto3" json:"allowed_addresses,omitempty"`
 	AllowedPorts     []*PortRange    `protobuf:"bytes,5,rep,name=allowed_ports,json=allowedPorts,proto3" json:"allowed_ports,omitempty"`
 	unknownFields    protoimpl.UnknownFields

@@ -2602,7 +2602,7 @@ func (x *CountTime) GetSince() uint32 {
 }
 
 // Opens a connection from the flow's own client address and one of the template's source ports, and goes on when it has ended, or could
-// not be opened, which is counted as of other new flows. A flow whose own connection ends does not end what it opened.
+// not be opened, which is counted as of other new flows. The end of the flow does not end the connections that it opened.
 type OpenConnection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Index of the template; absent: that of the last next_template. Without any, nothing is opened. It has all pools of clients of the

@@ -124,18 +124,18 @@ func captureOf(t *testing.T, network gopacket.SerializableLayer, kind layers.Eth
 	return file.Bytes()
 }
 
-func TestASessionOverIPv6IsToldWhereItsPoolsAreIPv4(t *testing.T) {
+func TestASessionOverIPv6IsNotedWhereItsPoolsAreIPv4(t *testing.T) {
 	six := captureOf(t, &layers.IPv6{Version: 6, SrcIP: net.ParseIP("2001:db8::1"), DstIP: net.ParseIP("2001:db8::2")}, layers.EthernetTypeIPv6)
 	four := captureOf(t, &layers.IPv4{Version: 4, SrcIP: net.IP{10, 0, 0, 1}, DstIP: net.IP{10, 0, 0, 2}}, layers.EthernetTypeIPv4)
 	sixes := Options{Clients: "2001:db8:1::1", Servers: "2001:db8:2::1"}
 	for name, c := range map[string]struct {
-		pcap []byte
-		o    Options
-		told bool
+		pcap  []byte
+		o     Options
+		noted bool
 	}{"IPv4": {four, Options{}, false}, "IPv6": {six, Options{}, true}, "IPv6 with pools": {six, sixes, false}, "no capture": {[]byte("x"), Options{}, false}} {
 		compiler, _ := compiling(t, resolved("TCP", `{"connect": {}}`, `{"accept": {}}`), 0)
 		got, err := Import(t.Context(), compiler, "web", c.pcap, c.o)
-		if err != nil || strings.Contains(got.Note, "the session is IPv6") != c.told {
+		if err != nil || strings.Contains(got.Note, "the session is IPv6") != c.noted {
 			t.Errorf("%s: got %+v %v", name, got, err)
 		}
 	}

@@ -129,7 +129,7 @@ func (a *astf) addresses(o *object) addresses {
 	switch o.choice("distribution", "seq", "rand", "normal") {
 	case "rand":
 		made.order = spatev1.PoolRandom
-		a.notes.tell("%s: random addresses are drawn evenly, by a generator other than TRex's: within the same bounds, and not the same", o.path)
+		a.notes.add("%s: random addresses are drawn evenly, by a generator other than TRex's: within the same bounds, and not the same", o.path)
 	case "normal":
 		o.wrong("distribution", "normal is not supported; use seq or rand")
 	}
@@ -137,7 +137,7 @@ func (a *astf) addresses(o *object) addresses {
 		made.offset = spatev1.IPAddress(address(o, "ip_offset").String())
 	}
 	if o.has("per_core_distribution") && o.choice("per_core_distribution", "default", "seq") == "seq" {
-		a.notes.tell("%s.per_core_distribution: TRex gives each core a run of addresses; here the workers take turns in all of them", o.path)
+		a.notes.add("%s.per_core_distribution: TRex gives each core a run of addresses; here the workers take turns in all of them", o.path)
 	}
 	o.take("per_core_distribution")
 	o.take("ip_offset")
@@ -400,7 +400,7 @@ func (a *astf) addressPools(t *spatev1.ASTFTemplate, from, to *addresses, v6 ipv
 	put(&clients, from, v6.source)
 	put(&servers, to, v6.destination)
 	if clients.AllowMulticast || servers.AllowMulticast {
-		a.notes.tell("%s: addresses are multicast (%s to %s), as TRex's own prefix ff02:: makes them: frames to a group go to its MAC address, 33:33:..., and not to that of TRex's configuration; "+
+		a.notes.add("%s: addresses are multicast (%s to %s), as TRex's own prefix ff02:: makes them: frames to a group go to its MAC address, 33:33:..., and not to that of TRex's configuration; "+
 			"devices under test drop packets whose source is a group", client.at("glob_info"), clients.Start, servers.Start)
 	}
 	t.Spec.Pools = spatev1.AddressPools{Clients: []spatev1.AddressPool{clients}, Servers: []spatev1.AddressPool{servers}}

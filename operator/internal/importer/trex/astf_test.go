@@ -284,7 +284,7 @@ func TestClientsReachTheServersThatListen(t *testing.T) {
 		}
 	}
 	if len(got.Notes) != 1 || !strings.Contains(got.Notes[0], "template 2: its clients connect to port 80 of the servers of template 1") {
-		t.Errorf("told: %q", got.Notes)
+		t.Errorf("notes %q", got.Notes)
 	}
 	for name, changes := range map[string][]string{
 		"other addresses": {`"assoc": [{"port": 80}]`, `"assoc": [{"port": 80, "ip_start": "48.0.0.0", "ip_end": "48.0.0.9"}]`},

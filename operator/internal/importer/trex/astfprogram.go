@@ -163,7 +163,7 @@ var instructions = map[string]command{
 		s.commands = []spatev1.Command{{Add: &spatev1.VariableCommand{Variable: called(o, "id", "tick"), Value: nanoseconds(o, "duration", second)}}} // marks are in ns
 	}},
 	"add_tick_stats": {read: func(p *astfProgram, o *object, s *step) {
-		p.notes.tell("%s: TRex adds ticks of 10 ms, here the counter adds ns", o.at("name"))
+		p.notes.add("%s: TRex adds ticks of 10 ms, here the counter adds ns", o.at("name"))
 		s.commands = []spatev1.Command{{Count: &spatev1.CountCommand{Counter: called(o, "stats_id", "stats"), Since: called(o, "var_id", "tick")}}}
 	}},
 	"set_template": {read: func(p *astfProgram, o *object, s *step) {
@@ -270,7 +270,7 @@ func (p *astfProgram) jumpIf(o *object, s *step) {
 	}
 	comparison := operators[o.choice("cmp_op", "eq", "ne", "lt", "le", "gt", "ge")]
 	if p.signed && comparison != spatev1.ComparisonEqual && comparison != spatev1.ComparisonNotEqual {
-		p.notes.tell("%s: TRex's variables are not negative: one that falls below 0 is a great number there, and less than 0 here", o.at("cmp_op"))
+		p.notes.add("%s: TRex's variables are not negative: one that falls below 0 is a great number there, and less than 0 here", o.at("cmp_op"))
 	}
 	s.commands = []spatev1.Command{{Jump: &spatev1.JumpCommand{
 		Variable: called(o, "id", "var"), Comparison: comparison, Value: int64(o.whole("cmp_val", 0, math.MaxInt64)),
@@ -292,7 +292,7 @@ func (p *astfProgram) jumps() {
 		over := p.steps[min(s.to, i):min(max(s.to, i)+1, len(p.steps))]
 		if s.to <= i && slices.ContainsFunc(s.commands, func(c spatev1.Command) bool { return c.Jump != nil && c.Jump.Variable == always }) && !takesTime(over) {
 			s.commands = slices.Insert(s.commands, 0, spatev1.Command{Delay: &spatev1.DelayCommand{Min: "1us"}})
-			p.notes.tell("%s: TRex goes back at one instant; here 1 us passes each time", s.object.at("offset"))
+			p.notes.add("%s: TRex goes back at one instant; here 1 us passes each time", s.object.at("offset"))
 		}
 		for _, other := range over {
 			p.rewinds = p.rewinds || other.received > 0
@@ -351,7 +351,7 @@ func (p *astfProgram) executing() {
 		s := &p.steps[i]
 		if slices.ContainsFunc(s.commands, func(c spatev1.Command) bool { return c.OpenConnection != nil }) {
 			s.commands = nil
-			p.notes.tell("%s: no set_template names a template for it: as with TRex nothing is opened", s.object.at("name"))
+			p.notes.add("%s: no set_template names a template for it: as with TRex nothing is opened", s.object.at("name"))
 		}
 	}
 	p.executes = false
@@ -385,7 +385,7 @@ func (p *astfProgram) waiting() {
 		before = s.received
 		if s.clear {
 			before = 0
-			p.notes.tell("%s: TRex forgets what came beyond; here it counts for the next", s.object.at("clear"))
+			p.notes.add("%s: TRex forgets what came beyond; here it counts for the next", s.object.at("clear"))
 		}
 		switch {
 		case count == 0: // they have arrived already

@@ -76,7 +76,7 @@ func (a *astf) settings(parent *object, key string) globalInfo {
 			g.ttl = ptr.To(min(*ttl, ownTTL)) // and the highest TTL
 		}
 		if used := setting(o, "dont_use_inbound_mac", 0, 1); used != nil && *used == 0 {
-			a.notes.tell("%s: TRex's servers answer to the MAC address that a request came from; here they answer to the port's next hop", o.at("dont_use_inbound_mac"))
+			a.notes.add("%s: TRex's servers answer to the MAC address that a request came from; here they answer to the port's next hop", o.at("dont_use_inbound_mac"))
 		}
 	})
 	a.part(o, "ipv6", func(o *object) {
@@ -164,7 +164,7 @@ func (a *astf) tcp(o *object, t *spatev1.TCPTunables) {
 		}
 	}
 	if setting(o, "reass_maxqlen", 0, 1000) != nil {
-		a.notes.tell("%s: how many segments wait for a missing one is bounded by the receive buffer here", o.at("reass_maxqlen"))
+		a.notes.add("%s: how many segments wait for a missing one is bounded by the receive buffer here", o.at("reass_maxqlen"))
 	}
 }
 
@@ -173,7 +173,7 @@ func (a *astf) delays(o *object, t *spatev1.TCPTunables) {
 	if o.has("delay_ack_msec") {
 		wait := o.whole("delay_ack_msec", 20, 50000)
 		if most := uint64(application.LongestDelayedAck.Milliseconds()); wait > most {
-			a.notes.tell("%s: TRex's acknowledgements wait for up to %d ms; here for %d ms, the longest that RFC 9293 allows", o.at("delay_ack_msec"), wait, most)
+			a.notes.add("%s: TRex's acknowledgements wait for up to %d ms; here for %d ms, the longest that RFC 9293 allows", o.at("delay_ack_msec"), wait, most)
 			wait = most
 		}
 		t.DelayedAck = spatev1.Duration(strconv.FormatUint(wait, 10) + "ms")
@@ -181,11 +181,11 @@ func (a *astf) delays(o *object, t *spatev1.TCPTunables) {
 	if delay := setting(o, "no_delay", 0, 3); delay != nil {
 		t.NoDelay = ptr.To(*delay&1 != 0)
 		if *delay&2 != 0 {
-			a.notes.tell("%s: that segments with PSH are acknowledged at once is not a setting of its own here: set delayedAck of the other side to 0s for that", o.at("no_delay"))
+			a.notes.add("%s: that segments with PSH are acknowledged at once is not a setting of its own here: set delayedAck of the other side to 0s for that", o.at("no_delay"))
 		}
 	}
 	if counter := setting(o, "no_delay_counter", 0, 65533); counter != nil && *counter != 0 {
-		a.notes.tell("%s: TRex acknowledges each %d bytes; here each second segment is acknowledged (RFC 5681)", o.at("no_delay_counter"), *counter)
+		a.notes.add("%s: TRex acknowledges each %d bytes; here each second segment is acknowledged (RFC 5681)", o.at("no_delay_counter"), *counter)
 	}
 }
 

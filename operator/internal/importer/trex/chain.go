@@ -60,7 +60,7 @@ func (in *importer) link() {
 			continue
 		}
 		s.entry.Stream.Start, s.entry.Paused = "", true
-		in.notes.add(s.path+".self_start", "is false, and the action_count of 1 of the stream before it never lets it start: it is paused here")
+		in.notes.addAt(s.path+".self_start", "is false, and the action_count of 1 of the stream before it never lets it start: it is paused here")
 	}
 }
 

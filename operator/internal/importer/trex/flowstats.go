@@ -141,7 +141,7 @@ func (in *importer) measure(s *importedStream, m measured) {
 		return
 	}
 	s.entry.ReceivePort = spatev1.PortName(in.options.ReceivePort)
-	in.notes.add(s.path+".flow_stats", "its packets are expected at port %s", in.options.ReceivePort)
+	in.notes.addAt(s.path+".flow_stats", "its packets are expected at port %s", in.options.ReceivePort)
 }
 
 // payloadChecksum leaves the checksum over the payload as it is in the packet, unless the program updates it.

@@ -144,7 +144,7 @@ func (in *importer) fromPort() {
 		}
 	}
 	if count > 0 {
-		in.notes.tell("%d of %d streams go to the MAC address that TRex's configuration names for the port; here it is that of the port's next hop, "+
+		in.notes.add("%d of %d streams go to the MAC address that TRex's configuration names for the port; here it is that of the port's next hop, "+
 			"for which port %s needs addresses and a gateway, or name the destination MAC address for the import", count, len(in.streams), in.options.Port)
 	}
 }
@@ -155,9 +155,9 @@ type notes struct {
 	all    []string
 }
 
-// add adds a note about a path in the stream being read.
-func (n *notes) add(path, format string, args ...any) {
-	n.tell("%s: %s: %s", n.stream, path, fmt.Sprintf(format, args...))
+// addAt adds a note about a path in the stream being read.
+func (n *notes) addAt(path, format string, args ...any) {
+	n.add("%s: %s: %s", n.stream, path, fmt.Sprintf(format, args...))
 }
 
-func (n *notes) tell(format string, args ...any) { n.all = append(n.all, fmt.Sprintf(format, args...)) }
+func (n *notes) add(format string, args ...any) { n.all = append(n.all, fmt.Sprintf(format, args...)) }

@@ -247,7 +247,7 @@ func (g *program) trimList(v *variable, o *object) {
 func (g *program) trimRandom(v *variable, o *object) {
 	least, most := max(v.least, packet.MinFrameBytes), min(v.most, uint64(len(g.frame)))
 	if most > packet.MaxFrameBytes {
-		g.notes.add(o.path, "sizes are drawn from %d to %d bytes without FCS, not to %d: longer packets cannot be sent here", least, packet.MaxFrameBytes, most)
+		g.notes.addAt(o.path, "sizes are drawn from %d to %d bytes without FCS, not to %d: longer packets cannot be sent here", least, packet.MaxFrameBytes, most)
 		most = packet.MaxFrameBytes
 	}
 	if least >= most {
@@ -441,7 +441,7 @@ func (g *program) sums() []spatev1.RawChecksum {
 		all = append(all, c.spec)
 		for _, w := range g.writes {
 			if w.index > c.index && w.first < c.end && c.first < w.end {
-				g.notes.add(fmt.Sprintf("%s.instructions[%d]", g.path, w.index), "writes behind the instruction that computes the %s checksum at offset %d: "+
+				g.notes.addAt(fmt.Sprintf("%s.instructions[%d]", g.path, w.index), "writes behind the instruction that computes the %s checksum at offset %d: "+
 					"TRex sends a wrong checksum then, and here it is right", c.spec.Type, c.spec.Offset)
 				break
 			}

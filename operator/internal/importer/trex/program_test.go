@@ -155,7 +155,7 @@ func TestChecksumInstructionsKeepThemTrue(t *testing.T) {
 	}{
 		"IPv4":                        {udp4, []string{fixIPv4}, `[{type: IPv4, offset: 14}]`},
 		"UDP":                         {udp4, []string{hardware}, `[{type: IPv4, offset: 14}, {type: UDP, offset: 34}]`},
-		"TCP is told by the header":   {tcp4, []string{hardware}, `[{type: IPv4, offset: 14}, {type: TCP, offset: 34}]`},
+		"TCP is read from the header": {tcp4, []string{hardware}, `[{type: IPv4, offset: 14}, {type: TCP, offset: 34}]`},
 		"IP takes what the header is": {tcp4, []string{changed(hardware, `"l4_type": 11`, `"l4_type": 17`, `"l3_len": 20`, `"l3_len": 0`)}, `[{type: IPv4, offset: 14}, {type: TCP, offset: 34}]`},
 		"UDP over IPv6":               {udp6, []string{ipv6}, `[{type: UDP, offset: 54}]`},
 		"ICMPv6":                      {icmp, []string{`{"type": "fix_checksum_icmpv6", "l2_len": 14, "l3_len": 40}`}, `[{type: ICMPv6, offset: 54}]`},

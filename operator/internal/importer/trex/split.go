@@ -102,7 +102,7 @@ func (in *importer) selecting(chained map[*importedStream]bool) (entries []spate
 		s.selectedBy = entries[at].Name
 		*entries[at].Stream.Selector.Count++
 	}
-	in.notes.tell("a profile has at most %d entries: the %d streams are those that its entries select by the labels %s and %s, and results have each by the name of its StatelessStream",
+	in.notes.add("a profile has at most %d entries: the %d streams are those that its entries select by the labels %s and %s, and results have each by the name of its StatelessStream",
 		mostEntries, len(in.streams), labelImport, labelEntry)
 	return entries
 }

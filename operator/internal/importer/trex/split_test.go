@@ -58,7 +58,7 @@ func TestMoreStreamsThanAProfileHasEntriesAreSelectedByLabels(t *testing.T) {
 		t.Errorf("%d streams in the plan", len(seen))
 	}
 	if all := strings.Join(got.Notes, "\n"); !strings.Contains(all, "the 2000 streams are those that its entries select by the labels spate.dev/import and spate.dev/entry") {
-		t.Errorf("told %s", all)
+		t.Errorf("notes %s", all)
 	}
 }
 

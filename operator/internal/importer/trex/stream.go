@@ -72,7 +72,7 @@ func (in *importer) stream(index int, raw json.RawMessage) {
 	before := len(in.problems.errs)
 	s.next, s.nextID, s.count = o.label("next"), o.label("next_stream_id"), o.wholeOr("action_count", 0, math.MaxUint32, 0)
 	if s.disabled = !o.truth("enabled"); s.disabled {
-		in.notes.add(o.at("enabled"), "is false: it is paused here, and what it would send counts in the load of its port; remove its entry if it is not to be resumed")
+		in.notes.addAt(o.at("enabled"), "is false: it is paused here, and what it would send counts in the load of its port; remove its entry if it is not to be resumed")
 	}
 	if !o.truth("self_start") {
 		s.entry.Stream.Start = spatev1.StartWaiting
@@ -83,7 +83,7 @@ func (in *importer) stream(index int, raw json.RawMessage) {
 	if core := o.signed("core_id", -math.MaxInt32, math.MaxInt32); core >= 0 {
 		s.spec.Pinned = true
 		if core > 0 {
-			in.notes.add(o.at("core_id"), "TRex sends it by core %d; here the first worker of the port does", core)
+			in.notes.addAt(o.at("core_id"), "TRex sends it by core %d; here the first worker of the port does", core)
 		}
 	}
 	frame := in.bytes(o.object("packet"))
@@ -95,7 +95,7 @@ func (in *importer) stream(index int, raw json.RawMessage) {
 	measured := in.flowStats(s, o.object("flow_stats"), frame)
 	program := &program{problems: in.problems, notes: in.notes, frame: frame, seed: seed}
 	if s.spec.Cache = program.read(o.object("vm")); s.spec.Cache > 0 && !measured.latency && !measured.tagged {
-		in.notes.add(s.path+".vm.cache", "TRex deals %d packets out over its cores; here each worker has as many", s.spec.Cache)
+		in.notes.addAt(s.path+".vm.cache", "TRex deals %d packets out over its cores; here each worker has as many", s.spec.Cache)
 	}
 	o.done()
 	s.spec.Fields = program.fields()
@@ -235,7 +235,7 @@ func (in *importer) addresses(p *spatev1.Packet, flags uint64) {
 func (in *importer) random(program *program) {
 	for _, v := range program.all {
 		if v.random {
-			in.notes.add(v.path, "random values of %q are drawn evenly, by a generator other than TRex's: within the same bounds, and not the same", v.name)
+			in.notes.addAt(v.path, "random values of %q are drawn evenly, by a generator other than TRex's: within the same bounds, and not the same", v.name)
 		}
 	}
 }

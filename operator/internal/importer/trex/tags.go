@@ -102,7 +102,7 @@ func (in *importer) byTag(s *importedStream, m measured) {
 func (in *importer) noteTags() {
 	switch {
 	case in.tagged == 0 && in.options.Tags != nil:
-		in.notes.tell("no stream is a tagged packet group: nothing is counted by the tags of --tags")
+		in.notes.add("no stream is a tagged packet group: nothing is counted by the tags of --tags")
 		return
 	case in.tagged == 0 || in.options.Tags != nil:
 		return
@@ -111,7 +111,7 @@ func (in *importer) noteTags() {
 	if in.tagged > most {
 		in.problems.errs = append(in.problems.errs, fmt.Errorf("%d streams cannot be counted by all %d VLANs, at most %d can: name the tags of the tagged packet groups with --tags", in.tagged, tags.MostVLAN, most))
 	}
-	in.notes.tell("%d streams are tagged packet groups, whose tags TRex takes from another file: they are counted by VLANs 1 to %d, and packets with two tags as "+
+	in.notes.add("%d streams are tagged packet groups, whose tags TRex takes from another file: they are counted by VLANs 1 to %d, and packets with two tags as "+
 		"`other`; name TRex's file of tags for the import to count by those", in.tagged, tags.MostVLAN)
 }
 

@@ -382,9 +382,9 @@ func (g *program) follow(head *variable) (count int) {
 		case steps:
 			steps = v.counter == nil || v.counter.first == v.counter.start()
 		case v.counter != nil:
-			begun := *v.counter
-			begun.first = begun.before()
-			v.count(&begun)
+			started := *v.counter
+			started.first = started.before()
+			v.count(&started)
 		default:
 			g.problems.add(v.path, "the variable before it in the chain does not begin where it wraps, and then only counters can follow; let that one begin at its end")
 			return count

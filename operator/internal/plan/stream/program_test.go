@@ -134,7 +134,7 @@ func TestFieldsBecomeAProgram(t *testing.T) {
 			{name: port, range: {start: 1, end: 9}, writes: [{offset: 104, size: 2}]}]`,
 			"client: counter 10..20 step 1 from 10 limit 5\nport: counter 1..9 step 1 from 1 after client\n" +
 				"client -> 100+4\nport -> 104+2"},
-		"a size, told in a field too": {`[{name: s, range: {start: 100, end: 256, step: 4}, writes: [{field: packet.size}, {offset: 100, size: 2}]}]`,
+		"a size, written to a field too": {`[{name: s, range: {start: 100, end: 256, step: 4}, writes: [{field: packet.size}, {offset: 100, size: 2}]}]`,
 			"s: counter 96..252 step 4 from 96\ns -> 100+2 add 4"},
 		"a size with something added": {`[{name: s, range: {start: 0, end: 156}, order: Random, writes: [{field: packet.size, add: 100}, {offset: 100, size: 1}]}]`,
 			"s: random 96..252 seed 0\ns -> 100+1 add -96"},

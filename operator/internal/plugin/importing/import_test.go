@@ -4,6 +4,7 @@ package importing
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -107,6 +108,49 @@ func TestImportTellsWhatKubectlApplyDoesNotTake(t *testing.T) {
 	for size, want := range map[int]string{180_000: "", 200_000: "note: use `kubectl apply --server-side`: objects of more than 256 KiB are too long for kubectl apply without it: configmap x-payloads-1\n"} {
 		if _, messages, err := importing(profile(size), "-", "--name", "x"); err != nil || messages != want {
 			t.Errorf("%d bytes: stderr %q, %v", size, messages, err)
+		}
+	}
+}
+
+// tagsInJSON are tags of tagged packet groups as TRex's tpg_enable takes them.
+const tagsInJSON = `[{"type": "Dot1Q", "value": {"vlan": 4}}, {"type": "Dot1Q", "value": {"vlan": 5}}, {"type": "QinQ", "value": {"vlans": [1, 5]}}]`
+
+// taggedGroup is oneStream as a tagged packet group.
+var taggedGroup = strings.Replace(oneStream, `"flow_stats": {"enabled": false}`,
+	`"flow_stats": {"enabled": true, "stream_id": 7, "rule_type": "tpg", "vxlan": false, "ieee_1588": false}`, 1)
+
+// plannedTags returns the tags by which the plan of what was imported counts its one stream, as [outer first last].
+func plannedTags(t *testing.T, manifests string) string {
+	t.Helper()
+	var planned struct {
+		Streams []struct {
+			Measure struct {
+				ByTag struct {
+					Ranges []struct{ OuterVLAN, FirstVLAN, LastVLAN int }
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(plannedOf(t, manifests)), &planned); err != nil || len(planned.Streams) != 1 {
+		t.Fatal(err, planned)
+	}
+	return fmt.Sprint(planned.Streams[0].Measure.ByTag.Ranges)
+}
+
+func TestTaggedPacketGroupsAreCountedByTheTagsOfAFile(t *testing.T) {
+	folder := t.TempDir()
+	tags := write(t, filepath.Join(folder, "tags.json"), tagsInJSON)
+	out, messages, err := importing(taggedGroup, "-", "--name", "x", "--tags", tags, "--destination-mac", "02:00:00:00:00:01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := plannedTags(t, out), "[{0 4 5} {1 5 5}]"; got != want || strings.Contains(messages, "VLANs 1 to") {
+		t.Errorf("counted by %s, want %s; notes %q", got, want, messages)
+	}
+	wrong := write(t, filepath.Join(folder, "wrong.json"), `[{"type": "Dot1Q", "value": {"vlan": 4095}}]`)
+	for file, want := range map[string]string{wrong: "--tags " + wrong + ": ", filepath.Join(folder, "none.json"): "no such file"} {
+		if out, _, err := importing(taggedGroup, "-", "--name", "x", "--tags", file); err == nil || out != "" || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: says %v without %q", file, err, want)
 		}
 	}
 }

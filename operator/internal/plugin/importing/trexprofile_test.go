@@ -222,6 +222,28 @@ func TestScapysHeadersAreThoseOfPackets(t *testing.T) {
 	}
 }
 
+// tagsInPython are tagsInJSON.
+const tagsInPython = `
+class Own(object):
+    def get_tpg_conf(self, tunables, **kwargs):
+        return [{"type": "Dot1Q", "value": {"vlan": 4}}, {"type": "Dot1Q", "value": {"vlan": 5}}, {"type": "QinQ", "value": {"vlans": [1, 5]}}]
+
+def register():
+    return Own()
+`
+
+func TestTagsInPythonAreThoseOfTaggedPacketGroups(t *testing.T) {
+	python := trexPython(t)
+	tags := write(t, filepath.Join(t.TempDir(), "own_tags.py"), tagsInPython)
+	out, _, err := importing(taggedGroup, "-", "--name", "x", "--tags", tags, "--python", python)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := plannedTags(t, out), "[{0 4 5} {1 5 5}]"; got != want {
+		t.Errorf("counted by %s, want %s", got, want)
+	}
+}
+
 func TestStatefulProfilesInPythonAreImported(t *testing.T) {
 	python, folder := trexPython(t), t.TempDir()
 	write(t, filepath.Join(folder, "request.txt"), "GET /")

@@ -96,7 +96,7 @@ func (r *Reader) Close() {
 
 // answered waits until the operator reports an endpoint.
 func (r *Reader) answered(ctx context.Context, progress io.Writer) error {
-	told := ""
+	reported := ""
 	for deadline := time.Now().Add(answerLimit); ; {
 		ready := meta.FindStatusCondition(r.Object.Live().Conditions, spatev1.ConditionReady)
 		switch {
@@ -104,9 +104,9 @@ func (r *Reader) answered(ctx context.Context, progress io.Writer) error {
 			return nil
 		case meta.IsStatusConditionTrue(r.Object.Live().Conditions, spatev1.ConditionStalled):
 			return errors.New(byFlag(ready.Message))
-		case ready != nil && ready.Message != told: // it waits for something, so this waits, too
-			told, deadline = ready.Message, time.Now().Add(24*time.Hour)
-			fmt.Fprintf(progress, "waiting: %s\n", told)
+		case ready != nil && ready.Message != reported: // it waits for something, so this waits, too
+			reported, deadline = ready.Message, time.Now().Add(24*time.Hour)
+			fmt.Fprintf(progress, "waiting: %s\n", reported)
 		case time.Now().After(deadline):
 			return fmt.Errorf("the operator has not answered in %s; see whether it runs (kubectl get deployment -A -l app.kubernetes.io/name=spate-operator) and serves readers (--live-bind-address)", answerLimit)
 		}
@@ -198,11 +198,11 @@ func once[M any](ctx context.Context, open func(context.Context) (grpc.ServerStr
 
 // explained returns the message of an engine or of the operator, with the flag in place of the field, if there is one.
 func explained(err error) error {
-	told, ok := status.FromError(err)
+	answer, ok := status.FromError(err)
 	if !ok {
 		return err // processing a response has failed
 	}
-	message := told.Message()
+	message := answer.Message()
 	if where, rest, found := strings.Cut(message, ": "); found && strings.HasPrefix(where, "pod ") {
 		return fmt.Errorf("%s: %s", where, byFlag(rest))
 	}

@@ -36,7 +36,7 @@ func NewCommand() *cobra.Command {
 		Short: "Print records of a run's connections as they end",
 		Long: `Prints records of a run's connections as they end, from now until the run has ended: JSON Lines, an object for each end of each connection
 with the pod and the columns of docs/reference/records.md. Times are in nanoseconds since the epoch; what is not known is null. It waits for a
-run that has not begun. RUN may be the name of a TrafficProfile: its latest run is meant then, or its first, which is waited for.
+run that has not started. RUN may be the name of a TrafficProfile: its latest run is meant then, or its first, which is waited for.
 
 The run's profile must have spec.records; {} is enough. A reader that is slower than the run misses records: their number is printed at the end on standard error, by pod.
 
@@ -53,7 +53,7 @@ It takes the ClusterRole spate-records-reader in the run's namespace, bound by a
 			if err != nil {
 				return err
 			}
-			if err := begun(c.Context(), connection.Client, run, c.ErrOrStderr()); err != nil {
+			if err := awaitStart(c.Context(), connection.Client, run, c.ErrOrStderr()); err != nil {
 				return err
 			}
 			pods, err := podsOf(run, only)
@@ -107,8 +107,8 @@ func awaited(ctx context.Context, reader kube.Reader, namespace, name string, pr
 	}
 }
 
-// begun waits until engines know a run, and updates it; a run that has ended is an error.
-func begun(ctx context.Context, reader kube.Reader, run *spatev1.TrafficRun, progress io.Writer) error {
+// awaitStart waits until engines know a run, and updates it; a run that has ended is an error.
+func awaitStart(ctx context.Context, reader kube.Reader, run *spatev1.TrafficRun, progress io.Writer) error {
 	for waits := false; ; waits = true {
 		switch run.Status.Phase {
 		case spatev1.RunComplete:
@@ -117,11 +117,11 @@ func begun(ctx context.Context, reader kube.Reader, run *spatev1.TrafficRun, pro
 			return nil
 		}
 		if !waits {
-			fmt.Fprintf(progress, "run %s has not begun: waiting for it\n", run.Name)
+			fmt.Fprintf(progress, "run %s has not started: waiting for it\n", run.Name)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("run %s has not begun", run.Name)
+			return fmt.Errorf("run %s has not started", run.Name)
 		case <-time.After(awaitInterval):
 		}
 		if err := reader.Get(ctx, kube.ObjectKeyFromObject(run), run); err != nil {

@@ -78,32 +78,32 @@ func TestRecordsAreAwaitedUntilTheRunBegins(t *testing.T) {
 	run := stored.DeepCopy()
 	said := &signalling{first: make(chan struct{})}
 	result := make(chan error)
-	go func() { result <- begun(t.Context(), store, run, said) }()
+	go func() { result <- awaitStart(t.Context(), store, run, said) }()
 	<-said.first
 	stored.Status.Phase = spatev1.RunWarmingUp
 	if err := store.Status().Update(t.Context(), stored); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-result; err != nil || !strings.Contains(said.text, "run web-1 has not begun") {
+	if err := <-result; err != nil || !strings.Contains(said.text, "run web-1 has not started") {
 		t.Errorf("%v, %q", err, said.text)
 	}
 
 	run.Status.Phase = spatev1.RunComplete
-	if err := begun(t.Context(), store, run, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "give its profile web spec.records: {}") {
+	if err := awaitStart(t.Context(), store, run, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "give its profile web spec.records: {}") {
 		t.Errorf("got %v", err)
 	}
 	run.Status.Result = &spatev1.RunResult{Records: &spatev1.RecordsResult{Pods: []spatev1.PodRecords{{Pod: "lab-0"}, {Pod: "lab-1"}}}}
-	if err := begun(t.Context(), store, run, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "give its profile web spec.records.volume") {
+	if err := awaitStart(t.Context(), store, run, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "give its profile web spec.records.volume") {
 		t.Errorf("got %v", err)
 	}
 	run.Status.Result = &spatev1.RunResult{Records: &spatev1.RecordsResult{Pods: []spatev1.PodRecords{{File: "results/web-1-0.parquet"}, {File: "none", Problem: "full"}}}}
-	if err := begun(t.Context(), store, run, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "volume: results/web-1-0.parquet; see kubectl spate result web-1") {
+	if err := awaitStart(t.Context(), store, run, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "volume: results/web-1-0.parquet; see kubectl spate result web-1") {
 		t.Errorf("got %v", err)
 	}
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	run.Status.Phase = spatev1.RunPending
-	if err := begun(stopped, store, run, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "has not begun") {
+	if err := awaitStart(stopped, store, run, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "has not started") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -68,7 +68,7 @@ func problem(field, format string, values ...any) *FieldError {
 
 // Limits of what a goal can ask for.
 const (
-	// MinWidth is the least width: loads that are closer are not told apart.
+	// MinWidth is the least width: loads that are closer are not distinguished.
 	MinWidth = 1e-6
 	// MaxPrecedingTargets is the greatest number of preceding targets.
 	MaxPrecedingTargets = 16

@@ -196,7 +196,7 @@ fn validate(context: &Context<'_>, spec: &RunSpec) -> Result<usize, PrepareError
         return Err(wrong(
             "share",
             format!(
-                "{senders} workers would send this run ({count} engines of {}); trailers can tell 256 apart: use fewer engines or workers",
+                "{senders} workers would send this run ({count} engines of {}); the trailer has numbers for 256: use fewer engines or workers",
                 context.workers.count()
             ),
         ));

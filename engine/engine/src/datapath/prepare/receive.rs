@@ -102,7 +102,7 @@ pub(in crate::datapath) fn receive(
     if bytes > TRACKER_BYTES {
         let measured = spec.streams.iter().filter(|s| s.template.flow()).count();
         return Err(exhausted(format!(
-            "{measured} measured streams from {senders} workers need {} MiB to tell duplicates, and {} are allowed: measure fewer",
+            "{measured} measured streams from {senders} workers need {} MiB to detect duplicates, and {} are allowed: measure fewer",
             bytes >> 20,
             TRACKER_BYTES >> 20,
         )));

@@ -124,7 +124,7 @@ impl Run {
                     mac,
                     streams = left,
                     "streams with a cache, or with a destination MAC that varies or that a checksum covers, still send to the next hop's \
-                     former MAC: prepare the run anew"
+                     former MAC: start another run"
                 );
             }
         }

@@ -2,7 +2,7 @@
 //! Emulated applications beside streams: their clock, what arrives for them, and the packets they send.
 //!
 //! Servers answer as soon as the run is prepared: clients of another engine may start a little earlier.
-//! Flows begin on the run's clock, and stand while it stands; what has begun goes on by the worker's clock until the run's
+//! Flows begin on the run's clock, and stand while it stands; those that have started go on by the worker's clock until the run's
 //! drain is over. What a device did not take is offered again before a flow is asked for more, so packets leave in order.
 use std::collections::VecDeque;
 
@@ -290,7 +290,7 @@ impl<D: Device> Emulated<D> {
         }
     }
 
-    /// Whether all flows have begun that were due before the end; past the grace the others never will.
+    /// Whether all flows have started that were due before the end; past the grace the others never will.
     pub(super) fn is_settled(&mut self, past_grace: bool) -> bool {
         if past_grace {
             if self.stage < Stage::Drains {

@@ -204,7 +204,7 @@ pub fn distribute(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
         return add(error.field(), error.to_string());
     }
     let share = Share { worker: 0, workers: u64::from(engines) * u64::from(site.workers.max(1)) };
-    // Where clients are real, nothing is begun here.
+    // Where clients are real, no connection is started here.
     let timing = |t: &Template| t.client.as_ref().map_or((0, 1), |client| client.rate);
     let timings: Vec<_> = scenario
         .templates

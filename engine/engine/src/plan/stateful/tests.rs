@@ -1443,7 +1443,7 @@ fn a_pool_that_several_sides_take_has_a_part_for_each() {
     assert_eq!([servers(0), servers(1)], [Part { index: 1, of: 3 }, Part { index: 3, of: 5 }]);
 }
 
-/// In the union of all engines each flow of a template is begun once, at its time, and no other.
+/// In the union of all engines each flow of a template is started once, at its time, and no other.
 #[test]
 fn engines_with_clients_begin_together_what_one_would() {
     let flows = |index: u32, count: u32, worker: u64| {
