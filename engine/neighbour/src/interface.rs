@@ -5,7 +5,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-use spate_net::Address;
+use spate_net::{Address, vlan::MAX_VLAN};
 
 use crate::{
     Interest, Mac, Neighbour, NextHop, NoRoute, Ping, PingError, PingEvent, Prefix, Range, Sought, TableFull,
@@ -71,7 +71,7 @@ pub enum ConfigError {
     #[error("{1} sources of group {0}; a group can have {MOST_SOURCES}, or all if none is given")]
     TooManySources(IpAddr, usize),
     /// Not an identifier.
-    #[error("VLAN {0} does not exist: they are 1..4094")]
+    #[error("VLAN {0} does not exist: they are 1..{MAX_VLAN}")]
     Vlan(u16),
 }
 
@@ -278,7 +278,7 @@ impl Config {
         }
         self.check_groups()?;
         match config.vlan {
-            Some(vlan) if !(1..=4094).contains(&vlan) => Err(ConfigError::Vlan(vlan)),
+            Some(vlan) if !(1..=MAX_VLAN).contains(&vlan) => Err(ConfigError::Vlan(vlan)),
             _ => Ok(()),
         }
     }

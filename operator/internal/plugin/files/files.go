@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -18,20 +17,23 @@ import (
 )
 
 // About is in the help of each command that reads files.
-const About = `FILE is YAML or JSON, with one or more objects, as for kubectl apply; - is standard input. TrafficProfiles,
-TrafficRuns, StatelessStreams and ASTFTemplates are read, and TrafficGenerators, ConfigMaps and Secrets they refer to. Where no
+const About = `FILE is YAML or JSON, with one or more objects, as for kubectl apply: a file, a folder (its files that end with .yaml, .yml or .json;
+with -R those of its subfolders, too), an http or https URL, or - for standard input. -f FILE is the same, and -k FOLDER builds a folder with
+a kustomization. TrafficProfiles, TrafficRuns, StatelessStreams and ASTFTemplates are read, and TrafficGenerators, ConfigMaps and Secrets they refer to. Where no
 TrafficGenerator is among the files, a plain one stands in for the one that the profile refers to: one engine with the ports that the
 profile names, discard ports where it only sends, network ports where it expects packets or has clients or servers, and two network
 ports where an entry names none. A profile that refers to no generator has the only one of its namespace among the files.`
 
 // Flags are the flags for reading files.
 type Flags struct {
+	sources   sources
 	namespace string
 	lineRate  string
 }
 
 // Add adds the flags to a command.
 func (f *Flags) Add(c *cobra.Command) {
+	f.sources.add(c)
 	c.Flags().StringVarP(&f.namespace, "namespace", "n", manifest.DefaultNamespace, "namespace of objects that name none")
 	c.Flags().StringVar(&f.lineRate, "line-rate", string(offline.DefaultLineRate), "line rate of the ports of the generator that stands in for an absent one")
 }
@@ -41,27 +43,24 @@ func (f *Flags) Read(c *cobra.Command, names []string) (offline.Files, []manifes
 	if _, err := quantity.ParseBitRate(spatev1.BitRate(f.lineRate)); err != nil {
 		return offline.Files{}, nil, fmt.Errorf("--line-rate %q: %w", f.lineRate, err)
 	}
+	contents, err := f.sources.read(c, names)
+	if err != nil {
+		return offline.Files{}, nil, err
+	}
 	reader := manifest.Reader{Namespace: f.namespace}
-	for _, name := range names {
-		data, err := ReadFile(c, name)
-		if err != nil {
-			return offline.Files{}, nil, err
-		}
-		if name == "-" {
-			name = "standard input"
-		}
-		reader.Read(name, data)
+	for _, content := range contents {
+		reader.Read(content.name, content.data)
 	}
 	set, problems := reader.Done()
 	return offline.Files{Set: set, LineRate: spatev1.BitRate(f.lineRate)}, problems, nil
 }
 
-// ReadFile returns the content of a file, or of standard input for -.
-func ReadFile(c *cobra.Command, name string) ([]byte, error) {
-	if name == "-" {
-		return io.ReadAll(c.InOrStdin())
+// Args accepts the arguments of a command that reads files: any number, and none only if flags name some.
+func (f *Flags) Args(_ *cobra.Command, names []string) error {
+	if len(names) == 0 && f.sources.isEmpty() {
+		return errors.New("no files: name at least one FILE, - for standard input, or -k FOLDER")
 	}
-	return os.ReadFile(name)
+	return nil
 }
 
 // ErrProblems follows the problems themselves.

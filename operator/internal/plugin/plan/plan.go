@@ -25,7 +25,7 @@ func NewCommand() *cobra.Command {
 	var named string
 	var secrets, programs bool
 	c := &cobra.Command{
-		Use:   "plan FILE...",
+		Use:   "plan (FILE | -f FILE | -k FOLDER)...",
 		Short: "Print the plan that engines get for a profile or a run",
 		Long: `Prints the plan that engines get for a profile, or for a run with its overrides, as JSON: streams with the bytes of their
 packets, what varies in them, rates and times, and applications with their programs and addresses: those that presets (http, dns,
@@ -44,7 +44,7 @@ With --programs it prints the programs of presets as ASTFTemplates, to be read, 
 
   # The programs that presets expand to
   kubectl spate plan website.yaml --programs`,
-		Args: cobra.MinimumNArgs(1),
+		Args: flags.Args,
 		RunE: func(c *cobra.Command, names []string) error {
 			compiler, err := enginebinary.Optional(named)
 			if err != nil {

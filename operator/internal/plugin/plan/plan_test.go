@@ -244,7 +244,7 @@ func TestWhatCannotBePlannedIsReported(t *testing.T) {
 		stderr string
 		want   string
 	}{
-		"no files":            {"", []string{"plan"}, "", "requires at least 1 arg"},
+		"no files":            {"", []string{"plan"}, "", "no files: name at least one FILE"},
 		"no such file":        {"", []string{"plan", "/nowhere/a.yaml"}, "", "/nowhere/a.yaml: no such file"},
 		"no profile":          {plugintest.UDP, []string{"plan", "-"}, "", "there is no TrafficProfile in the files"},
 		"a wrong rate":        {plugintest.Smoke, []string{"plan", "-", "--line-rate", "much"}, "", `--line-rate "much": `},

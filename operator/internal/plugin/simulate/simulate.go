@@ -49,7 +49,7 @@ func NewCommand() *cobra.Command {
 	var engine string
 	var s simulation
 	c := &cobra.Command{
-		Use:   "simulate FILE... --pcap OUT",
+		Use:   "simulate (FILE | -f FILE | -k FOLDER)... --pcap OUT",
 		Short: "Write the packets that a profile or a run would send to a capture",
 		Long: `Writes the packets that a profile, or a run with its overrides, would send to a capture, at the times at which they would leave, in nanoseconds from
 the start of the run. It takes the engine's own code and no device, no privilege and no time: the clock is virtual. Of a profile with stages it prints
@@ -58,7 +58,7 @@ what is sent in each.
 ` + files.About,
 		Example: `  kubectl spate simulate profile.yaml streams.yaml --pcap out.pcap --limit 1000
   kubectl spate simulate profile.yaml --pcap out.pcap --worker-limit 50 --workers 2 --engine ./spate-engine`,
-		Args: cobra.MinimumNArgs(1),
+		Args: flags.Args,
 		RunE: func(c *cobra.Command, names []string) error {
 			path, err := enginebinary.Find(engine)
 			if err != nil {

@@ -20,7 +20,7 @@ func NewCommand() *cobra.Command {
 	var flags files.Flags
 	var named string
 	c := &cobra.Command{
-		Use:   "validate FILE...",
+		Use:   "validate (FILE | -f FILE | -k FOLDER)...",
 		Short: "Report every problem of manifests, without a cluster",
 		Long: `Reports every problem of manifests: file, document, object, field, and what is wrong, a line each. Exits with 1 if there is one.
 It finds what an API server refuses, in the server's words: fields that do not exist, and values that break the rules of the kinds of
@@ -30,9 +30,10 @@ line rates of devices, and what admission policies refuse.
 
 ` + files.About,
 		Example: `  kubectl spate validate profile.yaml streams.yaml generator.yaml
-  kubectl spate validate profile.yaml run.yaml
-  kubectl kustomize config/samples | kubectl spate validate -`,
-		Args: cobra.MinimumNArgs(1),
+  kubectl spate validate -R -f profiles/
+  kubectl spate validate -k config/samples
+  helm template lab ./chart | kubectl spate validate -`,
+		Args: flags.Args,
 		RunE: func(c *cobra.Command, names []string) error {
 			compiler, err := enginebinary.Optional(named)
 			if err != nil {
