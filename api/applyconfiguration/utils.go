@@ -146,6 +146,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ICMPv6HeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("IGMPHeader"):
 		return &apiv1alpha1.IGMPHeaderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("IgnoredSources"):
+		return &apiv1alpha1.IgnoredSourcesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("IPv4Header"):
 		return &apiv1alpha1.IPv4HeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("IPv4Option"):

@@ -124,6 +124,12 @@ type IPv6Address string
 // +kubebuilder:validation:XValidation:rule="isCIDR(self)",message="must be a prefix such as 198.18.0.0/15 or 2001:db8::/32"
 type CIDR string
 
+// AddressOrCIDR is an IPv4 or IPv6 address, or a prefix.
+//
+// +kubebuilder:validation:MaxLength=49
+// +kubebuilder:validation:XValidation:rule="isIP(self) || isCIDR(self)",message="must be an address or a prefix such as 198.18.0.1 or 2001:db8::/32"
+type AddressOrCIDR string
+
 // InterfaceAddress is an IPv4 or IPv6 address with the length of its subnet's prefix, such as `198.18.0.1/24`.
 //
 // +kubebuilder:validation:MaxLength=49

@@ -106,6 +106,10 @@ type TrafficDefinition struct {
 	// +optional
 	Tunables Tunables `json:"tunables,omitzero"`
 
+	// ignoredSources are hosts whose packets of no open flow applications neither answer nor count as errors.
+	// +optional
+	IgnoredSources *IgnoredSources `json:"ignoredSources,omitempty"`
+
 	// randomOrderSeed makes applications open connections in random order, in proportion to their rates, reproducible by this seed. When
 	// absent they take turns, as evenly as their rates allow.
 	// +optional
@@ -175,6 +179,24 @@ type TrafficDefinition struct {
 	// +optional
 	// +default="Abort"
 	WhenPodLost PodLossPolicy `json:"whenPodLost,omitempty"`
+}
+
+// IgnoredSources are hosts, such as a probe on the link. A packet is from one of them if its source MAC or its source address is in the
+// lists.
+//
+// +kubebuilder:validation:MinProperties=1
+type IgnoredSources struct {
+	// macs of stations.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	MACs []MACAddress `json:"macs,omitempty"`
+
+	// addresses or prefixes.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	Addresses []AddressOrCIDR `json:"addresses,omitempty"`
 }
 
 // RunPolicy says when a profile starts a run by itself.

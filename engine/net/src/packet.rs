@@ -4,6 +4,7 @@
 use crate::{
     ethernet::MACS,
     headers::{Headers, Version},
+    icmp, icmpv6,
     ip::{Fixed, ICMP, ICMPV6, TCP, UDP, pseudo_header},
     ipv4,
 };
@@ -100,4 +101,28 @@ impl<'a> Packet<'a> {
 /// The destination of a frame of IP, even if it is broken after its addresses.
 pub fn destination(frame: &[u8]) -> Option<Address> {
     Some(Headers::find(frame)?.destination(frame))
+}
+
+/// Ends of an ICMP or ICMPv6 echo request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EchoRequest {
+    /// Source MAC address.
+    pub source_mac: [u8; 6],
+    /// IP addresses.
+    pub source: Address,
+    /// IP addresses.
+    pub destination: Address,
+}
+
+/// The echo request (RFC 792, RFC 4443 section 4.1) in a frame, behind any VLAN tags, if there is one. Its checksums are not verified.
+pub fn echo_request(frame: &[u8]) -> Option<EchoRequest> {
+    let headers = Headers::find(frame).filter(Headers::is_native)?;
+    let (protocol, at) = headers.transport?;
+    let request = match headers.version {
+        Version::V4 => (ICMP, icmp::ECHO_REQUEST),
+        Version::V6 => (ICMPV6, icmpv6::ECHO_REQUEST),
+    };
+    let source_mac = *frame.get(6..)?.first_chunk()?;
+    let (source, destination) = (headers.source(frame), headers.destination(frame));
+    ((protocol, *frame.get(at)?) == request).then_some(EchoRequest { source_mac, source, destination })
 }

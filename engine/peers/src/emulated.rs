@@ -157,6 +157,7 @@ impl Engine {
             most_flows: FLOWS,
             ramp_up: 0.into(),
             order: arrivals::Order::Even,
+            ignored: None,
         };
         let (clock, seed) = (Instant::now(), u128::from(std::process::id()));
         let share = Share { worker: 0, workers: 1 };

@@ -101,7 +101,10 @@ pub const TREX: &[(&str, &str)] = &[
     ("rss_redirect_tx", "the same"),
     ("rss_redirect_drops", "the same with `handoff_lost`"),
     ("rss_redirect_queue_full", "the same"),
-    ("ignored_macs", "does not happen: there is no list of addresses to ignore"),
+    (
+        "ignored_macs",
+        "`ignored_packets`, which counts SYN, UDP and ping too ([sources to ignore](../stateful.md#sources-to-ignore))",
+    ),
     ("ignored_ips", "the same"),
 ];
 

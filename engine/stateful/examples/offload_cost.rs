@@ -126,6 +126,7 @@ fn scenario() -> Scenario {
             latency: false,
         }],
         order: spate_stateful::arrivals::Order::default(),
+        ignored: None,
         most_flows: 4096,
         ramp_up: 0.into(),
     }

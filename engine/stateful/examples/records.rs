@@ -69,6 +69,7 @@ fn scenario() -> Scenario {
             latency: false,
         }],
         order: arrivals::Order::default(),
+        ignored: None,
         most_flows: 4096,
         ramp_up: 0.into(),
     }

@@ -464,6 +464,7 @@ fn scenario() -> Scenario {
             latency: false,
         }],
         order: spate_stateful::arrivals::Order::default(),
+        ignored: None,
         most_flows: MOST,
         ramp_up: 0.into(),
     }

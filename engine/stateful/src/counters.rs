@@ -113,6 +113,7 @@ counters! {
     VxlanUnknownTunnel "vxlan_unknown_tunnel" "" "Packets dropped because they came in another tunnel than their client's (VNI, VTEP or address), or in none.";
     VxlanMalformed "vxlan_malformed" "" "VXLAN packets dropped: cut short, in fragments, with a wrong checksum, or without a valid VNI.";
     VxlanOthers "vxlan_others" "" "Other frames received in VXLAN (ARP, to groups, with VLAN tags), which nothing is done with.";
+    IgnoredPackets "ignored_packets" "" "Packets of no flow, and echo requests (ping), dropped because their source is one to ignore: they open no flow, are not answered, and are in no other counter.";
 }
 
 /// Arrival gaps of a side that a worker keeps.

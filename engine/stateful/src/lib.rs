@@ -31,6 +31,7 @@ pub mod emulation;
 pub mod envelope;
 pub mod flow;
 pub mod gtpu;
+mod ignored;
 pub mod message;
 pub mod offload;
 pub mod payload;
@@ -56,6 +57,7 @@ pub use spate_net::{Address, packet};
 
 pub use counters::{COUNTERS, Count, Counters};
 pub use emulation::{Emulation, EmulationError};
+pub use ignored::IgnoredSources;
 pub use offload::{Cut, Finish, Layers, Offloads};
 pub use payload::Payload;
 pub use pool::{Part, Pool, WeightedPool};

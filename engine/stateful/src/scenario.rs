@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is emulated: templates with their programs, addresses and settings, checked and with all defaults filled in.
 use crate::{
-    Part, Payload, Pool, Program, WeightedPool, arrivals,
+    IgnoredSources, Part, Payload, Pool, Program, WeightedPool, arrivals,
     program::effects::{Awaited, Opens},
 };
 
@@ -21,6 +21,8 @@ pub struct Scenario {
     pub ramp_up: arrivals::RampUp,
     /// Which template's flow is next.
     pub order: arrivals::Order,
+    /// Sources whose packets of no flow are dropped; most scenarios have none.
+    pub ignored: Option<IgnoredSources>,
 }
 
 impl Scenario {

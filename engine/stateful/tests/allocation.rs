@@ -321,6 +321,7 @@ fn all() -> Scenario {
         most_flows: 300,
         ramp_up: (500 * MS).into(),
         order: arrivals::Order::Drawn { seed: 3 },
+        ignored: None,
     }
 }
 
@@ -353,6 +354,7 @@ fn tunnelled() -> Scenario {
         most_flows: 2000,
         ramp_up: 0.into(),
         order: arrivals::Order::Even,
+        ignored: None,
     }
 }
 

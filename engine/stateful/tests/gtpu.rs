@@ -141,6 +141,7 @@ impl Case {
             most_flows: 4096,
             ramp_up: 0.into(),
             order: arrivals::Order::Even,
+            ignored: None,
         })
     }
 }

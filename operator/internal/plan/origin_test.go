@@ -48,6 +48,8 @@ func TestWhatEnginesRefuseIsReportedByTheFieldsThatWereWritten(t *testing.T) {
 		"stateful.payloads[1].fields[0].offset":                             {"x", web + "source.programs.server[2].send.content.fields[0].offset: x"},
 		"stateful.most_flows":                                               {"x", "spec.maxFlowsPerEngine: x"},
 		"stateful.records.one_in":                                           {"x", "spec.records.oneIn: x"},
+		"stateful.ignored_sources.macs[2]":                                  {"x", "spec.ignoredSources.macs[2]: x"},
+		"stateful.ignored_sources.prefixes[1].length":                       {"x", "spec.ignoredSources.addresses[1]: x"},
 		"streams[0].packet.frame":                                           {"x", "entry s: stream.inline.packet: x"},
 		"streams[0].replay.path":                                            {"x", "entry s: stream.inline.transmit.replay.pcap.volume: x"},
 		"streams[0].replay.min_gap_ns":                                      {"7", "entry s: stream.inline.transmit.replay.minGap: 7ns"},

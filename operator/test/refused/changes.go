@@ -5,6 +5,7 @@
 package refused
 
 import (
+	"fmt"
 	"strings"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -27,6 +28,20 @@ func (c Change) Make(good string) string {
 
 // source of the good template.
 var source = Template[strings.Index(Template, "  source:"):strings.Index(Template, "  destinationPort:")]
+
+// ignoring adds sources to ignore to the good profile.
+func ignoring(sources string, want ...string) Change {
+	return Change{"  traffic:\n", "  ignoredSources: " + sources + "\n  traffic:\n", want}
+}
+
+// ipv6Addresses gives different ones, separated by commas.
+func ipv6Addresses(count int) string {
+	all := make([]string, count)
+	for i := range all {
+		all[i] = fmt.Sprintf("%q", fmt.Sprintf("2001:db8::%d", i))
+	}
+	return strings.Join(all, ", ")
+}
 
 // application is the second entry of the good profile, to be replaced by an application.
 const application = "stream:\n      ref: {name: other}\n      rate: 10kpps\n"
@@ -53,6 +68,13 @@ var Changes = map[string]map[string]Change{
 		"a number":       {"rate: 80%", "rate: 80", []string{"spec.traffic[0].stream.inline.transmit.continuous.rate", "must be of type string"}},
 		"two modes": {"{continuous: {rate: 80%}}", "{continuous: {rate: 80%}, burst: {packets: 5, rate: 1pps}}",
 			[]string{"spec.traffic[0].stream.inline.transmit", "exactly one of the fields in [continuous burst multiBurst replay]"}},
+		"sources to ignore":           ignoring(`{macs: ["02:00:00:00:00:99"], addresses: [192.0.2.1, 198.18.7.0/24, "2001:db8::1", "2001:db8::/32"]}`),
+		"nothing to ignore":           ignoring("{}", "spec.ignoredSources", "should have at least 1 properties"),
+		"half a MAC to ignore":        ignoring(`{macs: ["02:00:00"]}`, "spec.ignoredSources.macs[0]", "must be a MAC address such as"),
+		"a host's name to ignore":     ignoring("{addresses: [192.0.2.1, probe]}", "spec.ignoredSources.addresses[1]", "must be an address or a prefix such as"),
+		"an address to ignore twice":  ignoring("{addresses: [192.0.2.1, 192.0.2.1]}", "spec.ignoredSources.addresses[1]", "Duplicate value"),
+		"65 addresses to ignore":      ignoring("{addresses: ["+ipv6Addresses(65)+"]}", "spec.ignoredSources.addresses", "Too many: 65: must have at most 64 items"),
+		"64 addresses to ignore":      ignoring("{addresses: [" + ipv6Addresses(64) + "]}"),
 		"no mode":                     {"{continuous: {rate: 80%}}", "{}", []string{"spec.traffic[0].stream.inline.transmit", "exactly one of"}},
 		"start over end":              {"{start: 1025, end: 65000}", "{start: 65000, end: 1025}", []string{"spec.traffic[0].stream.inline.fields[0].range", "start must not be greater than end; use order: Reverse to count down"}},
 		"unknown transmit port":       {"transmitPort: east\n    receivePort", "transmitPort: north\n    receivePort", []string{"spec.traffic", "the transmitPort of each entry must name a port of spec.generator.ports"}},

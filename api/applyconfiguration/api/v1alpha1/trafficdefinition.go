@@ -38,6 +38,8 @@ type TrafficDefinitionApplyConfiguration struct {
 	RampUpStep *apiv1alpha1.Duration `json:"rampUpStep,omitempty"`
 	// tunables of the transport on each side, for all applications. Those of a template override them.
 	Tunables *TunablesApplyConfiguration `json:"tunables,omitempty"`
+	// ignoredSources are hosts whose packets of no open flow applications neither answer nor count as errors.
+	IgnoredSources *IgnoredSourcesApplyConfiguration `json:"ignoredSources,omitempty"`
 	// randomOrderSeed makes applications open connections in random order, in proportion to their rates, reproducible by this seed. When
 	// absent they take turns, as evenly as their rates allow.
 	RandomOrderSeed *int64 `json:"randomOrderSeed,omitempty"`
@@ -170,6 +172,14 @@ func (b *TrafficDefinitionApplyConfiguration) WithRampUpStep(value apiv1alpha1.D
 // If called multiple times, the Tunables field is set to the value of the last call.
 func (b *TrafficDefinitionApplyConfiguration) WithTunables(value *TunablesApplyConfiguration) *TrafficDefinitionApplyConfiguration {
 	b.Tunables = value
+	return b
+}
+
+// WithIgnoredSources sets the IgnoredSources field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IgnoredSources field is set to the value of the last call.
+func (b *TrafficDefinitionApplyConfiguration) WithIgnoredSources(value *IgnoredSourcesApplyConfiguration) *TrafficDefinitionApplyConfiguration {
+	b.IgnoredSources = value
 	return b
 }
 

@@ -135,6 +135,14 @@ func (b *TrafficProfileSpecApplyConfiguration) WithTunables(value *TunablesApply
 	return b
 }
 
+// WithIgnoredSources sets the IgnoredSources field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IgnoredSources field is set to the value of the last call.
+func (b *TrafficProfileSpecApplyConfiguration) WithIgnoredSources(value *IgnoredSourcesApplyConfiguration) *TrafficProfileSpecApplyConfiguration {
+	b.TrafficDefinitionApplyConfiguration.IgnoredSources = value
+	return b
+}
+
 // WithRandomOrderSeed sets the RandomOrderSeed field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the RandomOrderSeed field is set to the value of the last call.

@@ -2,6 +2,7 @@
 //! The stateful part of a plan as a scenario: everything wrong with it is found, and all defaults are filled in.
 mod access;
 mod addresses;
+mod ignored;
 mod messages;
 mod opens;
 mod payloads;
@@ -47,6 +48,7 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
     most_flows_fit(asked, site, wrong);
     records(asked, wrong);
     names(asked, wrong);
+    let ignored = ignored::ignored(asked.ignored_sources.as_ref(), wrong);
     roles::check(asked, plan.share.as_ref(), wrong);
     let opened = opens::named(asked);
     let found: Vec<_> =
@@ -68,6 +70,7 @@ pub fn scenario(plan: &Plan, site: &Site, wrong: &mut Violations) -> Option<Scen
         most_flows: most_flows(asked.most_flows, sharing(asked, site)),
         ramp_up: RampUp { ns: asked.ramp_up_ns, step_ns: asked.ramp_up_step_ns },
         order: addresses::order(asked),
+        ignored,
     };
     access::fit_together(&scenario, wrong);
     tunnels::fit_together(site, &scenario, wrong);

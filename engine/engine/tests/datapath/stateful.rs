@@ -96,6 +96,7 @@ pub fn scenario(protocol: Protocol, rate: u64, clients: [Address; 2], servers: [
         most_flows: 8192,
         ramp_up: 0.into(),
         order: arrivals::Order::Even,
+        ignored: None,
     }
 }
 

@@ -15,7 +15,9 @@ use crate::{
     counters::Count,
     flow::{State, is, seq_before},
     offload::Finish,
-    packet::{Below, Content, Datagram, Ends, Error, Head, Packet, Plain, Reject, Segment, destination, flag},
+    packet::{
+        Below, Content, Datagram, Ends, Error, Head, Packet, Plain, Reject, Segment, destination, echo_request, flag,
+    },
     slab::NONE,
     tcp::Instant,
 };
@@ -267,7 +269,7 @@ impl Stack {
     #[cold]
     fn receive_broken(&mut self, port: usize, frame: &[u8], why: Reject) -> Received {
         let count = match why {
-            Reject::Other => return Received::Foreign,
+            Reject::Other => return self.receive_other_protocol(port, frame),
             Reject::Checksum => Count::BadChecksums,
             Reject::Truncated => Count::Truncated,
             Reject::Fragment => Count::Fragments,
@@ -276,6 +278,36 @@ impl Stack {
             return Received::Foreign;
         };
         self.sides[side].counters.one(count);
+        Received::Taken
+    }
+
+    /// What is neither TCP nor UDP is for others, such as those who answer echo requests; but for these if their source is to be ignored.
+    fn receive_other_protocol(&self, port: usize, frame: &[u8]) -> Received {
+        let Some(ignored) = &self.scenario.ignored else { return Received::Foreign };
+        let Some(echo) = echo_request(frame) else { return Received::Foreign };
+        match self.owner(port, echo.destination) {
+            Some(side) if ignored.has(echo.source_mac, echo.source) => {
+                self.sides[side].counters.one(Count::IgnoredPackets);
+                Received::Taken
+            }
+            _ => Received::Foreign,
+        }
+    }
+
+    /// Whether a packet of no flow comes from a source that is to be ignored.
+    #[inline]
+    fn is_ignored(&self, packet: &Packet<'_>) -> bool {
+        self.scenario.ignored.as_ref().is_some_and(|ignored| ignored.has(packet.source_mac, packet.source))
+    }
+
+    /// A packet of no flow here, from a source that is to be ignored, is counted and dropped.
+    #[cold]
+    fn ignore(&self, port: usize, packet: &Packet<'_>) -> Received {
+        let Some(side) = self.owner(port, packet.destination) else { return Received::Foreign };
+        if self.shared && is_client(side) {
+            return Received::Elsewhere;
+        }
+        self.sides[side].counters.one(Count::IgnoredPackets);
         Received::Taken
     }
 
@@ -353,6 +385,9 @@ impl Stack {
         if !self.ports[port].may_be_source(packet.source) {
             return Received::Foreign;
         }
+        if self.is_ignored(packet) {
+            return self.ignore(port, packet);
+        }
         let tuple = &Tuple::of(packet, s.source_port, s.destination_port);
         let opens = s.flags & (flag::SYN | flag::ACK | flag::RST | flag::FIN) == flag::SYN;
         if opens && let Some(template) = self.server_for(port, tuple, Protocol::Tcp, None) {
@@ -422,6 +457,7 @@ impl Stack {
         let index = match index {
             Some(index) => index,
             None if !self.ports[port].may_be_source(packet.source) => return Received::Foreign,
+            None if self.is_ignored(packet) => return self.ignore(port, packet),
             None => {
                 let Some(template) = self.server_for(port, &tuple, Protocol::Udp, Some(d.payload)) else {
                     if let Some(template) = self.server_for(port, &tuple, Protocol::Udp, None) {

@@ -400,6 +400,7 @@ pub fn with(
             latency: false,
         }],
         order: spate_stateful::arrivals::Order::default(),
+        ignored: None,
         most_flows: 4096,
         ramp_up: 0.into(),
     }

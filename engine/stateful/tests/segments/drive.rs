@@ -162,6 +162,7 @@ fn scenario(bits: u8, kinds: u8) -> Scenario {
         most_flows: FLOWS + 2,
         ramp_up: 0.into(),
         order: arrivals::Order::default(),
+        ignored: None,
     }
 }
 

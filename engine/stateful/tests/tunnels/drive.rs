@@ -49,6 +49,7 @@ fn envelopes(qfi: Option<u8>) -> Box<Envelopes> {
         most_flows: 1,
         ramp_up: 0.into(),
         order: arrivals::Order::default(),
+        ignored: None,
     };
     let known = Ports { links: &[PortLink::default(); 2], ..Ports::default() };
     Envelopes::new(&scenario, &known, |_, _| Arc::<Counters>::default()).expect("it has tunnels")

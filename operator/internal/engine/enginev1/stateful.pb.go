@@ -259,9 +259,12 @@ type Stateful struct {
 	Records *Records `protobuf:"bytes,7,opt,name=records,proto3" json:"records,omitempty"`
 	// Rates rise by steps of this time instead, of which ramp_up_ns must be a whole number n: in the k-th of them they are k / n of
 	// the full ones, and no gap between flows is longer than a quarter of ramp_up_ns (as with TRex). 0 means linearly.
-	RampUpStepNs  uint64 `protobuf:"varint,8,opt,name=ramp_up_step_ns,json=rampUpStepNs,proto3" json:"ramp_up_step_ns,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RampUpStepNs uint64 `protobuf:"varint,8,opt,name=ramp_up_step_ns,json=rampUpStepNs,proto3" json:"ramp_up_step_ns,omitempty"`
+	// Packets of no flow from these sources open none, are not answered, and are counted as ignored_packets only; nor are echo requests to
+	// addresses of the templates answered. Flows that clients have with them go on.
+	IgnoredSources *IgnoredSources `protobuf:"bytes,9,opt,name=ignored_sources,json=ignoredSources,proto3" json:"ignored_sources,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Stateful) Reset() {
@@ -350,6 +353,122 @@ func (x *Stateful) GetRampUpStepNs() uint64 {
 	return 0
 }
 
+func (x *Stateful) GetIgnoredSources() *IgnoredSources {
+	if x != nil {
+		return x.IgnoredSources
+	}
+	return nil
+}
+
+// A packet is from one of them if its source MAC or its source address is.
+type IgnoredSources struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 6 bytes each, of no group; at most 64.
+	Macs [][]byte `protobuf:"bytes,1,rep,name=macs,proto3" json:"macs,omitempty"`
+	// At most 64.
+	Prefixes      []*Prefix `protobuf:"bytes,2,rep,name=prefixes,proto3" json:"prefixes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IgnoredSources) Reset() {
+	*x = IgnoredSources{}
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IgnoredSources) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IgnoredSources) ProtoMessage() {}
+
+func (x *IgnoredSources) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IgnoredSources.ProtoReflect.Descriptor instead.
+func (*IgnoredSources) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *IgnoredSources) GetMacs() [][]byte {
+	if x != nil {
+		return x.Macs
+	}
+	return nil
+}
+
+func (x *IgnoredSources) GetPrefixes() []*Prefix {
+	if x != nil {
+		return x.Prefixes
+	}
+	return nil
+}
+
+type Prefix struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 4 or 16 bytes, network byte order; bits beyond the length are not read.
+	Address []byte `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	// Bits; at most 32 or 128.
+	Length        uint32 `protobuf:"varint,2,opt,name=length,proto3" json:"length,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Prefix) Reset() {
+	*x = Prefix{}
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Prefix) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Prefix) ProtoMessage() {}
+
+func (x *Prefix) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Prefix.ProtoReflect.Descriptor instead.
+func (*Prefix) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Prefix) GetAddress() []byte {
+	if x != nil {
+		return x.Address
+	}
+	return nil
+}
+
+func (x *Prefix) GetLength() uint32 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
 // A record of each end, emulated here, of a connection or UDP flow that has ended: docs/reference/records.md.
 type Records struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -366,7 +485,7 @@ type Records struct {
 
 func (x *Records) Reset() {
 	*x = Records{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[1]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -378,7 +497,7 @@ func (x *Records) String() string {
 func (*Records) ProtoMessage() {}
 
 func (x *Records) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[1]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -391,7 +510,7 @@ func (x *Records) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Records.ProtoReflect.Descriptor instead.
 func (*Records) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{1}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Records) GetOneIn() uint32 {
@@ -429,7 +548,7 @@ type DataRef struct {
 
 func (x *DataRef) Reset() {
 	*x = DataRef{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[2]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -441,7 +560,7 @@ func (x *DataRef) String() string {
 func (*DataRef) ProtoMessage() {}
 
 func (x *DataRef) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[2]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -454,7 +573,7 @@ func (x *DataRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataRef.ProtoReflect.Descriptor instead.
 func (*DataRef) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{2}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *DataRef) GetIndex() uint32 {
@@ -491,7 +610,7 @@ type CaptureSummary struct {
 
 func (x *CaptureSummary) Reset() {
 	*x = CaptureSummary{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[3]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -503,7 +622,7 @@ func (x *CaptureSummary) String() string {
 func (*CaptureSummary) ProtoMessage() {}
 
 func (x *CaptureSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[3]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -516,7 +635,7 @@ func (x *CaptureSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureSummary.ProtoReflect.Descriptor instead.
 func (*CaptureSummary) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{3}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CaptureSummary) GetPackets() uint64 {
@@ -557,7 +676,7 @@ type Payload struct {
 
 func (x *Payload) Reset() {
 	*x = Payload{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[4]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -569,7 +688,7 @@ func (x *Payload) String() string {
 func (*Payload) ProtoMessage() {}
 
 func (x *Payload) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[4]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -582,7 +701,7 @@ func (x *Payload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Payload.ProtoReflect.Descriptor instead.
 func (*Payload) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{4}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Payload) GetContent() isPayload_Content {
@@ -665,7 +784,7 @@ type PayloadField struct {
 
 func (x *PayloadField) Reset() {
 	*x = PayloadField{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[5]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -677,7 +796,7 @@ func (x *PayloadField) String() string {
 func (*PayloadField) ProtoMessage() {}
 
 func (x *PayloadField) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[5]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -690,7 +809,7 @@ func (x *PayloadField) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayloadField.ProtoReflect.Descriptor instead.
 func (*PayloadField) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{5}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PayloadField) GetOffset() uint64 {
@@ -752,7 +871,7 @@ type PayloadList struct {
 
 func (x *PayloadList) Reset() {
 	*x = PayloadList{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[6]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -764,7 +883,7 @@ func (x *PayloadList) String() string {
 func (*PayloadList) ProtoMessage() {}
 
 func (x *PayloadList) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[6]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -777,7 +896,7 @@ func (x *PayloadList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayloadList.ProtoReflect.Descriptor instead.
 func (*PayloadList) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{6}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PayloadList) GetValues() [][]byte {
@@ -799,7 +918,7 @@ type PayloadCounter struct {
 
 func (x *PayloadCounter) Reset() {
 	*x = PayloadCounter{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[7]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -811,7 +930,7 @@ func (x *PayloadCounter) String() string {
 func (*PayloadCounter) ProtoMessage() {}
 
 func (x *PayloadCounter) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[7]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -824,7 +943,7 @@ func (x *PayloadCounter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayloadCounter.ProtoReflect.Descriptor instead.
 func (*PayloadCounter) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{7}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PayloadCounter) GetFirst() uint64 {
@@ -883,7 +1002,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[8]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -895,7 +1014,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[8]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -908,7 +1027,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{8}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Pool) GetName() string {
@@ -1015,7 +1134,7 @@ type VlanTag struct {
 
 func (x *VlanTag) Reset() {
 	*x = VlanTag{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1027,7 +1146,7 @@ func (x *VlanTag) String() string {
 func (*VlanTag) ProtoMessage() {}
 
 func (x *VlanTag) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[9]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1040,7 +1159,7 @@ func (x *VlanTag) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VlanTag.ProtoReflect.Descriptor instead.
 func (*VlanTag) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{9}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *VlanTag) GetId() uint32 {
@@ -1083,7 +1202,7 @@ type Gtpu struct {
 
 func (x *Gtpu) Reset() {
 	*x = Gtpu{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1214,7 @@ func (x *Gtpu) String() string {
 func (*Gtpu) ProtoMessage() {}
 
 func (x *Gtpu) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[10]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1227,7 @@ func (x *Gtpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gtpu.ProtoReflect.Descriptor instead.
 func (*Gtpu) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{10}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Gtpu) GetLocal() []byte {
@@ -1190,7 +1309,7 @@ type Vxlan struct {
 
 func (x *Vxlan) Reset() {
 	*x = Vxlan{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1202,7 +1321,7 @@ func (x *Vxlan) String() string {
 func (*Vxlan) ProtoMessage() {}
 
 func (x *Vxlan) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[11]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1215,7 +1334,7 @@ func (x *Vxlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vxlan.ProtoReflect.Descriptor instead.
 func (*Vxlan) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{11}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Vxlan) GetLocal() []byte {
@@ -1284,7 +1403,7 @@ type SourcePorts struct {
 
 func (x *SourcePorts) Reset() {
 	*x = SourcePorts{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1296,7 +1415,7 @@ func (x *SourcePorts) String() string {
 func (*SourcePorts) ProtoMessage() {}
 
 func (x *SourcePorts) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[12]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1309,7 +1428,7 @@ func (x *SourcePorts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourcePorts.ProtoReflect.Descriptor instead.
 func (*SourcePorts) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{12}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SourcePorts) GetFirst() uint32 {
@@ -1353,7 +1472,7 @@ type WeightedPool struct {
 
 func (x *WeightedPool) Reset() {
 	*x = WeightedPool{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1365,7 +1484,7 @@ func (x *WeightedPool) String() string {
 func (*WeightedPool) ProtoMessage() {}
 
 func (x *WeightedPool) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[13]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1378,7 +1497,7 @@ func (x *WeightedPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WeightedPool.ProtoReflect.Descriptor instead.
 func (*WeightedPool) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{13}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WeightedPool) GetPool() uint32 {
@@ -1450,7 +1569,7 @@ type Template struct {
 
 func (x *Template) Reset() {
 	*x = Template{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1462,7 +1581,7 @@ func (x *Template) String() string {
 func (*Template) ProtoMessage() {}
 
 func (x *Template) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[14]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1475,7 +1594,7 @@ func (x *Template) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Template.ProtoReflect.Descriptor instead.
 func (*Template) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{14}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Template) GetName() string {
@@ -1652,7 +1771,7 @@ type Engines struct {
 
 func (x *Engines) Reset() {
 	*x = Engines{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1664,7 +1783,7 @@ func (x *Engines) String() string {
 func (*Engines) ProtoMessage() {}
 
 func (x *Engines) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[15]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1677,7 +1796,7 @@ func (x *Engines) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Engines.ProtoReflect.Descriptor instead.
 func (*Engines) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{15}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Engines) GetFirst() uint32 {
@@ -1704,7 +1823,7 @@ type PayloadMatch struct {
 
 func (x *PayloadMatch) Reset() {
 	*x = PayloadMatch{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1716,7 +1835,7 @@ func (x *PayloadMatch) String() string {
 func (*PayloadMatch) ProtoMessage() {}
 
 func (x *PayloadMatch) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[16]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1729,7 +1848,7 @@ func (x *PayloadMatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PayloadMatch.ProtoReflect.Descriptor instead.
 func (*PayloadMatch) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{16}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PayloadMatch) GetOffset() uint32 {
@@ -1760,7 +1879,7 @@ type Capture struct {
 
 func (x *Capture) Reset() {
 	*x = Capture{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1772,7 +1891,7 @@ func (x *Capture) String() string {
 func (*Capture) ProtoMessage() {}
 
 func (x *Capture) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[17]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1785,7 +1904,7 @@ func (x *Capture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capture.ProtoReflect.Descriptor instead.
 func (*Capture) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{17}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Capture) GetSource() isCapture_Source {
@@ -1885,7 +2004,7 @@ type Tunables struct {
 
 func (x *Tunables) Reset() {
 	*x = Tunables{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1897,7 +2016,7 @@ func (x *Tunables) String() string {
 func (*Tunables) ProtoMessage() {}
 
 func (x *Tunables) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[18]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1910,7 +2029,7 @@ func (x *Tunables) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tunables.ProtoReflect.Descriptor instead.
 func (*Tunables) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{18}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Tunables) GetTos() uint32 {
@@ -2067,7 +2186,7 @@ type Program struct {
 
 func (x *Program) Reset() {
 	*x = Program{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2198,7 @@ func (x *Program) String() string {
 func (*Program) ProtoMessage() {}
 
 func (x *Program) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[19]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +2211,7 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{19}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Program) GetInstructions() []*Instruction {
@@ -2150,7 +2269,7 @@ type Instruction struct {
 
 func (x *Instruction) Reset() {
 	*x = Instruction{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2162,7 +2281,7 @@ func (x *Instruction) String() string {
 func (*Instruction) ProtoMessage() {}
 
 func (x *Instruction) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[20]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2175,7 +2294,7 @@ func (x *Instruction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instruction.ProtoReflect.Descriptor instead.
 func (*Instruction) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{20}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Instruction) GetKind() isInstruction_Kind {
@@ -2559,7 +2678,7 @@ type CountTime struct {
 
 func (x *CountTime) Reset() {
 	*x = CountTime{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2571,7 +2690,7 @@ func (x *CountTime) String() string {
 func (*CountTime) ProtoMessage() {}
 
 func (x *CountTime) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[21]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2584,7 +2703,7 @@ func (x *CountTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountTime.ProtoReflect.Descriptor instead.
 func (*CountTime) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{21}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CountTime) GetCounter() uint32 {
@@ -2614,7 +2733,7 @@ type OpenConnection struct {
 
 func (x *OpenConnection) Reset() {
 	*x = OpenConnection{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2626,7 +2745,7 @@ func (x *OpenConnection) String() string {
 func (*OpenConnection) ProtoMessage() {}
 
 func (x *OpenConnection) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2639,7 +2758,7 @@ func (x *OpenConnection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenConnection.ProtoReflect.Descriptor instead.
 func (*OpenConnection) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{22}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *OpenConnection) GetTemplate() uint32 {
@@ -2657,7 +2776,7 @@ type Nothing struct {
 
 func (x *Nothing) Reset() {
 	*x = Nothing{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2669,7 +2788,7 @@ func (x *Nothing) String() string {
 func (*Nothing) ProtoMessage() {}
 
 func (x *Nothing) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2682,7 +2801,7 @@ func (x *Nothing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nothing.ProtoReflect.Descriptor instead.
 func (*Nothing) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{25}
 }
 
 type Send struct {
@@ -2697,7 +2816,7 @@ type Send struct {
 
 func (x *Send) Reset() {
 	*x = Send{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2709,7 +2828,7 @@ func (x *Send) String() string {
 func (*Send) ProtoMessage() {}
 
 func (x *Send) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2722,7 +2841,7 @@ func (x *Send) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Send.ProtoReflect.Descriptor instead.
 func (*Send) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{24}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Send) GetPayload() uint32 {
@@ -2751,7 +2870,7 @@ type Receive struct {
 
 func (x *Receive) Reset() {
 	*x = Receive{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2763,7 +2882,7 @@ func (x *Receive) String() string {
 func (*Receive) ProtoMessage() {}
 
 func (x *Receive) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2776,7 +2895,7 @@ func (x *Receive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receive.ProtoReflect.Descriptor instead.
 func (*Receive) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{25}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Receive) GetBytes() uint64 {
@@ -2802,7 +2921,7 @@ type SendMessage struct {
 
 func (x *SendMessage) Reset() {
 	*x = SendMessage{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2814,7 +2933,7 @@ func (x *SendMessage) String() string {
 func (*SendMessage) ProtoMessage() {}
 
 func (x *SendMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2827,7 +2946,7 @@ func (x *SendMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendMessage.ProtoReflect.Descriptor instead.
 func (*SendMessage) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{26}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SendMessage) GetPayload() uint32 {
@@ -2847,7 +2966,7 @@ type ReceiveMessages struct {
 
 func (x *ReceiveMessages) Reset() {
 	*x = ReceiveMessages{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2859,7 +2978,7 @@ func (x *ReceiveMessages) String() string {
 func (*ReceiveMessages) ProtoMessage() {}
 
 func (x *ReceiveMessages) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2872,7 +2991,7 @@ func (x *ReceiveMessages) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveMessages.ProtoReflect.Descriptor instead.
 func (*ReceiveMessages) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{27}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReceiveMessages) GetMessages() uint64 {
@@ -2900,7 +3019,7 @@ type Delay struct {
 
 func (x *Delay) Reset() {
 	*x = Delay{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2912,7 +3031,7 @@ func (x *Delay) String() string {
 func (*Delay) ProtoMessage() {}
 
 func (x *Delay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2925,7 +3044,7 @@ func (x *Delay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delay.ProtoReflect.Descriptor instead.
 func (*Delay) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{28}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Delay) GetMinNs() uint64 {
@@ -2952,7 +3071,7 @@ type VariableValue struct {
 
 func (x *VariableValue) Reset() {
 	*x = VariableValue{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2964,7 +3083,7 @@ func (x *VariableValue) String() string {
 func (*VariableValue) ProtoMessage() {}
 
 func (x *VariableValue) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2977,7 +3096,7 @@ func (x *VariableValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableValue.ProtoReflect.Descriptor instead.
 func (*VariableValue) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{29}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *VariableValue) GetVariable() uint32 {
@@ -3007,7 +3126,7 @@ type Jump struct {
 
 func (x *Jump) Reset() {
 	*x = Jump{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3019,7 +3138,7 @@ func (x *Jump) String() string {
 func (*Jump) ProtoMessage() {}
 
 func (x *Jump) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3032,7 +3151,7 @@ func (x *Jump) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Jump.ProtoReflect.Descriptor instead.
 func (*Jump) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{30}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Jump) GetTo() uint32 {
@@ -3075,7 +3194,7 @@ type Loop struct {
 
 func (x *Loop) Reset() {
 	*x = Loop{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3087,7 +3206,7 @@ func (x *Loop) String() string {
 func (*Loop) ProtoMessage() {}
 
 func (x *Loop) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3100,7 +3219,7 @@ func (x *Loop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loop.ProtoReflect.Descriptor instead.
 func (*Loop) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{31}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Loop) GetTo() uint32 {
@@ -3138,7 +3257,7 @@ type ReceiveUntil struct {
 
 func (x *ReceiveUntil) Reset() {
 	*x = ReceiveUntil{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3150,7 +3269,7 @@ func (x *ReceiveUntil) String() string {
 func (*ReceiveUntil) ProtoMessage() {}
 
 func (x *ReceiveUntil) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3163,7 +3282,7 @@ func (x *ReceiveUntil) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveUntil.ProtoReflect.Descriptor instead.
 func (*ReceiveUntil) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{32}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReceiveUntil) GetEnd() isReceiveUntil_End {
@@ -3213,7 +3332,7 @@ var File_spate_engine_v1_stateful_proto protoreflect.FileDescriptor
 
 const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\n" +
-	"\x1espate/engine/v1/stateful.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\"\xee\x02\n" +
+	"\x1espate/engine/v1/stateful.proto\x12\x0fspate.engine.v1\x1a\x1aspate/engine/v1/rate.proto\"\xb8\x03\n" +
 	"\bStateful\x124\n" +
 	"\bpayloads\x18\x01 \x03(\v2\x18.spate.engine.v1.PayloadR\bpayloads\x12+\n" +
 	"\x05pools\x18\x02 \x03(\v2\x15.spate.engine.v1.PoolR\x05pools\x127\n" +
@@ -3224,9 +3343,16 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"ramp_up_ns\x18\x05 \x01(\x04R\brampUpNs\x12 \n" +
 	"\tdraw_seed\x18\x06 \x01(\rH\x00R\bdrawSeed\x88\x01\x01\x122\n" +
 	"\arecords\x18\a \x01(\v2\x18.spate.engine.v1.RecordsR\arecords\x12%\n" +
-	"\x0framp_up_step_ns\x18\b \x01(\x04R\frampUpStepNsB\f\n" +
+	"\x0framp_up_step_ns\x18\b \x01(\x04R\frampUpStepNs\x12H\n" +
+	"\x0fignored_sources\x18\t \x01(\v2\x1f.spate.engine.v1.IgnoredSourcesR\x0eignoredSourcesB\f\n" +
 	"\n" +
-	"_draw_seed\"H\n" +
+	"_draw_seed\"Y\n" +
+	"\x0eIgnoredSources\x12\x12\n" +
+	"\x04macs\x18\x01 \x03(\fR\x04macs\x123\n" +
+	"\bprefixes\x18\x02 \x03(\v2\x17.spate.engine.v1.PrefixR\bprefixes\":\n" +
+	"\x06Prefix\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\fR\aaddress\x12\x16\n" +
+	"\x06length\x18\x02 \x01(\rR\x06length\"H\n" +
 	"\aRecords\x12\x15\n" +
 	"\x06one_in\x18\x01 \x01(\rR\x05oneIn\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x12\n" +
@@ -3472,102 +3598,106 @@ func file_spate_engine_v1_stateful_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_stateful_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_engine_v1_stateful_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_spate_engine_v1_stateful_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_spate_engine_v1_stateful_proto_goTypes = []any{
 	(PoolOrder)(0),          // 0: spate.engine.v1.PoolOrder
 	(TransportProtocol)(0),  // 1: spate.engine.v1.TransportProtocol
 	(CongestionControl)(0),  // 2: spate.engine.v1.CongestionControl
 	(Comparison)(0),         // 3: spate.engine.v1.Comparison
 	(*Stateful)(nil),        // 4: spate.engine.v1.Stateful
-	(*Records)(nil),         // 5: spate.engine.v1.Records
-	(*DataRef)(nil),         // 6: spate.engine.v1.DataRef
-	(*CaptureSummary)(nil),  // 7: spate.engine.v1.CaptureSummary
-	(*Payload)(nil),         // 8: spate.engine.v1.Payload
-	(*PayloadField)(nil),    // 9: spate.engine.v1.PayloadField
-	(*PayloadList)(nil),     // 10: spate.engine.v1.PayloadList
-	(*PayloadCounter)(nil),  // 11: spate.engine.v1.PayloadCounter
-	(*Pool)(nil),            // 12: spate.engine.v1.Pool
-	(*VlanTag)(nil),         // 13: spate.engine.v1.VlanTag
-	(*Gtpu)(nil),            // 14: spate.engine.v1.Gtpu
-	(*Vxlan)(nil),           // 15: spate.engine.v1.Vxlan
-	(*SourcePorts)(nil),     // 16: spate.engine.v1.SourcePorts
-	(*WeightedPool)(nil),    // 17: spate.engine.v1.WeightedPool
-	(*Template)(nil),        // 18: spate.engine.v1.Template
-	(*Engines)(nil),         // 19: spate.engine.v1.Engines
-	(*PayloadMatch)(nil),    // 20: spate.engine.v1.PayloadMatch
-	(*Capture)(nil),         // 21: spate.engine.v1.Capture
-	(*Tunables)(nil),        // 22: spate.engine.v1.Tunables
-	(*Program)(nil),         // 23: spate.engine.v1.Program
-	(*Instruction)(nil),     // 24: spate.engine.v1.Instruction
-	(*CountTime)(nil),       // 25: spate.engine.v1.CountTime
-	(*OpenConnection)(nil),  // 26: spate.engine.v1.OpenConnection
-	(*Nothing)(nil),         // 27: spate.engine.v1.Nothing
-	(*Send)(nil),            // 28: spate.engine.v1.Send
-	(*Receive)(nil),         // 29: spate.engine.v1.Receive
-	(*SendMessage)(nil),     // 30: spate.engine.v1.SendMessage
-	(*ReceiveMessages)(nil), // 31: spate.engine.v1.ReceiveMessages
-	(*Delay)(nil),           // 32: spate.engine.v1.Delay
-	(*VariableValue)(nil),   // 33: spate.engine.v1.VariableValue
-	(*Jump)(nil),            // 34: spate.engine.v1.Jump
-	(*Loop)(nil),            // 35: spate.engine.v1.Loop
-	(*ReceiveUntil)(nil),    // 36: spate.engine.v1.ReceiveUntil
-	(*Ratio)(nil),           // 37: spate.engine.v1.Ratio
+	(*IgnoredSources)(nil),  // 5: spate.engine.v1.IgnoredSources
+	(*Prefix)(nil),          // 6: spate.engine.v1.Prefix
+	(*Records)(nil),         // 7: spate.engine.v1.Records
+	(*DataRef)(nil),         // 8: spate.engine.v1.DataRef
+	(*CaptureSummary)(nil),  // 9: spate.engine.v1.CaptureSummary
+	(*Payload)(nil),         // 10: spate.engine.v1.Payload
+	(*PayloadField)(nil),    // 11: spate.engine.v1.PayloadField
+	(*PayloadList)(nil),     // 12: spate.engine.v1.PayloadList
+	(*PayloadCounter)(nil),  // 13: spate.engine.v1.PayloadCounter
+	(*Pool)(nil),            // 14: spate.engine.v1.Pool
+	(*VlanTag)(nil),         // 15: spate.engine.v1.VlanTag
+	(*Gtpu)(nil),            // 16: spate.engine.v1.Gtpu
+	(*Vxlan)(nil),           // 17: spate.engine.v1.Vxlan
+	(*SourcePorts)(nil),     // 18: spate.engine.v1.SourcePorts
+	(*WeightedPool)(nil),    // 19: spate.engine.v1.WeightedPool
+	(*Template)(nil),        // 20: spate.engine.v1.Template
+	(*Engines)(nil),         // 21: spate.engine.v1.Engines
+	(*PayloadMatch)(nil),    // 22: spate.engine.v1.PayloadMatch
+	(*Capture)(nil),         // 23: spate.engine.v1.Capture
+	(*Tunables)(nil),        // 24: spate.engine.v1.Tunables
+	(*Program)(nil),         // 25: spate.engine.v1.Program
+	(*Instruction)(nil),     // 26: spate.engine.v1.Instruction
+	(*CountTime)(nil),       // 27: spate.engine.v1.CountTime
+	(*OpenConnection)(nil),  // 28: spate.engine.v1.OpenConnection
+	(*Nothing)(nil),         // 29: spate.engine.v1.Nothing
+	(*Send)(nil),            // 30: spate.engine.v1.Send
+	(*Receive)(nil),         // 31: spate.engine.v1.Receive
+	(*SendMessage)(nil),     // 32: spate.engine.v1.SendMessage
+	(*ReceiveMessages)(nil), // 33: spate.engine.v1.ReceiveMessages
+	(*Delay)(nil),           // 34: spate.engine.v1.Delay
+	(*VariableValue)(nil),   // 35: spate.engine.v1.VariableValue
+	(*Jump)(nil),            // 36: spate.engine.v1.Jump
+	(*Loop)(nil),            // 37: spate.engine.v1.Loop
+	(*ReceiveUntil)(nil),    // 38: spate.engine.v1.ReceiveUntil
+	(*Ratio)(nil),           // 39: spate.engine.v1.Ratio
 }
 var file_spate_engine_v1_stateful_proto_depIdxs = []int32{
-	8,  // 0: spate.engine.v1.Stateful.payloads:type_name -> spate.engine.v1.Payload
-	12, // 1: spate.engine.v1.Stateful.pools:type_name -> spate.engine.v1.Pool
-	18, // 2: spate.engine.v1.Stateful.templates:type_name -> spate.engine.v1.Template
-	5,  // 3: spate.engine.v1.Stateful.records:type_name -> spate.engine.v1.Records
-	7,  // 4: spate.engine.v1.DataRef.capture:type_name -> spate.engine.v1.CaptureSummary
-	6,  // 5: spate.engine.v1.Payload.data:type_name -> spate.engine.v1.DataRef
-	9,  // 6: spate.engine.v1.Payload.fields:type_name -> spate.engine.v1.PayloadField
-	10, // 7: spate.engine.v1.PayloadField.list:type_name -> spate.engine.v1.PayloadList
-	11, // 8: spate.engine.v1.PayloadField.counter:type_name -> spate.engine.v1.PayloadCounter
-	0,  // 9: spate.engine.v1.Pool.order:type_name -> spate.engine.v1.PoolOrder
-	16, // 10: spate.engine.v1.Pool.source_ports:type_name -> spate.engine.v1.SourcePorts
-	14, // 11: spate.engine.v1.Pool.gtpu:type_name -> spate.engine.v1.Gtpu
-	13, // 12: spate.engine.v1.Pool.vlans:type_name -> spate.engine.v1.VlanTag
-	15, // 13: spate.engine.v1.Pool.vxlan:type_name -> spate.engine.v1.Vxlan
-	1,  // 14: spate.engine.v1.Template.protocol:type_name -> spate.engine.v1.TransportProtocol
-	23, // 15: spate.engine.v1.Template.client:type_name -> spate.engine.v1.Program
-	23, // 16: spate.engine.v1.Template.server:type_name -> spate.engine.v1.Program
-	37, // 17: spate.engine.v1.Template.flows_per_second:type_name -> spate.engine.v1.Ratio
-	17, // 18: spate.engine.v1.Template.clients:type_name -> spate.engine.v1.WeightedPool
-	17, // 19: spate.engine.v1.Template.servers:type_name -> spate.engine.v1.WeightedPool
-	22, // 20: spate.engine.v1.Template.client_tunables:type_name -> spate.engine.v1.Tunables
-	22, // 21: spate.engine.v1.Template.server_tunables:type_name -> spate.engine.v1.Tunables
-	20, // 22: spate.engine.v1.Template.match:type_name -> spate.engine.v1.PayloadMatch
-	21, // 23: spate.engine.v1.Template.capture:type_name -> spate.engine.v1.Capture
-	19, // 24: spate.engine.v1.Template.client_engines:type_name -> spate.engine.v1.Engines
-	19, // 25: spate.engine.v1.Template.server_engines:type_name -> spate.engine.v1.Engines
-	6,  // 26: spate.engine.v1.Capture.data:type_name -> spate.engine.v1.DataRef
-	2,  // 27: spate.engine.v1.Tunables.congestion_control:type_name -> spate.engine.v1.CongestionControl
-	24, // 28: spate.engine.v1.Program.instructions:type_name -> spate.engine.v1.Instruction
-	27, // 29: spate.engine.v1.Instruction.connect:type_name -> spate.engine.v1.Nothing
-	27, // 30: spate.engine.v1.Instruction.accept:type_name -> spate.engine.v1.Nothing
-	28, // 31: spate.engine.v1.Instruction.send:type_name -> spate.engine.v1.Send
-	29, // 32: spate.engine.v1.Instruction.receive:type_name -> spate.engine.v1.Receive
-	30, // 33: spate.engine.v1.Instruction.send_message:type_name -> spate.engine.v1.SendMessage
-	31, // 34: spate.engine.v1.Instruction.receive_messages:type_name -> spate.engine.v1.ReceiveMessages
-	32, // 35: spate.engine.v1.Instruction.delay:type_name -> spate.engine.v1.Delay
-	27, // 36: spate.engine.v1.Instruction.close:type_name -> spate.engine.v1.Nothing
-	27, // 37: spate.engine.v1.Instruction.reset:type_name -> spate.engine.v1.Nothing
-	27, // 38: spate.engine.v1.Instruction.wait_for_peer_close:type_name -> spate.engine.v1.Nothing
-	27, // 39: spate.engine.v1.Instruction.leave_open:type_name -> spate.engine.v1.Nothing
-	33, // 40: spate.engine.v1.Instruction.set:type_name -> spate.engine.v1.VariableValue
-	33, // 41: spate.engine.v1.Instruction.add:type_name -> spate.engine.v1.VariableValue
-	34, // 42: spate.engine.v1.Instruction.jump:type_name -> spate.engine.v1.Jump
-	35, // 43: spate.engine.v1.Instruction.loop:type_name -> spate.engine.v1.Loop
-	36, // 44: spate.engine.v1.Instruction.receive_until:type_name -> spate.engine.v1.ReceiveUntil
-	26, // 45: spate.engine.v1.Instruction.open_connection:type_name -> spate.engine.v1.OpenConnection
-	25, // 46: spate.engine.v1.Instruction.count_time:type_name -> spate.engine.v1.CountTime
-	3,  // 47: spate.engine.v1.Jump.comparison:type_name -> spate.engine.v1.Comparison
-	27, // 48: spate.engine.v1.ReceiveUntil.http_message:type_name -> spate.engine.v1.Nothing
-	49, // [49:49] is the sub-list for method output_type
-	49, // [49:49] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	10, // 0: spate.engine.v1.Stateful.payloads:type_name -> spate.engine.v1.Payload
+	14, // 1: spate.engine.v1.Stateful.pools:type_name -> spate.engine.v1.Pool
+	20, // 2: spate.engine.v1.Stateful.templates:type_name -> spate.engine.v1.Template
+	7,  // 3: spate.engine.v1.Stateful.records:type_name -> spate.engine.v1.Records
+	5,  // 4: spate.engine.v1.Stateful.ignored_sources:type_name -> spate.engine.v1.IgnoredSources
+	6,  // 5: spate.engine.v1.IgnoredSources.prefixes:type_name -> spate.engine.v1.Prefix
+	9,  // 6: spate.engine.v1.DataRef.capture:type_name -> spate.engine.v1.CaptureSummary
+	8,  // 7: spate.engine.v1.Payload.data:type_name -> spate.engine.v1.DataRef
+	11, // 8: spate.engine.v1.Payload.fields:type_name -> spate.engine.v1.PayloadField
+	12, // 9: spate.engine.v1.PayloadField.list:type_name -> spate.engine.v1.PayloadList
+	13, // 10: spate.engine.v1.PayloadField.counter:type_name -> spate.engine.v1.PayloadCounter
+	0,  // 11: spate.engine.v1.Pool.order:type_name -> spate.engine.v1.PoolOrder
+	18, // 12: spate.engine.v1.Pool.source_ports:type_name -> spate.engine.v1.SourcePorts
+	16, // 13: spate.engine.v1.Pool.gtpu:type_name -> spate.engine.v1.Gtpu
+	15, // 14: spate.engine.v1.Pool.vlans:type_name -> spate.engine.v1.VlanTag
+	17, // 15: spate.engine.v1.Pool.vxlan:type_name -> spate.engine.v1.Vxlan
+	1,  // 16: spate.engine.v1.Template.protocol:type_name -> spate.engine.v1.TransportProtocol
+	25, // 17: spate.engine.v1.Template.client:type_name -> spate.engine.v1.Program
+	25, // 18: spate.engine.v1.Template.server:type_name -> spate.engine.v1.Program
+	39, // 19: spate.engine.v1.Template.flows_per_second:type_name -> spate.engine.v1.Ratio
+	19, // 20: spate.engine.v1.Template.clients:type_name -> spate.engine.v1.WeightedPool
+	19, // 21: spate.engine.v1.Template.servers:type_name -> spate.engine.v1.WeightedPool
+	24, // 22: spate.engine.v1.Template.client_tunables:type_name -> spate.engine.v1.Tunables
+	24, // 23: spate.engine.v1.Template.server_tunables:type_name -> spate.engine.v1.Tunables
+	22, // 24: spate.engine.v1.Template.match:type_name -> spate.engine.v1.PayloadMatch
+	23, // 25: spate.engine.v1.Template.capture:type_name -> spate.engine.v1.Capture
+	21, // 26: spate.engine.v1.Template.client_engines:type_name -> spate.engine.v1.Engines
+	21, // 27: spate.engine.v1.Template.server_engines:type_name -> spate.engine.v1.Engines
+	8,  // 28: spate.engine.v1.Capture.data:type_name -> spate.engine.v1.DataRef
+	2,  // 29: spate.engine.v1.Tunables.congestion_control:type_name -> spate.engine.v1.CongestionControl
+	26, // 30: spate.engine.v1.Program.instructions:type_name -> spate.engine.v1.Instruction
+	29, // 31: spate.engine.v1.Instruction.connect:type_name -> spate.engine.v1.Nothing
+	29, // 32: spate.engine.v1.Instruction.accept:type_name -> spate.engine.v1.Nothing
+	30, // 33: spate.engine.v1.Instruction.send:type_name -> spate.engine.v1.Send
+	31, // 34: spate.engine.v1.Instruction.receive:type_name -> spate.engine.v1.Receive
+	32, // 35: spate.engine.v1.Instruction.send_message:type_name -> spate.engine.v1.SendMessage
+	33, // 36: spate.engine.v1.Instruction.receive_messages:type_name -> spate.engine.v1.ReceiveMessages
+	34, // 37: spate.engine.v1.Instruction.delay:type_name -> spate.engine.v1.Delay
+	29, // 38: spate.engine.v1.Instruction.close:type_name -> spate.engine.v1.Nothing
+	29, // 39: spate.engine.v1.Instruction.reset:type_name -> spate.engine.v1.Nothing
+	29, // 40: spate.engine.v1.Instruction.wait_for_peer_close:type_name -> spate.engine.v1.Nothing
+	29, // 41: spate.engine.v1.Instruction.leave_open:type_name -> spate.engine.v1.Nothing
+	35, // 42: spate.engine.v1.Instruction.set:type_name -> spate.engine.v1.VariableValue
+	35, // 43: spate.engine.v1.Instruction.add:type_name -> spate.engine.v1.VariableValue
+	36, // 44: spate.engine.v1.Instruction.jump:type_name -> spate.engine.v1.Jump
+	37, // 45: spate.engine.v1.Instruction.loop:type_name -> spate.engine.v1.Loop
+	38, // 46: spate.engine.v1.Instruction.receive_until:type_name -> spate.engine.v1.ReceiveUntil
+	28, // 47: spate.engine.v1.Instruction.open_connection:type_name -> spate.engine.v1.OpenConnection
+	27, // 48: spate.engine.v1.Instruction.count_time:type_name -> spate.engine.v1.CountTime
+	3,  // 49: spate.engine.v1.Jump.comparison:type_name -> spate.engine.v1.Comparison
+	29, // 50: spate.engine.v1.ReceiveUntil.http_message:type_name -> spate.engine.v1.Nothing
+	51, // [51:51] is the sub-list for method output_type
+	51, // [51:51] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_stateful_proto_init() }
@@ -3577,23 +3707,23 @@ func file_spate_engine_v1_stateful_proto_init() {
 	}
 	file_spate_engine_v1_rate_proto_init()
 	file_spate_engine_v1_stateful_proto_msgTypes[0].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[4].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[6].OneofWrappers = []any{
 		(*Payload_Bytes)(nil),
 		(*Payload_Size)(nil),
 		(*Payload_Data)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[5].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[7].OneofWrappers = []any{
 		(*PayloadField_List)(nil),
 		(*PayloadField_Counter)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[10].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[17].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[12].OneofWrappers = []any{}
+	file_spate_engine_v1_stateful_proto_msgTypes[19].OneofWrappers = []any{
 		(*Capture_Pcap)(nil),
 		(*Capture_Path)(nil),
 		(*Capture_Data)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[18].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[20].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[20].OneofWrappers = []any{}
+	file_spate_engine_v1_stateful_proto_msgTypes[22].OneofWrappers = []any{
 		(*Instruction_Connect)(nil),
 		(*Instruction_Accept)(nil),
 		(*Instruction_Send)(nil),
@@ -3618,8 +3748,8 @@ func file_spate_engine_v1_stateful_proto_init() {
 		(*Instruction_NextTemplate)(nil),
 		(*Instruction_CountTime)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[22].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[32].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[24].OneofWrappers = []any{}
+	file_spate_engine_v1_stateful_proto_msgTypes[34].OneofWrappers = []any{
 		(*ReceiveUntil_Pattern)(nil),
 		(*ReceiveUntil_HttpMessage)(nil),
 	}
@@ -3629,7 +3759,7 @@ func file_spate_engine_v1_stateful_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_stateful_proto_rawDesc), len(file_spate_engine_v1_stateful_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   33,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

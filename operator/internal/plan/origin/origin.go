@@ -232,6 +232,8 @@ func (o Origin) find(path string) Refusal {
 		return o.pool(uint32(index), parts[1:], path)
 	case kind == "payloads" && index >= 0:
 		return o.payload(uint32(index), parts[1:], path)
+	case kind == "ignored_sources" && len(parts) > 1:
+		return Refusal{Path: "spec.ignoredSources." + strings.Replace(parts[1], "prefixes", "addresses", 1)}
 	case inner != path && ofProfile[inner] != "":
 		return Refusal{Path: ofProfile[inner]}
 	}

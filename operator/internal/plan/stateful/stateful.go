@@ -379,13 +379,17 @@ func Flows(entries []Entry) *load.Flows {
 
 // Part returns the stateful part of a plan at a factor of the entries' rates; nil without templates.
 func Part(profile *spatev1.TrafficProfile, entries []Entry, factor *big.Rat) (*enginev1.Stateful, problem.Problems) {
-	if len(entries) == 0 {
-		return nil, nil
-	}
 	var problems problem.Problems
+	ignored := ignoredSources(profile.Spec.IgnoredSources, spec.Child("ignoredSources"), &problems)
+	if len(entries) == 0 {
+		if ignored != nil {
+			problems.Add(spatev1.ReasonInvalidSpec, spec.Child("ignoredSources"), "applies to applications, and traffic has none: add one, or leave it out")
+		}
+		return nil, problems
+	}
 	s := sharing{made: &enginev1.Stateful{
 		RampUpNs: problems.Duration(profile.Spec.RampUp, spec.Child("rampUp")), RampUpStepNs: problems.SomeTime(profile.Spec.RampUpStep, spec.Child("rampUpStep")),
-		MostFlows: problems.Count(profile.Spec.MaxFlowsPerEngine, spec.Child("maxFlowsPerEngine")),
+		MostFlows: problems.Count(profile.Spec.MaxFlowsPerEngine, spec.Child("maxFlowsPerEngine")), IgnoredSources: ignored,
 	}, payloads: map[string]uint32{}, pools: map[string]uint32{}, numbered: map[*enginev1.Payload]uint32{}, opened: map[uint32]bool{}}
 	if step := s.made.RampUpStepNs; step > 0 && (s.made.RampUpNs == 0 || s.made.RampUpNs%step > 0) {
 		problems.Add(spatev1.ReasonInvalidSpec, spec.Child("rampUpStep"), "%s: rampUp must be a whole number of these", profile.Spec.RampUpStep)

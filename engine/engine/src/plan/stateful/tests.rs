@@ -9,7 +9,7 @@ use contract::{
     SourcePorts, Timing, Tunables, VariableValue, VlanTag, Vxlan, WeightedPool, capture, instruction::Kind, payload,
     payload_field, receive_until,
 };
-use spate_stateful::{Instruction as Executed, pool::Start};
+use spate_stateful::{Address, IgnoredSources, Instruction as Executed, pool::Start};
 use std::borrow::Cow;
 
 fn instructions(kinds: Vec<Kind>) -> Option<Program> {
@@ -167,6 +167,14 @@ fn record(plan: &mut Plan) -> &mut contract::Records {
     part(plan).records.insert(contract::Records { one_in: 1, ..contract::Records::default() })
 }
 
+fn ignoring(plan: &mut Plan) -> &mut contract::IgnoredSources {
+    part(plan).ignored_sources.get_or_insert_default()
+}
+
+fn prefix(address: &[u8], length: u32) -> contract::Prefix {
+    contract::Prefix { address: address.to_vec().into(), length }
+}
+
 fn web(plan: &mut Plan) -> &mut contract::Template {
     &mut part(plan).templates[0]
 }
@@ -245,6 +253,29 @@ fn defaults_are_in_place() {
     let mut sent = [0; 5];
     scenario.payloads[0].fill(5, 0, &mut sent);
     assert_eq!(&sent, b"012 /");
+}
+
+#[test]
+fn sources_to_ignore_are_the_macs_and_all_addresses_of_the_prefixes() {
+    let mut plan = good();
+    assert_eq!(checked(&plan).ignored, None);
+    ignoring(&mut plan);
+    assert_eq!(checked(&plan).ignored, None, "none is named");
+    let most: Vec<_> = (0..64).map(|n| vec![2, 0, 0, 0, 0, n].into()).collect();
+    ignoring(&mut plan).macs = most;
+    let v6 = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9];
+    ignoring(&mut plan).prefixes =
+        vec![prefix(&[10, 1, 2, 3], 8), prefix(&[198, 18, 0, 1], 32), prefix(&v6, 64), prefix(&[0; 16], 0)];
+    let macs = (0..64).map(|n| [2, 0, 0, 0, 0, n]);
+    let v4 = |first, last| (Address::v4(u32::from_be_bytes(first)), Address::v4(u32::from_be_bytes(last)));
+    let network = 0x2001_0db8_u128 << 96;
+    let ranges = [
+        v4([10, 0, 0, 0], [10, 255, 255, 255]),
+        v4([198, 18, 0, 1], [198, 18, 0, 1]),
+        (Address(network), Address(network | u128::from(u64::MAX))),
+        (Address(0), Address(u128::MAX)),
+    ];
+    assert_eq!(checked(&plan).ignored, Some(IgnoredSources::new(macs, ranges)));
 }
 
 #[test]
@@ -450,6 +481,21 @@ fn what_is_wrong_is_named_with_its_remedy() {
         (|p| record(p).one_in = 0, "records.one_in", "records every connection"),
         (|p| record(p).path = "a\0b".into(), "records.path", "zero byte"),
         (|p| record(p).most = 1, "records.most", "or set path"),
+        (|p| ignoring(p).macs = vec![vec![2; 5].into()], "ignored_sources.macs[0]", "must be 6"),
+        (
+            |p| ignoring(p).macs = vec![vec![2; 6].into(), vec![3; 6].into()],
+            "ignored_sources.macs[1]",
+            "a group address",
+        ),
+        (|p| ignoring(p).macs = vec![vec![2; 6].into(); 65], "ignored_sources.macs", "65 of them; must be at most 64"),
+        (|p| ignoring(p).prefixes = vec![prefix(&[10; 5], 8)], "ignored_sources.prefixes[0].address", "16 (IPv6)"),
+        (
+            |p| ignoring(p).prefixes = vec![prefix(&[10; 4], 33)],
+            "ignored_sources.prefixes[0].length",
+            "33; must be at most 32",
+        ),
+        (|p| ignoring(p).prefixes = vec![prefix(&[10; 16], 129)], "ignored_sources.prefixes[0].length", "at most 128"),
+        (|p| ignoring(p).prefixes = vec![prefix(&[10; 4], 8); 65], "ignored_sources.prefixes", "must be at most 64"),
         (|p| web(p).name.clear(), "templates[0].name", "must be 1..253"),
         (|p| web(p).group = "a\nb".into(), "templates[0].group", "control character"),
         (

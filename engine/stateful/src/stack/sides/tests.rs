@@ -12,6 +12,7 @@ fn scenario(pools: Vec<Pool>, templates: Vec<Template>) -> Scenario {
         most_flows: 1,
         ramp_up: 0.into(),
         order: crate::arrivals::Order::default(),
+        ignored: None,
     }
 }
 
