@@ -5,6 +5,7 @@
 package stateful
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"strings"
@@ -38,7 +39,7 @@ func ignoredSources(ignored *spatev1.IgnoredSources, at *field.Path, problems *p
 	}
 	for i, text := range ignored.Addresses {
 		prefix, err := prefixOf(string(text))
-		if err != nil || prefix.Addr().Is4In6() || prefix.Addr().Zone() != "" {
+		if err != nil || prefix.Addr().Is4In6() {
 			problems.Add(spatev1.ReasonInvalidSpec, addresses.Index(i), "%q: must be an address or a prefix, such as 198.18.0.1 or 2001:db8::/32", text)
 			continue
 		}
@@ -53,6 +54,9 @@ func prefixOf(text string) (netip.Prefix, error) {
 		return netip.ParsePrefix(text)
 	}
 	address, err := netip.ParseAddr(text)
+	if address.Zone() != "" {
+		err = errors.New("has a zone, which no packet has")
+	}
 	return netip.PrefixFrom(address, address.BitLen()), err
 }
 

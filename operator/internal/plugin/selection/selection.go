@@ -28,6 +28,9 @@ func (f *Flags) Add(c *cobra.Command) {
 	c.MarkFlagsMutuallyExclusive("profile", "run")
 }
 
+// Args accepts the arguments of a command that reads files.
+func (f *Flags) Args(c *cobra.Command, names []string) error { return f.files.Args(c, names) }
+
 // Planned is the selected definition, and its plan.
 type Planned struct {
 	Files      offline.Files
