@@ -235,7 +235,7 @@ def register():
 func TestTagsInPythonAreThoseOfTaggedPacketGroups(t *testing.T) {
 	python := trexPython(t)
 	tags := write(t, filepath.Join(t.TempDir(), "own_tags.py"), tagsInPython)
-	out, _, err := importing(taggedGroup, "-", "--name", "x", "--tags", tags, "--python", python)
+	out, _, err := importing(taggedGroup, "-", "--name", "x", "--tags", tags, "--python", python, "--destination-mac", "02:00:00:00:00:01")
 	if err != nil {
 		t.Fatal(err)
 	}
