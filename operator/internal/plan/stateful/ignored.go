@@ -48,7 +48,7 @@ func ignoredSources(ignored *spatev1.IgnoredSources, at *field.Path, problems *p
 }
 
 // prefixOf reads a prefix, or an address as the prefix that has no other; without a zone, and not of IPv4 in IPv6.
-func prefixOf(text string) (prefix netip.Prefix, ok bool) {
+func prefixOf(text string) (netip.Prefix, bool) {
 	if strings.Contains(text, "/") {
 		prefix, err := netip.ParsePrefix(text)
 		return prefix, err == nil && !prefix.Addr().Is4In6()
