@@ -5,7 +5,6 @@
 package stateful
 
 import (
-	"errors"
 	"net"
 	"net/netip"
 	"strings"
@@ -38,8 +37,8 @@ func ignoredSources(ignored *spatev1.IgnoredSources, at *field.Path, problems *p
 		made.Macs = append(made.Macs, mac)
 	}
 	for i, text := range ignored.Addresses {
-		prefix, err := prefixOf(string(text))
-		if err != nil || prefix.Addr().Is4In6() {
+		prefix, ok := prefixOf(string(text))
+		if !ok {
 			problems.Add(spatev1.ReasonInvalidSpec, addresses.Index(i), "%q: must be an address or a prefix, such as 198.18.0.1 or 2001:db8::/32", text)
 			continue
 		}
@@ -48,16 +47,14 @@ func ignoredSources(ignored *spatev1.IgnoredSources, at *field.Path, problems *p
 	return made
 }
 
-// prefixOf reads a prefix, or an address as the prefix that has no other.
-func prefixOf(text string) (netip.Prefix, error) {
+// prefixOf reads a prefix, or an address as the prefix that has no other; without a zone, and not of IPv4 in IPv6.
+func prefixOf(text string) (netip.Prefix, bool) {
 	if strings.Contains(text, "/") {
-		return netip.ParsePrefix(text)
+		prefix, err := netip.ParsePrefix(text)
+		return prefix, err == nil && !prefix.Addr().Is4In6()
 	}
 	address, err := netip.ParseAddr(text)
-	if address.Zone() != "" {
-		err = errors.New("has a zone, which no packet has")
-	}
-	return netip.PrefixFrom(address, address.BitLen()), err
+	return netip.PrefixFrom(address, address.BitLen()), err == nil && address.Zone() == "" && !address.Is4In6()
 }
 
 func few(count int, at *field.Path, problems *problem.Problems) {
