@@ -138,7 +138,7 @@ external-cluster: $(HELM)
 sriov_lanes := sriov-lane-programs sriov-lane-images
 sriov_env = KUBE=$(KUBE) MULTUS=$(MULTUS) DRA=$(dra_links) NODE_IMAGES="$(NODE_IMAGE) $(SRIOV_IMAGE) $(engine_image)"
 .PHONY: e2e-sriov sriov-system sriov-node sriov-suites $(sriov_lanes)
-e2e-sriov: deps ## Run VFs under a real kubelet, device plugin and Multus, in an emulated machine as the second node, 9 min; 40 min without caches (RUN=regexp, KEEP=1)
+e2e-sriov: deps ## Run VFs under a real kubelet, device plugin and Multus, in an emulated machine as the second node, 10 min; 40 min without caches (RUN=regexp, KEEP=1)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line $(sriov_lanes)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line cluster-up sriov-node
 	@# The operator is installed while the machine boots.
