@@ -74,10 +74,11 @@ func counted(t *testing.T, metric string, run *spate.TrafficRun) map[string]int6
 func countedBy(t *testing.T, label, metric, matching string, run *spate.TrafficRun) map[string]int64 {
 	t.Helper()
 	selector := fmt.Sprintf(`%s{profile_namespace=%q,profile=%q,run=%q,%s}`, metric, run.Namespace, run.Status.Resolved.Profile.Name, run.Name, matching)
-	end := float64(run.Status.CompletionTime.Unix())
+	// The run's end is without its fraction of a second, and an engine answers scrapes with a page that is up to a second old.
+	end := float64(run.Status.CompletionTime.Unix()) + 2
 	until(t, 15*time.Second, "a scrape of "+metric+" after the run's end", func(ctx context.Context) (bool, string) {
 		samples, err := query(ctx, "min(timestamp("+selector+"))")
-		return err == nil && len(samples) == 1 && samples[0].value > end+1, fmt.Sprint(samples, err)
+		return err == nil && len(samples) == 1 && samples[0].value > end, fmt.Sprint(samples, err)
 	})
 	samples, err := query(t.Context(), "sum by ("+label+") ("+selector+")")
 	if err != nil {
