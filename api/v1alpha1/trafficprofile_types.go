@@ -106,7 +106,7 @@ type TrafficDefinition struct {
 	// +optional
 	Tunables Tunables `json:"tunables,omitzero"`
 
-	// ignoredSources are hosts whose packets of no open flow applications neither answer nor count as errors.
+	// ignoredSources lists hosts. Applications do not answer their packets that belong to no open flow, and do not count them as errors.
 	// +optional
 	IgnoredSources *IgnoredSources `json:"ignoredSources,omitempty"`
 

@@ -38,7 +38,7 @@ type TrafficDefinitionApplyConfiguration struct {
 	RampUpStep *apiv1alpha1.Duration `json:"rampUpStep,omitempty"`
 	// tunables of the transport on each side, for all applications. Those of a template override them.
 	Tunables *TunablesApplyConfiguration `json:"tunables,omitempty"`
-	// ignoredSources are hosts whose packets of no open flow applications neither answer nor count as errors.
+	// ignoredSources lists hosts. Applications do not answer their packets that belong to no open flow, and do not count them as errors.
 	IgnoredSources *IgnoredSourcesApplyConfiguration `json:"ignoredSources,omitempty"`
 	// randomOrderSeed makes applications open connections in random order, in proportion to their rates, reproducible by this seed. When
 	// absent they take turns, as evenly as their rates allow.
