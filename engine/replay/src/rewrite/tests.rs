@@ -131,7 +131,13 @@ proptest! {
         };
         Rewrite::seal(flow, seal, stamp, &mut frame);
         prop_assert_eq!(sums(&frame), (u16::MAX, u16::MAX));
-        prop_assert_eq!(Trailer::decode(&frame), if flow { Some(stamp) } else { Trailer::decode(&before) });
+        if flow {
+            prop_assert_eq!(Trailer::decode(&frame), Some(stamp));
+        } else {
+            // Not `decode`: its 8 bits of check sum take some bytes that are no trailer for one.
+            let end = before.len() - payload - padding;
+            prop_assert_eq!(&frame[end..], &before[end..]);
+        }
     }
 }
 
