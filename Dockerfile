@@ -23,7 +23,7 @@ COPY api /src/api
 COPY crds /src/crds
 RUN go mod download
 COPY operator .
-RUN go build -ldflags='-s -w' -o /out/spate-operator ./cmd/manager
+RUN GOGC=off GOMEMLIMIT=3GiB go build -ldflags='-s -w' -o /out/spate-operator ./cmd/manager
 
 # DPDK's run time with the drivers that ports are made of, and of NICs with SR-IOV; libpcap compiles packet filters; libxdp, which the
 # driver of AF_XDP brings, has the XDP program for its sockets (/usr/lib/ARCHITECTURE/bpf). The

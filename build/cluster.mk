@@ -15,7 +15,7 @@ export KUBEBUILDER_ASSETS := $(dir $(KUBE))envtest
 $(KUBE):
 	@echo "kube: building Kubernetes $(KUBE_VERSION) into one binary (first time: about 14 CPU minutes; with a warm cache 20 s)"
 	@mkdir -p $(@D)
-	@nice -n 5 go build -C $(kube_dir) -ldflags='$(kube_ldflags)' -o $@.new . && mv $@.new $@
+	@nice -n 5 env $(go_build) -C $(kube_dir) -ldflags='$(kube_ldflags)' -o $@.new . && mv $@.new $@
 
 $(KUBEBUILDER_ASSETS)/.done: $(KUBE)
 	@mkdir -p $(@D)
@@ -57,6 +57,8 @@ test-cluster-clean: $(KUBE) $(MULTUS) $(HELM) $(NODE_IMAGE) ## Test that the clu
 	@$(cluster_env) e2e/cluster/leave-no-trace
 
 ##@ Images
-.PHONY: images
+.PHONY: images engine-image
+engine-image:
+	@env -u MAKEFLAGS -u MFLAGS build/images engine
 images: ## Build the images of operator and engine, if their sources changed (into SPATE_CACHE/images)
 	@env -u MAKEFLAGS -u MFLAGS build/images engine operator

@@ -5,6 +5,10 @@ export GOMODCACHE := $(SPATE_CACHE)/go-mod
 export GOFLAGS := -trimpath -modcacherw
 export GOTOOLCHAIN := local
 export CGO_ENABLED := 0
+# A compiler's life is short: up to this size it collects no garbage, and takes 11 % less CPU time (`go build k8s.io/client-go/kubernetes`
+# with an empty cache, user and system: 229 s, 202 s). Not for what is run by `go test` and `go run`.
+go_build := GOGC=off GOMEMLIMIT=3GiB go build
+go_test_build := GOGC=off GOMEMLIMIT=3GiB go test -c
 # CI's checkout (.ci/run) builds in a folder of its own.
 export CARGO_TARGET_DIR := $(SPATE_CACHE)/cargo-target$(if $(filter $(SPATE_CACHE)/ci,$(CURDIR)),-ci)
 export CARGO_HOME := $(or $(CARGO_HOME),$(HOME)/.cargo)

@@ -49,7 +49,7 @@ generate-docs: $(CRD_REF_DOCS)
 .PHONY: kubectl-spate
 kubectl-spate: ## Build kubectl's plugin, `kubectl spate` (build/out/kubectl-spate)
 	@mkdir -p build/out
-	@cd operator && go build -ldflags="-s -w -X main.version=$$(git describe --tags --always --dirty 2>/dev/null)" -o ../build/out/kubectl-spate ./cmd/kubectl-spate
+	@cd operator && $(go_build) -ldflags="-s -w -X main.version=$$(git describe --tags --always --dirty 2>/dev/null)" -o ../build/out/kubectl-spate ./cmd/kubectl-spate
 	@echo "kubectl-spate: build/out/kubectl-spate (put it into a folder of PATH)"
 
 .PHONY: verify-generated
@@ -72,7 +72,7 @@ operator-check:
 operator-test: envtest-assets engine-debug ## Test the operator: unit tests and a real API server
 	@$(MAKE) --no-print-directory trex-client || \
 	  echo "operator: SKIPPED the tests that load TRex profiles in Python: TRex's client cannot be installed here (the reason is above)"
-	@mkdir -p build/out && go test -C operator -c -o ../build/out/operator.test ./test
+	@mkdir -p build/out && cd operator && $(go_test_build) -o ../build/out/operator.test ./test
 	@echo "operator: testing (5 min)"
 	@$(call side_by_side,operator-test-packages $(operator_test_parts))
 

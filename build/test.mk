@@ -122,11 +122,11 @@ test-cgroup2: deps images $(KUBE) $(MULTUS) $(HELM) $(NODE_IMAGE) ## Run our nod
 	  e2e/cgroup2/test $(CGROUP2_SUITES)
 
 e2e: images kubectl-spate $(cluster_there) ## Run the suites in the real cluster (RUN=regexp chooses tests, KEEP=1 leaves it running, a whole run compares the rights of the operator with its requests; EXTERNAL=1 LOAD=COMMAND: in yours)
-	@go test -C e2e -c -o $(suites) ./suites
+	@cd e2e && $(go_test_build) -o $(suites) ./suites
 	@e2e/install $(operator_image) $(engine_image)
 	@$(if $(EXTERNAL),,e2e/cluster/load $(PEER_IMAGE) >/dev/null)
-	@$(if $(rights),go build -C e2e -o $(rbac) ./rbac)
-	@$(if $(EXTERNAL),,go test -C e2e -count=1 ./dra && go build -C e2e -o $(dra_links) ./dra)
+	@$(if $(rights),$(go_build) -C e2e -o $(rbac) ./rbac)
+	@$(if $(EXTERNAL),,go test -C e2e -count=1 ./dra && $(go_build) -C e2e -o $(dra_links) ./dra)
 	@status=0; $(in_cluster) env SPATE_ROOT=$(CURDIR) $(suites) -test.v -test.parallel 3 -test.timeout $(if $(SPATE_LONG),45m,20m) -test.run '$(RUN)' 2>&1 | tee $(suites_log) || status=$$?; \
 	  $(if $(rights),$(in_cluster) $(rbac) /var/log/audit.log || status=$$?;) \
 	  [ -n "$${KEEP:-}$(EXTERNAL)" ] || e2e/cluster/down; [ $$status = 0 ] || e2e/failures $(suites_log); exit $$status
@@ -135,14 +135,17 @@ e2e: images kubectl-spate $(cluster_there) ## Run the suites in the real cluster
 external-cluster: $(HELM)
 	@kubectl version --request-timeout=20s >/dev/null || { echo "EXTERNAL=1: kubectl does not reach the cluster of KUBECONFIG" >&2; exit 1; }
 
+# Not `$(MAKE)` in a line that does more: `make --dry-run` executes such lines.
+by_itself = MAKEFLAGS= $(MAKE) --no-print-directory
 sriov_lanes := sriov-lane-programs sriov-lane-images
 sriov_env = KUBE=$(KUBE) MULTUS=$(MULTUS) DRA=$(dra_links) NODE_IMAGES="$(NODE_IMAGE) $(SRIOV_IMAGE) $(engine_image)"
-.PHONY: e2e-sriov sriov-system sriov-node sriov-suites $(sriov_lanes)
+.PHONY: e2e-sriov sriov-system sriov-cluster sriov-node sriov-operator sriov-suites $(sriov_lanes)
 e2e-sriov: deps ## Run VFs under a real kubelet, device plugin and Multus, in an emulated machine as the second node, 10 min; 40 min without caches (RUN=regexp, KEEP=1)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line $(sriov_lanes)
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line cluster-up sriov-node
-	@# The operator is installed while the machine boots.
-	@status=0; INSTALL_PATIENCE=300s e2e/install $(operator_image) $(engine_image) & installed=$$!; \
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line sriov-cluster sriov-node
+	@# What the machine's start does not take is built, and the operator installed, while it boots: its emulation keeps one CPU busy.
+	@status=0; { $(by_itself) sriov-operator sriov-suites && \
+	    INSTALL_PATIENCE=300s e2e/install $(operator_image) $(engine_image); } & installed=$$!; \
 	  { $(sriov_env) e2e/sriov/join && wait $$installed && \
 	  $(in_cluster) env SPATE_ROOT=$(CURDIR) SPATE_SRIOV=1 $(suites) -test.v -test.timeout 30m -test.run '^TestSRIOV.*($(RUN))' 2>&1 | tee $(suites_log); } || status=$$?; \
 	  wait; [ -n "$${KEEP:-}" ] || { e2e/sriov/leave; e2e/cluster/down; }; [ $$status = 0 ] || e2e/failures $(suites_log); exit $$status
@@ -150,20 +153,25 @@ e2e-sriov: deps ## Run VFs under a real kubelet, device plugin and Multus, in an
 # Programs in Go one after another: each uses what those before it have compiled, and side by side they would compile the same twice. Images
 # beside them, as cargo compiles most of theirs.
 sriov-lane-programs:
-	@MAKEFLAGS= $(MAKE) --no-print-directory $(KUBE) kubectl-spate $(MULTUS) $(HELM) $(SRIOV_DEVICE_PLUGIN) $(dra_links) sriov-suites
+	@$(by_itself) $(KUBE) $(MULTUS) $(SRIOV_DEVICE_PLUGIN) $(dra_links)
 sriov-lane-images:
-	@MAKEFLAGS= $(MAKE) --no-print-directory sriov-system images $(NODE_IMAGE)
+	@$(by_itself) sriov-system engine-image $(NODE_IMAGE)
 
 sriov-system:
 	@e2e/sriov/machine --prepare-system
 
-sriov-suites:
-	@go test -C e2e -c -o $(suites) ./suites
+sriov-cluster:
+	@$(cluster_env) e2e/cluster/up
+
+sriov-operator: $(HELM) images
+
+sriov-suites: kubectl-spate
+	@cd e2e && $(go_test_build) -o $(suites) ./suites
 
 # Go knows whether it has to be built again.
 .PHONY: $(dra_links)
 $(dra_links):
-	@go build -C e2e -o $@ ./dra
+	@$(go_build) -C e2e -o $@ ./dra
 
 # The disk with what the machine's node runs.
 sriov-node: $(SRIOV_IMAGE)

@@ -36,7 +36,7 @@ define tool_rule
 $(call tool_path,$(1)):
 	@echo "tools: building $(1) (first use of this version; usually 10-120 s)"
 	@mkdir -p $$(@D)
-	@nice -n 5 go build -C tools/$(1) -ldflags='-s -w' -o $$@.new tool && mv $$@.new $$@
+	@nice -n 5 env $(go_build) -C tools/$(1) -ldflags='-s -w' -o $$@.new tool && mv $$@.new $$@
 endef
 $(foreach t,$(TOOL_NAMES),$(eval $(call tool_rule,$(t))))
 
