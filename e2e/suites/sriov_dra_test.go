@@ -31,6 +31,7 @@ apiVersion: spate.dev/v1alpha1
 kind: TrafficGenerator
 metadata: {name: vf}
 spec:
+  pollMode: Adaptive
   workers: 1
   threadsPerCore: 1
   packetMemory: {size: 128Mi}

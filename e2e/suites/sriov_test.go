@@ -109,6 +109,7 @@ func TestSRIOVFunctionsUnderAKubelet(t *testing.T) {
 	t.Parallel() // beside the fleet, which has no CPU of its own
 	ns := namespace(t)
 	mustApply(t, ns, virtualFunctions)
+	startNodeShell(t, ns) // while the engine starts
 	g := generatorNamed(ns, "vf")
 	condition(t, 5*time.Minute, g, spate.ConditionReady, metav1.ConditionTrue)
 	pod := g.Status.Pods[0]
@@ -161,7 +162,7 @@ func onNUMANode1(t *testing.T, ns, name string) {
 		t.Fatal(err)
 	}
 	shell := nodeShell(t, ns)
-	script := `for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" = spate-engine ] && grep -q pod` + string(pod.UID) + ` $p/cgroup || continue
+	script := `for p in $(pidof spate-engine); do p=/proc/$p; grep -q pod` + string(pod.UID) + ` $p/cgroup || continue
 cat $p/task/*/status | sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' | sort -u | paste -s -d ,; grep -h huge $p/numa_maps | grep -o 'N[0-9]*=[0-9]*' | sort | uniq -c; cat /sys/devices/system/node/node1/cpulist; done`
 	out, err := inPod(t.Context(), ns, shell, "sh", "-c", script)
 	if err != nil {
@@ -200,8 +201,8 @@ func cpuList(t *testing.T, text string) (cpus []int) {
 	return cpus
 }
 
-// nodeShell creates a pod with all rights on the emulated machine, and returns its name.
-func nodeShell(t *testing.T, ns string) string {
+// startNodeShell creates the pod that nodeShell waits for.
+func startNodeShell(t *testing.T, ns string) {
 	t.Helper()
 	mustApply(t, ns, `
 apiVersion: v1
@@ -216,6 +217,11 @@ spec:
   containers:
   - {name: shell, image: 'localhost/spate/node:1', imagePullPolicy: Never, securityContext: {privileged: true}}
 `)
+}
+
+// nodeShell returns the name of a pod with all rights on the emulated machine, which startNodeShell has created.
+func nodeShell(t *testing.T, ns string) string {
+	t.Helper()
 	pod := podNamed(ns, "node-shell")
 	until(t, 2*time.Minute, "the shell on the node runs", func(ctx context.Context) (bool, string) {
 		err := get(ctx, pod)
