@@ -32,13 +32,11 @@ pub mod envelope;
 pub mod flow;
 pub mod gtpu;
 mod ignored;
-pub mod message;
 pub mod offload;
 pub mod payload;
 pub mod pool;
 pub mod program;
 pub mod random;
-mod reader;
 pub mod records;
 pub mod scenario;
 mod sending;
@@ -54,6 +52,8 @@ pub mod vxlan;
 pub mod wheel;
 
 pub use spate_net::{Address, packet};
+
+pub use application::sinks as message;
 
 pub use counters::{COUNTERS, Count, Counters};
 pub use emulation::{Emulation, EmulationError};

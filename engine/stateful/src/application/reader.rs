@@ -7,10 +7,10 @@
 //! come early are counted until the program asks for them. Bytes that come out of order, or of which only the program decides
 //! what is looked for in them, are copied to chunks of the pool; without room there what would have to be held is not accepted, as if
 //! it had been lost, so that it comes again. What is next in order and can be looked through is always accepted: it makes room.
+use super::sinks::{Fed, Matcher, Progress};
 use crate::{
     Scenario,
     flow::{Flow, State, is, seq_before, seq_min},
-    message::{Fed, Matcher, Progress},
     packet::{Segment, flag},
     program::{Instruction, Program, effects::Awaited, successors},
     slab::{NONE, Slab},
