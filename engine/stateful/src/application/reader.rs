@@ -153,7 +153,7 @@ fn following(scenario: &Scenario, programs: &[Option<&Program>], sides: &[Side],
         }
         let effects = program.instructions[at].effects();
         match (effects.waits_for, effects.template()) {
-            (Some(Awaited::End), _) => match found {
+            (Some(Awaited::End(_)), _) => match found {
                 Next::Nothing => found = Next::One(sides[side].numbers[at]),
                 _ => return Next::Asked,
             },
@@ -179,7 +179,7 @@ impl Readers {
         for program in &programs {
             let instructions = program.map_or(&[][..], |program| &program.instructions);
             let mut number = |instruction: &Instruction| {
-                let Instruction::ReceiveUntil(until) = instruction else { return NONE };
+                let Some(Awaited::End(until)) = instruction.effects().waits_for else { return NONE };
                 matchers.push(Matcher::new(until));
                 matchers.len() as u32 - 1
             };
