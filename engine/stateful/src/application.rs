@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A flow's program goes on: instruction after instruction until one has to wait.
+//! What is above a flow's transport: its program, which goes on instruction after instruction until one has to wait, and where the bytes
+//! that it sends come from (`sources`), and those that it receives go to (`sinks`). The crate's documentation says how they work together.
+pub(crate) mod fields;
+pub(crate) mod reader;
+pub mod sinks;
+pub(crate) mod sources;
+
 use crate::{
     counters::Count,
     flow::{Flow, State, is},
     payload::Payload,
     program::{Instruction, Program},
     random,
-    reader::{Ended, Reader},
     sending::{Backlog, NoRoom, parts},
     slab::Slab,
     tcp::Context,
     wheel,
 };
+use reader::{Ended, Reader};
 
 /// Instructions that a flow executes without a rest: then others have their turn.
 const MOST_INSTRUCTIONS: usize = 256;

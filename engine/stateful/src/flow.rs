@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One end of a connection or of a UDP exchange: 192 bytes, in three cache lines by when they are needed.
 use crate::{
-    payload::PATTERN,
+    application::sources::pattern::PATTERN,
     slab::NONE,
     wheel::{self, Link},
 };

@@ -7,6 +7,36 @@
 //!
 //! No flow has a buffer: unacknowledged data is a position in the program's payloads, and a packet is built when it is sent.
 //!
+//! # Sources and sinks
+//!
+//! Between a flow's transport and its program are, in `application`:
+//! * a *source* of the bytes that the program sends: given ones, or a pattern. TCP and UDP queue a [`Payload`] by its number and fill a
+//!   packet with any piece of it whenever they build one, so what a source gives depends on the flow's number and the offset alone.
+//!   [Fields](payload::Field) are written over it.
+//! * a *sink*, which finds the end of what the program receives next: a pattern, or an HTTP message. The bytes come from
+//!   `application/reader.rs`, in order and once each. A program that counts bytes or messages needs none: each flow counts them.
+//!
+//! A source is a file of `application/sources` that implements `Source`, and a line of the registration in `sources.rs`; a sink is a file
+//! of `application/sinks` that implements `Sink`, and a line in `sinks.rs`. Both are dispatched statically. `records.rs` in each folder is
+//! an example, registered in tests only. For plans to have it, a source needs a constructor of [`Payload`], and a sink a variant of
+//! [`program::Until`].
+//!
+//! Records of TLS belong there: a source that wraps a source, and a sink that wraps a sink, as both examples do with records that are masked
+//! instead of encrypted. Where a record begins follows from the offset, so that any piece of it can be sealed again. What TLS adds to
+//! that: keys and numbers of records outlive a message, unlike the progress of a sink, and are kept beside a flow's cursor in `reader.rs`;
+//! that holds a record until all of it has come, as it holds bytes out of order; and the handshake comes before the first instruction,
+//! as what it sends depends on what the peer sent.
+//!
+//! # Adding an instruction
+//!
+//! 1. `program/instructions/NAME.rs` says what is known of it before a flow executes it, as `Effects`: what it sends, which also counts for
+//!    the load of ports; what it waits for; what it changes; where it leads; and what may be wrong with it. All checks of programs read
+//!    that, and name no instruction.
+//! 2. `program/instructions.rs` has its variant of [`Instruction`], and the row that leads to the file.
+//! 3. `application.rs` has the arm that executes it: the only other match over all instructions.
+//!
+//! An effect that none had before is a new field of [`Effects`](program::effects::Effects), and a check.
+//!
 //! ```
 //! use spate_stateful::{
 //!     Instruction::{Accept, Close, Connect, Receive, Send},
@@ -32,13 +62,11 @@ pub mod envelope;
 pub mod flow;
 pub mod gtpu;
 mod ignored;
-pub mod message;
 pub mod offload;
 pub mod payload;
 pub mod pool;
 pub mod program;
 pub mod random;
-mod reader;
 pub mod records;
 pub mod scenario;
 mod sending;
@@ -54,6 +82,8 @@ pub mod vxlan;
 pub mod wheel;
 
 pub use spate_net::{Address, packet};
+
+pub use application::sinks as message;
 
 pub use counters::{COUNTERS, Count, Counters};
 pub use emulation::{Emulation, EmulationError};

@@ -3,13 +3,19 @@
 pub mod check;
 mod dialogue;
 pub mod effects;
+mod fault;
 mod idle;
+mod instructions;
 mod loops;
 pub mod opens;
 mod walk;
 
-pub use check::{Fault, Problem, Programs, Side, check};
+use crate::Payload;
+
+pub use check::{Programs, check};
+pub use fault::{Fault, Problem, Side};
 pub use idle::idle;
+pub use instructions::Instruction;
 pub(crate) use loops::successors;
 
 /// Variables of a flow.
@@ -30,128 +36,28 @@ impl Program {
         let used = self.instructions.iter().filter_map(|instruction| instruction.effects().variable());
         used.max().map_or(0, |highest| usize::from(highest) + 1)
     }
-}
 
-/// One step. Positions in a program are indices of instructions; one behind the last is its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Instruction {
-    /// TCP clients: opens the connection, goes on when it is established. The first of every TCP client's program.
-    Connect,
-    /// TCP servers: goes on when the connection is established. The first of every TCP server's program.
-    Accept,
-    /// Queues a payload of the scenario on the byte stream.
-    Send {
-        /// Its index.
-        payload: u32,
-        /// Goes on when it is acknowledged; else when it is in the send buffer.
-        wait: bool,
-    },
-    /// Goes on when this many bytes have come since the flow's start or the last clear.
-    Receive {
-        /// At least 1.
-        bytes: u64,
-        /// Takes them off the count.
-        clear: bool,
-    },
-    /// Goes on behind the end of what is received next.
-    ReceiveUntil(Until),
-    /// UDP: sends a payload as one datagram.
-    SendMessage {
-        /// Its index.
-        payload: u32,
-    },
-    /// UDP: goes on when this many datagrams have come since the flow's start or the last clear.
-    ReceiveMessages {
-        /// At least 1.
-        messages: u32,
-        /// Takes them off the count.
-        clear: bool,
-    },
-    /// Waits; a random time between both, evenly distributed, if they differ.
-    Delay {
-        /// In ns.
-        min_ns: u64,
-        /// In ns; not less.
-        max_ns: u64,
-    },
-    /// TCP: FIN when all is sent, then the program ends. UDP: forgets the flow.
-    Close,
-    /// TCP: RST, whatever is not sent. UDP: as `Close`.
-    Reset,
-    /// Goes on when the peer has closed its direction.
-    WaitForPeerClose,
-    /// Ends the program; the flow stays until its peer or silence ends it.
-    LeaveOpen,
-    /// UDP: from now on this silence ends the flow, in ns.
-    Keepalive(u64),
-    /// Sets a variable.
-    Set {
-        /// Below `VARIABLES`.
-        variable: u8,
-        /// To this.
-        value: i64,
-    },
-    /// Adds to a variable, around at 2^64.
-    Add {
-        /// Below `VARIABLES`.
-        variable: u8,
-        /// This.
-        value: i64,
-    },
-    /// Goes on elsewhere if a comparison of a variable with a value holds.
-    Jump {
-        /// There.
-        to: u32,
-        /// Below `VARIABLES`.
-        variable: u8,
-        /// `variable COMPARISON value`.
-        comparison: Comparison,
-        /// What it is compared with.
-        value: i64,
-    },
-    /// Goes on elsewhere until so much time has passed since a mark.
-    Loop {
-        /// There.
-        to: u32,
-        /// Variable of the mark; below `VARIABLES`.
-        since: u8,
-        /// In ns.
-        duration_ns: u64,
-    },
-    /// Notes the time in a variable (ns of the stack's clock).
-    Mark {
-        /// Below `VARIABLES`.
-        variable: u8,
-    },
-    /// Adds one to a counter of the program.
-    Count {
-        /// Index in `Program::counters`.
-        counter: u16,
-    },
-    /// Adds to a counter of the program the time since a mark, in ns.
-    CountTime {
-        /// Index in `Program::counters`.
-        counter: u16,
-        /// Variable of the mark; below `VARIABLES`.
-        since: u8,
-    },
-    /// Goes on with the same side's program of another template, from its first instruction behind `Connect` or `Accept`.
-    SwitchTemplate {
-        /// Its index.
-        template: u32,
-    },
-    /// Clients: opens a connection of another template from the flow's client address; goes on when that has ended, or could not be
-    /// opened.
-    OpenConnection {
-        /// Its index; none: the one that was named last, by this flow or by a connection that it opened. If none was, nothing is opened.
-        template: Option<u32>,
-    },
-    /// Clients: names the template of the next connection that is opened without a name: of this flow, and when it ends of the one that
-    /// opened it.
-    NextTemplate {
-        /// Its index.
-        template: u32,
-    },
+    /// Whether flows go on with a template's program.
+    pub fn switches_to(&self, template: usize) -> bool {
+        self.instructions.iter().any(|instruction| instruction.effects().template() == u32::try_from(template).ok())
+    }
+
+    /// Whether another does the same, whatever the numbers of the payloads that they send.
+    pub fn same(&self, other: &Self, payloads: &[Payload]) -> bool {
+        let content = |index: u32| payloads.get(index as usize);
+        let same = |(one, other): (&Instruction, &Instruction)| {
+            let (mut one, mut other) = (one.clone(), other.clone());
+            if let (Some(a), Some(b)) = (one.payload_mut(), other.payload_mut())
+                && content(*a) == content(*b)
+            {
+                *b = *a;
+            }
+            one == other
+        };
+        self.counters == other.counters
+            && self.instructions.len() == other.instructions.len()
+            && self.instructions.iter().zip(&other.instructions).all(same)
+    }
 }
 
 /// The end of what is received.
@@ -161,13 +67,6 @@ pub enum Until {
     Pattern(Box<[u8]>),
     /// One HTTP/1.1 message (RFC 9112 section 6).
     HttpMessage,
-}
-
-impl Program {
-    /// Whether flows go on with a template's program.
-    pub fn switches_to(&self, template: usize) -> bool {
-        self.instructions.iter().any(|instruction| instruction.effects().template() == u32::try_from(template).ok())
-    }
 }
 
 /// How a variable is compared.

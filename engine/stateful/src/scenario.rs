@@ -123,7 +123,7 @@ impl Template {
         let client = self.client.iter().map(|client| &client.program);
         let programs = client.chain(self.server.iter().map(|server| &server.program));
         let mut instructions = programs.flat_map(|program| &program.instructions);
-        instructions.any(|instruction| instruction.effects().waits_for == Some(Awaited::End))
+        instructions.any(|instruction| matches!(instruction.effects().waits_for, Some(Awaited::End(_))))
     }
 }
 

@@ -31,9 +31,9 @@ use spate_stats::Times;
 
 use crate::{
     Address, Program, Protocol, Scenario,
+    application::reader::Readers,
     counters::{Count, Counters},
     flow::{Flow, State, is},
-    reader::Readers,
     records::Records,
     scenario::Tunables,
     sending::Backlog,

@@ -2,8 +2,9 @@
 //! Whether a client and a server that talk to each other come to an end: both are followed, as far as each gets.
 //!
 //! Only what is certain is reported: as far as the ways through both are known beforehand. Nothing is lost between them.
-use super::check::{Fault, Problem, Programs, Side};
+use super::check::Programs;
 use super::effects::{Awaited, Data, Next};
+use super::fault::{Fault, Problem, Side};
 use super::walk::Walk;
 use crate::Protocol;
 
@@ -107,7 +108,7 @@ impl Talk<'_> {
         let problem = match place.walk.instruction()?.effects().waits_for? {
             Awaited::Count { count, unit, .. } => never(count, unit),
             Awaited::PeerClose => Problem::NeverClosed(peer),
-            Awaited::End => return None,
+            Awaited::End(_) => return None,
         };
         Some(Fault { template, side, at: place.walk.at, problem })
     }

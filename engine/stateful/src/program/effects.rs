@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What each instruction does, as far as it can be said before a flow executes it: the one table that all checks of programs, and what is
-//! computed of them, read. A flow executes instructions in `application`.
-use super::{Comparison, Instruction, Until};
+//! What can be said of an instruction before a flow executes it. All checks of programs, and what is computed of them, read that and know
+//! no instructions.
+use super::{
+    Comparison, Until,
+    fault::{Problem, Side},
+};
 use crate::Protocol;
 
 /// What an instruction does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Effects {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effects<'a> {
+    /// The side whose programs over TCP begin with it; it stands nowhere else.
+    pub begins: Option<Side>,
     /// The only transport that has it, and what programs over the other have instead.
     pub transport: Option<(Protocol, &'static str)>,
     /// It takes time whenever it is executed. What counts from the flow's start waits only once.
@@ -14,15 +19,19 @@ pub struct Effects {
     /// What it sends.
     pub sends: Option<Data>,
     /// What it waits for.
-    pub waits_for: Option<Awaited>,
+    pub waits_for: Option<Awaited<'a>>,
     /// The variable that it changes.
     pub changes: Option<(u8, VariableChange)>,
     /// The variable that it reads, unless that says what is executed next.
     pub reads: Option<u8>,
+    /// The counter of its program that it adds to.
+    pub counts: Option<u16>,
     /// What it does about connections of other templates.
     pub opens: Option<Opens>,
     /// What is executed next.
     pub next: Next,
+    /// What is wrong with it, whatever its program.
+    pub wrong: Option<Problem>,
 }
 
 /// Connections of other templates, which clients open.
@@ -45,7 +54,7 @@ pub enum Data {
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Awaited {
+pub enum Awaited<'a> {
     /// So many since the start or the last that cleared the count.
     Count {
         /// Bytes or messages.
@@ -56,7 +65,7 @@ pub enum Awaited {
         unit: &'static str,
     },
     /// The end of what comes next, which depends on its bytes.
-    End,
+    End(&'a Until),
     /// The peer closes.
     PeerClose,
 }
@@ -106,32 +115,36 @@ pub enum Next {
     LeftOpen,
 }
 
-impl Effects {
+impl<'a> Effects<'a> {
     /// None: the next instruction is executed at once.
-    const NONE: Self = Self {
+    pub(super) const NONE: Self = Self {
+        begins: None,
         transport: None,
         takes_time: false,
         sends: None,
         waits_for: None,
         changes: None,
         reads: None,
+        counts: None,
         opens: None,
         next: Next::Following,
+        wrong: None,
     };
 
-    fn only_over(self, protocol: Protocol, instead: &'static str) -> Self {
+    /// Programs over the other transport have something else instead.
+    pub(super) fn only_over(self, protocol: Protocol, instead: &'static str) -> Self {
         Self { transport: Some((protocol, instead)), ..self }
     }
 
-    fn waiting_for(awaited: Awaited, takes_time: bool) -> Self {
+    pub(super) fn waiting_for(awaited: Awaited<'a>, takes_time: bool) -> Self {
         Self { waits_for: Some(awaited), takes_time, ..Self::NONE }
     }
 
-    fn changing(variable: u8, change: VariableChange) -> Self {
+    pub(super) fn changing(variable: u8, change: VariableChange) -> Self {
         Self { changes: Some((variable, change)), ..Self::NONE }
     }
 
-    fn then(next: Next) -> Self {
+    pub(super) fn then(next: Next) -> Self {
         Self { next, ..Self::NONE }
     }
 
@@ -154,57 +167,5 @@ impl Effects {
     /// The template whose program a flow goes on with.
     pub fn template(&self) -> Option<u32> {
         if let Next::Template(template) = self.next { Some(template) } else { None }
-    }
-}
-
-impl Instruction {
-    /// What it does.
-    pub fn effects(&self) -> Effects {
-        use Protocol::{Tcp, Udp};
-        let none = Effects::NONE;
-        match *self {
-            Self::Connect | Self::Accept => {
-                Effects { takes_time: true, ..none }.only_over(Tcp, "leave it out: UDP has no connections")
-            }
-            // The send buffer has an end.
-            Self::Send { payload, .. } => Effects { sends: Some(Data::Stream(payload)), takes_time: true, ..none }
-                .only_over(Tcp, "send_message sends a datagram"),
-            Self::SendMessage { payload } => {
-                Effects { sends: Some(Data::Message(payload)), ..none }.only_over(Udp, "send sends bytes")
-            }
-            Self::Receive { bytes: count, clear } => {
-                Effects::waiting_for(Awaited::Count { count, clear, unit: "bytes" }, clear)
-                    .only_over(Tcp, "receive_messages waits for datagrams")
-            }
-            Self::ReceiveMessages { messages, clear } => {
-                Effects::waiting_for(Awaited::Count { count: messages.into(), clear, unit: "messages" }, clear)
-                    .only_over(Udp, "receive waits for bytes")
-            }
-            Self::ReceiveUntil(Until::Pattern(_) | Until::HttpMessage) => {
-                Effects::waiting_for(Awaited::End, true).only_over(Tcp, "receive_messages waits for datagrams")
-            }
-            Self::WaitForPeerClose => {
-                Effects::waiting_for(Awaited::PeerClose, false).only_over(Tcp, "leave it out: datagrams have no end")
-            }
-            Self::Delay { max_ns, .. } => Effects { takes_time: max_ns > 0, ..none },
-            Self::Keepalive(_) => none.only_over(Udp, "tunables set the keepalive of TCP"),
-            Self::Set { variable, value } => Effects::changing(variable, VariableChange::Set(value)),
-            Self::Add { variable, value } => Effects::changing(variable, VariableChange::Add(value)),
-            Self::Mark { variable } => Effects::changing(variable, VariableChange::Time),
-            Self::Count { .. } => none,
-            Self::CountTime { since, .. } => Effects { reads: Some(since), ..none },
-            Self::Jump { to, variable, comparison, value } => {
-                Effects::then(Next::Jump { to, variable, comparison, value })
-            }
-            Self::Loop { to, since, .. } => Effects::then(Next::Loop { to, since }),
-            Self::SwitchTemplate { template } => Effects::then(Next::Template(template)),
-            Self::OpenConnection { template } => {
-                Effects { opens: Some(Opens::Connection(template)), takes_time: true, ..none }
-            }
-            Self::NextTemplate { template } => Effects { opens: Some(Opens::Next(template)), ..none },
-            Self::Close => Effects::then(Next::End { reset: false }),
-            Self::Reset => Effects::then(Next::End { reset: true }),
-            Self::LeaveOpen => Effects::then(Next::LeftOpen),
-        }
     }
 }

@@ -57,7 +57,7 @@ impl<'a> Walk<'a> {
             Next::End { .. } => next = self.program.instructions.len(),
             Next::Loop { .. } | Next::LeftOpen | Next::Template(_) => known = false,
         }
-        known &= effects.waits_for != Some(Awaited::End);
+        known &= !matches!(effects.waits_for, Some(Awaited::End(_)));
         self.steps += 1;
         (self.at, self.lost) = if known { (next, false) } else { (self.at, true) };
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Segments of flows whose programs wait for the end of a message: what they bring is looked through as it is taken in.
 use super::Stack;
-use crate::{counters::Count, flow::is, packet::Segment, reader::Readers};
+use crate::{application::reader::Readers, counters::Count, flow::is, packet::Segment};
 
 impl Stack {
     /// A segment of a flow arrives, where readers are. Whether its program may go on.

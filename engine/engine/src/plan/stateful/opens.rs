@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Can programs open connections of the templates that they name? Both have to have the same clients, on one port.
 use super::super::Violations;
-use super::programs;
-use contract::{Stateful, instruction::Kind};
+use super::programs::{self, instructions::alone};
+use contract::Stateful;
 use spate_stateful::Template;
-use spate_stateful::program::{Side, opens};
+use spate_stateful::program::{Side, effects::Opens, opens};
 use std::collections::HashSet;
 
 /// Templates of which programs of clients open connections, or name them for that, as far as they can be read.
 pub fn named(asked: &Stateful) -> HashSet<u32> {
     let programs = asked.templates.iter().filter_map(|template| template.client.as_ref());
     let instructions = programs.flat_map(|program| &program.instructions);
-    let named = instructions.filter_map(|instruction| match instruction.kind.as_ref()? {
-        Kind::OpenConnection(open) => open.template,
-        Kind::NextTemplate(template) => Some(*template),
-        _ => None,
+    let named = instructions.filter_map(|instruction| match alone(instruction.kind.as_ref()?)?.effects().opens? {
+        Opens::Connection(named) => named,
+        Opens::Next(template) => Some(template),
     });
     named.collect()
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Servers that no flow would come to, as another template's take all of theirs.
 use super::super::Violations;
-use super::programs::same_program;
 use spate_stateful::{Payload, Pool, Server, Template};
 
 /// Checks that each template's servers are asked something, or do what those do that are asked in their place. Pools are whole ones.
@@ -42,9 +41,8 @@ fn servers<'a>(one: &'a Template, other: &'a Template) -> Option<(&'a Server, &'
 
 /// Whether servers of both do the same.
 fn same(one: &Template, other: &Template, payloads: &[Payload]) -> bool {
-    servers(one, other).is_some_and(|(one, other)| {
-        one.tunables == other.tunables && same_program(&one.program, &other.program, payloads)
-    })
+    servers(one, other)
+        .is_some_and(|(one, other)| one.tunables == other.tunables && one.program.same(&other.program, payloads))
 }
 
 /// Whether flows of other servers go on as a template's.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Programs with one thing wrong each; dialogues that end and that do not; and whatever programs there may be.
-use super::super::{Comparison, idle};
+use super::super::{Comparison, Until, idle};
 use super::*;
 use Instruction::*;
 use proptest::prelude::*;

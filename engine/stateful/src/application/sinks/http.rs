@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where what is received ends: behind a pattern, or behind an HTTP/1.1 message (RFC 9112). Bytes come in pieces of any size;
-//! between them a few bytes of state are all that is kept.
+//! An HTTP/1.1 message as a sink (RFC 9112).
 //!
 //! A message is a response if it begins with `HTTP/`, else a request. Its body ends by its chunks, by `Content-Length`, or, of a
 //! response without either, with the connection; requests without either, and responses 1xx, 204 and 304, have none (RFC 9112
 //! section 6.3). An interim response (1xx) is a message by itself. What a response answers is not known: one to HEAD that has a
 //! `Content-Length` is waited for as if it had that body.
-use crate::program::Until;
+use super::{Fed, Sink};
 
 /// Bytes of a start line with its header, of a chunk's line, or of a trailer, at most.
 pub const LONGEST_LINES: u32 = 65_536;
@@ -17,43 +16,6 @@ const VERSION: &[u8] = b"HTTP/";
 const LENGTH: &[u8] = b"content-length";
 const CODING: &[u8] = b"transfer-encoding";
 const CHUNKED: &[u8] = b"chunked";
-
-/// An end as it is looked for.
-#[derive(Clone, Debug)]
-pub enum Matcher {
-    /// Behind these bytes.
-    Pattern(Pattern),
-    /// Behind a message.
-    Http,
-}
-
-/// Bytes that are looked for.
-#[derive(Clone, Debug)]
-pub struct Pattern {
-    bytes: Box<[u8]>,
-    /// How many of the first bytes are still matched if the byte behind this many does not match (Knuth, Morris, Pratt 1977).
-    back: Box<[u8]>,
-}
-
-/// How far a matcher has come.
-#[derive(Clone, Copy, Debug)]
-pub enum Progress {
-    /// Number of bytes of the pattern that are matched.
-    Pattern(u8),
-    /// Where in the message.
-    Http(Http),
-}
-
-/// What became of bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fed {
-    /// All belong to it, and more do.
-    More,
-    /// It ends behind this many of them.
-    Ends(usize),
-    /// It is no message whose end can be known.
-    Broken(Fault),
-}
 
 /// What is wrong with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,71 +36,23 @@ pub enum Fault {
     TooLong,
 }
 
-impl Matcher {
-    /// For an end of programs.
-    ///
-    /// # Panics
-    /// If a pattern has more than 255 bytes or none: programs are checked before.
-    pub fn new(until: &Until) -> Self {
-        match until {
-            Until::Pattern(bytes) => Self::Pattern(Pattern::new(bytes)),
-            Until::HttpMessage => Self::Http,
-        }
+/// One message, whatever it is.
+#[derive(Clone, Debug)]
+pub struct Http;
+
+impl Sink for Http {
+    type Progress = Parser;
+
+    fn begin(&self) -> Parser {
+        Parser::BEGIN
     }
 
-    /// Nothing has come yet.
-    pub fn begin(&self) -> Progress {
-        match self {
-            Self::Pattern(_) => Progress::Pattern(0),
-            Self::Http => Progress::Http(Http::BEGIN),
-        }
+    fn feed(&self, progress: &mut Parser, bytes: &[u8]) -> Fed {
+        progress.feed(bytes)
     }
 
-    /// Takes in the next bytes. Behind an end or a fault `progress` is of no use any more.
-    pub fn feed(&self, progress: &mut Progress, bytes: &[u8]) -> Fed {
-        match (self, progress) {
-            (Self::Pattern(pattern), Progress::Pattern(matched)) => pattern.feed(matched, bytes),
-            (_, Progress::Http(http)) => http.feed(bytes),
-            (Self::Http, Progress::Pattern(_)) => unreachable!("progress of another matcher"),
-        }
-    }
-}
-
-impl Progress {
-    /// Whether the message ends with the connection.
-    pub fn ends_with_connection(&self) -> bool {
-        matches!(self, Self::Http(Http { phase: Phase::UntilClose, .. }))
-    }
-}
-
-impl Pattern {
-    fn new(bytes: &[u8]) -> Self {
-        assert!(!bytes.is_empty() && u8::try_from(bytes.len()).is_ok(), "a pattern of {} bytes", bytes.len());
-        let mut back = vec![0u8; bytes.len()];
-        let mut matched = 0usize;
-        for at in 1..bytes.len() {
-            back[at] = matched as u8;
-            while matched > 0 && bytes[at] != bytes[matched] {
-                matched = usize::from(back[matched]);
-            }
-            matched += usize::from(bytes[at] == bytes[matched]);
-        }
-        Self { bytes: bytes.into(), back: back.into() }
-    }
-
-    fn feed(&self, progress: &mut u8, bytes: &[u8]) -> Fed {
-        let mut matched = usize::from(*progress);
-        for (at, byte) in bytes.iter().enumerate() {
-            while matched > 0 && *byte != self.bytes[matched] {
-                matched = usize::from(self.back[matched]);
-            }
-            matched += usize::from(*byte == self.bytes[matched]);
-            if matched == self.bytes.len() {
-                return Fed::Ends(at + 1);
-            }
-        }
-        *progress = matched as u8;
-        Fed::More
+    fn ends_with_connection(progress: &Parser) -> bool {
+        progress.phase == Phase::UntilClose
     }
 }
 
@@ -183,7 +97,7 @@ enum Word {
 
 /// How far a message has come.
 #[derive(Clone, Copy, Debug)]
-pub struct Http {
+pub struct Parser {
     /// Bytes of the body or of the chunk that are still to come; while the header is read, the value of `Content-Length`.
     left: u64,
     /// The number being read.
@@ -222,7 +136,7 @@ fn is_all(word: &[u8], like: Like) -> bool {
     like.map(usize::from) == Some(word.len())
 }
 
-impl Http {
+impl Parser {
     const BEGIN: Self = Self {
         left: 0,
         number: 0,

@@ -7,10 +7,10 @@
 //! come early are counted until the program asks for them. Bytes that come out of order, or of which only the program decides
 //! what is looked for in them, are copied to chunks of the pool; without room there what would have to be held is not accepted, as if
 //! it had been lost, so that it comes again. What is next in order and can be looked through is always accepted: it makes room.
+use super::sinks::{Fed, Matcher, Progress};
 use crate::{
     Scenario,
     flow::{Flow, State, is, seq_before, seq_min},
-    message::{Fed, Matcher, Progress},
     packet::{Segment, flag},
     program::{Instruction, Program, effects::Awaited, successors},
     slab::{NONE, Slab},
@@ -153,7 +153,7 @@ fn following(scenario: &Scenario, programs: &[Option<&Program>], sides: &[Side],
         }
         let effects = program.instructions[at].effects();
         match (effects.waits_for, effects.template()) {
-            (Some(Awaited::End), _) => match found {
+            (Some(Awaited::End(_)), _) => match found {
                 Next::Nothing => found = Next::One(sides[side].numbers[at]),
                 _ => return Next::Asked,
             },
@@ -179,7 +179,7 @@ impl Readers {
         for program in &programs {
             let instructions = program.map_or(&[][..], |program| &program.instructions);
             let mut number = |instruction: &Instruction| {
-                let Instruction::ReceiveUntil(until) = instruction else { return NONE };
+                let Some(Awaited::End(until)) = instruction.effects().waits_for else { return NONE };
                 matchers.push(Matcher::new(until));
                 matchers.len() as u32 - 1
             };

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `ReceiveUntil`: the end of what comes next has come, which a sink finds in its bytes.
+use crate::{
+    Protocol,
+    program::{
+        Until,
+        effects::{Awaited, Effects},
+        fault::{LONGEST_PATTERN, Problem},
+    },
+};
+
+pub(super) fn effects(until: &Until) -> Effects<'_> {
+    let wrong = match until {
+        Until::Pattern(bytes) if !(1..=LONGEST_PATTERN).contains(&bytes.len()) => Some(Problem::Pattern(bytes.len())),
+        Until::Pattern(_) | Until::HttpMessage => None,
+    };
+    Effects { wrong, ..Effects::waiting_for(Awaited::End(until), true) }
+        .only_over(Protocol::Tcp, "receive_messages waits for datagrams")
+}
