@@ -31,7 +31,7 @@ pub struct Unfinished {
     pub segment: u16,
 }
 
-/// What became of packets that were offered to a device.
+/// Outcome of offering packets to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offered {
     /// It took this many from the front.

@@ -118,7 +118,7 @@ impl Link {
         own.map(|own| own.address).or(fallback)
     }
 
-    /// Looks for a neighbour from now on; looks anew for one that did not answer.
+    /// Resolves a neighbour from now on; resolves again one that did not answer.
     pub(crate) fn want(&mut self, neighbour: IpAddr, now_ns: u64) -> Result<(), TableFull> {
         self.table.want(self.target(neighbour), None, now_ns)
     }

@@ -138,7 +138,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Looks for a neighbour from now on; looks anew for one that did not answer.
+    /// Resolves a neighbour from now on; resolves again one that did not answer.
     pub(crate) fn want(&mut self, target: Target, asker: Option<Asker>, now_ns: u64) -> Result<(), TableFull> {
         let entry = self.look(target, asker, now_ns)?;
         if std::mem::take(&mut entry.temporary) {
@@ -388,7 +388,7 @@ mod tests {
         assert_eq!(table.get(peer()), None);
         table.want_until_released(peer(), 0).unwrap();
         until(&mut table, 4000 * MS);
-        table.want_until_released(peer(), 5000 * MS).unwrap(); // it was lost, and is looked for anew
+        table.want_until_released(peer(), 5000 * MS).unwrap(); // it was lost, and is resolved again
         assert!(!table.get(peer()).unwrap().settled);
         table.want(peer(), None, 5000 * MS).unwrap();
         table.want_until_released(peer(), 5000 * MS).unwrap();

@@ -60,7 +60,7 @@ pub enum TimingError {
     #[error("needs more than 64 bits together with those before; use rounder rates")]
     TooFine(usize),
     /// Times on the way up cannot be computed.
-    #[error("is too long for rates of so many digits; shorten it, or use rounder rates")]
+    #[error("is too long for rates with this many digits; shorten it, or use rounder rates")]
     RampUp,
 }
 

@@ -87,7 +87,7 @@ struct OpenLimit {
     most: u64,
     /// Due, and not started because as many were open.
     held: u64,
-    /// Begun, if there is a limit.
+    /// Flows started, if there is a limit.
     started: u64,
     /// Of those started, how many are only about to.
     opening: u64,

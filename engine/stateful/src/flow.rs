@@ -45,7 +45,7 @@ pub mod is {
     /// `program_at` counts.
     pub const PROGRAM_WAITS: u32 = 1 << 7;
     /// The instruction at `pc` has started.
-    pub const BEGUN: u32 = 1 << 8;
+    pub const INSTRUCTION_STARTED: u32 = 1 << 8;
     /// The program has come to its end.
     pub const PROGRAM_ENDED: u32 = 1 << 9;
     /// FIN goes behind the data.

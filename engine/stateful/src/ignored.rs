@@ -2,7 +2,7 @@
 //! Sources to ignore: probes and other hosts on the link that a test has nothing to do with.
 use spate_net::{Address, AddressRanges};
 
-/// Sources whose packets of no flow are dropped and counted as [`IgnoredPackets`](crate::Count::IgnoredPackets).
+/// Sources whose packets of no open flow are dropped and counted as [`IgnoredPackets`](crate::Count::IgnoredPackets).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IgnoredSources {
     /// In ascending order.

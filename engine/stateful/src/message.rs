@@ -44,7 +44,7 @@ pub enum Progress {
     Http(Http),
 }
 
-/// What became of bytes.
+/// Outcome of reading bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fed {
     /// All belong to it, and more do.

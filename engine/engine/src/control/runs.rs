@@ -354,7 +354,7 @@ fn places(so: impl Iterator<Item = bool>) -> Vec<usize> {
     so.enumerate().filter(|(_, so)| *so).map(|(place, _)| place).collect()
 }
 
-/// Templates that are held back from the start.
+/// Templates that are paused from the start.
 fn paused_templates(plan: &Plan) -> Vec<usize> {
     places(plan.stateful.iter().flat_map(|stateful| &stateful.templates).map(|template| template.paused))
 }

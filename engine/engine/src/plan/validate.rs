@@ -453,7 +453,7 @@ fn cache(at: &str, stream: &Stream, wrong: &mut Violations) {
     } else if stream.cache > 0 && measured {
         wrong.add(
             format!("{at}.cache"),
-            "goes not with measure.flow, for which every packet is written anew: leave out one of them",
+            "goes not with measure.flow, for which every packet is rewritten: leave out one of them",
         );
     }
 }

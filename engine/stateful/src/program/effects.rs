@@ -46,7 +46,7 @@ pub enum Data {
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
-    /// So many since the start or the last that cleared the count.
+    /// This number since the start or the last that cleared the count.
     Count {
         /// Bytes or messages.
         count: u64,

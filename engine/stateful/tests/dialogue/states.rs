@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What each state of a connection makes of each kind of segment, as a table: RFC 9293 section 3.10.7 with RFC 5961 (RST, SYN and
-//! ACK that a stranger may have sent), RFC 1337 (RST in TIME-WAIT) and RFC 1122 section 4.2.2.13 (SYN in TIME-WAIT). Each state is
+//! ACK that an off-path attacker may have sent), RFC 1337 (RST in TIME-WAIT) and RFC 1122 section 4.2.2.13 (SYN in TIME-WAIT). Each state is
 //! reached by events of the same table, which makes all transitions of RFC 9293 figure 5. What the stack does otherwise is listed.
 use std::collections::BTreeSet;
 
@@ -147,7 +147,7 @@ const TABLE: [(Event, [Cell; 9]); 22] = [
 
 /// Where the stack deviates from the table: what it does, and why that is acceptable.
 const OTHERWISE: [(State, Event, Cell, &str); 3] = [
-    (SynReceived, SynInWindow, each(O, C), "a stranger could end it (RFC 9293)"),
+    (SynReceived, SynInWindow, each(O, C), "an off-path attacker could end it (RFC 9293)"),
     (Closing, FinAckAll, to(Acked, TimeWait), "ACKs below the window count, as BSD's"),
     (LastAck, FinAckAll, X, "the same"),
 ];

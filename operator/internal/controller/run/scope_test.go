@@ -100,7 +100,7 @@ func TestWhatEndsARun(t *testing.T) {
 		"created, its profile is suspended":        {created(underWay), profileNow(suspended), generatorNow(), ""},
 		"created, its profile is being deleted":    {created(underWay), profileNow(going), generatorNow(), ""},
 		"created, its profile is deleted":          {created(underWay), nil, generatorNow(), ""},
-		"created, its profile is made anew":        {created(underWay), profileNow(recreated), generatorNow(), ""},
+		"created, its profile is created again":        {created(underWay), profileNow(recreated), generatorNow(), ""},
 		"created by a workflow":                    {created(ownedByAWorkflow, underWay), profileNow(), generatorNow(), ""},
 		"created by a workflow, profile deleted":   {created(ownedByAWorkflow, underWay), nil, generatorNow(), ""},
 		"created, not admitted, profile deleted":   {created(), nil, nil, ""},
@@ -121,8 +121,8 @@ func TestWhatEndsARun(t *testing.T) {
 		"OnChange, suspended, not admitted":     {created(startedFor(change, same)), profileNow(suspended), nil, endSuspended},
 		"OnChange, the profile is going":        {created(startedFor(change, same), underWay), profileNow(going), generatorNow(), "the profile is deleted"},
 		"OnChange, the profile is deleted":      {created(startedFor(change, same), underWay), nil, generatorNow(), "the profile is deleted"},
-		"OnChange, the profile is made anew":    {created(startedFor(change, same), underWay), profileNow(recreated), generatorNow(), "the profile is deleted"},
-		"OnChange, made anew, not admitted":     {created(startedFor(change, same)), profileNow(recreated), nil, "the profile is deleted"},
+		"OnChange, the profile is created again":    {created(startedFor(change, same), underWay), profileNow(recreated), generatorNow(), "the profile is deleted"},
+		"OnChange, created again, not admitted":     {created(startedFor(change, same)), profileNow(recreated), nil, "the profile is deleted"},
 		"OnChange, stopped":                     {created(startedFor(change, same), underWay, stop), profileNow(suspended), generatorNow(), endStopped},
 		"OnChange, Manual now, edited":          {created(startedFor(change, same), underWay), profileNow(edited, by(manual)), generatorNow(), ""},
 		"OnChange, by a schedule now, edited":   {created(startedFor(change, same), underWay), profileNow(edited, by(schedule)), generatorNow(), ""},
@@ -184,7 +184,7 @@ func TestARunExecutesItsProfileWithItsOverrides(t *testing.T) {
 		"a profile":                      {created(), profileNow(), "10s", true},
 		"overrides":                      {created(func(r *spatev1.TrafficRun) { r.Spec.Overrides.Duration = "1s" }), profileNow(), "1s", true},
 		"no profile":                     {created(), nil, "", false},
-		"admitted, and its profile anew": {created(underWay), profileNow(func(p *spatev1.TrafficProfile) { p.UID = "later-uid" }), "", false},
+		"admitted, and its profile created again": {created(underWay), profileNow(func(p *spatev1.TrafficProfile) { p.UID = "later-uid" }), "", false},
 		"its own": {
 			created(func(r *spatev1.TrafficRun) {
 				r.Spec.ProfileRef, r.Spec.Profile = nil, &spatev1.TrafficDefinition{Duration: "2s"}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Echo requests from a port (RFC 792, RFC 4443 section 4.1): sent at an interval, each answered, refused or unanswered.
 //!
-//! The first bytes of their data are a time and its complement ([`STAMP`]). Whoever sends the frame writes the time at which it leaves;
+//! The first bytes of their data are a time and its complement ([`STAMP`]). The sender of the frame writes the time at which it leaves;
 //! whatever that is, the sum of both is the same, so that the checksum is right. The reply has it, too, and so the round trip.
 use std::{collections::VecDeque, net::IpAddr};
 
@@ -37,11 +37,11 @@ pub struct Ping {
     pub hop_limit: u8,
 }
 
-/// What became of a ping, or of one of its requests by number, from 0.
+/// An event of a ping, or of one of its requests by number, from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PingEvent {
     /// The first request is sent: from an address, to the MAC of the next hop.
-    Begun(IpAddr, Mac),
+    Started(IpAddr, Mac),
     /// The next hop is not known: there is no request.
     NoNextHop(String),
     /// The destination has replied.
