@@ -102,7 +102,7 @@ impl Site {
         names.extend(others.map(String::as_str).filter(|name| !name.is_empty() && seen.insert(name)));
         let port = |name: &str| PortFacts {
             name: name.to_owned(),
-            line_rate: LineRate::ToldLater,
+            line_rate: LineRate::NotYetKnown,
             mtu: None,
             claimed_bits: 0,
             macs: SIMULATED,
@@ -153,7 +153,7 @@ pub struct CheckedStream {
     pub tx_port: usize,
     /// Index of the port that is to receive it.
     pub rx_port: Option<usize>,
-    /// Of all engines together; `None` where it waits for the line rate ([`LineRate::ToldLater`]).
+    /// Of all engines together; `None` where it waits for the line rate ([`LineRate::NotYetKnown`]).
     pub rate: Option<Rate>,
     /// Its packets; of a replay the first, which stands for all where packets are alike.
     pub template: Template,
