@@ -122,7 +122,7 @@ const (
 	ofSmall   = "stream: {ref: {name: small}}"
 )
 
-// answered checks what the API server said.
+// answered checks the API server's answer.
 func answered(t *testing.T, what string, err error, words ...string) {
 	t.Helper()
 	if len(words) == 0 {

@@ -612,7 +612,7 @@ mod tests {
         }
     }
 
-    /// Writes and frees all packets of a pool, each as long as said; gives the notes that were there, and leaves `leave`.
+    /// Writes and frees all packets of a pool, each with `len` bytes; returns the notes that were there, and leaves `leave`.
     fn write_all(pool: &Mempool, len: u16, leave: u64) -> Vec<u64> {
         let mut bursts = Vec::new();
         let mut notes = Vec::new();

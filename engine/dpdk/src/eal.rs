@@ -185,7 +185,7 @@ fn arguments(
             let by_node = by_node(bytes, page, shares)?.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
             arguments.extend(["--in-memory".into(), format!("--socket-mem={by_node}")]);
         }
-        // Which implies memory without a name, and may not be said to be.
+        // `--no-huge` implies memory without a name; DPDK refuses `--in-memory` beside it.
         Memory::Normal { bytes } => {
             arguments.extend([
                 "--no-huge".into(),

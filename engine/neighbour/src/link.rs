@@ -104,7 +104,7 @@ impl Link {
         given.chain(self.link_local.map(IpAddr::V6))
     }
 
-    /// The own address from which a neighbour is asked: that of its subnet, else any of its kind.
+    /// The own address from which a neighbour is requested: that of its subnet, else any of its kind.
     pub(crate) fn source_for(&self, neighbour: IpAddr) -> Option<IpAddr> {
         if let IpAddr::V6(address) = neighbour
             && is_link_local(address)

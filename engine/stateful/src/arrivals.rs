@@ -166,7 +166,7 @@ struct Clock {
 }
 
 impl Arrivals {
-    /// Of templates, by a clock that starts at `start_ns`; rates rise from 0 as said.
+    /// Of templates, by a clock that starts at `start_ns`; rates rise from 0 over the ramp-up.
     ///
     /// # Errors
     /// If the arithmetic would not be exact.

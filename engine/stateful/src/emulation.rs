@@ -237,7 +237,7 @@ impl Emulation {
         sides.map(|(template, client)| &**self.stack.counters(template, client))
     }
 
-    /// Flows begin from this instant on; it is said once.
+    /// Flows start from this instant on. Later calls change nothing.
     pub fn start(&mut self, at_ns: u64) {
         if let Some(prepared) = self.prepared.take() {
             self.arrivals.insert(prepared).start(at_ns);

@@ -89,7 +89,7 @@ pub mod is {
     /// Whether a time-out was spurious is being found out (RFC 5682): after the first acknowledgement.
     pub const FRTO: u32 = 1 << 28;
     /// The program was notified that the peer has closed.
-    pub const PEER_CLOSED_TOLD: u32 = 1 << 29;
+    pub const PEER_CLOSED_REPORTED: u32 = 1 << 29;
     /// The reordering timer runs (RFC 8985 section 6.2).
     pub const REORDER: u32 = 1 << 30;
     /// Of UDP.

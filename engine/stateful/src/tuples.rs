@@ -374,7 +374,7 @@ impl Tuples {
         self.look(&mut draw, owned).then_some(draw)
     }
 
-    /// The next tuple for a template. `owned` says whether replies to it come to this worker; it is asked only if tuples are
+    /// The next tuple for a template. `owned` says whether replies to it come to this worker; it is called only if tuples are
     /// distributed by hash. None if no such port is found: that is counted.
     ///
     /// # Panics

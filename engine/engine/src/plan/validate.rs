@@ -85,7 +85,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// A site that has every port a plan names, of unknown kind: what can be said without an engine.
+    /// A site that has every port a plan names, of unknown kind: what can be checked without an engine.
     pub fn of_plan(plan: &Plan) -> Self {
         let mut names: Vec<&str> = Vec::new();
         let mut seen = HashSet::new();
@@ -486,7 +486,7 @@ fn port_bits(plan: &Plan, checked: &Checked) -> BTreeMap<usize, u128> {
     load::by_port(asks)
 }
 
-/// Refuses what a port cannot carry: by asked bits a second of this engine and port.
+/// Refuses rates beyond the line rate of a port. `asked` are bits a second of this engine by port.
 pub fn capacity(asked: &BTreeMap<usize, u128>, field: &str, site: &Site, wrong: &mut Violations) {
     for (&port, &asked) in asked {
         let facts = &site.ports[port];

@@ -163,7 +163,7 @@ impl Pings {
         }
     }
 
-    /// The ping that has asked may have an answer.
+    /// Reports the event of the ping that `asked` selects.
     fn answered(
         &mut self,
         asked: impl Fn(&Pinger) -> bool,

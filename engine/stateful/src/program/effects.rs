@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What each instruction does, as far as it can be said before a flow executes it: the one table that all checks of programs, and what is
+//! What each instruction does, as far as it is known before a flow executes it: the one table that all checks of programs, and what is
 //! computed of them, read. A flow executes instructions in `application`.
 use super::{Comparison, Instruction, Until};
 use crate::Protocol;

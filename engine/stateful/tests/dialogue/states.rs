@@ -69,7 +69,7 @@ enum Event {
 }
 use Event::*;
 
-/// What is said at once, or where data was accepted when acknowledgements may wait no longer.
+/// The answer that is sent at once, or where data was accepted when acknowledgements may wait no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Nothing,
@@ -107,7 +107,7 @@ const fn each(client: Cell, server: Cell) -> Cell {
     Cell([client.0[0], server.0[1]])
 }
 
-/// Nothing is said.
+/// Nothing is sent.
 const N: Cell = both(Nothing, None);
 const A: Cell = both(Acked, None);
 const C: Cell = both(Challenge, None);

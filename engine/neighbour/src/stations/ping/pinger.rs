@@ -18,12 +18,12 @@ pub const LEAST_INTERVAL_NS: u64 = 10_000_000;
 /// Longest time for which a reply is waited for: numbers of requests do not come again by then.
 pub const LONGEST_TIMEOUT_NS: u64 = 60_000_000_000;
 
-/// What is asked for.
+/// A requested ping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ping {
-    /// Who is asked: one station.
+    /// The destination: one station.
     pub to: IpAddr,
-    /// The port's address that asks. None: that of the destination's subnet, else any.
+    /// The source, an address of the port. None: that of the destination's subnet, else any.
     pub from: Option<IpAddr>,
     /// Requests; 0: until it is stopped.
     pub count: u64,
@@ -59,7 +59,7 @@ pub enum PingEvent {
     Error {
         /// Of the request.
         sequence: u64,
-        /// Who says so.
+        /// The sender of the message.
         from: IpAddr,
         /// Type of the message.
         kind: u8,
