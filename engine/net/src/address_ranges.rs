@@ -66,7 +66,8 @@ mod tests {
     #[test]
     fn ranges_that_overlap_are_merged_and_those_that_only_touch_are_not() {
         let of = |first: u32, last: u32| (Address(first.into()), Address(last.into()));
-        let ranges = AddressRanges::new([of(20, 29), of(5, 12), of(1, 9), of(13, 13), (Address::v4(0), Address::v4(9))]);
+        let ranges =
+            AddressRanges::new([of(20, 29), of(5, 12), of(1, 9), of(13, 13), (Address::v4(0), Address::v4(9))]);
         assert_eq!(ranges.v6(), [of(1, 12), of(13, 13), of(20, 29)]);
     }
 
