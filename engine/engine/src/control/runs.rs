@@ -479,7 +479,7 @@ pub(crate) mod tests {
         set(1).unwrap();
         engine.prepare("second", one_stream("second", 2, 800), decode::Format::Auto).unwrap();
         assert!(set(2).unwrap_err().to_string().starts_with("rate_factor: ask port l for 752000 bit/s on the medium"));
-        ["first", "second"].map(|run| engine.remove(run));
+        ["first", "second"].iter().for_each(|run| engine.remove(run));
         drop((first, allocated));
         engine.close();
     }
