@@ -46,7 +46,7 @@ type L2TPHeader struct {
 	// +kubebuilder:validation:Maximum=65535
 	Nr *int32 `json:"nr,omitempty"`
 
-	// offsetSize adds the field, and so many bytes of zeros.
+	// offsetSize adds the field, and this number of bytes of zeros.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255

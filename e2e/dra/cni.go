@@ -68,7 +68,7 @@ func (p plugin) attach(pod types.UID, namespace string) error {
 		for i := range links {
 			link := &links[i]
 			if link.Attached {
-				continue // this was asked before
+				continue // this was requested before
 			}
 			var err error
 			if link.MAC, err = p.links.mac(link.Name); err != nil {

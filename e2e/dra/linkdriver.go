@@ -83,7 +83,7 @@ func (d *linkDriver) prepare(claim *resourcev1.ResourceClaim) (devices []kubelet
 				}
 			}
 			if known {
-				continue // this was asked before
+				continue // this was requested before
 			}
 			if !d.links.here(result.Device) {
 				return fmt.Errorf("the node has no link %s", result.Device)

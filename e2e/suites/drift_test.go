@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Is what a generator owns as specified again after somebody changed it? The cases are those of operator/test (gitops_test.go) that take
+// Is what a generator owns as specified again after it was changed? The cases are those of operator/test (gitops_test.go) that take
 // rights which the operator needs for nothing else: e2e/rbac compares its rights with its requests.
 
 package suites

@@ -46,7 +46,7 @@ func TestAnImportedTaggedPacketGroupIsCountedByTheTagsOfItsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err, stderr.String())
 	}
-	// A profile of TRex has no duration: whoever starts it gives one.
+	// A profile of TRex has no duration: TRex takes it from the command that starts it.
 	imported := strings.Replace(string(out), "  generatorRef:\n", "  duration: 2s\n  generatorTolerance: {late: 100%}\n  generatorRef:\n", 1)
 	condition(t, 90*time.Second, generatorNamed(ns, "loop"), spate.ConditionReady, metav1.ConditionTrue)
 	mustApply(t, ns, imported)

@@ -167,7 +167,7 @@ func TestTheControlPortWantsTheOperatorsCertificate(t *testing.T) {
 	n, err := conn.Read(make([]byte, 64))
 	var timeout net.Error
 	if err == nil || errors.As(err, &timeout) && timeout.Timeout() {
-		t.Errorf("a stranger got %d bytes, %v; want a refusal for want of a certificate", n, err)
+		t.Errorf("a client without a certificate got %d bytes, %v; want a refusal for want of a certificate", n, err)
 	}
 }
 

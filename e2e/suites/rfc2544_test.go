@@ -246,7 +246,7 @@ func golden(t *testing.T, file, got string) {
 				}
 				return "(no such line)"
 			}
-			t.Errorf("%s, line %d (SPATE_GOLDEN=renew writes it anew)\nwant %s\n got %s", file, i+1, line(theirs), line(ours))
+			t.Errorf("%s, line %d (SPATE_GOLDEN=renew writes it again)\nwant %s\n got %s", file, i+1, line(theirs), line(ours))
 		}
 	}
 }

@@ -271,7 +271,7 @@ func TestSRIOVDrillFunctionTakenAway(t *testing.T) {
 	}
 	restartDevicePlugin(t)
 	condition(t, 3*time.Minute, g, spate.ConditionReady, metav1.ConditionTrue)
-	d.Kept("the generator: it is ready again with the function that was created anew")
+	d.Kept("the generator: it is ready again with the function that was re-created")
 }
 
 // restartDevicePlugin deletes the pod of the device plugin, and waits until another is ready.

@@ -43,7 +43,7 @@ enum {
 	SPATE_TX_L4_SHIFT = RTE_MBUF_L4_LEN_OFS,
 	SPATE_TX_SEGMENT_SHIFT = RTE_MBUF_TSO_SEGSZ_OFS,
 };
-/* and what the device tells of a received packet's transport checksum. */
+/* and what the device reports of a received packet's transport checksum. */
 enum {
 	SPATE_RX_L4_MASK = RTE_MBUF_F_RX_L4_CKSUM_MASK,
 	SPATE_RX_L4_GOOD = RTE_MBUF_F_RX_L4_CKSUM_GOOD,
@@ -162,7 +162,7 @@ int spate_port_xstats(uint16_t port, struct spate_xstat *xstats, unsigned int ro
 int spate_port_close(uint16_t port);
 
 uint16_t spate_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n);
-/* The same for packets of which the driver must be told what is left to it (rte_eth_tx_prepare). `refused`: none was taken,
+/* The same for packets that the driver must prepare for its offloads (rte_eth_tx_prepare). `refused`: none was taken,
  * since the first is one that the driver can do nothing with. */
 uint16_t spate_tx_prepared_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n, bool *refused);
 uint16_t spate_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **bufs, uint16_t n);

@@ -28,7 +28,7 @@ import (
 	"spate.dev/operator/internal/podspec"
 )
 
-// person is somebody with roles in a namespace; rules are beside the ClusterRoles.
+// person is a user with roles in a namespace; rules are beside the ClusterRoles.
 func person(t *testing.T, ns, name string, roles []string, rules ...rbacv1.PolicyRule) client.Client {
 	t.Helper()
 	subject := []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: name, APIGroup: rbacv1.GroupName}}
@@ -122,7 +122,7 @@ const (
 	ofSmall   = "stream: {ref: {name: small}}"
 )
 
-// answered checks what the API server said.
+// answered checks the API server's answer.
 func answered(t *testing.T, what string, err error, words ...string) {
 	t.Helper()
 	if len(words) == 0 {

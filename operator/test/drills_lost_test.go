@@ -19,7 +19,7 @@ import (
 	"spate.dev/operator/test/drill"
 )
 
-// continuing brings up a generator of so many pods, and a profile that goes on without lost ones into its Running phase. It returns the pods by
+// continuing brings up a generator of `replicas` pods, and a profile that goes on without lost ones into its Running phase. It returns the pods by
 // their indexes.
 func continuing(t *testing.T, name string, replicas int, spec string) (string, *spatev1.TrafficProfile, []corev1.Pod) {
 	t.Helper()

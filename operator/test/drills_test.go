@@ -43,7 +43,7 @@ func underWay(t *testing.T, name, spec string) (string, *spatev1.TrafficProfile)
 	return runningAs(t, name, tolerant+spec)
 }
 
-// exact waits for the end of a profile's run and fails unless it passed and so many packets were due: each was sent and received, or
+// exact waits for the end of a profile's run and fails unless it passed and `want` packets were due: each was sent and received, or
 // is counted as not sent.
 func exact(t *testing.T, d *drill.Drill, limit time.Duration, p *spatev1.TrafficProfile, want int64) {
 	t.Helper()

@@ -60,7 +60,7 @@ func TestDrillPartitionThatHeals(t *testing.T) {
 	reportsEvent(t, d, ns, g, spatev1.ReasonOrphanedRun)
 }
 
-// No operator runs. Somebody else asks the engine how it is, which names no run.
+// No operator runs. Another client queries the engine's state, which names no run.
 func TestDrillLeaseWhileGetInfoGoesOn(t *testing.T) {
 	drill.Long(t)
 	d := newDrill(t, "no operator follows a run with a lease of 30 s, while GetInfo goes on", 3*time.Minute)

@@ -278,7 +278,7 @@ func trailerOf(frame []byte) []byte {
 }
 
 // sentBy returns what several engines sent as sorted text, without what differs from worker to worker by design. It fails unless each engine
-// has sent something, and so many workers in all have sent, each a whole sequence of packets.
+// has sent something, and `workers` workers in all have sent, each a whole sequence of packets.
 func sentBy(t *testing.T, who string, workers int, engines ...[][]byte) (all []string) {
 	t.Helper()
 	numbers := map[byte][]uint32{}

@@ -76,7 +76,7 @@ func TestTwoFieldManagersShareAProfileAndAGenerator(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `conflict with "autoscaler": .spec.rate`) {
 		t.Errorf("%v", err)
 	}
-	// The operator has no field of a spec: it would be a conflict for whoever applies them.
+	// The operator has no field of a spec: it would be a conflict for their applier.
 	for _, object := range []client.Object{p, g} {
 		must(t, get(object))
 		for _, managed := range object.GetManagedFields() {
@@ -87,7 +87,7 @@ func TestTwoFieldManagersShareAProfileAndAGenerator(t *testing.T) {
 	}
 }
 
-// Everything that a generator owns is as specified again after somebody has changed or deleted it.
+// Everything that a generator owns is as specified again after it was changed or deleted.
 func TestDriftOfWhatAGeneratorOwnsIsCorrected(t *testing.T) {
 	t.Parallel()
 	node := startSimulatedNode(t)

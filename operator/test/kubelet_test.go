@@ -346,7 +346,7 @@ func exitCode(state *os.ProcessState) int32 {
 	return int32(state.ExitCode())
 }
 
-// logOf gives what the engine of a pod said last.
+// logOf returns the last lines of the log of a pod's engine.
 func (k *kubelet) logOf(uid types.UID) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()

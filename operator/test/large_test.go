@@ -67,7 +67,7 @@ func peakOfGroup(folder string) int64 {
 	return 0
 }
 
-// forgetPeaks begins to measure anew, where the kernel can.
+// forgetPeaks starts to measure again, where the kernel can.
 func forgetPeaks(folder string) {
 	_ = os.WriteFile(filepath.Join(folder, "memory.max_usage_in_bytes"), []byte("0"), 0o600)
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", cluster.operator.command.Process.Pid), []byte("5"), 0)

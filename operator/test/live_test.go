@@ -223,7 +223,7 @@ func TestPacketsOfARunAreCapturedByWhoMay(t *testing.T) {
 			t.Errorf("%v, %s", err, said)
 		}
 	})
-	t.Run("until whoever reads has enough", func(t *testing.T) {
+	t.Run("until the reader has enough", func(t *testing.T) {
 		command := plugin(t, ns, capturer, "capture", "loop", "-p", "loop", "-w", "-")
 		output, err := command.StdoutPipe()
 		must(t, err)

@@ -352,7 +352,7 @@ func TestASearchAsksForAResetAndFindsThatThereWasNone(t *testing.T) {
 		return err == nil && run.Status.Search != nil && run.Status.Search.Current != nil && run.Status.Search.Current.ResetDevice, fmt.Sprintf("%v %+v", err, run.Status.Search)
 	})
 	if current := run.Status.Search.Current; current.Test != spatev1.TestReset || time.Since(current.StartTime.Time) < 200*time.Millisecond {
-		t.Errorf("%+v was asked for too early", current)
+		t.Errorf("%+v was requested too early", current)
 	}
 	s := searchNamed(ns, "reset")
 	expect(t, runLimit, s, spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonSearchIrregular)

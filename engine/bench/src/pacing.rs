@@ -39,7 +39,7 @@ pub struct Pacing {
 
 /// One attempt at one rate.
 struct Attempt {
-    /// Mean rate against what was asked, by the system's clock.
+    /// Mean rate against the requested one, by the system's clock.
     ppm: f64,
     /// Departure errors.
     errors: Distribution,

@@ -77,7 +77,7 @@ pub fn measure(mode: Mode, vdev: Vdev, pages: Pages, cpus: Cpus, length: Duratio
 struct Testpmd {
     child: Child,
     lines: Receiver<String>,
-    /// The last of what it said.
+    /// The last lines that it printed.
     heard: Vec<String>,
 }
 

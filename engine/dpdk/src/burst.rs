@@ -31,7 +31,7 @@ pub struct Unfinished {
     pub segment: u16,
 }
 
-/// What became of packets that were offered to a device.
+/// Outcome of offering packets to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offered {
     /// It took this many from the front.
@@ -612,7 +612,7 @@ mod tests {
         }
     }
 
-    /// Writes and frees all packets of a pool, each as long as said; gives the notes that were there, and leaves `leave`.
+    /// Writes and frees all packets of a pool, each with `len` bytes; returns the notes that were there, and leaves `leave`.
     fn write_all(pool: &Mempool, len: u16, leave: u64) -> Vec<u64> {
         let mut bursts = Vec::new();
         let mut notes = Vec::new();

@@ -11,7 +11,13 @@ use std::{
 
 use spate_dpdk_sys as sys;
 
-use crate::{Device, Error, error::last_errno, log, log::Mark};
+use crate::{
+    Device, Error,
+    error::last_errno,
+    log,
+    log::Mark,
+    numa::{SYSTEM, cpus_of_node, node_of_cpu},
+};
 
 /// Where packet memory comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +86,7 @@ impl Eal {
 
     /// The NUMA node of a CPU, if it is known.
     pub fn node_of(cpu: usize) -> Option<usize> {
-        node_of(Path::new(SYSTEM), cpu)
+        known_node(Path::new(SYSTEM), cpu)
     }
 
     /// DPDK's version, such as "DPDK 22.11.11".
@@ -89,9 +95,6 @@ impl Eal {
         unsafe { std::ffi::CStr::from_ptr(sys::rte_version()) }.to_string_lossy().into_owned()
     }
 }
-
-/// Where the kernel describes CPUs and NUMA nodes.
-const SYSTEM: &str = "/sys/devices/system";
 
 /// Number of lcore ids that DPDK has (RTE_MAX_LCORE).
 const MAX_LCORE: usize = sys::RTE_MAX_LCORE as usize;
@@ -111,20 +114,17 @@ struct MainLcore {
 /// /sys/devices/system.
 fn main_lcore(system: &Path, cpus: &[usize], workers: &[usize]) -> MainLcore {
     let found = workers.first().and_then(|&worker| {
-        let node = node_of(system, worker)?;
-        let own = cpus.iter().chain(workers).copied().filter(|&cpu| is_of_node(system, node, cpu));
-        let mut ids = own.chain(numbered(&system.join(format!("node/node{node}")), "cpu"));
+        let node = known_node(system, worker)?;
+        let of_node = cpus_of_node(system, node).ok()?;
+        let own = cpus.iter().chain(workers).filter(|cpu| of_node.contains(cpu));
+        let mut ids = own.chain(&of_node).copied();
         Some(MainLcore { lcore: ids.find(|&cpu| cpu < MAX_LCORE)?, node })
     });
     found.unwrap_or(MainLcore { lcore: 0, node: 0 })
 }
 
-fn is_of_node(system: &Path, node: usize, cpu: usize) -> bool {
-    system.join(format!("node/node{node}/cpu{cpu}")).exists()
-}
-
-fn node_of(system: &Path, cpu: usize) -> Option<usize> {
-    numbered(&system.join("node"), "node").into_iter().find(|&node| is_of_node(system, node, cpu))
+fn known_node(system: &Path, cpu: usize) -> Option<usize> {
+    node_of_cpu(system, cpu).ok().flatten()
 }
 
 /// NUMA nodes that memory is taken from, and how many workers each is for. Groups whose node is not known count for that of the
@@ -132,7 +132,7 @@ fn node_of(system: &Path, cpu: usize) -> Option<usize> {
 fn shares(system: &Path, main: MainLcore, groups: &[&[usize]]) -> BTreeMap<usize, usize> {
     let mut shares = BTreeMap::new();
     for group in groups {
-        let node = group.first().and_then(|&cpu| node_of(system, cpu)).unwrap_or(main.node);
+        let node = group.first().and_then(|&cpu| known_node(system, cpu)).unwrap_or(main.node);
         *shares.entry(node).or_default() += group.len();
     }
     if shares.is_empty() {
@@ -164,14 +164,6 @@ fn by_node(bytes: u64, page: Option<u64>, shares: &BTreeMap<usize, usize>) -> Re
     Ok(all)
 }
 
-/// Numbers of the entries of a folder that are a prefix and a number, in ascending order.
-fn numbered(folder: &Path, prefix: &str) -> Vec<usize> {
-    let names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    let mut numbers: Vec<usize> = names.filter_map(|name| name.to_str()?.strip_prefix(prefix)?.parse().ok()).collect();
-    numbers.sort_unstable();
-    numbers
-}
-
 fn arguments(
     settings: &Settings,
     cpus: &[usize],
@@ -193,7 +185,7 @@ fn arguments(
             let by_node = by_node(bytes, page, shares)?.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
             arguments.extend(["--in-memory".into(), format!("--socket-mem={by_node}")]);
         }
-        // Which implies memory without a name, and may not be said to be.
+        // `--no-huge` implies memory without a name; DPDK refuses `--in-memory` beside it.
         Memory::Normal { bytes } => {
             arguments.extend([
                 "--no-huge".into(),
@@ -278,7 +270,9 @@ mod tests {
         let system = std::env::temp_dir().join(format!("spate-numa-{name}-{}", std::process::id()));
         for (node, cpus) in nodes.iter().enumerate() {
             for cpu in *cpus {
-                fs::create_dir_all(system.join(format!("node/node{node}/cpu{cpu}"))).unwrap();
+                for link in [format!("node/node{node}/cpu{cpu}"), format!("cpu/cpu{cpu}/node{node}")] {
+                    fs::create_dir_all(system.join(link)).unwrap();
+                }
             }
         }
         system

@@ -170,7 +170,7 @@ mod tests {
                     packet[at] = random() as u8;
                 }
                 let len = packet.len() as u32;
-                // SAFETY: a compiled program, and as many bytes as said.
+                // SAFETY: a compiled program, and as many bytes as its length says.
                 let theirs = unsafe { sys::bpf_filter(raw.as_ptr(), packet.as_ptr(), len, len) };
                 assert_eq!(program.run(&packet, len), theirs, "{filter}: {packet:02x?}");
                 taken += u32::from(theirs != 0);

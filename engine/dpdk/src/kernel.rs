@@ -164,7 +164,7 @@ impl KernelSocket {
         }
     }
 
-    /// Of `taken` packets that the driver took and `refused` that it said the socket refused, those that the interface has
+    /// Of `taken` packets that the driver took and `refused` that it reported as refused by the socket, those that the interface has
     /// not sent, if it failed to send any.
     ///
     /// Failures alone would be too many: newer kernels keep a packet that the interface dropped in the socket's ring and

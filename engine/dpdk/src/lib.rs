@@ -15,6 +15,7 @@ mod log;
 mod loopback;
 mod memif;
 mod mempool;
+pub mod numa;
 mod port;
 mod prebuilt;
 mod removal;

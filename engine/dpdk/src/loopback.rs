@@ -82,7 +82,7 @@ impl Loopback {
         let name = fresh_name("loop");
         let rx: Vec<_> = self.rings.iter().map(|ring| ring.0.as_ptr()).collect();
         let tx = vec![rx[0]; tx_queues];
-        // SAFETY: the arrays are as long as said; the rings outlive the port (its owner owns both).
+        // SAFETY: the arrays are as long as their lengths say; the rings outlive the port (its owner owns both).
         let id = unsafe {
             sys::rte_eth_from_rings(name.as_ptr(), rx.as_ptr(), rx.len() as u32, tx.as_ptr(), tx_queues as u32, 0)
         };

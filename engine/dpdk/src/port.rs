@@ -529,13 +529,13 @@ impl Port<Started> {
     }
 
     /// From now on, what is sent on a loopback arrives as `disturbance` says: for tests of what measures. False for other
-    /// devices, and if it was said before.
+    /// devices, and if it was set before.
     pub fn disturb(&self, disturbance: Box<Disturbance>) -> bool {
         self.inner.loopback.as_ref().is_some_and(|loopback| loopback.disturb(disturbance))
     }
 
     /// From now on, packets of a loopback go to the receive queues that `spread` says: for tests of devices that hash otherwise.
-    /// False for other devices, and if it was said before.
+    /// False for other devices, and if it was set before.
     pub fn spread(&self, spread: Box<Spread>) -> bool {
         self.inner.loopback.as_ref().is_some_and(|loopback| loopback.spread(spread))
     }

@@ -374,7 +374,7 @@ fn rtnetlink(kind: u16, flags: u16, index: u32, attributes: &[u8]) -> io::Result
     message.extend([0; 8]);
     message.extend(attributes);
     let mut answer = vec![0; 64 << 10];
-    // SAFETY: the buffers are as long as said. The kernel has answered when the first call returns.
+    // SAFETY: the buffers are as long as their lengths say. The kernel has answered when the first call returns.
     let read = unsafe {
         if libc::send(socket.as_raw_fd(), message.as_ptr().cast(), message.len(), 0) < 0 {
             return Err(io::Error::last_os_error());

@@ -6,6 +6,7 @@
 mod tree;
 
 use crate::datapath::PortDevice;
+use spate_dpdk::numa;
 use std::path::PathBuf;
 use tree::Tree;
 
@@ -154,8 +155,7 @@ pub fn node_of_cpu(roots: &Roots, cpu: usize) -> Fact<usize> {
 
 fn cpu_node(sys: &Tree, cpu: usize) -> Fact<usize> {
     let folder = format!("devices/system/cpu/cpu{cpu}");
-    let names = sys.names(&folder)?;
-    let node = names.iter().find_map(|name| name.strip_prefix("node")?.parse().ok());
+    let node = numa::node_of_cpu(&sys.0.join("devices/system"), cpu).map_err(|error| sys.failed(&folder, &error))?;
     node.ok_or_else(|| sys.unknown(&format!("{folder}/node*"), "there is no such link"))
 }
 

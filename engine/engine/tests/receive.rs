@@ -4,7 +4,7 @@ use std::process::Command;
 
 const ENGINE: &str = env!("CARGO_BIN_EXE_spate-engine");
 
-/// Sends datagrams nobody waits for, starts the statistics anew, and lets it print for a while.
+/// Sends datagrams nobody waits for, resets the statistics, and lets it print for a while.
 const SCRIPT: &str = r#"
 set -e
 mount -t sysfs sysfs /sys

@@ -6,6 +6,7 @@ use std::{
 };
 
 use spate_net::{
+    Address, AddressRanges,
     ethernet::{ARP, IPV4, IPV6},
     ip::{ICMP, ICMPV6},
     vlan::Tags,
@@ -16,7 +17,7 @@ use crate::{
     address::{ALL_NODES, group_mac, solicited_node},
     frame::Frame,
     message::SOLICITATION,
-    range::{Range, Union, key, number},
+    range::{Range, number},
     stations::membership::{igmp::IGMP, mld},
 };
 
@@ -44,7 +45,7 @@ struct Stations {
     /// The groups of `v6`, and all nodes.
     groups: Vec<[u8; 16]>,
     /// Of emulated stations.
-    ranges: Union,
+    ranges: AddressRanges,
     /// By the port's protocols, in the port's tags.
     wanted: Wanted,
 }
@@ -82,13 +83,14 @@ impl Interest {
         let mut by_tags: BTreeMap<Tags, Vec<Range>> = BTreeMap::new();
         let ranges: Vec<Range> = ranges.collect();
         let macs = ranges.iter().filter_map(|range| {
-            let more = (key(range.last) - key(range.first)).min(MACS.into());
+            let more = range.length().min(MACS.into());
             Some((number(range.first_mac?), more as u64))
         });
         let macs = macs.collect();
         ranges.into_iter().for_each(|range| by_tags.entry(range.tags.map_or(tags, &seen)).or_default().push(range));
-        here.ranges = Union::new(by_tags.remove(&tags).unwrap_or_default().into_iter());
-        let stations = |ranges: Vec<Range>| Stations { ranges: Union::new(ranges.into_iter()), ..Stations::default() };
+        let union = |ranges: Vec<Range>| AddressRanges::new(ranges.iter().map(Range::ends));
+        here.ranges = union(by_tags.remove(&tags).unwrap_or_default());
+        let stations = |ranges| Stations { ranges: union(ranges), ..Stations::default() };
         let elsewhere = by_tags.into_iter().map(|(tags, ranges)| (tags, stations(ranges))).collect();
         Self { tags, here, elsewhere, macs }
     }
@@ -106,8 +108,8 @@ impl Interest {
         let in_all_vlans = [&self.here].into_iter().chain(self.elsewhere.values());
         let emulated = in_all_vlans.flat_map(|stations| stations.ranges.v6()).flat_map(|(first, last)| {
             // They differ in the last 24 bits.
-            let groups = (last - first).min((1 << 24) - 1);
-            (0..=groups).map(move |n| solicited_node(Ipv6Addr::from(first.wrapping_add(n))))
+            let groups = (last.0 - first.0).min((1 << 24) - 1);
+            (0..=groups).map(move |n| solicited_node(Ipv6Addr::from(first.0.wrapping_add(n))))
         });
         let mut macs = Vec::new();
         let own = own.map(|group| group_mac(group.into()));
@@ -159,14 +161,14 @@ impl Stations {
 
     #[inline]
     fn has_v4(&self, address: &[u8; 4]) -> bool {
-        self.v4.contains(address) || self.ranges.contains(key(IpAddr::V4((*address).into())))
+        self.v4.contains(address) || self.ranges.contains(Address::v4(u32::from_be_bytes(*address)))
     }
 
     /// Of an ICMPv6 packet. Groups of emulated stations are too many to be compared: what is asked for is.
     #[inline]
     fn concerns_v6(&self, packet: &[u8]) -> bool {
         let address = |at: usize| packet.get(at..)?.first_chunk::<16>();
-        let emulated = |address: &[u8; 16]| self.ranges.contains(u128::from_be_bytes(*address));
+        let emulated = |address: &[u8; 16]| self.ranges.contains(Address(u128::from_be_bytes(*address)));
         address(24).is_some_and(|to| self.v6.contains(to) || self.groups.contains(to) || emulated(to))
             || (packet.get(40) == Some(&SOLICITATION) && address(48).is_some_and(emulated))
     }

@@ -140,8 +140,8 @@ impl Interface {
         self.link.interest(wanted)
     }
 
-    /// Answers for the addresses of emulated stations from now on, until `release`d for the same owner. Whoever comes first
-    /// keeps addresses that both have.
+    /// Answers for the addresses of emulated stations from now on, until `release`d for the same owner. The first owner
+    /// keeps addresses that several hold.
     pub fn hold(&mut self, owner: u64, ranges: &[Range]) {
         self.link.hold(owner, ranges);
     }
@@ -220,7 +220,7 @@ impl Interface {
         self.link.next_hop(packet)
     }
 
-    /// Looks for a neighbour from now on; looks anew for one that did not answer.
+    /// Resolves a neighbour from now on; resolves again one that did not answer.
     ///
     /// # Errors
     /// If as many are looked for as can be.

@@ -104,7 +104,7 @@ impl Link {
         given.chain(self.link_local.map(IpAddr::V6))
     }
 
-    /// The own address from which a neighbour is asked: that of its subnet, else any of its kind.
+    /// The own address from which a neighbour is requested: that of its subnet, else any of its kind.
     pub(crate) fn source_for(&self, neighbour: IpAddr) -> Option<IpAddr> {
         if let IpAddr::V6(address) = neighbour
             && is_link_local(address)
@@ -118,7 +118,7 @@ impl Link {
         own.map(|own| own.address).or(fallback)
     }
 
-    /// Looks for a neighbour from now on; looks anew for one that did not answer.
+    /// Resolves a neighbour from now on; resolves again one that did not answer.
     pub(crate) fn want(&mut self, neighbour: IpAddr, now_ns: u64) -> Result<(), TableFull> {
         self.table.want(self.target(neighbour), None, now_ns)
     }

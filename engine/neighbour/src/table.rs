@@ -15,9 +15,9 @@ use crate::Mac;
 pub const MOST_NEIGHBOURS: usize = 4096;
 
 const MS: u64 = 1_000_000;
-/// Between questions for a neighbour that is not known: all are asked within 3 s.
+/// Intervals between requests for a neighbour that is not known: all are sent within 3 s.
 const ASKING_NS: [u64; 4] = [200 * MS, 400 * MS, 800 * MS, 1600 * MS];
-/// How long what a neighbour said is believed.
+/// How long an entry is valid after the neighbour was heard.
 const BELIEVED_NS: u64 = 30_000 * MS;
 /// How long a neighbor is not replaced by another station after it was heard: two stations with one address would take turns else (Linux:
 /// `locktime`, arp(7)).
@@ -106,8 +106,8 @@ struct Entry {
 }
 
 impl Entry {
-    /// Whether what is known of the neighbor is kept although another station says that it has the address. Then it is asked soon whether
-    /// it is still there.
+    /// Whether what is known of the neighbor is kept although another station says that it has the address. Then it is probed soon:
+    /// whether it is still there.
     fn keeps_from(&mut self, claim: Claim, now_ns: u64) -> bool {
         let replaceable_ns = self.heard_ns.saturating_add(KEPT_NS);
         let reachable = matches!(self.state, State::Known | State::Probing(_));
@@ -125,7 +125,7 @@ enum State {
     /// Not known; with the number of requests so far.
     Asking(u32),
     Known,
-    /// Known, and to be asked whether it is still there; with the number of requests so far.
+    /// Known, and probed whether it is still there; with the number of requests so far.
     Probing(u32),
     /// Does not answer.
     Lost,
@@ -138,7 +138,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Looks for a neighbour from now on; looks anew for one that did not answer.
+    /// Resolves a neighbour from now on; resolves again one that did not answer.
     pub(crate) fn want(&mut self, target: Target, asker: Option<Asker>, now_ns: u64) -> Result<(), TableFull> {
         let entry = self.look(target, asker, now_ns)?;
         if std::mem::take(&mut entry.temporary) {
@@ -388,7 +388,7 @@ mod tests {
         assert_eq!(table.get(peer()), None);
         table.want_until_released(peer(), 0).unwrap();
         until(&mut table, 4000 * MS);
-        table.want_until_released(peer(), 5000 * MS).unwrap(); // it was lost, and is looked for anew
+        table.want_until_released(peer(), 5000 * MS).unwrap(); // it was lost, and is resolved again
         assert!(!table.get(peer()).unwrap().settled);
         table.want(peer(), None, 5000 * MS).unwrap();
         table.want_until_released(peer(), 5000 * MS).unwrap();

@@ -83,7 +83,7 @@ fn replies_have_the_round_trip_from_when_the_request_left() {
         east.ping(7, ping(to, 3), 0).unwrap();
         let events = talk(&mut east, &mut west, 1000, |_, frame| Some(frame));
         let from = own.split_once('/').unwrap().0.parse().unwrap();
-        assert_eq!(events, [PingEvent::Begun(from, WEST), reply(0), reply(1), reply(2), PingEvent::Over], "{to}");
+        assert_eq!(events, [PingEvent::Started(from, WEST), reply(0), reply(1), reply(2), PingEvent::Over], "{to}");
     }
 }
 
@@ -107,7 +107,7 @@ fn a_ping_beyond_a_link_local_gateway_comes_from_an_address_that_is_forwarded() 
     east.ping(7, ping("2001:db8::9", 1), 0).unwrap();
     let from: IpAddr = "fd00::1".parse().unwrap();
     let events = talk(&mut east, &mut west, 100, |_, frame| Some(frame));
-    assert_eq!(events[0], PingEvent::Begun(from, WEST));
+    assert_eq!(events[0], PingEvent::Started(from, WEST));
     let link_local = Ping { from: Some("fe80::ff:fe00:1".parse().unwrap()), ..ping("2001:db8::9", 1) };
     assert!(matches!(east.ping(8, link_local, 0), Err(PingError::StaysOnLink(..))));
 }

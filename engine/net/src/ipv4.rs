@@ -47,7 +47,7 @@ pub fn is_header_right(header: &[u8]) -> bool {
     ip::is_right(header, 0)
 }
 
-/// Computes the checksum of a header, with its options, anew.
+/// Recomputes the checksum of a header, with its options.
 pub fn complete(header: &mut [u8]) {
     put_be16(header, CHECKSUM, 0);
     let check = checksum(sum(header));

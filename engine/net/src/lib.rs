@@ -12,6 +12,7 @@
 //! assert_eq!((found.link.station_vlan(), found.at, found.transport), (Some(7), 18, Some((TCP, 38))));
 //! ```
 #![forbid(unsafe_code)]
+pub mod address_ranges;
 pub mod arp;
 pub mod checksum;
 pub mod encap;
@@ -39,6 +40,7 @@ pub mod trailer;
 pub mod udp;
 pub mod vlan;
 
+pub use address_ranges::AddressRanges;
 pub use encap::Encap;
 pub use headers::Headers;
 pub use ip::Address;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A trial: connections of one kind over one path, and what became of them.
+//! A trial: connections of one kind over one path, and their outcome.
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},

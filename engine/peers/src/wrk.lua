@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Asks so many times and no more, compares what comes, and reports all as lines of a name and a number. Arguments: how many
+-- Sends a number of requests, compares the answers, and reports the counts as lines of a name and a number. Arguments: how many
 -- requests, the file of the body that answers must have, what to say when the last has come.
 local asked, answered = 0, 0
 local threads = {}

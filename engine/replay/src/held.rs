@@ -30,7 +30,7 @@ struct Packet {
 #[derive(Debug)]
 pub struct HeldTape {
     held: Arc<Held>,
-    /// What is written anew in every pass; none if all was written beforehand.
+    /// What is written again in every pass; none if all was written beforehand.
     rewrite: Option<Rewrite>,
     /// Passes left after this one; none: without an end.
     left: Option<u64>,

@@ -3,7 +3,7 @@
 //!
 //! [`Reader`] reads pcap and pcapng from anything that can be read, a packet at a time, so that files of any size need
 //! little memory. [`Capture`] has looked through one and says whether it can be sent; [`Tape`] and [`HeldTape`] play it,
-//! as often as is asked, with what [`Rewrite`] writes into its packets; [`Tempo`] says when each is due. [`Session`] is what the
+//! as often as requested, with what [`Rewrite`] writes into its packets; [`Tempo`] says when each is due. [`Session`] is what the
 //! applications of a capture said to each other.
 //!
 //! ```

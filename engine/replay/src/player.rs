@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A capture packet by packet, and from the start again as often as is asked: what lies between a packet and the one
+//! A capture packet by packet, and from the start again for each requested pass: what lies between a packet and the one
 //! before it.
 use std::io::{Read, Seek};
 

@@ -44,7 +44,7 @@ pub enum Problem {
     #[error("its link type is {0}; only Ethernet (1) can be sent")]
     LinkType(u32),
     /// Frames end with their FCS.
-    #[error("its frames end with their FCS, which would be sent as payload: write the capture anew without it")]
+    #[error("its frames end with their FCS, which would be sent as payload: rewrite the capture without it")]
     HasFcs,
     /// The file ends where more must come.
     #[error("the file ends within it")]
@@ -62,10 +62,10 @@ pub enum Problem {
     #[error("an interface counts time in a unit that is not known (if_tsresol {0})")]
     Resolution(u8),
     /// A simple packet block.
-    #[error("it has no time (a simple packet block): write the capture anew with times")]
+    #[error("it has no time (a simple packet block): rewrite the capture with times")]
     NoTime,
     /// An obsolete packet block.
-    #[error("it is an obsolete packet block: write the capture anew, such as with editcap")]
+    #[error("it is an obsolete packet block: rewrite the capture, such as with editcap")]
     ObsoletePacket,
     /// Impossibly long.
     #[error("its length of {0} bytes is not possible: the file is broken")]

@@ -36,7 +36,7 @@ pub struct Changes {
     pub mark: Option<Mark>,
     /// The last 16 bytes hold the measurement trailer.
     pub flow: bool,
-    /// The checksums of the first IPv4 header and of TCP, UDP and ICMP behind the first IP header are computed anew where
+    /// The checksums of the first IPv4 header and of TCP, UDP and ICMP behind the first IP header are recomputed where
     /// something is written.
     pub fix_checksums: bool,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Checksums of a packet computed anew, and completed once its trailer is known.
+//! Checksums of a packet recomputed, and completed once its trailer is known.
 use spate_net::{
     Headers,
     checksum::{checksum, sum, sum_16, swapped},
@@ -68,7 +68,7 @@ fn put(frame: &mut [u8], at: usize, value: u16, zero_means_absent: bool) {
     frame[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 
-/// Computes the checksums of the first IPv4 header and of TCP, UDP or ICMP behind the first IP header anew; the last
+/// Recomputes the checksums of the first IPv4 header and of TCP, UDP or ICMP behind the first IP header; the last
 /// `trailer` bytes, which are 0, are to be sealed. A UDP checksum that says it is absent stays so. Fragments and packets
 /// whose lengths contradict each other keep that of what they carry.
 pub(crate) fn fix(frame: &mut [u8], trailer: usize) -> Seal {

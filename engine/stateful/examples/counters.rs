@@ -82,7 +82,7 @@ pub const TREX: &[(&str, &str)] = &[
     ("err_cwf", "`strays_refused` of clients, over TCP"),
     ("err_no_syn", "`strays_refused` of servers"),
     ("err_fragments_ipv4_drop", "`fragments`, over IPv6 too"),
-    ("err_no_tcp_udp", "not counted here: such packets are of no flow, but of the [slow path](../slow-path.md)"),
+    ("err_no_tcp_udp", "not counted here: such packets belong to no flow, but to the [slow path](../slow-path.md)"),
     ("err_defer_no_template", "`unmatched`, among them"),
     ("defer_template", "`switched_in`: of flows that do not stay with it, and of those that `switchTemplate` brought"),
     ("err_flow_overflow", "`flows_exhausted`, which counts flows, not how often it began"),

@@ -100,7 +100,7 @@ impl Flow {
                     return None;
                 }
             }
-            self.clear(is::BEGUN);
+            self.clear(is::INSTRUCTION_STARTED);
         }
         self.program_at = wheel::tick_at(cx.now.ns).wrapping_add(1);
         self.set(is::PROGRAM_WAITS);
@@ -208,8 +208,8 @@ impl Flow {
 
     fn send(&mut self, payload: u16, wait: bool, machine: &mut Machine<'_>, cx: &mut Context<'_>) -> Step {
         let all = parts(&machine.payloads[usize::from(payload)]);
-        if !self.has(is::BEGUN) {
-            self.set(is::BEGUN);
+        if !self.has(is::INSTRUCTION_STARTED) {
+            self.set(is::INSTRUCTION_STARTED);
             // An iteration that had ended before continues now: what remains to wait for is acknowledgements, and no time.
             self.clear(is::PROGRAM_WAITS);
             self.set_parts_queued(0, all);
@@ -281,7 +281,7 @@ impl Flow {
     }
 
     fn delay(&mut self, min_ns: u64, max_ns: u64, seed: u64, cx: &Context<'_>) -> Step {
-        if self.has(is::BEGUN) {
+        if self.has(is::INSTRUCTION_STARTED) {
             let passed = !wheel::before(wheel::tick_at(cx.now.ns), self.program_at);
             if passed && self.part == 0 {
                 self.clear(is::PROGRAM_WAITS);
@@ -298,7 +298,7 @@ impl Flow {
             let bits = random::nth(seed ^ random::mix(self.number), cx.now.ns ^ u64::from(self.pc));
             ns += random::below(bits, max_ns - min_ns + 1);
         }
-        self.set(is::BEGUN | is::PROGRAM_WAITS);
+        self.set(is::INSTRUCTION_STARTED | is::PROGRAM_WAITS);
         let (tick, laps) = cx.now.deadline_in(ns);
         self.program_at = tick;
         self.part = laps as u16;

@@ -60,7 +60,7 @@ pub enum TimingError {
     #[error("needs more than 64 bits together with those before; use rounder rates")]
     TooFine(usize),
     /// Times on the way up cannot be computed.
-    #[error("is too long for rates of so many digits; shorten it, or use rounder rates")]
+    #[error("is too long for rates with this many digits; shorten it, or use rounder rates")]
     RampUp,
 }
 
@@ -166,7 +166,7 @@ struct Clock {
 }
 
 impl Arrivals {
-    /// Of templates, by a clock that starts at `start_ns`; rates rise from 0 as said.
+    /// Of templates, by a clock that starts at `start_ns`; rates rise from 0 over the ramp-up.
     ///
     /// # Errors
     /// If the arithmetic would not be exact.

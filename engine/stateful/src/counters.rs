@@ -56,7 +56,7 @@ counters! {
     AcksSuppressed "acks_suppressed" "" "Segments without data that are not acceptable (outside of the window, of an earlier time, or acknowledging what was not sent) and were not answered because the flow had answered one in the last half second (RFC 5961 section 7, as Linux).";
     ResetsReceived "resets_received" "tcps_drops" "Connections that the peer reset.";
     ResetsSent "resets_sent" "" "Resets sent.";
-    StraysRefused "strays_refused" "" "Of the resets sent, those that answered a segment of no flow: one that came late, or to a closed port.";
+    StraysRefused "strays_refused" "" "Of the resets sent, those that answered a segment of no open flow: one that came late, or to a closed port.";
     RoundTrips "round_trips" "tcps_rttupdated" "Round trips measured.";
     RetransmitTimeouts "retransmit_timeouts" "tcps_rexmttimeo" "Retransmission time-outs.";
     SynTimeouts "syn_timeouts" "tcps_rexmttimeo_syn" "Of them, of SYN.";
@@ -113,7 +113,7 @@ counters! {
     VxlanUnknownTunnel "vxlan_unknown_tunnel" "" "Packets dropped because they came in another tunnel than their client's (VNI, VTEP or address), or in none.";
     VxlanMalformed "vxlan_malformed" "" "VXLAN packets dropped: cut short, in fragments, with a wrong checksum, or without a valid VNI.";
     VxlanOthers "vxlan_others" "" "Other frames received in VXLAN (ARP, to groups, with VLAN tags), which nothing is done with.";
-    IgnoredPackets "ignored_packets" "" "Packets of no flow, and echo requests (ping), dropped because their source is one to ignore: they open no flow, are not answered, and are in no other counter.";
+    IgnoredPackets "ignored_packets" "" "Packets of no open flow, and echo requests (ping), dropped because their source is one to ignore: they open no flow, are not answered, and are in no other counter.";
 }
 
 /// Arrival gaps of a side that a worker keeps.

@@ -87,7 +87,7 @@ struct OpenLimit {
     most: u64,
     /// Due, and not started because as many were open.
     held: u64,
-    /// Begun, if there is a limit.
+    /// Flows started, if there is a limit.
     started: u64,
     /// Of those started, how many are only about to.
     opening: u64,
@@ -237,7 +237,7 @@ impl Emulation {
         sides.map(|(template, client)| &**self.stack.counters(template, client))
     }
 
-    /// Flows begin from this instant on; it is said once.
+    /// Flows start from this instant on. Later calls change nothing.
     pub fn start(&mut self, at_ns: u64) {
         if let Some(prepared) = self.prepared.take() {
             self.arrivals.insert(prepared).start(at_ns);

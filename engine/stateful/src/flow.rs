@@ -45,7 +45,7 @@ pub mod is {
     /// `program_at` counts.
     pub const PROGRAM_WAITS: u32 = 1 << 7;
     /// The instruction at `pc` has started.
-    pub const BEGUN: u32 = 1 << 8;
+    pub const INSTRUCTION_STARTED: u32 = 1 << 8;
     /// The program has come to its end.
     pub const PROGRAM_ENDED: u32 = 1 << 9;
     /// FIN goes behind the data.
@@ -89,7 +89,7 @@ pub mod is {
     /// Whether a time-out was spurious is being found out (RFC 5682): after the first acknowledgement.
     pub const FRTO: u32 = 1 << 28;
     /// The program was notified that the peer has closed.
-    pub const PEER_CLOSED_TOLD: u32 = 1 << 29;
+    pub const PEER_CLOSED_REPORTED: u32 = 1 << 29;
     /// The reordering timer runs (RFC 8985 section 6.2).
     pub const REORDER: u32 = 1 << 30;
     /// Of UDP.

@@ -21,7 +21,7 @@ pub struct Scenario {
     pub ramp_up: arrivals::RampUp,
     /// Which template's flow is next.
     pub order: arrivals::Order,
-    /// Sources whose packets of no flow are dropped; most scenarios have none.
+    /// Sources whose packets of no open flow are dropped; most scenarios have none.
     pub ignored: Option<IgnoredSources>,
 }
 

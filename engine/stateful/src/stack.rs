@@ -51,7 +51,7 @@ const FLOWS_A_PLACE: usize = 64;
 const FEWEST: usize = 1024;
 /// Open flows of which the next hop is looked up again at a time: what has arrived must be read in between.
 const REDIRECTED: usize = 256;
-/// Answers to segments of no flow that wait to be sent, for each port.
+/// Answers to segments of no open flow that wait to be sent, for each port.
 const ANSWERS: usize = 256;
 
 /// The endpoints.

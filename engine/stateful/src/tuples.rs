@@ -9,7 +9,7 @@
 //! each has its own of the ports of that pool's clients: of two mixes, every second port.
 //!
 //! Distributed by number, worker w of W takes n = w, w + W, ...: the union over any split is the whole sequence. A client's ports
-//! begin anew after the largest number of them at which a port stays with its worker: if there are 5 workers on one
+//! begin again after the largest number of them at which a port stays with its worker: if there are 5 workers on one
 //! client, 64,510 of 64,512. So no two workers ever have the same tuple.
 //!
 //! Engines that share a run have clients of their own: of each pool a part ([`Part`](crate::pool::Part)). So a worker shares these
@@ -374,7 +374,7 @@ impl Tuples {
         self.look(&mut draw, owned).then_some(draw)
     }
 
-    /// The next tuple for a template. `owned` says whether replies to it come to this worker; it is asked only if tuples are
+    /// The next tuple for a template. `owned` says whether replies to it come to this worker; it is called only if tuples are
     /// distributed by hash. None if no such port is found: that is counted.
     ///
     /// # Panics

@@ -2,7 +2,7 @@
 //! Timers of flows: three wheels of 2048 slots; 1024 slots of one pass while one of the next does.
 //!
 //! A flow has one entry, at the earliest of its deadlines or before it: a deadline that moves away leaves the entry where
-//! it is, and the flow is asked again when it comes up (most retransmission timers never are). Entries are links in the
+//! it is, and the flow's deadlines are checked again when it expires (most retransmission timers never are). Entries are links in the
 //! flows themselves. What lies in a slot of a higher wheel moves down in small portions while the slot before it passes, not
 //! at once: that is why a wheel reaches twice as far as a slot of the next is long.
 use crate::slab::NONE;

@@ -118,10 +118,10 @@ fn a_template_at_its_limit_holds_up_no_other() {
         all.map(|count| emulation.counters(template, true).get(count))
     };
     assert_eq!(count(1), [300, 0, 0]);
-    let [started, held, not_begun] = count(0);
+    let [started, held, not_started] = count(0);
     // Three at a time, each for 50 ms and what is left of the iteration in which it gives up.
     assert!((170..=180).contains(&started), "{started} began");
-    assert_eq!((started + held, not_begun), (300, 0));
+    assert_eq!((started + held, not_started), (300, 0));
     assert!(!emulation.begins());
 }
 

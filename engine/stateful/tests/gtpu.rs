@@ -374,7 +374,7 @@ impl Upf {
     }
 }
 
-/// What became of it.
+/// Outcome of a case.
 struct Outcome {
     clients: Vec<Worker>,
     server: Worker,
@@ -604,11 +604,11 @@ fn what_is_malformed_is_counted_and_what_is_outside_of_tunnels_too() {
     assert_eq!(worker.count(true, Count::GtpuUnknownTunnel), 0);
     // To a client without a tunnel, of no client, behind another gNB, and to nobody.
     let plain = [&GNB_MAC[..], &UPF_MAC, &[8, 0], &syn_like].concat();
-    let mut stranger = syn_like.clone();
-    stranger[16] = 99;
+    let mut foreign = syn_like.clone();
+    foreign[16] = 99;
     let unknown = [
         plain,
-        to(&g_pdu(0xa000_0000, 0, None, &stranger)),
+        to(&g_pdu(0xa000_0000, 0, None, &foreign)),
         datagram(case.upf(), case.gnb(1), [2152, 2152], &good),
         to(&g_pdu(0xa000_0010, 0, None, &syn_like)),
     ];

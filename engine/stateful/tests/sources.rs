@@ -42,7 +42,7 @@ fn received(protocol: Protocol, source: &str, flags: u8) -> (Received, bool, usi
 }
 
 #[test]
-fn those_that_no_host_has_are_strangers() {
+fn those_that_no_host_has_are_foreign() {
     for source in [
         "0.0.0.0",
         "127.0.0.1",

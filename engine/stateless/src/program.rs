@@ -17,7 +17,7 @@ pub struct Variable {
     pub sequence: Sequence,
     /// The variable (by index, below this one's) that must wrap for this one to step; none: it steps with each packet.
     pub after: Option<usize>,
-    /// The sequence starts anew after this many steps; 0 for never.
+    /// The sequence starts again after this many steps; 0 for never.
     pub limit: u64,
     /// Every worker goes through the whole sequence by itself.
     pub per_worker: bool,
@@ -93,7 +93,7 @@ struct Ready {
     sequence: Compiled,
     after: Option<usize>,
     per_worker: bool,
-    /// Its positions can be stepped through: a counter or a list that steps with each packet and never starts anew.
+    /// Its positions can be stepped through: a counter or a list that steps with each packet and never starts again.
     simple: bool,
 }
 

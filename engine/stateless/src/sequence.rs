@@ -56,7 +56,7 @@ pub enum ListOrder {
 #[derive(Clone, Debug)]
 pub(crate) struct Compiled {
     pub(crate) kind: Kind,
-    /// Steps after which the sequence starts anew; 0 for never.
+    /// Steps after which the sequence starts again; 0 for never.
     pub(crate) limit: u64,
     /// Positions until it wraps; 0 for never (or after 2^64).
     count: u64,
@@ -127,7 +127,7 @@ impl Compiled {
         self.count != 0
     }
 
-    /// After `steps` steps: its position, and how often it has wrapped since it last started anew.
+    /// After `steps` steps: its position, and how often it has wrapped since it last started again.
     #[inline]
     pub(crate) fn place(&self, steps: u64) -> (u64, u64) {
         let drawn = matches!(self.kind, Kind::Random { .. } | Kind::Drawn { .. });
@@ -141,7 +141,7 @@ impl Compiled {
         if rest >= room { (rest - room, whole + 1) } else { (self.offset + rest, whole) }
     }
 
-    /// The position after `position`, one step further, if nothing else starts anew.
+    /// The position after `position`, one step further, if nothing else starts again.
     #[inline]
     pub(crate) fn count(&self) -> u64 {
         self.count

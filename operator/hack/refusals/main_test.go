@@ -40,7 +40,7 @@ func TestTheFirstTableTellsOfWhatTheCodeRefuses(t *testing.T) {
 		"waits for … …, of which the … sends … before it ends or waits itself",
 		"goes back to …, and nothing on the way takes time or is certain to end",
 		"the weights add up to … without a common factor",
-		"is too long for rates of so many digits",
+		"is too long for rates with this many digits",
 		"| `this CPU, or the hypervisor before it, has no …; the engine needs x86-64-v3 ",
 		"--connect: must be unix:PATH, a socket that the engine listens on",
 		"must be unix:PATH; records are not served over TCP",

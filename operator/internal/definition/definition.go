@@ -175,7 +175,7 @@ func (d *Definition) validate(object *unstructured.Unstructured) field.ErrorList
 	return append(errs, ofRules...)
 }
 
-// hidesRules reports whether an error keeps the rules from being asked.
+// hidesRules reports whether an error keeps the rules from being evaluated.
 func hidesRules(err *field.Error) bool {
 	return slices.Contains([]field.ErrorType{
 		field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid,

@@ -77,7 +77,7 @@ func TestKindsAreWithinTheLimitsOfAServer(t *testing.T) {
 	}
 }
 
-// rulesOf gives the number of rules of a schema that is there so many times at most, and what they cost.
+// rulesOf returns the number of rules of a schema that occurs at most `times` times, and what they cost.
 func rulesOf(t *testing.T, s *structural.Structural, times uint64) (count int, cost uint64) {
 	t.Helper()
 	const unlimited = 1 << 20 // more than there are anywhere

@@ -39,7 +39,7 @@ func TestTheClockOfAnEngineIsKnownToABound(t *testing.T) {
 	if wall := first.Wall().Middle(); math.Abs(float64(wall)-apart) > 1e8 {
 		t.Errorf("the wall clocks are %d apart", wall)
 	}
-	// The client of another call knows what was found, and forgets it when the clock starts anew.
+	// The client of another call knows what was found, and forgets it when the clock starts again.
 	c, err = pool.Client(t.Context(), Target{Address: "unix:" + path})
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ type trying struct {
 	Tried
 }
 
-// Tried is what an engine said of objects.
+// Tried is what an engine reports of objects.
 type Tried struct {
 	Refused, Warned []manifest.Problem
 	// Untried was not looked at, with why.
@@ -101,7 +101,7 @@ func (t *trying) definition(ctx context.Context, d Definition) error {
 	return err
 }
 
-// note what an engine said of an object; a refusal is a problem of it.
+// note adds what an engine reports of an object; a refusal is a problem of it.
 func (t *trying) note(from manifest.Origin, object string, origin origin.Origin, checked engine.Checked, refused func(origin.Refusal) problem.Problem) {
 	var found problem.Problems
 	for _, violation := range checked.Refused {

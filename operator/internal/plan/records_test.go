@@ -82,7 +82,7 @@ func TestWhatCannotBeRecordedIsRefused(t *testing.T) {
 		"read-only":        {recordedRun(spatev1.GeneratorVolume{Name: "results"}), nil, `spec.records.volume: "results" of generator lab is read-only`},
 		"bound of no file": {recordedRun(), func(p *spatev1.TrafficProfile) { p.Spec.Records.Volume = "" }, "spec.records.maxRecords: applies to files, and none are written without a volume"},
 		"no template":      {recordedRun(writable), func(p *spatev1.TrafficProfile) { p.Spec.Traffic = imix().Spec.Traffic }, "spec.records: no entry runs an application, whose flows could be recorded"},
-		"none in so many":  {recordedRun(writable), func(p *spatev1.TrafficProfile) { p.Spec.Records.OneIn = -1 }, "spec.records.oneIn"},
+		"one in -1":        {recordedRun(writable), func(p *spatev1.TrafficProfile) { p.Spec.Records.OneIn = -1 }, "spec.records.oneIn"},
 		"no records":       {recordedRun(writable), func(p *spatev1.TrafficProfile) { p.Spec.Records.MaxRecords = ptr.To[int64](0) }, "spec.records.maxRecords"},
 	} {
 		t.Run(name, func(t *testing.T) {

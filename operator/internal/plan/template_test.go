@@ -467,7 +467,7 @@ func TestEntriesThatCannotRunATemplate(t *testing.T) {
 		"a discard port": {one(func(e *spatev1.TrafficEntry) { e.TransmitPort = "void" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].transmitPort: void is a discard port"},
 		"half a loopback": {one(func(e *spatev1.TrafficEntry) { e.TransmitPort, e.ReceivePort = "loop", "" }), nil, nil, spatev1.ReasonInvalidSpec,
 			"spec.traffic[0]: a loopback port receives what itself sends"},
-		"held back":    {one(func(e *spatev1.TrafficEntry) { e.Paused, e.TransmitPort = true, "" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].paused: there are no clients to pause"},
+		"paused":       {one(func(e *spatev1.TrafficEntry) { e.Paused, e.TransmitPort = true, "" }), nil, nil, spatev1.ReasonInvalidSpec, "spec.traffic[0].paused: there are no clients to pause"},
 		"a wrong rate": {one(func(e *spatev1.TrafficEntry) { e.Application.ConnectionRate = "1pps" }), nil, nil, spatev1.ReasonInvalidSpec, `spec.traffic[0].application.connectionRate: "1pps": must be`},
 		"a rate of real clients": {one(func(e *spatev1.TrafficEntry) { e.TransmitPort, e.Application.ConnectionRate = "", "1cps" }), nil, nil, spatev1.ReasonInvalidSpec,
 			"spec.traffic[0].application.connectionRate: there are no clients"},

@@ -150,7 +150,7 @@ func (p checker) thresholds(in Input, subjects verdict.Subjects, all bool) {
 		at := spec.Child("stages").Index(i).Child("thresholds")
 		p.compiled(stage.Thresholds, at, subjects, all)
 		for j, t := range stage.Thresholds {
-			for _, unknown := range []string{"jitterMax", "outage", "byTag"} {
+			for _, unknown := range []string{"jitterMax", "outage"} {
 				if strings.Contains(t.Expression, unknown) {
 					p.Add(spatev1.ReasonInvalidSpec, at.Index(j).Child("expression"), "%q: %s is known of the whole run only; use it in thresholds of the profile", t.Expression, unknown)
 				}

@@ -54,6 +54,28 @@ func TestThresholdsOnTimesOfUDP(t *testing.T) {
 	}
 }
 
+// byTagged counts packets by VLAN 7.
+func byTagged(s *spatev1.StatelessStreamSpec) {
+	s.Measure.ByTag = &spatev1.MeasuredTags{VLANs: []spatev1.VLANRange{{Start: 7}}}
+}
+
+func TestThresholdsOfStagesReadWhatIsKnownOfAStage(t *testing.T) {
+	for expression, want := range map[string]string{
+		`result.streams["a"].byTag["7"].missing == 0`:            "",
+		`result.streams["a"].byTag["8"].missing == 0`:            "no such key: 8",
+		`result.streams["a"].outage.longest < duration("1s")`:    "outage is known of the whole run only; use it in thresholds of the profile",
+		`result.streams["a"].latency.jitterMax < duration("1s")`: "jitterMax is known of the whole run only; use it in thresholds of the profile",
+	} {
+		p := profile(entryOf("a", "east", "west", streamOf("1kpps", 128, byTagged, func(s *spatev1.StatelessStreamSpec) { s.Measure.Latency = true })))
+		p.Spec.Duration = ""
+		p.Spec.Stages = []spatev1.Stage{{Name: "one", Duration: "1s", Rate: "1x", Thresholds: []spatev1.Threshold{{Name: "t", Expression: expression}}}}
+		_, problems := Resolve(Input{Profile: p, Generator: generator()})
+		if (len(problems) == 0) != (want == "") || len(problems) > 0 && !strings.Contains(problems[0].Error(), want) {
+			t.Errorf("%s: got %v\nwant %s", expression, problems, want)
+		}
+	}
+}
+
 // The names in a result are known when all streams and templates exist. Until then only missing references are
 // reported, so that the order in which objects are created stalls no profile.
 func TestThresholdsWaitForReferences(t *testing.T) {
@@ -79,8 +101,9 @@ func TestRequirementsAreJudgedBeforeARun(t *testing.T) {
 		`trial.streams["a"].latency.p99 < duration("5ms")`:    "latency is not measured of stream a: set measure.latency",
 		`trial.templates["b"].client.failed == 0`:             "",
 		`trial.streams["a"].tx > 0 && trial.flows.failed < 1`: "",
+		`trial.streams["a"].byTag["7"].missing == 0`:          "",
 	} {
-		p := profile(entryOf("a", "east", "west", streamOf("1kpps", 64)), running("b", "http", "east", "west"))
+		p := profile(entryOf("a", "east", "west", streamOf("1kpps", 64, byTagged)), running("b", "http", "east", "west"))
 		resolved, problems := Resolve(Input{Profile: p, Generator: generator(), Templates: map[string]*spatev1.ASTFTemplate{"http": templateOf(t, webTemplate)}})
 		if len(problems) > 0 {
 			t.Fatal(problems)

@@ -40,7 +40,7 @@ func (t Template) securityContext() *corev1.SecurityContext {
 }
 
 // runsAsNonRoot reports whether the engine needs neither a capability nor files of root's: sockets of memif peers and files in claimed
-// volumes belong to whoever made them.
+// volumes belong to the user who made them.
 func (t Template) runsAsNonRoot() bool {
 	claims := slices.ContainsFunc(t.Generator.Spec.Volumes, func(v spatev1.GeneratorVolume) bool { return v.PersistentVolumeClaim != nil })
 	return len(t.capabilities()) == 0 && !claims

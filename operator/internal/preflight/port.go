@@ -202,7 +202,7 @@ func pcieLinkDegraded(f facts) (found []finding) {
 		}
 		if l.CurrentWidth < l.MaxWidth || l.CurrentGtps < l.MaxGtps {
 			found = append(found, warning(d.Port, observed, fmt.Sprintf(
-				"put the card into a slot with %s, seat it anew, and look at the slot's settings in the machine's firmware (bifurcation, link speed)", best)))
+				"put the card into a slot with %s, reseat it, and look at the slot's settings in the machine's firmware (bifurcation, link speed)", best)))
 			continue
 		}
 		found = append(found, ok(d.Port, observed))

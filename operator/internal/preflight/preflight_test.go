@@ -160,7 +160,7 @@ func TestEachCheckFindsItsFault(t *testing.T) {
 			"PCIeLinkDegraded | east | Warning | x8 at 16 GT/s; the device can do x16 at 16 GT/s (its physical function 0000:3b:00.0)", "a slot with x16 at 16 GT/s"},
 		"a slow slot": {func(_ *enginev1.GetInfoResponse, m *enginev1.Machine) {
 			m.PciDevices[0].Link, m.PciDevices[0].Address = linkFact(16, 2.5), "0000:3b:00.0"
-		}, "PCIeLinkDegraded | east | Warning | x16 at 2.5 GT/s; the device can do x16 at 16 GT/s", "seat it anew"},
+		}, "PCIeLinkDegraded | east | Warning | x16 at 2.5 GT/s; the device can do x16 at 16 GT/s", "reseat it"},
 		"no PCI Express": {func(_ *enginev1.GetInfoResponse, m *enginev1.Machine) {
 			m.PciDevices[0].Link = &enginev1.PcieLinkFact{Fact: &enginev1.PcieLinkFact_Unknown{Unknown: absent}}
 		}, "PCIeLinkDegraded | east | Unknown | " + absent, ""},

@@ -11,7 +11,7 @@ import (
 )
 
 // Method is a test. Next returns the input of the trial after the recorded ones, or the result if there is none. It is a function of the records
-// alone: whoever measures can be restarted between any two trials. Its errors are ErrRecordsContradict and ErrTrialsInvalid.
+// alone: the program that measures can be restarted between any two trials. Its errors are ErrRecordsContradict and ErrTrialsInvalid.
 type Method interface {
 	Next(trials []Trial) (want *Input, done *Result, err error)
 }

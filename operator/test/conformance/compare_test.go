@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// udpFrame is IPv4 and UDP without a checksum of UDP, of so many bytes.
+// udpFrame is IPv4 and UDP without a checksum of UDP, of `size` bytes.
 func udpFrame(size int) []byte {
 	frame := bytes.Repeat([]byte{'x'}, size)
 	copy(frame, "\x00\x00\x00\x01\x00\x00\x00\x00\x00\x02\x00\x00\x08\x00\x45\x00\x00\x00\x00\x01\x00\x00\x40\x11\x00\x00\x10\x00\x00\x01\x30\x00\x00\x01\x04\x01\x00\x0c\x00\x00\x00\x00")

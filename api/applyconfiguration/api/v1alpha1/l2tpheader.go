@@ -23,7 +23,7 @@ type L2TPHeaderApplyConfiguration struct {
 	Ns *int32 `json:"ns,omitempty"`
 	// nr is the sequence number that is expected next.
 	Nr *int32 `json:"nr,omitempty"`
-	// offsetSize adds the field, and so many bytes of zeros.
+	// offsetSize adds the field, and this number of bytes of zeros.
 	OffsetSize *int32 `json:"offsetSize,omitempty"`
 	// priority is the P bit.
 	Priority *bool `json:"priority,omitempty"`

@@ -107,7 +107,7 @@ impl Capture {
         Ok(file)
     }
 
-    /// Writes packets so that whoever reads along sees them.
+    /// Writes packets so that a reader of the file sees them at once.
     fn write(&self, file: &mut BufWriter<Box<dyn Write>>, answer: &CaptureResponse) -> anyhow::Result<u64> {
         let at = || format!("--pcap {}", self.pcap);
         for packet in &answer.packets {

@@ -279,7 +279,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The devices that the device plugin has given the container of a resource; `None` if it has not said.
+    /// The devices that the device plugin has given the container of a resource; `None` if the variable is not set.
     fn devices(&self, resource: &str) -> anyhow::Result<Option<Devices>> {
         let variable = Attachment::variable(resource);
         let Some(text) = (self.variable)(&variable) else { return Ok(None) };

@@ -19,8 +19,8 @@ const START_LEAD_NS: u64 = 50_000_000;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Rates are those of the interval, all else is since the start or the last SIGUSR1, which starts the \
-    statistics anew. Inter-arrival times are those of each worker's own packets, and 0 between packets that were read together. Latency is taken of packets of the kernel's pktgen and of \
+    after_help = "Rates are those of the interval, all else is since the start or the last SIGUSR1, which resets the \
+    statistics. Inter-arrival times are those of each worker's own packets, and 0 between packets that were read together. Latency is taken of packets of the kernel's pktgen and of \
     other engines, if --clock-bound says that the clocks agree.\n\n\
     With --format script every line is: SECONDS PORT WORKER PACKETS BYTES PPS BPS, where WORKER is a number or `total`. The \
     line of the total goes on with count, mean, variance, least and greatest, in ns and ns^2, of inter-arrival time, then of \
@@ -111,7 +111,7 @@ impl Receive {
                         Format::Script => script(receiver, before, since, seconds),
                     };
                 }
-                // Whoever reads may have enough.
+                // The reader may have closed the pipe.
                 if std::io::stdout().write_all(text.as_bytes()).is_err() {
                     held.run().stop("nobody reads what is printed");
                     return Ok(());

@@ -48,7 +48,7 @@ impl Records {
         };
         let event_loop = super::event_loop()?;
         let printed = event_loop.block_on(self.print(connect));
-        // Whoever waits for standard input may do so for ever.
+        // A task that waits for standard input may do so for ever.
         event_loop.shutdown_background();
         printed.map(|()| ExitCode::SUCCESS)
     }
@@ -158,7 +158,7 @@ fn json(value: Value<'_>) -> serde_json::Value {
     }
 }
 
-/// Writes records so that whoever reads along sees them.
+/// Writes records so that a reader of the output sees them at once.
 fn write(output: &mut impl Write, answer: &WatchRecordsResponse) -> io::Result<()> {
     for record in &answer.records {
         serde_json::to_writer(&mut *output, &Line::of(&answer.run, record)?)?;

@@ -39,7 +39,7 @@ pub struct Serve {
     /// Where the control contract is served: ADDRESS:PORT (needs --tls-dir), or unix:PATH (plain; the file's mode guards it).
     #[arg(long, default_value = "0.0.0.0:7470", value_name = "ADDRESS")]
     listen: Address,
-    /// Folder with ca.crt, tls.crt and tls.key, read anew when they change. Clients must present a certificate of that
+    /// Folder with ca.crt, tls.crt and tls.key, read again when they change. Clients must present a certificate of that
     /// authority for operator.spate.dev.
     #[arg(long, value_name = "DIR")]
     tls_dir: Option<PathBuf>,

@@ -91,7 +91,7 @@ async fn shake_hands(stream: TcpStream, config: Arc<rustls::ServerConfig>) -> io
     Err(io::Error::new(io::ErrorKind::PermissionDenied, refusal))
 }
 
-/// Connections on a Unix socket, which is made anew: one left behind by a process that is gone is replaced.
+/// Connections on a Unix socket, which is created at the start: one left behind by a process that is gone is replaced.
 pub fn local(path: &PathBuf) -> io::Result<UnixListenerStream> {
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
         return Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens there"));

@@ -4,7 +4,7 @@ use super::runs::Engine;
 use super::status::Refusal;
 use crate::datapath::NotPinged;
 use crate::plan::Violations;
-use contract::{EchoReply, IcmpError, NoReply, PingBegun, PingRequest, PingResponse, ping_response::Event};
+use contract::{EchoReply, IcmpError, NoReply, PingRequest, PingResponse, PingStarted, ping_response::Event};
 use spate_neighbour::{LEAST_INTERVAL_NS, LONGEST_TIMEOUT_NS, Ping, PingError, PingEvent, SIZES, mac_text};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -76,8 +76,8 @@ fn refused(port: &str, error: &NotPinged) -> Refusal {
 
 fn answer(event: PingEvent) -> Option<Result<PingResponse, Status>> {
     let (sequence, event) = match event {
-        PingEvent::Begun(from, mac) => {
-            (0, Event::Begun(PingBegun { source: from.to_string(), next_hop_mac: mac_text(mac) }))
+        PingEvent::Started(from, mac) => {
+            (0, Event::Started(PingStarted { source: from.to_string(), next_hop_mac: mac_text(mac) }))
         }
         PingEvent::NoNextHop(problem) => return Some(Err(Status::failed_precondition(problem))),
         PingEvent::Reply { sequence, round_trip_ns, hop_limit, corrupt } => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Receivers of a run: what they measured of foreign traffic, and starting that anew.
+//! Receivers of a run: what they measured of foreign traffic, and the reset of their statistics.
 use super::runs::Held;
 use super::status::Refusal;
 use crate::datapath::{self, Received};
@@ -29,7 +29,7 @@ pub fn stats(held: &Held) -> Vec<ReceiverStats> {
     held.receivers.iter().zip(held.run().received()).map(stats).collect()
 }
 
-/// Starts the statistics of named receivers anew; no names: of all.
+/// Resets the statistics of named receivers; no names: of all.
 pub fn reset(held: &Held, names: &[String]) -> Result<(), Refusal> {
     let mut wrong = Violations::default();
     let mut chosen = Vec::new();

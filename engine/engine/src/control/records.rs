@@ -36,7 +36,7 @@ pub fn watch(held: &Held, permit: OwnedSemaphorePermit) -> Result<ReceiverStream
     if held.has_ended() {
         let file = stats(held).map(|stats| stats.path).filter(|path| !path.is_empty());
         let remedy = file
-            .map_or("they are in no file: run it anew".into(), |file| format!("those of the whole run are in {file}"));
+            .map_or("they are in no file: run it again".into(), |file| format!("those of the whole run are in {file}"));
         let ended = format!("run {id:?} has ended, and records are streamed while it lasts; {remedy}");
         return Err(Refusal::State(ended));
     }

@@ -36,7 +36,7 @@ pub struct Engine {
     runs: Mutex<BTreeMap<String, Arc<Held>>>,
     /// Held while a run is prepared, so that what one run claims is seen by the next.
     preparing: Mutex<()>,
-    /// Held while rates change, so that what one run asks of a port is seen by the next change of another.
+    /// Held while rates change and while a run is added, so that each sees what the ones before ask of a port.
     changing: Mutex<()>,
     shutting_down: AtomicBool,
     watchdog: Watchdog,
@@ -132,7 +132,7 @@ impl Engine {
         self.admit(&plan)?;
         let trials = plan.trials.is_some().then(|| Trials::new(plan.clone()));
         let (held, warnings) = self.make(plan, digest, trials)?;
-        lock(&self.runs).insert(run_id.to_owned(), held.clone());
+        self.add(&held)?;
         if let Some(stages) = held.stages() {
             self.update(&held, &Selector::default(), &stages.first(), 0)?;
         }
@@ -193,6 +193,19 @@ impl Engine {
         Ok((held, warnings))
     }
 
+    /// Adds a run that was made. Its plan was validated with the rates of other runs at that time: those may have been raised while it was
+    /// allocated, so that a port would be asked for more than its line rate.
+    fn add(&self, held: &Arc<Held>) -> Result<(), Refusal> {
+        let _no_change_in_between = lock(&self.changing);
+        let field = if held.streams.is_empty() { "stateful" } else { "streams" };
+        if let Err(refusal) = self.check_capacity(held, &held.run.rates(), field) {
+            held.run.remove();
+            return Err(refusal);
+        }
+        lock(&self.runs).insert(held.run.id().to_owned(), held.clone());
+        Ok(())
+    }
+
     /// Starts a trial of a run in place of the one before, which has ended. The same request again changes nothing.
     ///
     /// # Errors
@@ -212,7 +225,7 @@ impl Engine {
         // Its memory is the next one's.
         held.run.remove();
         let (held, _) = self.make(plan, held.plan_digest, Some(next))?;
-        lock(&self.runs).insert(request.run_id.clone(), held.clone());
+        self.add(&held)?;
         let factor = update_request::Change::RateFactor(request.rate_factor.unwrap_or(NO_FACTOR));
         let factor = held.stages().map_or(factor, Stages::first);
         self.update(&held, &Selector::default(), &factor, 0)?;
@@ -354,7 +367,7 @@ fn places(so: impl Iterator<Item = bool>) -> Vec<usize> {
     so.enumerate().filter(|(_, so)| *so).map(|(place, _)| place).collect()
 }
 
-/// Templates that are held back from the start.
+/// Templates that are paused from the start.
 fn paused_templates(plan: &Plan) -> Vec<usize> {
     places(plan.stateful.iter().flat_map(|stateful| &stateful.templates).map(|template| template.paused))
 }
@@ -410,10 +423,15 @@ pub(crate) mod tests {
 
     /// One with a loopback port, "l", and one worker.
     pub(crate) fn engine() -> Engine {
+        engine_at(None)
+    }
+
+    /// The same; the port has a line rate in bits a second.
+    fn engine_at(line_rate_bps: Option<u64>) -> Engine {
         let loopback = PortConfig {
             name: "l".into(),
             device: PortDevice::Loopback,
-            line_rate_bps: None,
+            line_rate_bps,
             offloads: UseOffloads::Auto,
             mac: None,
             any_mac: false,
@@ -428,6 +446,42 @@ pub(crate) mod tests {
             clock_error: ClockError::default(),
         });
         Engine::new(datapath.unwrap())
+    }
+
+    /// A stream of frames of 74 bytes with FCS, of which each takes 752 bits on the medium.
+    fn one_stream(run: &str, tag: u16, pps: u64) -> Bytes {
+        let plan = format!(
+            r#"{{"runId": "{run}", "runTag": {tag}, "timing": {{"durationNs": 1000000000}}, "streams": [{{
+                "name": "s", "id": 0, "txPort": "l", "rxPort": "l", "packet": {{"frame": "AgAAAAABAgAAAAAACABFAAAyAAAAAEARAAAKAAABCgAAAgABAAIAHgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=="}},
+                "continuous": {{"rate": {{"packetsPerSecond": {{"numerator": {pps}, "denominator": 1}}}}}}, "measure": {{"flow": true}}
+            }}]}}"#
+        );
+        plan.into()
+    }
+
+    #[test]
+    fn a_run_is_refused_if_another_ones_rates_were_raised_while_it_was_allocated() {
+        let engine = engine_at(Some(1_000_000));
+        let (first, _) = engine.prepare("first", one_stream("first", 1, 500), decode::Format::Auto).unwrap();
+        let plan = decode::plan(one_stream("second", 2, 800), decode::Format::Auto).unwrap();
+        let (allocated, _) = engine.make(plan, [0; 32], None).unwrap();
+        let set = |factor| {
+            let factor = Ratio { numerator: factor, denominator: 1 };
+            engine.update(&first, &Selector::default(), &update_request::Change::RateFactor(factor), 0)
+        };
+        set(2).unwrap();
+        assert_eq!(
+            engine.add(&allocated).unwrap_err().to_string(),
+            "streams: ask port l for 601600 bit/s on the medium; available are 248000 of its line rate 1000000 bit/s (other runs have \
+             the rest); lower the rates or use another port"
+        );
+        assert!(engine.find("second").is_err());
+        set(1).unwrap();
+        engine.prepare("second", one_stream("second", 2, 800), decode::Format::Auto).unwrap();
+        assert!(set(2).unwrap_err().to_string().starts_with("rate_factor: ask port l for 752000 bit/s on the medium"));
+        ["first", "second"].iter().for_each(|run| engine.remove(run));
+        drop((first, allocated));
+        engine.close();
     }
 
     #[test]

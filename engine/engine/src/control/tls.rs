@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who may call: mutual TLS with certificates from a folder, read anew whenever they change there.
+//! Who may call: mutual TLS with certificates from a folder, read again whenever they change there.
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;

@@ -4,12 +4,12 @@ use super::runs::Engine;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often workers are looked at.
-const LOOK: Duration = Duration::from_secs(1);
-/// A worker that has not passed its loop for this number of looks hangs: 10 s. One that sleeps wakes at least every second.
-const LOOKS: u32 = 10;
+/// How often workers are checked.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// A worker that has not passed its loop for this number of checks hangs: 10 s. One that sleeps wakes at least every second.
+const CHECKS: u32 = 10;
 
-/// What is known of workers' heartbeats. Looks are counted, not the time between them: while the whole process stands (SIGSTOP, a
+/// What is known of workers' heartbeats. Checks are counted, not the time between them: while the whole process stands (SIGSTOP, a
 /// suspended machine) there are none, and no worker is blamed for it.
 #[derive(Debug, Default)]
 pub struct Watchdog(Mutex<Vec<Seen>>);
@@ -17,19 +17,19 @@ pub struct Watchdog(Mutex<Vec<Seen>>);
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     heartbeat: u64,
-    /// Looks since it last changed.
-    looks: u32,
+    /// Checks since it last changed.
+    checks: u32,
 }
 
 impl Watchdog {
     /// Takes a look at the heartbeats of all workers, in order.
-    fn look(&self, heartbeats: impl Iterator<Item = u64>) {
+    fn check(&self, heartbeats: impl Iterator<Item = u64>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (worker, heartbeat) in heartbeats.enumerate() {
             match all.get_mut(worker) {
-                Some(seen) if seen.heartbeat == heartbeat => seen.looks = seen.looks.saturating_add(1),
-                Some(seen) => *seen = Seen { heartbeat, looks: 0 },
-                None => all.push(Seen { heartbeat, looks: 0 }),
+                Some(seen) if seen.heartbeat == heartbeat => seen.checks = seen.checks.saturating_add(1),
+                Some(seen) => *seen = Seen { heartbeat, checks: 0 },
+                None => all.push(Seen { heartbeat, checks: 0 }),
             }
         }
     }
@@ -37,9 +37,9 @@ impl Watchdog {
     /// What is wrong, in words; none if every worker passes its loop.
     pub fn problem(&self) -> Option<String> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let hung = all.iter().enumerate().filter(|(_, seen)| seen.looks >= LOOKS);
+        let hung = all.iter().enumerate().filter(|(_, seen)| seen.checks >= CHECKS);
         let hung: Vec<_> = hung.map(|(worker, _)| worker.to_string()).collect();
-        let seconds = LOOKS * LOOK.as_secs() as u32;
+        let seconds = CHECKS * INTERVAL.as_secs() as u32;
         match &hung[..] {
             [] => None,
             [one] => Some(format!("worker {one} has not passed its loop for {seconds} s")),
@@ -48,14 +48,14 @@ impl Watchdog {
     }
 }
 
-/// Looks at an engine's workers, for ever.
+/// Checks an engine's workers, for ever.
 pub async fn watch(engine: &Engine) {
-    let mut looks = tokio::time::interval(LOOK);
-    looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut checks = tokio::time::interval(INTERVAL);
+    checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut hung = false;
     loop {
-        looks.tick().await;
-        engine.watchdog().look(engine.heartbeats());
+        checks.tick().await;
+        engine.watchdog().check(engine.heartbeats());
         let problem = engine.watchdog().problem();
         if let Some(problem) = problem.as_ref().filter(|_| !hung) {
             tracing::error!("{problem}: the engine is neither ready nor alive");
@@ -69,17 +69,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_hangs_whose_heartbeat_stands_for_ten_looks() {
+    fn a_worker_hangs_whose_heartbeat_stands_for_ten_checks() {
         let watchdog = Watchdog::default();
-        assert_eq!(watchdog.problem(), None, "nobody has looked");
-        for look in 0..=10 {
-            assert_eq!(watchdog.problem(), None, "look {look}");
-            watchdog.look([look, 7, 7].into_iter());
+        assert_eq!(watchdog.problem(), None, "nothing is checked yet");
+        for check in 0..=10 {
+            assert_eq!(watchdog.problem(), None, "check {check}");
+            watchdog.check([check, 7, 7].into_iter());
         }
         assert_eq!(watchdog.problem().unwrap(), "workers 1, 2 have not passed their loops for 10 s");
-        watchdog.look([11, 7, 8].into_iter());
+        watchdog.check([11, 7, 8].into_iter());
         assert_eq!(watchdog.problem().unwrap(), "worker 1 has not passed its loop for 10 s");
-        watchdog.look([11, 8, 8].into_iter());
+        watchdog.check([11, 8, 8].into_iter());
         assert_eq!(watchdog.problem(), None, "it goes on");
     }
 }

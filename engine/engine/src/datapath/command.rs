@@ -34,7 +34,7 @@ pub(super) enum Command<D: Device = Dpdk> {
     NextHops(usize, Box<NewNextHops>),
     /// Another rate of new flows for the run's templates.
     FlowRate(usize, FlowRate),
-    /// Statistics of a receiver of the run start anew.
+    /// Resets the statistics of a receiver of the run.
     ResetReceiver(usize, usize),
     /// Transmission ends at a run time that has come.
     Stop(usize, u64),

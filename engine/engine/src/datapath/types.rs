@@ -610,7 +610,7 @@ pub enum RunError {
     /// The instant has passed.
     #[error("the instant {at_wall_ns} passed {late_ns} ns ago")]
     Passed {
-        /// What was asked.
+        /// The requested instant.
         at_wall_ns: u64,
         /// How long ago that was.
         late_ns: u64,

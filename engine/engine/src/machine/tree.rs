@@ -13,7 +13,8 @@ impl Tree {
         format!("{}: {problem}", self.0.join(path).display())
     }
 
-    fn failed(&self, path: &str, error: &std::io::Error) -> String {
+    /// Why a fact is unknown whose file could not be read.
+    pub(super) fn failed(&self, path: &str, error: &std::io::Error) -> String {
         let problem = match error.kind() {
             ErrorKind::NotFound => "there is no such file".to_owned(),
             ErrorKind::PermissionDenied => "permission denied".to_owned(),
@@ -60,12 +61,6 @@ impl Tree {
             }
             Err(error) => Err(self.failed(path, &error)),
         }
-    }
-
-    /// Names in a folder.
-    pub(super) fn names(&self, path: &str) -> Result<Vec<String>, String> {
-        let entries = fs::read_dir(self.0.join(path)).map_err(|error| self.failed(path, &error))?;
-        Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
     }
 }
 

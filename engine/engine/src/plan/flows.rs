@@ -55,12 +55,12 @@ pub fn asks(scenario: &Scenario) -> (Vec<Ask>, Vec<(usize, bool)>) {
     let opened = opened(scenario);
     // Without clients here, how many flows there are is up to others; without a rate it is up to programs that open them.
     let rated = |template: &Template| template.client.as_ref().map(|client| client.rate).filter(|rate| rate.0 > 0);
-    let begun = (0..scenario.templates.len()).filter_map(|index| Some((index, rated(&scenario.templates[index])?)));
+    let started = (0..scenario.templates.len()).filter_map(|index| Some((index, rated(&scenario.templates[index])?)));
     let of_each = |(index, rate): (usize, (u64, u64))| {
         let flows = opened.get(index).into_iter().flatten();
         std::iter::once((index, index, 1, rate)).chain(flows.map(move |(other, times)| (index, *other, *times, rate)))
     };
-    for (index, of, times, rate) in begun.flat_map(of_each) {
+    for (index, of, times, rate) in started.flat_map(of_each) {
         let template = &scenario.templates[of];
         let Some(client) = &template.client else { continue };
         let v6 = template.servers.first().is_some_and(|servers| scenario.pools[servers.pool].is_v6());

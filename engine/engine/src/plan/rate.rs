@@ -101,7 +101,7 @@ pub enum LineRate {
     /// Neither the device nor the user has given it.
     Unknown,
     /// It will be known where the plan runs (`compile` looks at plans without any device).
-    ToldLater,
+    NotYetKnown,
 }
 
 /// The rate in packets a second of frames of this mean length; `None` if that waits for the line rate.
@@ -120,7 +120,7 @@ pub fn packet_rate(
         Kind::LinePercent(ratio) => match line_rate {
             LineRate::Known(bits) => (ratio, u128::from(bits) * frame_bytes.count, 100 * on_medium),
             LineRate::Unknown => return Err(RateError::UnknownLineRate { port: port.to_owned() }),
-            LineRate::ToldLater => return positive(ratio).map(|()| None),
+            LineRate::NotYetKnown => return positive(ratio).map(|()| None),
         },
     };
     positive(ratio)?;
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(error(Kind::L1BitsPerSecond(ratio(1, u64::MAX))), RateError::TooFine { frame_bytes: 60 });
         let percent = error(Kind::LinePercent(ratio(80, 1))).to_string();
         assert!(percent.contains("--line-rate east=RATE"), "{percent}");
-        let later = packet_rate(Some(&rate(Kind::LinePercent(ratio(80, 1)))), 60.into(), "east", LineRate::ToldLater);
+        let later = packet_rate(Some(&rate(Kind::LinePercent(ratio(80, 1)))), 60.into(), "east", LineRate::NotYetKnown);
         assert_eq!(later, Ok(None));
     }
 

@@ -85,7 +85,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// A site that has every port a plan names, of unknown kind: what can be said without an engine.
+    /// A site that has every port a plan names, of unknown kind: what can be checked without an engine.
     pub fn of_plan(plan: &Plan) -> Self {
         let mut names: Vec<&str> = Vec::new();
         let mut seen = HashSet::new();
@@ -102,7 +102,7 @@ impl Site {
         names.extend(others.map(String::as_str).filter(|name| !name.is_empty() && seen.insert(name)));
         let port = |name: &str| PortFacts {
             name: name.to_owned(),
-            line_rate: LineRate::ToldLater,
+            line_rate: LineRate::NotYetKnown,
             mtu: None,
             claimed_bits: 0,
             macs: SIMULATED,
@@ -153,7 +153,7 @@ pub struct CheckedStream {
     pub tx_port: usize,
     /// Index of the port that is to receive it.
     pub rx_port: Option<usize>,
-    /// Of all engines together; `None` where it waits for the line rate ([`LineRate::ToldLater`]).
+    /// Of all engines together; `None` where it waits for the line rate ([`LineRate::NotYetKnown`]).
     pub rate: Option<Rate>,
     /// Its packets; of a replay the first, which stands for all where packets are alike.
     pub template: Template,
@@ -453,7 +453,7 @@ fn cache(at: &str, stream: &Stream, wrong: &mut Violations) {
     } else if stream.cache > 0 && measured {
         wrong.add(
             format!("{at}.cache"),
-            "goes not with measure.flow, for which every packet is written anew: leave out one of them",
+            "goes not with measure.flow, for which every packet is rewritten: leave out one of them",
         );
     }
 }
@@ -486,7 +486,7 @@ fn port_bits(plan: &Plan, checked: &Checked) -> BTreeMap<usize, u128> {
     load::by_port(asks)
 }
 
-/// Refuses what a port cannot carry: by asked bits a second of this engine and port.
+/// Refuses rates beyond the line rate of a port. `asked` are bits a second of this engine by port.
 pub fn capacity(asked: &BTreeMap<usize, u128>, field: &str, site: &Site, wrong: &mut Violations) {
     for (&port, &asked) in asked {
         let facts = &site.ports[port];

@@ -79,9 +79,9 @@ fn inside_receivers() {
 
     receiver.reset_receiver(0);
     std::thread::sleep(Duration::from_millis(50));
-    let anew = &receiver.received()[0];
-    assert_eq!((anew.total().packets, anew.total().inter_arrival.count), (0, 0));
-    assert!(anew.since_wall_ns > received[0].since_wall_ns);
+    let reset = &receiver.received()[0];
+    assert_eq!((reset.total().packets, reset.total().inter_arrival.count), (0, 0));
+    assert!(reset.since_wall_ns > received[0].since_wall_ns);
     let sender = start(&datapath, spec(3, 0, Some(100 * MS), vec![udp(1, 0, 1000, &[])]));
     wait_for(&sender, RunState::Complete, 5);
     assert_eq!(receiver.received()[0].total().packets, 100);
@@ -220,12 +220,12 @@ fn inside_reflecting_phase() {
     let after = datapath.port_counters();
     let sent = after[0].tx_packets - before[0].tx_packets;
     let held = after[1].throttled_packets - before[1].throttled_packets;
-    println!("{sent} sent, {back} of them sent back, {held} held back");
+    println!("{sent} sent, {back} of them sent back, {held} throttled");
     assert_eq!((back + held, not), (sent, 0));
     // 240 in half a second and the grace behind it, and a burst of each port.
     assert!(
         sent.min(back) >= 60 && sent + back <= 240 + 2 * 64,
-        "{sent} sent, {back} of them sent back, {held} held back"
+        "{sent} sent, {back} of them sent back, {held} throttled"
     );
     datapath.limit(None);
     reflecting.pause(0).unwrap();

@@ -163,7 +163,7 @@ fn on_two_ports(protocol: Protocol, rates: [u64; 2]) -> Scenario {
 }
 
 #[test]
-fn flows_of_each_port_are_begun_and_served_by_its_group() {
+fn flows_of_each_port_are_started_and_served_by_its_group() {
     let _turn = turn();
     for protocol in [Protocol::Tcp, Protocol::Udp] {
         let ports = [("a", PortDevice::Loopback), ("b", PortDevice::Loopback)];

@@ -65,7 +65,7 @@ fn complete(workers: usize, poll: PollMode, scenario: Scenario) {
     for side in [client, server] {
         assert_eq!([Count::GtpuUnknownTunnel, Count::GtpuMalformed].map(|count| side.get(count)), [0, 0]);
     }
-    // Each packet is longer by as much as is said, and all that came was theirs.
+    // Each packet is longer by the overhead, and all that came was theirs.
     let sent = client.get(Count::SentPackets) + server.get(Count::SentPackets);
     let port = &datapath.port_counters()[0];
     assert_eq!((port.tx_packets, port.rx_packets, port.foreign_packets), (sent, sent, 0));

@@ -122,7 +122,7 @@ fn flows_are_held_back_and_lose_nothing() {
         assert_all_complete(&run.template_counters(), 100);
         let port = &datapath.port_counters()[0];
         println!(
-            "{protocol:?}: {} packets, {} held back; {sent} of {most} under the limit",
+            "{protocol:?}: {} packets, {} throttled; {sent} of {most} under the limit",
             port.tx_packets, port.throttled_packets
         );
         assert!(port.throttled_packets > 0 && port.tx_dropped == 0, "{port:?}");

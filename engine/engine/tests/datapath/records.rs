@@ -129,7 +129,7 @@ fn a_folder_that_the_engine_may_not_write_is_reported_with_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("records.parquet");
     let datapath = loopback(1, PollMode::Adaptive);
-    // Of another user, and asked without the capability that pods have not either.
+    // Of another user, and requested without the capability that pods have not either.
     std::os::unix::fs::chown(folder.path(), Some(65_534), Some(65_534)).unwrap();
     let spec = recorded(&datapath, 7, over_v4(Protocol::Tcp, 1000), to(&path));
     let refused = thread::scope(|scope| {

@@ -39,7 +39,7 @@ fn a_saturated_drain_ends_by_its_deadline_and_the_run_says_so() {
     assert_eq!(flood.state(), RunState::Running);
     flood.remove();
 
-    // Without it, nothing is to be said.
+    // Without it, no warning is expected.
     let run = start(&datapath, spec(7, 0, Some(100 * MS), vec![stream(10, 0, Some(0), 60, pps(1000))]));
     wait_for(&run, RunState::Complete, 10);
     assert_eq!(run.drain_timed_out(), None);

@@ -301,7 +301,7 @@ fn the_port_pings_the_kernel(datapath: &Datapath) {
     };
     for to in ["198.18.0.2", "2001:db8::2"] {
         let events = events(ping(to, 64));
-        let [PingEvent::Begun(from, mac), replies @ .., PingEvent::Over] = &events[..] else {
+        let [PingEvent::Started(from, mac), replies @ .., PingEvent::Over] = &events[..] else {
             panic!("{to}: {events:?}");
         };
         assert_eq!((from.is_ipv4(), *mac), (!to.contains(':'), mac_bytes(&mac_of("sp1"))));

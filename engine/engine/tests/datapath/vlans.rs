@@ -288,7 +288,7 @@ fn inside_not_found() {
         (wrong.field.as_str(), wrong.description.as_str()),
         (
             "stateful.pools[0].gateway",
-            "port east: gateway 16.0.0.254 did not answer 4 ARP requests within 3 s (16.0.0.1 asked, in VLAN 802.1ad 200, 802.1Q 7): is it \
+            "port east: gateway 16.0.0.254 did not answer 4 ARP requests within 3 s (requested by 16.0.0.1, in VLAN 802.1ad 200, 802.1Q 7): is it \
              on this link, and is the link up?"
         )
     );

@@ -27,7 +27,7 @@ fn interface(mac: Mac, addresses: &[&str], gateways: &[&str]) -> Interface {
     Interface::new(mac, config(addresses, gateways, None), 0).unwrap()
 }
 
-/// Lets both sides talk until nothing more is said; a side sees what its `Interest` lets through.
+/// Exchanges frames until neither side sends any more; a side sees what its `Interest` lets through.
 fn talk(a: &mut Interface, b: &mut Interface, now: u64) -> Vec<Event> {
     let mut events = Vec::new();
     let mut under_way = Vec::new();
@@ -106,7 +106,7 @@ fn a_neighbour_that_moves_is_followed_and_reported() {
     assert_eq!(a.neighbour(gateway).unwrap().mac, Some([2; 6]));
 }
 
-/// By ARP that is announced, asked and answered, and by advertisements with the flag to override; not by one without it.
+/// By ARP announcements, requests and replies, and by advertisements with the flag to override; not by one without it.
 #[test]
 fn every_message_of_another_station_with_the_address_says_that_the_neighbour_has_moved() {
     let new = Station { mac: [2; 6], tags: Tags::NONE };

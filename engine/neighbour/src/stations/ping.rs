@@ -89,7 +89,7 @@ impl Protocol for Pings {
                 continue;
             };
             if begins {
-                report(PingEvent::Begun(pinger.from, mac));
+                report(PingEvent::Started(pinger.from, mac));
             }
             if let Some(data) = pinger.request(now_ns) {
                 let addresses = (pinger.from, pinger.to());
@@ -163,7 +163,7 @@ impl Pings {
         }
     }
 
-    /// The ping that has asked may have an answer.
+    /// Reports the event of the ping that `asked` selects.
     fn answered(
         &mut self,
         asked: impl Fn(&Pinger) -> bool,

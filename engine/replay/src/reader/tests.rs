@@ -120,14 +120,14 @@ fn what_cannot_be_sent_is_reported_with_the_packets_number() {
     for (file, message) in [
         (cut, "packet 2: only 90 of its 1500 bytes were captured: capture whole packets (tcpdump -s 0)"),
         (link, "its link type is 113; only Ethernet (1) can be sent"),
-        (fcs, "its frames end with their FCS, which would be sent as payload: write the capture anew without it"),
+        (fcs, "its frames end with their FCS, which would be sent as payload: rewrite the capture without it"),
         (vec![0x1f, 0x8b, 8, 0], "it is neither pcap nor pcapng (if it is compressed, decompress it)"),
         (vec![], "it is neither pcap nor pcapng (if it is compressed, decompress it)"),
         (pcap(&[])[..20].to_vec(), "the file ends within it"),
         (pcap(&packets())[..130].to_vec(), "packet 2: the file ends within it"),
         (pcap(&[(0, vec![0; 9231])]), "packet 1: it has 9231 bytes; at most 9230 can be sent"),
         (pcap(&[(0, vec![0; 13])]), "packet 1: it has 13 bytes, which is no Ethernet frame"),
-        (simple, "packet 2: it has no time (a simple packet block): write the capture anew with times"),
+        (simple, "packet 2: it has no time (a simple packet block): rewrite the capture with times"),
         (early, "packet 1: it was captured before 1970 or after 2554, which no clock says: the file is broken"),
         (interface, "packet 1: it names interface 1, which the file does not describe"),
     ] {

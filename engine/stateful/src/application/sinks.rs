@@ -30,7 +30,7 @@ pub trait Sink {
     }
 }
 
-/// What became of bytes.
+/// Outcome of reading bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fed {
     /// All belong to it, and more do.

@@ -55,7 +55,7 @@ pub enum Data {
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited<'a> {
-    /// So many since the start or the last that cleared the count.
+    /// This number since the start or the last that cleared the count.
     Count {
         /// Bytes or messages.
         count: u64,

@@ -112,21 +112,23 @@ impl Stack {
         let opens = self.opens.as_mut().expect("there is one where programs open connections");
         let flow = &mut self.flows[index];
         let soon = wheel::tick_at(self.now.ns).wrapping_add(1);
-        if !flow.has(is::BEGUN) {
+        if !flow.has(is::INSTRUCTION_STARTED) {
             let named = Some(opens.links[index as usize].next).filter(|next| *next != NONE);
             match template.or(named) {
-                Some(template) if opens.request(index, template) => flow.set(is::BEGUN),
+                Some(template) if opens.request(index, template) => flow.set(is::INSTRUCTION_STARTED),
                 // It asks again.
                 Some(_) => (flow.program_at, flow.flags) = (soon, flow.flags | is::PROGRAM_WAITS),
                 // Others have their turn first.
-                None => (flow.program_at, flow.flags) = (soon, flow.flags | is::BEGUN | is::PROGRAM_WAITS),
+                None => {
+                    (flow.program_at, flow.flags) = (soon, flow.flags | is::INSTRUCTION_STARTED | is::PROGRAM_WAITS)
+                }
             }
             return false;
         }
         if opens.waits(index) {
             return false;
         }
-        flow.clear(is::BEGUN | is::PROGRAM_WAITS);
+        flow.clear(is::INSTRUCTION_STARTED | is::PROGRAM_WAITS);
         flow.pc += 1;
         true
     }

@@ -42,7 +42,7 @@ impl Stack {
             let goes_on = match next {
                 None => return,
                 Some(Left::Switch(to)) => {
-                    self.flows[index].clear(is::BEGUN);
+                    self.flows[index].clear(is::INSTRUCTION_STARTED);
                     self.switch(index, to as usize);
                     true
                 }
@@ -82,7 +82,7 @@ impl Stack {
         let flow = &self.flows[index];
         // They may come with the handshake's last segment: until that is read, the SYN counts as queued.
         let untouched = flow.state == State::SynReceived || flow.queued() == 0;
-        let waits = flow.received == 0 && untouched && flow.pc <= 1 && !flow.has(is::BEGUN);
+        let waits = flow.received == 0 && untouched && flow.pc <= 1 && !flow.has(is::INSTRUCTION_STARTED);
         if flow.has(is::CLIENT) || !waits {
             return true;
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What becomes of a frame that arrives: its flow is found, or a server's begins; what is of no flow is answered, counted or left to others.
+//! What becomes of a frame that arrives: its flow is found, or a server's begins; what is of no open flow is answered, counted or left to others.
 use spate_arch::fetch;
 use spate_net::fast::{self, Bits, V4, V6};
 
@@ -31,7 +31,7 @@ pub struct Hints {
     pub hash: Option<u32>,
 }
 
-/// What became of a frame.
+/// Outcome of demultiplexing one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// It was for a flow, or for an address of the scenario.
@@ -294,13 +294,13 @@ impl Stack {
         }
     }
 
-    /// Whether a packet of no flow comes from a source that is to be ignored.
+    /// Whether a packet of no open flow comes from a source that is to be ignored.
     #[inline]
     fn is_ignored(&self, packet: &Packet<'_>) -> bool {
         self.scenario.ignored.as_ref().is_some_and(|ignored| ignored.has(packet.source_mac, packet.source))
     }
 
-    /// A packet of no flow here, from a source that is to be ignored, is counted and dropped.
+    /// A packet of no open flow here, from a source that is to be ignored, is counted and dropped.
     #[cold]
     fn ignore(&self, port: usize, packet: &Packet<'_>) -> Received {
         let Some(side) = self.owner(port, packet.destination) else { return Received::Foreign };
@@ -413,7 +413,7 @@ impl Stack {
         Received::Taken
     }
 
-    /// A segment of no flow is answered with RST (RFC 9293 section 3.10.7.1).
+    /// A segment of no open flow is answered with RST (RFC 9293 section 3.10.7.1).
     fn refuse(&mut self, port: usize, packet: &Packet<'_>, s: &Segment<'_>, side: usize) {
         if self.sides[side].tunables.blackhole || self.ports[port].answers.len() == ANSWERS {
             return;

@@ -47,7 +47,7 @@ impl Stack {
             happened = true;
             let due = &due[..count];
             for entry in due {
-                // Else it has ended before, or waits anew.
+                // Else it has ended before, or waits again.
                 let flow = &self.flows[entry.index];
                 if flow.state == State::TimeWait && flow.link.is_elsewhere(entry.at) {
                     self.time_has_come(entry.index);
@@ -75,7 +75,7 @@ impl Stack {
         }
         if program_waits {
             let flow = &mut self.flows[index];
-            if !flow.has(is::BEGUN) {
+            if !flow.has(is::INSTRUCTION_STARTED) {
                 flow.clear(is::PROGRAM_WAITS);
             }
             self.go_on(index);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sending: answers to segments of no flow first, then flows in turn.
+//! Sending: answers to segments of no open flow first, then flows in turn.
 use super::Stack;
 use crate::{
     Address,

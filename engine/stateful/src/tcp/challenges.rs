@@ -8,7 +8,7 @@ use crate::random;
 const EACH_SECOND: u64 = 1000;
 const SECOND: u64 = 1_000_000_000;
 
-/// What is left for the second. How many there are is drawn anew in each, from half to one and a half of the mean: by counting
+/// What is left for the second. How many there are is drawn again in each, from half to one and a half of the mean: by counting
 /// answers no attacker learns whether others were challenged (CVE-2016-5696).
 #[derive(Debug)]
 pub struct Challenges {

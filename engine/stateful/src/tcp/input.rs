@@ -717,7 +717,7 @@ impl Flow {
     /// After `rcv_nxt` advanced: takes out-of-order data and a FIN that are next now. True if there was any.
     #[inline(always)]
     fn in_sequence(&mut self, cx: &mut Context<'_>) -> bool {
-        let finished = self.has(is::FIN_RECEIVED) && !self.has(is::PEER_CLOSED_TOLD);
+        let finished = self.has(is::FIN_RECEIVED) && !self.has(is::PEER_CLOSED_REPORTED);
         if self.recovery == NONE { finished } else { self.closes_gap(cx) | finished }
     }
 

@@ -298,7 +298,7 @@ impl Flow {
         Some(self.segment(seq, self.snd_max.wrapping_sub(seq).min(mss), true))
     }
 
-    /// After a pause the window starts anew (RFC 5681 section 4.1).
+    /// After a pause the window starts again (RFC 5681 section 4.1).
     fn restart(&mut self, cx: &Context<'_>) {
         let idle_ns = u64::from(cx.now.us().wrapping_sub(self.rtt_at)) << 10;
         // No time-out is shorter than the least.

@@ -21,7 +21,7 @@ pub const CWR: u8 = flag::CWR;
 /// Flags that do not depend on the state.
 const LOOSE: u8 = PSH;
 
-/// What the stack said.
+/// What the stack sent.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub at: u64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What each state of a connection makes of each kind of segment, as a table: RFC 9293 section 3.10.7 with RFC 5961 (RST, SYN and
-//! ACK that a stranger may have sent), RFC 1337 (RST in TIME-WAIT) and RFC 1122 section 4.2.2.13 (SYN in TIME-WAIT). Each state is
+//! ACK that an off-path attacker may have sent), RFC 1337 (RST in TIME-WAIT) and RFC 1122 section 4.2.2.13 (SYN in TIME-WAIT). Each state is
 //! reached by events of the same table, which makes all transitions of RFC 9293 figure 5. What the stack does otherwise is listed.
 use std::collections::BTreeSet;
 
@@ -69,7 +69,7 @@ enum Event {
 }
 use Event::*;
 
-/// What is said at once, or where data was accepted when acknowledgements may wait no longer.
+/// The answer that is sent at once, or where data was accepted when acknowledgements may wait no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Nothing,
@@ -107,7 +107,7 @@ const fn each(client: Cell, server: Cell) -> Cell {
     Cell([client.0[0], server.0[1]])
 }
 
-/// Nothing is said.
+/// Nothing is sent.
 const N: Cell = both(Nothing, None);
 const A: Cell = both(Acked, None);
 const C: Cell = both(Challenge, None);
@@ -147,7 +147,7 @@ const TABLE: [(Event, [Cell; 9]); 22] = [
 
 /// Where the stack deviates from the table: what it does, and why that is acceptable.
 const OTHERWISE: [(State, Event, Cell, &str); 3] = [
-    (SynReceived, SynInWindow, each(O, C), "a stranger could end it (RFC 9293)"),
+    (SynReceived, SynInWindow, each(O, C), "an off-path attacker could end it (RFC 9293)"),
     (Closing, FinAckAll, to(Acked, TimeWait), "ACKs below the window count, as BSD's"),
     (LastAck, FinAckAll, X, "the same"),
 ];

@@ -54,7 +54,7 @@ impl Bytes<'_> {
     }
 }
 
-/// What the test knows of an end of a flow from what the stack has said.
+/// What the test knows of an end of a flow from what the stack has sent.
 #[derive(Default)]
 struct Known {
     /// Behind what it sent.
@@ -246,7 +246,7 @@ fn datagram(bytes: &mut Bytes<'_>, tuple: &Tuple, to_client: bool) -> Vec<u8> {
     frame
 }
 
-/// An ICMP error about the last that an end said, or, over TCP, about another segment of it.
+/// An ICMP error about the last segment that an end sent, or, over TCP, about another segment of it.
 fn error(bytes: &mut Bytes<'_>, known: &Known) -> Option<Vec<u8>> {
     let mut about = known.frame.clone();
     let v6 = about.get(12)? == &0x86;

@@ -117,7 +117,7 @@ impl Schedule {
         let Some(bursting) = &mut self.bursting[next] else { return };
         let running = bursting.active;
         if running {
-            // It starts anew: what it had not sent is not sent.
+            // It starts again: what it had not sent is not sent.
             bursting.base = bursting.base.saturating_add(bursting.packets);
         }
         bursting.active = bursting.count != Some(0);

@@ -50,7 +50,7 @@ func stageResult(begin, end []*enginev1.WatchStatsResponse, settled map[string]i
 // withoutWhole is a result without what is known of the whole run only.
 func withoutWhole(result spatev1.RunResult) spatev1.RunResult {
 	for name, stream := range result.Streams {
-		stream.Outage, stream.ByTag = nil, nil
+		stream.Outage = nil
 		result.Streams[name] = stream
 	}
 	for _, t := range result.Templates {
@@ -113,9 +113,6 @@ func between(first, last *enginev1.WatchStatsResponse) *enginev1.WatchStatsRespo
 	}
 	for _, stream := range out.Streams {
 		subtract(stream.GetMeasured(), streams[stream.Name])
-		if m := stream.GetMeasured(); m != nil {
-			m.ByTag = nil // known of the whole only
-		}
 	}
 	type side struct {
 		template string
@@ -172,6 +169,7 @@ func subtract(m, before *enginev1.StreamCounters) {
 	m.SequenceTooHigh -= before.SequenceTooHigh
 	m.SequenceTooLow -= before.SequenceTooLow
 	m.Latency = delaysBetween(before.Latency, m.Latency)
+	m.ByTag = tagsBetween(before.ByTag, m.ByTag)
 }
 
 // delaysBetween returns the delays that were measured after an earlier reading. Least, greatest and percentiles are those of the histogram's

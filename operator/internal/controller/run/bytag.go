@@ -6,6 +6,7 @@ package run
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 
@@ -28,11 +29,8 @@ func byTagOf(reports []*enginev1.TagStats) map[string]spatev1.TagCounters {
 	each := map[tag]spatev1.TagCounters{}
 	for _, report := range all {
 		untagged, other = plus(untagged, report.Untagged), plus(other, report.Other)
-		for _, r := range report.Ranges {
-			for vlan := r.GetTags().GetFirstVlan(); vlan <= r.GetTags().GetLastVlan(); vlan++ {
-				t := tag{r.GetTags().GetOuterVlan(), vlan}
-				each[t] = plus(each[t], r.Counters)
-			}
+		for t, counters := range tagsOf(report) {
+			each[t] = plus(each[t], counters)
 		}
 	}
 	result := map[string]spatev1.TagCounters{tags.Untagged: untagged, tags.Other: other}
@@ -54,6 +52,40 @@ func byTagOf(reports []*enginev1.TagStats) map[string]spatev1.TagCounters {
 	}
 	put()
 	return result
+}
+
+// tagsOf yields each tag of a report with its counters.
+func tagsOf(report *enginev1.TagStats) iter.Seq2[tag, *enginev1.TagCounters] {
+	return func(yield func(tag, *enginev1.TagCounters) bool) {
+		for _, r := range report.GetRanges() {
+			for vlan := r.GetTags().GetFirstVlan(); vlan <= r.GetTags().GetLastVlan(); vlan++ {
+				if !yield(tag{r.GetTags().GetOuterVlan(), vlan}, r.Counters) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// tagsBetween returns what an engine counted of a stream by tag after an earlier reading, which may be absent.
+func tagsBetween(before, after *enginev1.TagStats) *enginev1.TagStats {
+	if before == nil || after == nil {
+		return after
+	}
+	earlier := maps.Collect(tagsOf(before))
+	out := &enginev1.TagStats{Untagged: minus(after.Untagged, before.Untagged), Other: minus(after.Other, before.Other)}
+	for t, counters := range tagsOf(after) {
+		of := &enginev1.TagRange{OuterVlan: t.outer, FirstVlan: t.vlan, LastVlan: t.vlan}
+		out.Ranges = append(out.Ranges, &enginev1.TagRangeStats{Tags: of, Counters: minus(counters, earlier[t])})
+	}
+	return out
+}
+
+func minus(c, before *enginev1.TagCounters) *enginev1.TagCounters {
+	return &enginev1.TagCounters{
+		Packets: c.GetPackets() - before.GetPackets(), Bytes: c.GetBytes() - before.GetBytes(), Missing: c.GetMissing() - before.GetMissing(),
+		SequenceGaps: c.GetSequenceGaps() - before.GetSequenceGaps(), Duplicates: c.GetDuplicates() - before.GetDuplicates(), OutOfOrder: c.GetOutOfOrder() - before.GetOutOfOrder(),
+	}
 }
 
 func plus(sum spatev1.TagCounters, c *enginev1.TagCounters) spatev1.TagCounters {

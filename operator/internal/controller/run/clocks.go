@@ -128,7 +128,7 @@ func (s *scope) clocksContradict(holds []engineState, stated time.Duration) *ref
 // podName returns the name of a pod that the run was admitted to, by its index.
 func (s *scope) podName(i int) string { return s.run.Status.Resolved.Generator.Pods[i].Name }
 
-// ownReference is the reference clock of a run by the first engine's own clock, which starts the run at an instant of it. Whoever leads the
+// ownReference is the reference clock of a run by the first engine's own clock, which starts the run at an instant of it. Another leader of the
 // operator finds the same: the status has the run's start, and the engine reports when that was by its clock.
 func (s *scope) ownReference(startedAt int64) *enginev1.ReferenceClock {
 	return &enginev1.ReferenceClock{OffsetNs: s.run.Status.TrafficStartTime.UnixNano() - startedAt, MeasuredAtNs: startedAt}

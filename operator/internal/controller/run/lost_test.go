@@ -34,7 +34,7 @@ func losing(policy spatev1.PodLossPolicy, expressions ...string) *scope {
 	}
 }
 
-// seen are the counters of an engine that has sent and received so many packets of stream `a`.
+// seen are the counters of an engine that has sent tx and received rx packets of stream `a`.
 func seen(tx, rx uint64) *enginev1.WatchStatsResponse {
 	return &enginev1.WatchStatsResponse{
 		ReadAtNs: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).UnixNano(), Run: &enginev1.RunInfo{State: enginev1.RunState_RUN_STATE_COMPLETE},

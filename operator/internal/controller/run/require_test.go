@@ -24,10 +24,12 @@ func TestUnmetRequirementsNameTheirGoalsAndTheValues(t *testing.T) {
 	result.Streams = map[string]spatev1.StreamResult{
 		"voice":  {Latency: &spatev1.Latency{Count: 10, P99: spatev1.MeasuredTime(214 * time.Microsecond)}},
 		"silent": {},
+		"tagged": {ByTag: map[string]spatev1.TagCounters{"5-7": {Packets: 10, Missing: 2}}},
 	}
 	goals := map[spatev1.EntryName][]string{
 		"none":   nil,
-		"met":    {`trial.outOfOrder < 5`, `trial.streams["voice"].latency.p99 < duration("1ms")`},
+		"met":    {`trial.outOfOrder < 5`, `trial.streams["voice"].latency.p99 < duration("1ms")`, `trial.streams["tagged"].byTag["6"].packets == 10`},
+		"tagged": {`trial.streams["tagged"].byTag["6"].missing == 0`},
 		"second": {`trial.outOfOrder < 5`, `trial.streams["voice"].latency.p99 < duration("100us")`, `trial.outOfOrder == 0`},
 		"silent": {`trial.streams["silent"].latency.p99 < duration("1ms")`},
 	}
@@ -39,6 +41,9 @@ func TestUnmetRequirementsNameTheirGoalsAndTheValues(t *testing.T) {
 		t.Errorf("%q", values)
 	}
 	if all, values := unmet(requiring(goals, "silent"), result, 0); len(all) != 1 || values != "cannot be evaluated" {
+		t.Errorf("%+v, %q", all, values)
+	}
+	if all, values := unmet(requiring(goals, "tagged"), result, 0); len(all) != 1 || values != `trial.streams["tagged"].byTag["6"].missing is 2` {
 		t.Errorf("%+v, %q", all, values)
 	}
 	if all, values := unmet(requiring(goals, "none", "met"), result, 0); all != nil || values != "" {

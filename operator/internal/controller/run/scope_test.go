@@ -100,7 +100,7 @@ func TestWhatEndsARun(t *testing.T) {
 		"created, its profile is suspended":        {created(underWay), profileNow(suspended), generatorNow(), ""},
 		"created, its profile is being deleted":    {created(underWay), profileNow(going), generatorNow(), ""},
 		"created, its profile is deleted":          {created(underWay), nil, generatorNow(), ""},
-		"created, its profile is made anew":        {created(underWay), profileNow(recreated), generatorNow(), ""},
+		"created, its profile is created again":    {created(underWay), profileNow(recreated), generatorNow(), ""},
 		"created by a workflow":                    {created(ownedByAWorkflow, underWay), profileNow(), generatorNow(), ""},
 		"created by a workflow, profile deleted":   {created(ownedByAWorkflow, underWay), nil, generatorNow(), ""},
 		"created, not admitted, profile deleted":   {created(), nil, nil, ""},
@@ -113,25 +113,25 @@ func TestWhatEndsARun(t *testing.T) {
 		"created, its generator is suspended":      {created(underWay), profileNow(), generatorNow(func(g *spatev1.TrafficGenerator) { g.Spec.Suspend = true }), "the generator is suspended"},
 		"created, not admitted, no generator":      {created(), profileNow(), nil, ""},
 
-		"OnChange, at rest":                     {created(startedFor(change, same), underWay), profileNow(), generatorNow(), ""},
-		"OnChange, edited":                      {created(startedFor(change, same), underWay), profileNow(edited), generatorNow(), "the profile has changed"},
-		"OnChange, edited, not admitted":        {created(startedFor(change, same)), profileNow(edited), nil, "the profile has changed"},
-		"OnChange, thresholds are edited":       {created(startedFor(change, same), underWay), profileNow(judgedOtherwise), generatorNow(), ""},
-		"OnChange, suspended":                   {created(startedFor(change, same), underWay), profileNow(suspended), generatorNow(), endSuspended},
-		"OnChange, suspended, not admitted":     {created(startedFor(change, same)), profileNow(suspended), nil, endSuspended},
-		"OnChange, the profile is going":        {created(startedFor(change, same), underWay), profileNow(going), generatorNow(), "the profile is deleted"},
-		"OnChange, the profile is deleted":      {created(startedFor(change, same), underWay), nil, generatorNow(), "the profile is deleted"},
-		"OnChange, the profile is made anew":    {created(startedFor(change, same), underWay), profileNow(recreated), generatorNow(), "the profile is deleted"},
-		"OnChange, made anew, not admitted":     {created(startedFor(change, same)), profileNow(recreated), nil, "the profile is deleted"},
-		"OnChange, stopped":                     {created(startedFor(change, same), underWay, stop), profileNow(suspended), generatorNow(), endStopped},
-		"OnChange, Manual now, edited":          {created(startedFor(change, same), underWay), profileNow(edited, by(manual)), generatorNow(), ""},
-		"OnChange, by a schedule now, edited":   {created(startedFor(change, same), underWay), profileNow(edited, by(schedule)), generatorNow(), ""},
-		"Manual, edited":                        {created(startedFor(manual, same), underWay), profileNow(edited, by(manual)), generatorNow(), ""},
-		"Manual, OnChange now, edited":          {created(startedFor(manual, same), underWay), profileNow(edited), generatorNow(), ""},
-		"Manual, suspended":                     {created(startedFor(manual, same), underWay), profileNow(suspended, by(manual)), generatorNow(), endSuspended},
-		"by a schedule, edited":                 {created(startedFor(schedule, same), underWay), profileNow(edited, by(schedule)), generatorNow(), ""},
-		"by a schedule, suspended":              {created(startedFor(schedule, same), underWay), profileNow(suspended, by(schedule)), generatorNow(), endSuspended},
-		"by a schedule, the profile is deleted": {created(startedFor(schedule, same), underWay), nil, generatorNow(), "the profile is deleted"},
+		"OnChange, at rest":                      {created(startedFor(change, same), underWay), profileNow(), generatorNow(), ""},
+		"OnChange, edited":                       {created(startedFor(change, same), underWay), profileNow(edited), generatorNow(), "the profile has changed"},
+		"OnChange, edited, not admitted":         {created(startedFor(change, same)), profileNow(edited), nil, "the profile has changed"},
+		"OnChange, thresholds are edited":        {created(startedFor(change, same), underWay), profileNow(judgedOtherwise), generatorNow(), ""},
+		"OnChange, suspended":                    {created(startedFor(change, same), underWay), profileNow(suspended), generatorNow(), endSuspended},
+		"OnChange, suspended, not admitted":      {created(startedFor(change, same)), profileNow(suspended), nil, endSuspended},
+		"OnChange, the profile is going":         {created(startedFor(change, same), underWay), profileNow(going), generatorNow(), "the profile is deleted"},
+		"OnChange, the profile is deleted":       {created(startedFor(change, same), underWay), nil, generatorNow(), "the profile is deleted"},
+		"OnChange, the profile is created again": {created(startedFor(change, same), underWay), profileNow(recreated), generatorNow(), "the profile is deleted"},
+		"OnChange, created again, not admitted":  {created(startedFor(change, same)), profileNow(recreated), nil, "the profile is deleted"},
+		"OnChange, stopped":                      {created(startedFor(change, same), underWay, stop), profileNow(suspended), generatorNow(), endStopped},
+		"OnChange, Manual now, edited":           {created(startedFor(change, same), underWay), profileNow(edited, by(manual)), generatorNow(), ""},
+		"OnChange, by a schedule now, edited":    {created(startedFor(change, same), underWay), profileNow(edited, by(schedule)), generatorNow(), ""},
+		"Manual, edited":                         {created(startedFor(manual, same), underWay), profileNow(edited, by(manual)), generatorNow(), ""},
+		"Manual, OnChange now, edited":           {created(startedFor(manual, same), underWay), profileNow(edited), generatorNow(), ""},
+		"Manual, suspended":                      {created(startedFor(manual, same), underWay), profileNow(suspended, by(manual)), generatorNow(), endSuspended},
+		"by a schedule, edited":                  {created(startedFor(schedule, same), underWay), profileNow(edited, by(schedule)), generatorNow(), ""},
+		"by a schedule, suspended":               {created(startedFor(schedule, same), underWay), profileNow(suspended, by(schedule)), generatorNow(), endSuspended},
+		"by a schedule, the profile is deleted":  {created(startedFor(schedule, same), underWay), nil, generatorNow(), "the profile is deleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			builder := runstest.Builder(t)
@@ -181,10 +181,10 @@ func TestARunExecutesItsProfileWithItsOverrides(t *testing.T) {
 		want    spatev1.Duration // empty if unknown
 		refers  bool
 	}{
-		"a profile":                      {created(), profileNow(), "10s", true},
-		"overrides":                      {created(func(r *spatev1.TrafficRun) { r.Spec.Overrides.Duration = "1s" }), profileNow(), "1s", true},
-		"no profile":                     {created(), nil, "", false},
-		"admitted, and its profile anew": {created(underWay), profileNow(func(p *spatev1.TrafficProfile) { p.UID = "later-uid" }), "", false},
+		"a profile":  {created(), profileNow(), "10s", true},
+		"overrides":  {created(func(r *spatev1.TrafficRun) { r.Spec.Overrides.Duration = "1s" }), profileNow(), "1s", true},
+		"no profile": {created(), nil, "", false},
+		"admitted, and its profile created again": {created(underWay), profileNow(func(p *spatev1.TrafficProfile) { p.UID = "later-uid" }), "", false},
 		"its own": {
 			created(func(r *spatev1.TrafficRun) {
 				r.Spec.ProfileRef, r.Spec.Profile = nil, &spatev1.TrafficDefinition{Duration: "2s"}

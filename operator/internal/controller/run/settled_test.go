@@ -138,7 +138,7 @@ func TestAnEndedRunIsVerdictUpdatedByWhatItsProfileAsksForNow(t *testing.T) {
 			}), profileNow(fewLost, tolerates(lenient)),
 			"Valid=True MeasurementValid, Passed=False ThresholdMissed", "", "result.lost is 3",
 		},
-		"its profile was made anew": {
+		"its profile was created again": {
 			judgedBy(profileNow(noLoss, tolerates(lenient))), profileNow(fewLost, tolerates(lenient), func(p *spatev1.TrafficProfile) { p.UID = "later-uid" }),
 			"Valid=True MeasurementValid, Passed=False ThresholdMissed", "", "result.lost is 3",
 		},

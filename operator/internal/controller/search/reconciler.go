@@ -249,7 +249,7 @@ func report(search *spatev1.TrafficSearch, run *spatev1.TrafficRun, now progress
 	kstatus.Set(&status.Conditions, spatev1.ConditionPassed, metav1.ConditionUnknown, search.Generation, spatev1.ReasonAwaitingResult, "the search has not ended")
 }
 
-// nameTaken reports that a run of somebody else has the name of a variant's.
+// nameTaken reports that a run of another owner has the name of a variant's.
 func nameTaken(search *spatev1.TrafficSearch, run *spatev1.TrafficRun) {
 	message := fmt.Sprintf("TrafficRun %q exists and is not this search's: delete it, or create the search under another name", run.Name)
 	search.Status.Phase = spatev1.SearchPending

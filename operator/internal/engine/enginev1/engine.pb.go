@@ -2075,7 +2075,7 @@ type ExchangeTimesResponse struct {
 	TransmitNs int64 `protobuf:"varint,2,opt,name=transmit_ns,json=transmitNs,proto3" json:"transmit_ns,omitempty"`
 	// The wall clock minus the monotonic clock. It changes when the wall clock is set or slewed.
 	WallOffsetNs int64 `protobuf:"varint,3,opt,name=wall_offset_ns,json=wallOffsetNs,proto3" json:"wall_offset_ns,omitempty"`
-	// Another number if the monotonic clock has started anew.
+	// Another number if the monotonic clock has started again.
 	ClockId uint64 `protobuf:"varint,4,opt,name=clock_id,json=clockId,proto3" json:"clock_id,omitempty"`
 	// Frequency tolerance of the monotonic clock: maximum of nanoseconds a second by which it is too fast or too slow.
 	TolerancePpb  uint32 `protobuf:"varint,5,opt,name=tolerance_ppb,json=tolerancePpb,proto3" json:"tolerance_ppb,omitempty"`
@@ -6206,7 +6206,7 @@ type PingResponse struct {
 	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// Types that are valid to be assigned to Event:
 	//
-	//	*PingResponse_Begun
+	//	*PingResponse_Started
 	//	*PingResponse_Reply
 	//	*PingResponse_NoReply
 	//	*PingResponse_Error
@@ -6259,10 +6259,10 @@ func (x *PingResponse) GetEvent() isPingResponse_Event {
 	return nil
 }
 
-func (x *PingResponse) GetBegun() *PingBegun {
+func (x *PingResponse) GetStarted() *PingStarted {
 	if x != nil {
-		if x, ok := x.Event.(*PingResponse_Begun); ok {
-			return x.Begun
+		if x, ok := x.Event.(*PingResponse_Started); ok {
+			return x.Started
 		}
 	}
 	return nil
@@ -6299,9 +6299,9 @@ type isPingResponse_Event interface {
 	isPingResponse_Event()
 }
 
-type PingResponse_Begun struct {
+type PingResponse_Started struct {
 	// First, with sequence 0.
-	Begun *PingBegun `protobuf:"bytes,2,opt,name=begun,proto3,oneof"`
+	Started *PingStarted `protobuf:"bytes,2,opt,name=started,proto3,oneof"`
 }
 
 type PingResponse_Reply struct {
@@ -6316,7 +6316,7 @@ type PingResponse_Error struct {
 	Error *IcmpError `protobuf:"bytes,5,opt,name=error,proto3,oneof"`
 }
 
-func (*PingResponse_Begun) isPingResponse_Event() {}
+func (*PingResponse_Started) isPingResponse_Event() {}
 
 func (*PingResponse_Reply) isPingResponse_Event() {}
 
@@ -6325,7 +6325,7 @@ func (*PingResponse_NoReply) isPingResponse_Event() {}
 func (*PingResponse_Error) isPingResponse_Event() {}
 
 // The next hop is known, and the first request is sent.
-type PingBegun struct {
+type PingStarted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
 	NextHopMac    string                 `protobuf:"bytes,2,opt,name=next_hop_mac,json=nextHopMac,proto3" json:"next_hop_mac,omitempty"`
@@ -6333,20 +6333,20 @@ type PingBegun struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *PingBegun) Reset() {
-	*x = PingBegun{}
+func (x *PingStarted) Reset() {
+	*x = PingStarted{}
 	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *PingBegun) String() string {
+func (x *PingStarted) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*PingBegun) ProtoMessage() {}
+func (*PingStarted) ProtoMessage() {}
 
-func (x *PingBegun) ProtoReflect() protoreflect.Message {
+func (x *PingStarted) ProtoReflect() protoreflect.Message {
 	mi := &file_spate_engine_v1_engine_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -6358,19 +6358,19 @@ func (x *PingBegun) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use PingBegun.ProtoReflect.Descriptor instead.
-func (*PingBegun) Descriptor() ([]byte, []int) {
+// Deprecated: Use PingStarted.ProtoReflect.Descriptor instead.
+func (*PingStarted) Descriptor() ([]byte, []int) {
 	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{75}
 }
 
-func (x *PingBegun) GetSource() string {
+func (x *PingStarted) GetSource() string {
 	if x != nil {
 		return x.Source
 	}
 	return ""
 }
 
-func (x *PingBegun) GetNextHopMac() string {
+func (x *PingStarted) GetNextHopMac() string {
 	if x != nil {
 		return x.NextHopMac
 	}
@@ -7030,15 +7030,15 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\n" +
 	"timeout_ns\x18\x06 \x01(\x04R\ttimeoutNs\x12\x12\n" +
 	"\x04size\x18\a \x01(\rR\x04size\x12\x1b\n" +
-	"\thop_limit\x18\b \x01(\rR\bhopLimit\"\x86\x02\n" +
+	"\thop_limit\x18\b \x01(\rR\bhopLimit\"\x8c\x02\n" +
 	"\fPingResponse\x12\x1a\n" +
-	"\bsequence\x18\x01 \x01(\x04R\bsequence\x122\n" +
-	"\x05begun\x18\x02 \x01(\v2\x1a.spate.engine.v1.PingBegunH\x00R\x05begun\x122\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x128\n" +
+	"\astarted\x18\x02 \x01(\v2\x1c.spate.engine.v1.PingStartedH\x00R\astarted\x122\n" +
 	"\x05reply\x18\x03 \x01(\v2\x1a.spate.engine.v1.EchoReplyH\x00R\x05reply\x125\n" +
 	"\bno_reply\x18\x04 \x01(\v2\x18.spate.engine.v1.NoReplyH\x00R\anoReply\x122\n" +
 	"\x05error\x18\x05 \x01(\v2\x1a.spate.engine.v1.IcmpErrorH\x00R\x05errorB\a\n" +
-	"\x05event\"E\n" +
-	"\tPingBegun\x12\x16\n" +
+	"\x05event\"G\n" +
+	"\vPingStarted\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12 \n" +
 	"\fnext_hop_mac\x18\x02 \x01(\tR\n" +
 	"nextHopMac\"f\n" +
@@ -7200,7 +7200,7 @@ var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(*CapturedPacket)(nil),         // 77: spate.engine.v1.CapturedPacket
 	(*PingRequest)(nil),            // 78: spate.engine.v1.PingRequest
 	(*PingResponse)(nil),           // 79: spate.engine.v1.PingResponse
-	(*PingBegun)(nil),              // 80: spate.engine.v1.PingBegun
+	(*PingStarted)(nil),            // 80: spate.engine.v1.PingStarted
 	(*EchoReply)(nil),              // 81: spate.engine.v1.EchoReply
 	(*NoReply)(nil),                // 82: spate.engine.v1.NoReply
 	(*IcmpError)(nil),              // 83: spate.engine.v1.IcmpError
@@ -7295,7 +7295,7 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	4,   // 82: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
 	77,  // 83: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
 	4,   // 84: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	80,  // 85: spate.engine.v1.PingResponse.begun:type_name -> spate.engine.v1.PingBegun
+	80,  // 85: spate.engine.v1.PingResponse.started:type_name -> spate.engine.v1.PingStarted
 	81,  // 86: spate.engine.v1.PingResponse.reply:type_name -> spate.engine.v1.EchoReply
 	82,  // 87: spate.engine.v1.PingResponse.no_reply:type_name -> spate.engine.v1.NoReply
 	83,  // 88: spate.engine.v1.PingResponse.error:type_name -> spate.engine.v1.IcmpError
@@ -7379,7 +7379,7 @@ func file_spate_engine_v1_engine_proto_init() {
 		(*UpdateRequest_FlowsPerSecond)(nil),
 	}
 	file_spate_engine_v1_engine_proto_msgTypes[74].OneofWrappers = []any{
-		(*PingResponse_Begun)(nil),
+		(*PingResponse_Started)(nil),
 		(*PingResponse_Reply)(nil),
 		(*PingResponse_NoReply)(nil),
 		(*PingResponse_Error)(nil),

@@ -75,7 +75,7 @@ type EngineClient interface {
 	// Sends echo requests from a port (RFC 792, RFC 4443 section 4) until `count` are answered or waited for in vain, or the caller has enough.
 	// FAILED_PRECONDITION if the port has no address, nothing leads to the destination, or the next hop does not answer. Runs go on.
 	Ping(ctx context.Context, in *PingRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PingResponse], error)
-	// Starts the statistics of receivers anew.
+	// Resets the statistics of receivers.
 	ResetReceivers(ctx context.Context, in *ResetReceiversRequest, opts ...grpc.CallOption) (*ResetReceiversResponse, error)
 	// Bounds what the engine sends, for all runs, those under way too.
 	SetLimits(ctx context.Context, in *SetLimitsRequest, opts ...grpc.CallOption) (*SetLimitsResponse, error)
@@ -317,7 +317,7 @@ type EngineServer interface {
 	// Sends echo requests from a port (RFC 792, RFC 4443 section 4) until `count` are answered or waited for in vain, or the caller has enough.
 	// FAILED_PRECONDITION if the port has no address, nothing leads to the destination, or the next hop does not answer. Runs go on.
 	Ping(*PingRequest, grpc.ServerStreamingServer[PingResponse]) error
-	// Starts the statistics of receivers anew.
+	// Resets the statistics of receivers.
 	ResetReceivers(context.Context, *ResetReceiversRequest) (*ResetReceiversResponse, error)
 	// Bounds what the engine sends, for all runs, those under way too.
 	SetLimits(context.Context, *SetLimitsRequest) (*SetLimitsResponse, error)
@@ -751,7 +751,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// What may be asked without authority over runs: its calls change nothing and renew no lease. Served beside the Engine, and alone on a
+// What may be read without authority over runs: its calls change nothing and renew no lease. Served beside the Engine, and alone on a
 // socket for people in the engine's pod.
 type ObserverClient interface {
 	// Records of connections as they end, from now until the run has ended. FAILED_PRECONDITION if the plan asks for none
@@ -790,7 +790,7 @@ type Observer_WatchRecordsClient = grpc.ServerStreamingClient[WatchRecordsRespon
 // All implementations must embed UnimplementedObserverServer
 // for forward compatibility.
 //
-// What may be asked without authority over runs: its calls change nothing and renew no lease. Served beside the Engine, and alone on a
+// What may be read without authority over runs: its calls change nothing and renew no lease. Served beside the Engine, and alone on a
 // socket for people in the engine's pod.
 type ObserverServer interface {
 	// Records of connections as they end, from now until the run has ended. FAILED_PRECONDITION if the plan asks for none

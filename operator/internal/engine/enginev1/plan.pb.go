@@ -1441,8 +1441,8 @@ type Variable struct {
 	Kind isVariable_Kind `protobuf_oneof:"kind"`
 	// Takes its next value when the named variable, which stands before it, wraps, instead of with each packet.
 	After string `protobuf:"bytes,5,opt,name=after,proto3" json:"after,omitempty"`
-	// The sequence starts anew after this many of its steps, for a random one too; 0 means never. A variable with `after`
-	// starts anew with the one it follows.
+	// The sequence starts again after this many of its steps, for a random one too; 0 means never. A variable with `after`
+	// starts again with the one it follows.
 	Limit uint64 `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"`
 	// Every worker has the whole sequence for itself, instead of its share of one.
 	PerWorker     bool `protobuf:"varint,7,opt,name=per_worker,json=perWorker,proto3" json:"per_worker,omitempty"`
@@ -2147,7 +2147,7 @@ type Replay_Scale struct {
 }
 
 type Replay_FixedNs struct {
-	// One every so many nanoseconds.
+	// Nanoseconds from one packet to the next.
 	FixedNs uint64 `protobuf:"varint,4,opt,name=fixed_ns,json=fixedNs,proto3,oneof"`
 }
 

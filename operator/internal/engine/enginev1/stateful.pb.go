@@ -260,7 +260,7 @@ type Stateful struct {
 	// Rates rise by steps of this time instead, of which ramp_up_ns must be a whole number n: in the k-th of them they are k / n of
 	// the full ones, and no gap between flows is longer than a quarter of ramp_up_ns (as with TRex). 0 means linearly.
 	RampUpStepNs uint64 `protobuf:"varint,8,opt,name=ramp_up_step_ns,json=rampUpStepNs,proto3" json:"ramp_up_step_ns,omitempty"`
-	// Packets of no flow from these sources open none, are not answered, and are counted as ignored_packets only; nor are echo requests to
+	// Packets of no open flow from these sources open none, are not answered, and are counted as ignored_packets only; nor are echo requests to
 	// addresses of the templates answered. Flows that clients have with them go on.
 	IgnoredSources *IgnoredSources `protobuf:"bytes,9,opt,name=ignored_sources,json=ignoredSources,proto3" json:"ignored_sources,omitempty"`
 	unknownFields  protoimpl.UnknownFields
@@ -472,7 +472,7 @@ func (x *Prefix) GetLength() uint32 {
 // A record of each end, emulated here, of a connection or UDP flow that has ended: docs/reference/records.md.
 type Records struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One connection in so many, at both of its ends; at least 1.
+	// Connections of which one is recorded, at both of its ends; at least 1.
 	OneIn uint32 `protobuf:"varint,1,opt,name=one_in,json=oneIn,proto3" json:"one_in,omitempty"`
 	// The Parquet file to write, on a volume of the engine; it must not exist. Empty: none, records are only streamed (see
 	// WatchRecords).
@@ -754,7 +754,7 @@ type Payload_Bytes struct {
 }
 
 type Payload_Size struct {
-	// So many bytes of a fixed pattern (the byte at offset n is n modulo 251).
+	// This number of bytes of a fixed pattern (the byte at offset n is n modulo 251).
 	Size uint64 `protobuf:"varint,2,opt,name=size,proto3,oneof"`
 }
 
@@ -2860,9 +2860,9 @@ func (x *Send) GetWait() bool {
 
 type Receive struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Wait for so many bytes since the flow's start or the last `clear`.
+	// Wait for this number of bytes since the flow's start or the last `clear`.
 	Bytes uint64 `protobuf:"varint,1,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	// Start the count anew afterwards.
+	// Start the count again afterwards.
 	Clear         bool `protobuf:"varint,2,opt,name=clear,proto3" json:"clear,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -53,13 +53,13 @@ func (p Problems) Reason() string {
 	return ""
 }
 
-// lasting are the reasons that end only when somebody changes something. What is missing may come, what is not ready may become so, and a
+// lasting are the reasons that end only when an object is changed. What is missing may come, what is not ready may become so, and a
 // check may succeed later.
 var lasting = []string{
 	spatev1.ReasonInvalidSpec, spatev1.ReasonNotSupported, spatev1.ReasonNotAllowed, spatev1.ReasonLimitExceeded, spatev1.ReasonOversubscribed,
 }
 
-// Lasting is true if time does not resolve the gravest problem: somebody must change something.
+// Lasting is true if time does not resolve the gravest problem: an object must be changed.
 func (p Problems) Lasting() bool { return slices.Contains(lasting, p.Reason()) }
 
 // mostShown bounds a message; the others are shown when these are corrected.

@@ -116,7 +116,7 @@ func (p checker) sendOptions(spec *spatev1.StatelessStreamSpec, at *field.Path) 
 	case spec.Cache < 0 || spec.Cache > 10000:
 		p.Add(spatev1.ReasonInvalidSpec, at.Child("cache"), "%d: must be 0 to 10000", spec.Cache)
 	case spec.Cache > 0 && spec.Measure.Flow:
-		p.Add(spatev1.ReasonInvalidSpec, at.Child("cache"), "does not go with measure.flow, which makes every packet anew; leave out one of them")
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("cache"), "does not go with measure.flow, which rewrites every packet; leave out one of them")
 	}
 }
 

@@ -72,7 +72,7 @@ func TestChecksAreATableWithRemedies(t *testing.T) {
 Pod lab-0 on node worker-1: checks 15, findings 3
 CHECK                   SUBJECT        STATE    OBSERVED                                                                              REMEDY
 DeviceOnOtherNUMANode   east           Warning  device 0000:3b:02.1 on node 0, CPUs 6-7 on node 1                                     let the kubelet take CPUs and devices of a pod from one NUMA node (topologyManagerPolicy: single-numa-node), or attach a network with devices of node 1
-PCIeLinkDegraded        east           Warning  x8 at 16 GT/s; the device can do x16 at 16 GT/s (its physical function 0000:3b:00.0)  put the card into a slot with x16 at 16 GT/s, seat it anew, and look at the slot's settings in the machine's firmware (bifurcation, link speed)
+PCIeLinkDegraded        east           Warning  x8 at 16 GT/s; the device can do x16 at 16 GT/s (its physical function 0000:3b:00.0)  put the card into a slot with x16 at 16 GT/s, reseat it, and look at the slot's settings in the machine's firmware (bifurcation, link speed)
 CPUSharedWithSibling    CPU 7          Warning  the other thread of the core is for other containers                                  let the kubelet give whole cores to pods (cpuManagerPolicyOptions: full-pcpus-only) and set spec.threadsPerCore of the generator to 1, or turn SMT off on the node (kernel argument nosmt)
 NoIOMMU                 east           Unknown  /sys/kernel/iommu_groups/12/type: permission denied                                   -
 LinkDown                east           Ok       the link is up                                                                        -

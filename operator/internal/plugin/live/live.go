@@ -52,7 +52,7 @@ type Reader struct {
 // Open creates the object, with a key of its own, and waits until the operator reports an endpoint. A user who may not create it is
 // referred to the ClusterRole role.
 func Open(ctx context.Context, c *cluster.Connection, object spatev1.LiveReader, role string, progress io.Writer) (*Reader, error) {
-	// Whoever reads on may end first: writing fails then, and what was made is still removed.
+	// The reader of the output may end first: writing fails then, and what was made is still removed.
 	signal.Ignore(syscall.SIGPIPE)
 	certificate, key, err := tunnel.NewKey()
 	if err != nil {

@@ -184,8 +184,8 @@ func (p *printer) line(pod, format string, values ...any) error {
 func (p *printer) print(of *statistics, answer *enginev1.PingResponse) error {
 	n := of.before + answer.Sequence + 1
 	switch event := answer.Event.(type) {
-	case *enginev1.PingResponse_Begun:
-		return p.line(of.pod, "PING %s from %s (port %s) by %s: %d bytes of data", p.spec.Destination, event.Begun.Source, p.spec.Port, event.Begun.NextHopMac, p.spec.Size)
+	case *enginev1.PingResponse_Started:
+		return p.line(of.pod, "PING %s from %s (port %s) by %s: %d bytes of data", p.spec.Destination, event.Started.Source, p.spec.Port, event.Started.NextHopMac, p.spec.Size)
 	case *enginev1.PingResponse_Reply:
 		of.requests++
 		if event.Reply.Corrupt {

@@ -23,7 +23,7 @@ func TestWhatBecomesOfRequestsIsPrinted(t *testing.T) {
 	p := &printer{to: &out, spec: &spatev1.TrafficPingSpec{Port: "east", Destination: "198.18.0.254", Size: 56}}
 	of := &statistics{pod: "lab-0"}
 	for _, answer := range []*enginev1.PingResponse{
-		{Event: &enginev1.PingResponse_Begun{Begun: &enginev1.PingBegun{Source: "198.18.0.1", NextHopMac: "02:00:00:00:00:02"}}},
+		{Event: &enginev1.PingResponse_Started{Started: &enginev1.PingStarted{Source: "198.18.0.1", NextHopMac: "02:00:00:00:00:02"}}},
 		reply(0, 1000*time.Microsecond, false),
 		{Sequence: 1, Event: &enginev1.PingResponse_NoReply{NoReply: &enginev1.NoReply{}}},
 		reply(2, 3000*time.Microsecond, false),
@@ -34,7 +34,7 @@ func TestWhatBecomesOfRequestsIsPrinted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	of.before = of.requests // the operator was replaced: the engine counts anew
+	of.before = of.requests // the operator was replaced: the engine counts again
 	if err := p.print(of, reply(0, 2000*time.Microsecond, false)); err != nil {
 		t.Fatal(err)
 	}

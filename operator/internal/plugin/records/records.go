@@ -132,7 +132,7 @@ func awaitStart(ctx context.Context, reader kube.Reader, run *spatev1.TrafficRun
 
 func hasEnded(run *spatev1.TrafficRun) error {
 	if run.Status.Result == nil || run.Status.Result.Records == nil {
-		return fmt.Errorf("run %s has ended, and connections were not recorded; give its profile %s spec.records: {} and run it anew", run.Name, cluster.ProfileOf(run))
+		return fmt.Errorf("run %s has ended, and connections were not recorded; give its profile %s spec.records: {} and run it again", run.Name, cluster.ProfileOf(run))
 	}
 	var files []string
 	live := true

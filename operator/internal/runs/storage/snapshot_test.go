@@ -84,7 +84,7 @@ func TestPlansArePackedAndComeBack(t *testing.T) {
 		if err != nil || len(saved.Chunks) != c.chunks || saved.Bytes != int64(len(c.plan)) {
 			t.Fatalf("%s: %d chunks, %v", name, len(saved.Chunks), err)
 		}
-		if strangers := slices.DeleteFunc(slices.Clone(s.owners), func(o metav1.OwnerReference) bool { return o.Kind == "TrafficRun" && o.UID == "u" && *o.Controller }); len(s.owners) != c.chunks || len(strangers) > 0 {
+		if others := slices.DeleteFunc(slices.Clone(s.owners), func(o metav1.OwnerReference) bool { return o.Kind == "TrafficRun" && o.UID == "u" && *o.Controller }); len(s.owners) != c.chunks || len(others) > 0 {
 			t.Errorf("%s: chunks go with %v", name, s.owners)
 		}
 		run := aRun()

@@ -21,7 +21,7 @@ type Device struct {
 	Generator float64 `json:"generator,omitempty"`
 	// Every is the period, in trials, with which Loses packets more are lost. 0: never.
 	Every int `json:"every,omitempty"`
-	// Loses is the number of packets that every so many trials loses.
+	// Loses is the number of packets that are lost once in Every trials.
 	Loses int64 `json:"loses,omitempty"`
 	// Band is a range of loads, from the first to below the second in pps, at which one packet at least is lost.
 	Band [2]float64 `json:"band,omitzero"`

@@ -144,7 +144,7 @@ func (g Goal) targets(grid Grid, goal, number int) []target {
 	return chain
 }
 
-// sumBefore returns the duration sum of the target so many before the goal's own.
+// sumBefore returns the duration sum of the target that is `targets` before the goal's own.
 func (g Goal) sumBefore(targets int) float64 {
 	switch targets {
 	case 0:

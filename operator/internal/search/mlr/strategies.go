@@ -4,7 +4,7 @@ package mlr
 
 // This file answers: in which ways can a trial bring a target nearer?
 
-// strategies in the order in which they are asked. Each returns a load and a width, or false if it has nothing to propose.
+// strategies in the order in which they are tried. Each returns a load and a width, or false if it has nothing to propose.
 var strategies = [...]func(s *selector, now bounds) (nomination, bool){halve, refineLower, refineUpper, extendDown, extendUp, bisect}
 
 // halve splits the interval of the target before, which is between one and two of this target's widths: its two bounds need not be measured again

@@ -49,7 +49,10 @@ impl Engine {
             change => (Some(&templates[..]), change),
         });
         let refused = |error: RunError| refused_change(&error, field_of(change));
-        self.check_capacity(held, &held.run.rates_after(flows, &changes).map_err(refused)?, change)?;
+        let next = held.run.rates_after(flows, &changes).map_err(refused)?;
+        if may_ask_for_more(change) {
+            self.check_capacity(held, &next, field_of(change))?;
+        }
         let at = match (at_ns, changes.len() + usize::from(flow_change.is_some())) {
             (0, 0 | 1) => 0,
             (0, _) => self.now_ns() + CHANGE_LEAD_NS,
@@ -146,17 +149,13 @@ impl Engine {
         }
     }
 
-    /// Refuses a change after which a port would be asked for more than its line rate.
-    fn check_capacity(&self, held: &Held, next: &Rates, change: &update_request::Change) -> Result<(), Refusal> {
-        use update_request::Change as Asked;
-        if let Asked::Enabled(false) | Asked::Paused(_) = change {
-            return Ok(());
-        }
+    /// Refuses rates of a run at which a port would be asked for more than its line rate. `field` has the rates.
+    pub(super) fn check_capacity(&self, held: &Held, rates: &Rates, field: &str) -> Result<(), Refusal> {
         let site = self.site(Some(held.run.id()));
         let mut asked = BTreeMap::new();
-        held.add_bits(next, &mut asked).map_err(|error| Refusal::field(field_of(change), error.to_string()))?;
+        held.add_bits(rates, &mut asked).map_err(|error| Refusal::field(field, error.to_string()))?;
         let mut wrong = Violations::default();
-        validate::capacity(&asked, field_of(change), &site, &mut wrong);
+        validate::capacity(&asked, field, &site, &mut wrong);
         Ok(wrong.or(())?)
     }
 }
@@ -194,6 +193,12 @@ fn field_of(change: &update_request::Change) -> &'static str {
         Asked::FlowsPerSecond(_) => "flows_per_second",
         Asked::Paused(_) => "paused",
     }
+}
+
+/// Whether ports may be asked for more after a change. Paused entries count as if they were sent.
+fn may_ask_for_more(change: &update_request::Change) -> bool {
+    use update_request::Change as Asked;
+    !matches!(change, Asked::Enabled(false) | Asked::Paused(_))
 }
 
 /// Adds a factor to those of a run, and forgets those that another has replaced by now.

@@ -69,7 +69,7 @@ pub struct Run {
 pub(in crate::datapath) struct Receiver {
     /// Workers that receive from its port.
     pub(in crate::datapath) workers: Vec<usize>,
-    /// When its statistics were last started anew; 0 for the run's start.
+    /// When its statistics were last reset; 0 for the run's start.
     pub(in crate::datapath) since_wall_ns: u64,
 }
 
@@ -400,7 +400,7 @@ impl Run {
         self.marks.iter().any(|(_, other)| *other == mark) && !self.closed()
     }
 
-    /// Starts the statistics of a receiver (index in `Measure::receivers`) anew.
+    /// Resets the statistics of a receiver (index in `Measure::receivers`).
     ///
     /// # Panics
     /// If there is no such receiver.

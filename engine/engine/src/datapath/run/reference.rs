@@ -103,7 +103,7 @@ mod tests {
             5 * second,
         );
         assert_eq!(timescale.of(7), 0);
-        // 7,000 just before it was set anew.
+        // 7,000 just before it was set again.
         assert_eq!([5, 6, 20].map(|at| stamps.bound_ns(at * second)), [Some(7_000), Some(7_000), Some(16_000)]);
     }
 }

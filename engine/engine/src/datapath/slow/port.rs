@@ -351,7 +351,7 @@ impl SlowPort {
     /// Why a neighbor that an emulated station looks for is not known, for people.
     pub(super) fn silence_to(&self, neighbor: &Neighbour, sought: &Sought) -> String {
         format!(
-            "port {}: gateway {} {} ({} asked, {}): is it on this link, and is the link up?",
+            "port {}: gateway {} {} (requested by {}, {}): is it on this link, and is the link up?",
             self.name,
             neighbor.address,
             neighbor.problem.as_deref().unwrap_or("is not known"),

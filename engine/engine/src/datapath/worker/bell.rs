@@ -59,13 +59,13 @@ impl Bell {
         self.0[from / BITS].fetch_or(1 << (from % BITS), Release);
     }
 
-    /// Whether any worker has, since it was last asked which.
+    /// Whether any worker has, since they were last taken.
     #[inline(always)]
     pub(super) fn rang(&self) -> bool {
         self.0.iter().fold(0, |all, word| all | word.load(Relaxed)) != 0
     }
 
-    /// The workers that have, since it was last asked.
+    /// The workers that have, since they were last taken.
     #[inline(never)]
     pub(super) fn take(&self) -> Workers {
         let mut all = Workers::default();

@@ -207,7 +207,7 @@ impl<D: Device> WorkerRun<D> {
             || self.receive.foreign.marks.as_deref().is_some_and(marked)
     }
 
-    /// Starts a receiver's statistics anew.
+    /// Resets a receiver's statistics.
     pub(super) fn reset_receiver(&mut self, index: usize) {
         if let Some(receiver) = self.receive.foreign.receivers.get_mut(index) {
             receiver.arrivals = Arrivals::default();

@@ -108,7 +108,7 @@ pub(super) struct Worker<D: Device = Dpdk> {
     tx: Vec<TxPort<D>>,
     /// What may be sent is bounded.
     limited: bool,
-    /// What is asked first to send within the bound, by number: a port's streams, replays or flows.
+    /// What may send first within the bound, by number: a port's streams, replays or flows.
     turn: usize,
     receiver: Receiver<D>,
     /// When a device is to be tended, and how often; never, for most.
@@ -313,7 +313,7 @@ impl<D: Device> Worker<D> {
         sent
     }
 
-    /// Sends what is due and within the bound. The source that has sent is asked last next time, for what is left of the bound
+    /// Sends what is due and within the bound. The source that has sent comes last next time, for what is left of the bound
     /// is often just enough for one.
     #[cold]
     fn transmit_in_turn(&mut self, now: u64) -> usize {

@@ -121,7 +121,7 @@ pub(super) struct TxPort<D: Device> {
     taps: Taps,
     inject: Option<Box<Inject<D>>>,
     segments: Box<Segments<D>>,
-    /// The slot whose flows are asked first.
+    /// The slot whose flows send first.
     first_asked: usize,
     /// The batches, and flows' segments, that wait for it are counted.
     held: (bool, bool),

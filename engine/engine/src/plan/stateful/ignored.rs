@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sources whose packets of no flow are dropped.
+//! Sources whose packets of no open flow are dropped.
 use super::super::Violations;
 use super::addresses::address;
 use spate_stateful::{Address, IgnoredSources};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Servers that no flow would come to, as another template's take all of theirs.
+//! Servers that no flow would reach, as those of an earlier template accept all of theirs.
 use super::super::Violations;
 use spate_stateful::{Payload, Pool, Server, Template};
 
-/// Checks that each template's servers are asked something, or do what those do that are asked in their place. Pools are whole ones.
+/// Checks that flows reach each template's servers, or that the servers that they reach instead do the same. Pools are whole ones.
 pub fn check(pools: &[Pool], templates: &[Template], payloads: &[Payload], wrong: &mut Violations) {
     for (index, template) in templates.iter().enumerate() {
         let mut earlier = templates[..index].iter().enumerate();
@@ -12,14 +12,14 @@ pub fn check(pools: &[Pool], templates: &[Template], payloads: &[Payload], wrong
             continue;
         }
         let problem = format!(
-            "are asked nothing: those of templates[{first}] have the same addresses and destination port, are asked first, and do \
+            "no flow reaches them: those of templates[{first}] have the same addresses and destination port, come first, and do \
              something else; use another destination port, other servers, or match"
         );
         wrong.add(format!("stateful.templates[{index}].server"), problem);
     }
 }
 
-/// Whether an earlier template's servers are asked whatever is meant for this one's.
+/// Whether an earlier template's servers accept all flows to this one's.
 fn takes_all(pools: &[Pool], earlier: &Template, template: &Template) -> bool {
     let holds =
         |all: &Pool, part: &Pool| [0, part.last_offset()].iter().all(|at| all.contains(part.address(*at)).is_some());

@@ -1071,8 +1071,8 @@ fn servers_that_no_flow_would_come_to_are_refused() {
         change(part(&mut plan));
         validate(&plan, &site()).map(|_| ()).map_err(|wrong| wrong.to_string())
     };
-    let expected = "stateful.templates[1].server: are asked nothing: those of templates[0] have the same addresses and destination \
-        port, are asked first, and do something else; use another destination port, other servers, or match";
+    let expected = "stateful.templates[1].server: no flow reaches them: those of templates[0] have the same addresses and destination \
+        port, come first, and do something else; use another destination port, other servers, or match";
     let dead: [Change; 4] = [
         |_| (),
         // Some of the first one's.

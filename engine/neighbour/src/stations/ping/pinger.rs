@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Echo requests from a port (RFC 792, RFC 4443 section 4.1): sent at an interval, each answered, refused or unanswered.
 //!
-//! The first bytes of their data are a time and its complement ([`STAMP`]). Whoever sends the frame writes the time at which it leaves;
+//! The first bytes of their data are a time and its complement ([`STAMP`]). The sender of the frame writes the time at which it leaves;
 //! whatever that is, the sum of both is the same, so that the checksum is right. The reply has it, too, and so the round trip.
 use std::{collections::VecDeque, net::IpAddr};
 
@@ -18,12 +18,12 @@ pub const LEAST_INTERVAL_NS: u64 = 10_000_000;
 /// Longest time for which a reply is waited for: numbers of requests do not come again by then.
 pub const LONGEST_TIMEOUT_NS: u64 = 60_000_000_000;
 
-/// What is asked for.
+/// A requested ping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ping {
-    /// Who is asked: one station.
+    /// The destination: one station.
     pub to: IpAddr,
-    /// The port's address that asks. None: that of the destination's subnet, else any.
+    /// The source, an address of the port. None: that of the destination's subnet, else any.
     pub from: Option<IpAddr>,
     /// Requests; 0: until it is stopped.
     pub count: u64,
@@ -37,11 +37,11 @@ pub struct Ping {
     pub hop_limit: u8,
 }
 
-/// What became of a ping, or of one of its requests by number, from 0.
+/// An event of a ping, or of one of its requests by number, from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PingEvent {
     /// The first request is sent: from an address, to the MAC of the next hop.
-    Begun(IpAddr, Mac),
+    Started(IpAddr, Mac),
     /// The next hop is not known: there is no request.
     NoNextHop(String),
     /// The destination has replied.
@@ -59,7 +59,7 @@ pub enum PingEvent {
     Error {
         /// Of the request.
         sequence: u64,
-        /// Who says so.
+        /// The sender of the message.
         from: IpAddr,
         /// Type of the message.
         kind: u8,
