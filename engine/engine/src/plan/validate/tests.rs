@@ -343,7 +343,7 @@ fn halves() -> Plan {
 fn halves_ask_their_ports_for_their_parts_of_the_rate_on_one_engine() {
     let mut plan = halves();
     // A packet of the whole every 2 us, of 84 bytes on the medium.
-    let of = |part| 500_000 * 84 * 8 * part / 11;
+    let of = |part: u128| 500_000 * 84 * 8 * part / 11;
     let found = validate(&plan, &site()).unwrap();
     assert_eq!((found.port_bits[&0], found.port_bits[&1]), (of(6), of(5)));
     assert_eq!(found.streams[1].rate, Some(Rate::new(5, 2000 * 11).unwrap()));
