@@ -312,6 +312,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ReflectPortApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RepeatedGoal"):
 		return &apiv1alpha1.RepeatedGoalApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ReplayDirections"):
+		return &apiv1alpha1.ReplayDirectionsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReplayGap"):
 		return &apiv1alpha1.ReplayGapApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ReplayTransmit"):

@@ -166,6 +166,8 @@ type MultiBurstTransmit struct {
 }
 
 // ReplayTransmit sends the packets of a capture, by one worker.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.directions) || !has(self.minGap)",fieldPath=".minGap",message="minGap does not go with directions: set gap.fixed"
 type ReplayTransmit struct {
 	// pcap names the capture, a pcap or pcapng file.
 	// +required
@@ -188,7 +190,33 @@ type ReplayTransmit struct {
 	// fixChecksums keeps the checksums of IPv4, TCP, UDP and ICMP true where fields are written.
 	// +optional
 	FixChecksums bool `json:"fixChecksums,omitempty"`
+
+	// directions sends the packets of who sent the first one (the initiator) from the entry's transmitPort, and all others (the
+	// responder's) from its receivePort.
+	// +optional
+	Directions *ReplayDirections `json:"directions,omitempty"`
 }
+
+// ReplayDirections says how the two sides of a conversation are told apart.
+type ReplayDirections struct {
+	// by source MAC, source IP address (packets without are the initiator's), or capturing interface (pcapng).
+	// +required
+	By DirectionsBy `json:"by"`
+}
+
+// DirectionsBy tells the two sides of a conversation apart.
+//
+// +kubebuilder:validation:Enum=MAC;IP;Interface
+type DirectionsBy string
+
+const (
+	// DirectionsByMAC compares source MAC addresses.
+	DirectionsByMAC DirectionsBy = "MAC"
+	// DirectionsByIP compares the source addresses of the first IP headers.
+	DirectionsByIP DirectionsBy = "IP"
+	// DirectionsByInterface compares the interfaces that captured the packets.
+	DirectionsByInterface DirectionsBy = "Interface"
+)
 
 // CaptureSource is exactly one of its fields.
 //

@@ -218,7 +218,7 @@ type EntrySnapshot struct {
 	// +optional
 	Stream ObjectName `json:"stream,omitempty"`
 
-	// selected is the number of StatelessStreams that it selects.
+	// selected is the number of results that it has, where it selects StatelessStreams or replays both directions of a capture.
 	// +optional
 	Selected int32 `json:"selected,omitempty"`
 
@@ -896,7 +896,8 @@ type RunResult struct {
 	// +optional
 	NotReflected int64 `json:"notReflected,omitempty"`
 
-	// streams of the run, by the names of the profile's traffic entries, or of the StatelessStreams that an entry selects.
+	// streams of the run, by the names of the profile's traffic entries, or of the StatelessStreams that an entry selects; the directions
+	// of a replay are `NAME-initiator` and `NAME-responder`.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=512
 	Streams map[string]StreamResult `json:"streams,omitempty"`

@@ -314,6 +314,17 @@ func TestSamples(t *testing.T) {
 		}
 	})
 
+	t.Run("replay-directions", func(t *testing.T) {
+		responses := watchLink(t, "dut-west", "responses", "vlan", 100)
+		mustApply(t, ns, sampleText(t, "replay-directions.yaml", "duration: 2s", "duration: 2s"+shared))
+		run := passed(t, ns, "replay-directions")
+		exact(t, run, "call-initiator", 50) // through the switch, from east to west
+		exact(t, run, "call-responder", 100)
+		if seen := responses(t, "ip.src"); len(seen) != 1 || seen["198.19.0.2"] != 100 {
+			t.Errorf("the switch received from the west %v, want 100 packets of the responder", seen)
+		}
+	})
+
 	t.Run("syn-flood", func(t *testing.T) {
 		reset := func() { router(t, "forward") }
 		reset()

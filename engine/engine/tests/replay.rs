@@ -160,6 +160,33 @@ fn times_are_scaled_fixed_kept_apart_and_gone_through_again() {
 }
 
 #[test]
+fn halves_of_a_capture_are_together_the_whole() {
+    let folder = Folder::new();
+    let mut packets = packets();
+    for (_, frame) in packets.iter_mut().step_by(3) {
+        frame[11] = 7;
+        frame[29] = 9;
+    }
+    let path = folder.write("a.pcap", &pcap(&packets));
+    let whole = folder.simulate(with(as_captured(&path), "loops", json!("3")), json!({"startDelayNs": "500"}), 2);
+    assert_eq!(whole.len(), 60);
+    for by in ["SPLIT_BY_MAC", "SPLIT_BY_IP"] {
+        let sent = [false, true].map(|responder| {
+            let half = with(as_captured(&path), "half", json!({"by": by, "responder": responder, "other": 5}));
+            folder.simulate(with(half, "loops", json!("3")), json!({"startDelayNs": "500"}), 2)
+        });
+        assert_eq!(sent.each_ref().map(Vec::len), [21, 39]);
+        let (mut together, mut wanted) = (sent.concat(), whole.clone());
+        together.sort();
+        wanted.sort();
+        assert_eq!(together, wanted, "{by}");
+    }
+    let half = with(as_captured(&path), "half", json!({"by": "SPLIT_BY_INTERFACE", "responder": true}));
+    let refused = folder.refused(half, json!({}));
+    assert!(refused.contains("all 20 packets are of one interface (pcap has no more; pcapng has)"), "{refused}");
+}
+
+#[test]
 fn a_capture_in_the_plan_is_as_one_in_a_file_and_beside_other_streams() {
     let folder = Folder::new();
     let file = pcap(&packets());

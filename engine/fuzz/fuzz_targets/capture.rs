@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Any bytes as a capture, pcap or pcapng: reading never panics, and what is read can be sent. Held in memory it plays as read
-//! packet by packet; what is written into its packets leaves checksums that hold and trailers that can be read.
+//! packet by packet, and its halves have all its packets; what is written into its packets leaves checksums that hold and trailers that can be read.
 #![no_main]
 use std::{io::Cursor, sync::Arc};
 
 use libfuzzer_sys::fuzz_target;
 use spate_net::{Headers, Trailer, checksum, headers::Version};
-use spate_replay::{Changes, Gap, Held, HeldTape, MAX_FRAME_LEN, MIN_FRAME_LEN, Player, Rewrite, Speed, Survey, Tempo};
+use spate_replay::{
+    Changes, Gap, Half, Held, HeldTape, MAX_FRAME_LEN, MIN_FRAME_LEN, Player, Rewrite, Speed, SplitBy, Survey, Tempo,
+};
 
 const PASSES: u64 = 2;
 const STAMP: Trailer =
@@ -14,8 +16,8 @@ const STAMP: Trailer =
 
 fuzz_target!(|bytes: &[u8]| {
     let nothing = Rewrite::new(&Changes::default()).expect("nothing can be written");
-    let held = Held::read(bytes, Gap::Captured, &nothing, |_| Ok(()));
-    let survey = Survey::of(bytes, &nothing, |_| Ok(()));
+    let held = Held::read(bytes, Gap::Captured, None, &nothing, |_| Ok(()));
+    let survey = Survey::of(bytes, None, &nothing, |_| Ok(()));
     let (held, found) = match (held, survey) {
         (Err(held), Err(survey)) => return assert_eq!(held, survey),
         (Ok((held, found)), Ok(survey)) => {
@@ -27,7 +29,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert!((MIN_FRAME_LEN..=MAX_FRAME_LEN).contains(&found.shortest) && found.longest <= MAX_FRAME_LEN);
 
     let mut tape = HeldTape::new(held, &nothing, Some(PASSES));
-    let mut player = Player::new(Cursor::new(bytes), Gap::Captured, Some(PASSES)).expect("it was read before");
+    let mut player = Player::new(Cursor::new(bytes), Gap::Captured, None, Some(PASSES)).expect("it was read before");
     let mut tempo = Tempo::new(0, Speed { distance: 3, nanoseconds: 2 }, 5);
     let (mut read, mut taken, mut last) = (Vec::new(), Vec::new(), 0);
     let flow = Changes { flow: true, fix_checksums: true, ..Changes::default() };
@@ -52,4 +54,13 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
     assert_eq!(tape.peek(), None);
+    for by in [SplitBy::Mac, SplitBy::Ip, SplitBy::Interface] {
+        let packets = |responder| {
+            let half = Some(Half { by, responder });
+            let held = Held::read(bytes, Gap::Captured, half, &nothing, |_| Ok(())).map(|(_, survey)| survey);
+            assert_eq!(held, Survey::of(bytes, half, &nothing, |_| Ok(())));
+            held.map_or(0, |survey| survey.packets)
+        };
+        assert_eq!(packets(false) + packets(true), found.packets, "{by:?}");
+    }
 });

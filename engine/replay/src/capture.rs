@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{Gap, Held, HeldTape, Player, Problem, ReadError, Rewrite, Survey, seal::Seal};
+use crate::{Gap, Half, Held, HeldTape, Player, Problem, ReadError, Rewrite, Survey, seal::Seal};
 
 /// Files up to this length are held in memory.
 pub const LONGEST_HELD: u64 = 8 << 20;
@@ -27,7 +27,12 @@ pub enum Source {
     /// Memory.
     Held(Arc<Held>),
     /// A file, read while it is sent.
-    File(PathBuf),
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// What is sent of it; none: all.
+        half: Option<Half>,
+    },
 }
 
 impl Capture {
@@ -35,10 +40,11 @@ impl Capture {
     pub fn of_bytes(
         bytes: &[u8],
         gap: Gap,
+        half: Option<Half>,
         rewrite: &Rewrite,
         check: impl FnMut(&[u8]) -> Result<(), String>,
     ) -> Result<Self, ReadError> {
-        let (held, survey) = Held::read(bytes, gap, rewrite, check)?;
+        let (held, survey) = Held::read(bytes, gap, half, rewrite, check)?;
         Ok(Self { survey, source: Source::Held(Arc::new(held)) })
     }
 
@@ -46,17 +52,18 @@ impl Capture {
     pub fn of_file(
         path: &Path,
         gap: Gap,
+        half: Option<Half>,
         rewrite: &Rewrite,
         check: impl FnMut(&[u8]) -> Result<(), String>,
     ) -> Result<Self, ReadError> {
         let (mut file, len) = open(path)?;
         if len > LONGEST_HELD {
-            let survey = Survey::of(file, rewrite, check)?;
-            return Ok(Self { survey, source: Source::File(path.to_owned()) });
+            let survey = Survey::of(file, half, rewrite, check)?;
+            return Ok(Self { survey, source: Source::File { path: path.to_owned(), half } });
         }
         let mut bytes = Vec::new();
         Read::by_ref(&mut file).take(LONGEST_HELD).read_to_end(&mut bytes).map_err(|e| unreadable(&e))?;
-        Self::of_bytes(&bytes, gap, rewrite, check)
+        Self::of_bytes(&bytes, gap, half, rewrite, check)
     }
 }
 
@@ -93,8 +100,8 @@ impl Tape {
     pub fn new(source: &Source, gap: Gap, rewrite: &Rewrite, loops: Option<u64>) -> Result<Self, ReadError> {
         Ok(Self(match source {
             Source::Held(held) => Kind::Held(Box::new(HeldTape::new(Arc::clone(held), rewrite, loops))),
-            Source::File(path) => Kind::File {
-                player: Player::new(open(path)?.0, gap, loops)?,
+            Source::File { path, half } => Kind::File {
+                player: Player::new(open(path)?.0, gap, *half, loops)?,
                 rewrite: Box::new(rewrite.clone()),
                 number: 0,
                 bytes: Vec::new(),
@@ -116,7 +123,7 @@ impl Tape {
                 // The file may be another than the one that was read when it was looked through.
                 rewrite
                     .check(bytes)
-                    .map_err(|why| ReadError { packet: player.position(), problem: Problem::Refused(why) })?;
+                    .map_err(|why| ReadError { packet: player.packets_read(), problem: Problem::Refused(why) })?;
                 std::mem::swap(frame, bytes);
                 let seal = rewrite.write(*number, frame);
                 *number += 1;
@@ -137,7 +144,7 @@ impl Tape {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Changes, reader::tests::pcap};
+    use crate::{Changes, SplitBy, reader::tests::pcap};
 
     fn play(source: &Source, rewrite: &Rewrite) -> Vec<(u64, Vec<u8>)> {
         let mut tape = Tape::new(source, Gap::Captured, rewrite, Some(2)).unwrap();
@@ -154,14 +161,18 @@ mod tests {
         let path = std::env::temp_dir().join(format!("spate-replay-{}.pcap", std::process::id()));
         std::fs::write(&path, pcap(&packets)).unwrap();
         let rewrite = Rewrite::new(&Changes::default()).unwrap();
-        let held = Capture::of_file(&path, Gap::Captured, &rewrite, |_| Ok(())).unwrap();
-        let read = play(&Source::File(path.clone()), &rewrite);
-        assert_eq!(held.survey, Survey::of(File::open(&path).unwrap(), &rewrite, |_| Ok(())).unwrap());
-        assert_eq!((read.len(), &play(&held.source, &rewrite)), (200, &read));
+        // By MAC the first packet is the initiator's, and all others, which have other sources, the responder's.
+        let half = |responder| Some(Half { by: SplitBy::Mac, responder });
+        for (half, packets) in [(None, 100), (half(false), 1), (half(true), 99)] {
+            let held = Capture::of_file(&path, Gap::Captured, half, &rewrite, |_| Ok(())).unwrap();
+            let read = play(&Source::File { path: path.clone(), half }, &rewrite);
+            assert_eq!(held.survey, Survey::of(File::open(&path).unwrap(), half, &rewrite, |_| Ok(())).unwrap());
+            assert_eq!((read.len(), &play(&held.source, &rewrite)), (2 * packets, &read));
+        }
         std::fs::remove_file(&path).unwrap();
-        let gone = Capture::of_file(&path, Gap::Captured, &rewrite, |_| Ok(())).unwrap_err();
+        let gone = Capture::of_file(&path, Gap::Captured, None, &rewrite, |_| Ok(())).unwrap_err();
         assert_eq!(gone.to_string(), "there is no such file on the engine: is the volume mounted?");
-        let folder = Capture::of_file(&std::env::temp_dir(), Gap::Captured, &rewrite, |_| Ok(())).unwrap_err();
+        let folder = Capture::of_file(&std::env::temp_dir(), Gap::Captured, None, &rewrite, |_| Ok(())).unwrap_err();
         assert!(folder.to_string().starts_with("it is no regular file"));
     }
 }

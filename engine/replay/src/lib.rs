@@ -3,8 +3,8 @@
 //!
 //! [`Reader`] reads pcap and pcapng from anything that can be read, a packet at a time, so that files of any size need
 //! little memory. [`Capture`] has looked through one and says whether it can be sent; [`Tape`] and [`HeldTape`] play it,
-//! as often as requested, with what [`Rewrite`] writes into its packets; [`Tempo`] says when each is due. [`Session`] is what the
-//! applications of a capture said to each other.
+//! as often as requested, all its packets or those of one [`Half`], with what [`Rewrite`] writes into them; [`Tempo`] says when each
+//! is due. [`Session`] is what the applications of a capture said to each other.
 //!
 //! ```
 //! use spate_replay::Reader;
@@ -25,6 +25,7 @@
 
 mod bytes;
 mod capture;
+mod half;
 mod held;
 mod pcap;
 mod pcapng;
@@ -37,6 +38,7 @@ mod survey;
 mod tempo;
 
 pub use capture::{Capture, LONGEST_HELD, Source, Tape};
+pub use half::{Half, SplitBy};
 pub use held::{Held, HeldTape};
 pub use player::{Gap, Player};
 pub use reader::{MAX_FRAME_LEN, MIN_FRAME_LEN, Problem, ReadError, Reader};

@@ -56,6 +56,6 @@ impl Pcap {
         frame.resize(len as usize, 0);
         source.fill(frame)?;
         let at_ns = u64::from(word(0)) * 1_000_000_000 + u64::from(word(4)) * self.unit_ns;
-        Ok(Some(Found { at_ns, original_len }))
+        Ok(Some(Found { at_ns, original_len, interface: 0 }))
     }
 }

@@ -185,7 +185,7 @@ impl Pcapng {
         }
         frame.clear();
         frame.extend_from_slice(bytes);
-        Ok(Found { at_ns: interface.nanoseconds(ticks)?, original_len: word(16) })
+        Ok(Found { at_ns: interface.nanoseconds(ticks)?, original_len: word(16), interface: word(0) })
     }
 }
 

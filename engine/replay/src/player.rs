@@ -3,7 +3,7 @@
 //! before it.
 use std::io::{Read, Seek};
 
-use crate::{Problem, ReadError, Reader};
+use crate::{Half, Problem, ReadError, Reader, half::Divider};
 
 /// What counts as the distance between two packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,10 @@ pub(crate) struct Gaps {
 /// A capture being played. Between two passes lies the mean gap of the capture, so that its rate is kept.
 pub struct Player<R> {
     reader: Option<Reader<R>>,
+    divider: Divider,
     gaps: Gaps,
+    /// Packets of this pass that were played.
+    played: u64,
     /// Passes left after this one; none: without an end.
     left: Option<u64>,
 }
@@ -83,20 +86,33 @@ impl Gaps {
 
 impl<R: Read + Seek> Player<R> {
     /// Reads the header; `loops` is how often the capture is played, none for without an end.
-    pub fn new(mut file: R, gap: Gap, loops: Option<u64>) -> Result<Self, ReadError> {
+    pub fn new(mut file: R, gap: Gap, half: Option<Half>, loops: Option<u64>) -> Result<Self, ReadError> {
         rewind(&mut file)?;
-        let reader = Reader::new(file)?;
-        Ok(Self { reader: Some(reader), gaps: Gaps::new(gap), left: loops.map(|loops| loops.saturating_sub(1)) })
+        Ok(Self {
+            reader: Some(Reader::new(file)?),
+            divider: Divider::new(half),
+            gaps: Gaps::new(gap),
+            played: 0,
+            left: loops.map(|loops| loops.saturating_sub(1)),
+        })
     }
 
-    /// Reads the next packet into `frame`; returns how far it is from the one before, or none when all is played.
+    /// Reads the next packet into `frame`; returns how far it is from the one before, or none when all is played. That of the very
+    /// first is its distance from the first of the whole capture.
     pub fn next(&mut self, frame: &mut Vec<u8>) -> Result<Option<u64>, ReadError> {
+        let mut distance = 0u64;
         loop {
             let Some(reader) = &mut self.reader else { return Ok(None) };
             if let Some(captured_ns) = reader.next(frame)? {
-                return Ok(Some(self.gaps.next(captured_ns)));
+                distance = distance.saturating_add(self.gaps.next(captured_ns));
+                if self.divider.keeps(frame, reader.interface()) {
+                    self.played += 1;
+                    return Ok(Some(distance));
+                }
+                continue;
             }
-            if self.gaps.packets() == 0 {
+            // A half of a file that was changed may have none, too.
+            if self.played == 0 {
                 return Err(ReadError { packet: 0, problem: Problem::Empty });
             }
             match &mut self.left {
@@ -110,8 +126,13 @@ impl<R: Read + Seek> Player<R> {
         }
     }
 
-    /// Packets read of this pass.
+    /// Packets of this pass that were played.
     pub fn position(&self) -> u64 {
+        self.played
+    }
+
+    /// Packets of this pass that were read, those of another half included.
+    pub fn packets_read(&self) -> u64 {
         self.gaps.packets()
     }
 
@@ -121,6 +142,7 @@ impl<R: Read + Seek> Player<R> {
         rewind(&mut file)?;
         self.reader = Some(Reader::new(file)?);
         self.gaps.again();
+        self.played = 0;
         Ok(())
     }
 }
@@ -138,7 +160,7 @@ mod tests {
 
     fn play(times: &[u64], gap: Gap, loops: u64) -> Vec<u64> {
         let packets: Vec<_> = times.iter().enumerate().map(|(n, at)| (*at, vec![n as u8; 60])).collect();
-        let mut player = Player::new(Cursor::new(pcap(&packets)), gap, Some(loops)).unwrap();
+        let mut player = Player::new(Cursor::new(pcap(&packets)), gap, None, Some(loops)).unwrap();
         let (mut gaps, mut frame) = (Vec::new(), Vec::new());
         while let Some(gap) = player.next(&mut frame).unwrap() {
             assert_eq!(frame[0] as usize, gaps.len() % times.len());
@@ -161,13 +183,13 @@ mod tests {
         assert_eq!(play(&[0, 10, 40], Gap::Captured, 3), [0, 10, 30, 20, 10, 30, 20, 10, 30]);
         assert_eq!(play(&[0, 10], Gap::Even, 2), [0, 1, 1, 1]);
         assert_eq!(play(&[3], Gap::Captured, 3), [0, 0, 0]);
-        let mut player = Player::new(Cursor::new(pcap(&[(0, vec![0; 60])])), Gap::Even, None).unwrap();
+        let mut player = Player::new(Cursor::new(pcap(&[(0, vec![0; 60])])), Gap::Even, None, None).unwrap();
         assert_eq!((0..1000).map(|_| player.next(&mut Vec::new()).unwrap().unwrap()).sum::<u64>(), 999);
     }
 
     #[test]
     fn an_empty_capture_is_refused() {
-        let mut player = Player::new(Cursor::new(pcap(&[])), Gap::Even, None).unwrap();
+        let mut player = Player::new(Cursor::new(pcap(&[])), Gap::Even, None, None).unwrap();
         assert_eq!(player.next(&mut Vec::new()).unwrap_err().problem, Problem::Empty);
     }
 }

@@ -87,6 +87,16 @@ pub enum Problem {
     /// A time that 64 bits of nanoseconds since the epoch do not hold.
     #[error("it was captured before 1970 or after 2554, which no clock says: the file is broken")]
     Time,
+    /// One side of a conversation that has no other.
+    #[error(
+        "all {packets} packets {in_common}, so that there is no other side: replay it without directions, or split it in another way"
+    )]
+    OneSided {
+        /// How many there are.
+        packets: u64,
+        /// What they have in common.
+        in_common: &'static str,
+    },
     /// It is a capture, but not for this purpose.
     #[error("{0}")]
     Refused(String),
@@ -99,6 +109,8 @@ pub enum Problem {
 pub(crate) struct Found {
     pub(crate) at_ns: u64,
     pub(crate) original_len: u32,
+    /// Number of the interface that captured it; 0 in pcap.
+    pub(crate) interface: u32,
 }
 
 /// A capture being read.
@@ -107,6 +119,8 @@ pub struct Reader<R> {
     format: Format,
     /// Packets read.
     packets: u64,
+    /// Interface of the last one.
+    interface: u32,
 }
 
 enum Format {
@@ -119,7 +133,7 @@ impl<R: Read> Reader<R> {
     pub fn new(file: R) -> Result<Self, ReadError> {
         let mut source = Source::new(file);
         let format = Format::read(&mut source).map_err(|problem| ReadError { packet: 0, problem })?;
-        Ok(Self { source, format, packets: 0 })
+        Ok(Self { source, format, packets: 0, interface: 0 })
     }
 
     /// Reads the next packet into `frame`, ready to be sent; returns when it was captured, in nanoseconds since the
@@ -145,9 +159,17 @@ impl<R: Read> Reader<R> {
             Some(found) if frame.len() < found.original_len as usize => {
                 Err(Problem::Cut { captured: frame.len(), original: found.original_len })
             }
-            Some(found) => Ok(Some(found.at_ns)),
+            Some(found) => {
+                self.interface = found.interface;
+                Ok(Some(found.at_ns))
+            }
         });
         found.map_err(|problem| ReadError { packet, problem })
+    }
+
+    /// Number of the interface that captured the packet that was read last, in its section; 0 in pcap.
+    pub fn interface(&self) -> u32 {
+        self.interface
     }
 
     /// What it reads from.

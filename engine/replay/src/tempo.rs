@@ -19,6 +19,8 @@ pub struct Tempo {
     last_ns: Option<u64>,
     /// When the next is.
     due_ns: u64,
+    /// What of the time to the first packet is distance of the capture.
+    lead_ns: u64,
     /// What division left, in parts of `speed.distance`.
     rest: u128,
     /// It stands, and this is what was left to the next packet, at `speed`.
@@ -28,7 +30,18 @@ pub struct Tempo {
 impl Tempo {
     /// The first packet is due at an instant; no gap will be shorter than `min_gap_ns`.
     pub fn new(first_ns: u64, speed: Speed, min_gap_ns: u64) -> Self {
-        Self { speed, min_gap_ns, last_ns: None, due_ns: first_ns, rest: 0, left_ns: None }
+        Self { speed, min_gap_ns, last_ns: None, due_ns: first_ns, lead_ns: 0, rest: 0, left_ns: None }
+    }
+
+    /// The first packet is this distance behind the capture's first, of the other half, which is due at the instant of `new`. Before
+    /// any change.
+    #[must_use]
+    pub fn behind(mut self, lead: u64) -> Self {
+        let scaled = u128::from(lead) * u128::from(self.speed.nanoseconds);
+        self.rest = scaled % u128::from(self.speed.distance);
+        self.lead_ns = u64::try_from(scaled / u128::from(self.speed.distance)).unwrap_or(u64::MAX);
+        self.due_ns = self.due_ns.saturating_add(self.lead_ns);
+        self
     }
 
     /// When the next packet is due; none while it stands.
@@ -54,8 +67,10 @@ impl Tempo {
             self.left_ns = Some(left);
             return;
         };
-        // The delay before the first packet is no distance of the capture.
-        let left = if self.last_ns.is_some() { rescaled(left, self.speed, speed) } else { left };
+        // The delay before the capture's first packet is no distance of the capture.
+        let of_capture = if self.last_ns.is_some() { left } else { left.min(self.lead_ns) };
+        self.lead_ns = rescaled(of_capture, self.speed, speed);
+        let left = (left - of_capture).saturating_add(self.lead_ns);
         if speed != self.speed {
             self.rest = 0;
         }
@@ -105,6 +120,48 @@ mod tests {
         // Nor do numbers that fill their 64 bits.
         let odd = Speed { distance: u64::MAX, nanoseconds: u64::MAX - 1 };
         assert_eq!(instants(odd, 0, &[1 << 40, 1 << 40]), [0, (1 << 40) - 1, (1 << 41) - 1]);
+    }
+
+    /// Changes the speed of both halves of a conversation at the same instants, and returns when their packets are due. The initiator's
+    /// first is due at `start`, the responder's 1000 behind it in the capture, and the next of each 2000 behind its first.
+    fn halves(start: u64, changes: &[(u64, Option<Speed>)]) -> [Vec<u64>; 2] {
+        [0, 1000].map(|lead| {
+            let mut tempo = Tempo::new(start, AS_CAPTURED, 0).behind(lead);
+            let mut changes = changes.iter().peekable();
+            let mut all = Vec::new();
+            while all.len() < 2 {
+                let due_ns = tempo.due_ns().unwrap_or(u64::MAX);
+                if let Some((at_ns, speed)) = changes.next_if(|(at_ns, _)| *at_ns <= due_ns) {
+                    tempo.change(*at_ns, *speed);
+                    continue;
+                }
+                all.push(due_ns);
+                tempo.go_on(2000);
+            }
+            all
+        })
+    }
+
+    #[test]
+    fn halves_of_a_conversation_stay_together_whatever_their_speed() {
+        let twice = Some(Speed { distance: 2, nanoseconds: 1 });
+        assert_eq!(halves(500, &[]), [[500, 2500], [1500, 3500]]);
+        // Before the start, whose delay is no distance of the capture.
+        assert_eq!(halves(500, &[(100, twice)]), [[500, 1500], [1000, 2000]]);
+        // Between the first packets of both.
+        assert_eq!(halves(500, &[(900, twice)]), [[500, 1700], [1200, 2200]]);
+        // They stand before the start, and for 300 between the first packets of both.
+        assert_eq!(halves(500, &[(100, None), (400, Some(AS_CAPTURED))]), [[800, 2800], [1800, 3800]]);
+        assert_eq!(halves(500, &[(900, None), (1200, twice)]), [[500, 2000], [1500, 2500]]);
+    }
+
+    #[test]
+    fn what_division_leaves_of_the_lead_is_kept() {
+        let thirds = Speed { distance: 3, nanoseconds: 1 };
+        let mut tempo = Tempo::new(10, thirds, 5).behind(4);
+        assert_eq!(tempo.due_ns(), Some(11));
+        tempo.go_on(17);
+        assert_eq!(tempo.due_ns(), Some(17));
     }
 
     #[test]

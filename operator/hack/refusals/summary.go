@@ -46,6 +46,8 @@ var summary = []unsupported{
 	{"More than 65,536 streams at once, copies counted", "their numbers have 16 bits", "at most … can run at once"},
 	{"`next` across ports, and into or out of a replay", "a chain is one worker's of one port", "a chain stays on one port"},
 	{"A rate on the entry of a replay", "its times are the capture's", "a replay has no rate but that of its capture"},
+	{"`minGap` beside the `directions` of a replay", "it would delay one direction and not the other: set `gap.fixed`", "does not go with directions, since it would delay one of them"},
+	{"A number in `measure.mark` of both directions of a replay", "it would not tell them apart: set `auto`", "one number does not tell the directions of a replay apart"},
 	{"IPv6 fields beyond one /64", "a field has 64 bits", "a range of IPv6 addresses stays within one /64"},
 	{"Named fields in replayed packets", "what headers they have is not known: write to an offset", "the fields of replayed packets are not known"},
 	{"Latency without flow statistics; marks beside them", "a packet has one trailer, or one mark", "mark counts packets without a trailer"},

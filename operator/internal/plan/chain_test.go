@@ -95,7 +95,7 @@ func TestChainsTellWhatIsWrong(t *testing.T) {
 		"one is pinned":     {[]spatev1.TrafficEntry{chained("a", one(), false, "b", 0), chained("b", pinned, true, "", 0)}, "must both be pinned, or neither"},
 		"no packets":        {[]spatev1.TrafficEntry{chained("a", streamOf("", 64, burst(0, "1kpps")), false, "", 0)}, "spec.traffic[0].stream.inline.transmit.burst.packets: 0: must be at least 1"},
 		"an alias": {[]spatev1.TrafficEntry{entryOf("a", "east", "west", streamOf("1pps", 64, copies(2))), entryOf("a-1", "east", "west", streamOf("1pps", 64))},
-			`spec.traffic[1].name: a copy of "a" is called "a-1" too`},
+			`spec.traffic[1].name: "a" has a stream "a-1", too`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, problems := Resolve(Input{Profile: profile(c.entries...), Generator: generator()})

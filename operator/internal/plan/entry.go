@@ -33,7 +33,7 @@ func entryDefaults(profile *spatev1.TrafficProfile, streams map[string]*spatev1.
 		e.Paused = pausedIn(e, profile)
 		if e.TransmitPort == "" && e.ReceivePort == "" && generator != nil && len(generator.Spec.Ports) == 2 {
 			e.TransmitPort, e.ReceivePort = generator.Spec.Ports[0].Name, generator.Spec.Ports[1].Name
-			if source, _ := stream.Source(e, streams); source != nil && !stream.MeasuresArrival(source) {
+			if source, _ := stream.Source(e, streams); source != nil && !stream.MeasuresArrival(source) && !stream.Directed(source) {
 				e.ReceivePort = ""
 			}
 		}

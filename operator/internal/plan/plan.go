@@ -52,7 +52,7 @@ func (r *Resolved) Outline(id Identity) *enginev1.Plan {
 	}
 	var mark *enginev1.Mark
 	r.eachStream(func(at int, e *entry, copied int) {
-		if copied == 0 {
+		if copied < e.stream.Results() {
 			mark = numbers.Take(e.stream.Mark)
 		}
 		r.streams[at].Measure.Mark = mark
@@ -156,9 +156,9 @@ func Rescale(plan *enginev1.Plan, planned *big.Rat, rate spatev1.ScaledRate, gen
 // ChooseMarks returns a number for every mark that the profile leaves open, in the order of its entries (see
 // marks.Choose).
 func (r *Resolved) ChooseMarks(taken marks.Marks, start uint32) (marks.Marks, error) {
-	requests := make([]*marks.Request, len(r.entries))
+	requests := make([]*marks.Request, 0, len(r.entries))
 	for i := range r.entries {
-		requests[i] = r.entries[i].stream.Mark
+		requests = append(requests, slices.Repeat([]*marks.Request{r.entries[i].stream.Mark}, r.entries[i].stream.Results())...)
 	}
 	return marks.Choose(requests, taken, start)
 }

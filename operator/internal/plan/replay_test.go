@@ -23,6 +23,12 @@ import (
 // recording returns a pcap of UDP packets of 124 bytes, one every 100 us.
 func recording(t *testing.T, packets int) []byte {
 	t.Helper()
+	return conversation(t, make([]byte, packets)...)
+}
+
+// conversation returns such a pcap of packets from these hosts: the last byte of their MAC and IPv4 addresses; 0 leaves both.
+func conversation(t *testing.T, hosts ...byte) []byte {
+	t.Helper()
 	built, errs := packet.Build(streamOf("1pps", 128).Packet, spec, packet.Options{})
 	if len(errs) > 0 {
 		t.Fatal(errs)
@@ -32,7 +38,10 @@ func recording(t *testing.T, packets int) []byte {
 	if err := w.WriteFileHeader(65536, layers.LinkTypeEthernet); err != nil {
 		t.Fatal(err)
 	}
-	for i := range packets {
+	for i, host := range hosts {
+		if host != 0 {
+			built.Frame[11], built.Frame[29] = host, host
+		}
 		info := gopacket.CaptureInfo{Timestamp: time.Unix(0, int64(i)*100000), CaptureLength: len(built.Frame), Length: len(built.Frame)}
 		if err := w.WritePacket(info, built.Frame); err != nil {
 			t.Fatal(err)

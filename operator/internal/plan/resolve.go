@@ -26,6 +26,7 @@ import (
 	"spate.dev/operator/internal/plan/data"
 	"spate.dev/operator/internal/plan/limits"
 	"spate.dev/operator/internal/plan/load"
+	"spate.dev/operator/internal/plan/origin"
 	"spate.dev/operator/internal/plan/ports"
 	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/quantity"
@@ -314,13 +315,13 @@ func (e *entry) resolve(in Input, named data.Data, generator *spatev1.TrafficGen
 	source, sourceAt, streamAt, within := e.source(in, &problems)
 	if source == nil {
 		// Whether the stream is measured is not known: its receivePort may be right.
-		problems = append(problems, checkPorts(e.spec, e.spec.ReceivePort != "", generator, at)...)
+		problems = append(problems, checkPorts(e.spec, e.spec.ReceivePort != "", false, generator, at)...)
 		return problems
 	}
 	around := stream.Surroundings{Options: nextHop(e.spec, generator), Data: named, Generator: generator}
 	sent, found := stream.Resolve(source, streamAt, around)
 	problems = append(problems, within(found)...)
-	problems = append(problems, checkPorts(e.spec, stream.MeasuresArrival(source), generator, at)...)
+	problems = append(problems, checkPorts(e.spec, stream.MeasuresArrival(source), stream.Directed(source), generator, at)...)
 	if sent == nil || len(problems) > 0 {
 		return problems
 	}
@@ -424,8 +425,9 @@ func (p checker) nextHop(stream *stream.Stream, e *spatev1.TrafficEntry, generat
 	p.Add(spatev1.ReasonInvalidSpec, at, "%s, and a packet that is not IP has no next hop: write it", left)
 }
 
-// checkPorts reports ports that do not exist, and ports between which packets cannot be received.
-func checkPorts(e *spatev1.TrafficEntry, flow bool, generator *spatev1.TrafficGenerator, at *field.Path) problem.Problems {
+// checkPorts reports ports that do not exist, and ports between which packets cannot be received. flow is true if packets are expected
+// at the receivePort, and directed if the responder's packets of a replay leave from it.
+func checkPorts(e *spatev1.TrafficEntry, flow, directed bool, generator *spatev1.TrafficGenerator, at *field.Path) problem.Problems {
 	var problems problem.Problems
 	transmit, receive := string(e.TransmitPort), string(e.ReceivePort)
 	switch {
@@ -436,7 +438,9 @@ func checkPorts(e *spatev1.TrafficEntry, flow bool, generator *spatev1.TrafficGe
 		return problems
 	case flow && receive == "":
 		problems.Add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "the stream measures flow: name the port its packets are expected at, or leave measure.flow and measure.mark out")
-	case !flow && receive != "":
+	case directed && receive == "":
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "is required: the port that sends the packets of the capture's other direction")
+	case !flow && !directed && receive != "":
 		problems.Add(spatev1.ReasonInvalidSpec, at.Child("receivePort"), "nothing of the stream is measured at %s: set its measure.flow or measure.mark, or leave receivePort out", receive)
 	}
 	if generator == nil {
@@ -453,7 +457,7 @@ func checkPorts(e *spatev1.TrafficEntry, flow bool, generator *spatev1.TrafficGe
 	if receive != "" && to == nil {
 		unknown("receivePort", receive)
 	}
-	if from == nil || to == nil {
+	if from == nil || to == nil || directed && !flow {
 		return problems
 	}
 	switch {
@@ -520,7 +524,7 @@ func (r *Resolved) scale(profile *spatev1.TrafficProfile, generator *spatev1.Tra
 			if e.by != last {
 				r.Entries = append(r.Entries, spatev1.EntrySnapshot{Name: string(e.by.Name), Rate: e.by.Stream.Rate, Paused: e.by.Paused})
 			}
-			r.Entries[len(r.Entries)-1].Selected++
+			r.Entries[len(r.Entries)-1].Selected += int32(e.stream.Results())
 			last = e.by
 			continue
 		}
@@ -528,6 +532,9 @@ func (r *Resolved) scale(profile *spatev1.TrafficProfile, generator *spatev1.Tra
 		entry := spatev1.EntrySnapshot{Name: string(e.spec.Name), StreamRate: own, Rate: cmp.Or(e.spec.Stream.Rate, own), Paused: e.spec.Paused}
 		if ref := e.spec.Stream.Ref; ref != nil {
 			entry.Stream = ref.Name
+		}
+		if e.stream.Directed() {
+			entry.Selected = int32(e.stream.Results())
 		}
 		r.Entries = append(r.Entries, entry)
 	}
@@ -560,8 +567,11 @@ func (r *Resolved) speed(factor *big.Rat, problems *problem.Problems) {
 		if err := e.stream.Transmit.At(e.rate, factor, scaled); err != nil {
 			problems.Add(spatev1.ReasonInvalidSpec, e.at, "its rate: %v", err)
 		}
-		for range e.stream.Count() {
+		for i := range e.stream.Count() {
 			r.streams[at].Transmit = scaled.Transmit
+			if e.stream.Directed() {
+				e.stream.Transmit.Divide(r.streams[at], i == responder)
+			}
 			at++
 		}
 	}
@@ -580,7 +590,7 @@ func (r *Resolved) build(problems *problem.Problems) bool {
 		}
 		for _, s := range made {
 			if other, known := names[s.Name]; known {
-				problems.Add(spatev1.ReasonInvalidSpec, e.at.Child("name"), "a copy of %q is called %q too; rename one of the entries", other, s.Name)
+				problems.Add(spatev1.ReasonInvalidSpec, e.at.Child("name"), "%q has a stream %q, too; rename one of the entries", other, s.Name)
 				break
 			}
 			names[s.Name] = string(e.spec.Name)
@@ -591,7 +601,10 @@ func (r *Resolved) build(problems *problem.Problems) bool {
 	return len(*problems) == before
 }
 
-// streams returns those of an entry: one, or one for each copy.
+// responder is the place of the responder's stream among those of both directions of a replay.
+const responder = 1
+
+// streams returns those of an entry: one, or one for each copy, or for each direction of a replay.
 func (e entry) streams(id uint32) ([]*enginev1.Stream, error) {
 	shared := &enginev1.Stream{}
 	if err := e.stream.Transmit.At(e.rate, big.NewRat(1, 1), shared); err != nil {
@@ -618,6 +631,9 @@ func (e entry) streams(id uint32) ([]*enginev1.Stream, error) {
 			Engines: e.engines,
 			Waits:   e.spec.Stream.Start == spatev1.StartWaiting, Cache: uint32(e.stream.Spec.Cache), Pinned: e.stream.Spec.Pinned,
 		}
+		if e.stream.Directed() {
+			e.direct(s, i)
+		}
 		if next != "" {
 			s.Next = &enginev1.Next{Stream: next, Times: uint64(e.spec.Stream.Next.Loops)}
 		}
@@ -627,6 +643,18 @@ func (e entry) streams(id uint32) ([]*enginev1.Stream, error) {
 		all[i] = s
 	}
 	return all, nil
+}
+
+// direct makes of a stream that of a direction of its replay, which is expected at the port that the other one leaves from.
+func (e entry) direct(s *enginev1.Stream, direction int) {
+	s.Name = origin.Directions(s.Name)[direction]
+	if direction == responder {
+		s.TxPort, s.RxPort = s.RxPort, s.TxPort
+	}
+	if !stream.MeasuresArrival(e.stream.Spec) {
+		s.RxPort = ""
+	}
+	e.stream.Transmit.Divide(s, direction == responder)
 }
 
 func copyName(entry string, index int) string { return entry + "-" + strconv.Itoa(index) }

@@ -197,7 +197,7 @@ func (p checker) marked(entries []entry) {
 		case s == nil || s.Mark == nil:
 			continue
 		case s.Mark.Number == 0: // the operator chooses one
-			open++
+			open += s.Results()
 		default:
 			own[*s.Mark] = true
 		}

@@ -14,6 +14,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plan/application"
+	"spate.dev/operator/internal/plan/origin"
 	"spate.dev/operator/internal/plan/stream"
 	"spate.dev/operator/internal/plan/tags"
 	"spate.dev/operator/internal/verdict"
@@ -25,7 +26,14 @@ func subjectsOf(p *spatev1.TrafficProfile, streams map[string]*spatev1.Stateless
 	for i := range p.Spec.Traffic {
 		t := &p.Spec.Traffic[i]
 		if t.Application == nil {
-			subjects.Streams[string(t.Name)] = measuresOf(t, streams)
+			names := []string{string(t.Name)}
+			if sent, _ := stream.Source(t, streams); sent != nil && stream.Directed(sent) {
+				both := origin.Directions(names[0])
+				names = both[:]
+			}
+			for _, name := range names {
+				subjects.Streams[name] = measuresOf(t, streams)
+			}
 			continue
 		}
 		template, name := application.Source(t, templates)

@@ -117,6 +117,9 @@ func estimateStream(source *spatev1.StatelessStreamSpec) int64 {
 	each, count := int64(streamBytes+unsizedBytes), int64(1)
 	switch described := source.Packet; {
 	case described == nil: // a replay, whose capture is among the objects or on a volume
+		if stream.Directed(source) { // each of two streams has it
+			each += streamBytes + 1<<20
+		}
 	case described.Size != nil:
 		each = streamBytes + int64(*described.Size)
 	case described.Sizes != nil || described.IMIX != "" || described.Payload != nil || len(described.Bytes) > 0:

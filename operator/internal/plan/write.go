@@ -133,7 +133,7 @@ func ReadOutline(r io.Reader) (*enginev1.Plan, error) {
 func thinStream(s *enginev1.Stream) {
 	if source, is := s.GetReplay().GetSource().(*enginev1.Replay_Pcap); is {
 		if read, err := capture.Read(source.Pcap); err == nil {
-			s.GetReplay().Source = &enginev1.Replay_Data{Data: &enginev1.DataRef{Capture: read.Summary()}}
+			s.GetReplay().Source = &enginev1.Replay_Data{Data: &enginev1.DataRef{Capture: read.Summary(s.GetReplay().GetHalf())}}
 		}
 	}
 	for _, v := range s.GetProgram().GetVariables() {

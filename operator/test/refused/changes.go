@@ -230,6 +230,8 @@ var Changes = map[string]map[string]Change{
 		"two modes":           {"    replay:\n", "    burst: {packets: 1, rate: 1pps}\n    replay:\n", []string{"spec.transmit", "exactly one of"}},
 		"a path that climbs":  {"a/b.pcap", "a/../b.pcap", []string{"spec.transmit.replay.pcap.volume.path"}},
 		"an absolute path":    {"a/b.pcap", "/b.pcap", []string{"spec.transmit.replay.pcap.volume.path"}},
+		"a least gap of both": {"minGap: 1us\n", "minGap: 1us\n      directions: {by: IP}\n", []string{"spec.transmit.replay.minGap", "does not go with directions"}},
+		"unknown directions":  {"minGap: 1us\n", "directions: {by: Port}\n", []string{"spec.transmit.replay.directions.by", "Port"}},
 		"two gaps":            {"{scale: \"0.5\"}", "{scale: \"0.5\", fixed: 1us}", []string{"spec.transmit.replay.gap", "exactly one of"}},
 		"a scale of zero":     {"\"0.5\"", "\"0.0\"", []string{"spec.transmit.replay.gap.scale", "greater than zero"}},
 		"no loops":            {"loops: 2", "loops: 0", []string{"spec.transmit.replay.loops"}},

@@ -17,7 +17,7 @@ type EntrySnapshotApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// stream is the name of the StatelessStream that it sends.
 	Stream *apiv1alpha1.ObjectName `json:"stream,omitempty"`
-	// selected is the number of StatelessStreams that it selects.
+	// selected is the number of results that it has, where it selects StatelessStreams or replays both directions of a capture.
 	Selected *int32 `json:"selected,omitempty"`
 	// template is the name of the ASTFTemplate that it runs.
 	Template *apiv1alpha1.ObjectName `json:"template,omitempty"`

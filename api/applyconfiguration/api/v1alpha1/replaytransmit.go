@@ -23,6 +23,9 @@ type ReplayTransmitApplyConfiguration struct {
 	MinGap *apiv1alpha1.Duration `json:"minGap,omitempty"`
 	// fixChecksums keeps the checksums of IPv4, TCP, UDP and ICMP true where fields are written.
 	FixChecksums *bool `json:"fixChecksums,omitempty"`
+	// directions sends the packets of who sent the first one (the initiator) from the entry's transmitPort, and all others (the
+	// responder's) from its receivePort.
+	Directions *ReplayDirectionsApplyConfiguration `json:"directions,omitempty"`
 }
 
 // ReplayTransmitApplyConfiguration constructs a declarative configuration of the ReplayTransmit type for use with
@@ -68,5 +71,13 @@ func (b *ReplayTransmitApplyConfiguration) WithMinGap(value apiv1alpha1.Duration
 // If called multiple times, the FixChecksums field is set to the value of the last call.
 func (b *ReplayTransmitApplyConfiguration) WithFixChecksums(value bool) *ReplayTransmitApplyConfiguration {
 	b.FixChecksums = &value
+	return b
+}
+
+// WithDirections sets the Directions field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Directions field is set to the value of the last call.
+func (b *ReplayTransmitApplyConfiguration) WithDirections(value *ReplayDirectionsApplyConfiguration) *ReplayTransmitApplyConfiguration {
+	b.Directions = value
 	return b
 }

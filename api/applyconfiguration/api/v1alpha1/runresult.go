@@ -29,7 +29,8 @@ type RunResultApplyConfiguration struct {
 	// notReflected packets arrived during the run on ports that reflect, and were not sent back: for another station, to or from a
 	// group, not IP, at the end of their TTL, to a destination that the generator's limits do not allow, or after the sending phase.
 	NotReflected *int64 `json:"notReflected,omitempty"`
-	// streams of the run, by the names of the profile's traffic entries, or of the StatelessStreams that an entry selects.
+	// streams of the run, by the names of the profile's traffic entries, or of the StatelessStreams that an entry selects; the directions
+	// of a replay are `NAME-initiator` and `NAME-responder`.
 	Streams map[string]StreamResultApplyConfiguration `json:"streams,omitempty"`
 	// receivers of the run, by the names of the profile's receive entries.
 	Receivers map[string]ReceiverResultApplyConfiguration `json:"receivers,omitempty"`

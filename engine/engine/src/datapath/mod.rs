@@ -41,7 +41,7 @@ pub use spate_net::{
     Mark, TagList,
     reflect::{Allowed, Swap},
 };
-pub use spate_replay::{Capture as Recording, Changes, Gap, ReadError, Rewrite};
+pub use spate_replay::{Capture as Recording, Changes, Gap, Half, ReadError, Rewrite, SplitBy};
 use spate_stateful::Scenario;
 pub use spate_stateless::{
     Blueprint, Checksum, ChecksumKind, FieldProgram, Length, ListOrder, Rate, RateError, Sequence, StreamTiming,

@@ -293,13 +293,13 @@ impl Simulation {
         let mut all = Vec::new();
         for (index, stream) in what.spec.streams.iter().enumerate().filter(|(_, s)| s.enabled && !s.paused) {
             let Some((asked, (engine, engines))) = stream.replay.as_ref().zip(stream.part) else { continue };
-            let sender = (ReplaySpec::engine(stream.id, engines), ReplaySpec::worker(stream.id, engines, what.workers));
+            let sender = (asked.engine(engines), ReplaySpec::worker(stream.id, engines, what.workers));
             let Some(speed) = stream.timing.rate.filter(|_| sender == (engine, worker)) else { continue };
             let tape = match &asked.capture.source {
                 Source::Held(held) => {
                     ReplayTape::Held(Box::new(HeldTape::new(held.clone(), &asked.rewrite, asked.loops)))
                 }
-                Source::File(_) => {
+                Source::File { .. } => {
                     let failed = |error| SimulationError::Capture { stream: stream.name.clone(), error };
                     let (reading, frames) = Reading::new(&stream.name, asked).map_err(failed)?;
                     self.readings.push(reading);
@@ -308,8 +308,9 @@ impl Simulation {
             };
             let (id, flow) = (stream.id, stream.template.flow());
             let parts = ReplayParts { port, index, id, flow, late_after_ns: u64::MAX, long_packets: None };
+            let lead = asked.capture.survey.lead(asked.gap);
             let tempo = Tempo::new(stream.timing.start_delay_ns, speed_of(speed), asked.min_gap_ns);
-            all.push(Replay::new(parts, tape, tempo));
+            all.push(Replay::new(parts, tape, tempo.behind(lead)));
         }
         Ok(all)
     }

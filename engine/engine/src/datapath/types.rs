@@ -245,12 +245,14 @@ pub struct ReplaySpec {
     pub loops: Option<u64>,
     /// No gap is shorter.
     pub min_gap_ns: u64,
+    /// The id of its stream; of streams that replay the halves of one capture, the lower of both.
+    pub first_id: u16,
 }
 
 impl ReplaySpec {
-    /// Which of several engines sends the replay of a stream.
-    pub fn engine(id: u16, engines: u32) -> u32 {
-        u32::from(id) % engines.max(1)
+    /// Which of several engines sends it: one sends both halves of a capture.
+    pub fn engine(&self, engines: u32) -> u32 {
+        u32::from(self.first_id) % engines.max(1)
     }
 
     /// Which of its workers does.

@@ -4,7 +4,7 @@
 //! The capture is read here from end to end, so that whatever is wrong with it is known before anything is sent.
 use super::validate::{CheckedReplay, CheckedStream, LONGEST_NS, PortFacts, fits};
 use super::{Violations, blueprint, measure};
-use crate::datapath::{Changes, Gap, Recording, ReplaySpec, Rewrite};
+use crate::datapath::{Changes, Gap, Half, Recording, ReplaySpec, Rewrite, SplitBy};
 use contract::{Replay, Stream, replay};
 use spate_replay::Survey;
 use spate_stateless::{Blueprint, Rate, Template};
@@ -21,15 +21,16 @@ pub fn replay(
     let before = wrong.0.len();
     goes_not_with(at, stream, wrong);
     let (gap, speed) = gap(at, asked, wrong)?;
+    let half = half(at, asked, wrong).ok()?;
     let rewrite = rewrite(at, stream, asked, wrong)?;
     if asked.min_gap_ns > LONGEST_NS {
         wrong.add(format!("{at}.replay.min_gap_ns"), "more than ten years");
     }
     let check = |frame: &[u8]| port.map_or(Ok(()), |port| fits(frame, port).map_err(|e| format!("it has {e}")));
     let capture = match &asked.source {
-        Some(replay::Source::Pcap(bytes)) => Recording::of_bytes(bytes, gap, &rewrite, check)
+        Some(replay::Source::Pcap(bytes)) => Recording::of_bytes(bytes, gap, half, &rewrite, check)
             .map_err(|error| wrong.add(format!("{at}.replay.pcap"), error.to_string())),
-        Some(replay::Source::Path(path)) => Recording::of_file(Path::new(path), gap, &rewrite, check)
+        Some(replay::Source::Path(path)) => Recording::of_file(Path::new(path), gap, half, &rewrite, check)
             .map_err(|error| wrong.add(format!("{at}.replay.path"), format!("{path:?}: {error}"))),
         // Data were filled in when the plan was decoded.
         Some(replay::Source::Data(_)) | None => {
@@ -40,10 +41,17 @@ pub fn replay(
     let capture = capture.ok()?;
     let rate = mean_rate(&capture.survey, gap, speed, asked.min_gap_ns);
     if rate.is_none() && asked.loops != 1 {
-        wrong.add(
-            format!("{at}.replay.min_gap_ns"),
-            "0; must be greater where the capture takes no time and is sent more than once: all would leave at one instant",
-        );
+        let (field, problem) = match half {
+            None => (
+                "min_gap_ns",
+                "0; must be greater where the capture takes no time and is sent more than once: all would leave at one instant",
+            ),
+            Some(_) => (
+                "gap",
+                "the capture takes no time and is sent more than once: all would leave at one instant; set fixed_ns",
+            ),
+        };
+        wrong.add(format!("{at}.replay.{field}"), problem);
     }
     let flow = stream.measure.as_ref().is_some_and(|m| m.flow);
     let template = Template::new(&Blueprint { frame: capture.survey.first.clone(), flow, ..Blueprint::default() });
@@ -59,6 +67,7 @@ pub fn replay(
         gap,
         loops: (asked.loops > 0).then_some(asked.loops),
         min_gap_ns: asked.min_gap_ns,
+        first_id: asked.half.as_ref().map_or(stream.id, |half| half.other.min(stream.id)) as u16,
     };
     let replay = Some(CheckedReplay { spec, speed });
     Some(CheckedStream { tx_port: 0, rx_port: None, rate, template, replay })
@@ -98,6 +107,27 @@ fn gap(at: &str, asked: &Replay, wrong: &mut Violations) -> Option<(Gap, Rate)> 
     }
 }
 
+/// Which half of the capture is sent; all of it if none.
+fn half(at: &str, asked: &Replay, wrong: &mut Violations) -> Result<Option<Half>, ()> {
+    let Some(half) = &asked.half else { return Ok(None) };
+    let by = match half.by() {
+        contract::SplitBy::Mac => SplitBy::Mac,
+        contract::SplitBy::Ip => SplitBy::Ip,
+        contract::SplitBy::Interface => SplitBy::Interface,
+        contract::SplitBy::Unspecified => {
+            wrong.add(format!("{at}.replay.half.by"), "missing; set SPLIT_BY_MAC, SPLIT_BY_IP or SPLIT_BY_INTERFACE");
+            return Err(());
+        }
+    };
+    if asked.min_gap_ns > 0 {
+        wrong.add(
+            format!("{at}.replay.min_gap_ns"),
+            "goes not with half: it would delay one half and not the other; leave it out, or set fixed_ns",
+        );
+    }
+    Ok(Some(Half { by, responder: half.responder }))
+}
+
 fn rewrite(at: &str, stream: &Stream, asked: &Replay, wrong: &mut Violations) -> Option<Rewrite> {
     let before = wrong.0.len();
     let declared = stream.program.as_ref().map_or(0, |p| p.variables.len());
@@ -120,14 +150,8 @@ fn mean_rate(survey: &Survey, gap: Gap, speed: Rate, min_gap_ns: u64) -> Option<
         Gap::Even => Some(speed),
         // Packets in a distance, times distance in nanoseconds.
         Gap::Captured => {
-            let packets = u128::from(survey.packets.saturating_sub(1)) * u128::from(speed.packets());
-            let mut nanoseconds = u128::from(survey.span_ns) * u128::from(speed.nanoseconds());
-            let mut packets = packets;
-            // A mean needs no more digits than these.
-            while packets.max(nanoseconds) > u128::from(u64::MAX) {
-                (packets, nanoseconds) = (packets >> 1, nanoseconds >> 1);
-            }
-            Rate::new(packets, nanoseconds).ok()
+            let packets = u128::from(survey.captured.saturating_sub(1)) * u128::from(speed.packets());
+            mean(packets, u128::from(survey.span_ns) * u128::from(speed.nanoseconds()))
         }
     };
     let least = Rate::new(1, min_gap_ns.into()).ok();
@@ -138,8 +162,24 @@ fn mean_rate(survey: &Survey, gap: Gap, speed: Rate, min_gap_ns: u64) -> Option<
         );
         if left < right { a } else { b }
     };
-    match (as_captured, least) {
+    let whole = match (as_captured, least) {
         (Some(a), Some(b)) => Some(slower(a, b)),
         (a, b) => a.or(b),
+    }?;
+    if survey.packets == survey.captured {
+        return Some(whole);
     }
+    // Of a half, its part of all packets.
+    mean(
+        u128::from(whole.packets()) * u128::from(survey.packets),
+        u128::from(whole.nanoseconds()) * u128::from(survey.captured),
+    )
+}
+
+/// The rate of so many packets in so many nanoseconds. A mean needs no more digits than 64 bits have.
+fn mean(mut packets: u128, mut nanoseconds: u128) -> Option<Rate> {
+    while packets.max(nanoseconds) > u128::from(u64::MAX) {
+        (packets, nanoseconds) = (packets >> 1, nanoseconds >> 1);
+    }
+    Rate::new(packets, nanoseconds).ok()
 }

@@ -28,6 +28,7 @@ pub const FEATURES: &[&str] = &[
     "transmit.continuous",
     "transmit.bursts",
     "transmit.replay",
+    "transmit.replay.half",
     "next",
     "program",
     "cache",
@@ -187,7 +188,7 @@ impl CheckedStream {
     pub fn part(&self, stream: &Stream, share: (u32, u32)) -> u32 {
         let Some((index, count)) = sending_part(stream, share) else { return 0 };
         match &self.replay {
-            Some(_) => u32::from(ReplaySpec::engine(stream.id as u16, count) == index),
+            Some(replay) => u32::from(replay.spec.engine(count) == index),
             None => count.max(1),
         }
     }

@@ -9,10 +9,11 @@ use std::{
 };
 
 use spate_engine::datapath::{
-    Blueprint, Change, Changes, Gap, Mark, PhaseCounters, PollMode, PortDevice, Rate, Recording, ReplaySpec, Rewrite,
-    RunState, StreamReceive, StreamSpec, StreamTiming, Template,
+    Blueprint, Change, Changes, Gap, Half, Mark, PhaseCounters, PollMode, PortDevice, Rate, Recording, ReplaySpec,
+    Rewrite, Run, RunState, SplitBy, StreamReceive, StreamSpec, StreamTiming, Template,
 };
 
+use crate::kernel::run_inside;
 use crate::setup::{MS, assert_all_received, open, pps, spec, start, stream, turn, undisturbed, wait_for};
 
 /// A pcap file of packets of a local experimental Ethertype, `every_ns` apart; packet n has `len(n)` bytes.
@@ -57,7 +58,7 @@ fn rewrite() -> Rewrite {
 pub fn replaying(id: u16, capture: Recording, gap: Gap, loops: Option<u64>) -> StreamSpec {
     let rate = Rate::new(1, 1).unwrap();
     StreamSpec {
-        replay: Some(ReplaySpec { capture, rewrite: rewrite(), gap, loops, min_gap_ns: 0 }),
+        replay: Some(ReplaySpec { capture, rewrite: rewrite(), gap, loops, min_gap_ns: 0, first_id: id }),
         timing: StreamTiming::continuous(Some(rate)),
         ..stream(id, 0, Some(0), 60, rate)
     }
@@ -66,11 +67,11 @@ pub fn replaying(id: u16, capture: Recording, gap: Gap, loops: Option<u64>) -> S
 pub fn held(packets: u64, every_ns: u64, len: impl Fn(u64) -> usize) -> Recording {
     let mut file = Vec::new();
     write_pcap(&mut file, packets, every_ns, len);
-    Recording::of_bytes(&file, Gap::Captured, &rewrite(), |_| Ok(())).unwrap()
+    Recording::of_bytes(&file, Gap::Captured, None, &rewrite(), |_| Ok(())).unwrap()
 }
 
 fn from_file(path: &Path, gap: Gap) -> Recording {
-    Recording::of_file(path, gap, &rewrite(), |_| Ok(())).unwrap()
+    Recording::of_file(path, gap, None, &rewrite(), |_| Ok(())).unwrap()
 }
 
 fn resident() -> u64 {
@@ -106,6 +107,73 @@ fn replays_beside_a_stream_all_arrive_in_their_phases() {
         assert_eq!((port.tx_packets, port.rx_packets, port.foreign_packets), (6200, 6200, 0));
         run.remove();
     }
+}
+
+/// The halves of a capture of 100 packets, a millisecond apart, of which the initiator sent every fourth: that one from port 0, the
+/// responder's from port 1, each to a port of its own.
+fn halves(to: [usize; 2]) -> Vec<StreamSpec> {
+    let mut file = Vec::new();
+    write_pcap(&mut file, 100, MS, |_| 60);
+    for (n, frame) in file[24..].chunks_mut(16 + 60).enumerate() {
+        frame[16 + 6..][..6].copy_from_slice(&[2, 0, 0, 0, 0, u8::from(n % 4 == 0)]);
+    }
+    let half = |responder| {
+        let half = Half { by: SplitBy::Mac, responder };
+        Recording::of_bytes(&file, Gap::Captured, Some(half), &rewrite(), |_| Ok(())).unwrap()
+    };
+    let from = |(tx_port, responder)| {
+        let replay = replaying(tx_port as u16 + 1, half(responder), Gap::Captured, None);
+        StreamSpec { tx_port, rx_port: Some(to[tx_port]), ..replay }
+    };
+    [(0, false), (1, true)].map(from).into()
+}
+
+/// Fails unless both halves were sent for 100 ms and then 400 ms, in which the whole capture is sent five times.
+fn assert_whole_passes(run: &Run) {
+    let counters = run.counters();
+    for (stream, warmup, measured) in [(0, 25, 100), (1, 75, 300)] {
+        assert_all_received(&counters[stream].warmup, warmup);
+        assert_all_received(&counters[stream].measured, measured);
+    }
+}
+
+#[test]
+fn halves_of_a_capture_leave_from_their_ports_at_its_times_in_every_pass() {
+    let _turn = turn();
+    for workers in [1, 2] {
+        let ports = [("a", PortDevice::Loopback), ("b", PortDevice::Loopback)];
+        let datapath = open(&ports, workers, PollMode::Adaptive);
+        let run = start(&datapath, spec(7, 100 * MS, Some(400 * MS), halves([0, 1])));
+        wait_for(&run, RunState::Complete, 5);
+        assert_whole_passes(&run);
+        let sent: Vec<u64> = datapath.port_counters().iter().map(|port| port.tx_packets).collect();
+        assert_eq!(sent, [125, 375]);
+        run.remove();
+        // Twice as fast from the fourth pass on: three passes, and four in the time of two.
+        let run = start(&datapath, spec(8, 0, Some(500 * MS), halves([0, 1])));
+        let at = run.started_at().unwrap();
+        run.update(&[0, 1], Change::Factor(2, 1), at + 300 * MS).unwrap();
+        wait_for(&run, RunState::Complete, 5);
+        let counters = run.counters();
+        assert_all_received(&counters[0].measured, 7 * 25);
+        assert_all_received(&counters[1].measured, 7 * 75);
+        run.remove();
+    }
+}
+
+#[test]
+fn a_conversation_goes_both_ways_over_veth() {
+    run_inside("replay::inside_both_ways", "1500");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_both_ways() {
+    let ports = [("east", PortDevice::Kernel("sp0".into())), ("west", PortDevice::Kernel("sp1".into()))];
+    let datapath = open(&ports, 1, PollMode::Auto);
+    let run = start(&datapath, spec(7, 100 * MS, Some(400 * MS), halves([1, 0])));
+    wait_for(&run, RunState::Complete, 5);
+    assert_whole_passes(&run);
 }
 
 #[test]
@@ -256,12 +324,12 @@ fn marked_packets_of_a_replay_are_counted_where_they_arrive() {
     write_ip_pcap(&mut file, 50);
     let mark = Mark::Ipv4Identification(77);
     let rewrite = Rewrite::new(&Changes { mark: Some(mark), fix_checksums: true, ..Changes::default() }).unwrap();
-    let capture = Recording::of_bytes(&file, Gap::Even, &rewrite, |_| Ok(())).unwrap();
+    let capture = Recording::of_bytes(&file, Gap::Even, None, &rewrite, |_| Ok(())).unwrap();
     let template = Template::new(&Blueprint { frame: capture.survey.first.clone(), ..Blueprint::default() }).unwrap();
     let rate = pps(10_000);
     let one = StreamSpec {
         template,
-        replay: Some(ReplaySpec { capture, rewrite, gap: Gap::Even, loops: Some(4), min_gap_ns: 0 }),
+        replay: Some(ReplaySpec { capture, rewrite, gap: Gap::Even, loops: Some(4), min_gap_ns: 0, first_id: 1 }),
         receive: StreamReceive { mark: Some(mark), ..StreamReceive::default() },
         ..stream(1, 0, Some(0), 60, rate)
     };

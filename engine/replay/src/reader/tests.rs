@@ -98,6 +98,19 @@ fn pcap_of_two_sections(packets: &[(u64, Vec<u8>)]) -> Vec<u8> {
 }
 
 #[test]
+fn the_interface_of_a_packet_is_known() {
+    let mut file = pcapng(&[], 1_000_000, &packets()[..1]);
+    file.extend(block(1, &words(&[1, 0])));
+    file.extend(block(6, &[words(&[1, 0, 0, 60, 60]), vec![0; 60]].concat()));
+    let mut reader = Reader::new(Cursor::new(&file)).unwrap();
+    let (mut interfaces, mut frame) = (Vec::new(), Vec::new());
+    while reader.next(&mut frame).unwrap().is_some() {
+        interfaces.push(reader.interface());
+    }
+    assert_eq!(interfaces, [0, 1]);
+}
+
+#[test]
 fn short_frames_are_padded() {
     assert_eq!(read(&pcap(&[(0, vec![7; 42])])).unwrap()[0].1, [vec![7; 42], vec![0; 18]].concat());
 }

@@ -132,6 +132,62 @@ func (ListOrder) EnumDescriptor() ([]byte, []int) {
 	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{1}
 }
 
+// What tells the sides of a conversation apart.
+type SplitBy int32
+
+const (
+	SplitBy_SPLIT_BY_UNSPECIFIED SplitBy = 0
+	// Source MAC.
+	SplitBy_SPLIT_BY_MAC SplitBy = 1
+	// Source of the first IP header. Packets without one are the initiator's.
+	SplitBy_SPLIT_BY_IP SplitBy = 2
+	// Interface that captured the packet, by its number in a section of pcapng; pcap has one.
+	SplitBy_SPLIT_BY_INTERFACE SplitBy = 3
+)
+
+// Enum value maps for SplitBy.
+var (
+	SplitBy_name = map[int32]string{
+		0: "SPLIT_BY_UNSPECIFIED",
+		1: "SPLIT_BY_MAC",
+		2: "SPLIT_BY_IP",
+		3: "SPLIT_BY_INTERFACE",
+	}
+	SplitBy_value = map[string]int32{
+		"SPLIT_BY_UNSPECIFIED": 0,
+		"SPLIT_BY_MAC":         1,
+		"SPLIT_BY_IP":          2,
+		"SPLIT_BY_INTERFACE":   3,
+	}
+)
+
+func (x SplitBy) Enum() *SplitBy {
+	p := new(SplitBy)
+	*p = x
+	return p
+}
+
+func (x SplitBy) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SplitBy) Descriptor() protoreflect.EnumDescriptor {
+	return file_spate_engine_v1_plan_proto_enumTypes[2].Descriptor()
+}
+
+func (SplitBy) Type() protoreflect.EnumType {
+	return &file_spate_engine_v1_plan_proto_enumTypes[2]
+}
+
+func (x SplitBy) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SplitBy.Descriptor instead.
+func (SplitBy) EnumDescriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{2}
+}
+
 type Reflection int32
 
 const (
@@ -167,11 +223,11 @@ func (x Reflection) String() string {
 }
 
 func (Reflection) Descriptor() protoreflect.EnumDescriptor {
-	return file_spate_engine_v1_plan_proto_enumTypes[2].Descriptor()
+	return file_spate_engine_v1_plan_proto_enumTypes[3].Descriptor()
 }
 
 func (Reflection) Type() protoreflect.EnumType {
-	return &file_spate_engine_v1_plan_proto_enumTypes[2]
+	return &file_spate_engine_v1_plan_proto_enumTypes[3]
 }
 
 func (x Reflection) Number() protoreflect.EnumNumber {
@@ -180,7 +236,7 @@ func (x Reflection) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Reflection.Descriptor instead.
 func (Reflection) EnumDescriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{2}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{3}
 }
 
 // One run of a profile on one engine.
@@ -1997,7 +2053,10 @@ type Replay struct {
 	// No gap is shorter.
 	MinGapNs uint64 `protobuf:"varint,6,opt,name=min_gap_ns,json=minGapNs,proto3" json:"min_gap_ns,omitempty"`
 	// Keep the checksums of IPv4, TCP, UDP and ICMP headers true where fields are written.
-	FixChecksums  bool `protobuf:"varint,7,opt,name=fix_checksums,json=fixChecksums,proto3" json:"fix_checksums,omitempty"`
+	FixChecksums bool `protobuf:"varint,7,opt,name=fix_checksums,json=fixChecksums,proto3" json:"fix_checksums,omitempty"`
+	// Only the packets of one side of a conversation, each as far behind the start as it is behind the first packet of the whole capture.
+	// A pass is as long as one of the whole. Not with min_gap_ns. Absent: all packets.
+	Half          *Half `protobuf:"bytes,9,opt,name=half,proto3" json:"half,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2112,6 +2171,13 @@ func (x *Replay) GetFixChecksums() bool {
 	return false
 }
 
+func (x *Replay) GetHalf() *Half {
+	if x != nil {
+		return x.Half
+	}
+	return nil
+}
+
 type isReplay_Source interface {
 	isReplay_Source()
 }
@@ -2155,6 +2221,69 @@ func (*Replay_Scale) isReplay_Gap() {}
 
 func (*Replay_FixedNs) isReplay_Gap() {}
 
+// One side of a conversation in a capture. The initiator is the source of the capture's first packet, by IP that of its first packet with
+// an IP header; the responder is all other sources.
+type Half struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	By        SplitBy                `protobuf:"varint,1,opt,name=by,proto3,enum=spate.engine.v1.SplitBy" json:"by,omitempty"`
+	Responder bool                   `protobuf:"varint,2,opt,name=responder,proto3" json:"responder,omitempty"`
+	// Id of the stream that replays the other half. One engine sends both.
+	Other         uint32 `protobuf:"varint,3,opt,name=other,proto3" json:"other,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Half) Reset() {
+	*x = Half{}
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Half) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Half) ProtoMessage() {}
+
+func (x *Half) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Half.ProtoReflect.Descriptor instead.
+func (*Half) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Half) GetBy() SplitBy {
+	if x != nil {
+		return x.By
+	}
+	return SplitBy_SPLIT_BY_UNSPECIFIED
+}
+
+func (x *Half) GetResponder() bool {
+	if x != nil {
+		return x.Responder
+	}
+	return false
+}
+
+func (x *Half) GetOther() uint32 {
+	if x != nil {
+		return x.Other
+	}
+	return 0
+}
+
 // What is measured of a stream.
 type Measure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2172,7 +2301,7 @@ type Measure struct {
 
 func (x *Measure) Reset() {
 	*x = Measure{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2184,7 +2313,7 @@ func (x *Measure) String() string {
 func (*Measure) ProtoMessage() {}
 
 func (x *Measure) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2197,7 +2326,7 @@ func (x *Measure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measure.ProtoReflect.Descriptor instead.
 func (*Measure) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Measure) GetFlow() bool {
@@ -2240,7 +2369,7 @@ type ByTag struct {
 
 func (x *ByTag) Reset() {
 	*x = ByTag{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2252,7 +2381,7 @@ func (x *ByTag) String() string {
 func (*ByTag) ProtoMessage() {}
 
 func (x *ByTag) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2265,7 +2394,7 @@ func (x *ByTag) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ByTag.ProtoReflect.Descriptor instead.
 func (*ByTag) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ByTag) GetRanges() []*TagRange {
@@ -2290,7 +2419,7 @@ type TagRange struct {
 
 func (x *TagRange) Reset() {
 	*x = TagRange{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2302,7 +2431,7 @@ func (x *TagRange) String() string {
 func (*TagRange) ProtoMessage() {}
 
 func (x *TagRange) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2315,7 +2444,7 @@ func (x *TagRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TagRange.ProtoReflect.Descriptor instead.
 func (*TagRange) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TagRange) GetOuterVlan() uint32 {
@@ -2353,7 +2482,7 @@ type Mark struct {
 
 func (x *Mark) Reset() {
 	*x = Mark{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2365,7 +2494,7 @@ func (x *Mark) String() string {
 func (*Mark) ProtoMessage() {}
 
 func (x *Mark) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2378,7 +2507,7 @@ func (x *Mark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mark.ProtoReflect.Descriptor instead.
 func (*Mark) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Mark) GetField() isMark_Field {
@@ -2445,7 +2574,7 @@ type Reflector struct {
 
 func (x *Reflector) Reset() {
 	*x = Reflector{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2457,7 +2586,7 @@ func (x *Reflector) String() string {
 func (*Reflector) ProtoMessage() {}
 
 func (x *Reflector) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2470,7 +2599,7 @@ func (x *Reflector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reflector.ProtoReflect.Descriptor instead.
 func (*Reflector) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Reflector) GetPort() string {
@@ -2519,7 +2648,7 @@ type AddressRange struct {
 
 func (x *AddressRange) Reset() {
 	*x = AddressRange{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2531,7 +2660,7 @@ func (x *AddressRange) String() string {
 func (*AddressRange) ProtoMessage() {}
 
 func (x *AddressRange) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2544,7 +2673,7 @@ func (x *AddressRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddressRange.ProtoReflect.Descriptor instead.
 func (*AddressRange) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AddressRange) GetFirst() []byte {
@@ -2571,7 +2700,7 @@ type PortRange struct {
 
 func (x *PortRange) Reset() {
 	*x = PortRange{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2583,7 +2712,7 @@ func (x *PortRange) String() string {
 func (*PortRange) ProtoMessage() {}
 
 func (x *PortRange) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2596,7 +2725,7 @@ func (x *PortRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PortRange.ProtoReflect.Descriptor instead.
 func (*PortRange) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PortRange) GetFirst() uint32 {
@@ -2625,7 +2754,7 @@ type Receiver struct {
 
 func (x *Receiver) Reset() {
 	*x = Receiver{}
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2637,7 +2766,7 @@ func (x *Receiver) String() string {
 func (*Receiver) ProtoMessage() {}
 
 func (x *Receiver) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2650,7 +2779,7 @@ func (x *Receiver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receiver.ProtoReflect.Descriptor instead.
 func (*Receiver) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Receiver) GetName() string {
@@ -2811,7 +2940,7 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\x04rate\x18\x01 \x01(\v2\x15.spate.engine.v1.RateR\x04rate\x12\x18\n" +
 	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x15\n" +
-	"\x06gap_ns\x18\x04 \x01(\x04R\x05gapNs\"\x9b\x02\n" +
+	"\x06gap_ns\x18\x04 \x01(\x04R\x05gapNs\"\xc6\x02\n" +
 	"\x06Replay\x12\x14\n" +
 	"\x04pcap\x18\x01 \x01(\fH\x00R\x04pcap\x12\x14\n" +
 	"\x04path\x18\x02 \x01(\tH\x00R\x04path\x12.\n" +
@@ -2821,9 +2950,14 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\x05loops\x18\x05 \x01(\x04R\x05loops\x12\x1c\n" +
 	"\n" +
 	"min_gap_ns\x18\x06 \x01(\x04R\bminGapNs\x12#\n" +
-	"\rfix_checksums\x18\a \x01(\bR\ffixChecksumsB\b\n" +
+	"\rfix_checksums\x18\a \x01(\bR\ffixChecksums\x12)\n" +
+	"\x04half\x18\t \x01(\v2\x15.spate.engine.v1.HalfR\x04halfB\b\n" +
 	"\x06sourceB\x05\n" +
-	"\x03gap\"\x91\x01\n" +
+	"\x03gap\"d\n" +
+	"\x04Half\x12(\n" +
+	"\x02by\x18\x01 \x01(\x0e2\x18.spate.engine.v1.SplitByR\x02by\x12\x1c\n" +
+	"\tresponder\x18\x02 \x01(\bR\tresponder\x12\x14\n" +
+	"\x05other\x18\x03 \x01(\rR\x05other\"\x91\x01\n" +
 	"\aMeasure\x12\x12\n" +
 	"\x04flow\x18\x01 \x01(\bR\x04flow\x12\x18\n" +
 	"\alatency\x18\x02 \x01(\bR\alatency\x12)\n" +
@@ -2864,7 +2998,12 @@ const file_spate_engine_v1_plan_proto_rawDesc = "" +
 	"\x16LIST_ORDER_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12LIST_ORDER_FORWARD\x10\x01\x12\x17\n" +
 	"\x13LIST_ORDER_BACKWARD\x10\x02\x12\x15\n" +
-	"\x11LIST_ORDER_RANDOM\x10\x03*V\n" +
+	"\x11LIST_ORDER_RANDOM\x10\x03*^\n" +
+	"\aSplitBy\x12\x18\n" +
+	"\x14SPLIT_BY_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fSPLIT_BY_MAC\x10\x01\x12\x0f\n" +
+	"\vSPLIT_BY_IP\x10\x02\x12\x16\n" +
+	"\x12SPLIT_BY_INTERFACE\x10\x03*V\n" +
 	"\n" +
 	"Reflection\x12\x1a\n" +
 	"\x16REFLECTION_UNSPECIFIED\x10\x00\x12\x12\n" +
@@ -2883,93 +3022,97 @@ func file_spate_engine_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_engine_v1_plan_proto_rawDescData
 }
 
-var file_spate_engine_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_spate_engine_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_spate_engine_v1_plan_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_spate_engine_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_spate_engine_v1_plan_proto_goTypes = []any{
 	(ChecksumKind)(0),    // 0: spate.engine.v1.ChecksumKind
 	(ListOrder)(0),       // 1: spate.engine.v1.ListOrder
-	(Reflection)(0),      // 2: spate.engine.v1.Reflection
-	(*Plan)(nil),         // 3: spate.engine.v1.Plan
-	(*Trials)(nil),       // 4: spate.engine.v1.Trials
-	(*Share)(nil),        // 5: spate.engine.v1.Share
-	(*Timing)(nil),       // 6: spate.engine.v1.Timing
-	(*Stage)(nil),        // 7: spate.engine.v1.Stage
-	(*Stream)(nil),       // 8: spate.engine.v1.Stream
-	(*Next)(nil),         // 9: spate.engine.v1.Next
-	(*Packet)(nil),       // 10: spate.engine.v1.Packet
-	(*Length)(nil),       // 11: spate.engine.v1.Length
-	(*Sizes)(nil),        // 12: spate.engine.v1.Sizes
-	(*SizeList)(nil),     // 13: spate.engine.v1.SizeList
-	(*WeightedSize)(nil), // 14: spate.engine.v1.WeightedSize
-	(*Checksum)(nil),     // 15: spate.engine.v1.Checksum
-	(*FieldProgram)(nil), // 16: spate.engine.v1.FieldProgram
-	(*Variable)(nil),     // 17: spate.engine.v1.Variable
-	(*Counter)(nil),      // 18: spate.engine.v1.Counter
-	(*Random)(nil),       // 19: spate.engine.v1.Random
-	(*List)(nil),         // 20: spate.engine.v1.List
-	(*Write)(nil),        // 21: spate.engine.v1.Write
-	(*Continuous)(nil),   // 22: spate.engine.v1.Continuous
-	(*Bursts)(nil),       // 23: spate.engine.v1.Bursts
-	(*Replay)(nil),       // 24: spate.engine.v1.Replay
-	(*Measure)(nil),      // 25: spate.engine.v1.Measure
-	(*ByTag)(nil),        // 26: spate.engine.v1.ByTag
-	(*TagRange)(nil),     // 27: spate.engine.v1.TagRange
-	(*Mark)(nil),         // 28: spate.engine.v1.Mark
-	(*Reflector)(nil),    // 29: spate.engine.v1.Reflector
-	(*AddressRange)(nil), // 30: spate.engine.v1.AddressRange
-	(*PortRange)(nil),    // 31: spate.engine.v1.PortRange
-	(*Receiver)(nil),     // 32: spate.engine.v1.Receiver
-	(*Stateful)(nil),     // 33: spate.engine.v1.Stateful
-	(*Ratio)(nil),        // 34: spate.engine.v1.Ratio
-	(*Engines)(nil),      // 35: spate.engine.v1.Engines
-	(*Rate)(nil),         // 36: spate.engine.v1.Rate
-	(*DataRef)(nil),      // 37: spate.engine.v1.DataRef
+	(SplitBy)(0),         // 2: spate.engine.v1.SplitBy
+	(Reflection)(0),      // 3: spate.engine.v1.Reflection
+	(*Plan)(nil),         // 4: spate.engine.v1.Plan
+	(*Trials)(nil),       // 5: spate.engine.v1.Trials
+	(*Share)(nil),        // 6: spate.engine.v1.Share
+	(*Timing)(nil),       // 7: spate.engine.v1.Timing
+	(*Stage)(nil),        // 8: spate.engine.v1.Stage
+	(*Stream)(nil),       // 9: spate.engine.v1.Stream
+	(*Next)(nil),         // 10: spate.engine.v1.Next
+	(*Packet)(nil),       // 11: spate.engine.v1.Packet
+	(*Length)(nil),       // 12: spate.engine.v1.Length
+	(*Sizes)(nil),        // 13: spate.engine.v1.Sizes
+	(*SizeList)(nil),     // 14: spate.engine.v1.SizeList
+	(*WeightedSize)(nil), // 15: spate.engine.v1.WeightedSize
+	(*Checksum)(nil),     // 16: spate.engine.v1.Checksum
+	(*FieldProgram)(nil), // 17: spate.engine.v1.FieldProgram
+	(*Variable)(nil),     // 18: spate.engine.v1.Variable
+	(*Counter)(nil),      // 19: spate.engine.v1.Counter
+	(*Random)(nil),       // 20: spate.engine.v1.Random
+	(*List)(nil),         // 21: spate.engine.v1.List
+	(*Write)(nil),        // 22: spate.engine.v1.Write
+	(*Continuous)(nil),   // 23: spate.engine.v1.Continuous
+	(*Bursts)(nil),       // 24: spate.engine.v1.Bursts
+	(*Replay)(nil),       // 25: spate.engine.v1.Replay
+	(*Half)(nil),         // 26: spate.engine.v1.Half
+	(*Measure)(nil),      // 27: spate.engine.v1.Measure
+	(*ByTag)(nil),        // 28: spate.engine.v1.ByTag
+	(*TagRange)(nil),     // 29: spate.engine.v1.TagRange
+	(*Mark)(nil),         // 30: spate.engine.v1.Mark
+	(*Reflector)(nil),    // 31: spate.engine.v1.Reflector
+	(*AddressRange)(nil), // 32: spate.engine.v1.AddressRange
+	(*PortRange)(nil),    // 33: spate.engine.v1.PortRange
+	(*Receiver)(nil),     // 34: spate.engine.v1.Receiver
+	(*Stateful)(nil),     // 35: spate.engine.v1.Stateful
+	(*Ratio)(nil),        // 36: spate.engine.v1.Ratio
+	(*Engines)(nil),      // 37: spate.engine.v1.Engines
+	(*Rate)(nil),         // 38: spate.engine.v1.Rate
+	(*DataRef)(nil),      // 39: spate.engine.v1.DataRef
 }
 var file_spate_engine_v1_plan_proto_depIdxs = []int32{
-	6,  // 0: spate.engine.v1.Plan.timing:type_name -> spate.engine.v1.Timing
-	8,  // 1: spate.engine.v1.Plan.streams:type_name -> spate.engine.v1.Stream
-	5,  // 2: spate.engine.v1.Plan.share:type_name -> spate.engine.v1.Share
-	29, // 3: spate.engine.v1.Plan.reflectors:type_name -> spate.engine.v1.Reflector
-	32, // 4: spate.engine.v1.Plan.receivers:type_name -> spate.engine.v1.Receiver
-	33, // 5: spate.engine.v1.Plan.stateful:type_name -> spate.engine.v1.Stateful
-	4,  // 6: spate.engine.v1.Plan.trials:type_name -> spate.engine.v1.Trials
-	7,  // 7: spate.engine.v1.Timing.stages:type_name -> spate.engine.v1.Stage
-	34, // 8: spate.engine.v1.Stage.rate_factor:type_name -> spate.engine.v1.Ratio
-	10, // 9: spate.engine.v1.Stream.packet:type_name -> spate.engine.v1.Packet
-	22, // 10: spate.engine.v1.Stream.continuous:type_name -> spate.engine.v1.Continuous
-	23, // 11: spate.engine.v1.Stream.bursts:type_name -> spate.engine.v1.Bursts
-	24, // 12: spate.engine.v1.Stream.replay:type_name -> spate.engine.v1.Replay
-	25, // 13: spate.engine.v1.Stream.measure:type_name -> spate.engine.v1.Measure
-	16, // 14: spate.engine.v1.Stream.program:type_name -> spate.engine.v1.FieldProgram
-	9,  // 15: spate.engine.v1.Stream.next:type_name -> spate.engine.v1.Next
-	35, // 16: spate.engine.v1.Stream.engines:type_name -> spate.engine.v1.Engines
-	15, // 17: spate.engine.v1.Packet.checksums:type_name -> spate.engine.v1.Checksum
-	11, // 18: spate.engine.v1.Packet.lengths:type_name -> spate.engine.v1.Length
-	12, // 19: spate.engine.v1.Packet.sizes:type_name -> spate.engine.v1.Sizes
-	13, // 20: spate.engine.v1.Sizes.list:type_name -> spate.engine.v1.SizeList
-	14, // 21: spate.engine.v1.SizeList.sizes:type_name -> spate.engine.v1.WeightedSize
+	7,  // 0: spate.engine.v1.Plan.timing:type_name -> spate.engine.v1.Timing
+	9,  // 1: spate.engine.v1.Plan.streams:type_name -> spate.engine.v1.Stream
+	6,  // 2: spate.engine.v1.Plan.share:type_name -> spate.engine.v1.Share
+	31, // 3: spate.engine.v1.Plan.reflectors:type_name -> spate.engine.v1.Reflector
+	34, // 4: spate.engine.v1.Plan.receivers:type_name -> spate.engine.v1.Receiver
+	35, // 5: spate.engine.v1.Plan.stateful:type_name -> spate.engine.v1.Stateful
+	5,  // 6: spate.engine.v1.Plan.trials:type_name -> spate.engine.v1.Trials
+	8,  // 7: spate.engine.v1.Timing.stages:type_name -> spate.engine.v1.Stage
+	36, // 8: spate.engine.v1.Stage.rate_factor:type_name -> spate.engine.v1.Ratio
+	11, // 9: spate.engine.v1.Stream.packet:type_name -> spate.engine.v1.Packet
+	23, // 10: spate.engine.v1.Stream.continuous:type_name -> spate.engine.v1.Continuous
+	24, // 11: spate.engine.v1.Stream.bursts:type_name -> spate.engine.v1.Bursts
+	25, // 12: spate.engine.v1.Stream.replay:type_name -> spate.engine.v1.Replay
+	27, // 13: spate.engine.v1.Stream.measure:type_name -> spate.engine.v1.Measure
+	17, // 14: spate.engine.v1.Stream.program:type_name -> spate.engine.v1.FieldProgram
+	10, // 15: spate.engine.v1.Stream.next:type_name -> spate.engine.v1.Next
+	37, // 16: spate.engine.v1.Stream.engines:type_name -> spate.engine.v1.Engines
+	16, // 17: spate.engine.v1.Packet.checksums:type_name -> spate.engine.v1.Checksum
+	12, // 18: spate.engine.v1.Packet.lengths:type_name -> spate.engine.v1.Length
+	13, // 19: spate.engine.v1.Packet.sizes:type_name -> spate.engine.v1.Sizes
+	14, // 20: spate.engine.v1.Sizes.list:type_name -> spate.engine.v1.SizeList
+	15, // 21: spate.engine.v1.SizeList.sizes:type_name -> spate.engine.v1.WeightedSize
 	0,  // 22: spate.engine.v1.Checksum.kind:type_name -> spate.engine.v1.ChecksumKind
-	17, // 23: spate.engine.v1.FieldProgram.variables:type_name -> spate.engine.v1.Variable
-	21, // 24: spate.engine.v1.FieldProgram.writes:type_name -> spate.engine.v1.Write
-	18, // 25: spate.engine.v1.Variable.counter:type_name -> spate.engine.v1.Counter
-	19, // 26: spate.engine.v1.Variable.random:type_name -> spate.engine.v1.Random
-	20, // 27: spate.engine.v1.Variable.list:type_name -> spate.engine.v1.List
+	18, // 23: spate.engine.v1.FieldProgram.variables:type_name -> spate.engine.v1.Variable
+	22, // 24: spate.engine.v1.FieldProgram.writes:type_name -> spate.engine.v1.Write
+	19, // 25: spate.engine.v1.Variable.counter:type_name -> spate.engine.v1.Counter
+	20, // 26: spate.engine.v1.Variable.random:type_name -> spate.engine.v1.Random
+	21, // 27: spate.engine.v1.Variable.list:type_name -> spate.engine.v1.List
 	1,  // 28: spate.engine.v1.List.order:type_name -> spate.engine.v1.ListOrder
-	36, // 29: spate.engine.v1.Continuous.rate:type_name -> spate.engine.v1.Rate
-	36, // 30: spate.engine.v1.Bursts.rate:type_name -> spate.engine.v1.Rate
-	37, // 31: spate.engine.v1.Replay.data:type_name -> spate.engine.v1.DataRef
-	34, // 32: spate.engine.v1.Replay.scale:type_name -> spate.engine.v1.Ratio
-	28, // 33: spate.engine.v1.Measure.mark:type_name -> spate.engine.v1.Mark
-	26, // 34: spate.engine.v1.Measure.by_tag:type_name -> spate.engine.v1.ByTag
-	27, // 35: spate.engine.v1.ByTag.ranges:type_name -> spate.engine.v1.TagRange
-	2,  // 36: spate.engine.v1.Reflector.swap:type_name -> spate.engine.v1.Reflection
-	30, // 37: spate.engine.v1.Reflector.allowed_addresses:type_name -> spate.engine.v1.AddressRange
-	31, // 38: spate.engine.v1.Reflector.allowed_ports:type_name -> spate.engine.v1.PortRange
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	38, // 29: spate.engine.v1.Continuous.rate:type_name -> spate.engine.v1.Rate
+	38, // 30: spate.engine.v1.Bursts.rate:type_name -> spate.engine.v1.Rate
+	39, // 31: spate.engine.v1.Replay.data:type_name -> spate.engine.v1.DataRef
+	36, // 32: spate.engine.v1.Replay.scale:type_name -> spate.engine.v1.Ratio
+	26, // 33: spate.engine.v1.Replay.half:type_name -> spate.engine.v1.Half
+	2,  // 34: spate.engine.v1.Half.by:type_name -> spate.engine.v1.SplitBy
+	30, // 35: spate.engine.v1.Measure.mark:type_name -> spate.engine.v1.Mark
+	28, // 36: spate.engine.v1.Measure.by_tag:type_name -> spate.engine.v1.ByTag
+	29, // 37: spate.engine.v1.ByTag.ranges:type_name -> spate.engine.v1.TagRange
+	3,  // 38: spate.engine.v1.Reflector.swap:type_name -> spate.engine.v1.Reflection
+	32, // 39: spate.engine.v1.Reflector.allowed_addresses:type_name -> spate.engine.v1.AddressRange
+	33, // 40: spate.engine.v1.Reflector.allowed_ports:type_name -> spate.engine.v1.PortRange
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_plan_proto_init() }
@@ -3000,7 +3143,7 @@ func file_spate_engine_v1_plan_proto_init() {
 		(*Replay_Scale)(nil),
 		(*Replay_FixedNs)(nil),
 	}
-	file_spate_engine_v1_plan_proto_msgTypes[25].OneofWrappers = []any{
+	file_spate_engine_v1_plan_proto_msgTypes[26].OneofWrappers = []any{
 		(*Mark_Ipv4Identification)(nil),
 		(*Mark_Ipv6FlowLabel)(nil),
 	}
@@ -3009,8 +3152,8 @@ func file_spate_engine_v1_plan_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_plan_proto_rawDesc), len(file_spate_engine_v1_plan_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   30,
+			NumEnums:      4,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -598,12 +598,15 @@ func (x *DataRef) GetCapture() *CaptureSummary {
 }
 
 type CaptureSummary struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Packets uint64                 `protobuf:"varint,1,opt,name=packets,proto3" json:"packets,omitempty"`
-	// Of all packets without FCS.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of a half (Replay.half), those of the half.
+	Packets uint64 `protobuf:"varint,1,opt,name=packets,proto3" json:"packets,omitempty"`
+	// Of these packets without FCS.
 	Bytes uint64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	// From the first packet to the last.
-	SpanNs        uint64 `protobuf:"varint,3,opt,name=span_ns,json=spanNs,proto3" json:"span_ns,omitempty"`
+	// From the first packet of the whole capture to the last.
+	SpanNs uint64 `protobuf:"varint,3,opt,name=span_ns,json=spanNs,proto3" json:"span_ns,omitempty"`
+	// Of the whole capture, where that is more than packets; 0: packets.
+	Captured      uint64 `protobuf:"varint,4,opt,name=captured,proto3" json:"captured,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -655,6 +658,13 @@ func (x *CaptureSummary) GetBytes() uint64 {
 func (x *CaptureSummary) GetSpanNs() uint64 {
 	if x != nil {
 		return x.SpanNs
+	}
+	return 0
+}
+
+func (x *CaptureSummary) GetCaptured() uint64 {
+	if x != nil {
+		return x.Captured
 	}
 	return 0
 }
@@ -3360,11 +3370,12 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\aDataRef\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x129\n" +
-	"\acapture\x18\x03 \x01(\v2\x1f.spate.engine.v1.CaptureSummaryR\acapture\"Y\n" +
+	"\acapture\x18\x03 \x01(\v2\x1f.spate.engine.v1.CaptureSummaryR\acapture\"u\n" +
 	"\x0eCaptureSummary\x12\x18\n" +
 	"\apackets\x18\x01 \x01(\x04R\apackets\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12\x17\n" +
-	"\aspan_ns\x18\x03 \x01(\x04R\x06spanNs\"\xa9\x01\n" +
+	"\aspan_ns\x18\x03 \x01(\x04R\x06spanNs\x12\x1a\n" +
+	"\bcaptured\x18\x04 \x01(\x04R\bcaptured\"\xa9\x01\n" +
 	"\aPayload\x12\x16\n" +
 	"\x05bytes\x18\x01 \x01(\fH\x00R\x05bytes\x12\x14\n" +
 	"\x04size\x18\x02 \x01(\x04H\x00R\x04size\x12.\n" +

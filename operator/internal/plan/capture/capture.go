@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"strconv"
 	"time"
 
 	"github.com/gopacket/gopacket"
@@ -22,8 +23,8 @@ import (
 // Capture is a summary of a pcap's packets.
 type Capture struct {
 	Frames [][]byte
-	// bytes of all packets, without FCS.
-	bytes int64
+	// interfaces that captured them, by their numbers in a section of pcapng; 0 in pcap.
+	interfaces []int
 	// span from the first packet to the last.
 	span time.Duration
 }
@@ -74,8 +75,7 @@ func Read(data []byte) (*Capture, error) {
 			first = info.Timestamp
 		}
 		last = info.Timestamp
-		read.Frames = append(read.Frames, frame)
-		read.bytes += int64(max(len(frame), packet.MinFrameBytes))
+		read.Frames, read.interfaces = append(read.Frames, frame), append(read.interfaces, info.InterfaceIndex)
 	}
 	if len(read.Frames) == 0 {
 		return nil, errors.New("holds no packets")
@@ -84,9 +84,51 @@ func Read(data []byte) (*Capture, error) {
 	return read, nil
 }
 
-// Summary returns what a plan has of a capture whose bytes it does not have.
-func (c *Capture) Summary() *enginev1.CaptureSummary {
-	return &enginev1.CaptureSummary{Packets: uint64(len(c.Frames)), Bytes: uint64(c.bytes), SpanNs: uint64(c.span.Nanoseconds())}
+// Summary returns what a plan has of a capture whose bytes it does not have, or of a half of it; nil is all of it.
+func (c *Capture) Summary(half *enginev1.Half) *enginev1.CaptureSummary {
+	summary := &enginev1.CaptureSummary{SpanNs: uint64(c.span.Nanoseconds())}
+	if half != nil {
+		summary.Captured = uint64(len(c.Frames))
+	}
+	initiator := ""
+	for i, frame := range c.Frames {
+		source := c.source(i, half.GetBy())
+		if initiator == "" {
+			initiator = source
+		}
+		if responds := source != "" && source != initiator; responds == half.GetResponder() {
+			summary.Packets++
+			summary.Bytes += uint64(max(len(frame), packet.MinFrameBytes))
+		}
+	}
+	return summary
+}
+
+// source returns where a packet comes from, by which the engine divides captures, too (engine/replay/src/half.rs); empty if the packet
+// does not say that.
+func (c *Capture) source(i int, by enginev1.SplitBy) string {
+	frame := c.Frames[i]
+	switch by {
+	case enginev1.SplitBy_SPLIT_BY_MAC:
+		if len(frame) >= 12 {
+			return string(frame[6:12])
+		}
+	case enginev1.SplitBy_SPLIT_BY_IP:
+		for _, h := range packet.Inspect(frame).Headers {
+			switch h.Kind {
+			case packet.IPv4:
+				return string(frame[h.Offset+12:][:4])
+			case packet.IPv6:
+				return string(frame[h.Offset+8:][:16])
+			case packet.Ethernet, packet.VLAN, packet.MPLS, packet.PPPoE, packet.PPP:
+			default:
+				return "" // in a tunnel
+			}
+		}
+	case enginev1.SplitBy_SPLIT_BY_INTERFACE:
+		return strconv.Itoa(c.interfaces[i])
+	}
+	return ""
 }
 
 // MeanWire returns the mean size of a capture's packets with FCS; the capture must have packets.

@@ -47,7 +47,7 @@ func askOf(s *enginev1.Stream) (ask, error) {
 }
 
 // replayAsks returns a replay's packets per second, and their mean size with FCS. For a file on a volume only the gaps
-// in the spec are known.
+// in the spec are known, and a half counts as one half of its packets.
 func replayAsks(r *enginev1.Replay) (packets, wire *big.Rat, err error) {
 	read := r.GetData().GetCapture()
 	wire = big.NewRat(packet.MinFrameBytes+packet.FCSBytes, 1)
@@ -56,18 +56,26 @@ func replayAsks(r *enginev1.Replay) (packets, wire *big.Rat, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		read = whole.Summary()
+		read = whole.Summary(r.GetHalf())
 	}
 	if read.GetPackets() > 0 {
 		wire = capture.MeanWire(read)
+	}
+	captured, part := max(read.GetCaptured(), read.GetPackets()), big.NewRat(1, 1)
+	switch {
+	case r.GetHalf() == nil:
+	case captured == 0:
+		part = big.NewRat(1, 2)
+	default:
+		part = big.NewRat(int64(read.GetPackets()), int64(captured))
 	}
 	least := new(big.Rat).SetInt(new(big.Int).SetUint64(r.GetMinGapNs()))
 	gap := new(big.Rat)
 	switch {
 	case r.GetFixedNs() > 0:
 		gap.SetInt(new(big.Int).SetUint64(r.GetFixedNs()))
-	case read.GetPackets() > 1 && r.GetScale().GetDenominator() != 0:
-		gap.Mul(big.NewRat(int64(read.GetSpanNs()), int64(read.GetPackets()-1)), quantity.Rational(r.GetScale()))
+	case captured > 1 && r.GetScale().GetDenominator() != 0:
+		gap.Mul(big.NewRat(int64(read.GetSpanNs()), int64(captured-1)), quantity.Rational(r.GetScale()))
 	default:
 		return new(big.Rat), wire, nil
 	}
@@ -77,7 +85,7 @@ func replayAsks(r *enginev1.Replay) (packets, wire *big.Rat, err error) {
 	if gap.Sign() == 0 {
 		return new(big.Rat), wire, nil // all packets have the same time: as fast as the port
 	}
-	return new(big.Rat).Quo(big.NewRat(1e9, 1), gap), wire, nil
+	return part.Mul(part, new(big.Rat).Quo(big.NewRat(1e9, 1), gap)), wire, nil
 }
 
 // meanWire returns the mean size of a stream's packets with FCS.

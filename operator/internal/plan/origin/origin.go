@@ -29,7 +29,7 @@ type Origin struct {
 	// streams and templates are the names of StatelessStreams and ASTFTemplates, by the names of the entries that run
 	// them.
 	streams, templates map[string]string
-	// selecting are the entries that select streams, by the streams' names.
+	// selecting are the entries with several results, by the names of these.
 	selecting map[string]string
 	// alone is true for the plan of a template by itself.
 	alone bool
@@ -46,12 +46,21 @@ func Of(plan *enginev1.Plan, entries []spatev1.EntrySnapshot) Origin {
 			o.templates[e.Name] = string(e.Template)
 		}
 	}
-	for entry, names := range Selected(plan.GetStreams(), entries) {
-		if o.selecting == nil {
-			o.selecting = map[string]string{}
+	selected, of := Selected(plan.GetStreams(), entries), map[string]string{}
+	if len(selected) > 0 {
+		o.selecting = map[string]string{}
+		for _, s := range plan.GetStreams() {
+			of[CountedAs(s)] = undirected(s)
 		}
+	}
+	for entry, names := range selected {
 		for _, name := range names {
-			o.streams[name], o.selecting[name] = name, entry
+			o.selecting[name] = entry
+			if of[name] == entry { // the directions of its own replay
+				o.streams[name] = o.streams[entry]
+			} else {
+				o.streams[name] = of[name]
+			}
 		}
 	}
 	return o
@@ -246,7 +255,7 @@ var ofStream = []struct{ plan, user string }{
 	{"packet.sizes", "packet.sizes"}, {"packet", "packet"}, {"program", "fields"},
 	{"replay.path", "transmit.replay.pcap.volume"}, {"replay.pcap", "transmit.replay.pcap.from"}, {"replay.source", "transmit.replay.pcap"},
 	{"replay.scale", "transmit.replay.gap.scale"}, {"replay.fixed_ns", "transmit.replay.gap.fixed"}, {"replay.gap", "transmit.replay.gap"},
-	{"replay.min_gap_ns", "transmit.replay.minGap"}, {"replay.loops", "transmit.replay.loops"}, {"replay", "transmit.replay"},
+	{"replay.min_gap_ns", "transmit.replay.minGap"}, {"replay.loops", "transmit.replay.loops"}, {"replay.half", "transmit.replay.directions"}, {"replay", "transmit.replay"},
 	{"continuous", "transmit.continuous"}, {"bursts", "transmit"}, {"transmit", "transmit"}, {"start_delay_ns", "startDelay"},
 	{"measure.mark", "measure.mark"}, {"measure.latency", "measure.latency"}, {"measure.by_tag", "measure.byTag"}, {"measure", "measure"}, {"cache", "cache"}, {"pinned", "pinned"},
 }
@@ -269,7 +278,7 @@ func (o Origin) stream(s *enginev1.Stream, rest []string) Refusal {
 		if by := o.streams[name]; by != "" {
 			return Refusal{Entry: entry, Stream: by, Path: "spec." + f.user}
 		}
-		return Refusal{Entry: name, Path: "stream.inline." + f.user}
+		return Refusal{Entry: entry, Path: "stream.inline." + f.user}
 	}
 	return Refusal{Path: strings.Join(append([]string{"stream " + s.GetName()}, rest...), ".")}
 }

@@ -60,6 +60,11 @@ func NoSizes(source *spatev1.StatelessStreamSpec) string {
 	return ""
 }
 
+// Directed reports whether a stream replays both directions of a capture, so that it sends from its entry's receivePort, too.
+func Directed(source *spatev1.StatelessStreamSpec) bool {
+	return source.Transmit.Replay != nil && source.Transmit.Replay.Directions != nil
+}
+
 // MeasuresArrival reports whether a stream's packets are measured on arrival.
 func MeasuresArrival(source *spatev1.StatelessStreamSpec) bool {
 	return source.Measure.Flow || source.Measure.Mark != nil

@@ -41,7 +41,18 @@ type Stream struct {
 }
 
 // Count returns the number of streams that it makes.
-func (s *Stream) Count() int { return max(len(s.Copies), 1) }
+func (s *Stream) Count() int { return max(len(s.Copies), s.Results()) }
+
+// Results returns the number of its results: copies are counted together, directions of a replay apart.
+func (s *Stream) Results() int {
+	if s.Directed() {
+		return 2
+	}
+	return 1
+}
+
+// Directed reports whether it replays both directions of a capture, the initiator's first.
+func (s *Stream) Directed() bool { return s.Transmit.by != enginev1.SplitBy_SPLIT_BY_UNSPECIFIED }
 
 // Check checks a StatelessStream by itself. The port it is sent from is not known yet, so a missing Ethernet
 // destination is no problem here.
@@ -69,6 +80,9 @@ func Resolve(spec *spatev1.StatelessStreamSpec, at *field.Path, around Surroundi
 	s.Rate = s.Transmit.rate
 	check.measure(&spec.Measure, at.Child("measure"))
 	s.Mark = marks.Requested(spec.Measure.Mark)
+	if s.Mark != nil && s.Mark.Number != 0 && s.Directed() {
+		problems.Add(spatev1.ReasonInvalidSpec, at.Child("measure", "mark"), "one number does not tell the directions of a replay apart: set auto, which has one for each")
+	}
 	check.sendOptions(spec, at)
 	if spec.Transmit.Replay != nil {
 		check.replayed(spec, at)

@@ -31,6 +31,8 @@ type TransmitMode struct {
 	Replay *enginev1.Replay
 	// Capture that is replayed, if it could be read.
 	Capture *capture.Capture
+	// by tells the directions of a replay apart, each of which is a stream; unspecified if it is one stream.
+	by enginev1.SplitBy
 }
 
 // Endless reports whether the stream has no last packet.
@@ -105,13 +107,24 @@ func (p checker) replay(r *spatev1.ReplayTransmit, at *field.Path, around Surrou
 	if r.Gap != nil {
 		p.gap(r.Gap, replay, at.Child("gap"))
 	}
-	at = at.Child("pcap")
+	if r.Directions != nil {
+		mode.by = p.directions(r, at)
+	}
+	p.source(r, &mode, at.Child("pcap"), around)
+	if mode.Capture != nil && r.Directions != nil {
+		p.bothSides(&mode, at.Child("directions"))
+	}
+	return mode
+}
+
+// source reads the capture of a replay.
+func (p checker) source(r *spatev1.ReplayTransmit, mode *TransmitMode, at *field.Path, around Surroundings) {
 	switch source := r.Pcap; {
 	case (source.From != nil) == (source.Volume != nil):
 		p.Add(spatev1.ReasonInvalidSpec, at, "set exactly one of from and volume")
 	case source.Volume != nil:
 		*p.Problems = append(*p.Problems, data.CheckVolume(source.Volume, at.Child("volume"), around.Generator)...)
-		replay.Source = &enginev1.Replay_Path{Path: path.Join(data.VolumesDir, string(source.Volume.Name), source.Volume.Path)}
+		mode.Replay.Source = &enginev1.Replay_Path{Path: path.Join(data.VolumesDir, string(source.Volume.Name), source.Volume.Path)}
 	case around.Data.Bytes != nil:
 		bytes, found := around.Data.Bytes[source.From.Reference()]
 		if !found {
@@ -124,13 +137,41 @@ func (p checker) replay(r *spatev1.ReplayTransmit, at *field.Path, around Surrou
 			break
 		}
 		mode.Capture = read
-		replay.Source = &enginev1.Replay_Pcap{Pcap: bytes}
+		mode.Replay.Source = &enginev1.Replay_Pcap{Pcap: bytes}
 		if ref := around.Data.Ref(source.From, bytes); ref != nil {
-			ref.Capture = read.Summary()
-			replay.Source = &enginev1.Replay_Data{Data: ref}
+			ref.Capture = read.Summary(nil)
+			mode.Replay.Source = &enginev1.Replay_Data{Data: ref}
 		}
 	}
-	return mode
+}
+
+// splits are the ways to tell directions apart.
+var splits = map[spatev1.DirectionsBy]enginev1.SplitBy{
+	spatev1.DirectionsByMAC: enginev1.SplitBy_SPLIT_BY_MAC, spatev1.DirectionsByIP: enginev1.SplitBy_SPLIT_BY_IP, spatev1.DirectionsByInterface: enginev1.SplitBy_SPLIT_BY_INTERFACE,
+}
+
+// inCommon is what all packets of a capture have in common that has one direction only.
+var inCommon = map[enginev1.SplitBy]string{
+	enginev1.SplitBy_SPLIT_BY_MAC: "have the same source MAC", enginev1.SplitBy_SPLIT_BY_IP: "have the same source IP address, or none",
+	enginev1.SplitBy_SPLIT_BY_INTERFACE: "are of one interface (pcap has no more; pcapng has)",
+}
+
+// bothSides reports a capture that has one side of a conversation only.
+func (p checker) bothSides(mode *TransmitMode, at *field.Path) {
+	if responder := mode.Capture.Summary(&enginev1.Half{By: mode.by, Responder: true}); responder.Packets == 0 && inCommon[mode.by] != "" {
+		p.Add(spatev1.ReasonInvalidSpec, at, "all %d packets of the capture %s, so that there is no other side: leave directions out, or set another by", responder.Captured, inCommon[mode.by])
+	}
+}
+
+func (p checker) directions(r *spatev1.ReplayTransmit, at *field.Path) enginev1.SplitBy {
+	if r.MinGap != "" {
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("minGap"), "does not go with directions, since it would delay one of them and not the other: leave it out, or set gap.fixed")
+	}
+	by, known := splits[r.Directions.By]
+	if !known {
+		p.Add(spatev1.ReasonInvalidSpec, at.Child("directions", "by"), "%q: must be MAC, IP or Interface", r.Directions.By)
+	}
+	return by
 }
 
 func (p checker) gap(gap *spatev1.ReplayGap, replay *enginev1.Replay, at *field.Path) {
@@ -188,6 +229,20 @@ func (m *TransmitMode) At(rate quantity.Quantity, factor *big.Rat, stream *engin
 		Rate: quantity.PlanRate(rate.Unit, scaled), Packets: m.Bursts.Packets, Count: m.Bursts.Count, GapNs: m.Bursts.GapNs,
 	}}
 	return nil
+}
+
+// Divide makes of a stream, whose mode is that of At, the stream of one direction of a replay. Those of both follow each other.
+func (m *TransmitMode) Divide(s *enginev1.Stream, responder bool) {
+	whole := s.GetReplay()
+	half := &enginev1.Half{By: m.by, Responder: responder, Other: s.Id + 1}
+	if responder {
+		half.Other = s.Id - 1
+	}
+	replay := &enginev1.Replay{Source: whole.GetSource(), Gap: whole.GetGap(), Loops: whole.GetLoops(), FixChecksums: whole.GetFixChecksums(), Half: half}
+	if data := whole.GetData(); data != nil {
+		replay.Source = &enginev1.Replay_Data{Data: &enginev1.DataRef{Index: data.Index, Bytes: data.Bytes, Capture: m.Capture.Summary(half)}}
+	}
+	s.Transmit = &enginev1.Stream_Replay{Replay: replay}
 }
 
 func (m *TransmitMode) replayAt(factor *big.Rat, stream *enginev1.Stream) error {

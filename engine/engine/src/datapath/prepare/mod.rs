@@ -137,7 +137,7 @@ pub(in crate::datapath) fn prepare(
     for (index, stream) in spec.streams.iter().enumerate() {
         if let Some(asked) = &stream.replay
             && let Some((engine, engines)) = stream.part
-            && ReplaySpec::engine(stream.id, engines) == engine
+            && asked.engine(engines) == engine
         {
             let rate = rates.streams()[index].in_force();
             let (worker, replay) = replay::prepare(&mut context, &spec, index, (asked, engines), rate)?;

@@ -38,13 +38,14 @@ pub(in crate::datapath) fn prepare(
     let wrong =
         |problem: String, exhausted| PrepareError { field: format!("streams[{index}].replay"), problem, exhausted };
     let base = stream.timing.rate.ok_or_else(|| wrong("its speed is missing".into(), false))?;
-    let mut tempo = Tempo::new(stream.timing.start_delay_ns, speed_of(base), asked.min_gap_ns);
+    let lead = asked.capture.survey.lead(asked.gap);
+    let mut tempo = Tempo::new(stream.timing.start_delay_ns, speed_of(base), asked.min_gap_ns).behind(lead);
     if rate.is_none() {
         tempo.change(0, None);
     }
     let tape = match &asked.capture.source {
         Source::Held(held) => ReplayTape::Held(Box::new(HeldTape::new(held.clone(), &asked.rewrite, asked.loops))),
-        Source::File(_) => {
+        Source::File { .. } => {
             let Some(permit) = ReaderPermit::take() else {
                 let problem =
                     format!("{MOST_READERS} long captures are read at a time already: remove a run, or use fewer");

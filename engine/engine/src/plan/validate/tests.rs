@@ -319,6 +319,76 @@ fn a_replay_asks_its_port_for_its_mean_rate_on_the_engine_that_sends_it() {
     }
 }
 
+/// A plan with the halves of a capture of 11 packets, of which the initiator sent every other one. Their ids are 5 and 6.
+fn halves() -> Plan {
+    let mut file = pcap(11);
+    for (n, packet) in file[24..].chunks_mut(16 + 60).enumerate() {
+        packet[16 + 11] = (n % 2) as u8;
+    }
+    let mut plan = good();
+    for (index, responder) in [(0, false), (1, true)] {
+        let mut one = good();
+        replay(&mut one, 1);
+        plan.streams[index] = Stream { name: format!("half-{index}"), id: 5 + index as u32, ..one.streams[0].clone() };
+        let Some(Transmit::Replay(replay)) = &mut plan.streams[index].transmit else { unreachable!("it was set") };
+        replay.source = Some(contract::replay::Source::Pcap(file.clone().into()));
+        replay.half = Some(contract::Half { by: contract::SplitBy::Mac.into(), responder, other: 6 - index as u32 });
+    }
+    let west = &mut plan.streams[1];
+    std::mem::swap(&mut west.tx_port, &mut west.rx_port);
+    plan
+}
+
+#[test]
+fn halves_ask_their_ports_for_their_parts_of_the_rate_on_one_engine() {
+    let mut plan = halves();
+    // A packet of the whole every 2 us, of 84 bytes on the medium.
+    let of = |part: u128| 500_000 * 84 * 8 * part / 11;
+    let found = validate(&plan, &site()).unwrap();
+    assert_eq!((found.port_bits[&0], found.port_bits[&1]), (of(6), of(5)));
+    assert_eq!(found.streams[1].rate, Some(Rate::new(5, 2000 * 11).unwrap()));
+    let speeds: Vec<_> = found.timings.iter().map(|timing| timing.rate).collect();
+    assert_eq!(speeds, [Some(Rate::new(1, 2).unwrap()); 2]);
+    // Of two engines the one that the lower id chooses.
+    for (index, sends) in [(0, false), (1, true)] {
+        plan.share = Some(Share { index, count: 2 });
+        let found = validate(&plan, &site()).unwrap();
+        assert_eq!(found.port_bits.values().map(|bits| *bits > 0).collect::<Vec<_>>(), [sends; 2], "engine {index}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_half_is_reported_by_its_field() {
+    let refused = |change: fn(&mut contract::Replay)| {
+        let mut plan = halves();
+        let Some(Transmit::Replay(replay)) = &mut plan.streams[1].transmit else { unreachable!("it was set") };
+        change(replay);
+        validate(&plan, &site()).unwrap_err().to_string()
+    };
+    for (wrong, message) in [
+        (
+            refused(|replay| replay.half.as_mut().unwrap().by = 0),
+            "streams[1].replay.half.by: missing; set SPLIT_BY_MAC",
+        ),
+        (refused(|replay| replay.min_gap_ns = 1), "streams[1].replay.min_gap_ns: goes not with half"),
+        (
+            refused(|replay| replay.source = Some(contract::replay::Source::Pcap(pcap(3).into()))),
+            "streams[1].replay.pcap: all 3 packets have the same source MAC, so that there is no other side",
+        ),
+        (
+            refused(|replay| {
+                let mut file = pcap(2);
+                file[24 + 16 + 60 + 4] = 0;
+                file[24 + 16 + 60 + 16 + 11] = 1;
+                replay.source = Some(contract::replay::Source::Pcap(file.into()));
+            }),
+            "streams[1].replay.gap: the capture takes no time and is sent more than once",
+        ),
+    ] {
+        assert!(wrong.contains(message), "{message:?} is not in {wrong}");
+    }
+}
+
 #[test]
 fn a_replay_is_held_to_its_port_and_to_no_chain() {
     let mut plan = good();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `Receive` and `ReceiveMessages`: so many bytes, or datagrams, have come.
+//! `Receive` and `ReceiveMessages`: a number of bytes, or of datagrams, has come.
 use crate::{
     Protocol,
     program::effects::{Awaited, Effects},
