@@ -92,7 +92,7 @@ pub struct Tape(Kind);
 
 enum Kind {
     Held(Box<HeldTape>),
-    File { player: Player<File>, rewrite: Box<Rewrite>, number: u64, bytes: Vec<u8> },
+    File { player: Box<Player<File>>, rewrite: Box<Rewrite>, number: u64, bytes: Vec<u8> },
 }
 
 impl Tape {
@@ -101,7 +101,7 @@ impl Tape {
         Ok(Self(match source {
             Source::Held(held) => Kind::Held(Box::new(HeldTape::new(Arc::clone(held), rewrite, loops))),
             Source::File { path, half } => Kind::File {
-                player: Player::new(open(path)?.0, gap, *half, loops)?,
+                player: Box::new(Player::new(open(path)?.0, gap, *half, loops)?),
                 rewrite: Box::new(rewrite.clone()),
                 number: 0,
                 bytes: Vec::new(),

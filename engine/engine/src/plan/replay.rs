@@ -41,17 +41,16 @@ pub fn replay(
     let capture = capture.ok()?;
     let rate = mean_rate(&capture.survey, gap, speed, asked.min_gap_ns);
     if rate.is_none() && asked.loops != 1 {
-        let (field, problem) = match half {
-            None => (
-                "min_gap_ns",
+        match half {
+            None => wrong.add(
+                format!("{at}.replay.min_gap_ns"),
                 "0; must be greater where the capture takes no time and is sent more than once: all would leave at one instant",
             ),
-            Some(_) => (
-                "gap",
+            Some(_) => wrong.add(
+                format!("{at}.replay.gap"),
                 "the capture takes no time and is sent more than once: all would leave at one instant; set fixed_ns",
             ),
-        };
-        wrong.add(format!("{at}.replay.{field}"), problem);
+        }
     }
     let flow = stream.measure.as_ref().is_some_and(|m| m.flow);
     let template = Template::new(&Blueprint { frame: capture.survey.first.clone(), flow, ..Blueprint::default() });

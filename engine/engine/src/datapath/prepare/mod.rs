@@ -18,7 +18,7 @@ use spate_net::{
 use spate_stateless::{Frames, Lanes, MAX_FRAME_LEN, Numbers, Schedule, StreamTiming, Template, WorkerShare, Writer};
 
 use crate::datapath::{
-    Clock, PrepareError, ReplaySpec, RunSpec,
+    Clock, PrepareError, RunSpec,
     open::{Nodes, OpenPort, SHORT_ROOM},
     run::{
         self, Run,
