@@ -77,7 +77,14 @@ func NewResumeCommand() *cobra.Command {
 // NewStopCommand returns `stop`.
 func NewStopCommand() *cobra.Command {
 	return newSwitchCommand("stop", "End a run before its time", "Ends a run before its time. Its result is kept; a run with a duration is not valid then. It cannot be undone.",
-		"is being stopped", func(s *spatev1.TrafficRunSpec) { s.Stop = true })
+		"is being stopped", stop)
+}
+
+func stop(s *spatev1.TrafficRunSpec) { s.Stop = true }
+
+// Stop ends a run before its time.
+func Stop(ctx context.Context, client kube.Client, run *spatev1.TrafficRun) error {
+	return patchRun(ctx, client, run, stop)
 }
 
 // onRun finds a run that has not ended.
