@@ -8,7 +8,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -161,6 +163,26 @@ func TestThePluginRunsFilesAndExitsWithTheVerdict(t *testing.T) {
 		}
 		if stopped != 1 {
 			t.Errorf("%d runs were stopped, not 1", stopped)
+		}
+	})
+	t.Run("completed by kubectl", func(t *testing.T) {
+		binary, err := buildPlugin()
+		must(t, err)
+		script, err := filepath.Abs("../cmd/kubectl-spate/kubectl_complete-spate")
+		must(t, err)
+		folders := []string{filepath.Dir(binary), filepath.Dir(script), os.Getenv("KUBEBUILDER_ASSETS"), os.Getenv("PATH")}
+		for typed, want := range map[string]string{"run pas": "passes", "result endl": "endless", "doctor ": "loop", "sta": "status"} {
+			words := strings.Split(typed, " ")
+			args := slices.Concat([]string{"__complete", "spate"}, words[:len(words)-1])
+			if len(words) > 1 {
+				args = append(args, "-n", ns, "--kubeconfig", viewer)
+			}
+			kubectl := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), append(args, words[len(words)-1])...)
+			kubectl.Env = append(os.Environ(), "PATH="+strings.Join(folders, ":"))
+			out, err := kubectl.CombinedOutput()
+			if err != nil || !strings.HasPrefix(string(out), want) {
+				t.Errorf("kubectl spate %s: %v\n%s", typed, err, out)
+			}
 		}
 	})
 	t.Run("status", func(t *testing.T) {

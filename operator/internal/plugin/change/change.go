@@ -31,7 +31,8 @@ func NewRateCommand() *cobra.Command {
 		Example: `  kubectl spate rate imix 2x
   kubectl spate rate imix-8b18d-1 +10%
   kubectl spate rate imix -1Mpps`,
-		Args: cobra.ExactArgs(2),
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: flags.Complete(1, cluster.Runs, cluster.Profiles),
 		RunE: func(c *cobra.Command, args []string) error {
 			return onRun(c.Context(), &flags, args[0], func(ctx context.Context, client kube.Client, run *spatev1.TrafficRun) error {
 				return setRate(ctx, c.OutOrStdout(), client, run, args[1])
@@ -47,7 +48,7 @@ func newSwitchCommand(use, short, long, done string, set func(*spatev1.TrafficRu
 	var flags cluster.Flags
 	c := &cobra.Command{
 		Use: use + " RUN", Short: short, Long: long + " " + ofRun, Example: "  kubectl spate " + use + " imix",
-		Args: cobra.ExactArgs(1),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: flags.Complete(1, cluster.Runs, cluster.Profiles),
 		RunE: func(c *cobra.Command, args []string) error {
 			return onRun(c.Context(), &flags, args[0], func(ctx context.Context, client kube.Client, run *spatev1.TrafficRun) error {
 				if err := patchRun(ctx, client, run, set); err != nil {

@@ -45,7 +45,8 @@ whose latest run is meant then. A result that is too large for the status is rea
 ConfigMaps of the run, which takes the right to get them.`,
 		Example: `  kubectl spate result web-1a2b3-1
   kubectl spate result web -n tests -o json | jq .result.flows`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: flags.Complete(1, cluster.Runs, cluster.Profiles),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := CheckOutput(flags.output); err != nil {
 				return err

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"time"
 
@@ -65,6 +66,10 @@ Without --wait: 0 if all runs were started, otherwise 2 or 3.`,
   kubectl spate run -f profiles/ --wait --junit results.xml
   kustomize build overlays/lab | kubectl spate run - --wait -o json
   kubectl spate run -k overlays/lab --wait --stop-on-interrupt`,
+		ValidArgsFunction: func(c *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			names, _ := o.cluster.Complete(math.MaxInt, cluster.Profiles)(c, args, prefix)
+			return names, cobra.ShellCompDirectiveDefault // files, too
+		},
 		RunE: func(c *cobra.Command, args []string) error { return exit.With(exit.NotRun, o.run(c, args)) },
 	}
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit.With(exit.NotRun, err) })

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -38,6 +39,7 @@ generators the engine's version and whether machines and measurements are free o
 		Example: `  kubectl spate status
   kubectl spate status lab -n tests -o wide
   kubectl spate status -A -o json | jq '.waiting[] | {name, reason}'`,
+		ValidArgsFunction: where.Complete(math.MaxInt, cluster.Generators, cluster.Profiles),
 		RunE: func(c *cobra.Command, names []string) error {
 			if output != "wide" {
 				if err := result.CheckOutput(output); err != nil {
