@@ -50,7 +50,8 @@ generate-docs: $(CRD_REF_DOCS)
 kubectl-spate: ## Build kubectl's plugin, `kubectl spate` (build/out/kubectl-spate)
 	@mkdir -p build/out
 	@cd operator && $(go_build) -ldflags="-s -w -X main.version=$$(git describe --tags --always --dirty 2>/dev/null)" -o ../build/out/kubectl-spate ./cmd/kubectl-spate
-	@echo "kubectl-spate: build/out/kubectl-spate (put it into a folder of PATH)"
+	@cp operator/cmd/kubectl-spate/kubectl_complete-spate build/out/
+	@echo "kubectl-spate: build/out/kubectl-spate, and kubectl_complete-spate for kubectl's completion (put both into a folder of PATH)"
 
 .PHONY: verify-generated
 verify-generated: ## Fail if a generated file is not current

@@ -11,14 +11,16 @@ import (
 	"os/signal"
 	"slices"
 	"syscall"
+
+	"spate.dev/operator/internal/plugin/exit"
 )
 
 // version is set by the linker (build/operator.mk).
 var version string
 
-func main() { os.Exit(code(run())) }
+func main() { os.Exit(code(execute())) }
 
-func run() error {
+func execute() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := newRootCommand()
@@ -44,5 +46,5 @@ func code(err error) int {
 		return engine.ExitCode()
 	}
 	fmt.Fprintln(os.Stderr, "error:", err)
-	return 1
+	return exit.Code(err)
 }

@@ -9,13 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"spate.dev/operator/internal/plugin/exit"
 	"spate.dev/operator/internal/plugin/files"
 	"spate.dev/operator/internal/plugin/plugintest"
 )
 
 func TestExitCodesAreTheEnginesOnlyWhereItReportedItsError(t *testing.T) {
 	engine := exec.Command("sh", "-c", "exit 3").Run()
-	for err, want := range map[error]int{nil: 0, engine: 3, fmt.Errorf("the profile cannot be loaded: %w", engine): 1, errors.New("no file"): 1} {
+	for err, want := range map[error]int{nil: 0, exit.With(exit.NotRun, errors.New("busy")): 3, engine: 3, fmt.Errorf("the profile cannot be loaded: %w", engine): 1, errors.New("no file"): 1} {
 		if got := code(err); got != want {
 			t.Errorf("%v: exits with %d, not %d", err, got, want)
 		}

@@ -32,6 +32,8 @@ import (
 type Reader struct {
 	// Namespace of objects that name none; DefaultNamespace when empty.
 	Namespace string
+	// Written is called for each object as it is written, without defaults, in the order of the files. Absent: nothing is called.
+	Written func(*unstructured.Unstructured)
 
 	set      Set
 	problems []Problem
@@ -142,6 +144,9 @@ func (r *Reader) object(at Origin, value []byte) {
 		return
 	}
 	name := strings.TrimSpace(kind.Kind + " " + cmp.Or(object.GetName(), object.GetGenerateName()))
+	if r.Written != nil {
+		r.Written(object.DeepCopy())
+	}
 	switch {
 	case kind == corev1.SchemeGroupVersion.WithKind("List"):
 		r.add(at, name, "", "is in a list; write its objects into one list")

@@ -52,7 +52,8 @@ It takes the ClusterRole spate-capturer in the generator's namespace, bound by a
 		Example: `  kubectl spate capture lab --port east -w - | wireshark -k -i -
   kubectl spate capture lab -n tests --port east,west --filter 'tcp port 80' --snaplen 96 --duration 10s -w web.pcapng
   kubectl spate capture lab --port east --direction rx --count 1000 -w - | tshark -r - -q -z io,phs`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: where.Complete(1, cluster.Generators),
 		RunE: func(c *cobra.Command, args []string) error {
 			spec, err := flags.spec(args[0])
 			if err != nil {

@@ -31,7 +31,8 @@ func NewRateCommand() *cobra.Command {
 		Example: `  kubectl spate rate imix 2x
   kubectl spate rate imix-8b18d-1 +10%
   kubectl spate rate imix -1Mpps`,
-		Args: cobra.ExactArgs(2),
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: flags.Complete(1, cluster.Runs, cluster.Profiles),
 		RunE: func(c *cobra.Command, args []string) error {
 			return onRun(c.Context(), &flags, args[0], func(ctx context.Context, client kube.Client, run *spatev1.TrafficRun) error {
 				return setRate(ctx, c.OutOrStdout(), client, run, args[1])
@@ -47,7 +48,7 @@ func newSwitchCommand(use, short, long, done string, set func(*spatev1.TrafficRu
 	var flags cluster.Flags
 	c := &cobra.Command{
 		Use: use + " RUN", Short: short, Long: long + " " + ofRun, Example: "  kubectl spate " + use + " imix",
-		Args: cobra.ExactArgs(1),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: flags.Complete(1, cluster.Runs, cluster.Profiles),
 		RunE: func(c *cobra.Command, args []string) error {
 			return onRun(c.Context(), &flags, args[0], func(ctx context.Context, client kube.Client, run *spatev1.TrafficRun) error {
 				if err := patchRun(ctx, client, run, set); err != nil {
@@ -77,7 +78,14 @@ func NewResumeCommand() *cobra.Command {
 // NewStopCommand returns `stop`.
 func NewStopCommand() *cobra.Command {
 	return newSwitchCommand("stop", "End a run before its time", "Ends a run before its time. Its result is kept; a run with a duration is not valid then. It cannot be undone.",
-		"is being stopped", func(s *spatev1.TrafficRunSpec) { s.Stop = true })
+		"is being stopped", stop)
+}
+
+func stop(s *spatev1.TrafficRunSpec) { s.Stop = true }
+
+// Stop ends a run before its time.
+func Stop(ctx context.Context, client kube.Client, run *spatev1.TrafficRun) error {
+	return patchRun(ctx, client, run, stop)
 }
 
 // onRun finds a run that has not ended.

@@ -30,6 +30,7 @@ func (f *Flags) Add(c *cobra.Command) {
 	c.Flags().StringVarP(&f.overrides.Context.Namespace, "namespace", "n", "", "namespace of the object; that of the context when absent")
 	c.Flags().StringVar(&f.overrides.CurrentContext, "context", "", "context of the kubeconfig; the current one when absent")
 	c.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "path of the kubeconfig")
+	_ = c.RegisterFlagCompletionFunc("namespace", f.completeNamespace) // fails for a flag that does not exist only
 }
 
 // Connection is a connection to the cluster that kubectl would use, and the namespace of the objects.

@@ -14,6 +14,26 @@ import (
 	"spate.dev/operator/internal/plugin/plugintest"
 )
 
+func TestNamesCompleteAnArgument(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := spatev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	profile := &spatev1.TrafficProfile{}
+	profile.Namespace, profile.Name = "tests", "web"
+	elsewhere := plugintest.RunNamed("web-9", "web", time.Unix(0, 0))
+	elsewhere.Namespace = "other"
+	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+		profile, elsewhere, plugintest.RunNamed("web-2", "web", time.Unix(0, 0)), plugintest.RunNamed("web-1", "web", time.Unix(0, 0)), plugintest.RunNamed("web", "", time.Unix(0, 0)), plugintest.RunNamed("dns-1", "dns", time.Unix(0, 0)),
+	).Build()
+	if got := strings.Join(names(t.Context(), reader, "tests", []string{"web-2"}, "we", []Kind{Runs, Profiles}), " "); got != "web web-1" {
+		t.Errorf("got %q", got)
+	}
+	if got := names(t.Context(), reader, "tests", nil, "", []Kind{Searches}); len(got) > 0 {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestARunIsFoundByItsNameOrItsProfiles(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := spatev1.AddToScheme(scheme); err != nil {

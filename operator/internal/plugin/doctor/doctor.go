@@ -38,7 +38,8 @@ warnings, wait for its condition MachineReady.`,
 		Example: `  kubectl spate doctor lab
   kubectl spate doctor lab -n tests -o json | jq '.pods[].checks[] | select(.state != "Ok")'
   kubectl wait tg/lab --for=condition=MachineReady --timeout=2m`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: where.Complete(1, cluster.Generators),
 		RunE: func(c *cobra.Command, args []string) error {
 			if output != "" && output != "json" {
 				return fmt.Errorf("-o %s: must be json, or absent for a table", output)

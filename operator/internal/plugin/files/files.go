@@ -26,14 +26,14 @@ ports where an entry names none. A profile that refers to no generator has the o
 
 // Flags are the flags for reading files.
 type Flags struct {
-	sources   sources
+	sources   Sources
 	namespace string
 	lineRate  string
 }
 
 // Add adds the flags to a command.
 func (f *Flags) Add(c *cobra.Command) {
-	f.sources.add(c)
+	f.sources.Add(c)
 	c.Flags().StringVarP(&f.namespace, "namespace", "n", manifest.DefaultNamespace, "namespace of objects that name none")
 	c.Flags().StringVar(&f.lineRate, "line-rate", string(offline.DefaultLineRate), "line rate of the ports of the generator that stands in for an absent one")
 }
@@ -57,7 +57,7 @@ func (f *Flags) Read(c *cobra.Command, names []string) (offline.Files, []manifes
 
 // Args accepts the arguments of a command that reads files: any number, and none only if flags name some.
 func (f *Flags) Args(_ *cobra.Command, names []string) error {
-	if len(names) == 0 && f.sources.isEmpty() {
+	if len(names) == 0 && f.sources.IsEmpty() {
 		return errors.New("no files: name at least one FILE, - for standard input, or -k FOLDER")
 	}
 	return nil

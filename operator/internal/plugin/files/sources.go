@@ -16,8 +16,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"spate.dev/operator/internal/manifest"
 )
 
 const (
@@ -30,8 +33,8 @@ const (
 // extensions are those of the files of a folder that are read, as by kubectl.
 var extensions = []string{".json", ".yaml", ".yml"}
 
-// sources are where objects are read from, besides a command's arguments.
-type sources struct {
+// Sources are where objects are read from, besides a command's arguments.
+type Sources struct {
 	filenames []string
 	recursive bool
 	kustomize string
@@ -43,17 +46,18 @@ type content struct {
 	data []byte
 }
 
-// add adds the flags, with kubectl's names.
-func (s *sources) add(c *cobra.Command) {
+// Add adds the flags, with kubectl's names.
+func (s *Sources) Add(c *cobra.Command) {
 	c.Flags().StringSliceVarP(&s.filenames, "filename", "f", nil, "file, folder or URL to read, like FILE; - is standard input")
 	c.Flags().BoolVarP(&s.recursive, "recursive", "R", false, "read the subfolders of folders, too")
 	c.Flags().StringVarP(&s.kustomize, "kustomize", "k", "", "folder with a kustomization to build and read")
 }
 
-func (s *sources) isEmpty() bool { return len(s.filenames) == 0 && s.kustomize == "" }
+// IsEmpty reports whether the flags name no source.
+func (s *Sources) IsEmpty() bool { return len(s.filenames) == 0 && s.kustomize == "" }
 
 // read reads the arguments, then what the flags name.
-func (s *sources) read(c *cobra.Command, names []string) ([]content, error) {
+func (s *Sources) read(c *cobra.Command, names []string) ([]content, error) {
 	var all []content
 	for _, name := range slices.Concat(names, s.filenames) {
 		contents, err := s.readOne(c, name)
@@ -76,7 +80,22 @@ func (s *sources) read(c *cobra.Command, names []string) ([]content, error) {
 	return all, nil
 }
 
-func (s *sources) readOne(c *cobra.Command, name string) ([]content, error) {
+// Objects returns all objects as they are written, in their order, and the problems of those that are not valid by the rules of their kinds. Objects of
+// other APIs are among them, and are not looked into.
+func (s *Sources) Objects(c *cobra.Command, names []string) (objects []*unstructured.Unstructured, problems []manifest.Problem, err error) {
+	contents, err := s.read(c, names)
+	if err != nil {
+		return nil, nil, err
+	}
+	reader := manifest.Reader{Written: func(object *unstructured.Unstructured) { objects = append(objects, object) }}
+	for _, content := range contents {
+		reader.Read(content.name, content.data)
+	}
+	_, problems = reader.Done()
+	return objects, problems, nil
+}
+
+func (s *Sources) readOne(c *cobra.Command, name string) ([]content, error) {
 	if name != "-" && !isURL(name) {
 		info, err := os.Stat(name)
 		if err != nil {
@@ -94,7 +113,7 @@ func (s *sources) readOne(c *cobra.Command, name string) ([]content, error) {
 }
 
 // readFolder reads the files of a folder in the order of their names. Without one it is an error: a wrong folder should not look like a valid one.
-func (s *sources) readFolder(folder string) ([]content, error) {
+func (s *Sources) readFolder(folder string) ([]content, error) {
 	var all []content
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -124,6 +143,12 @@ func ReadFile(c *cobra.Command, name string) ([]byte, error) {
 		return download(c.Context(), name)
 	}
 	return os.ReadFile(name)
+}
+
+// IsFile reports whether an argument that may also be the name of an object is a file: standard input, a URL, a path with a separator, or a name
+// with an extension of files that are read.
+func IsFile(argument string) bool {
+	return argument == "-" || isURL(argument) || strings.ContainsAny(argument, `/`+string(filepath.Separator)) || slices.Contains(extensions, filepath.Ext(argument))
 }
 
 func isURL(name string) bool {

@@ -52,7 +52,8 @@ It takes the ClusterRole spate-pinger in the generator's namespace, bound by a R
 		Example: `  kubectl spate ping lab 198.18.0.254 --port east --count 5
   kubectl spate ping lab 2001:db8::1 --port west --interval 100ms --size 1232
   kubectl spate ping lab 198.18.0.254 --port east --hop-limit 1`,
-		Args: cobra.ExactArgs(2),
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: where.Complete(1, cluster.Generators),
 		RunE: func(c *cobra.Command, args []string) error {
 			spec, err := f.spec(args[0], args[1])
 			if err != nil {

@@ -43,7 +43,8 @@ The run's profile must have spec.records; {} is enough. A reader that is slower 
 It takes the ClusterRole spate-records-reader in the run's namespace, bound by a RoleBinding; no right to pods.`,
 		Example: `  kubectl spate records web
   kubectl spate records web -n tests | jq -c 'select(.end_reason != "closed") | [.pod, .local_address, .end_reason]'`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: flags.Complete(1, cluster.Runs, cluster.Profiles),
 		RunE: func(c *cobra.Command, args []string) error {
 			connection, err := flags.Connect()
 			if err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plan/tags"
@@ -44,10 +45,11 @@ whose latest run is meant then. A result that is too large for the status is rea
 ConfigMaps of the run, which takes the right to get them.`,
 		Example: `  kubectl spate result web-1a2b3-1
   kubectl spate result web -n tests -o json | jq .result.flows`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: flags.Complete(1, cluster.Runs, cluster.Profiles),
 		RunE: func(c *cobra.Command, args []string) error {
-			if flags.output != "" && flags.output != "json" {
-				return fmt.Errorf("-o %s: must be json, or absent for a table", flags.output)
+			if err := CheckOutput(flags.output); err != nil {
+				return err
 			}
 			connection, err := flags.Connect()
 			if err != nil {
@@ -57,32 +59,62 @@ ConfigMaps of the run, which takes the right to get them.`,
 			if err != nil {
 				return err
 			}
-			return showResult(c.Context(), c.OutOrStdout(), connection.Client, run, flags.output)
+			return Show(c.Context(), c.OutOrStdout(), connection.Client, run, flags.output)
 		},
 	}
 	flags.Add(c)
-	c.Flags().StringVarP(&flags.output, "output", "o", "", "json, or a table when absent")
+	c.Flags().StringVarP(&flags.output, "output", "o", "", OutputUsage)
 	return c
 }
 
-// showResult prints the whole result of a run. If that cannot be read, it prints what the status has, and returns what
-// that lacks as an error.
-func showResult(ctx context.Context, w io.Writer, reader kube.Reader, run *spatev1.TrafficRun, output string) error {
-	whole, incomplete := storage.LoadResult(ctx, reader, run)
-	if incomplete == nil {
-		run.Status.Result = whole
-	} else {
-		incomplete = fmt.Errorf("shown is what the status has, %s: %w", run.Status.Result.Details.Has(), incomplete)
+// OutputUsage describes the flag of the output format.
+const OutputUsage = "json or yaml, or a table when absent"
+
+// CheckOutput returns an error unless the output format is one that WriteDocument knows, or absent.
+func CheckOutput(output string) error {
+	if output != "" && output != "json" && output != "yaml" {
+		return fmt.Errorf("-o %s: must be json, yaml, or absent for a table", output)
 	}
-	show := writeResult
-	if output == "json" {
-		show = writeResultJSON
-	}
-	return errors.Join(show(w, run), incomplete)
+	return nil
 }
 
-// printed is a run's result as JSON.
-type printed struct {
+// WriteDocument writes a value for programs, as JSON or YAML.
+func WriteDocument(w io.Writer, output string, value any) error {
+	if output == "yaml" {
+		text, err := yaml.Marshal(value)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(text)
+		return err
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+// Show prints the whole result of a run. If that cannot be read, it prints what the status has, and returns what
+// that lacks as an error.
+func Show(ctx context.Context, w io.Writer, reader kube.Reader, run *spatev1.TrafficRun, output string) error {
+	incomplete := Load(ctx, reader, run)
+	if output != "" {
+		return errors.Join(WriteDocument(w, output, Of(run)), incomplete)
+	}
+	return errors.Join(writeResult(w, run), incomplete)
+}
+
+// Load reads the whole result of a run into its status. If that cannot be read, the error says what the status has of it.
+func Load(ctx context.Context, reader kube.Reader, run *spatev1.TrafficRun) error {
+	whole, err := storage.LoadResult(ctx, reader, run)
+	if err != nil {
+		return fmt.Errorf("shown is what the status has, %s: %w", run.Status.Result.Details.Has(), err)
+	}
+	run.Status.Result = whole
+	return nil
+}
+
+// Document is a run's result for programs.
+type Document struct {
 	Name      string                `json:"name"`
 	Namespace string                `json:"namespace"`
 	Profile   string                `json:"profile"`
@@ -93,13 +125,12 @@ type printed struct {
 	Result    *spatev1.RunResult    `json:"result,omitempty"`
 }
 
-func writeResultJSON(w io.Writer, run *spatev1.TrafficRun) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(printed{
+// Of returns the result of a run for programs.
+func Of(run *spatev1.TrafficRun) Document {
+	return Document{
 		Name: run.Name, Namespace: run.Namespace, Profile: cluster.ProfileOf(run), Phase: run.Status.Phase, Verdict: run.Status.Verdict,
 		Stages: run.Status.Stages, LostPods: run.Status.LostPods, Result: run.Status.Result,
-	})
+	}
 }
 
 // writeResult writes a run's verdict and tables of what it has measured.

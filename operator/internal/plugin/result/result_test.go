@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/yaml"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plugin/plugintest"
@@ -164,16 +165,21 @@ near                    250µs        no: the clocks of the pods may differ by 2
 }
 
 func TestResultsForPrograms(t *testing.T) {
-	var out bytes.Buffer
-	if err := writeResultJSON(&out, ended()); err != nil {
-		t.Fatal(err)
+	for output, unmarshal := range map[string]func([]byte, any) error{"json": json.Unmarshal, "yaml": func(text []byte, into any) error { return yaml.Unmarshal(text, into) }} {
+		var out bytes.Buffer
+		if err := WriteDocument(&out, output, Of(ended())); err != nil {
+			t.Fatal(err)
+		}
+		var read Document
+		if err := unmarshal(out.Bytes(), &read); err != nil {
+			t.Fatal(err)
+		}
+		if isJSON := strings.HasPrefix(out.String(), "{"); isJSON != (output == "json") || read.Name != "web-1a2b3-1" || read.Profile != "web" || read.Verdict.Outcome != spatev1.VerdictFailed || read.Result.Flows.Established != 99 {
+			t.Errorf("%s: got %s", output, out.String())
+		}
 	}
-	var read printed
-	if err := json.Unmarshal(out.Bytes(), &read); err != nil {
-		t.Fatal(err)
-	}
-	if read.Name != "web-1a2b3-1" || read.Profile != "web" || read.Verdict.Outcome != spatev1.VerdictFailed || read.Result.Flows.Established != 99 {
-		t.Errorf("got %s", out.String())
+	if err := CheckOutput("csv"); err == nil || err.Error() != "-o csv: must be json, yaml, or absent for a table" {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -194,12 +200,12 @@ func TestOfALargeResultTheWholeIsShown(t *testing.T) {
 	run.Status.Result.Details = details
 	for _, output := range []string{"", "json"} {
 		var out bytes.Buffer
-		if err := showResult(t.Context(), &out, c, run.DeepCopy(), output); err != nil || !strings.Contains(out.String(), "second") {
+		if err := Show(t.Context(), &out, c, run.DeepCopy(), output); err != nil || !strings.Contains(out.String(), "second") {
 			t.Errorf("%v\n%s", err, out.String())
 		}
 		out.Reset()
 		nothing := fake.NewClientBuilder().WithScheme(scheme).Build()
-		err := showResult(t.Context(), &out, nothing, run.DeepCopy(), output)
+		err := Show(t.Context(), &out, nothing, run.DeepCopy(), output)
 		if err == nil || !strings.Contains(err.Error(), "shown is what the status has, 1 of 2 streams: ConfigMap web-1a2b3-1-result-0 with the run's result is gone") || !strings.Contains(out.String(), "probe") {
 			t.Errorf("%v\n%s", err, out.String())
 		}

@@ -36,8 +36,9 @@ func newCompareCommand() *cobra.Command {
 		Long: `Compares the lower bounds that two TrafficSearches found in their repeats (spec.repeats), for each variant and goal that both have: the medians, the shift
 from the first to the second, and whether the difference is more than chance, by a two-sided Mann-Whitney U test, which assumes no distribution. It is
 exact. Of fewer than 4 repeats each, no difference can be significant at the level of 0.05. A repeat without a lower bound counts as 0.`,
-		Example: `  kubectl spate search compare router-before router-after`,
-		Args:    cobra.ExactArgs(2),
+		Example:           `  kubectl spate search compare router-before router-after`,
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: flags.Complete(2, cluster.Searches),
 		RunE: func(c *cobra.Command, args []string) error {
 			write, known := comparisons[output]
 			if !known {

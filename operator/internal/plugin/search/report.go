@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"encoding/csv"
 	"encoding/json"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plugin/junit"
 	"spate.dev/operator/internal/search/sequence"
 )
 
@@ -423,76 +423,39 @@ func passedMessage(search *spatev1.TrafficSearch) string {
 	return ""
 }
 
-type suite struct {
-	XMLName  xml.Name   `xml:"testsuite"`
-	Name     string     `xml:"name,attr"`
-	Tests    int        `xml:"tests,attr"`
-	Failures int        `xml:"failures,attr"`
-	Errors   int        `xml:"errors,attr"`
-	Cases    []testCase `xml:"testcase"`
-}
-
-type testCase struct {
-	Name    string   `xml:"name,attr"`
-	Class   string   `xml:"classname,attr"`
-	Time    string   `xml:"time,attr"`
-	Failure *message `xml:"failure"`
-	Error   *message `xml:"error"`
-	Output  string   `xml:"system-out,omitempty"`
-}
-
-type message struct {
-	Text string `xml:"message,attr"`
-}
-
 // writeJUnit writes a test case for each variant: irregular results are failures, searches that could not be done errors. With thresholds each of
 // them is a test case too, and decides instead of whether results are regular.
 func writeJUnit(w io.Writer, search *spatev1.TrafficSearch) error {
-	s := suite{Name: search.Namespace + "/" + search.Name}
+	s := junit.Suite{Name: search.Namespace + "/" + search.Name}
 	for _, v := range search.Status.Variants {
-		c := testCase{Name: v.Name, Class: s.Name, Time: strconv.FormatFloat(time.Duration(v.Spent).Seconds(), 'f', 3, 64), Output: v.Message}
+		c := junit.Case{Name: v.Name, Time: junit.Seconds(time.Duration(v.Spent)), Output: v.Message}
 		switch v.Outcome {
 		case spatev1.VerdictPassed:
 		case spatev1.VerdictFailed:
-			if len(search.Spec.Thresholds) > 0 {
-				break
+			if len(search.Spec.Thresholds) == 0 {
+				c.Failure = &junit.Message{Text: v.Message}
 			}
-			c.Failure = &message{v.Message}
-			s.Failures++
 		default:
-			c.Error = &message{cmp.Or(v.Message, "the search has not ended")}
-			s.Errors++
+			c.Error = &junit.Message{Text: cmp.Or(v.Message, "the search has not ended")}
 		}
-		s.Cases = append(s.Cases, c)
+		s.Add(c)
 	}
 	judged := map[string]spatev1.ThresholdResult{}
 	for _, t := range search.Status.Thresholds {
 		judged[t.Name] = t
 	}
 	for _, t := range search.Spec.Thresholds {
-		c, result := testCase{Name: "threshold " + string(t.Name), Class: s.Name, Time: "0"}, judged[string(t.Name)]
+		c, result := junit.Case{Name: "threshold " + string(t.Name), Time: "0"}, judged[string(t.Name)]
 		switch {
 		case result.Met:
 			c.Output = result.Message
 		case result.Name == "":
-			c.Error = &message{cmp.Or(passedMessage(search), "the search has not ended")}
-			s.Errors++
+			c.Error = &junit.Message{Text: cmp.Or(passedMessage(search), "the search has not ended")}
 		default:
-			c.Failure = &message{cmp.Or(t.Message, result.Message)}
+			c.Failure = &junit.Message{Text: cmp.Or(t.Message, result.Message)}
 			c.Output = result.Message
-			s.Failures++
 		}
-		s.Cases = append(s.Cases, c)
+		s.Add(c)
 	}
-	s.Tests = len(s.Cases)
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	encoder := xml.NewEncoder(w)
-	encoder.Indent("", "  ")
-	if err := encoder.Encode(s); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\n")
-	return err
+	return s.Write(w)
 }

@@ -41,7 +41,8 @@ in what the method differs from RFC 2544. While the search lasts, what it has fo
 		Example: `  kubectl spate search report router
   kubectl spate search report router -o csv > router.csv
   kubectl spate search report router -o junit > router.xml`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: flags.Complete(1, cluster.Searches),
 		RunE: func(c *cobra.Command, args []string) error {
 			write, known := formats[output]
 			if !known {

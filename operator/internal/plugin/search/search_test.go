@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plugin/junit"
 )
 
 // run runs `search` with arguments.
@@ -221,7 +222,7 @@ func TestReportsHaveEveryFigure(t *testing.T) {
 			}
 		}
 		if format == "junit" {
-			if err := xml.Unmarshal(out.Bytes(), new(suite)); err != nil {
+			if err := xml.Unmarshal(out.Bytes(), new(junit.Suite)); err != nil {
 				t.Error(err)
 			}
 		}

@@ -31,8 +31,9 @@ func newWatchCommand() *cobra.Command {
 		Short: "Print the trials of a search as they end, then its report",
 		Long: `Prints each trial of a TrafficSearch as it ends: its load, what was lost, and the bounds after it. Those that have ended before are printed first. At the
 end of the search its report is printed; the exit code is 1 if its outcome is not Passed.`,
-		Example: `  kubectl spate search watch router`,
-		Args:    cobra.ExactArgs(1),
+		Example:           `  kubectl spate search watch router`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: flags.Complete(1, cluster.Searches),
 		RunE: func(c *cobra.Command, args []string) error {
 			connection, err := flags.Connect()
 			if err != nil {

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+// This file answers: which names in the cluster complete an argument in a shell?
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/api/v1alpha1"
+)
+
+// completionLimit is how long a shell waits for names.
+const completionLimit = 3 * time.Second
+
+// Kind makes an empty list of the kind whose names complete an argument.
+type Kind func() kube.ObjectList
+
+// Runs are TrafficRuns.
+func Runs() kube.ObjectList { return &spatev1.TrafficRunList{} }
+
+// Profiles are TrafficProfiles.
+func Profiles() kube.ObjectList { return &spatev1.TrafficProfileList{} }
+
+// Generators are TrafficGenerators.
+func Generators() kube.ObjectList { return &spatev1.TrafficGeneratorList{} }
+
+// Searches are TrafficSearches.
+func Searches() kube.ObjectList { return &spatev1.TrafficSearchList{} }
+
+func namespaces() kube.ObjectList { return &corev1.NamespaceList{} }
+
+// Complete completes the first arguments of a command, as many as most, with names of objects in the namespace that the flags select. Without an answer of the
+// cluster there are none.
+func (f *Flags) Complete(most int, kinds ...Kind) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) >= most {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		connection, err := f.Connect()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(c.Context(), completionLimit)
+		defer cancel()
+		return names(ctx, connection.Client, connection.Namespace, args, prefix, kinds), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeNamespace completes a flag with the names of namespaces.
+func (f *Flags) completeNamespace(c *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return f.Complete(1, namespaces)(c, nil, prefix)
+}
+
+// names are those of all objects of the kinds in a namespace that start with the prefix and are no argument yet, sorted.
+func names(ctx context.Context, reader kube.Reader, namespace string, args []string, prefix string, kinds []Kind) (all []string) {
+	for _, kind := range kinds {
+		list := kind()
+		if err := reader.List(ctx, list, kube.InNamespace(namespace)); err != nil {
+			continue
+		}
+		_ = meta.EachListItem(list, func(item runtime.Object) error {
+			if name := item.(kube.Object).GetName(); strings.HasPrefix(name, prefix) && !slices.Contains(args, name) {
+				all = append(all, name)
+			}
+			return nil
+		})
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
