@@ -13,8 +13,11 @@ pub struct Row<'a> {
     /// The path behind that name of what is wrong with it, unless the problem is about all of it.
     pub blamed: &'static str,
     /// What it is as it is executed; or none, and a violation says why.
-    pub read: Box<dyn FnOnce(&mut Reading<'_>) -> Option<Instruction> + 'a>,
+    pub read: Read<'a>,
 }
+
+/// Reads one.
+type Read<'a> = Box<dyn FnOnce(&mut Reading<'_>) -> Option<Instruction> + 'a>;
 
 /// An instruction that is being read.
 pub struct Reading<'a> {
