@@ -126,8 +126,8 @@ func TestThePluginRunsFilesAndExitsWithTheVerdict(t *testing.T) {
 		has(t, executedWith(t, ns, editor, strings.Replace(manifest, "generateName: own-", "name: own", 1), "run", "-", "--wait"), 3, "TrafficRun own: has ended before")
 	})
 	t.Run("not valid: 2", func(t *testing.T) {
-		has(t, executedWith(t, ns, editor, strings.Replace(passes, "traffic:", "trafic:", 1), "run", "-", "--wait", "--junit", report), 2,
-			"TrafficProfile passes: spec.trafic: unknown field", "nothing was applied", `<error message="nothing was applied`)
+		has(t, executedWith(t, ns, editor, strings.Replace(passes, "traffic:", "traffics:", 1), "run", "-", "--wait", "--junit", report), 2,
+			"TrafficProfile passes: spec.traffics: unknown field", "nothing was applied", `<error message="nothing was applied`)
 		elsewhere := strings.Replace(loopbackProfile("elsewhere", lenient+"  duration: 1s\n"), "receivePort: loop", "receivePort: none", 1)
 		has(t, executedWith(t, ns, editor, elsewhere, "run", "-", "--wait", "--junit", report), 2, "error: profile elsewhere: InvalidSpec: ", ` tests="1" failures="0" errors="1">`)
 	})

@@ -300,7 +300,7 @@ func TestWhatIsWrongIsReportedBeforeAnythingIsApplied(t *testing.T) {
 		{args: "-f none.yaml", code: 3, want: "no such file"},
 		{args: "imix " + kubeconfig, code: 3, want: "none"},
 		{args: streams, code: 2, want: "nothing was applied: the files have no TrafficProfile and no TrafficRun"},
-		{args: "- --wait --junit " + report, input: strings.Replace(plugintest.Smoke, "traffic:", "trafic:", 1), code: 2, want: "spec.trafic: unknown field"},
+		{args: "- --wait --junit " + report, input: strings.Replace(plugintest.Smoke, "traffic:", "traffics:", 1), code: 2, want: "spec.traffics: unknown field"},
 	} {
 		_, said, err := plugintest.Run(c.input, append([]string{"run"}, strings.Fields(c.args)...), NewCommand())
 		if exit.Code(err) != c.code || err == nil || !strings.Contains(err.Error()+said, c.want) {

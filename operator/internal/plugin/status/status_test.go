@@ -118,6 +118,7 @@ lab        True   1/1   1/2    imix-1  -
 GENERATOR  READY  PODS  PORTS  RUNS    REASON
 lab        True   1/1   1/2    imix-1  -
 `},
+		//nolint:dupword // two columns of the table are Unknown
 		{names: []string{"imix"}, namespaces: true, wide: true, want: `NAMESPACE  RUN     PROFILE  GENERATOR  PHASE    ELAPSED   TX        RX        LOSS   CONNECTIONS  STAGE       LEFT  FACTOR
 tests      imix-1  imix     lab        Running  12s/1m0s  99.8kpps  99.7kpps  0.001  -            soak (2/4)  48s   2
 
