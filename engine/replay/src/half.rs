@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The packets of one side of a conversation: those of who sent the capture's first packet, or those of everybody else.
+//! The packets of one side of a conversation: those of the source of the capture's first packet, or those of all other sources.
 use spate_net::{
     Headers,
     ethernet::{MACS, Mac},
     ip::Address,
 };
 
-/// What tells the sides of a conversation apart.
+/// The property of a packet by which the sides of a conversation are distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SplitBy {
     /// Source MAC.
@@ -21,7 +21,7 @@ pub enum SplitBy {
 /// an IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Half {
-    /// What tells it from the other.
+    /// The property that distinguishes it from the other.
     pub by: SplitBy,
     /// All sources but the initiator.
     pub responder: bool,
