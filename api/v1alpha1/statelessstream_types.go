@@ -197,14 +197,14 @@ type ReplayTransmit struct {
 	Directions *ReplayDirections `json:"directions,omitempty"`
 }
 
-// ReplayDirections says how the two sides of a conversation are told apart.
+// ReplayDirections says how the two sides of a conversation are distinguished.
 type ReplayDirections struct {
 	// by source MAC, source IP address (packets without are the initiator's), or capturing interface (pcapng).
 	// +required
 	By DirectionsBy `json:"by"`
 }
 
-// DirectionsBy tells the two sides of a conversation apart.
+// DirectionsBy is the property that distinguishes the two sides of a conversation.
 //
 // +kubebuilder:validation:Enum=MAC;IP;Interface
 type DirectionsBy string

@@ -11,7 +11,7 @@ import (
 // ReplayDirectionsApplyConfiguration represents a declarative configuration of the ReplayDirections type for use
 // with apply.
 //
-// ReplayDirections says how the two sides of a conversation are told apart.
+// ReplayDirections says how the two sides of a conversation are distinguished.
 type ReplayDirectionsApplyConfiguration struct {
 	// by source MAC, source IP address (packets without are the initiator's), or capturing interface (pcapng).
 	By *apiv1alpha1.DirectionsBy `json:"by,omitempty"`

@@ -132,7 +132,7 @@ func (ListOrder) EnumDescriptor() ([]byte, []int) {
 	return file_spate_engine_v1_plan_proto_rawDescGZIP(), []int{1}
 }
 
-// What tells the sides of a conversation apart.
+// The property that distinguishes the sides of a conversation.
 type SplitBy int32
 
 const (

@@ -31,7 +31,7 @@ type TransmitMode struct {
 	Replay *enginev1.Replay
 	// Capture that is replayed, if it could be read.
 	Capture *capture.Capture
-	// by tells the directions of a replay apart, each of which is a stream; unspecified if it is one stream.
+	// by distinguishes the directions of a replay, each of which is a stream; unspecified if it is one stream.
 	by enginev1.SplitBy
 }
 
