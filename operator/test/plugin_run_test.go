@@ -179,9 +179,11 @@ func TestThePluginRunsFilesAndExitsWithTheVerdict(t *testing.T) {
 			}
 			kubectl := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), append(args, words[len(words)-1])...)
 			kubectl.Env = append(os.Environ(), "PATH="+strings.Join(folders, ":"))
-			out, err := kubectl.CombinedOutput()
+			var errs bytes.Buffer // kubectl writes about plugins here, a shell reads the output alone
+			kubectl.Stderr = &errs
+			out, err := kubectl.Output()
 			if err != nil || !strings.HasPrefix(string(out), want) {
-				t.Errorf("kubectl spate %s: %v\n%s", typed, err, out)
+				t.Errorf("kubectl spate %s: %v\n%s%s", typed, err, errs.String(), out)
 			}
 		}
 	})
