@@ -74,8 +74,8 @@ PEERS_CONNECTIONS ?= 10000
 PEERS_ROUNDS ?= 5
 PEERS_SEED ?= 1
 
-.PHONY: lint lint-shell lint-yaml lint-chart lint-alerts lint-e2e advisories unit nic test-cgroup2 e2e peers
-lint: engine-lint operator-lint verify-generated lint-shell lint-yaml lint-chart lint-alerts lint-e2e advisories ## Check style and that generated files are current
+.PHONY: lint lint-shell lint-yaml lint-chart lint-alerts lint-e2e lint-modules advisories unit nic test-cgroup2 e2e peers
+lint: engine-lint operator-lint verify-generated lint-shell lint-yaml lint-chart lint-alerts lint-e2e lint-modules advisories ## Check style and that generated files are current
 
 shell_scripts = $(shell git ls-files --cached --others --exclude-standard -- e2e build .ci | xargs -r grep -lE -m1 '^\#!.*(ba)?sh$$')
 lint-shell:
@@ -103,6 +103,10 @@ lint-alerts:
 lint-e2e:
 	@echo "lint: e2e suites"
 	@go vet -C e2e ./...
+
+lint-modules:
+	@echo "lint: versions that Go modules share"
+	@build/go-versions
 
 advisories: $(CARGO_DENY) $(GOVULNCHECK) ## Ask whether a dependency is known to be vulnerable, where the databases can be had
 	@CARGO_DENY=$(CARGO_DENY) GOVULNCHECK=$(GOVULNCHECK) build/advisories
