@@ -145,11 +145,12 @@ sriov_lanes := sriov-lane-programs sriov-lane-images
 sriov_env = KUBE=$(KUBE) MULTUS=$(MULTUS) DRA=$(dra_links) NODE_IMAGES="$(NODE_IMAGE) $(SRIOV_IMAGE) $(engine_image)"
 .PHONY: e2e-sriov sriov-system sriov-cluster sriov-node sriov-operator sriov-suites $(sriov_lanes)
 e2e-sriov: deps ## Run VFs under a real kubelet, device plugin and Multus, in an emulated machine as the second node, 10 min; 40 min without caches (RUN=regexp, KEEP=1)
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line $(sriov_lanes)
+	@$(MAKE) --no-print-directory --jobs 2 $(sriov_lanes)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line sriov-cluster sriov-node
 	@# What the machine's start does not take is built, and the operator installed, while it boots: its emulation keeps one CPU busy.
+	@# With kustomize, which kubectl has: the other suites install the chart.
 	@status=0; { $(by_itself) sriov-operator sriov-suites && \
-	    INSTALL_PATIENCE=300s e2e/install $(operator_image) $(engine_image); } & installed=$$!; \
+	    INSTALL_WITH=kustomize INSTALL_PATIENCE=300s e2e/install $(operator_image) $(engine_image); } & installed=$$!; \
 	  { $(sriov_env) e2e/sriov/join && wait $$installed && \
 	  $(in_cluster) env SPATE_ROOT=$(CURDIR) SPATE_SRIOV=1 $(suites) -test.v -test.timeout 30m -test.run '^TestSRIOV.*($(RUN))' 2>&1 | tee $(suites_log); } || status=$$?; \
 	  wait; [ -n "$${KEEP:-}" ] || { e2e/sriov/leave; e2e/cluster/down; }; [ $$status = 0 ] || e2e/failures $(suites_log); exit $$status
@@ -167,7 +168,7 @@ sriov-system:
 sriov-cluster:
 	@$(cluster_env) e2e/cluster/up
 
-sriov-operator: $(HELM) images
+sriov-operator: images
 
 sriov-suites: kubectl-spate
 	@cd e2e && $(go_test_build) -o $(suites) ./suites
