@@ -3,7 +3,7 @@
 # whether they are current.
 
 # The files `generate` writes, and nothing else.
-GENERATED := crds config/rbac/role.yaml docs/api.md docs/reference/counters.md docs/reference/conditions.md docs/reference/unsupported.md charts/spate/values.schema.json charts/spate/README.md api/v1alpha1 api/applyconfiguration api/clientset operator/internal/engine/enginev1 operator/internal/live/livev1
+GENERATED := crds config/rbac/role.yaml docs/api.md docs/reference/counters.md docs/reference/conditions.md docs/reference/unsupported.md charts/spate/values.schema.json charts/spate/README.md config/components/alerts/prometheusrule.yaml api/v1alpha1 api/applyconfiguration api/clientset operator/internal/engine/enginev1 operator/internal/live/livev1
 
 ##@ Operator
 .PHONY: generate generate-proto generate-api generate-docs
@@ -46,6 +46,9 @@ generate-docs: $(CRD_REF_DOCS)
 	@cd operator && go run ./hack/conditions ../api/v1alpha1/conditions.go >../docs/reference/conditions.md.new
 	@mv docs/reference/conditions.md.new docs/reference/conditions.md
 	@cd operator && go run ./hack/chart ../charts/spate
+	@{ printf '%s\n' '# SPDX-License-Identifier: Apache-2.0' '# Generated from dashboards/alerts.yaml (make generate).' '# yamllint disable rule:line-length' 'apiVersion: monitoring.coreos.com/v1' \
+	  'kind: PrometheusRule' 'metadata:' '  name: spate-alerts' '  namespace: spate-system' 'spec:'; \
+	  sed -n '/^groups:/,$$ s/^\(.\)/  \1/p' dashboards/alerts.yaml; } >config/components/alerts/prometheusrule.yaml
 
 .PHONY: kubectl-spate
 kubectl-spate: ## Build kubectl's plugin, `kubectl spate` (build/out/kubectl-spate)
