@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -59,6 +60,7 @@ func uninstall(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	ctrl.SetLogger(logr.Discard()) // it prints what it does
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return err
