@@ -119,7 +119,9 @@ func (i *installation) pods(t *testing.T) (names []string) {
 	if err := i.List(t.Context(), &pods); err != nil {
 		t.Fatal(err)
 	}
-	return podNames(pods.Items)
+	names = podNames(pods.Items)
+	slices.Sort(names)
+	return names
 }
 
 func TestAnUninstallEndsRunsStopsTheOperatorAndKeepsObjectsWithoutItsFinalizers(t *testing.T) {
