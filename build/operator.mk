@@ -3,7 +3,7 @@
 # whether they are current.
 
 # The files `generate` writes, and nothing else.
-GENERATED := crds config/rbac/role.yaml docs/api.md docs/reference/counters.md docs/reference/conditions.md docs/reference/unsupported.md api/v1alpha1 api/applyconfiguration api/clientset operator/internal/engine/enginev1 operator/internal/live/livev1
+GENERATED := crds config/rbac/role.yaml docs/api.md docs/reference/counters.md docs/reference/conditions.md docs/reference/unsupported.md charts/spate/values.schema.json charts/spate/README.md config/components/alerts/prometheusrule.yaml api/v1alpha1 api/applyconfiguration api/clientset operator/internal/engine/enginev1 operator/internal/live/livev1
 
 ##@ Operator
 .PHONY: generate generate-proto generate-api generate-docs
@@ -45,6 +45,10 @@ generate-docs: $(CRD_REF_DOCS)
 	@mv docs/reference/unsupported.md.new docs/reference/unsupported.md
 	@cd operator && go run ./hack/conditions ../api/v1alpha1/conditions.go >../docs/reference/conditions.md.new
 	@mv docs/reference/conditions.md.new docs/reference/conditions.md
+	@cd operator && go run ./hack/chart ../charts/spate
+	@{ printf '%s\n' '# SPDX-License-Identifier: Apache-2.0' '# Generated from dashboards/alerts.yaml (make generate).' '# yamllint disable rule:line-length' 'apiVersion: monitoring.coreos.com/v1' \
+	  'kind: PrometheusRule' 'metadata:' '  name: spate-alerts' '  namespace: spate-system' 'spec:'; \
+	  sed -n '/^groups:/,$$ s/^\(.\)/  \1/p' dashboards/alerts.yaml; } >config/components/alerts/prometheusrule.yaml
 
 .PHONY: kubectl-spate
 kubectl-spate: ## Build kubectl's plugin, `kubectl spate` (build/out/kubectl-spate)
@@ -70,7 +74,7 @@ operator-check:
 	@for module in api operator; do go vet -C $$module ./... || exit; done
 
 # Tests also read TRex's own profiles, if they exist (build/conformance.mk).
-operator-test: envtest-assets engine-debug ## Test the operator: unit tests and a real API server
+operator-test: envtest-assets engine-debug $(HELM) ## Test the operator: unit tests and a real API server
 	@$(MAKE) --no-print-directory trex-client || \
 	  echo "operator: SKIPPED the tests that load TRex profiles in Python: TRex's client cannot be installed here (the reason is above)"
 	@mkdir -p build/out && cd operator && $(go_test_build) -o ../build/out/operator.test ./test
@@ -79,7 +83,7 @@ operator-test: envtest-assets engine-debug ## Test the operator: unit tests and 
 
 # -count=1, because Go does not notice a changed engine and would use cached results.
 operator-test-packages:
-	@cd operator && TREX_PYTHON=$(TREX_PYTHON) CONFORMANCE=$(conformance_there) go test -count=1 $$(go list ./... | grep -v /test$$)
+	@cd operator && HELM=$(HELM) TREX_PYTHON=$(TREX_PYTHON) CONFORMANCE=$(conformance_there) go test -count=1 $$(go list ./... | grep -v /test$$)
 	@go test -C e2e -count=1 ./policies
 
 # Tests against the real API server wait more than they compute: two processes share them.

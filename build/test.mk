@@ -88,13 +88,15 @@ e2e-searches: ## Run the searches in the real cluster, the tables of RFC 2544 th
 
 lint-yaml:
 	@echo "lint: yamllint"
-	@yamllint --strict -c build/yamllint.yaml config dashboards e2e charts/spate/values.yaml charts/spate/Chart.yaml
+	@yamllint --strict -c build/yamllint.yaml config dashboards e2e charts/spate/values.yaml charts/spate/Chart.yaml charts/spate/tests operator/hack/chart
 
-lint-chart: $(HELM)
+lint-chart: $(HELM) $(HELM_UNITTEST)
 	@echo "lint: helm"
 	@$(HELM) lint --quiet --strict charts/spate 2> >(grep -v 'found symbolic link' >&2)
 	@$(HELM) template spate charts/spate --namespace spate-system --api-versions monitoring.coreos.com/v1 \
 	  2> >(grep -v 'found symbolic link' >&2) >/dev/null
+	@mkdir -p build/out
+	@$(HELM_UNITTEST) --strict charts/spate >build/out/helm-unittest.log 2>&1 || { cat build/out/helm-unittest.log >&2; exit 1; }
 
 lint-alerts:
 	@echo "lint: alerts"

@@ -252,30 +252,21 @@ func uncordon(t *testing.T, node string) {
 	}
 }
 
-// The order of README.md, during a run. Then the namespaces themselves are deleted, which no finalizer may block
-// although no operator is left.
-func TestDrillUninstallInTheDocumentedOrder(t *testing.T) {
-	drill.Long(t)
-	needsRig(t, theInstallation)
-	d := drill.New(t, "uninstalled in the documented order in mid-run", 6*time.Minute)
+// installedAgain installs the chart after the test with the values that it has now.
+func installedAgain(t *testing.T) {
+	t.Helper()
 	values := filepath.Join(t.TempDir(), "values.yaml")
 	if err := os.WriteFile(values, []byte(run(t, "helm", "get", "values", "spate", "--namespace", operatorNamespace, "--output", "yaml")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	pod, _ := underWay(t, "uninstalled", "")
 	t.Cleanup(func() {
 		run(t, "helm", "upgrade", "--install", "spate", filepath.Join(root, "charts/spate"), "--namespace", operatorNamespace, "--create-namespace", "--values", values, "--wait", "--timeout=120s")
 	})
-	d.Strike()
-	kubectl(t, "delete", "tp,tr,tg", "--all", "--all-namespaces", "--timeout=100s")
-	d.Detected(100 * time.Second)
-	if left := kubectl(t, "get", "tp,tr,tg", "--all-namespaces", "--output=name"); left != "" {
-		t.Errorf("left after they were deleted: %s", left)
-	}
-	d.ReportsText("kubectl delete tp,tr,tg returns: all are gone")
-	run(t, "helm", "uninstall", "spate", "--namespace", operatorNamespace, "--wait", "--timeout=60s")
-	kubectl(t, "delete", "namespace", pod.Namespace, operatorNamespace, "--timeout=90s")
-	d.ReportsText("helm uninstall and the deletion of both namespaces return")
+}
+
+// nothingTerminates waits until no object waits for its deletion, and fails if something of the chart is left.
+func nothingTerminates(t *testing.T, d *drill.Drill) {
+	t.Helper()
 	until(t, 10*time.Second, "nothing is Terminating", func(context.Context) (bool, string) {
 		left := kubectl(t, "get", "namespaces,pods,secrets,configmaps", "--all-namespaces", "--output", `go-template={{range .items}}{{if .metadata.deletionTimestamp}}{{.kind}} {{.metadata.name}} {{end}}{{end}}`)
 		return left == "", left
@@ -284,6 +275,76 @@ func TestDrillUninstallInTheDocumentedOrder(t *testing.T) {
 	if policies := kubectl(t, "get", "validatingadmissionpolicies,clusterroles", "--output=name"); strings.Contains(policies, "/spate-") {
 		t.Errorf("left of the chart: %s", policies)
 	}
+}
+
+// The chart is upgraded and rolled back while a run is under way: each replaces the operator, and no engine.
+func TestDrillUpgradeAndRollbackInMidRun(t *testing.T) {
+	drill.Long(t)
+	needsRig(t, theInstallation)
+	d := drill.New(t, "chart upgraded and rolled back in mid-run", 6*time.Minute)
+	pod, p := underWay(t, "upgraded", "  duration: 90s\n  generatorTolerance: {late: 100%}")
+	d.Strike()
+	run(t, "helm", "upgrade", "spate", filepath.Join(root, "charts/spate"), "--namespace", operatorNamespace, "--reset-then-reuse-values",
+		"--set", "replicas=2", "--set-string", "podAnnotations.drill=upgraded", "--wait", "--timeout=120s")
+	d.ReportsText("helm upgrade returns")
+	run(t, "helm", "rollback", "spate", "--namespace", operatorNamespace, "--wait", "--timeout=120s")
+	d.Detected(240 * time.Second)
+	d.ReportsText("helm rollback returns")
+	ended := complete(t, 2*time.Minute, p)
+	result := ended.Status.Result
+	if ended.Status.Verdict.Outcome != spate.VerdictPassed || result == nil || result.Tx+result.TxDropped != 90_000 || result.Lost != 0 {
+		t.Errorf("%+v, %+v: want a run of 90,000 packets that passed", ended.Status.Verdict, result)
+	}
+	if after, err := enginePods(t.Context(), pod.Namespace, "loop"); err != nil || len(after) != 1 || after[0].UID != pod.UID {
+		t.Errorf("the engine was replaced: %v", err)
+	}
+	d.Kept("the engine, and the result of the run with all of its 90,000 packets")
+}
+
+// helm uninstall alone, during a run: the chart's job ends the run and keeps its result. Then the namespaces are deleted, which no finalizer may
+// block although no operator is left.
+func TestDrillUninstallInMidRun(t *testing.T) {
+	drill.Long(t)
+	needsRig(t, theInstallation)
+	d := drill.New(t, "uninstalled in mid-run", 7*time.Minute)
+	installedAgain(t)
+	pod, p := underWay(t, "uninstalled-at-once", "")
+	d.Strike()
+	run(t, "helm", "uninstall", "spate", "--namespace", operatorNamespace, "--wait", "--timeout=240s")
+	d.Detected(240 * time.Second)
+	d.ReportsText("helm uninstall returns")
+	ended := currentRun(t, p)
+	if !ended.Spec.Stop || ended.Status.Phase != spate.RunComplete || ended.Status.Result == nil || len(ended.Finalizers) > 0 {
+		t.Errorf("the run is %s with finalizers %q, to be stopped: %v, and result %+v", ended.Status.Phase, ended.Finalizers, ended.Spec.Stop, ended.Status.Result)
+	}
+	if pods, err := enginePods(t.Context(), pod.Namespace, "loop"); err != nil || len(pods) > 0 {
+		t.Errorf("%d engine pods are left: %v", len(pods), err)
+	}
+	d.Kept("the API (crds.keep), all objects, and the result of the run")
+	kubectl(t, "delete", "namespace", pod.Namespace, operatorNamespace, "--timeout=90s")
+	d.ReportsText("the deletion of both namespaces returns")
+	nothingTerminates(t, d)
+}
+
+// All objects are deleted first, during a run. Then the namespaces themselves are deleted, which no finalizer may block
+// although no operator is left.
+func TestDrillUninstallAfterAllObjects(t *testing.T) {
+	drill.Long(t)
+	needsRig(t, theInstallation)
+	d := drill.New(t, "uninstalled in mid-run, all objects deleted first", 6*time.Minute)
+	installedAgain(t)
+	pod, _ := underWay(t, "uninstalled", "")
+	d.Strike()
+	kubectl(t, "delete", "tp,tr,tg", "--all", "--all-namespaces", "--timeout=100s")
+	d.Detected(100 * time.Second)
+	if left := kubectl(t, "get", "tp,tr,tg", "--all-namespaces", "--output=name"); left != "" {
+		t.Errorf("left after they were deleted: %s", left)
+	}
+	d.ReportsText("kubectl delete tp,tr,tg returns: all are gone")
+	run(t, "helm", "uninstall", "spate", "--namespace", operatorNamespace, "--wait", "--timeout=120s")
+	kubectl(t, "delete", "namespace", pod.Namespace, operatorNamespace, "--timeout=90s")
+	d.ReportsText("helm uninstall and the deletion of both namespaces return")
+	nothingTerminates(t, d)
 	d.Kept("the API (crds.keep), and streams and templates in it")
 }
 

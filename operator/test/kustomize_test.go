@@ -82,7 +82,8 @@ func TestWhatIsShippedForKustomizeIsApplied(t *testing.T) {
 		t.Errorf("%d objects of %d files:\n%s", len(samples), len(files), strings.Join(samples, "\n"))
 	}
 
-	for _, folder := range []string{"samples", "default"} {
+	names = append(names, applied(t, server, "uninstall")...)
+	for _, folder := range []string{"samples", "uninstall", "default"} {
 		// A namespace stays until its controller, which does not run here, has emptied it.
 		kubectl(t, server, "delete", "-k", filepath.Join("../../config", folder), "--wait=false", "--output=name")
 	}

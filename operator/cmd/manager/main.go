@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// spate-operator runs the controllers.
+// spate-operator runs the controllers. `spate-operator uninstall` prepares a cluster for their removal.
 package main
 
 import (
@@ -19,6 +19,9 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == "uninstall" {
+		return uninstall(ctx, args[1:])
+	}
 	o, err := parse(args)
 	if err != nil || o.help {
 		return err

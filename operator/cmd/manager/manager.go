@@ -2,7 +2,7 @@
 
 package main
 
-// This file answers: how are the controllers assembled, and what do they cache?
+// This file answers: how are the controllers assembled?
 
 import (
 	"context"
@@ -10,8 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -19,10 +17,8 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/generator"
@@ -66,18 +62,18 @@ func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
 	// controller of runs derives from it how often counters are written.
 	config.QPS, config.Burst = 200, 400
 	config.Wrap(metrics.Transport)
-	// Only the operator's own objects are cached, never all pods and Secrets of the cluster.
-	own := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{podspec.LabelManagedBy: podspec.ManagedBy}), Transform: cache.TransformStripManagedFields()}
+	namespaces, err := o.watchedNamespaces()
+	if err != nil {
+		return nil, err
+	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: newScheme(),
-		Cache: cache.Options{
-			ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: own, &corev1.Secret{}: own, &networkingv1.NetworkPolicy{}: own},
-			DefaultTransform: cache.TransformStripManagedFields(),
-		},
+		Scheme:    newScheme(),
+		Cache:     cached(o.namespace, namespaces),
+		NewClient: clientOf(o.namespace, namespaces),
 		Client: client.Options{Cache: &client.CacheOptions{
 			DisableFor: []client.Object{&corev1.ConfigMap{}, &corev1.Namespace{}}, // plans are large and read once
 		}},
-		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
+		Metrics:                       o.metricsServer(),
 		HealthProbeBindAddress:        o.healthAddress,
 		LeaderElection:                o.leaderElection,
 		LeaderElectionID:              "spate-operator",
@@ -125,6 +121,14 @@ func addControllers(mgr ctrl.Manager, o *options) error {
 	if err != nil {
 		return err
 	}
+	namespaces, err := o.watchedNamespaces()
+	if err != nil {
+		return err
+	}
+	monitorLabels, err := o.podMonitorLabels()
+	if err != nil {
+		return err
+	}
 	available, err := o.memory()
 	if err != nil {
 		return err
@@ -137,7 +141,8 @@ func addControllers(mgr ctrl.Manager, o *options) error {
 	for name, controller := range map[string]interface{ SetupWithManager(ctrl.Manager) error }{
 		"generator": &generator.Reconciler{
 			Client: c, Live: mgr.GetAPIReader(), Events: recorder, Engines: engines, Certificates: certificates,
-			Access: access, Images: images, PullPolicy: corev1.PullPolicy(o.pullPolicy), PodMonitors: o.podMonitors, Resolver: resolver,
+			Access: access, Images: images, PullPolicy: corev1.PullPolicy(o.pullPolicy), PodMonitors: o.podMonitors, MonitorLabels: monitorLabels,
+			Namespaces: namespaces, Resolver: resolver,
 		},
 		"profile": &profile.Reconciler{Client: c, Events: recorder, Clock: clock.RealClock{}, Resolver: resolver, Inline: o.inline},
 		"run":     &runcontroller.Reconciler{Client: c, Events: recorder, Engines: engines, Memory: memory, Resolver: resolver, Large: large},

@@ -16,8 +16,11 @@ import (
 	uberzap "go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"spate.dev/operator/internal/controller/generator"
 	"spate.dev/operator/internal/engine"
@@ -29,6 +32,7 @@ import (
 type options struct {
 	help           bool
 	namespace      string
+	watched        string
 	engineImage    string
 	pullPolicy     string
 	images         string
@@ -37,9 +41,11 @@ type options struct {
 	engineBinary   string
 	checkLimit     time.Duration
 	podMonitors    bool
+	monitorLabels  string
 	metricsOf      string
 	leaderElection bool
 	metricsAddress string
+	authenticate   bool
 	healthAddress  string
 	liveAddress    string
 	liveService    string
@@ -53,6 +59,8 @@ func parse(args []string) (*options, error) {
 	f := flag.NewFlagSet("spate-operator", flag.ContinueOnError)
 	f.StringVar(&o.namespace, "namespace", env("POD_NAMESPACE", "spate-system"),
 		"the operator's namespace, with its lease and its certificate authority (env POD_NAMESPACE)")
+	f.StringVar(&o.watched, "watch-namespaces", "",
+		"comma-separated list of namespaces whose objects are reconciled, and no others are read; empty: all namespaces")
 	f.StringVar(&o.engineImage, "engine-image", env("ENGINE_IMAGE", "localhost/spate/engine:dev"),
 		"image of engine pods if their generator has no spec.image (env ENGINE_IMAGE)")
 	f.StringVar(&o.memoryLimit, "memory-limit", "",
@@ -67,11 +75,15 @@ func parse(args []string) (*options, error) {
 	f.DurationVar(&o.checkLimit, "plan-check-limit", engine.DefaultLimit,
 		"time limit for checking a plan; a profile whose plan takes longer is not run, reports that in its conditions, and is checked again")
 	f.BoolVar(&o.podMonitors, "pod-monitors", true, "create a PodMonitor for each generator if the cluster has the kind")
+	f.StringVar(&o.monitorLabels, "pod-monitor-labels", "",
+		"comma-separated list of labels (KEY=VALUE) of these PodMonitors, by which a Prometheus selects them, such as release=kube-prometheus-stack")
 	f.StringVar(&o.metricsOf, "metrics-namespaces", "",
 		"comma-separated list of namespaces whose pods may read the metrics of engine pods, in the NetworkPolicy of each generator; empty: all may")
 	f.BoolVar(&o.leaderElection, "leader-elect", true, "reconcile only while holding the lease, so that replicas may stand by")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080",
-		"address of the operator's own metrics, in plain HTTP without authentication (they contain no names of users' objects); 0: not served")
+		"address of the operator's own metrics (they contain no names of users' objects), in plain HTTP unless --metrics-authentication; 0: not served")
+	f.BoolVar(&o.authenticate, "metrics-authentication", false,
+		"serve the operator's own metrics by HTTPS with a self-signed certificate, to clients whose token the API server accepts (TokenReview) and that may get the URL /metrics (SubjectAccessReview)")
 	f.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	f.StringVar(&o.liveAddress, "live-bind-address", ":7480",
 		"address for live readers of packets and records, who connect through the API server and authenticate by their keys; 0: not served")
@@ -103,22 +115,52 @@ func (o *options) engineImages() (generator.Images, error) {
 
 // access says who may connect to engine pods.
 func (o *options) access() (podspec.Access, error) {
-	a := podspec.Access{OperatorNamespace: o.namespace}
-	if o.metricsOf == "" {
-		return a, nil
+	metrics, err := namespaces("metrics-namespaces", o.metricsOf)
+	return podspec.Access{OperatorNamespace: o.namespace, MetricsNamespaces: metrics}, err
+}
+
+// watchedNamespaces returns the namespaces whose objects are reconciled; none for all.
+func (o *options) watchedNamespaces() ([]string, error) {
+	return namespaces("watch-namespaces", o.watched)
+}
+
+// namespaces returns the names of the comma-separated list that a flag has; none if it is empty.
+func namespaces(flag, list string) ([]string, error) {
+	if list == "" {
+		return nil, nil
 	}
-	for _, name := range strings.Split(o.metricsOf, ",") {
+	names := strings.Split(list, ",")
+	for _, name := range names {
 		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-			return a, fmt.Errorf("--metrics-namespaces: %q is not a name of a namespace: %s", name, strings.Join(problems, "; "))
+			return nil, fmt.Errorf("--%s: %q is not a name of a namespace: %s", flag, name, strings.Join(problems, "; "))
 		}
-		a.MetricsNamespaces = append(a.MetricsNamespaces, name)
 	}
-	return a, nil
+	return names, nil
+}
+
+// podMonitorLabels returns the labels of engines' PodMonitors that users set.
+func (o *options) podMonitorLabels() (map[string]string, error) {
+	return labels.ConvertSelectorToLabelsMap(o.monitorLabels)
+}
+
+// metricsServer says how the operator's own metrics are served.
+func (o *options) metricsServer() metricsserver.Options {
+	server := metricsserver.Options{BindAddress: o.metricsAddress}
+	if o.authenticate {
+		server.SecureServing, server.FilterProvider = true, filters.WithAuthenticationAndAuthorization
+	}
+	return server
 }
 
 func (o *options) validate() error {
 	if _, err := o.access(); err != nil {
 		return err
+	}
+	if _, err := o.watchedNamespaces(); err != nil {
+		return err
+	}
+	if _, err := o.podMonitorLabels(); err != nil {
+		return fmt.Errorf("--pod-monitor-labels %q: %w", o.monitorLabels, err)
 	}
 	if _, err := o.engineImages(); err != nil {
 		return fmt.Errorf("--engine-images: %w", err)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -23,6 +24,42 @@ func TestTheNamespacesThatReadMetricsAreAList(t *testing.T) {
 	}
 	for _, flag := range []string{",", "a,", "Monitoring", "a b", "team=a"} {
 		if _, err := parse([]string{"--metrics-namespaces=" + flag}); err == nil || !strings.Contains(err.Error(), "--metrics-namespaces") {
+			t.Errorf("%q: %v", flag, err)
+		}
+	}
+}
+
+func TestTheWatchedNamespacesAreAList(t *testing.T) {
+	for flag, want := range map[string][]string{"": nil, "lab": {"lab"}, "a,b": {"a", "b"}} {
+		o, err := parse([]string{"--watch-namespaces=" + flag})
+		if err != nil {
+			t.Errorf("%q: %v", flag, err)
+			continue
+		}
+		if got, err := o.watchedNamespaces(); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %q %v", flag, got, err)
+		}
+	}
+	for _, flag := range []string{",", "a,", "Lab"} {
+		if _, err := parse([]string{"--watch-namespaces=" + flag}); err == nil || !strings.Contains(err.Error(), "--watch-namespaces") {
+			t.Errorf("%q: %v", flag, err)
+		}
+	}
+}
+
+func TestTheLabelsOfPodMonitorsAreAList(t *testing.T) {
+	for flag, want := range map[string]map[string]string{"": {}, "release=stack": {"release": "stack"}, "a/b=c,d=": {"a/b": "c", "d": ""}} {
+		o, err := parse([]string{"--pod-monitor-labels=" + flag})
+		if err != nil {
+			t.Errorf("%q: %v", flag, err)
+			continue
+		}
+		if got, err := o.podMonitorLabels(); err != nil || !maps.Equal(got, want) {
+			t.Errorf("%q: %q %v", flag, got, err)
+		}
+	}
+	for _, flag := range []string{"release", "a=b,", "a b=c", "a=b c"} {
+		if _, err := parse([]string{"--pod-monitor-labels=" + flag}); err == nil || !strings.Contains(err.Error(), "--pod-monitor-labels") {
 			t.Errorf("%q: %v", flag, err)
 		}
 	}

@@ -5,6 +5,8 @@ package podspec
 // This file answers: who may connect to engine pods, and who scrapes them?
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,15 +71,15 @@ func NetworkPolicy(g *spatev1.TrafficGenerator, access Access) *networkingv1.Net
 // PodMonitorKind is the Prometheus operator's kind PodMonitor.
 var PodMonitorKind = schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: "PodMonitor"}
 
-// PodMonitor lets the Prometheus operator scrape the pods.
-func PodMonitor(g *spatev1.TrafficGenerator) *unstructured.Unstructured {
-	labels := map[string]any{}
+// PodMonitor lets the Prometheus operator scrape the pods. It has these labels, by which a Prometheus selects it, besides its own.
+func PodMonitor(g *spatev1.TrafficGenerator, labels map[string]string) *unstructured.Unstructured {
+	pods := map[string]any{}
 	for k, v := range selector(g) {
-		labels[k] = v
+		pods[k] = v
 	}
 	m := &unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{
-			"selector": map[string]any{"matchLabels": labels},
+			"selector": map[string]any{"matchLabels": pods},
 			"podMetricsEndpoints": []any{map[string]any{
 				"port": PortMetrics, "interval": "5s",
 				// The label that the dashboards select by.
@@ -88,6 +90,9 @@ func PodMonitor(g *spatev1.TrafficGenerator) *unstructured.Unstructured {
 	m.SetGroupVersionKind(PodMonitorKind)
 	m.SetNamespace(g.Namespace)
 	m.SetName(PolicyName(g.Name))
-	m.SetLabels(Labels(g))
+	all := map[string]string{}
+	maps.Copy(all, labels)
+	maps.Copy(all, Labels(g))
+	m.SetLabels(all)
 	return m
 }

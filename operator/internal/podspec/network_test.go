@@ -3,6 +3,7 @@
 package podspec
 
 import (
+	"maps"
 	"testing"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -40,5 +41,21 @@ func TestOnlyOperatorPodsCallEnginesAndMetricsAreOpenUnlessRestricted(t *testing
 	}
 	if len(open.Spec.Ingress) != 2 || len(restricted.Spec.Ingress) != 2 {
 		t.Errorf("%+v\n%+v", open.Spec.Ingress, restricted.Spec.Ingress)
+	}
+}
+
+func TestAPodMonitorHasTheLabelsOfUsersBesidesItsOwn(t *testing.T) {
+	g := &spatev1.TrafficGenerator{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "g"}}
+	if got := PodMonitor(g, nil).GetLabels(); !maps.Equal(got, Labels(g)) {
+		t.Errorf("without labels of users: %v", got)
+	}
+	users := map[string]string{"release": "stack", LabelName: "other"}
+	want := Labels(g)
+	want["release"] = "stack"
+	if got := PodMonitor(g, users).GetLabels(); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if len(users) != 2 {
+		t.Errorf("the labels of users were changed: %v", users)
 	}
 }

@@ -110,15 +110,27 @@ func (r *Reconciler) runsOn(ctx context.Context, g *spatev1.TrafficGenerator) (m
 	return byID, err
 }
 
-// exists reports whether the API server has a run of that ID now, in any namespace: one that is not in the cache may have been started
+// exists reports whether the API server has a run of that ID now, in any watched namespace: one that is not in the cache may have been started
 // by another operator, which has just become the leader.
 func (r *Reconciler) exists(ctx context.Context, id string) (bool, error) {
-	var list metav1.PartialObjectMetadataList
-	list.SetGroupVersionKind(spatev1.GroupVersion.WithKind("TrafficRunList"))
-	err := r.Live.List(ctx, &list, client.MatchingFields{metav1.ObjectNameField: runs.NameOf(id)})
-	return slices.ContainsFunc(list.Items, func(run metav1.PartialObjectMetadata) bool {
-		return runs.ID(&spatev1.TrafficRun{ObjectMeta: run.ObjectMeta}) == id
-	}), err
+	namespaces := r.Namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	for _, namespace := range namespaces {
+		var list metav1.PartialObjectMetadataList
+		list.SetGroupVersionKind(spatev1.GroupVersion.WithKind("TrafficRunList"))
+		err := r.Live.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{metav1.ObjectNameField: runs.NameOf(id)})
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(list.Items, func(run metav1.PartialObjectMetadata) bool {
+			return runs.ID(&spatev1.TrafficRun{ObjectMeta: run.ObjectMeta}) == id
+		}) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // dismiss stops the orphans, removes ended ones from their engines, and returns what the generator waits for: while an orphan may send,

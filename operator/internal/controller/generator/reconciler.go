@@ -71,6 +71,10 @@ type Reconciler struct {
 	PullPolicy corev1.PullPolicy
 	// PodMonitors are created if the cluster has the kind.
 	PodMonitors bool
+	// MonitorLabels are labels of PodMonitors besides their own.
+	MonitorLabels map[string]string
+	// Namespaces are those that are watched; none for all.
+	Namespaces []string
 	// Resolver admits runs to generators, not while pods are deleted.
 	Resolver *admission.Resolver
 
