@@ -43,25 +43,15 @@ func (f *Flags) Read(c *cobra.Command, names []string) (offline.Files, []manifes
 	if _, err := quantity.ParseBitRate(spatev1.BitRate(f.lineRate)); err != nil {
 		return offline.Files{}, nil, fmt.Errorf("--line-rate %q: %w", f.lineRate, err)
 	}
-	contents, err := f.sources.read(c, names)
+	set, problems, err := f.sources.into(&manifest.Reader{Namespace: f.namespace}, c, names)
 	if err != nil {
 		return offline.Files{}, nil, err
 	}
-	reader := manifest.Reader{Namespace: f.namespace}
-	for _, content := range contents {
-		reader.Read(content.name, content.data)
-	}
-	set, problems := reader.Done()
 	return offline.Files{Set: set, LineRate: spatev1.BitRate(f.lineRate)}, problems, nil
 }
 
-// Args accepts the arguments of a command that reads files: any number, and none only if flags name some.
-func (f *Flags) Args(_ *cobra.Command, names []string) error {
-	if len(names) == 0 && f.sources.IsEmpty() {
-		return errors.New("no files: name at least one FILE, - for standard input, or -k FOLDER")
-	}
-	return nil
-}
+// Args accepts the arguments of a command that reads files.
+func (f *Flags) Args(c *cobra.Command, names []string) error { return f.sources.Args(c, names) }
 
 // ErrProblems follows the problems themselves.
 var ErrProblems = errors.New("the files cannot be planned as they are")

@@ -80,19 +80,38 @@ func (s *Sources) read(c *cobra.Command, names []string) ([]content, error) {
 	return all, nil
 }
 
-// Objects returns all objects as they are written, in their order, and the problems of those that are not valid by the rules of their kinds. Objects of
-// other APIs are among them, and are not looked into.
-func (s *Sources) Objects(c *cobra.Command, names []string) (objects []*unstructured.Unstructured, problems []manifest.Problem, err error) {
+// into has a reader read all sources, and returns what it has then.
+func (s *Sources) into(reader *manifest.Reader, c *cobra.Command, names []string) (*manifest.Set, []manifest.Problem, error) {
 	contents, err := s.read(c, names)
 	if err != nil {
 		return nil, nil, err
 	}
-	reader := manifest.Reader{Written: func(object *unstructured.Unstructured) { objects = append(objects, object) }}
 	for _, content := range contents {
 		reader.Read(content.name, content.data)
 	}
-	_, problems = reader.Done()
-	return objects, problems, nil
+	set, problems := reader.Done()
+	return set, problems, nil
+}
+
+// Set returns all objects by their kinds, and the problems of those that are left out because they are not valid.
+func (s *Sources) Set(c *cobra.Command, names []string) (*manifest.Set, []manifest.Problem, error) {
+	return s.into(&manifest.Reader{}, c, names)
+}
+
+// Args accepts the arguments of a command that reads files: any number, and none only if flags name some.
+func (s *Sources) Args(_ *cobra.Command, names []string) error {
+	if len(names) == 0 && s.IsEmpty() {
+		return errors.New("no files: name at least one FILE, - for standard input, or -k FOLDER")
+	}
+	return nil
+}
+
+// Objects returns all objects as they are written, in their order, and the problems of those that are not valid by the rules of their kinds. Objects of
+// other APIs are among them, and are not looked into.
+func (s *Sources) Objects(c *cobra.Command, names []string) (objects []*unstructured.Unstructured, problems []manifest.Problem, err error) {
+	reader := &manifest.Reader{Written: func(object *unstructured.Unstructured) { objects = append(objects, object) }}
+	_, problems, err = s.into(reader, c, names)
+	return objects, problems, err
 }
 
 func (s *Sources) readOne(c *cobra.Command, name string) ([]content, error) {

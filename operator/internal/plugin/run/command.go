@@ -49,7 +49,7 @@ PROFILE is the name of a TrafficProfile in the cluster: a TrafficRun of it is cr
 path with a slash or with the ending .yaml, .yml or .json, a URL, or - for standard input; anything else with -f. All objects of the files
 are applied on the server's side with the field manager kubectl-spate; if one is not valid, nothing is applied. A profile that starts a run because it was
 applied (runPolicy OnChange and a change of its traffic, or another runID) starts one only; of any other profile of the files a TrafficRun is created, unless
-a TrafficRun of the files names it. TrafficRuns of the files are created, too.
+a TrafficRun or a TrafficSearch of the files names it. TrafficRuns of the files are created, too. A TrafficSearch creates its runs itself, and is not waited for.
 
 --set changes rate, duration, warmup or generator: of PROFILE for this run (overrides of the TrafficRun), in files before they are
 applied, so the applied profile has the changed value.
@@ -65,7 +65,8 @@ Without --wait: 0 if all runs were started, otherwise 2 or 3.`,
   kubectl spate run imix --set rate=2x --set duration=10s --wait --timeout 5m
   kubectl spate run -f profiles/ --wait --junit results.xml
   kustomize build overlays/lab | kubectl spate run - --wait -o json
-  kubectl spate run -k overlays/lab --wait --stop-on-interrupt`,
+  kubectl spate run -k overlays/lab --wait --stop-on-interrupt
+  kubectl spate new --preset imix | kubectl spate run - --wait`,
 		ValidArgsFunction: func(c *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			names, _ := o.cluster.Complete(math.MaxInt, cluster.Profiles)(c, args, prefix)
 			return names, cobra.ShellCompDirectiveDefault // files, too
@@ -137,7 +138,11 @@ func (o *options) execute(c *cobra.Command, names, paths []string, set spatev1.R
 		files.Tell(c.ErrOrStderr(), problems)
 		return nil, exit.With(exit.Invalid, fmt.Errorf("nothing was applied: problems found: %d", len(problems)))
 	case len(names) == 0 && !canRun(objects):
-		return nil, exit.With(exit.Invalid, errors.New("nothing was applied: the files have no TrafficProfile and no TrafficRun"))
+		nothing := "the files have no TrafficProfile and no TrafficRun"
+		if len(profilesOf(objects, "", "TrafficSearch")) > 0 {
+			nothing = "a TrafficSearch creates its runs itself: apply the files with kubectl apply, and follow it with kubectl spate search watch"
+		}
+		return nil, exit.With(exit.Invalid, errors.New("nothing was applied: "+nothing))
 	}
 	connection, err := o.cluster.Connect()
 	if err != nil {

@@ -300,6 +300,7 @@ func TestWhatIsWrongIsReportedBeforeAnythingIsApplied(t *testing.T) {
 		{args: "-f none.yaml", code: 3, want: "no such file"},
 		{args: "imix " + kubeconfig, code: 3, want: "none"},
 		{args: streams, code: 2, want: "nothing was applied: the files have no TrafficProfile and no TrafficRun"},
+		{args: "-f ../../../../config/samples/trafficsearch.yaml", code: 2, want: "nothing was applied: a TrafficSearch creates its runs itself"},
 		{args: "- --wait --junit " + report, input: strings.Replace(plugintest.Smoke, "traffic:", "traffics:", 1), code: 2, want: "spec.traffics: unknown field"},
 	} {
 		_, said, err := plugintest.Run(c.input, append([]string{"run"}, strings.Fields(c.args)...), NewCommand())

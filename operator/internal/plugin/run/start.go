@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,14 +68,27 @@ func isKind(object *unstructured.Unstructured, kind string) bool {
 	return gvk.Group == spatev1.GroupVersion.Group && gvk.Kind == kind
 }
 
-// canRun reports whether a TrafficProfile or a TrafficRun is among the objects.
+// canRun reports whether a TrafficRun is among the objects, or a TrafficProfile whose runs no TrafficSearch among them creates.
 func canRun(objects []*unstructured.Unstructured) bool {
+	searched := profilesOf(objects, "", "TrafficSearch")
 	for _, object := range objects {
-		if isKind(object, "TrafficProfile") || isKind(object, "TrafficRun") {
+		if isKind(object, "TrafficProfile") && !searched[kube.ObjectKeyFromObject(object)] || isKind(object, "TrafficRun") {
 			return true
 		}
 	}
 	return false
+}
+
+// profilesOf are the profiles that objects of the kinds name. Those that have no namespace are in the given one.
+func profilesOf(objects []*unstructured.Unstructured, namespace string, kinds ...string) map[kube.ObjectKey]bool {
+	all := map[kube.ObjectKey]bool{}
+	for _, object := range objects {
+		if slices.ContainsFunc(kinds, func(kind string) bool { return isKind(object, kind) }) {
+			name, _, _ := unstructured.NestedString(object.Object, "spec", "profileRef", "name")
+			all[kube.ObjectKey{Namespace: cmp.Or(object.GetNamespace(), namespace), Name: name}] = true
+		}
+	}
+	return all
 }
 
 // start applies the objects, and starts a run of each profile that is named or among them. Subjects may still have no run: profiles that start it by
@@ -92,7 +106,7 @@ func (s *session) start(ctx context.Context, objects []*unstructured.Unstructure
 		sub := &subject{profile: key}
 		all, toCreate = append(all, sub), append(toCreate, sub)
 	}
-	executed := s.executed(objects)
+	executed := profilesOf(objects, s.namespace, "TrafficRun", "TrafficSearch") // a search creates the runs of its profile
 	for _, object := range objects {
 		sub, create, err := s.apply(ctx, object, executed)
 		if err != nil {
@@ -123,18 +137,6 @@ func coded(err error) error {
 		return exit.With(exit.Invalid, err)
 	}
 	return exit.With(exit.NotRun, err)
-}
-
-// executed are the profiles that TrafficRuns among the objects name.
-func (s *session) executed(objects []*unstructured.Unstructured) map[kube.ObjectKey]bool {
-	all := map[kube.ObjectKey]bool{}
-	for _, object := range objects {
-		if isKind(object, "TrafficRun") {
-			name, _, _ := unstructured.NestedString(object.Object, "spec", "profileRef", "name")
-			all[kube.ObjectKey{Namespace: cmp.Or(object.GetNamespace(), s.namespace), Name: name}] = true
-		}
-	}
-	return all
 }
 
 // apply applies one object. It returns a subject for a profile or a run that is to be followed; create is true if a TrafficRun of the profile must be

@@ -29,7 +29,7 @@ func run(t *testing.T, args ...string) (string, error) {
 const sample = "../../../../config/samples/trafficsearch.yaml"
 
 func TestTheSampleIsSimulated(t *testing.T) {
-	out, err := run(t, "simulate", sample, "--device", "capacity=1Mpps", "--max", "14.88Mpps")
+	out, err := run(t, "simulate", "-f", sample, "--device", "capacity=1Mpps", "--max", "14.88Mpps")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,8 @@ func TestWhatCannotBeSimulatedIsRefused(t *testing.T) {
 		{[]string{sample, "--device", "speed=1", "--max", "1Mpps"}, "must be capacity=RATE"},
 		{[]string{sample, "--device", "capacity=1Mpps", "--max", "500pps"}, "spec: "},
 		{[]string{wrong, "--device", "capacity=1Mpps", "--max", "1Mpps"}, "must be a share from 0% to 100%"},
-		{[]string{"../../../../config/samples/imix.yaml", "--device", "capacity=1Mpps"}, "it has 0 TrafficSearches"},
+		{[]string{"../../../../config/samples/imix.yaml", "--device", "capacity=1Mpps"}, "the files have 0 TrafficSearches"},
+		{[]string{"--device", "capacity=1Mpps"}, "no files: name at least one FILE"},
 		{[]string{"nonesuch.yaml", "--device", "capacity=1Mpps"}, "no such file"},
 	} {
 		if out, err := run(t, append([]string{"simulate"}, c.args...)...); err == nil || !strings.Contains(err.Error(), c.want) {

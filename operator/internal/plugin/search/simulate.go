@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/manifest"
 	"spate.dev/operator/internal/plan"
 	"spate.dev/operator/internal/plan/quantity"
 	"spate.dev/operator/internal/plugin/files"
@@ -29,33 +28,33 @@ type simulateFlags struct{ device, least, most string }
 // newSimulateCommand returns `search simulate`.
 func newSimulateCommand() *cobra.Command {
 	var flags simulateFlags
+	var sources files.Sources
 	c := &cobra.Command{
-		Use:   "simulate FILE",
+		Use:   "simulate (FILE | -f FILE | -k FOLDER)...",
 		Short: "Print the trials that a search would do with a simulated device, their time and the result",
-		Long: `Reads a TrafficSearch from a file ("-": standard input), and does its tests with a simulated device, without a cluster and without traffic: how long will
+		Long: `Reads the one TrafficSearch of the files (a file, a folder, a URL, or - for standard input, as for kubectl apply), and does its tests with a simulated device, without a cluster and without traffic: how long will
 the search take, and what will it find? The device forwards packets at a rate (capacity), and a number of packets more in each trial (buffer). A generator that
 cannot send more than a rate (generator) shows what is reported then. spec.load must be in packets or connections a second, or --min and --max say what its bounds are.`,
 		Example: `  kubectl spate search simulate router.yaml --device capacity=1Mpps
-  kubectl spate search simulate router.yaml --device capacity=1Mpps,buffer=200000 --max 14.88Mpps`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			text, err := files.ReadFile(c, args[0])
+  kubectl spate search simulate router.yaml --device capacity=1Mpps,buffer=200000 --max 14.88Mpps
+  kubectl spate search simulate -k overlays/lab --device capacity=1Mpps`,
+		Args: sources.Args,
+		RunE: func(c *cobra.Command, names []string) error {
+			set, problems, err := sources.Set(c, names)
 			if err != nil {
 				return err
 			}
-			var reader manifest.Reader
-			reader.Read(args[0], text)
-			set, problems := reader.Done()
 			if len(problems) > 0 {
 				return problems[0]
 			}
 			if len(set.Searches) != 1 {
-				return fmt.Errorf("%s: it has %d TrafficSearches; it must have one", args[0], len(set.Searches))
+				return fmt.Errorf("the files have %d TrafficSearches; they must have one", len(set.Searches))
 			}
 			search := set.Searches[0].Value
 			return flags.simulate(c.OutOrStdout(), search)
 		},
 	}
+	sources.Add(c)
 	c.Flags().StringVar(&flags.device, "device", "", "capacity=RATE[,buffer=PACKETS][,generator=RATE], such as capacity=1Mpps")
 	c.Flags().StringVar(&flags.least, "min", "", "least load, such as 1kpps; spec.load.min when absent")
 	c.Flags().StringVar(&flags.most, "max", "", "greatest load, such as 14.88Mpps; spec.load.max when absent")
