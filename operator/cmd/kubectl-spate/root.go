@@ -9,6 +9,7 @@ import (
 
 	"spate.dev/operator/internal/plugin/capture"
 	"spate.dev/operator/internal/plugin/change"
+	"spate.dev/operator/internal/plugin/compare"
 	"spate.dev/operator/internal/plugin/doctor"
 	"spate.dev/operator/internal/plugin/events"
 	"spate.dev/operator/internal/plugin/importing"
@@ -18,6 +19,7 @@ import (
 	"spate.dev/operator/internal/plugin/ping"
 	"spate.dev/operator/internal/plugin/plan"
 	"spate.dev/operator/internal/plugin/records"
+	"spate.dev/operator/internal/plugin/report"
 	"spate.dev/operator/internal/plugin/result"
 	"spate.dev/operator/internal/plugin/run"
 	"spate.dev/operator/internal/plugin/search"
@@ -44,6 +46,7 @@ shown by events and logs, and gathered in an archive.`,
   kubectl spate run -f smoke.yaml --wait
   kubectl spate status
   kubectl spate result smoke
+  kubectl spate report smoke --output-file smoke.html
   kubectl spate rate smoke +10%
   kubectl spate search report router
   kubectl spate records web
@@ -56,7 +59,7 @@ shown by events and logs, and gathered in an archive.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(validate.NewCommand(), plan.NewCommand(), simulate.NewCommand(), importing.NewCommand(), run.NewCommand(), status.NewCommand(), result.NewCommand(), change.NewRateCommand(), change.NewPauseCommand(), change.NewResumeCommand(), change.NewStopCommand(),
+	root.AddCommand(validate.NewCommand(), plan.NewCommand(), simulate.NewCommand(), importing.NewCommand(), run.NewCommand(), status.NewCommand(), result.NewCommand(), report.NewCommand(), compare.NewCommand(), change.NewRateCommand(), change.NewPauseCommand(), change.NewResumeCommand(), change.NewStopCommand(),
 		search.NewCommand(), records.NewCommand(), capture.NewCommand(), ping.NewCommand(), doctor.NewCommand(), pluginversion.NewCommand(version))
 	root.AddCommand(newprofile.NewCommand(), events.NewCommand(), logs.NewCommand(), mustgather.NewCommand(version))
 	return root
