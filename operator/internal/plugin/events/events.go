@@ -113,7 +113,7 @@ func show(ctx context.Context, s *scope, p *printer, follow bool) (version strin
 func watchFrom(ctx context.Context, watcher kube.WithWatch, s *scope, p *printer, version string) error {
 	for {
 		err := once(ctx, watcher, s, p, version)
-		if ctx.Err() != nil {
+		if interrupted(ctx) {
 			return nil
 		}
 		if err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
@@ -129,6 +129,9 @@ func watchFrom(ctx context.Context, watcher kube.WithWatch, s *scope, p *printer
 		}
 	}
 }
+
+// interrupted reports whether the user has ended the command, which is no error.
+func interrupted(ctx context.Context) bool { return ctx.Err() != nil }
 
 // once prints events of one watch.
 func once(ctx context.Context, watcher kube.WithWatch, s *scope, p *printer, version string) error {

@@ -280,7 +280,7 @@ func (r *reading) read(ctx context.Context, s source) error {
 			}
 			r.send(ctx, change{line: line{source: s.pod, at: at, text: text, arrived: time.Now()}})
 		})
-		if err == nil || ctx.Err() != nil {
+		if err == nil || interrupted(ctx) {
 			return nil
 		}
 		if absent.IsZero() {
@@ -299,6 +299,9 @@ func (r *reading) read(ctx context.Context, s source) error {
 		}
 	}
 }
+
+// interrupted reports whether no more lines are wanted, which is no error.
+func interrupted(ctx context.Context) bool { return ctx.Err() != nil }
 
 // once reads lines until the log or the connection ends.
 func (r *reading) once(ctx context.Context, s source, options *corev1.PodLogOptions, take func(string)) error {

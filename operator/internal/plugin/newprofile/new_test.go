@@ -149,7 +149,7 @@ func TestQuestionsLeadToTheSameObjectsAsFlags(t *testing.T) {
 		"all answers":      {answers: "http\nweb\nlab\neast\nwest\n1kcps\n1m\n10.0.0.1\n10.1.0.1", same: []string{"web", "--preset", "http", "--generator", "lab", "--port", "east", "--receive-port", "west", "--rate", "1kcps", "--duration", "1m", "--source", "10.0.0.1", "--destination", "10.1.0.1"}},
 		"some by flags":    {answers: "syn-flood\n\n5s\n\n\n", args: []string{"flood", "--generator", "lab", "--port", "east", "--receive-port", "west"}, same: []string{"flood", "--preset", "syn-flood", "--generator", "lab", "--port", "east", "--receive-port", "west", "--duration", "5s"}},
 		"wrong, and again": {answers: "mix\nimix\nImix\nimix\n\n12cps\n5kpps\nlong\n3s\n\n\n", same: []string{"--preset", "imix", "--rate", "5kpps", "--duration", "3s"}, asked: "--preset mix: must be one of"},
-		"a port too few":   {answers: "imix\n\nlab\neast\n\neast\nwest\n\n\n\n\n", same: []string{"--preset", "imix", "--generator", "lab", "--port", "east", "--receive-port", "west"}, asked: "spec.traffic[0].receivePort: the stream measures flow"},
+		"a port too few":   {answers: "imix\n\nlab\nwest\n\neast\nwest\n\n\n\n\n", same: []string{"--preset", "imix", "--generator", "lab", "--port", "east", "--receive-port", "west"}, asked: "spec.traffic[0].receivePort: the stream measures flow"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
