@@ -20,8 +20,8 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 )
 
-// plain is the variable that turns styles off (no-color.org); empty they are on.
-const plain = "NO_COLOR=" //nolint:misspell // its name
+// noStyles is the variable that turns styles off (no-color.org); empty they are on.
+const noStyles = "NO_COLOR=" //nolint:misspell // its name
 
 // terminal runs a program, and shows what it draws.
 type terminal struct {
@@ -38,10 +38,10 @@ type terminal struct {
 // inTerminal starts a command of the plugin in a terminal, with more variables in its environment.
 func inTerminal(t *testing.T, columns, lines int, command *exec.Cmd, variables ...string) *terminal {
 	t.Helper()
-	command.Env = append(append(os.Environ(), "TERM=xterm-256color", "CI=", plain), variables...)
+	command.Env = append(append(os.Environ(), "TERM=xterm-256color", "CI=", noStyles), variables...)
 	file, err := pty.StartWithSize(command, &pty.Winsize{Cols: uint16(columns), Rows: uint16(lines)})
 	must(t, err)
-	s := &terminal{t: t, command: command, pty: file, drawn: vt10x.New(vt10x.WithSize(columns, lines)), ended: make(chan struct{})}
+	s := &terminal{t: t, command: command, pty: file, drawn: vt10x.New(vt10x.WithSize(columns, lines), vt10x.WithWriter(file)), ended: make(chan struct{})}
 	go func() {
 		defer close(s.ended)
 		part, drawn := make([]byte, 4096), 0
@@ -132,7 +132,7 @@ func TestARunIsWatchedAndChangedInATerminal(t *testing.T) {
 		noneLeft(t, ns)
 	})
 	t.Run("by an editor, without styles", func(t *testing.T) {
-		s := inTerminal(t, 80, 24, plugin(t, ns, editor, "top", name, "--view", "streams"), plain+"1")
+		s := inTerminal(t, 80, 24, plugin(t, ns, editor, "top", name, "--view", "streams"), noStyles+"1")
 		s.shows(`(?m)^small +1\.00k `)
 		s.press("r2x\r")
 		s.shows("run " + name + ": rate set to 2x")
