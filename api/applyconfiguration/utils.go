@@ -486,6 +486,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.TrafficSearchSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TrafficSearchStatus"):
 		return &apiv1alpha1.TrafficSearchStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TrafficStatsReader"):
+		return &apiv1alpha1.TrafficStatsReaderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TrafficStatsReaderSpec"):
+		return &apiv1alpha1.TrafficStatsReaderSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Transmit"):
 		return &apiv1alpha1.TransmitApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TrialInput"):

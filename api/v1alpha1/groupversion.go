@@ -35,6 +35,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&TrafficCapture{}, &TrafficCaptureList{},
 		&TrafficPing{}, &TrafficPingList{},
 		&TrafficRecordsReader{}, &TrafficRecordsReaderList{},
+		&TrafficStatsReader{}, &TrafficStatsReaderList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// TrafficCapture, TrafficPing and TrafficRecordsReader: readers of packets of ports, of replies to echo requests, and of records of connections.
+// TrafficCapture, TrafficPing, TrafficRecordsReader and TrafficStatsReader: readers of packets of ports, of replies to echo requests, of records of
+// connections, and of counters.
 // The right to create such an object authorises a reader; the object names the key of its reader, and the operator serves the holder of that key.
 
 package v1alpha1
@@ -142,6 +143,17 @@ type TrafficPingSpec struct {
 
 // TrafficRecordsReaderSpec says of which run records are read, and by whom. It cannot be changed.
 type TrafficRecordsReaderSpec struct {
+	// runRef names the TrafficRun, in the same namespace.
+	// +required
+	RunRef LocalReference `json:"runRef"`
+
+	// readerKey is the key of who may read.
+	// +required
+	ReaderKey ReaderKey `json:"readerKey"`
+}
+
+// TrafficStatsReaderSpec says of which run counters are read, and by whom. It cannot be changed.
+type TrafficStatsReaderSpec struct {
 	// runRef names the TrafficRun, in the same namespace.
 	// +required
 	RunRef LocalReference `json:"runRef"`
@@ -323,7 +335,48 @@ type TrafficRecordsReaderList struct {
 	Items []TrafficRecordsReader `json:"items"`
 }
 
-// LiveReader is what TrafficCapture, TrafficPing and TrafficRecordsReader have in common.
+// TrafficStatsReader reads counters of a run's engines while it is active: ports, streams, templates and workers. It is made by `kubectl spate top`,
+// and deleted when that ends; deleting it ends the reading.
+//
+// +genclient
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:categories=spate
+// +kubebuilder:printcolumn:name="Run",type=string,JSONPath=`.spec.runRef.name`
+// +kubebuilder:printcolumn:name="Read",type=date,JSONPath=`.status.lastReadTime`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type TrafficStatsReader struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata of the object.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec is what is wanted.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: create another"
+	Spec TrafficStatsReaderSpec `json:"spec"`
+
+	// status is what was found.
+	// +optional
+	Status LiveStatus `json:"status,omitzero"`
+}
+
+// TrafficStatsReaderList is a list of TrafficStatsReaders.
+//
+// +kubebuilder:object:root=true
+type TrafficStatsReaderList struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	// +required
+	Items []TrafficStatsReader `json:"items"`
+}
+
+// LiveReader is what TrafficCapture, TrafficPing, TrafficRecordsReader and TrafficStatsReader have in common.
 //
 // +kubebuilder:object:generate=false
 type LiveReader interface {
@@ -353,3 +406,9 @@ func (r *TrafficRecordsReader) Key() *ReaderKey { return &r.Spec.ReaderKey }
 
 // Live returns the status with the endpoint for the records.
 func (r *TrafficRecordsReader) Live() *LiveStatus { return &r.Status }
+
+// Key returns the key of the reader of the counters.
+func (r *TrafficStatsReader) Key() *ReaderKey { return &r.Spec.ReaderKey }
+
+// Live returns the status with the endpoint for the counters.
+func (r *TrafficStatsReader) Live() *LiveStatus { return &r.Status }

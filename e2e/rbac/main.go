@@ -44,6 +44,7 @@ var unseen = map[right]string{
 	{"spate.dev", "trafficcaptures", "delete"}:              "only of one that was not read for 3 minutes (operator/internal/controller/live)",
 	{"spate.dev", "trafficpings", "delete"}:                 "only of one that was not read for 3 minutes (operator/internal/controller/live)",
 	{"spate.dev", "trafficrecordsreaders", "delete"}:        "only of one that was not read for 3 minutes (operator/internal/controller/live)",
+	{"spate.dev", "trafficstatsreaders", "delete"}:          "only of one that was not read for 3 minutes (operator/internal/controller/live)",
 }
 
 // rare are rights that a run of the suites may use or not, with what uses them.

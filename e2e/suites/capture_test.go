@@ -8,6 +8,7 @@ package suites
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -96,18 +97,34 @@ func TestPacketsAreCapturedLive(t *testing.T) {
 		t.Errorf("one who may capture reads records: %v", err)
 	}
 
+	text, err := script("build/out/kubectl-spate", "top", "lab", "--once", "-o", "json", "--kubeconfig", viewer) // which a viewer may read
+	var counters struct {
+		Ports, Streams []struct {
+			Port, Stream string
+			Rate         float64 `json:"txPacketsPerSecond"`
+		}
+		Workers []struct {
+			Ports string
+			Busy  *float64
+		}
+	}
+	if err != nil || json.Unmarshal([]byte(text), &counters) != nil || len(counters.Ports) != 2 || counters.Ports[0].Port != "lab-0/east" || counters.Ports[0].Rate < 500 ||
+		len(counters.Streams) != 3 || len(counters.Workers) == 0 || counters.Workers[0].Ports == "-" || counters.Workers[0].Busy == nil {
+		t.Errorf("%v, %s", err, text)
+	}
+
 	file := filepath.Join(t.TempDir(), "east.pcapng")
 	if _, err := capture(capturer, "--port", "east", "--filter", "udp dst port 2000", "--snaplen", "64", "--count", "400", "-w", file); err != nil {
 		t.Fatal(err)
 	}
 	fields := []string{"-T", "fields", "-e", "frame.interface_name", "-e", "frame.packet_flags_direction", "-e", "udp.dstport", "-e", "frame.len", "-e", "frame.cap_len", "-e", "frame.time_delta"}
-	text, err := exec.CommandContext(t.Context(), "tshark", append([]string{"-r", file}, fields...)...).Output()
+	dissected, err := exec.CommandContext(t.Context(), "tshark", append([]string{"-r", file}, fields...)...).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	pod := "lab-0"
 	seen := map[string]int{}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(string(dissected)) {
 		f := strings.Split(strings.TrimSpace(line), "\t")
 		if len(f) != 6 || f[0] != pod+"/east" || f[2] != "2000" || f[3] != "252" || f[4] != "64" {
 			t.Fatalf("got %q", line)

@@ -117,6 +117,7 @@ func TestEveryFieldThatNamesASecretIsKnown(t *testing.T) {
 		"TrafficRun": reflect.TypeFor[spatev1.TrafficRunSpec](), "TrafficCapture": reflect.TypeFor[spatev1.TrafficCaptureSpec](),
 		"TrafficPing":          reflect.TypeFor[spatev1.TrafficPingSpec](),
 		"TrafficRecordsReader": reflect.TypeFor[spatev1.TrafficRecordsReaderSpec](),
+		"TrafficStatsReader":   reflect.TypeFor[spatev1.TrafficStatsReaderSpec](),
 	} {
 		found = append(found, secretPaths(spec, kind+".spec")...)
 	}

@@ -152,7 +152,7 @@ func packetsOf(t *testing.T, from io.Reader) []captured {
 // noneLeft fails unless the objects of readers go.
 func noneLeft(t *testing.T, ns string) {
 	t.Helper()
-	for _, list := range []client.ObjectList{&spatev1.TrafficCaptureList{}, &spatev1.TrafficPingList{}, &spatev1.TrafficRecordsReaderList{}} {
+	for _, list := range []client.ObjectList{&spatev1.TrafficCaptureList{}, &spatev1.TrafficPingList{}, &spatev1.TrafficRecordsReaderList{}, &spatev1.TrafficStatsReaderList{}} {
 		until(t, answerLimit, "no reader is left", func() (bool, string) {
 			must(t, cluster.kube.List(t.Context(), list, client.InNamespace(ns)))
 			text, _ := json.Marshal(list)

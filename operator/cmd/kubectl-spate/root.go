@@ -25,6 +25,7 @@ import (
 	"spate.dev/operator/internal/plugin/search"
 	"spate.dev/operator/internal/plugin/simulate"
 	"spate.dev/operator/internal/plugin/status"
+	"spate.dev/operator/internal/plugin/top"
 	"spate.dev/operator/internal/plugin/validate"
 	pluginversion "spate.dev/operator/internal/plugin/version"
 )
@@ -36,7 +37,7 @@ func newRootCommand() *cobra.Command {
 		Long: `Traffic profiles from the command line.
 
 What is done with files needs no cluster: check manifests, see the plan that engines would get, write the packets that
-they would send to a capture, bring profiles over from TRex. Runs are started and followed to their verdicts; their results are shown as tables; records of their
+they would send to a capture, bring profiles over from TRex. Runs are started, watched and followed to their verdicts; their results are shown as tables; records of their
 connections are printed, and packets of ports captured, while they run. Ports ping other stations. The machines that generators run on are checked. What has happened is
 shown by events and logs, and gathered in an archive.`,
 		Example: `  kubectl spate new --preset imix | kubectl spate run - --wait
@@ -45,6 +46,7 @@ shown by events and logs, and gathered in an archive.`,
   kubectl spate doctor lab
   kubectl spate run -f smoke.yaml --wait
   kubectl spate status
+  kubectl spate top smoke
   kubectl spate result smoke
   kubectl spate report smoke --output-file smoke.html
   kubectl spate rate smoke +10%
@@ -59,7 +61,7 @@ shown by events and logs, and gathered in an archive.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(validate.NewCommand(), plan.NewCommand(), simulate.NewCommand(), importing.NewCommand(), run.NewCommand(), status.NewCommand(), result.NewCommand(), report.NewCommand(), compare.NewCommand(), change.NewRateCommand(), change.NewPauseCommand(), change.NewResumeCommand(), change.NewStopCommand(),
+	root.AddCommand(validate.NewCommand(), plan.NewCommand(), simulate.NewCommand(), importing.NewCommand(), run.NewCommand(), status.NewCommand(), top.NewCommand(), result.NewCommand(), report.NewCommand(), compare.NewCommand(), change.NewRateCommand(), change.NewPauseCommand(), change.NewResumeCommand(), change.NewStopCommand(),
 		search.NewCommand(), records.NewCommand(), capture.NewCommand(), ping.NewCommand(), doctor.NewCommand(), pluginversion.NewCommand(version))
 	root.AddCommand(newprofile.NewCommand(), events.NewCommand(), logs.NewCommand(), mustgather.NewCommand(version))
 	return root

@@ -2,10 +2,11 @@
 
 package engine
 
-// This file answers: how are packets, replies to echo requests, and records streamed from an engine?
+// This file answers: how are packets, replies to echo requests, records and counters streamed from an engine?
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -56,6 +57,19 @@ func (l *Live) Ping(ctx context.Context, request *enginev1.PingRequest) (grpc.Se
 // WatchRecords streams records of a run's connections as they end.
 func (l *Live) WatchRecords(ctx context.Context, runID string) (grpc.ServerStreamingClient[enginev1.WatchRecordsResponse], error) {
 	return enginev1.NewObserverClient(l.conn).WatchRecords(ctx, &enginev1.WatchRecordsRequest{RunId: runID})
+}
+
+// Ports returns the engine's ports.
+func (l *Live) Ports(ctx context.Context) ([]*enginev1.PortInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	info, err := enginev1.NewEngineClient(l.conn).GetInfo(ctx, &enginev1.GetInfoRequest{})
+	return info.GetPorts(), err
+}
+
+// WatchStats streams the counters of a run, at once and then at every interval, until the run has ended. Each answer renews the run's lease.
+func (l *Live) WatchStats(ctx context.Context, runID string, interval time.Duration) (grpc.ServerStreamingClient[enginev1.WatchStatsResponse], error) {
+	return enginev1.NewEngineClient(l.conn).WatchStats(ctx, &enginev1.WatchStatsRequest{RunId: runID, IntervalNs: uint64(interval)})
 }
 
 // Close ends all streams.

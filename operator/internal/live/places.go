@@ -32,9 +32,9 @@ func (p *places) take(namespace string) (leave func(), err error) {
 	defer p.mu.Unlock()
 	switch {
 	case p.all >= maxStreams:
-		return nil, status.Errorf(codes.ResourceExhausted, "%d streams are read from the operator, which is the maximum: end one (kubectl get trafficcaptures,trafficpings,trafficrecordsreaders -A)", maxStreams)
+		return nil, status.Errorf(codes.ResourceExhausted, "%d streams are read from the operator, which is the maximum: end one (kubectl get trafficcaptures,trafficpings,trafficrecordsreaders,trafficstatsreaders -A)", maxStreams)
 	case p.taken[namespace] >= maxOfNamespace:
-		return nil, status.Errorf(codes.ResourceExhausted, "%d streams are read in namespace %s, which is the maximum: end one (kubectl get trafficcaptures,trafficpings,trafficrecordsreaders -n %[2]s), or read fewer ports and pods",
+		return nil, status.Errorf(codes.ResourceExhausted, "%d streams are read in namespace %s, which is the maximum: end one (kubectl get trafficcaptures,trafficpings,trafficrecordsreaders,trafficstatsreaders -n %[2]s), or read fewer ports and pods",
 			maxOfNamespace, namespace)
 	}
 	if p.taken == nil {

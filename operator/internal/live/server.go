@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package live streams packets and records to readers while a run produces them.
+// Package live streams packets, records and counters to readers while a run produces them.
 package live
 
 // This file answers: where are readers served, and by which replica?
@@ -45,8 +45,9 @@ type Server struct {
 	// Address to listen on.
 	Address string
 
-	places  places
-	tunnels *tunnel.Listener
+	// places of readers of packets, replies and records; watchers has those of readers of counters, who are many more users.
+	places, watchers places
+	tunnels          *tunnel.Listener
 }
 
 // NeedLeaderElection is false: all replicas serve.

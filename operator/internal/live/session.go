@@ -42,9 +42,9 @@ type session struct {
 	sending atomic.Int64
 }
 
-// begin admits a reader by the key in an object, which begin gets from the API server, if it is allowed (nil: any). The context is canceled with a
-// status as its cause when the session must end.
-func (s *Server) begin(ctx context.Context, key client.ObjectKey, object spatev1.LiveReader, allowed func(context.Context) error) (context.Context, *session, func(), error) {
+// begin admits a reader by the key in an object, which begin gets from the API server, if it is allowed (nil: any) and one of the places is free. The
+// context is canceled with a status as its cause when the session must end.
+func (s *Server) begin(ctx context.Context, key client.ObjectKey, object spatev1.LiveReader, seats *places, allowed func(context.Context) error) (context.Context, *session, func(), error) {
 	err := s.Fresh.Get(ctx, key, object)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, nil, nil, status.Errorf(codes.Unavailable, "the API server does not answer: %v", err)
@@ -57,7 +57,7 @@ func (s *Server) begin(ctx context.Context, key client.ObjectKey, object spatev1
 			return nil, nil, nil, err
 		}
 	}
-	leave, err := s.places.take(key.Namespace)
+	leave, err := seats.take(key.Namespace)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -36,7 +36,7 @@ var directions = map[spatev1.CaptureDirection]enginev1.Direction{
 // Capture streams the packets of a port of a pod.
 func (s *Server) Capture(request *livev1.CaptureRequest, to grpc.ServerStreamingServer[livev1.CaptureResponse]) error {
 	capture := &spatev1.TrafficCapture{}
-	ctx, held, end, err := s.begin(to.Context(), client.ObjectKey{Namespace: request.Namespace, Name: request.Name}, capture, nil)
+	ctx, held, end, err := s.begin(to.Context(), client.ObjectKey{Namespace: request.Namespace, Name: request.Name}, capture, &s.places, nil)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (s *Server) Capture(request *livev1.CaptureRequest, to grpc.ServerStreaming
 // Ping streams what becomes of the echo requests of a pod.
 func (s *Server) Ping(request *livev1.PingRequest, to grpc.ServerStreamingServer[livev1.PingResponse]) error {
 	ping := &spatev1.TrafficPing{}
-	ctx, held, end, err := s.begin(to.Context(), client.ObjectKey{Namespace: request.Namespace, Name: request.Name}, ping, func(ctx context.Context) error {
+	ctx, held, end, err := s.begin(to.Context(), client.ObjectKey{Namespace: request.Namespace, Name: request.Name}, ping, &s.places, func(ctx context.Context) error {
 		generator := &spatev1.TrafficGenerator{}
 		err := s.Client.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: string(ping.Spec.GeneratorRef.Name)}, generator)
 		if apierrors.IsNotFound(err) {
@@ -154,7 +154,7 @@ func PingProblem(g *spatev1.TrafficGenerator, spec *spatev1.TrafficPingSpec) str
 // WatchRecords streams the records of a run in a pod.
 func (s *Server) WatchRecords(request *livev1.WatchRecordsRequest, to grpc.ServerStreamingServer[livev1.WatchRecordsResponse]) error {
 	reader := &spatev1.TrafficRecordsReader{}
-	ctx, held, end, err := s.begin(to.Context(), client.ObjectKey{Namespace: request.Namespace, Name: request.Name}, reader, nil)
+	ctx, held, end, err := s.begin(to.Context(), client.ObjectKey{Namespace: request.Namespace, Name: request.Name}, reader, &s.places, nil)
 	if err != nil {
 		return err
 	}
@@ -166,9 +166,7 @@ func (s *Server) WatchRecords(request *livev1.WatchRecordsRequest, to grpc.Serve
 	if !Readable(run) {
 		return status.Errorf(codes.FailedPrecondition, "run %s is %s: records can only be read while it is active", run.Name, run.Status.Phase)
 	}
-	from, err := s.engineIn(ctx, client.ObjectKey{Namespace: run.Status.Resolved.Generator.Namespace, Name: request.Pod}, func(pod *corev1.Pod) bool {
-		return slices.ContainsFunc(run.Status.Resolved.Generator.Pods, func(own spatev1.PodSnapshot) bool { return own.UID == pod.UID })
-	})
+	from, err := s.engineFor(ctx, run, request.Pod)
 	if err != nil {
 		return err
 	}
@@ -187,6 +185,13 @@ func (s *Server) WatchRecords(request *livev1.WatchRecordsRequest, to grpc.Serve
 func Readable(run *spatev1.TrafficRun) bool {
 	phase := run.Status.Phase
 	return run.Status.Resolved != nil && (phase == spatev1.RunWarmingUp || phase == spatev1.RunRunning || phase == spatev1.RunDraining)
+}
+
+// engineFor opens a connection to the engine of a pod that executes a run.
+func (s *Server) engineFor(ctx context.Context, run *spatev1.TrafficRun, pod string) (*engine.Live, error) {
+	return s.engineIn(ctx, client.ObjectKey{Namespace: run.Status.Resolved.Generator.Namespace, Name: pod}, func(pod *corev1.Pod) bool {
+		return slices.ContainsFunc(run.Status.Resolved.Generator.Pods, func(own spatev1.PodSnapshot) bool { return own.UID == pod.UID })
+	})
 }
 
 // engineOf opens a connection to the engine of a generator's pod that is one of spec.pods, if there are any.

@@ -53,7 +53,7 @@ func TestTheReferenceHasEveryField(t *testing.T) {
 	}
 	for _, object := range []any{
 		spatev1.ASTFTemplate{}, spatev1.StatelessStream{}, spatev1.TrafficCapture{}, spatev1.TrafficGenerator{}, spatev1.TrafficPing{}, spatev1.TrafficProfile{},
-		spatev1.TrafficRecordsReader{}, spatev1.TrafficRun{},
+		spatev1.TrafficRecordsReader{}, spatev1.TrafficRun{}, spatev1.TrafficStatsReader{},
 	} {
 		check(reflect.TypeOf(object))
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package live publishes to readers of packets and records where they are served, and deletes readers that are no longer used.
+// Package live publishes to readers of packets, records and counters where they are served, and deletes readers that are no longer used.
 package live
 
 // This file answers: how is a reader's object reconciled?
@@ -36,7 +36,7 @@ const (
 	awaitPods = time.Second
 )
 
-// Reconciler reconciles TrafficCaptures, TrafficPings and TrafficRecordsReaders.
+// Reconciler reconciles TrafficCaptures, TrafficPings, TrafficRecordsReaders and TrafficStatsReaders.
 type Reconciler struct {
 	Client       client.Client
 	Certificates *pki.Store
@@ -45,8 +45,8 @@ type Reconciler struct {
 	Endpoint spatev1.LiveEndpoint
 }
 
-// +kubebuilder:rbac:groups=spate.dev,resources=trafficcaptures;trafficpings;trafficrecordsreaders,verbs=get;list;watch;delete
-// +kubebuilder:rbac:groups=spate.dev,resources=trafficcaptures/status;trafficpings/status;trafficrecordsreaders/status,verbs=patch
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficcaptures;trafficpings;trafficrecordsreaders;trafficstatsreaders,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups=spate.dev,resources=trafficcaptures/status;trafficpings/status;trafficrecordsreaders/status;trafficstatsreaders/status,verbs=patch
 
 // SetupWithManager registers a reconciler for each of the kinds.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
@@ -58,7 +58,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := ctrl.NewControllerManagedBy(mgr).For(&spatev1.TrafficPing{}, changed).Complete(reconcile.Func(r.ping)); err != nil {
 		return err
 	}
-	return ctrl.NewControllerManagedBy(mgr).For(&spatev1.TrafficRecordsReader{}, changed).Complete(reconcile.Func(r.records))
+	if err := ctrl.NewControllerManagedBy(mgr).For(&spatev1.TrafficRecordsReader{}, changed).Complete(reconcile.Func(r.records)); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).For(&spatev1.TrafficStatsReader{}, changed).Complete(reconcile.Func(r.stats))
 }
 
 // found is what a reader's object refers to.
@@ -86,7 +89,12 @@ func (r *Reconciler) ping(ctx context.Context, request ctrl.Request) (ctrl.Resul
 
 func (r *Reconciler) records(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	object := &spatev1.TrafficRecordsReader{}
-	return r.reconcile(ctx, request, object, func() (found, error) { return r.runOf(ctx, object) })
+	return r.reconcile(ctx, request, object, func() (found, error) { return r.runOf(ctx, object.Namespace, object.Spec.RunRef.Name) })
+}
+
+func (r *Reconciler) stats(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	object := &spatev1.TrafficStatsReader{}
+	return r.reconcile(ctx, request, object, func() (found, error) { return r.runOf(ctx, object.Namespace, object.Spec.RunRef.Name) })
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request, object spatev1.LiveReader, resolve func() (found, error)) (ctrl.Result, error) {
@@ -193,11 +201,11 @@ func (r *Reconciler) podsOf(ctx context.Context, g *spatev1.TrafficGenerator) ([
 }
 
 // runOf finds the pods of a run.
-func (r *Reconciler) runOf(ctx context.Context, reader *spatev1.TrafficRecordsReader) (found, error) {
+func (r *Reconciler) runOf(ctx context.Context, namespace string, name spatev1.ObjectName) (found, error) {
 	run := &spatev1.TrafficRun{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: reader.Namespace, Name: string(reader.Spec.RunRef.Name)}, run)
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: string(name)}, run)
 	if apierrors.IsNotFound(err) {
-		return found{reason: spatev1.ReasonReferenceNotFound, problem: fmt.Sprintf("spec.runRef: TrafficRun %q does not exist in namespace %s", reader.Spec.RunRef.Name, reader.Namespace)}, nil
+		return found{reason: spatev1.ReasonReferenceNotFound, problem: fmt.Sprintf("spec.runRef: TrafficRun %q does not exist in namespace %s", name, namespace)}, nil
 	}
 	if err != nil {
 		return found{}, err

@@ -35,7 +35,7 @@ func reconciler(t *testing.T, now time.Time, objects ...client.Object) *Reconcil
 	if err := spatev1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&spatev1.TrafficCapture{}, &spatev1.TrafficPing{}, &spatev1.TrafficRecordsReader{}).Build()
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&spatev1.TrafficCapture{}, &spatev1.TrafficPing{}, &spatev1.TrafficRecordsReader{}, &spatev1.TrafficStatsReader{}).Build()
 	clock := clocks.NewFakePassiveClock(now)
 	return &Reconciler{
 		Client: c, Clock: clock, Certificates: &pki.Store{Client: c, Namespace: "spate-system", Policy: pki.DefaultPolicy(), Clock: clock},
@@ -162,13 +162,15 @@ func TestWhatNobodyReadsIsDeleted(t *testing.T) {
 		object := capture(func(c2 *spatev1.TrafficCapture) { c2.Status.LastReadTime = c.read })
 		reader := &spatev1.TrafficRecordsReader{ObjectMeta: object.ObjectMeta, Status: spatev1.LiveStatus{LastReadTime: c.read}}
 		reader.Spec.RunRef.Name = "run"
+		counters := &spatev1.TrafficStatsReader{ObjectMeta: object.ObjectMeta, Spec: spatev1.TrafficStatsReaderSpec{RunRef: reader.Spec.RunRef}, Status: reader.Status}
 		ping := &spatev1.TrafficPing{ObjectMeta: object.ObjectMeta, Spec: eastPing(nil).Spec, Status: spatev1.LiveStatus{LastReadTime: c.read}}
-		r := reconciler(t, began.Add(c.at), append(lab(), object, reader, ping)...)
+		r := reconciler(t, began.Add(c.at), append(lab(), object, reader, counters, ping)...)
 		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}
 		for kind, reconcile := range map[client.Object]func() (ctrl.Result, error){
-			object: func() (ctrl.Result, error) { return r.capture(t.Context(), request) },
-			reader: func() (ctrl.Result, error) { return r.records(t.Context(), request) },
-			ping:   func() (ctrl.Result, error) { return r.ping(t.Context(), request) },
+			object:   func() (ctrl.Result, error) { return r.capture(t.Context(), request) },
+			reader:   func() (ctrl.Result, error) { return r.records(t.Context(), request) },
+			counters: func() (ctrl.Result, error) { return r.stats(t.Context(), request) },
+			ping:     func() (ctrl.Result, error) { return r.ping(t.Context(), request) },
 		} {
 			if _, err := reconcile(); err != nil {
 				t.Fatal(err)

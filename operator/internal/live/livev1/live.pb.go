@@ -362,6 +362,140 @@ func (x *WatchRecordsResponse) GetEngine() *enginev1.WatchRecordsResponse {
 	return nil
 }
 
+type WatchStatsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the TrafficStatsReader.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// One of status.pods.
+	Pod string `protobuf:"bytes,3,opt,name=pod,proto3" json:"pod,omitempty"`
+	// From one answer to the next, 1 s to 60 s; 0: 1 s.
+	IntervalNs    uint64 `protobuf:"varint,4,opt,name=interval_ns,json=intervalNs,proto3" json:"interval_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchStatsRequest) Reset() {
+	*x = WatchStatsRequest{}
+	mi := &file_spate_live_v1_live_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchStatsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchStatsRequest) ProtoMessage() {}
+
+func (x *WatchStatsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_live_v1_live_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchStatsRequest.ProtoReflect.Descriptor instead.
+func (*WatchStatsRequest) Descriptor() ([]byte, []int) {
+	return file_spate_live_v1_live_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *WatchStatsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *WatchStatsRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *WatchStatsRequest) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
+}
+
+func (x *WatchStatsRequest) GetIntervalNs() uint64 {
+	if x != nil {
+		return x.IntervalNs
+	}
+	return 0
+}
+
+type WatchStatsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Without buckets and distributions of times, counters by tag, outages, and what is beyond the bound of streams and templates.
+	Engine *enginev1.WatchStatsResponse `protobuf:"bytes,1,opt,name=engine,proto3" json:"engine,omitempty"`
+	// The engine's ports; in the first answer.
+	Ports []*enginev1.PortInfo `protobuf:"bytes,2,rep,name=ports,proto3" json:"ports,omitempty"`
+	// Streams and sides of templates that `engine` lacks, because there are too many.
+	Omitted       uint32 `protobuf:"varint,3,opt,name=omitted,proto3" json:"omitted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchStatsResponse) Reset() {
+	*x = WatchStatsResponse{}
+	mi := &file_spate_live_v1_live_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchStatsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchStatsResponse) ProtoMessage() {}
+
+func (x *WatchStatsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_live_v1_live_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchStatsResponse.ProtoReflect.Descriptor instead.
+func (*WatchStatsResponse) Descriptor() ([]byte, []int) {
+	return file_spate_live_v1_live_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *WatchStatsResponse) GetEngine() *enginev1.WatchStatsResponse {
+	if x != nil {
+		return x.Engine
+	}
+	return nil
+}
+
+func (x *WatchStatsResponse) GetPorts() []*enginev1.PortInfo {
+	if x != nil {
+		return x.Ports
+	}
+	return nil
+}
+
+func (x *WatchStatsResponse) GetOmitted() uint32 {
+	if x != nil {
+		return x.Omitted
+	}
+	return 0
+}
+
 var File_spate_live_v1_live_proto protoreflect.FileDescriptor
 
 const file_spate_live_v1_live_proto_rawDesc = "" +
@@ -386,11 +520,23 @@ const file_spate_live_v1_live_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03pod\x18\x03 \x01(\tR\x03pod\"U\n" +
 	"\x14WatchRecordsResponse\x12=\n" +
-	"\x06engine\x18\x01 \x01(\v2%.spate.engine.v1.WatchRecordsResponseR\x06engine2\xf0\x01\n" +
+	"\x06engine\x18\x01 \x01(\v2%.spate.engine.v1.WatchRecordsResponseR\x06engine\"x\n" +
+	"\x11WatchStatsRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
+	"\x03pod\x18\x03 \x01(\tR\x03pod\x12\x1f\n" +
+	"\vinterval_ns\x18\x04 \x01(\x04R\n" +
+	"intervalNs\"\x9c\x01\n" +
+	"\x12WatchStatsResponse\x12;\n" +
+	"\x06engine\x18\x01 \x01(\v2#.spate.engine.v1.WatchStatsResponseR\x06engine\x12/\n" +
+	"\x05ports\x18\x02 \x03(\v2\x19.spate.engine.v1.PortInfoR\x05ports\x12\x18\n" +
+	"\aomitted\x18\x03 \x01(\rR\aomitted2\xc5\x02\n" +
 	"\x04Live\x12J\n" +
 	"\aCapture\x12\x1d.spate.live.v1.CaptureRequest\x1a\x1e.spate.live.v1.CaptureResponse0\x01\x12A\n" +
 	"\x04Ping\x12\x1a.spate.live.v1.PingRequest\x1a\x1b.spate.live.v1.PingResponse0\x01\x12Y\n" +
-	"\fWatchRecords\x12\".spate.live.v1.WatchRecordsRequest\x1a#.spate.live.v1.WatchRecordsResponse0\x01B0Z.spate.dev/operator/internal/live/livev1;livev1b\x06proto3"
+	"\fWatchRecords\x12\".spate.live.v1.WatchRecordsRequest\x1a#.spate.live.v1.WatchRecordsResponse0\x01\x12S\n" +
+	"\n" +
+	"WatchStats\x12 .spate.live.v1.WatchStatsRequest\x1a!.spate.live.v1.WatchStatsResponse0\x01B0Z.spate.dev/operator/internal/live/livev1;livev1b\x06proto3"
 
 var (
 	file_spate_live_v1_live_proto_rawDescOnce sync.Once
@@ -404,7 +550,7 @@ func file_spate_live_v1_live_proto_rawDescGZIP() []byte {
 	return file_spate_live_v1_live_proto_rawDescData
 }
 
-var file_spate_live_v1_live_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_spate_live_v1_live_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_spate_live_v1_live_proto_goTypes = []any{
 	(*CaptureRequest)(nil),                // 0: spate.live.v1.CaptureRequest
 	(*CaptureResponse)(nil),               // 1: spate.live.v1.CaptureResponse
@@ -412,25 +558,33 @@ var file_spate_live_v1_live_proto_goTypes = []any{
 	(*PingResponse)(nil),                  // 3: spate.live.v1.PingResponse
 	(*WatchRecordsRequest)(nil),           // 4: spate.live.v1.WatchRecordsRequest
 	(*WatchRecordsResponse)(nil),          // 5: spate.live.v1.WatchRecordsResponse
-	(*enginev1.CaptureResponse)(nil),      // 6: spate.engine.v1.CaptureResponse
-	(*enginev1.PingResponse)(nil),         // 7: spate.engine.v1.PingResponse
-	(*enginev1.WatchRecordsResponse)(nil), // 8: spate.engine.v1.WatchRecordsResponse
+	(*WatchStatsRequest)(nil),             // 6: spate.live.v1.WatchStatsRequest
+	(*WatchStatsResponse)(nil),            // 7: spate.live.v1.WatchStatsResponse
+	(*enginev1.CaptureResponse)(nil),      // 8: spate.engine.v1.CaptureResponse
+	(*enginev1.PingResponse)(nil),         // 9: spate.engine.v1.PingResponse
+	(*enginev1.WatchRecordsResponse)(nil), // 10: spate.engine.v1.WatchRecordsResponse
+	(*enginev1.WatchStatsResponse)(nil),   // 11: spate.engine.v1.WatchStatsResponse
+	(*enginev1.PortInfo)(nil),             // 12: spate.engine.v1.PortInfo
 }
 var file_spate_live_v1_live_proto_depIdxs = []int32{
-	6, // 0: spate.live.v1.CaptureResponse.engine:type_name -> spate.engine.v1.CaptureResponse
-	7, // 1: spate.live.v1.PingResponse.engine:type_name -> spate.engine.v1.PingResponse
-	8, // 2: spate.live.v1.WatchRecordsResponse.engine:type_name -> spate.engine.v1.WatchRecordsResponse
-	0, // 3: spate.live.v1.Live.Capture:input_type -> spate.live.v1.CaptureRequest
-	2, // 4: spate.live.v1.Live.Ping:input_type -> spate.live.v1.PingRequest
-	4, // 5: spate.live.v1.Live.WatchRecords:input_type -> spate.live.v1.WatchRecordsRequest
-	1, // 6: spate.live.v1.Live.Capture:output_type -> spate.live.v1.CaptureResponse
-	3, // 7: spate.live.v1.Live.Ping:output_type -> spate.live.v1.PingResponse
-	5, // 8: spate.live.v1.Live.WatchRecords:output_type -> spate.live.v1.WatchRecordsResponse
-	6, // [6:9] is the sub-list for method output_type
-	3, // [3:6] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	8,  // 0: spate.live.v1.CaptureResponse.engine:type_name -> spate.engine.v1.CaptureResponse
+	9,  // 1: spate.live.v1.PingResponse.engine:type_name -> spate.engine.v1.PingResponse
+	10, // 2: spate.live.v1.WatchRecordsResponse.engine:type_name -> spate.engine.v1.WatchRecordsResponse
+	11, // 3: spate.live.v1.WatchStatsResponse.engine:type_name -> spate.engine.v1.WatchStatsResponse
+	12, // 4: spate.live.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortInfo
+	0,  // 5: spate.live.v1.Live.Capture:input_type -> spate.live.v1.CaptureRequest
+	2,  // 6: spate.live.v1.Live.Ping:input_type -> spate.live.v1.PingRequest
+	4,  // 7: spate.live.v1.Live.WatchRecords:input_type -> spate.live.v1.WatchRecordsRequest
+	6,  // 8: spate.live.v1.Live.WatchStats:input_type -> spate.live.v1.WatchStatsRequest
+	1,  // 9: spate.live.v1.Live.Capture:output_type -> spate.live.v1.CaptureResponse
+	3,  // 10: spate.live.v1.Live.Ping:output_type -> spate.live.v1.PingResponse
+	5,  // 11: spate.live.v1.Live.WatchRecords:output_type -> spate.live.v1.WatchRecordsResponse
+	7,  // 12: spate.live.v1.Live.WatchStats:output_type -> spate.live.v1.WatchStatsResponse
+	9,  // [9:13] is the sub-list for method output_type
+	5,  // [5:9] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_spate_live_v1_live_proto_init() }
@@ -444,7 +598,7 @@ func file_spate_live_v1_live_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_live_v1_live_proto_rawDesc), len(file_spate_live_v1_live_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

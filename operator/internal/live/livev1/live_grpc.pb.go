@@ -26,6 +26,7 @@ const (
 	Live_Capture_FullMethodName      = "/spate.live.v1.Live/Capture"
 	Live_Ping_FullMethodName         = "/spate.live.v1.Live/Ping"
 	Live_WatchRecords_FullMethodName = "/spate.live.v1.Live/WatchRecords"
+	Live_WatchStats_FullMethodName   = "/spate.live.v1.Live/WatchStats"
 )
 
 // LiveClient is the client API for Live service.
@@ -38,6 +39,8 @@ type LiveClient interface {
 	Ping(ctx context.Context, in *PingRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PingResponse], error)
 	// Records of one pod, of the run that a TrafficRecordsReader names, until the run has ended.
 	WatchRecords(ctx context.Context, in *WatchRecordsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRecordsResponse], error)
+	// Counters of one pod, of the run that a TrafficStatsReader names, at once and then at every interval, until the run has ended.
+	WatchStats(ctx context.Context, in *WatchStatsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatsResponse], error)
 }
 
 type liveClient struct {
@@ -105,6 +108,25 @@ func (c *liveClient) WatchRecords(ctx context.Context, in *WatchRecordsRequest, 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Live_WatchRecordsClient = grpc.ServerStreamingClient[WatchRecordsResponse]
 
+func (c *liveClient) WatchStats(ctx context.Context, in *WatchStatsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Live_ServiceDesc.Streams[3], Live_WatchStats_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchStatsRequest, WatchStatsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Live_WatchStatsClient = grpc.ServerStreamingClient[WatchStatsResponse]
+
 // LiveServer is the server API for Live service.
 // All implementations must embed UnimplementedLiveServer
 // for forward compatibility.
@@ -115,6 +137,8 @@ type LiveServer interface {
 	Ping(*PingRequest, grpc.ServerStreamingServer[PingResponse]) error
 	// Records of one pod, of the run that a TrafficRecordsReader names, until the run has ended.
 	WatchRecords(*WatchRecordsRequest, grpc.ServerStreamingServer[WatchRecordsResponse]) error
+	// Counters of one pod, of the run that a TrafficStatsReader names, at once and then at every interval, until the run has ended.
+	WatchStats(*WatchStatsRequest, grpc.ServerStreamingServer[WatchStatsResponse]) error
 	mustEmbedUnimplementedLiveServer()
 }
 
@@ -133,6 +157,9 @@ func (UnimplementedLiveServer) Ping(*PingRequest, grpc.ServerStreamingServer[Pin
 }
 func (UnimplementedLiveServer) WatchRecords(*WatchRecordsRequest, grpc.ServerStreamingServer[WatchRecordsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchRecords not implemented")
+}
+func (UnimplementedLiveServer) WatchStats(*WatchStatsRequest, grpc.ServerStreamingServer[WatchStatsResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchStats not implemented")
 }
 func (UnimplementedLiveServer) mustEmbedUnimplementedLiveServer() {}
 func (UnimplementedLiveServer) testEmbeddedByValue()              {}
@@ -188,6 +215,17 @@ func _Live_WatchRecords_Handler(srv interface{}, stream grpc.ServerStream) error
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Live_WatchRecordsServer = grpc.ServerStreamingServer[WatchRecordsResponse]
 
+func _Live_WatchStats_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchStatsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(LiveServer).WatchStats(m, &grpc.GenericServerStream[WatchStatsRequest, WatchStatsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Live_WatchStatsServer = grpc.ServerStreamingServer[WatchStatsResponse]
+
 // Live_ServiceDesc is the grpc.ServiceDesc for Live service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -209,6 +247,11 @@ var Live_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchRecords",
 			Handler:       _Live_WatchRecords_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "WatchStats",
+			Handler:       _Live_WatchStats_Handler,
 			ServerStreams: true,
 		},
 	},

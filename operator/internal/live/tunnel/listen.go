@@ -123,7 +123,7 @@ func (l *Listener) leave(conn *placed) {
 func full(w http.ResponseWriter, limit int) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusServiceUnavailable)
-	message := fmt.Sprintf("%d readers are connected to the operator, which is the maximum: end one (kubectl get trafficcaptures,trafficpings,trafficrecordsreaders -A)", limit)
+	message := fmt.Sprintf("%d readers are connected to the operator, which is the maximum: end one (kubectl get trafficcaptures,trafficpings,trafficrecordsreaders,trafficstatsreaders -A)", limit)
 	_ = json.NewEncoder(w).Encode(apierrors.NewServiceUnavailable(message).ErrStatus)
 }
 

@@ -35,7 +35,7 @@ func NewRateCommand() *cobra.Command {
 		ValidArgsFunction: flags.Complete(1, cluster.Runs, cluster.Profiles),
 		RunE: func(c *cobra.Command, args []string) error {
 			return onRun(c.Context(), &flags, args[0], func(ctx context.Context, client kube.Client, run *spatev1.TrafficRun) error {
-				return setRate(ctx, c.OutOrStdout(), client, run, args[1])
+				return SetRate(ctx, c.OutOrStdout(), client, run, args[1])
 			})
 		},
 	}
@@ -110,7 +110,8 @@ func patchRun(ctx context.Context, client kube.Client, run *spatev1.TrafficRun, 
 	return client.Patch(ctx, run, kube.MergeFrom(before))
 }
 
-func setRate(ctx context.Context, w io.Writer, client kube.Client, run *spatev1.TrafficRun, text string) error {
+// SetRate changes the rate of a run to what `kubectl spate rate` takes, and reports the new one.
+func SetRate(ctx context.Context, w io.Writer, client kube.Client, run *spatev1.TrafficRun, text string) error {
 	rate := spatev1.ScaledRate(text)
 	if strings.HasPrefix(text, "+") || strings.HasPrefix(text, "-") {
 		var err error

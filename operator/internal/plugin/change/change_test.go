@@ -45,7 +45,7 @@ func TestARateIsChangedByWhatARunSendsNow(t *testing.T) {
 		}
 		client := fake.NewClientBuilder().WithScheme(scheme).WithObjects(run).Build()
 		var out bytes.Buffer
-		err := setRate(t.Context(), &out, client, run.DeepCopy(), text)
+		err := SetRate(t.Context(), &out, client, run.DeepCopy(), text)
 		there := &spatev1.TrafficRun{}
 		if getErr := client.Get(t.Context(), kube.ObjectKeyFromObject(run), there); getErr != nil {
 			t.Fatal(getErr)

@@ -23,6 +23,7 @@ type SpateV1alpha1Interface interface {
 	TrafficRecordsReadersGetter
 	TrafficRunsGetter
 	TrafficSearchesGetter
+	TrafficStatsReadersGetter
 }
 
 // SpateV1alpha1Client is used to interact with features provided by the spate.dev group.
@@ -64,6 +65,10 @@ func (c *SpateV1alpha1Client) TrafficRuns(namespace string) TrafficRunInterface 
 
 func (c *SpateV1alpha1Client) TrafficSearches(namespace string) TrafficSearchInterface {
 	return newTrafficSearches(c, namespace)
+}
+
+func (c *SpateV1alpha1Client) TrafficStatsReaders(namespace string) TrafficStatsReaderInterface {
+	return newTrafficStatsReaders(c, namespace)
 }
 
 // NewForConfig creates a new SpateV1alpha1Client for the given config.

@@ -21,3 +21,5 @@ type TrafficRecordsReaderExpansion interface{}
 type TrafficRunExpansion interface{}
 
 type TrafficSearchExpansion interface{}
+
+type TrafficStatsReaderExpansion interface{}

@@ -50,6 +50,10 @@ func (c *FakeSpateV1alpha1) TrafficSearches(namespace string) v1alpha1.TrafficSe
 	return newFakeTrafficSearches(c, namespace)
 }
 
+func (c *FakeSpateV1alpha1) TrafficStatsReaders(namespace string) v1alpha1.TrafficStatsReaderInterface {
+	return newFakeTrafficStatsReaders(c, namespace)
+}
+
 // RESTClient returns a RESTClient that is used to communicate
 // with API server by this client implementation.
 func (c *FakeSpateV1alpha1) RESTClient() rest.Interface {

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package top
+
+// This file answers: how are the tables printed once, for scripts?
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	operator "spate.dev/operator/internal/live"
+	"spate.dev/operator/internal/plugin/exit"
+	"spate.dev/operator/internal/plugin/progress"
+	"spate.dev/operator/internal/plugin/result"
+)
+
+// onceLimit is how long two readings of each pod may take.
+const onceLimit = 30 * time.Second
+
+// once takes two readings of each pod, and prints the tables, or only that of a view (-1: all).
+func once(ctx context.Context, m *model, source *feed, to io.Writer, output string, view int) error {
+	messages := make(chan tea.Msg)
+	reading, end := context.WithTimeout(ctx, onceLimit)
+	source.send = func(message tea.Msg) {
+		select {
+		case messages <- message:
+		case <-reading.Done():
+		}
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		source.run(reading)
+	}()
+	err := m.collect(reading, messages, source.pods)
+	end()
+	<-closed
+	switch {
+	case ctx.Err() != nil:
+		return exit.With(exit.Interrupted, errors.New("interrupted"))
+	case err != nil:
+		return err
+	}
+	m.draw()
+	if output != "" {
+		return result.WriteDocument(to, output, m.document(view))
+	}
+	return m.print(to, view)
+}
+
+// collect applies messages until all rates are known, or nothing can be read.
+func (m *model) collect(ctx context.Context, messages <-chan tea.Msg, pods []string) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not all counters were read in %s: %s", onceLimit, cmp.Or(m.note.text, "engines do not answer"))
+		case message := <-messages:
+			switch message := message.(type) {
+			case runsMsg:
+				if message.err != nil {
+					return message.err
+				}
+			case noteMsg:
+				if message.isBad {
+					return errors.New(message.text)
+				}
+			}
+			m.Update(message)
+			if _, isTick := message.(tickMsg); isTick && m.isComplete(pods) {
+				return nil
+			}
+		}
+	}
+}
+
+// isComplete reports whether all rates are known of the runs that engines execute, in as many pods as are read.
+func (m *model) isComplete(pods []string) bool {
+	wanted, known := 0, 0
+	for i := range m.runs {
+		if run := &m.runs[i]; operator.Readable(run) {
+			for _, pod := range wantedPods(run, pods) {
+				wanted++
+				if m.board.complete(source{run.Name, pod}) {
+					known++
+				}
+			}
+		}
+	}
+	return known >= min(wanted, maxSources)
+}
+
+// print writes a line for each run, and the tables that have rows.
+func (m *model) print(to io.Writer, only int) error {
+	out := tabwriter.NewWriter(to, 0, 8, 2, ' ', 0)
+	if len(m.runs) == 0 {
+		fmt.Fprintln(out, "No run is active.")
+	}
+	for i := range m.runs {
+		fmt.Fprintln(out, m.runs[i].Name+"  "+progress.Line(&m.runs[i], m.now))
+	}
+	out.Flush() // an error is reported by the last call
+	for i, v := range views {
+		m.view = i
+		rows := m.shown()
+		if len(rows) == 0 || only >= 0 && only != i {
+			continue
+		}
+		var titles []string
+		for _, c := range v.columns {
+			titles = append(titles, c.title)
+		}
+		fmt.Fprintln(out)
+		fmt.Fprintln(out, strings.Join(titles, "\t"))
+		for _, r := range rows {
+			var cells []string
+			for at := range v.columns {
+				cells = append(cells, r.cell(v.columns, at))
+			}
+			fmt.Fprintln(out, strings.Join(cells, "\t"))
+		}
+		out.Flush()
+	}
+	return out.Flush()
+}
+
+// document has the runs, and the rows of each view, or of only one (-1: all), by the names of fields. What was not measured is null.
+func (m *model) document(only int) map[string]any {
+	shown := []map[string]any{}
+	for i := range m.runs {
+		run := &m.runs[i]
+		shown = append(shown, map[string]any{
+			"name": run.Name, "phase": run.Status.Phase, "paused": run.Status.Paused, "rateFactor": run.Status.RateFactor, "progress": run.Status.Progress,
+		})
+	}
+	document := map[string]any{"runs": shown}
+	for i, v := range views {
+		if only >= 0 && only != i {
+			continue
+		}
+		m.view = i
+		list := []map[string]any{}
+		for _, r := range m.shown() {
+			item := map[string]any{}
+			for at, c := range v.columns {
+				switch {
+				case at < len(r.texts):
+					item[c.field] = r.texts[at]
+				case math.IsNaN(r.values[at-len(r.texts)]):
+					item[c.field] = nil
+				default:
+					item[c.field] = r.values[at-len(r.texts)]
+				}
+			}
+			list = append(list, item)
+		}
+		document[strings.ToLower(v.name)] = list
+	}
+	return document
+}
