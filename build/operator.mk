@@ -3,7 +3,7 @@
 # whether they are current.
 
 # The files `generate` writes, and nothing else.
-GENERATED := crds config/rbac/role.yaml docs/api.md docs/reference/counters.md docs/reference/conditions.md docs/reference/unsupported.md charts/spate/values.schema.json charts/spate/README.md config/components/alerts/prometheusrule.yaml api/v1alpha1 api/applyconfiguration api/clientset operator/internal/engine/enginev1 operator/internal/live/livev1
+GENERATED := crds config/rbac/role.yaml docs/api.md docs/reference/counters.md docs/reference/conditions.md docs/reference/unsupported.md docs/reference/mistakes.md charts/spate/values.schema.json charts/spate/README.md config/components/alerts/prometheusrule.yaml api/v1alpha1 api/applyconfiguration api/clientset operator/internal/engine/enginev1 operator/internal/live/livev1
 
 ##@ Operator
 .PHONY: generate generate-proto generate-api generate-docs
@@ -43,6 +43,8 @@ generate-docs: $(CRD_REF_DOCS)
 	@mv docs/reference/counters.md.new docs/reference/counters.md
 	@cd operator && go run ./hack/refusals .. >../docs/reference/unsupported.md.new
 	@mv docs/reference/unsupported.md.new docs/reference/unsupported.md
+	@cd operator && go run ./hack/mistakes >../docs/reference/mistakes.md.new
+	@mv docs/reference/mistakes.md.new docs/reference/mistakes.md
 	@cd operator && go run ./hack/conditions ../api/v1alpha1/conditions.go >../docs/reference/conditions.md.new
 	@mv docs/reference/conditions.md.new docs/reference/conditions.md
 	@cd operator && go run ./hack/chart ../charts/spate

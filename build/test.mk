@@ -74,8 +74,8 @@ PEERS_CONNECTIONS ?= 10000
 PEERS_ROUNDS ?= 5
 PEERS_SEED ?= 1
 
-.PHONY: lint lint-shell lint-yaml lint-chart lint-alerts lint-e2e lint-modules advisories unit nic test-cgroup2 e2e peers
-lint: engine-lint operator-lint verify-generated lint-shell lint-yaml lint-chart lint-alerts lint-e2e lint-modules advisories ## Check style and that generated files are current
+.PHONY: lint lint-shell lint-yaml lint-workflows lint-chart lint-alerts lint-e2e lint-modules lint-docs docs advisories unit nic test-cgroup2 e2e peers
+lint: engine-lint operator-lint verify-generated lint-shell lint-yaml lint-workflows lint-chart lint-alerts lint-e2e lint-modules lint-docs advisories ## Check style and that generated files are current
 
 shell_scripts = $(shell git ls-files --cached --others --exclude-standard -- e2e build .ci | xargs -r grep -lE -m1 '^\#!.*(ba)?sh$$')
 lint-shell:
@@ -88,7 +88,22 @@ e2e-searches: ## Run the searches in the real cluster, the tables of RFC 2544 th
 
 lint-yaml:
 	@echo "lint: yamllint"
-	@yamllint --strict -c build/yamllint.yaml config dashboards e2e charts/spate/values.yaml charts/spate/Chart.yaml charts/spate/tests operator/hack/chart
+	@yamllint --strict -c build/yamllint.yaml config dashboards e2e charts/spate/values.yaml charts/spate/Chart.yaml charts/spate/tests operator/hack/chart .github
+
+lint-workflows: $(ACTIONLINT)
+	@echo "lint: workflows"
+	@$(ACTIONLINT)
+
+# What is written is checked wherever mkdocs can be installed.
+lint-docs:
+	@if $(by_itself) docs-tools; then $(by_itself) docs; else echo "lint: SKIPPED the documents' links: mkdocs cannot be installed here (the reason is above)"; fi
+
+.PHONY: docs-tools
+docs-tools: $(DOCS_PYTHON)
+
+docs: $(DOCS_PYTHON) ## Build the documents as a site (build/out/site), and check their links and anchors
+	@echo "docs: building"
+	@out=$$(NO_MKDOCS_2_WARNING=1 $(DOCS_PYTHON) -m mkdocs build --strict 2>&1) || { grep -v '^INFO' <<<"$$out" >&2; exit 1; }
 
 lint-chart: $(HELM) $(HELM_UNITTEST)
 	@echo "lint: helm"

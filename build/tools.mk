@@ -8,7 +8,7 @@
 #   	$(CONTROLLER_GEN) crd paths=./...
 # A tool that looks for others by name (buf and its plugins) gets `PATH="$(TOOLS_PATH):$$PATH"`.
 
-TOOL_NAMES := controller-gen client-gen applyconfiguration-gen buf protoc-gen-go protoc-gen-go-grpc crd-ref-docs helm helm-unittest golangci-lint govulncheck multus sriov-device-plugin
+TOOL_NAMES := controller-gen client-gen applyconfiguration-gen buf protoc-gen-go protoc-gen-go-grpc crd-ref-docs helm helm-unittest golangci-lint govulncheck actionlint multus sriov-device-plugin
 
 # One line per tool, NAME=HASH, from a single shell: this runs at every start of make.
 tool_hashes := $(shell cd tools && for t in $(TOOL_NAMES); do echo "$$t=$$(cat $$t/go.mod $$t/go.sum | sha256sum | cut -c1-12)"; done)
@@ -26,6 +26,7 @@ HELM := $(call tool_path,helm)
 HELM_UNITTEST := $(call tool_path,helm-unittest)
 GOLANGCI_LINT := $(call tool_path,golangci-lint)
 GOVULNCHECK := $(call tool_path,govulncheck)
+ACTIONLINT := $(call tool_path,actionlint)
 MULTUS := $(call tool_path,multus)
 SRIOV_DEVICE_PLUGIN := $(call tool_path,sriov-device-plugin)
 
@@ -65,6 +66,15 @@ $(MLRSEARCH_PYTHON):
 	@rm -rf $(MLRSEARCH).new && python3 -m venv $(MLRSEARCH).new
 	@$(MLRSEARCH).new/bin/python3 -m pip --quiet --disable-pip-version-check install --require-hashes --no-deps --requirement build/mlrsearch.txt
 	@rm -rf $(MLRSEARCH) && mv $(MLRSEARCH).new $(MLRSEARCH)
+
+# mkdocs with its theme, likewise.
+DOCS_TOOLS := $(SPATE_CACHE)/tools/docs-$(shell sha256sum <build/docs.txt | cut -c1-12)
+DOCS_PYTHON := $(DOCS_TOOLS)/bin/python3
+$(DOCS_PYTHON):
+	@echo "tools: installing mkdocs (first use of this version; usually 20 s)"
+	@rm -rf $(DOCS_TOOLS).new && python3 -m venv $(DOCS_TOOLS).new
+	@$(DOCS_TOOLS).new/bin/python3 -m pip --quiet --disable-pip-version-check install --require-hashes --no-deps --only-binary :all: --requirement build/docs.txt
+	@rm -rf $(DOCS_TOOLS) && mv $(DOCS_TOOLS).new $(DOCS_TOOLS)
 
 ##@ Tools
 .PHONY: deps tools trex-client mlrsearch-reference

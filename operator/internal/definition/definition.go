@@ -52,6 +52,8 @@ type Fault struct {
 	Field string
 	// Message in the words of an API server.
 	Message string
+	// Remedy says what would be right where Message does not; empty otherwise.
+	Remedy string
 }
 
 // definitions of the kinds that were asked for: a function each that reads and compiles one once.
@@ -121,12 +123,12 @@ func compile(version *apiextensionsv1.CustomResourceDefinitionVersion) (*Definit
 // words, and fills in the defaults. Fields that are in the text twice were found before.
 func (d *Definition) Create(object map[string]any, twice []Fault) []Fault {
 	if faults := slices.Concat(twice, d.decode(object)); len(faults) > 0 {
-		return faults
+		return d.remedied(faults)
 	}
 	if d.status {
 		delete(object, "status")
 	}
-	return faultsOf(d.validate(&unstructured.Unstructured{Object: object}))
+	return d.remedied(faultsOf(d.validate(&unstructured.Unstructured{Object: object})))
 }
 
 // decode removes what the kind has no fields for, all of which are faults, and fills in the defaults.
@@ -139,7 +141,7 @@ func (d *Definition) decode(object map[string]any) []Fault {
 	if len(unknown) > 0 {
 		faults := make([]Fault, len(unknown))
 		for i, path := range unknown {
-			faults[i] = Fault{path, "unknown field"}
+			faults[i] = Fault{Field: path, Message: unknownField}
 		}
 		return faults
 	}
@@ -154,7 +156,9 @@ func (d *Definition) decode(object map[string]any) []Fault {
 }
 
 // ofMetadata is what a decoder says of an object's metadata.
-func ofMetadata(err error) Fault { return Fault{"metadata", strings.TrimPrefix(err.Error(), "json: ")} }
+func ofMetadata(err error) Fault {
+	return Fault{Field: "metadata", Message: strings.TrimPrefix(err.Error(), "json: ")}
+}
 
 // validate asks all that the strategy of custom resources asks, in its order (registry/customresource/strategy.go, which cannot be had
 // without a server's storage).
@@ -210,10 +214,10 @@ func faultsOf(errs field.ErrorList) []Fault {
 	var faults, last []Fault
 	for _, err := range errs {
 		if err.Field == whole {
-			last = append(last, Fault{"", err.ErrorBody()})
+			last = append(last, Fault{Message: err.ErrorBody()})
 			continue
 		}
-		faults = append(faults, Fault{err.Field, err.ErrorBody()})
+		faults = append(faults, Fault{Field: err.Field, Message: err.ErrorBody()})
 	}
 	slices.SortFunc(faults, func(a, b Fault) int {
 		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Message, b.Message))

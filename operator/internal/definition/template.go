@@ -30,7 +30,7 @@ var validated = lru.New(maxValidated)
 func Template(spec *spatev1.ASTFTemplateSpec) []Fault {
 	text, err := json.Marshal(spec)
 	if err != nil {
-		return []Fault{{"spec", err.Error()}}
+		return []Fault{{Field: "spec", Message: err.Error()}}
 	}
 	key := sha256.Sum256(text)
 	if known, found := validated.Get(key); found {
@@ -51,11 +51,11 @@ func template(encoded []byte) []Fault {
 	kind := spatev1.GroupVersion.WithKind("ASTFTemplate")
 	schema, err := Of(kind)
 	if err != nil {
-		return []Fault{{"spec", err.Error()}}
+		return []Fault{{Field: "spec", Message: err.Error()}}
 	}
 	var spec map[string]any
 	if err := utiljson.Unmarshal(encoded, &spec); err != nil { // with integers as the server has them
-		return []Fault{{"spec", err.Error()}}
+		return []Fault{{Field: "spec", Message: err.Error()}}
 	}
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	object.SetGroupVersionKind(kind)

@@ -16,7 +16,7 @@ func TestObjectsOfKindsThatNoPlanIsMadeOfAreJudged(t *testing.T) {
 	if len(problems) > 0 || len(set.Validated) != 1 || set.Validated[0].Value != "TrafficCapture east" || len(set.Others) > 0 {
 		t.Errorf("got %+v, %v", set, problems)
 	}
-	if _, problems := read(capture + "x: 1\n"); len(problems) != 1 || problems[0].Error() != "a.yaml, document 1: TrafficCapture east: x: unknown field" {
+	if _, problems := read(capture + "x: 1\n"); len(problems) != 1 || problems[0].Error() != "a.yaml, document 1: TrafficCapture east: x: unknown field; the fields here are apiVersion, kind, metadata, spec, status" {
 		t.Errorf("got %v", problems)
 	}
 }

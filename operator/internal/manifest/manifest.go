@@ -38,11 +38,17 @@ type Problem struct {
 	Field string
 	// Message says what is wrong, for Spate's own objects in the words of the API server.
 	Message string
+	// Remedy says what would be right where Message does not; empty otherwise.
+	Remedy string
 }
 
 func (p Problem) Error() string {
 	parts := []string{p.String(), p.Object, p.Field, p.Message}
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
+	text := strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
+	if p.Remedy != "" {
+		text += "; " + p.Remedy
+	}
+	return text
 }
 
 // Set is all objects of some files, each kind in the order they were read.

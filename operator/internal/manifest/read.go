@@ -72,7 +72,7 @@ func (r *Reader) Read(file string, data []byte) {
 		}
 		value, err := yaml.YAMLToJSONStrict(document)
 		if err != nil {
-			r.add(at, "", "", "%s", plain(err))
+			r.problems = append(r.problems, Problem{Origin: at, Message: plain(err), Remedy: remedyOf(err)})
 			continue
 		}
 		r.document(at, value)
@@ -171,7 +171,7 @@ func (r *Reader) object(at Origin, value []byte) {
 		r.set.Validated = append(r.set.Validated, Object[string]{at, name})
 	}
 	for _, f := range faults {
-		r.add(at, name, f.Field, "%s", f.Message)
+		r.problems = append(r.problems, Problem{Origin: at, Object: name, Field: f.Field, Message: f.Message, Remedy: f.Remedy})
 	}
 	if len(faults) > 0 {
 		r.set.unread = append(r.set.unread, unread{kind.Kind, object.GetNamespace(), object.GetName()})
@@ -202,7 +202,8 @@ func validate(kind schema.GroupVersionKind, object *unstructured.Unstructured, t
 	case err != nil:
 		return []definition.Fault{{Message: err.Error()}}
 	case schemaOf == nil:
-		return []definition.Fault{{Message: (&meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}).Error()}}
+		none := &meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}
+		return []definition.Fault{{Message: none.Error(), Remedy: "the kinds of " + spatev1.GroupVersion.String() + " are " + strings.Join(kindNames(), ", ")}}
 	}
 	return schemaOf.Create(object.Object, twice)
 }

@@ -67,6 +67,13 @@ func TestManyDocumentsAreRead(t *testing.T) {
 	}
 }
 
+// fieldsOfProfile are those of a run's description of a profile.
+const fieldsOfProfile = "drain, duration, generatorRef, generatorTolerance, ignoredSources, maxFlowsPerEngine, mix, paused, rampUp, rampUpStep, randomOrderSeed, rate, " +
+	"receive, records, reflect, stages, thresholds, traffic, tunables, warmup, whenBusy, whenPodLost"
+
+// kindsThere is the remedy for a kind that there is not.
+const kindsThere = "; the kinds of spate.dev/v1alpha1 are ASTFTemplate, StatelessStream, TrafficCapture, TrafficGenerator, TrafficPing, TrafficProfile, TrafficRecordsReader, TrafficRun, TrafficSearch"
+
 // notChecked is what an API server adds where it did not come to the rules.
 const notChecked = "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
 
@@ -83,8 +90,8 @@ func TestProblemsNameFileDocumentAndField(t *testing.T) {
 		"nothing":            {"", []string{"a.yaml, document 1: holds no object"}},
 		"comments":           {"# nothing\n---\n# more\n", []string{"a.yaml, document 2: holds no object"}},
 		"no YAML":            {port + "---\na: [", []string{"a.yaml, document 2: line 1: did not find expected node content"}},
-		"a key twice":        {changed(port, "kind:", "kind: x\nkind:"), []string{`a.yaml, document 1: line 3: key "kind" already set in map`}},
-		"two keys twice":     {changed(changed(port, "kind:", "kind: x\nkind:"), "metadata:", "kind: y\nmetadata:"), []string{`a.yaml, document 1: line 3: key "kind" already set in map; line 4: key "kind" already set in map`}},
+		"a key twice":        {changed(port, "kind:", "kind: x\nkind:"), []string{`a.yaml, document 1: line 3: key "kind" already set in map; leave one of them out`}},
+		"two keys twice":     {changed(changed(port, "kind:", "kind: x\nkind:"), "metadata:", "kind: y\nmetadata:"), []string{`a.yaml, document 1: line 3: key "kind" already set in map; line 4: key "kind" already set in map; leave one of them out`}},
 		"a key of JSON, too": {`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "name": "b"}}`, []string{"a.yaml, document 1: ConfigMap b: metadata.name: duplicate field"}},
 		"no mapping":         {"- a\n", []string{"a.yaml, document 1: is no object of Kubernetes, but a list"}},
 		"text":               {"hello\n", []string{"a.yaml, document 1: is no object of Kubernetes, but text"}},
@@ -96,26 +103,26 @@ func TestProblemsNameFileDocumentAndField(t *testing.T) {
 			"a.yaml, document 1: TrafficGenerator: metadata.name: Required value: name or generateName is required", "a.yaml, document 1: TrafficGenerator: " + notChecked}},
 		"a name of capitals": {changed(port, "{name: lab}", "{name: Lab}"), []string{
 			`a.yaml, document 1: TrafficGenerator Lab: metadata.name: Invalid value: "Lab": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`}},
-		"another version":    {changed(port, "v1alpha1", "v9"), []string{`a.yaml, document 1: TrafficGenerator lab: no matches for kind "TrafficGenerator" in version "spate.dev/v9"`}},
-		"another kind":       {changed(port, "TrafficGenerator", "TrafficLight"), []string{`a.yaml, document 1: TrafficLight lab: no matches for kind "TrafficLight" in version "spate.dev/v1alpha1"`}},
-		"a kind as a path":   {changed(port, "TrafficGenerator", "../TrafficGenerator"), []string{`a.yaml, document 1: ../TrafficGenerator lab: no matches for kind "../TrafficGenerator" in version "spate.dev/v1alpha1"`}},
-		"a resource as kind": {changed(port, "TrafficGenerator", "trafficgenerator"), []string{`a.yaml, document 1: trafficgenerator lab: no matches for kind "trafficgenerator" in version "spate.dev/v1alpha1"`}},
+		"another version":    {changed(port, "v1alpha1", "v9"), []string{`a.yaml, document 1: TrafficGenerator lab: no matches for kind "TrafficGenerator" in version "spate.dev/v9"` + kindsThere}},
+		"another kind":       {changed(port, "TrafficGenerator", "TrafficLight"), []string{`a.yaml, document 1: TrafficLight lab: no matches for kind "TrafficLight" in version "spate.dev/v1alpha1"` + kindsThere}},
+		"a kind as a path":   {changed(port, "TrafficGenerator", "../TrafficGenerator"), []string{`a.yaml, document 1: ../TrafficGenerator lab: no matches for kind "../TrafficGenerator" in version "spate.dev/v1alpha1"` + kindsThere}},
+		"a resource as kind": {changed(port, "TrafficGenerator", "trafficgenerator"), []string{`a.yaml, document 1: trafficgenerator lab: no matches for kind "trafficgenerator" in version "spate.dev/v1alpha1"` + kindsThere}},
 		"no name of its own": {changed(port, "{name: lab}", "{generateName: lab-}"), []string{"a.yaml, document 1: TrafficGenerator lab-: metadata.name: is needed: other objects refer to it by its name"}},
 		"a run twice":        {run + "---\n" + run, []string{"a.yaml, document 2: TrafficRun smoke-1: is already in a.yaml, document 1"}},
-		"an unknown, inline": {run + "  profile: {streams: []}\n", []string{"a.yaml, document 1: TrafficRun smoke-1: spec.profile.streams: unknown field"}},
+		"an unknown, inline": {run + "  profile: {streams: []}\n", []string{"a.yaml, document 1: TrafficRun smoke-1: spec.profile.streams: unknown field; the fields here are " + fieldsOfProfile}},
 		"twice":              {port + "---\n" + port, []string{"a.yaml, document 2: TrafficGenerator lab: is already in a.yaml, document 1"}},
-		"an unknown field":   {port + "  replica: 2\n", []string{"a.yaml, document 1: TrafficGenerator lab: spec.replica: unknown field"}},
-		"an unknown in list": {changed(port, "name: east", "name: east\n      speed: 1"), []string{"a.yaml, document 1: TrafficGenerator lab: spec.ports[0].speed: unknown field"}},
+		"an unknown field":   {port + "  replica: 2\n", []string{"a.yaml, document 1: TrafficGenerator lab: spec.replica: unknown field; did you mean replicas?"}},
+		"an unknown in list": {changed(port, "name: east", "name: east\n      speed: 1"), []string{"a.yaml, document 1: TrafficGenerator lab: spec.ports[0].speed: unknown field; the fields here are acceptAnyMAC, addresses, attachment, gateway, gateway6, lineRate, mac, multicastGroups, name, offloads, punt, vlan"}},
 		"an unknown of all":  {changed(port, "{name: lab}", "{name: lab, owner: me}"), []string{"a.yaml, document 1: TrafficGenerator lab: metadata.owner: unknown field"}},
 		"of a core kind":     {data + "dta: {}\n", []string{"a.yaml, document 1: ConfigMap captures: dta: unknown field"}},
-		"another case":       {changed(port, "ports:", "Ports:"), []string{"a.yaml, document 1: TrafficGenerator lab: spec.Ports: unknown field"}},
+		"another case":       {changed(port, "ports:", "Ports:"), []string{"a.yaml, document 1: TrafficGenerator lab: spec.Ports: unknown field; did you mean ports?"}},
 		"a wrong type": {port + "  workers: two\n", []string{
-			`a.yaml, document 1: TrafficGenerator lab: spec.workers: Invalid value: "string": spec.workers in body must be of type integer: "string"`, "a.yaml, document 1: TrafficGenerator lab: " + notChecked}},
+			`a.yaml, document 1: TrafficGenerator lab: spec.workers: Invalid value: "string": spec.workers in body must be of type integer: "string"; write a whole number, without quotes or a unit`, "a.yaml, document 1: TrafficGenerator lab: " + notChecked}},
 		"of replicas": {port + "  replicas: two\n", []string{
-			`a.yaml, document 1: TrafficGenerator lab: spec.replicas: Invalid value: "string": spec.replicas in body must be of type integer: "string"`,
+			`a.yaml, document 1: TrafficGenerator lab: spec.replicas: Invalid value: "string": spec.replicas in body must be of type integer: "string"; write a whole number, without quotes or a unit`,
 			`a.yaml, document 1: TrafficGenerator lab: spec.replicas: Invalid value: 0: .spec.replicas accessor error: two is of the type string, expected int64`, "a.yaml, document 1: TrafficGenerator lab: " + notChecked}},
 		"a wrong command": {template("{close: {}}, {send: hello}"), []string{
-			`a.yaml, document 1: ASTFTemplate t: spec.source.programs.client[1].send: Invalid value: "string": spec.source.programs.client[1].send in body must be of type object: "string"`,
+			`a.yaml, document 1: ASTFTemplate t: spec.source.programs.client[1].send: Invalid value: "string": spec.source.programs.client[1].send in body must be of type object: "string"; it has fields of its own: content, waitForAck`,
 			"a.yaml, document 1: ASTFTemplate t: " + notChecked}},
 		"an empty command": {template("{close: {}}, {close: }"), []string{
 			"a.yaml, document 1: ASTFTemplate t: spec.source.programs.client[1]: Invalid value: exactly one of the fields in [connect accept send receive sendMessage receiveMessages delay close reset waitForPeerClose leaveOpen keepalive set add jump loop setTime count receiveUntil switchTemplate openConnection nextTemplate] must be set"}},

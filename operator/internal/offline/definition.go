@@ -124,7 +124,7 @@ func (f Files) run(r manifest.Object[*spatev1.TrafficRun]) (*Definition, []manif
 	case f.Unread("TrafficProfile", run.Namespace, string(ref.Name)):
 		return nil, nil
 	}
-	return nil, problem("spec.profileRef.name", "TrafficProfile %q does not exist in namespace %s", ref.Name, run.Namespace)
+	return nil, problem("spec.profileRef.name", "TrafficProfile %q does not exist in namespace %s: apply it, or correct the name", ref.Name, run.Namespace)
 }
 
 // Choose finds a run by its name, or a profile by its name. Without names it is the only profile; without profiles, the only run.

@@ -67,10 +67,11 @@ func (f Files) generator(profile *spatev1.TrafficProfile) (*spatev1.TrafficGener
 		return nil, nil
 	case ref == nil:
 		return f.only(profile.Namespace)
-	case len(f.Generators) == 0:
-		return StandIn(profile, f.LineRate), nil
 	}
 	namespace := cmp.Or(ref.Namespace, profile.Namespace)
+	if len(f.Generators) == 0 && !f.Unread("TrafficGenerator", namespace, string(ref.Name)) { // one with a problem is not stood in for
+		return StandIn(profile, f.LineRate), nil
+	}
 	for _, g := range f.Generators {
 		if g.Value.Name != string(ref.Name) || g.Value.Namespace != namespace {
 			continue

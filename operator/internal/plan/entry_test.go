@@ -72,7 +72,7 @@ func TestPortsAreNotMissedWithoutAGenerator(t *testing.T) {
 	p.Spec.Thresholds = []spatev1.Threshold{{Name: "t", Expression: `result.templates["web"].client.failed == 0 && result.streams["a"].lost == 0`}}
 	templates := map[string]*spatev1.ASTFTemplate{"one": templateOf(t, webTemplate)}
 	_, problems := Resolve(Input{Profile: p, Templates: templates})
-	if want := `spec.generatorRef.name: TrafficGenerator "lab" does not exist in namespace test`; problems.Message() != want || problems.Reason() != spatev1.ReasonReferenceNotFound {
+	if want := `spec.generatorRef.name: TrafficGenerator "lab" does not exist in namespace test: apply it, or correct the name`; problems.Message() != want || problems.Reason() != spatev1.ReasonReferenceNotFound {
 		t.Errorf("got %s", problems)
 	}
 	mustResolve(t, Input{Profile: p, Templates: templates, Generator: withPorts(2)})
@@ -82,12 +82,12 @@ func TestAProfileWithoutAGeneratorSaysWhichThereAre(t *testing.T) {
 	p := imix()
 	p.Spec.GeneratorRef = nil
 	_, problems := Resolve(Input{Profile: p})
-	if want := "spec.generatorRef: is required: namespace test has no TrafficGenerator"; problems.Message() != want || problems.Reason() != spatev1.ReasonReferenceNotFound {
+	if want := "spec.generatorRef: is required: namespace test has no TrafficGenerator; apply one, or describe one in a profile's spec.generator"; problems.Message() != want || problems.Reason() != spatev1.ReasonReferenceNotFound {
 		t.Errorf("got %s", problems)
 	}
 	mustResolve(t, Input{Profile: p, Generator: generator()})
 	several := GeneratorRequired("test", []string{"lab", "other"})
-	if want := "spec.generatorRef: is required: namespace test has 2 TrafficGenerators (lab, other)"; several.Error() != want || several.Reason != spatev1.ReasonInvalidSpec {
+	if want := "spec.generatorRef: is required: namespace test has 2 TrafficGenerators (lab, other); name one of them"; several.Error() != want || several.Reason != spatev1.ReasonInvalidSpec {
 		t.Errorf("got %s: %s", several.Reason, several)
 	}
 }

@@ -221,7 +221,7 @@ func (p checker) onLink(port *spatev1.GeneratorPort, at *field.Path) {
 			p.Add(spatev1.ReasonInvalidSpec, at.Child(name), "%q: must be an address of its family", text)
 		case gateway.Is6() && gateway.IsLinkLocalUnicast() && slices.ContainsFunc(subnets, func(s netip.Prefix) bool { return s.Addr().Is6() }):
 		case !slices.ContainsFunc(subnets, func(s netip.Prefix) bool { return s.Contains(gateway) }):
-			p.Add(spatev1.ReasonInvalidSpec, at.Child(name), "%s is in the subnet of none of the port's addresses", text)
+			p.Add(spatev1.ReasonInvalidSpec, at.Child(name), "%s is in the subnet of none of the port's addresses: correct it, or give the port an address of its subnet", text)
 		}
 	}
 	within(string(port.Gateway), "gateway")

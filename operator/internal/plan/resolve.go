@@ -111,7 +111,7 @@ func Resolve(in Input) (*Resolved, problem.Problems) {
 		problems = append(problems, checkGenerator(in.Profile.Spec.Generator, spec.Child("generator"))...)
 	case generator == nil && in.Profile.Spec.GeneratorRef != nil:
 		problems.Add(spatev1.ReasonReferenceNotFound, spec.Child("generatorRef", "name"),
-			"TrafficGenerator %q does not exist in namespace %s", in.Profile.Spec.GeneratorRef.Name, generatorNamespace(in.Profile))
+			"TrafficGenerator %q does not exist in namespace %s: apply it, or correct the name", in.Profile.Spec.GeneratorRef.Name, generatorNamespace(in.Profile))
 	case generator == nil:
 		problems = append(problems, GeneratorRequired(in.Profile.Namespace, nil))
 	default:
@@ -221,11 +221,11 @@ func (r *Resolved) warn(profile *spatev1.TrafficProfile) {
 func GeneratorRequired(namespace string, names []string) problem.Problem {
 	at := spec.Child("generatorRef").String()
 	if len(names) == 0 {
-		return problem.Problem{Reason: spatev1.ReasonReferenceNotFound, Path: at, Message: fmt.Sprintf("is required: namespace %s has no TrafficGenerator", namespace)}
+		return problem.Problem{Reason: spatev1.ReasonReferenceNotFound, Path: at, Message: fmt.Sprintf("is required: namespace %s has no TrafficGenerator; apply one, or describe one in a profile's spec.generator", namespace)}
 	}
 	return problem.Problem{
 		Reason: spatev1.ReasonInvalidSpec, Path: at,
-		Message: fmt.Sprintf("is required: namespace %s has %d TrafficGenerators (%s)", namespace, len(names), strings.Join(names, ", ")),
+		Message: fmt.Sprintf("is required: namespace %s has %d TrafficGenerators (%s); name one of them", namespace, len(names), strings.Join(names, ", ")),
 	}
 }
 
@@ -376,7 +376,7 @@ func (e *entry) source(in Input, problems *problem.Problems) (source *spatev1.St
 		at = at.Child("ref")
 	}
 	if source == nil {
-		problems.Add(spatev1.ReasonReferenceNotFound, at.Child("name"), "StatelessStream %q does not exist in namespace %s", name, in.Profile.Namespace)
+		problems.Add(spatev1.ReasonReferenceNotFound, at.Child("name"), "StatelessStream %q does not exist in namespace %s: apply it, or correct the name", name, in.Profile.Namespace)
 	}
 	return source, at, spec, func(found problem.Problems) problem.Problems { return found.Within(at, "StatelessStream", name) }
 }

@@ -81,6 +81,9 @@ func (s *subject) compile(expression string) (*Threshold, error) {
 			if strings.Contains(message, "(double, int)") || strings.Contains(message, "(int, double)") {
 				message += " (ratios and rates have a fraction: write 0.0, not 0)"
 			}
+			if fields := s.instead(env, expression, e.Message); fields != "" {
+				message += ": " + fields
+			}
 			messages = append(messages, message)
 		}
 		return nil, errors.New(strings.Join(messages, "; "))

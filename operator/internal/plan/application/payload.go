@@ -58,7 +58,7 @@ func (p checker) contentBytes(c *spatev1.Content, at *field.Path, contents data.
 	}
 	bytes, found := contents.Bytes[c.From.Reference()]
 	if !found {
-		p.Add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", data.NameOf(c.From.Reference()))
+		p.Add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist: apply it, or correct name and key", data.NameOf(c.From.Reference()))
 		return nil, true
 	}
 	if len(bytes) == 0 {

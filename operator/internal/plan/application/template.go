@@ -147,7 +147,7 @@ func (p checker) templateCapture(source *spatev1.PcapSource, at *field.Path, aro
 	}
 	bytes, found := around.Data.Bytes[source.From.Reference()]
 	if !found {
-		p.Add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", data.NameOf(source.From.Reference()))
+		p.Add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist: apply it, or correct name and key", data.NameOf(source.From.Reference()))
 		return nil
 	}
 	if ref := around.Data.Ref(source.From, bytes); ref != nil {

@@ -148,7 +148,7 @@ func (e *Entry) resolve(known *templateSet) problem.Problems {
 		at, within = spec, func(found problem.Problems) problem.Problems { return found.Within(e.sourceAt, "ASTFTemplate", name) }
 	}
 	if source == nil {
-		problems.Add(spatev1.ReasonReferenceNotFound, e.sourceAt.Child("name"), "ASTFTemplate %q does not exist in namespace %s", name, known.namespace)
+		problems.Add(spatev1.ReasonReferenceNotFound, e.sourceAt.Child("name"), "ASTFTemplate %q does not exist in namespace %s: apply it, or correct the name", name, known.namespace)
 		return problems
 	}
 	template, wrong := known.check(e.Key, source, at)

@@ -128,7 +128,7 @@ func (p checker) source(r *spatev1.ReplayTransmit, mode *TransmitMode, at *field
 	case around.Data.Bytes != nil:
 		bytes, found := around.Data.Bytes[source.From.Reference()]
 		if !found {
-			p.Add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist", data.NameOf(source.From.Reference()))
+			p.Add(spatev1.ReasonReferenceNotFound, at.Child("from"), "%s does not exist: apply it, or correct name and key", data.NameOf(source.From.Reference()))
 			break
 		}
 		read, err := capture.Read(bytes)

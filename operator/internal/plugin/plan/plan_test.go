@@ -211,8 +211,8 @@ func TestTheOnlyGeneratorOfANamespaceIsTheDefault(t *testing.T) {
 		t.Errorf("half of the generator's line rate is %v packets a second", got)
 	}
 	for want, files := range map[string]string{
-		"spec.generatorRef: is required: namespace default has no TrafficGenerator":               unnamed,
-		"spec.generatorRef: is required: namespace default has 2 TrafficGenerators (any, second)": unnamed + generator("any") + generator("second"),
+		"spec.generatorRef: is required: namespace default has no TrafficGenerator; apply one, or describe one in a profile's spec.generator": unnamed,
+		"spec.generatorRef: is required: namespace default has 2 TrafficGenerators (any, second); name one of them":                           unnamed + generator("any") + generator("second"),
 	} {
 		if _, stderr, err := spate(files, "plan", "-"); err == nil || stderr != "standard input, document 1: TrafficProfile smoke: "+want+"\n" {
 			t.Errorf("got %q, %v", stderr, err)
