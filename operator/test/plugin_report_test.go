@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,12 +26,18 @@ import (
 func TestThePluginReportsAndComparesRuns(t *testing.T) {
 	t.Parallel()
 	ns := simulatedReady(t, startSimulatedNode(t), loopbackGenerator)
-	viewer := userOf(t, ns, "spate-viewer")
-	admin := filepath.Join(t.TempDir(), "kubeconfig")
-	must(t, os.WriteFile(admin, cluster.kubeconfig, 0o600))
+	editor, viewer := userOf(t, ns, "spate-editor"), userOf(t, ns, "spate-viewer")
+	// As Kubernetes' own role edit does, this lets the editor read ConfigMaps.
+	must(t, cluster.kube.Create(t.Context(), &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "configmaps"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}}},
+	}))
+	must(t, cluster.kube.Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "configmaps"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "configmaps"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "spate-editor-of-" + ns, APIGroup: rbacv1.GroupName}},
+	}))
 	mustApply(t, ns, loopbackProfile("sampled", lenient+"  duration: 3s\n  runPolicy: Manual\n  thresholds: [{name: no-loss, expression: result.lost == 0}]\n"))
-	ran := executedWith(t, ns, admin, "", "run", "sampled", "--wait", "-o", "json")
-	again := executedWith(t, ns, admin, "", "run", "sampled", "--set", "rate=2x", "--wait", "-o", "json")
+	ran := executedWith(t, ns, editor, "", "run", "sampled", "--wait", "-o", "json")
+	again := executedWith(t, ns, editor, "", "run", "sampled", "--set", "rate=2x", "--wait", "-o", "json")
 	var first, second struct{ Runs []struct{ Name string } }
 	if err := json.Unmarshal([]byte(ran.output), &first); err != nil || ran.code != 0 || len(first.Runs) != 1 {
 		t.Fatalf("%v %+v", err, ran)
@@ -51,7 +58,7 @@ func TestThePluginReportsAndComparesRuns(t *testing.T) {
 	})
 	t.Run("html", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "report.html")
-		if done := executedWith(t, ns, admin, "", "report", name, "--output-file", file); done.code != 0 || done.output != "" {
+		if done := executedWith(t, ns, editor, "", "report", name, "--output-file", file); done.code != 0 || done.output != "" {
 			t.Fatalf("%+v", done)
 		}
 		text, err := os.ReadFile(file)
@@ -63,7 +70,7 @@ func TestThePluginReportsAndComparesRuns(t *testing.T) {
 		}
 	})
 	t.Run("csv", func(t *testing.T) {
-		rows, err := csv.NewReader(strings.NewReader(executedWith(t, ns, admin, "", "report", name, "-o", "csv").output)).ReadAll()
+		rows, err := csv.NewReader(strings.NewReader(executedWith(t, ns, editor, "", "report", name, "-o", "csv").output)).ReadAll()
 		must(t, err)
 		tx, at, sampled, before := slices.Index(rows[0], "tx"), int64(-1), 0, int64(0)
 		for _, row := range rows {
@@ -85,7 +92,7 @@ func TestThePluginReportsAndComparesRuns(t *testing.T) {
 		}
 	})
 	t.Run("md and junit", func(t *testing.T) {
-		if done := executedWith(t, ns, admin, "", "report", "sampled", "-o", "md"); done.code != 0 || !strings.HasPrefix(done.output, "# Run "+other+": Passed\n") || !strings.Contains(done.output, "| small | 6000 | 6000 | 0 |") {
+		if done := executedWith(t, ns, editor, "", "report", "sampled", "-o", "md"); done.code != 0 || !strings.HasPrefix(done.output, "# Run "+other+": Passed\n") || !strings.Contains(done.output, "| small | 6000 | 6000 | 0 |") {
 			t.Errorf("%+v", done)
 		}
 		var suites struct {
@@ -94,7 +101,7 @@ func TestThePluginReportsAndComparesRuns(t *testing.T) {
 				Tests int    `xml:"tests,attr"`
 			} `xml:"testsuite"`
 		}
-		must(t, xml.Unmarshal([]byte(executedWith(t, ns, admin, "", "report", name, "-o", "junit").output), &suites))
+		must(t, xml.Unmarshal([]byte(executedWith(t, ns, editor, "", "report", name, "-o", "junit").output), &suites))
 		if len(suites.Suites) != 1 || suites.Suites[0].Name != ns+"/"+name || suites.Suites[0].Tests != 2 {
 			t.Errorf("%+v", suites)
 		}
@@ -106,7 +113,7 @@ func TestThePluginReportsAndComparesRuns(t *testing.T) {
 	})
 	t.Run("of a run without samples", func(t *testing.T) {
 		must(t, cluster.kube.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: other + "-samples-0"}}))
-		if done := executedWith(t, ns, admin, "", "report", other); done.code != 0 || !strings.Contains(done.output, "the run has no samples") || strings.Contains(done.output, "Packet rate") {
+		if done := executedWith(t, ns, editor, "", "report", other); done.code != 0 || !strings.Contains(done.output, "the run has no samples") || strings.Contains(done.output, "Packet rate") {
 			t.Errorf("%d %s", done.code, done.said)
 		}
 	})

@@ -26,7 +26,7 @@ func NewCommand() *cobra.Command {
 	var output string
 	var failOn []string
 	c := &cobra.Command{
-		Use:   "compare RUN RUN",
+		Use:   "compare RUN OTHER",
 		Short: "Compare the results of two runs",
 		Long: `Compares the results of two TrafficRuns: sums, streams, templates and delays, each with its change from the first run to the second. Either may be
 the name of a TrafficProfile, whose latest run is meant then. Streams and templates of one run only are listed. Without -o json or yaml, metrics that are 0 in

@@ -161,13 +161,13 @@ func lineChart(title, unit string, times []int64, all []line) (chart, bool) {
 	}
 	stride := (len(times) + mostHints - 1) / mostHints
 	for k := 0; k < len(times); k += stride {
-		hint := "at " + time.Duration(times[k]).Round(time.Millisecond).String()
+		hint := []string{"at " + time.Duration(times[k]).Round(time.Millisecond).String()}
 		for _, l := range all {
 			if k < len(l.values) && !math.IsNaN(l.values[k]) {
-				hint += "\n" + l.name + ": " + si(l.values[k], unit)
+				hint = append(hint, l.name+": "+si(l.values[k], unit))
 			}
 		}
-		a.hints = append(a.hints, tick{float64(times[k]) / until, hint})
+		a.hints = append(a.hints, tick{float64(times[k]) / until, strings.Join(hint, "\n")})
 	}
 	c.SVG = a.draw(title)
 	return c, true

@@ -382,10 +382,10 @@ func again(run *spatev1.TrafficRun) section {
 	spec.Stop, spec.Paused = false, false
 	m := manifest{Kind: "TrafficRun", Metadata: manifestMetadata{GenerateName: cluster.ProfileOf(run) + "-", Namespace: run.Namespace}, Spec: spec}
 	if o := run.Spec.Overrides; run.Spec.ProfileRef != nil && run.Spec.Search == nil && o.Size == nil && o.IMIX == "" && len(o.Thresholds) == 0 {
-		command := "kubectl spate run " + quoted(string(run.Spec.ProfileRef.Name)) + " -n " + quoted(run.Namespace) + " --wait"
+		command := []string{"kubectl spate run", quoted(string(run.Spec.ProfileRef.Name)), "-n", quoted(run.Namespace), "--wait"}
 		for _, set := range []struct{ name, value string }{{"rate", string(o.Rate)}, {"duration", string(o.Duration)}, {"warmup", string(o.Warmup)}} {
 			if set.value != "" {
-				command += " --set " + quoted(set.name+"="+set.value)
+				command = append(command, "--set", quoted(set.name+"="+set.value))
 			}
 		}
 		if g := o.GeneratorRef; g != nil {
@@ -393,9 +393,9 @@ func again(run *spatev1.TrafficRun) section {
 			if g.Namespace != "" {
 				name = g.Namespace + "/" + name
 			}
-			command += " --set " + quoted("generator="+name)
+			command = append(command, "--set", quoted("generator="+name))
 		}
-		out.Code = append(out.Code, code{"sh", command + "\n"})
+		out.Code = append(out.Code, code{"sh", strings.Join(command, " ") + "\n"})
 		out.Notes = append(out.Notes, "By the plugin, or with this TrafficRun by kubectl create -f FILE:")
 	} else {
 		out.Notes = append(out.Notes, "With this TrafficRun in a file: kubectl create -f FILE, or kubectl spate run FILE --wait")

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -184,11 +185,11 @@ func percentileChart(all []timing) (chart, bool) {
 		c.Legend = append(c.Legend, key{i, d.name})
 	}
 	for k, m := range marks {
-		hint := "percentile " + m.name
+		hint := []string{"percentile " + m.name}
 		for i, d := range shown {
-			hint += "\n" + d.name + ": " + si(math.Pow(10, points[i][k]), "s")
+			hint = append(hint, d.name+": "+si(math.Pow(10, points[i][k]), "s"))
 		}
-		a.hints = append(a.hints, tick{positions[k] / 5, hint})
+		a.hints = append(a.hints, tick{positions[k] / 5, strings.Join(hint, "\n")})
 	}
 	c.SVG = a.draw(c.Title)
 	return c, true
