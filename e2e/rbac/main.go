@@ -48,7 +48,7 @@ var unseen = map[right]string{
 
 // rare are rights that a run of the suites may use or not, with what uses them.
 var rare = map[right]string{
-	{"", "configmaps", "update"}: "only when a plan is stored and not recorded: an operator ends in between (operator/test, TestDrillOperatorKilledInEachPhase), or its write is refused as outdated",
+	{"", "configmaps", "update"}: "only when a plan is stored and not recorded: an operator ends in between (operator/test, TestDrillOperatorKilledInEachPhase), or its write is refused as outdated; and when samples of a run are stored again, 30 s after the first time",
 }
 
 // right is one verb on one resource of an API group; the resource has its subresource behind a slash.

@@ -25,6 +25,7 @@ func (s *scope) finish(ctx context.Context, stats []*enginev1.WatchStatsResponse
 	why := s.end.message
 	result := resultOf(stats, facts, s.run)
 	result.Duration = spatev1.MeasuredTime(s.measured())
+	s.sample(ctx, &result, stats, true)
 	s.adoptThresholds()
 	aborted := abortReason(stats)
 	if err := s.endStages(ctx, stats, facts, why != "" || aborted != "" || stoppedEarly(stats), aborted); err != nil {

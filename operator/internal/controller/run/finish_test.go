@@ -164,7 +164,7 @@ func TestALinkThatWasDownIsReportedOnceAndInTheVerdict(t *testing.T) {
 			Streams: []*enginev1.StreamStats{{Name: "a", Measured: &enginev1.StreamCounters{TxPackets: 10, RxPackets: 7}}},
 			Ports:   []*enginev1.PortStats{{Port: "east", LinkUp: true}, {Port: "west", LinkUp: up}, {Port: "of-others"}},
 		}}
-		s.measure(stats, facts)
+		s.measure(t.Context(), stats, facts)
 	}
 	s.r = &Reconciler{Memory: &storage.Memory{}, Events: recorder, supervisor: newSupervisor(nil)} // another operator takes over
 	s.found = &findings{}

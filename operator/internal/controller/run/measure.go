@@ -6,6 +6,7 @@ package run
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"math/big"
@@ -32,8 +33,8 @@ type sample struct {
 }
 
 // measure updates the result so far, without its streams, templates and groups, and the progress. It does so at the pace of writes,
-// which may be slower than the reconciling.
-func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *storage.Facts) {
+// which may be slower than the reconciling. Counters are sampled at the same pace.
+func (s *scope) measure(ctx context.Context, stats []*enginev1.WatchStatsResponse, facts *storage.Facts) {
 	s.withoutLink(stats, facts)
 	last := s.found.sample
 	known := !last.written.IsZero()
@@ -42,6 +43,7 @@ func (s *scope) measure(stats []*enginev1.WatchStatsResponse, facts *storage.Fac
 	}
 	result := resultOf(stats, facts, s.run)
 	result.Duration = spatev1.MeasuredTime(s.measured())
+	s.sample(ctx, &result, stats, false)
 	current := sampleOf(stats)
 	result.Streams, result.Templates, result.Groups = nil, nil, nil
 	result, _ = bounded(result, roomOf(s.run))

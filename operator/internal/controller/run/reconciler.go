@@ -299,6 +299,9 @@ func (r *Reconciler) advance(ctx context.Context, run *spatev1.TrafficRun, found
 	s.before = run.DeepCopy()
 	run.Status.ObservedGeneration = run.Generation
 	again, err = s.step(ctx)
+	if !runs.Active(run) {
+		s.saveLastSamples(ctx)
+	}
 	s.conditions()
 	if patchErr := kstatus.Patch(ctx, r.Client, run, s.before); patchErr != nil {
 		return 0, false, patchErr

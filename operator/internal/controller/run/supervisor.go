@@ -41,6 +41,7 @@ type findings struct {
 	run          types.UID           // that they belong to
 	written      *spatev1.TrafficRun // as last written; nil if the cache has that version
 	sample       sample
+	sampling     sampling
 	requested    *requested // nil until a rate is applied
 	permission   permission
 	appliedLimit appliedLimit

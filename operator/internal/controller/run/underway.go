@@ -49,7 +49,7 @@ func (s *scope) underWay(ctx context.Context) (time.Duration, error) {
 	if facts.ClockBound == 0 {
 		s.followClocks(ctx, stats)
 	}
-	s.measure(stats, facts)
+	s.measure(ctx, stats, facts)
 	phase, ended := phaseOf(stats)
 	if ended {
 		return 0, s.finish(ctx, stats, facts)

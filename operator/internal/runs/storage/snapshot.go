@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storage stores parts of a run that may be larger than an object in ConfigMaps: its resolved plan and its
-// whole result.
+// Package storage stores parts of a run that may be larger than an object in ConfigMaps: its resolved plan, its
+// whole result and its samples.
 package storage
 
 // This file answers: how is a run's plan stored and read?
