@@ -14,6 +14,7 @@ import (
 	"spate.dev/operator/internal/plugin/ping"
 	"spate.dev/operator/internal/plugin/plan"
 	"spate.dev/operator/internal/plugin/records"
+	"spate.dev/operator/internal/plugin/report"
 	"spate.dev/operator/internal/plugin/result"
 	"spate.dev/operator/internal/plugin/run"
 	"spate.dev/operator/internal/plugin/search"
@@ -38,6 +39,7 @@ connections are printed, and packets of ports captured, while they run. Ports pi
   kubectl spate run -f smoke.yaml --wait
   kubectl spate status
   kubectl spate result smoke
+  kubectl spate report smoke --output-file smoke.html
   kubectl spate rate smoke +10%
   kubectl spate search report router
   kubectl spate records web
@@ -47,7 +49,7 @@ connections are printed, and packets of ports captured, while they run. Ports pi
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(validate.NewCommand(), plan.NewCommand(), simulate.NewCommand(), importing.NewCommand(), run.NewCommand(), status.NewCommand(), result.NewCommand(), change.NewRateCommand(), change.NewPauseCommand(), change.NewResumeCommand(), change.NewStopCommand(),
+	root.AddCommand(validate.NewCommand(), plan.NewCommand(), simulate.NewCommand(), importing.NewCommand(), run.NewCommand(), status.NewCommand(), result.NewCommand(), report.NewCommand(), change.NewRateCommand(), change.NewPauseCommand(), change.NewResumeCommand(), change.NewStopCommand(),
 		search.NewCommand(), records.NewCommand(), capture.NewCommand(), ping.NewCommand(), doctor.NewCommand(), pluginversion.NewCommand(version))
 	return root
 }

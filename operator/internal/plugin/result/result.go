@@ -145,39 +145,63 @@ func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
 		}
 	}
 	tables := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	table := func(headings string, rows [][]string) {
-		if len(rows) == 0 {
-			return
-		}
-		fmt.Fprintf(tables, "\n%s\n", strings.ReplaceAll(headings, ",", "\t"))
-		for _, row := range rows {
+	for _, t := range slices.Concat(Judged(run), Measured(run)) {
+		fmt.Fprintf(tables, "\n%s\n", strings.Join(t.Headings, "\t"))
+		for _, row := range t.Rows {
 			fmt.Fprintln(tables, strings.Join(row, "\t"))
 		}
 		tables.Flush() // an error is reported by the last call
 	}
-	table("THRESHOLD,MET,VALUES", thresholdRows(run.Status.Verdict))
-	table("STAGE,PHASE,DURATION,TX,RX,LOST,LOSS RATIO,FLOWS,FAILED", stageRows(run.Status.Stages))
-	table("THRESHOLD OF STAGE,NAME,MET,VALUES", stageThresholdRows(run.Status.Stages))
-	table("LOST POD (NOT IN WHAT FOLLOWS),AT,LAST SEEN TX,RX,FLOWS,HOW", lostRows(run.Status.LostPods))
+	if run.Status.Result == nil {
+		fmt.Fprintln(tables, "\nNothing was measured yet.")
+	}
+	return tables.Flush()
+}
+
+// Table is a part of a result. The first heading says what it is of.
+type Table struct {
+	Headings []string
+	Rows     [][]string
+}
+
+// withRows returns the tables that have rows.
+func withRows(tables ...Table) []Table {
+	return slices.DeleteFunc(tables, func(t Table) bool { return len(t.Rows) == 0 })
+}
+
+func table(headings string, rows [][]string) Table { return Table{strings.Split(headings, ","), rows} }
+
+// Judged returns tables of a run's thresholds, of its stages, and of the pods that it has lost; those that are not empty.
+func Judged(run *spatev1.TrafficRun) []Table {
+	return withRows(
+		table("THRESHOLD,MET,VALUES", thresholdRows(run.Status.Verdict)),
+		table("STAGE,PHASE,DURATION,TX,RX,LOST,LOSS RATIO,FLOWS,FAILED", stageRows(run.Status.Stages)),
+		table("THRESHOLD OF STAGE,NAME,MET,VALUES", stageThresholdRows(run.Status.Stages)),
+		table("LOST POD (NOT IN WHAT FOLLOWS),AT,LAST SEEN TX,RX,FLOWS,HOW", lostRows(run.Status.LostPods)),
+	)
+}
+
+// Measured returns tables of what a run has measured; those that are not empty.
+func Measured(run *spatev1.TrafficRun) []Table {
 	result := run.Status.Result
 	if result == nil {
-		fmt.Fprintln(tables, "\nNothing was measured yet.")
-		return tables.Flush()
+		return nil
 	}
-	table("STREAM,TX,RX,LOST,LOSS RATIO,DUPLICATES,OUT OF ORDER,LATE,TX DROPPED,P50,P99,MAX", streamRows(result, run.Status.LostPods))
-	table("DELAYS BETWEEN PODS OF,CLOCK BOUND,REPORTED", clockRows(result))
-	table("TEMPLATE,"+sideColumns, templateRows(result))
-	table("GROUP,"+sideColumns, groupRows(result))
-	table("COUNTER OF,SIDE,NAME,COUNT", counterRows(result))
-	table("TIMES OF,SIDE,CONNECT P50,P99,MAX,ROUND TRIP P50,P99,MAX", timeRows(result))
-	table("TIMES OF GROUP,SIDE,CONNECT MEAN,MAX,ROUND TRIP MEAN,MAX", groupTimeRows(result))
-	table("OUTAGE OF,SIDE,LONGEST,BEGAN AT", outageRows(result))
-	table("BY TAG OF,VLAN,PACKETS,BYTES,MISSING,GAPS,DUPLICATES,OUT OF ORDER", tagRows(result))
-	table("THE GENERATOR'S OWN,LATE,NOT STARTED,EXHAUSTED", generatorRows(result))
-	table("RECEIVER,PACKETS,BYTES", receiverRows(result))
-	table("RECORDS OF POD,FILE,WRITTEN,OMITTED,DROPPED,PROBLEM", fileRows(result))
-	table("LIVE RECORDS OF POD,DELIVERED,UNDELIVERED,DROPPED", liveRows(result))
-	return tables.Flush()
+	return withRows(
+		table("STREAM,TX,RX,LOST,LOSS RATIO,DUPLICATES,OUT OF ORDER,LATE,TX DROPPED,P50,P99,MAX", streamRows(result, run.Status.LostPods)),
+		table("DELAYS BETWEEN PODS OF,CLOCK BOUND,REPORTED", clockRows(result)),
+		table("TEMPLATE,"+sideColumns, templateRows(result)),
+		table("GROUP,"+sideColumns, groupRows(result)),
+		table("COUNTER OF,SIDE,NAME,COUNT", counterRows(result)),
+		table("TIMES OF,SIDE,CONNECT P50,P99,MAX,ROUND TRIP P50,P99,MAX", timeRows(result)),
+		table("TIMES OF GROUP,SIDE,CONNECT MEAN,MAX,ROUND TRIP MEAN,MAX", groupTimeRows(result)),
+		table("OUTAGE OF,SIDE,LONGEST,BEGAN AT", outageRows(result)),
+		table("BY TAG OF,VLAN,PACKETS,BYTES,MISSING,GAPS,DUPLICATES,OUT OF ORDER", tagRows(result)),
+		table("THE GENERATOR'S OWN,LATE,NOT STARTED,EXHAUSTED", generatorRows(result)),
+		table("RECEIVER,PACKETS,BYTES", receiverRows(result)),
+		table("RECORDS OF POD,FILE,WRITTEN,OMITTED,DROPPED,PROBLEM", fileRows(result)),
+		table("LIVE RECORDS OF POD,DELIVERED,UNDELIVERED,DROPPED", liveRows(result)),
+	)
 }
 
 func lostRows(lost []spatev1.LostPod) (rows [][]string) {
@@ -196,7 +220,7 @@ func stageRows(stages []spatev1.StageStatus) (rows [][]string) {
 		row := []string{stage.Name, string(stage.Phase), "-", "-", "-", "-", "-", "-", "-"}
 		if r := stage.Result; r != nil {
 			row = []string{
-				stage.Name, string(stage.Phase), span(r.Duration), number(r.Tx), number(r.Rx), number(r.Lost), r.LossRatio, number(r.FlowsEstablished), number(r.FlowsFailed),
+				stage.Name, string(stage.Phase), Span(r.Duration), number(r.Tx), number(r.Rx), number(r.Lost), r.LossRatio, number(r.FlowsEstablished), number(r.FlowsFailed),
 			}
 		}
 		rows = append(rows, row)
@@ -256,9 +280,9 @@ func clockRows(r *spatev1.RunResult) (rows [][]string) {
 		switch {
 		case l == nil || l.ClockBound == 0 && !l.OneWayUnknown:
 		case l.OneWayUnknown:
-			rows = append(rows, []string{name, span(l.ClockBound), "no: " + l.Message})
+			rows = append(rows, []string{name, Span(l.ClockBound), "no: " + l.Message})
 		default:
-			rows = append(rows, []string{name, span(l.ClockBound), "yes"})
+			rows = append(rows, []string{name, Span(l.ClockBound), "yes"})
 		}
 	}
 	return rows
@@ -331,7 +355,7 @@ func groupTimeRows(r *spatev1.RunResult) (rows [][]string) {
 		if m == nil {
 			return []string{"-", "-"}
 		}
-		return []string{span(m.Mean), span(m.Max)}
+		return []string{Span(m.Mean), Span(m.Max)}
 	}
 	groupSides(r, func(name, side string, s *spatev1.GroupSide) {
 		if s.ConnectTime != nil || s.RoundTrip != nil {
@@ -356,9 +380,9 @@ func outageRows(r *spatev1.RunResult) (rows [][]string) {
 		if o == nil || o.Longest == 0 {
 			return
 		}
-		length, at := span(o.Longest), "-"
+		length, at := Span(o.Longest), "-"
 		if o.AtLeast != nil {
-			length = fmt.Sprintf("%s to %s", span(*o.AtLeast), length)
+			length = fmt.Sprintf("%s to %s", Span(*o.AtLeast), length)
 		}
 		if o.At != nil {
 			at = o.At.UTC().Format("2006-01-02T15:04:05.000Z07:00")
@@ -430,11 +454,11 @@ func times(l *spatev1.Latency) []string {
 	if l == nil || l.Count == 0 {
 		return []string{"-", "-", "-"}
 	}
-	return []string{span(l.P50), span(l.P99), span(l.Max)}
+	return []string{Span(l.P50), Span(l.P99), Span(l.Max)}
 }
 
-// span formats a time with two decimal places.
-func span(measured spatev1.MeasuredTime) string {
+// Span formats a time with two decimal places.
+func Span(measured spatev1.MeasuredTime) string {
 	d := time.Duration(measured)
 	for _, step := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
 		if d >= step {

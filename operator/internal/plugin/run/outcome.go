@@ -81,6 +81,9 @@ func suitesOf(subjects []*subject, err error) *junit.Suites {
 	return &all
 }
 
+// SuiteOf is the suite of a run of the cluster.
+func SuiteOf(run *spatev1.TrafficRun) junit.Suite { return suiteOf(&subject{run: run}) }
+
 // suiteOf has a case for validity, and one for each threshold of the run and of its stages. Thresholds that were not evaluated are skipped.
 func suiteOf(sub *subject) junit.Suite {
 	if sub.run == nil {

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+// This file answers: which pictures are drawn of a run's samples?
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/runs/samples"
+)
+
+// overTime has the charts of the samples.
+func overTime(s *subject) section {
+	out := section{ID: "time", Title: "Over time"}
+	all := s.samples
+	if all == nil || len(all.Times) < 2 {
+		why := s.noSamples
+		if why == "" {
+			why = "The run has too few samples for a chart."
+		}
+		out.Notes = []string{why}
+		return out
+	}
+	out.Notes = []string{fmt.Sprintf("%d samples, %s or more apart, from the run's own ConfigMap. The warm-up counts nothing.", len(all.Times), all.Interval)}
+	if n := all.StreamsNotSampled; n > 0 {
+		out.Notes = append(out.Notes, fmt.Sprintf("Streams by themselves are the first %d by name; %d more are in the sums only.", len(all.Streams), n))
+	}
+	if n := all.TemplatesNotSampled; n > 0 {
+		out.Notes = append(out.Notes, fmt.Sprintf("Templates by themselves are the first %d by name; %d more are in the sums only.", len(all.Templates), n))
+	}
+	draw := func(title, unit string, lines ...line) {
+		if c, drawn := lineChart(title, unit, all.Times, lines); drawn {
+			out.Charts = append(out.Charts, c)
+		}
+	}
+	total, flows := all.Total, all.Flows
+	draw("Packet rate", "pps", line{"sent", rates(all, total[samples.Tx], 1)}, line{"received", rates(all, total[samples.Rx], 1)})
+	draw("Bit rate, layer 2", "bps", line{"sent", rates(all, total[samples.TxBytes], 8)}, line{"received", rates(all, total[samples.RxBytes], 8)})
+	draw("Packets lost so far, those in flight included", "", line{"lost", values(total[samples.Lost])})
+	draw("Packets received, by stream", "pps", byName(all.Streams, func(t samples.Table) []float64 { return rates(all, t[samples.Rx], 1) })...)
+	draw("Mean delay, by stream", "s", byName(all.Streams, func(t samples.Table) []float64 { return means(t[samples.DelaySum], t[samples.DelayCount]) })...)
+	draw("99th percentile of delays so far, by stream", "s", byName(all.Streams, func(t samples.Table) []float64 { return seconds(t[samples.DelayP99]) })...)
+	draw("Flows", "cps", line{"established", rates(all, flows[samples.Established], 1)}, line{"failed", rates(all, flows[samples.Failed], 1)})
+	draw("Open flows", "", line{"open", values(flows[samples.Open])})
+	draw("Bytes of applications", "bps", line{"sent", rates(all, flows[samples.BytesSent], 8)}, line{"received", rates(all, flows[samples.BytesReceived], 8)})
+	draw("Segments retransmitted", "pps", line{"retransmitted", rates(all, flows[samples.Retransmitted], 1)})
+	draw("Flows established, by template", "cps", byName(all.Templates, func(t samples.Table) []float64 { return rates(all, t[samples.Established], 1) })...)
+	draw("Mean connect time, by template", "s", byName(all.Templates, func(t samples.Table) []float64 { return means(t[samples.ConnectSum], t[samples.ConnectCount]) })...)
+	draw("What the generator added so far", "", line{"late", values(total[samples.Late])}, line{"not sent", values(total[samples.TxDropped])}, line{"missed", values(total[samples.RxMissed])},
+		line{"flows late", values(flows[samples.FlowsLate])}, line{"flows not started", values(flows[samples.NotStarted])}, line{"flows exhausted", values(flows[samples.Exhausted])})
+	return out
+}
+
+// line of a chart. A value that is not a number leaves a gap; a line without values is not drawn.
+type line struct {
+	name   string
+	values []float64
+}
+
+// byName makes a line of each table.
+func byName(tables map[string]samples.Table, of func(samples.Table) []float64) (lines []line) {
+	for _, name := range slices.Sorted(maps.Keys(tables)) {
+		lines = append(lines, line{name, of(tables[name])})
+	}
+	return lines
+}
+
+// rates are what was counted between a sample and the one before, per second, times a factor. There is none where a counter fell, as it
+// does when a pod is lost.
+func rates(s *samples.Series, column []int64, factor float64) []float64 {
+	if column == nil {
+		return nil
+	}
+	out := make([]float64, len(column))
+	beforeValue, beforeTime := int64(0), int64(0)
+	for i, value := range column {
+		span := time.Duration(s.Times[i] - beforeTime).Seconds()
+		if out[i] = factor * float64(value-beforeValue) / span; value < beforeValue || span <= 0 {
+			out[i] = math.NaN()
+		}
+		beforeValue, beforeTime = value, s.Times[i]
+	}
+	return out
+}
+
+// means are the means of the times that were measured between a sample and the one before, in seconds.
+func means(sums, counts []int64) []float64 {
+	if sums == nil || counts == nil {
+		return nil
+	}
+	out := make([]float64, len(sums))
+	sumBefore, countBefore := int64(0), int64(0)
+	for i := range sums {
+		if out[i] = float64(sums[i]-sumBefore) / float64(counts[i]-countBefore) / float64(time.Second); counts[i] <= countBefore || sums[i] < sumBefore {
+			out[i] = math.NaN()
+		}
+		sumBefore, countBefore = sums[i], counts[i]
+	}
+	return out
+}
+
+// values of a column as they are.
+func values(column []int64) []float64 {
+	out := make([]float64, len(column))
+	for i, value := range column {
+		out[i] = float64(value)
+	}
+	return out
+}
+
+// seconds of times in nanoseconds; 0 is no time yet.
+func seconds(column []int64) []float64 {
+	out := make([]float64, len(column))
+	for i, value := range column {
+		if out[i] = float64(value) / float64(time.Second); value == 0 {
+			out[i] = math.NaN()
+		}
+	}
+	return out
+}
+
+// mostInPicture is how many distributions are in one picture.
+const mostInPicture = 8
+
+// percentileChart draws the distribution of times: the inverse of the cumulative distribution function, whose upper end is stretched.
+func percentileChart(all []timing) (chart, bool) {
+	c := chart{Title: "Times by percentile (inverse of the cumulative distribution)"}
+	var shown []timing
+	for _, d := range all {
+		if d.latency.Count > 0 && d.latency.Max > 0 {
+			shown = append(shown, d)
+		}
+	}
+	if len(shown) == 0 {
+		return c, false
+	}
+	if more := len(shown) - mostInPicture; more > 0 {
+		c.Title += fmt.Sprintf(" (the first %d; %d more are in the table)", mostInPicture, more)
+		shown = shown[:mostInPicture]
+	}
+	marks := []struct {
+		name string
+		at   func(*spatev1.Latency) spatev1.MeasuredTime
+	}{
+		{"min", func(l *spatev1.Latency) spatev1.MeasuredTime { return l.Min }}, {"50", func(l *spatev1.Latency) spatev1.MeasuredTime { return l.P50 }},
+		{"90", func(l *spatev1.Latency) spatev1.MeasuredTime { return l.P90 }}, {"95", func(l *spatev1.Latency) spatev1.MeasuredTime { return l.P95 }},
+		{"99", func(l *spatev1.Latency) spatev1.MeasuredTime { return l.P99 }}, {"99.9", func(l *spatev1.Latency) spatev1.MeasuredTime { return l.P999 }},
+		{"99.99", func(l *spatev1.Latency) spatev1.MeasuredTime { return l.P9999 }}, {"max", func(l *spatev1.Latency) spatev1.MeasuredTime { return l.Max }},
+	}
+	// The distance of a percentile is by the number of nines: -log10(1-q).
+	positions := []float64{0, 0.301, 1, 1.301, 2, 3, 4, 5}
+	a := axes{}
+	for i, m := range marks {
+		a.xTicks = append(a.xTicks, tick{positions[i] / 5, m.name})
+	}
+	least, greatest := math.Inf(1), math.Inf(-1)
+	points := make([][]float64, len(shown))
+	for i, d := range shown {
+		for _, m := range marks {
+			value := math.Log10(max(float64(m.at(d.latency)), 1) / float64(time.Second)) // 1 ns is the least that is measured
+			points[i] = append(points[i], value)
+			least, greatest = min(least, value), max(greatest, value)
+		}
+	}
+	least, greatest = math.Floor(least), math.Ceil(greatest)
+	if greatest <= least {
+		greatest = least + 1
+	}
+	for decade := least; decade <= greatest; decade++ {
+		a.yTicks = append(a.yTicks, tick{(decade - least) / (greatest - least), si(math.Pow(10, decade), "s")})
+	}
+	for i, d := range shown {
+		path := polyline{class: i}
+		for k, value := range points[i] {
+			path.points = append(path.points, point{positions[k] / 5, (value - least) / (greatest - least)})
+		}
+		a.lines = append(a.lines, path)
+		c.Legend = append(c.Legend, key{i, d.name})
+	}
+	for k, m := range marks {
+		hint := []string{"percentile " + m.name}
+		for i, d := range shown {
+			hint = append(hint, d.name+": "+si(math.Pow(10, points[i][k]), "s"))
+		}
+		a.hints = append(a.hints, tick{positions[k] / 5, strings.Join(hint, "\n")})
+	}
+	c.SVG = a.draw(c.Title)
+	return c, true
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package report answers: how is all that is known of a run one document, for people, for a pipeline's summary, or for other programs?
+package report
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plugin/cluster"
+	"spate.dev/operator/internal/plugin/junit"
+	"spate.dev/operator/internal/plugin/result"
+	"spate.dev/operator/internal/plugin/run"
+	"spate.dev/operator/internal/runs/storage"
+)
+
+// formats write a report.
+var formats = map[string]func(io.Writer, *subject) error{
+	"html": func(w io.Writer, s *subject) error { return writeHTML(w, documentOf(s)) },
+	"md":   func(w io.Writer, s *subject) error { return writeMarkdown(w, documentOf(s)) },
+	"csv":  writeCSV,
+	"junit": func(w io.Writer, s *subject) error {
+		return (&junit.Suites{Suites: []junit.Suite{run.SuiteOf(s.run)}}).Write(w)
+	},
+}
+
+// names of the formats, as the help has them.
+var names = []string{"html", "md", "junit", "csv"}
+
+// NewCommand returns `report`.
+func NewCommand() *cobra.Command {
+	var flags cluster.Flags
+	var output, file string
+	c := &cobra.Command{
+		Use:   "report RUN",
+		Short: "Write a report of a run: HTML, Markdown, JUnit or CSV",
+		Long: `Writes a report of a TrafficRun: its verdict and thresholds, rates, losses and delays over time, streams, templates and flows, what the
+generator added, the machines, the profile, and how to run it again. RUN may be the name of a TrafficProfile, whose latest run is meant then.
+
+  html   one file with pictures that loads nothing from elsewhere; tables sort and can be searched
+  md     verdict and tables, for the summary of a pipeline
+  junit  a test case for each threshold and one for validity, as kubectl spate run --junit writes them
+  csv    the samples of the run, and what its streams and templates came to; times are in nanoseconds
+
+Values over time are the run's samples, which the operator stores in a ConfigMap beside it: reading them takes the right to get ConfigMaps.
+Without them, as for a run of an older release, the report says so and has all else. What is known of the generator is what its status has now.
+
+Exit codes: 0 if the report was written, whatever the verdict; 1 if it was not, or if a part of the result could not be read.`,
+		Example: `  kubectl spate report imix-1a2b3-1 --output-file imix.html
+  kubectl spate report imix -o md >> "$GITHUB_STEP_SUMMARY"
+  kubectl spate report imix -n tests -o junit --output-file results.xml
+  kubectl spate report imix -o csv | mlr --icsv --opprint filter '$row == "sample"'`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: flags.Complete(1, cluster.Runs, cluster.Profiles),
+		RunE: func(c *cobra.Command, args []string) error {
+			write, known := formats[output]
+			if !known {
+				return fmt.Errorf("-o %s: must be %s", output, strings.Join(names, ", "))
+			}
+			connection, err := flags.Connect()
+			if err != nil {
+				return err
+			}
+			found, err := cluster.FindRun(c.Context(), connection.Client, connection.Namespace, args[0])
+			if err != nil {
+				return err
+			}
+			s, incomplete := gather(c.Context(), connection.Client, found)
+			var text bytes.Buffer
+			if err := write(&text, s); err != nil {
+				return err
+			}
+			return errors.Join(put(c.OutOrStdout(), file, text.Bytes()), incomplete)
+		},
+	}
+	flags.Add(c)
+	c.Flags().StringVarP(&output, "output", "o", names[0], strings.Join(names, ", "))
+	c.Flags().StringVar(&file, "output-file", "", "file to write the report to; standard output when absent")
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(slices.Clone(names), cobra.ShellCompDirectiveNoFileComp)) // fails for a flag that does not exist only
+	return c
+}
+
+// put writes a text to a file, or to standard output.
+func put(standard io.Writer, file string, text []byte) error {
+	if file == "" || file == "-" {
+		_, err := standard.Write(text)
+		return err
+	}
+	return os.WriteFile(file, text, 0o644)
+}
+
+// gather reads what a report is made of. What cannot be read is said in the report; that the result is not whole is an error, too.
+func gather(ctx context.Context, reader kube.Reader, run *spatev1.TrafficRun) (*subject, error) {
+	s := &subject{run: run, at: time.Now()}
+	incomplete := result.Load(ctx, reader, run)
+	if incomplete != nil {
+		s.incomplete = incomplete.Error()
+	}
+	var err error
+	switch s.samples, err = storage.LoadSamples(ctx, reader, run); {
+	case err != nil:
+		s.noSamples = "There are no values over time: the samples of the run cannot be read: " + err.Error()
+	case s.samples == nil:
+		s.noSamples = "There are no values over time: the run has no samples. Runs of older releases have none, nor have runs that did not send."
+	}
+	if resolved := run.Status.Resolved; resolved != nil {
+		g := &spatev1.TrafficGenerator{}
+		if err := reader.Get(ctx, kube.ObjectKey{Namespace: resolved.Generator.Namespace, Name: string(resolved.Generator.Name)}, g); err != nil {
+			s.missing = append(s.missing, "The generator cannot be read: "+err.Error())
+		} else {
+			s.generator = g
+		}
+	}
+	if ref := run.Spec.ProfileRef; ref != nil {
+		p := &spatev1.TrafficProfile{}
+		if err := reader.Get(ctx, kube.ObjectKey{Namespace: run.Namespace, Name: string(ref.Name)}, p); err != nil {
+			s.missing = append(s.missing, "The profile cannot be read: "+err.Error())
+		} else {
+			s.profile = p
+		}
+	}
+	return s, incomplete
+}
