@@ -9,6 +9,7 @@ import (
 
 	"spate.dev/operator/internal/plugin/capture"
 	"spate.dev/operator/internal/plugin/change"
+	"spate.dev/operator/internal/plugin/compare"
 	"spate.dev/operator/internal/plugin/doctor"
 	"spate.dev/operator/internal/plugin/importing"
 	"spate.dev/operator/internal/plugin/ping"
@@ -49,7 +50,7 @@ connections are printed, and packets of ports captured, while they run. Ports pi
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(validate.NewCommand(), plan.NewCommand(), simulate.NewCommand(), importing.NewCommand(), run.NewCommand(), status.NewCommand(), result.NewCommand(), report.NewCommand(), change.NewRateCommand(), change.NewPauseCommand(), change.NewResumeCommand(), change.NewStopCommand(),
+	root.AddCommand(validate.NewCommand(), plan.NewCommand(), simulate.NewCommand(), importing.NewCommand(), run.NewCommand(), status.NewCommand(), result.NewCommand(), report.NewCommand(), compare.NewCommand(), change.NewRateCommand(), change.NewPauseCommand(), change.NewResumeCommand(), change.NewStopCommand(),
 		search.NewCommand(), records.NewCommand(), capture.NewCommand(), ping.NewCommand(), doctor.NewCommand(), pluginversion.NewCommand(version))
 	return root
 }
