@@ -10,7 +10,11 @@ import (
 	"spate.dev/operator/internal/plugin/capture"
 	"spate.dev/operator/internal/plugin/change"
 	"spate.dev/operator/internal/plugin/doctor"
+	"spate.dev/operator/internal/plugin/events"
 	"spate.dev/operator/internal/plugin/importing"
+	"spate.dev/operator/internal/plugin/logs"
+	"spate.dev/operator/internal/plugin/mustgather"
+	"spate.dev/operator/internal/plugin/newprofile"
 	"spate.dev/operator/internal/plugin/ping"
 	"spate.dev/operator/internal/plugin/plan"
 	"spate.dev/operator/internal/plugin/records"
@@ -31,8 +35,10 @@ func newRootCommand() *cobra.Command {
 
 What is done with files needs no cluster: check manifests, see the plan that engines would get, write the packets that
 they would send to a capture, bring profiles over from TRex. Runs are started and followed to their verdicts; their results are shown as tables; records of their
-connections are printed, and packets of ports captured, while they run. Ports ping other stations. The machines that generators run on are checked.`,
-		Example: `  kubectl spate validate smoke.yaml udp-64.yaml
+connections are printed, and packets of ports captured, while they run. Ports ping other stations. The machines that generators run on are checked. What has happened is
+shown by events and logs, and gathered in an archive.`,
+		Example: `  kubectl spate new --preset imix | kubectl spate run - --wait
+  kubectl spate validate smoke.yaml udp-64.yaml
   kubectl spate simulate smoke.yaml udp-64.yaml --pcap smoke.pcap --limit 1000
   kubectl spate doctor lab
   kubectl spate run -f smoke.yaml --wait
@@ -42,12 +48,16 @@ connections are printed, and packets of ports captured, while they run. Ports pi
   kubectl spate search report router
   kubectl spate records web
   kubectl spate capture lab --port east -w - | wireshark -k -i -
-  kubectl spate ping lab 198.18.0.254 --port east --count 3`,
+  kubectl spate ping lab 198.18.0.254 --port east --count 3
+  kubectl spate events smoke --watch
+  kubectl spate logs smoke --follow
+  kubectl spate must-gather`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl spate"},
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	root.AddCommand(validate.NewCommand(), plan.NewCommand(), simulate.NewCommand(), importing.NewCommand(), run.NewCommand(), status.NewCommand(), result.NewCommand(), change.NewRateCommand(), change.NewPauseCommand(), change.NewResumeCommand(), change.NewStopCommand(),
 		search.NewCommand(), records.NewCommand(), capture.NewCommand(), ping.NewCommand(), doctor.NewCommand(), pluginversion.NewCommand(version))
+	root.AddCommand(newprofile.NewCommand(), events.NewCommand(), logs.NewCommand(), mustgather.NewCommand(version))
 	return root
 }

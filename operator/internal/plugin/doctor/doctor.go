@@ -60,6 +60,9 @@ warnings, wait for its condition MachineReady.`,
 	return c
 }
 
+// Write prints the checks of a generator as tables, and returns what makes the exit code of `doctor` 1.
+func Write(w io.Writer, g *spatev1.TrafficGenerator) error { return show(w, g, "") }
+
 // show prints the checks of a generator, and returns what makes the exit code 1.
 func show(w io.Writer, g *spatev1.TrafficGenerator, output string) error {
 	write := writeTables

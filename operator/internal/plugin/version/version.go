@@ -24,12 +24,17 @@ version of the contract with engines, and what it was built with. It asks no clu
 		Example: "  kubectl spate version",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			is := linked
-			if info, known := debug.ReadBuildInfo(); is == "" && known {
-				is = info.Main.Version
-			}
-			_, err := fmt.Fprintf(c.OutOrStdout(), "kubectl spate %s, contract 1.%d, %s %s/%s\n", cmp.Or(is, "(devel)"), engine.ContractMinor, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(c.OutOrStdout(), Text(linked))
 			return err
 		},
 	}
+}
+
+// Text is what `version` prints, in one line.
+func Text(linked string) string {
+	is := linked
+	if info, known := debug.ReadBuildInfo(); is == "" && known {
+		is = info.Main.Version
+	}
+	return fmt.Sprintf("kubectl spate %s, contract 1.%d, %s %s/%s", cmp.Or(is, "(devel)"), engine.ContractMinor, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

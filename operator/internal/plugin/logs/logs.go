@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package logs answers: what do the engines of a run or a generator log, and what the operator about it?
+package logs
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/utils/ptr"
+
+	"spate.dev/operator/internal/plugin/cluster"
+	"spate.dev/operator/internal/plugin/live"
+	"spate.dev/operator/internal/podspec"
+)
+
+const (
+	// holdTime is how long a line waits for earlier ones of other pods, while logs are followed.
+	holdTime = 500 * time.Millisecond
+	// lookInterval is the interval at which more pods, or the end of the run, are looked for.
+	lookInterval = time.Second
+	// farewell is how long logs are followed after the end of their run.
+	farewell = 2 * time.Second
+	// absenceLimit is how long a log that is followed may be unavailable.
+	absenceLimit = 2 * time.Minute
+)
+
+// flags select lines.
+type flags struct {
+	follow, operator  bool
+	since             time.Duration
+	tail              int64
+	operatorNamespace string
+}
+
+// NewCommand returns `logs`.
+func NewCommand() *cobra.Command {
+	var where cluster.Flags
+	var f flags
+	c := &cobra.Command{
+		Use:   "logs RUN | GENERATOR",
+		Short: "Print what the engines of a run or a generator log, merged by time",
+		Long: `Prints the log lines of all engine pods of a run or of a TrafficGenerator in the order of their times, each with the pod's name and the time at which
+the node has recorded it. RUN may be the name of a TrafficProfile, whose latest run is meant then; run/NAME and generator/NAME say which of two is meant.
+
+Of a run, the lines from its creation to its end are printed, unless --since or --tail says otherwise: engines outlive runs. --follow goes on until the run has ended, or
+of a generator until interrupted, with pods that are created meanwhile. A line then waits up to 500 ms for earlier ones of other pods.
+
+It takes the rights to get pods/log, and of a generator to list pods, in the namespace of the generator, which the cluster's ClusterRole view has. --operator adds the
+operator's lines that have both the name and the namespace of the run or generator; that takes the same rights in the operator's namespace. Without them it says so, and goes on.`,
+		Example: `  kubectl spate logs imix
+  kubectl spate logs lab --follow --tail 20
+  kubectl spate logs imix-1a2b3-1 -n tests --since 10m --operator
+  kubectl spate logs generator/lab | grep -i error`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: where.Complete(1, cluster.Runs, cluster.Profiles, cluster.Generators),
+		RunE: func(c *cobra.Command, args []string) error {
+			if f.since < 0 || f.tail < -1 {
+				return errors.New("--since must not be negative, nor --tail but for -1")
+			}
+			connection, err := where.Connect()
+			if err != nil {
+				return err
+			}
+			var lock sync.Mutex
+			note := func(format string, values ...any) {
+				lock.Lock()
+				defer lock.Unlock()
+				fmt.Fprintf(c.ErrOrStderr(), "note: "+format+"\n", values...)
+			}
+			of, err := find(c.Context(), connection.Client, connection.Namespace, args[0], note)
+			if err != nil {
+				return err
+			}
+			pods, err := typedcorev1.NewForConfig(connection.Config)
+			if err != nil {
+				return err
+			}
+			r := &reading{pods: pods, flags: f, of: of, note: note, hold: holdTime}
+			return r.print(c.Context(), connection, c.OutOrStdout())
+		},
+	}
+	where.Add(c)
+	c.Flags().BoolVarP(&f.follow, "follow", "f", false, "go on with lines as they are logged")
+	c.Flags().DurationVar(&f.since, "since", 0, "only lines that are not older, such as 5m; 0 is no limit")
+	c.Flags().Int64Var(&f.tail, "tail", -1, "only the last lines of each pod; -1 is all")
+	c.Flags().BoolVar(&f.operator, "operator", false, "the operator's lines about the run or generator, too")
+	c.Flags().StringVar(&f.operatorNamespace, "operator-namespace", cluster.OperatorNamespace, "namespace of the operator")
+	return c
+}
+
+// source is a log.
+type source struct {
+	namespace, pod, container string
+	// has keeps lines; nil for all.
+	has func(text string) bool
+}
+
+// reading is the reading of all logs.
+type reading struct {
+	pods typedcorev1.PodsGetter
+	flags
+	of   *target
+	note func(string, ...any)
+	hold time.Duration
+
+	all     sync.WaitGroup
+	changes chan change
+	// started are the pods whose logs are read.
+	started map[string]bool
+	lock    sync.Mutex
+	failed  []error
+}
+
+// print writes the lines of all logs.
+func (r *reading) print(ctx context.Context, connection *cluster.Connection, to io.Writer) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	now, err := r.of.look(ctx)
+	if err != nil {
+		return err
+	}
+	r.follow = r.follow && !now.ended
+	if len(now.pods) == 0 && !r.follow {
+		return fmt.Errorf("%s has no engine pods", r.of.title)
+	}
+	sources := r.sources(now.pods)
+	if r.operator {
+		sources = append(sources, r.operatorSources(ctx, connection)...)
+	}
+	r.changes = make(chan change)
+	r.all.Go(func() {
+		r.start(ctx, sources)
+		if r.follow {
+			r.lookOut(ctx, end)
+		}
+	})
+	go func() {
+		r.all.Wait()
+		close(r.changes)
+	}()
+	m := &merger{write: func(l line) error {
+		_, err := fmt.Fprintf(to, "[%s] %s\n", l.source, l.text)
+		return err
+	}}
+	if r.follow {
+		m.hold = r.hold
+	}
+	if err := m.merge(ctx, r.changes); err != nil && !live.IsEnough(err) {
+		return err
+	}
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	return errors.Join(r.failed...)
+}
+
+// sources are the logs of engine pods that are not read yet.
+func (r *reading) sources(pods []string) (all []source) {
+	for _, pod := range pods {
+		if r.started[pod] {
+			continue
+		}
+		if r.started == nil {
+			r.started = map[string]bool{}
+		}
+		r.started[pod] = true
+		all = append(all, source{namespace: r.of.namespace, pod: pod, container: podspec.EngineContainer})
+	}
+	return all
+}
+
+// operatorSources are the logs of the operator's pods. Without the right to read them there are none, which is said.
+func (r *reading) operatorSources(ctx context.Context, connection *cluster.Connection) (all []source) {
+	pods, err := cluster.OperatorPods(ctx, connection.Client, r.operatorNamespace)
+	switch {
+	case err != nil:
+		r.note("the operator's lines are left out: %v", err)
+	case len(pods) == 0:
+		r.note("the operator's lines are left out: it has no pods in namespace %s; --operator-namespace names another", r.operatorNamespace)
+	}
+	for i := range pods {
+		all = append(all, source{namespace: pods[i].Namespace, pod: pods[i].Name, container: pods[i].Spec.Containers[0].Name, has: r.of.isMentioned})
+	}
+	return all
+}
+
+// start reads logs. All of them are announced before a line of any is read.
+func (r *reading) start(ctx context.Context, sources []source) {
+	for _, s := range sources {
+		r.send(ctx, change{line: line{source: s.pod}, opened: true})
+	}
+	for _, s := range sources {
+		r.all.Go(func() {
+			err := r.read(ctx, s)
+			r.send(ctx, change{line: line{source: s.pod}, ended: true})
+			switch {
+			case err == nil:
+			case s.has != nil:
+				r.note("the operator's lines of pod %s are left out: %v", s.pod, err)
+			default:
+				if apierrors.IsForbidden(err) {
+					err = fmt.Errorf("%w; bind the ClusterRole view in namespace %s", err, s.namespace)
+				}
+				r.lock.Lock()
+				defer r.lock.Unlock()
+				r.failed = append(r.failed, fmt.Errorf("pod %s: %w", s.pod, err))
+			}
+		})
+	}
+}
+
+func (r *reading) send(ctx context.Context, c change) {
+	select {
+	case r.changes <- c:
+	case <-ctx.Done():
+	}
+}
+
+// lookOut starts reading the logs of pods that are created, until the context ends or the run does.
+func (r *reading) lookOut(ctx context.Context, end func()) {
+	for {
+		now, err := r.of.look(ctx)
+		if err == nil {
+			r.start(ctx, r.sources(now.pods))
+		}
+		if err == nil && now.ended || apierrors.IsNotFound(err) {
+			time.AfterFunc(farewell, end)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(lookInterval):
+		}
+	}
+}
+
+// read reads a log to its end. A log that is followed is asked for again when the connection breaks, or its container has not started.
+func (r *reading) read(ctx context.Context, s source) error {
+	options := &corev1.PodLogOptions{Container: s.container, Follow: r.follow, Timestamps: true}
+	switch {
+	case r.since > 0:
+		options.SinceSeconds = ptr.To(max(int64(r.since/time.Second), 1))
+	case r.tail < 0 && !r.of.from.IsZero():
+		options.SinceTime = &metav1.Time{Time: r.of.from}
+	}
+	if r.tail >= 0 {
+		options.TailLines = ptr.To(r.tail)
+	}
+	until := time.Time{}
+	if options.SinceTime != nil && !r.follow {
+		until = r.of.until
+	}
+	var last, resumed, absent time.Time
+	for {
+		err := r.once(ctx, s, options, func(text string) {
+			absent = time.Time{}
+			stamp, _, _ := strings.Cut(text, " ")
+			at, err := time.Parse(time.RFC3339Nano, stamp)
+			if err == nil && !resumed.IsZero() && !at.After(resumed) {
+				return // it was read before the connection broke
+			}
+			if at.Before(last) { // or is no time
+				at = last
+			}
+			last = at
+			if !until.IsZero() && at.After(until) || s.has != nil && !s.has(text) {
+				return
+			}
+			r.send(ctx, change{line: line{source: s.pod, at: at, text: text, arrived: time.Now()}})
+		})
+		if err == nil || interrupted(ctx) {
+			return nil
+		}
+		if absent.IsZero() {
+			absent = time.Now()
+		}
+		if !r.follow || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || time.Since(absent) > absenceLimit {
+			return err
+		}
+		if resumed = last; !last.IsZero() {
+			options.SinceTime, options.SinceSeconds, options.TailLines = &metav1.Time{Time: last}, nil, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(lookInterval):
+		}
+	}
+}
+
+// interrupted reports whether no more lines are wanted, which is no error.
+func interrupted(ctx context.Context) bool { return ctx.Err() != nil }
+
+// once reads lines until the log or the connection ends.
+func (r *reading) once(ctx context.Context, s source, options *corev1.PodLogOptions, take func(string)) error {
+	stream, err := r.pods.Pods(s.namespace).GetLogs(s.pod, options).Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stream.Close() }()
+	lines := bufio.NewReader(stream)
+	for {
+		text, err := lines.ReadString('\n')
+		if text != "" {
+			take(strings.TrimRight(text, "\r\n"))
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package logs
+
+// This file answers: whose logs are meant, and which pods have them?
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plugin/cluster"
+)
+
+// afterEnd is how long after the end of a run engines may log about it.
+const afterEnd = 5 * time.Second
+
+// target is a run or a generator.
+type target struct {
+	title string
+	// namespace of the engine pods.
+	namespace string
+	// from and until bound the lines of a run; zero where there is no bound.
+	from, until time.Time
+	// look reads which pods there are now.
+	look func(context.Context) (present, error)
+	// words are those that a line about the target has: its name and its namespace.
+	words []*regexp.Regexp
+}
+
+// present is what there is at one time.
+type present struct {
+	pods []string
+	// ended is true when no more is to come.
+	ended bool
+}
+
+// isMentioned reports whether a line is about the target.
+func (t *target) isMentioned(text string) bool {
+	for _, word := range t.words {
+		if !word.MatchString(text) {
+			return false
+		}
+	}
+	return true
+}
+
+// wordsOf match a name and a namespace as whole names, in JSON as in text.
+func wordsOf(names ...string) (all []*regexp.Regexp) {
+	for _, name := range names {
+		all = append(all, regexp.MustCompile(`(^|[^A-Za-z0-9.-])`+regexp.QuoteMeta(name)+`($|[^A-Za-z0-9.-]|[.-]($|[^A-Za-z0-9]))`))
+	}
+	return all
+}
+
+// kinds are the names that kubectl has for the kinds of targets.
+var kinds = map[string]string{
+	"run": "run", "tr": "run", "trafficrun": "run", "profile": "run", "tp": "run", "trafficprofile": "run",
+	"generator": "generator", "tg": "generator", "trafficgenerator": "generator",
+}
+
+// find returns the run of a name, or the latest of a profile, or else the generator.
+func find(ctx context.Context, reader kube.Reader, namespace, argument string, note func(string, ...any)) (*target, error) {
+	kind, name, qualified := strings.Cut(argument, "/")
+	if !qualified {
+		kind, name = "", argument
+	} else if kind = kinds[strings.ToLower(kind)]; kind == "" {
+		return nil, fmt.Errorf("%s: must be a name, run/NAME or generator/NAME", argument)
+	}
+	g := &spatev1.TrafficGenerator{}
+	noGenerator := reader.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: name}, g)
+	if kube.IgnoreNotFound(noGenerator) != nil {
+		return nil, noGenerator
+	}
+	if kind == "generator" {
+		if noGenerator != nil {
+			return nil, fmt.Errorf("there is no TrafficGenerator %q in namespace %s", name, namespace)
+		}
+		return ofGenerator(reader, g), nil
+	}
+	run, err := cluster.FindRun(ctx, reader, namespace, name)
+	none := cluster.NoRunError{}
+	switch {
+	case errors.As(err, &none) && (kind == "run" || noGenerator != nil):
+		if kind == "" {
+			err = fmt.Errorf("%w, and no TrafficGenerator", err)
+		}
+		return nil, err
+	case errors.As(err, &none):
+		return ofGenerator(reader, g), nil
+	case err != nil:
+		return nil, err
+	case kind == "" && noGenerator == nil:
+		note("these are the lines of run %s; there is a TrafficGenerator %s, too: kubectl spate logs generator/%s", run.Name, name, name)
+	}
+	return ofRun(reader, run)
+}
+
+func ofRun(reader kube.Reader, run *spatev1.TrafficRun) (*target, error) {
+	if run.Status.Resolved == nil {
+		return nil, fmt.Errorf("run %s has no engine pods: it waits for its generator, or was refused; see kubectl spate events %s", run.Name, run.Name)
+	}
+	t := &target{title: "run " + run.Name, namespace: run.Status.Resolved.Generator.Namespace, from: run.CreationTimestamp.Time, words: wordsOf(run.Name, run.Namespace)}
+	if end := run.Status.CompletionTime; end != nil {
+		t.until = end.Add(afterEnd)
+	}
+	t.look = func(ctx context.Context) (present, error) {
+		now := &spatev1.TrafficRun{}
+		if err := reader.Get(ctx, kube.ObjectKeyFromObject(run), now); err != nil {
+			return present{}, err
+		}
+		p := present{ended: now.Status.Phase == spatev1.RunComplete}
+		if now.Status.Resolved != nil {
+			for _, pod := range now.Status.Resolved.Generator.Pods {
+				p.pods = append(p.pods, pod.Name)
+			}
+		}
+		return p, nil
+	}
+	return t, nil
+}
+
+// ofGenerator has the pods that exist; without the right to list pods, those that the generator reports.
+func ofGenerator(reader kube.Reader, g *spatev1.TrafficGenerator) *target {
+	t := &target{title: "generator " + g.Name, namespace: g.Namespace, words: wordsOf(g.Name, g.Namespace)}
+	t.look = func(ctx context.Context) (p present, err error) {
+		pods, err := cluster.EnginePods(ctx, reader, g.Namespace, g.Name)
+		switch {
+		case apierrors.IsForbidden(err):
+			now := &spatev1.TrafficGenerator{}
+			err = reader.Get(ctx, kube.ObjectKeyFromObject(g), now)
+			for _, pod := range now.Status.Pods {
+				p.pods = append(p.pods, pod.Name)
+			}
+		case err == nil:
+			for i := range pods {
+				p.pods = append(p.pods, pods[i].Name)
+			}
+		}
+		return p, err
+	}
+	return t
+}
