@@ -74,17 +74,18 @@ func kustomize(t *testing.T, chosen []string, others ...string) objects {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := "resources:\n"
-	for _, resource := range append([]string{"default"}, others...) {
-		page += "- " + filepath.Join(above, "config", resource) + "\n"
+	var page strings.Builder
+	list := func(field, below string, names []string) {
+		fmt.Fprintln(&page, field)
+		for _, name := range names {
+			fmt.Fprintln(&page, "-", filepath.Join(above, below, name))
+		}
 	}
+	list("resources:", "config", append([]string{"default"}, others...))
 	if len(chosen) > 0 {
-		page += "components:\n"
+		list("components:", components, chosen)
 	}
-	for _, component := range chosen {
-		page += "- " + filepath.Join(above, components, component) + "\n"
-	}
-	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(page), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(page.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
