@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Libraries that draw on a terminal may ask it for its colors, or set its modes, as soon as a program starts: of all commands only top draws.
+// Libraries that draw on a terminal may query it, or set its modes, as soon as a program starts: of all commands only top draws.
 func TestACommandInATerminalWritesItsOwnTextOnly(t *testing.T) {
 	t.Parallel()
 	for arguments, begins := range map[string]string{"version": "kubectl spate ", "top --help": "Shows what engines count"} {
