@@ -5,14 +5,48 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/creack/pty"
 
 	"spate.dev/operator/internal/plugin/exit"
 	"spate.dev/operator/internal/plugin/files"
 	"spate.dev/operator/internal/plugin/plugintest"
 )
+
+// asPlugin is the variable by which the program of the tests is the plugin.
+const asPlugin = "SPATE_TEST_PLUGIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asPlugin) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// Libraries that draw on a terminal may query it, or set its modes, as soon as a program starts: of all commands only top draws.
+func TestACommandInATerminalWritesItsOwnTextOnly(t *testing.T) {
+	t.Parallel()
+	for arguments, begins := range map[string]string{"version": "kubectl spate ", "top --help": "Shows what engines count"} {
+		command := exec.Command(os.Args[0], strings.Fields(arguments)...)
+		command.Env = append(os.Environ(), asPlugin+"=1", "TERM=xterm-256color", "CI=")
+		terminal, err := pty.Start(command)
+		if err != nil {
+			t.Fatal(err)
+		}
+		written, _ := io.ReadAll(terminal) // it fails at the end of the program
+		if err := errors.Join(command.Wait(), terminal.Close()); err != nil {
+			t.Error(err)
+		}
+		if !strings.HasPrefix(string(written), begins) || strings.Contains(string(written), "\x1b") {
+			t.Errorf("%s: %q", arguments, written)
+		}
+	}
+}
 
 func TestExitCodesAreTheEnginesOnlyWhereItReportedItsError(t *testing.T) {
 	engine := exec.Command("sh", "-c", "exit 3").Run()

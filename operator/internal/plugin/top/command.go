@@ -13,7 +13,8 @@ import (
 	"os"
 	"strings"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
@@ -141,7 +142,11 @@ func actionsOf(ctx context.Context, connection *cluster.Connection) actions {
 
 // show draws until the user quits.
 func show(ctx context.Context, m *model, source *feed, to io.Writer) error {
-	program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithOutput(to), tea.WithAltScreen(), tea.WithoutSignalHandler())
+	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(to), tea.WithoutSignalHandler()}
+	if os.Getenv("NO_COLOR") != "" { //nolint:misspell // its name
+		options = append(options, tea.WithColorProfile(colorprofile.NoTTY)) // no style at all, where the library would leave bold
+	}
+	program := tea.NewProgram(m, options...)
 	source.send = program.Send
 	reading, end := context.WithCancel(ctx)
 	closed := make(chan struct{})

@@ -11,8 +11,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/live/livev1"
@@ -119,8 +120,10 @@ func (m *model) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	switch message := message.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = message.Width, message.Height
-	case tea.KeyMsg:
-		return m, m.keys(message)
+	case tea.KeyPressMsg:
+		return m, m.key(message)
+	case tea.PasteMsg:
+		m.paste(message.Content)
 	case runsMsg:
 		m.setRuns(message)
 	case statsMsg:
@@ -219,23 +222,20 @@ func ranked(value float64) float64 {
 	return value
 }
 
-// keys applies keys that were read together one by one. What is pasted is text, not keys.
-func (m *model) keys(message tea.KeyMsg) tea.Cmd {
-	switch isTyped := m.mode == filtering || m.mode == rating; {
-	case message.Paste && !isTyped:
-		return nil
-	case message.Type != tea.KeyRunes || message.Alt:
-		return m.key(message)
+// paste appends a text to the line that is typed, without control characters. Elsewhere what is pasted means nothing: it is text, not keys.
+func (m *model) paste(text string) {
+	if m.mode == filtering || m.mode == rating {
+		m.typed(m.input + strings.Map(func(r rune) rune {
+			if unicode.IsControl(r) {
+				return -1
+			}
+			return r
+		}, text))
 	}
-	var all []tea.Cmd
-	for _, r := range message.Runes {
-		all = append(all, m.key(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}}))
-	}
-	return tea.Batch(all...)
 }
 
 // key applies a key.
-func (m *model) key(key tea.KeyMsg) tea.Cmd {
+func (m *model) key(key tea.KeyPressMsg) tea.Cmd {
 	pressed := key.String()
 	if pressed == "ctrl+c" {
 		return tea.Quit
@@ -273,7 +273,7 @@ func (m *model) key(key tea.KeyMsg) tea.Cmd {
 		m.mode, m.input = filtering, m.filter
 	case "esc":
 		m.filter, m.note = "", noteMsg{}
-	case "p", " ":
+	case "p", "space":
 		m.paused = !m.paused
 	case "down", "j":
 		m.scroll(1)
@@ -302,32 +302,34 @@ func (m *model) key(key tea.KeyMsg) tea.Cmd {
 }
 
 // edit applies a key to the line that is typed.
-func (m *model) edit(key tea.KeyMsg) tea.Cmd {
-	typed := []rune(m.input)
-	switch key.Type {
-	case tea.KeyRunes, tea.KeySpace:
-		typed = append(typed, key.Runes...)
+func (m *model) edit(key tea.KeyPressMsg) tea.Cmd {
+	switch key.Code {
 	case tea.KeyBackspace:
-		typed = typed[:max(len(typed)-1, 0)]
-	case tea.KeyEsc:
+		line := []rune(m.input)
+		m.typed(string(line[:max(len(line)-1, 0)]))
+	case tea.KeyEscape:
 		if m.mode == filtering {
 			m.filter = ""
 		}
 		m.mode = browsing
-		return nil
-	case tea.KeyEnter:
+	case tea.KeyEnter, tea.KeyKpEnter:
 		done := m.mode
 		m.mode = browsing
 		if done == rating && m.input != "" {
 			return m.setRate(strings.TrimSpace(m.input))
 		}
-		return nil
-	}
-	m.input = string(typed)
-	if m.mode == filtering {
-		m.filter, m.offset = m.input, 0
+	default:
+		m.typed(m.input + key.Text) // none of a key that is no character
 	}
 	return nil
+}
+
+// typed puts a line in place of the one that is typed. Rows are filtered by it at once.
+func (m *model) typed(line string) {
+	m.input = line
+	if m.mode == filtering {
+		m.filter, m.offset = line, 0
+	}
 }
 
 func (m *model) turn(view int) { m.view, m.offset = view, 0 }

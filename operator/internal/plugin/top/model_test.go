@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
-	"github.com/charmbracelet/lipgloss"
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
@@ -71,13 +71,13 @@ func TestScreensOfAnySizeFit(t *testing.T) {
 			m.Update(tea.WindowSizeMsg{Width: width, Height: height})
 			for _, key := range []string{"1", "2", "3", "4", "5", "?", "r", "esc", "/", "enter", "x", "n"} {
 				press(m, key)
-				lines := strings.Split(m.View(), "\n")
+				lines := strings.Split(m.View().Content, "\n")
 				if len(lines) != height {
-					t.Fatalf("%d x %d, %s: %d lines\n%s", width, height, key, len(lines), m.View())
+					t.Fatalf("%d x %d, %s: %d lines\n%s", width, height, key, len(lines), screen(m))
 				}
 				for _, line := range lines {
-					if lipgloss.Width(line) > width {
-						t.Fatalf("%d x %d, %s: %q has %d columns", width, height, key, line, lipgloss.Width(line))
+					if ansi.StringWidth(line) > width {
+						t.Fatalf("%d x %d, %s: %q has %d columns", width, height, key, line, ansi.StringWidth(line))
 					}
 				}
 			}
@@ -234,9 +234,14 @@ func TestRunsAreChangedByKeys(t *testing.T) {
 			t.Error(text)
 		}
 	})
-	m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("q2"), Paste: true})
+	m.Update(tea.PasteMsg{Content: "q2"})
 	if m.view != 0 {
 		t.Error("what is pasted is no key")
+	}
+	press(m, "/", "i")
+	m.Update(tea.PasteMsg{Content: "mi\r\n\tx\x1b"})
+	if press(m, "enter"); m.filter != "imix" {
+		t.Errorf("what is pasted is text of the filter: %q", m.filter)
 	}
 	for _, key := range []string{"q", "ctrl+c"} {
 		m.note = noteMsg{}

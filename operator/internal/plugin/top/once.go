@@ -15,7 +15,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 
 	operator "spate.dev/operator/internal/live"
 	"spate.dev/operator/internal/plugin/exit"

@@ -12,7 +12,8 @@ import (
 	"testing"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -103,28 +104,33 @@ func scene(a actions) *model {
 
 // press keys: names such as enter, or what is typed.
 func press(m *model, keys ...string) {
-	named := map[string]tea.KeyMsg{
-		"enter": {Type: tea.KeyEnter}, "esc": {Type: tea.KeyEsc}, "tab": {Type: tea.KeyTab}, "backspace": {Type: tea.KeyBackspace},
-		"down": {Type: tea.KeyDown}, "up": {Type: tea.KeyUp}, "pgdown": {Type: tea.KeyPgDown}, " ": {Type: tea.KeySpace, Runes: []rune{' '}}, "ctrl+c": {Type: tea.KeyCtrlC},
+	named := map[string]tea.KeyPressMsg{
+		"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "tab": {Code: tea.KeyTab}, "backspace": {Code: tea.KeyBackspace},
+		"down": {Code: tea.KeyDown}, "up": {Code: tea.KeyUp}, "pgdown": {Code: tea.KeyPgDown}, "ctrl+c": {Code: 'c', Mod: tea.ModCtrl},
 	}
 	for _, key := range keys {
-		pressed, is := named[key]
-		if !is {
-			pressed = tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(key)}
+		all := []tea.KeyPressMsg{named[key]}
+		if _, is := named[key]; !is {
+			all = nil
+			for _, typed := range key {
+				all = append(all, tea.KeyPressMsg{Code: typed, Text: string(typed)})
+			}
 		}
-		for _, command := m.Update(pressed); command != nil; {
-			message := command()
-			_, command = m.Update(message)
-			if _, quits := message.(tea.QuitMsg); quits {
-				m.note = noteMsg{text: "quit"}
+		for _, pressed := range all {
+			for _, command := m.Update(pressed); command != nil; {
+				message := command()
+				_, command = m.Update(message)
+				if _, quits := message.(tea.QuitMsg); quits {
+					m.note = noteMsg{text: "quit"}
+				}
 			}
 		}
 	}
 }
 
-// screen is what a terminal shows, without spaces at the ends of lines.
+// screen is what a terminal shows, without styles and without spaces at the ends of lines.
 func screen(m *model) string {
-	lines := strings.Split(m.View(), "\n")
+	lines := strings.Split(ansi.Strip(m.View().Content), "\n")
 	for i := range lines {
 		lines[i] = strings.TrimRight(lines[i], " ")
 	}

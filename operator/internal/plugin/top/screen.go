@@ -9,16 +9,17 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/charmbracelet/lipgloss"
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"spate.dev/operator/internal/plugin/progress"
 )
 
 // Styles repeat what the text says, which can be read without them.
 var (
-	strong = lipgloss.NewStyle().Bold(true)
-	alarm  = lipgloss.NewStyle().Bold(true).Foreground(lipgloss.ANSIColor(1))
-	faint  = lipgloss.NewStyle().Faint(true)
+	strong = ansi.Style{}.Bold()
+	alarm  = strong.ForegroundColor(ansi.Red)
+	faint  = ansi.Style{}.Faint()
 )
 
 const (
@@ -49,7 +50,14 @@ LOST PPM is of packets that later ones have overtaken: none in flight is lost.
 Wider terminals show more columns.`
 
 // View draws the screen.
-func (m *model) View() string {
+func (m *model) View() tea.View {
+	view := tea.NewView(strings.Join(m.lines(), "\n"))
+	view.AltScreen = true
+	return view
+}
+
+// lines of the screen, as many as it has.
+func (m *model) lines() []string {
 	lines := m.head()
 	if m.mode == helping {
 		lines = append(lines[:1], strings.Split("\n"+help, "\n")...)
@@ -63,11 +71,11 @@ func (m *model) View() string {
 	for i := range lines {
 		lines[i] = m.cut(lines[i])
 	}
-	return strings.Join(append(lines, m.message(), m.cut(faint.Render(keys))), "\n")
+	return append(lines, m.message(), m.cut(faint.Styled(keys)))
 }
 
 // cut ends a line at the right edge.
-func (m *model) cut(line string) string { return lipgloss.NewStyle().MaxWidth(m.width).Render(line) }
+func (m *model) cut(line string) string { return ansi.Truncate(line, m.width, "") }
 
 // room is the number of rows that fit.
 func (m *model) room() int { return max(m.height-len(m.head())-3, 1) }
@@ -82,7 +90,7 @@ func (m *model) head() []string {
 	if !m.now.IsZero() {
 		clock = m.now.Format("15:04:05")
 	}
-	lines := []string{strong.Render(fit(title, max(m.width-len(clock)-1, 1), false)) + " " + clock}
+	lines := []string{strong.Styled(fit(title, max(m.width-len(clock)-1, 1), false)) + " " + clock}
 	if len(m.runs) == 0 {
 		lines = append(lines, "No run is active.")
 	}
@@ -95,7 +103,7 @@ func (m *model) head() []string {
 		lines = append(lines, fit(mark+run.Name+"  "+oneLine(progress.Line(run, m.now)), m.width, false))
 	}
 	if more := len(m.runs) - maxRuns; more > 0 {
-		lines = append(lines, faint.Render(fmt.Sprintf("  and %d more: [ and ]", more)))
+		lines = append(lines, faint.Styled(fmt.Sprintf("  and %d more: [ and ]", more)))
 	}
 	return append(lines, m.tabs())
 }
@@ -106,7 +114,7 @@ func (m *model) tabs() string {
 	for i, v := range views {
 		tab := fmt.Sprintf(" %d %s ", i+1, v.name)
 		if i == m.view {
-			tab = strong.Render("[" + strings.TrimSpace(tab) + "]")
+			tab = strong.Styled("[" + strings.TrimSpace(tab) + "]")
 		}
 		tabs = append(tabs, tab)
 	}
@@ -134,7 +142,7 @@ func (m *model) message() string {
 	}
 	text := oneLine(m.note.text)
 	if m.note.isBad {
-		return alarm.Render(fit("! "+text, m.width, false))
+		return alarm.Styled(fit("! "+text, m.width, false))
 	}
 	if omitted := m.board.omitted(); text == "" && omitted > 0 {
 		text = fmt.Sprintf("%d streams and sides of templates are not shown: the operator sends 1000 of each", omitted)
@@ -175,13 +183,13 @@ func (m *model) table(height int) []string {
 	if history >= minHistory {
 		heading = append(heading, "HISTORY")
 	}
-	lines := []string{strong.Render(strings.Join(heading, "  "))}
+	lines := []string{strong.Styled(strings.Join(heading, "  "))}
 	for _, r := range rows[m.offset:min(len(rows), m.offset+height-1)] {
 		var cells []string
 		for i, at := range chosen {
 			text := r.cell(v.columns, at)
 			if m.hasGrown(r.id, at-len(r.texts)) && v.columns[at].alarm {
-				cells = append(cells, alarm.Render(fit(text+"!", widths[i], true)))
+				cells = append(cells, alarm.Styled(fit(text+"!", widths[i], true)))
 				continue
 			}
 			cells = append(cells, fit(text, widths[i], v.columns[at].format != nil))
