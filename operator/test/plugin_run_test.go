@@ -171,7 +171,7 @@ func TestThePluginRunsFilesAndExitsWithTheVerdict(t *testing.T) {
 		script, err := filepath.Abs("../cmd/kubectl-spate/kubectl_complete-spate")
 		must(t, err)
 		folders := []string{filepath.Dir(binary), filepath.Dir(script), os.Getenv("KUBEBUILDER_ASSETS"), os.Getenv("PATH")}
-		for typed, want := range map[string]string{"run pas": "passes", "result endl": "endless", "doctor ": "loop", "sta": "status", "events pas": "passes", "logs lo": "loop"} {
+		for typed, want := range map[string]string{"run pas": "passes", "result endl": "endless", "doctor ": "loop", "sta": "status", "events pas": "passes", "logs loo": "loop"} {
 			words := strings.Split(typed, " ")
 			args := slices.Concat([]string{"__complete", "spate"}, words[:len(words)-1])
 			if len(words) > 1 {
