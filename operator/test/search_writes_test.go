@@ -24,7 +24,7 @@ func TestATrialCostsAtMostTwoWrites(t *testing.T) {
   load: {min: 1kpps, max: 4kpps}
   throughput: {goals: [{name: pdr, lossRatio: 0.5%, exceedRatio: 50%, finalTrialDuration: 50ms, durationSum: 3500ms}]}
   budget: {time: 2m}`), "settle: 0s", "settle: 400ms", 1))
-	expect(t, runLimit, searchNamed(ns, "many"), spatev1.ConditionComplete, metav1.ConditionTrue, spatev1.ReasonFinished)
+	expect(t, 3*runLimit, searchNamed(ns, "many"), spatev1.ConditionComplete, metav1.ConditionTrue, spatev1.ReasonFinished)
 	all, _ := writesSince(t, from)
 	writes := 0
 	for _, write := range all { // of the search, not of the generator and its pod
