@@ -67,24 +67,28 @@ func (s *Server) WatchStats(request *livev1.WatchStatsRequest, to grpc.ServerStr
 // mayStart returns why the counters of a run cannot be read; err is that of reading the run.
 func mayStart(run *spatev1.TrafficRun, err error) error {
 	switch {
-	case apierrors.IsNotFound(err):
-		return status.Errorf(codes.NotFound, "spec.runRef: %v", err)
 	case err != nil:
-		return status.Errorf(codes.Unavailable, "spec.runRef: %v", err)
+		return unread(err)
 	case !Readable(run):
 		return status.Errorf(codes.FailedPrecondition, "run %s is %s: counters can only be read while it is active", run.Name, run.Status.Phase)
 	}
 	return nil
 }
 
+// unread is the error of a run that could not be read.
+func unread(err error) error {
+	if apierrors.IsNotFound(err) {
+		return status.Errorf(codes.NotFound, "spec.runRef: %v", err)
+	}
+	return status.Errorf(codes.Unavailable, "spec.runRef: %v", err)
+}
+
 // mayGoOn returns why the counters of a run in a pod can no longer be read. Reading renews the run's lease in the engine, so it must not outlast the
 // operator's own interest in the run: an engine that the operator has given up ends the run by its lease.
 func mayGoOn(run *spatev1.TrafficRun, pod string, err error) error {
 	switch {
-	case apierrors.IsNotFound(err):
-		return status.Errorf(codes.NotFound, "spec.runRef: %v", err)
 	case err != nil:
-		return status.Errorf(codes.Unavailable, "spec.runRef: %v", err)
+		return unread(err)
 	case run.Status.Phase == spatev1.RunComplete:
 		return status.Errorf(codes.FailedPrecondition, "run %s has ended", run.Name)
 	case slices.ContainsFunc(run.Status.LostPods, func(lost spatev1.LostPod) bool { return lost.Name == pod }):

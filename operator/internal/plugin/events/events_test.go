@@ -32,7 +32,7 @@ import (
 // noon is when the tests look.
 var noon = time.Unix(1_700_000_000, 0)
 
-// event of an object, so many seconds before noon.
+// event returns an event of an object, a number of seconds before noon.
 func event(name, kind, object string, ago int, message string) *corev1.Event {
 	e := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "tests", Name: name, UID: types.UID(name)}, Type: corev1.EventTypeNormal, Reason: "Because", Message: message}
 	e.InvolvedObject = corev1.ObjectReference{APIVersion: spatev1.GroupVersion.String(), Kind: kind, Namespace: "tests", Name: object}

@@ -38,7 +38,7 @@ import (
 // start is when the run of the tests was created.
 var start = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 
-// at is a line with the time of so many milliseconds after the start.
+// at returns a line whose time is a number of milliseconds after the start.
 func at(ms int, text string) string {
 	return start.Add(time.Duration(ms)*time.Millisecond).Format(time.RFC3339Nano) + " " + text + "\n"
 }

@@ -2,7 +2,7 @@
 
 package logs
 
-// This file answers: whose logs are meant, and which pods have them?
+// This file answers: which object does the argument name, and which pods have its logs?
 
 import (
 	"context"
