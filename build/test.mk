@@ -161,7 +161,7 @@ by_itself = MAKEFLAGS= $(MAKE) --no-print-directory
 sriov_lanes := sriov-lane-programs sriov-lane-images
 sriov_env = KUBE=$(KUBE) MULTUS=$(MULTUS) DRA=$(dra_links) NODE_IMAGES="$(NODE_IMAGE) $(SRIOV_IMAGE) $(engine_image)"
 .PHONY: e2e-sriov sriov-system sriov-cluster sriov-node sriov-operator sriov-suites $(sriov_lanes)
-e2e-sriov: deps ## Run VFs under a real kubelet, device plugin and Multus, in an emulated machine as the second node, 7 min; 26 min without caches (RUN=regexp, KEEP=1)
+e2e-sriov: deps ## Run VFs under a real kubelet, device plugin and Multus, in an emulated machine as the second node, 7 min; 26-31 min without caches (RUN=regexp, KEEP=1)
 	@$(MAKE) --no-print-directory --jobs 2 $(sriov_lanes)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line sriov-cluster sriov-node
 	@# What the machine's start does not take is built, and the operator installed, while it boots: its emulation keeps one CPU busy.

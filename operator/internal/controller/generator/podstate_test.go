@@ -5,6 +5,7 @@ package generator
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +33,27 @@ func TestARefusalOfTheNodeHasARemedy(t *testing.T) {
 			if !strings.Contains(got.message, part) {
 				t.Errorf("%s: %q, want %q", reason, got.message, part)
 			}
+		}
+	}
+}
+
+// A kubelet that drops the event leaves the reason in its log only.
+func TestAPodThatIsNotDeletedHasAReason(t *testing.T) {
+	due := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "g-0", DeletionTimestamp: &metav1.Time{Time: due}}, Spec: corev1.PodSpec{NodeName: "n1"}}
+	for name, c := range map[string]struct {
+		event  string
+		after  time.Duration
+		reason string
+		words  string
+	}{
+		"an event":            {"no such device", 5 * time.Second, spatev1.ReasonAttachmentFailed, "pod g-0 cannot be deleted: no such device"},
+		"none, at first":      {"", 59 * time.Second, "", ""},
+		"none after a minute": {"", time.Minute, spatev1.ReasonPodsPending, "the kubelet's log on node n1 has the reason"},
+	} {
+		got := notDeleted(pod, c.event, due.Add(c.after))
+		if c.reason == "" && got != nil || c.reason != "" && (got == nil || got.reason != c.reason || !strings.Contains(got.message, c.words)) {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }

@@ -371,8 +371,18 @@ func (r *Reconciler) detachFailure(ctx context.Context, pod *corev1.Pod) *proble
 	if pod.DeletionTimestamp == nil || time.Since(pod.DeletionTimestamp.Time) < patience {
 		return nil
 	}
-	if message := r.lastEvent(ctx, pod, "FailedKillPod"); message != "" {
-		return &problem{spatev1.ReasonAttachmentFailed, fmt.Sprintf("pod %s cannot be deleted: %s", pod.Name, message)}
+	return notDeleted(pod, r.lastEvent(ctx, pod, "FailedKillPod"), time.Now())
+}
+
+// notDeleted returns why a pod that is being deleted has not ended, by the kubelet's event. A kubelet drops events of a pod that has had 25 within
+// minutes: without one, after a minute, the problem says where the reason is. Nil before.
+func notDeleted(pod *corev1.Pod, event string, now time.Time) *problem {
+	switch {
+	case event != "":
+		return &problem{spatev1.ReasonAttachmentFailed, fmt.Sprintf("pod %s cannot be deleted: %s", pod.Name, event)}
+	case now.Sub(pod.DeletionTimestamp.Time) >= time.Minute:
+		return &problem{spatev1.ReasonPodsPending, fmt.Sprintf("pod %s has not ended a minute after its grace period: the kubelet's log on node %s has the reason, "+
+			"such as a network that cannot be detached", pod.Name, pod.Spec.NodeName)}
 	}
 	return nil
 }
