@@ -32,12 +32,17 @@ PEER_IMAGE := $(SPATE_CACHE)/images/peer-$(shell sha256sum e2e/cluster/peer-imag
 $(PEER_IMAGE):
 	@e2e/cluster/peer-image $@
 
+# The image of the Prometheus operator and of what it runs.
+PROMETHEUS_IMAGE := $(SPATE_CACHE)/images/prometheus-$(shell cat e2e/prometheus/image tools/prometheus-operator/go.* | sha256sum | cut -c1-12).tar
+$(PROMETHEUS_IMAGE): $(PROMETHEUS_OPERATOR)
+	@e2e/prometheus/image $@ $(PROMETHEUS_OPERATOR)
+
 # The image of the device plugin of the emulated machine.
 SRIOV_IMAGE := $(SPATE_CACHE)/images/sriov-device-plugin-$(shell cat e2e/sriov/plugin-image tools/sriov-device-plugin/go.* | sha256sum | cut -c1-12).tar
 $(SRIOV_IMAGE): $(SRIOV_DEVICE_PLUGIN)
 	@e2e/sriov/plugin-image $@ $(SRIOV_DEVICE_PLUGIN)
 
-cluster-images: $(NODE_IMAGE) $(PEER_IMAGE) $(SRIOV_IMAGE)
+cluster-images: $(NODE_IMAGE) $(PEER_IMAGE) $(PROMETHEUS_IMAGE) $(SRIOV_IMAGE)
 
 ##@ Cluster
 .PHONY: kube envtest-assets cluster-images cluster-up cluster-down cluster-status cluster-shell test-cluster-clean

@@ -13,8 +13,10 @@ cluster_there := external-cluster
 cluster_end := @echo "$@: Spate stays in the cluster; it goes by: kubectl delete ts,tp,tr,tg --all --all-namespaces, then helm uninstall spate --namespace spate-system"
 else
 in_cluster := e2e/cluster/in
-cluster_there := cluster-up $(PEER_IMAGE)
+cluster_there := cluster-up $(PEER_IMAGE) $(PROMETHEUS_IMAGE)
 endif
+# Before Spate: its chart has monitors and alerts where their kinds are known.
+prometheus_there = e2e/prometheus/install $(PROMETHEUS_IMAGE) $(PROMETHEUS_OPERATOR)
 suites := $(SPATE_CACHE)/e2e/suites.test
 suites_log := $(SPATE_CACHE)/e2e/suites.log
 rbac := $(SPATE_CACHE)/e2e/rbac
@@ -34,6 +36,7 @@ demo: images kubectl-spate $(cluster_there) ## Run IMIX, a web site, a real ngin
 	$(cluster_end)
 else
 demo: deps images kubectl-spate $(cluster_there)
+	@$(prometheus_there)
 	@e2e/install $(operator_image) $(engine_image)
 	@e2e/cluster/load $(PEER_IMAGE) >/dev/null
 	@$(in_cluster) e2e/demo/run || { status=$$?; [ -n "$${KEEP:-}" ] || e2e/cluster/down; exit $$status; }
@@ -144,6 +147,7 @@ test-cgroup2: deps images $(KUBE) $(MULTUS) $(HELM) $(NODE_IMAGE) ## Run our nod
 
 e2e: images kubectl-spate $(cluster_there) ## Run the suites in the real cluster (RUN=regexp chooses tests, KEEP=1 leaves it running, a whole run compares the rights of the operator with its requests; EXTERNAL=1 LOAD=COMMAND: in yours)
 	@cd e2e && $(go_test_build) -o $(suites) ./suites
+	@$(if $(EXTERNAL),,$(prometheus_there))
 	@e2e/install $(operator_image) $(engine_image)
 	@$(if $(EXTERNAL),,e2e/cluster/load $(PEER_IMAGE) >/dev/null)
 	@$(if $(rights),$(go_build) -C e2e -o $(rbac) ./rbac)
@@ -166,7 +170,7 @@ e2e-sriov: deps ## Run VFs under a real kubelet, device plugin and Multus, in an
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line sriov-cluster sriov-node
 	@# What the machine's start does not take is built, and the operator installed, while it boots: its emulation keeps one CPU busy.
 	@# With kustomize, which kubectl has: the other suites install the chart.
-	@status=0; { $(by_itself) sriov-operator sriov-suites && \
+	@status=0; { $(by_itself) sriov-operator sriov-suites && $(prometheus_there) && \
 	    INSTALL_WITH=kustomize INSTALL_PATIENCE=300s e2e/install $(operator_image) $(engine_image); } & installed=$$!; \
 	  { $(sriov_env) e2e/sriov/join && wait $$installed && \
 	  $(in_cluster) env SPATE_ROOT=$(CURDIR) SPATE_SRIOV=1 $(suites) -test.v -test.timeout 30m -test.run '^TestSRIOV.*($(RUN))' 2>&1 | tee $(suites_log); } || status=$$?; \
@@ -175,7 +179,7 @@ e2e-sriov: deps ## Run VFs under a real kubelet, device plugin and Multus, in an
 # Programs in Go one after another: each uses what those before it have compiled, and side by side they would compile the same twice. Images
 # beside them, as cargo compiles most of theirs.
 sriov-lane-programs:
-	@$(by_itself) $(KUBE) $(MULTUS) $(SRIOV_DEVICE_PLUGIN) $(dra_links)
+	@$(by_itself) $(KUBE) $(MULTUS) $(SRIOV_DEVICE_PLUGIN) $(dra_links) $(PROMETHEUS_IMAGE)
 sriov-lane-images:
 	@$(by_itself) sriov-system engine-image $(NODE_IMAGE)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Which tools does the project use, at which versions, and how are they built? Every Go tool is a module of its own,
-# tools/NAME, with one `tool` directive: go.mod and go.sum pin it and all below it. It is built on first use into a folder
+# tools/NAME, with one `tool` directive (prometheus-operator has three): go.mod and go.sum pin it and all below it. It is built on first use into a folder
 # named by the hash of both files, so checkouts that pin different versions share one cache without conflicts.
 #
 # Use: name the variable as a prerequisite and call it, for instance
@@ -8,7 +8,7 @@
 #   	$(CONTROLLER_GEN) crd paths=./...
 # A tool that looks for others by name (buf and its plugins) gets `PATH="$(TOOLS_PATH):$$PATH"`.
 
-TOOL_NAMES := controller-gen client-gen applyconfiguration-gen buf protoc-gen-go protoc-gen-go-grpc crd-ref-docs helm helm-unittest golangci-lint govulncheck actionlint multus sriov-device-plugin
+TOOL_NAMES := controller-gen client-gen applyconfiguration-gen buf protoc-gen-go protoc-gen-go-grpc crd-ref-docs helm helm-unittest golangci-lint govulncheck actionlint multus sriov-device-plugin prometheus-operator
 
 # One line per tool, NAME=HASH, from a single shell: this runs at every start of make.
 tool_hashes := $(shell cd tools && for t in $(TOOL_NAMES); do echo "$$t=$$(cat $$t/go.mod $$t/go.sum | sha256sum | cut -c1-12)"; done)
@@ -29,6 +29,7 @@ GOVULNCHECK := $(call tool_path,govulncheck)
 ACTIONLINT := $(call tool_path,actionlint)
 MULTUS := $(call tool_path,multus)
 SRIOV_DEVICE_PLUGIN := $(call tool_path,sriov-device-plugin)
+PROMETHEUS_OPERATOR := $(call tool_path,prometheus-operator)
 
 empty :=
 TOOLS_PATH := $(subst $(empty) ,:,$(patsubst %/,%,$(foreach t,$(TOOL_NAMES),$(dir $(call tool_path,$(t))))))
@@ -40,7 +41,19 @@ $(call tool_path,$(1)):
 	@mkdir -p $$(@D)
 	@nice -n 5 env $(go_build) -C tools/$(1) -ldflags='-s -w' -o $$@.new tool && mv $$@.new $$@
 endef
-$(foreach t,$(TOOL_NAMES),$(eval $(call tool_rule,$(t))))
+$(foreach t,$(filter-out prometheus-operator,$(TOOL_NAMES)),$(eval $(call tool_rule,$(t))))
+
+# A folder: the operator, its sidecar and a Prometheus that discovers targets by Kubernetes and by no cloud, with the CRDs and roles that are needed of
+# the operator's module. Debian's Prometheus has no Kubernetes discovery.
+prometheus_crds := $(foreach kind,podmonitors probes prometheuses prometheusrules servicemonitors,prometheus-operator-crd/monitoring.coreos.com_$(kind).yaml)
+prometheus_roles := rbac/prometheus-operator/prometheus-operator-cluster-role.yaml rbac/prometheus/prometheus-cluster-role.yaml
+$(PROMETHEUS_OPERATOR):
+	@echo "tools: building prometheus-operator and prometheus (first use of this version; usually PLACEHOLDER)"
+	@rm -rf $@.new && mkdir -p $@.new/crds $@.new/roles
+	@nice -n 5 env $(go_build) -C tools/prometheus-operator -tags=remove_all_sd,enable_kubernetes_sd -ldflags='-s -w' -o $@.new/ tool
+	@cd "$$(go list -C tools/prometheus-operator -m -f '{{.Dir}}' github.com/prometheus-operator/prometheus-operator)/example" && \
+	  install -m 644 -t $@.new/crds $(prometheus_crds) && install -m 644 -t $@.new/roles $(prometheus_roles)
+	@mv $@.new $@
 
 # The only tool in Rust: cargo builds it, into the same cache.
 CARGO_DENY_VERSION := 0.20.2

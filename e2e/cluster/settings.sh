@@ -24,8 +24,8 @@ hugepages_file=/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages
 # Settings of the whole machine that the kubelet changes as it starts.
 kubelet_sysctls=(vm.overcommit_memory vm.panic_on_oom kernel.panic kernel.panic_on_oops kernel.keys.root_maxkeys kernel.keys.root_maxbytes)
 # Less than one CPU is the system's: the CPU manager then keeps one whole CPU (0) out of exclusive hands, and what is left of it
-# is for pods that ask for a fraction, such as an operator.
-system_cpu=500m
+# is for pods that ask for a fraction: half a CPU for those of tests, and that of e2e/prometheus.
+system_cpu=350m
 # The CPU the kubelet thereby keeps out of exclusive hands, and where the control plane runs: a pod's own CPU stays its own.
 system_cpus=${SPATE_CLUSTER_SYSTEM_CPUS:-0}
 

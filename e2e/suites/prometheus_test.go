@@ -7,6 +7,7 @@ package suites
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -25,35 +26,44 @@ type sample struct {
 	value  float64
 }
 
-// query requests an instant vector.
-func query(ctx context.Context, expression string) ([]sample, error) {
-	var answer struct {
-		Status string
-		Error  string
-		Data   struct {
-			Result []struct {
-				Metric map[string]string
-				Value  [2]any
-			}
-		}
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, prometheusURL+"/api/v1/query?query="+url.QueryEscape(expression), nil)
+// ask requests an endpoint of Prometheus' API, and decodes its data.
+func ask(ctx context.Context, endpoint string, data any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, prometheusURL+"/api/v1/"+endpoint, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer response.Body.Close()
+	answer := struct {
+		Status string
+		Error  string
+		Data   any
+	}{Data: data}
 	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
-		return nil, err
+		return err
 	}
 	if answer.Status != "success" {
-		return nil, fmt.Errorf("%s: %s", expression, answer.Error)
+		return errors.New(answer.Error)
 	}
-	samples := make([]sample, 0, len(answer.Data.Result))
-	for _, r := range answer.Data.Result {
+	return nil
+}
+
+// query requests an instant vector.
+func query(ctx context.Context, expression string) ([]sample, error) {
+	var data struct {
+		Result []struct {
+			Metric map[string]string
+			Value  [2]any
+		}
+	}
+	if err := ask(ctx, "query?query="+url.QueryEscape(expression), &data); err != nil {
+		return nil, fmt.Errorf("%s: %w", expression, err)
+	}
+	samples := make([]sample, 0, len(data.Result))
+	for _, r := range data.Result {
 		text, _ := r.Value[1].(string)
 		value, err := strconv.ParseFloat(text, 64)
 		if err != nil {

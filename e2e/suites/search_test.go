@@ -104,24 +104,9 @@ func searchQueriesHaveData(ctx context.Context, t *testing.T, ns string) (all bo
 	return queries >= 3, fmt.Sprintf("%d queries", queries)
 }
 
-// operatorMonitor is the PodMonitor of the chart, which was installed before Prometheus knew the kind.
-const operatorMonitor = `
-apiVersion: monitoring.coreos.com/v1
-kind: PodMonitor
-metadata: {name: spate-operator}
-spec:
-  selector: {matchLabels: {app.kubernetes.io/name: spate-operator}}
-  podMetricsEndpoints: [{port: metrics}]
-`
-
 func TestASearchFindsTheRateOfAPolicer(t *testing.T) {
 	needsRig(t, thePrometheus)
-	if _, err := query(t.Context(), "up"); err != nil { // starts it
-		t.Fatal(err)
-	}
-	mustApply(t, operatorNamespace, operatorMonitor)
-	t.Cleanup(func() { kubectl(t, "delete", "podmonitor", "spate-operator", "-n", operatorNamespace) })
-	ns := lab(t) // its pod makes Prometheus read its targets again
+	ns := lab(t)
 	// In a trial of d seconds it passes the rate and burst/d packets a second.
 	const rate, burst, seconds = 5000, 250, 2
 	router(t, "police", strconv.Itoa(rate), strconv.Itoa(burst))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/common/model"
 	uberzap "go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	corev1 "k8s.io/api/core/v1"
@@ -42,6 +43,7 @@ type options struct {
 	checkLimit     time.Duration
 	podMonitors    bool
 	monitorLabels  string
+	scrapeInterval model.Duration
 	metricsOf      string
 	leaderElection bool
 	metricsAddress string
@@ -55,7 +57,7 @@ type options struct {
 }
 
 func parse(args []string) (*options, error) {
-	o := &options{certificates: pki.DefaultPolicy()}
+	o := &options{certificates: pki.DefaultPolicy(), scrapeInterval: model.Duration(5 * time.Second)}
 	f := flag.NewFlagSet("spate-operator", flag.ContinueOnError)
 	f.StringVar(&o.namespace, "namespace", env("POD_NAMESPACE", "spate-system"),
 		"the operator's namespace, with its lease and its certificate authority (env POD_NAMESPACE)")
@@ -77,6 +79,7 @@ func parse(args []string) (*options, error) {
 	f.BoolVar(&o.podMonitors, "pod-monitors", true, "create a PodMonitor for each generator if the cluster has the kind")
 	f.StringVar(&o.monitorLabels, "pod-monitor-labels", "",
 		"comma-separated list of labels (KEY=VALUE) of these PodMonitors, by which a Prometheus selects them, such as release=kube-prometheus-stack")
+	f.Var(&o.scrapeInterval, "pod-monitor-interval", "interval of scrapes in these PodMonitors, such as 1m")
 	f.StringVar(&o.metricsOf, "metrics-namespaces", "",
 		"comma-separated list of namespaces whose pods may read the metrics of engine pods, in the NetworkPolicy of each generator; empty: all may")
 	f.BoolVar(&o.leaderElection, "leader-elect", true, "reconcile only while holding the lease, so that replicas may stand by")
@@ -161,6 +164,9 @@ func (o *options) validate() error {
 	}
 	if _, err := o.podMonitorLabels(); err != nil {
 		return fmt.Errorf("--pod-monitor-labels %q: %w", o.monitorLabels, err)
+	}
+	if o.scrapeInterval <= 0 {
+		return fmt.Errorf("--pod-monitor-interval is %s: it must be longer than 0", o.scrapeInterval)
 	}
 	if _, err := o.engineImages(); err != nil {
 		return fmt.Errorf("--engine-images: %w", err)

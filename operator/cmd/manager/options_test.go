@@ -5,6 +5,7 @@ package main
 import (
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,6 +44,24 @@ func TestTheWatchedNamespacesAreAList(t *testing.T) {
 	for _, flag := range []string{",", "a,", "Lab"} {
 		if _, err := parse([]string{"--watch-namespaces=" + flag}); err == nil || !strings.Contains(err.Error(), "--watch-namespaces") {
 			t.Errorf("%q: %v", flag, err)
+		}
+	}
+}
+
+func TestPodMonitorsHaveTheIntervalOfTheFlag(t *testing.T) {
+	for flag, want := range map[string]string{"": "5s", "--pod-monitor-interval=1m": "1m"} {
+		o, err := parse(slices.DeleteFunc([]string{flag}, func(f string) bool { return f == "" }))
+		if err != nil {
+			t.Errorf("%q: %v", flag, err)
+			continue
+		}
+		if got := o.scrapeInterval.String(); got != want {
+			t.Errorf("%q: %s, want %s", flag, got, want)
+		}
+	}
+	for _, value := range []string{"0s", "1.5s", "-1s", "fast"} {
+		if _, err := parse([]string{"--pod-monitor-interval=" + value}); err == nil || !strings.Contains(err.Error(), "-pod-monitor-interval") {
+			t.Errorf("%q: %v", value, err)
 		}
 	}
 }

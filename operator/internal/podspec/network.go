@@ -7,6 +7,7 @@ package podspec
 import (
 	"maps"
 
+	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,8 +72,8 @@ func NetworkPolicy(g *spatev1.TrafficGenerator, access Access) *networkingv1.Net
 // PodMonitorKind is the Prometheus operator's kind PodMonitor.
 var PodMonitorKind = schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: "PodMonitor"}
 
-// PodMonitor lets the Prometheus operator scrape the pods. It has these labels, by which a Prometheus selects it, besides its own.
-func PodMonitor(g *spatev1.TrafficGenerator, labels map[string]string) *unstructured.Unstructured {
+// PodMonitor lets the Prometheus operator scrape the pods at an interval. It has these labels, by which a Prometheus selects it, besides its own.
+func PodMonitor(g *spatev1.TrafficGenerator, labels map[string]string, interval model.Duration) *unstructured.Unstructured {
 	pods := map[string]any{}
 	for k, v := range selector(g) {
 		pods[k] = v
@@ -81,9 +82,9 @@ func PodMonitor(g *spatev1.TrafficGenerator, labels map[string]string) *unstruct
 		"spec": map[string]any{
 			"selector": map[string]any{"matchLabels": pods},
 			"podMetricsEndpoints": []any{map[string]any{
-				"port": PortMetrics, "interval": "5s",
-				// The label that the dashboards select by.
-				"relabelings": []any{map[string]any{"targetLabel": "generator", "replacement": g.Name}},
+				"port": PortMetrics, "interval": interval.String(),
+				// The label that the dashboards select by. The action is the default of the CRD: without it, what the API server returns would differ from this.
+				"relabelings": []any{map[string]any{"targetLabel": "generator", "replacement": g.Name, "action": "replace"}},
 			}},
 		},
 	}}

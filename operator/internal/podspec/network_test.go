@@ -5,7 +5,9 @@ package podspec
 import (
 	"maps"
 	"testing"
+	"time"
 
+	"github.com/prometheus/common/model"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -46,14 +48,17 @@ func TestOnlyOperatorPodsCallEnginesAndMetricsAreOpenUnlessRestricted(t *testing
 
 func TestAPodMonitorHasTheLabelsOfUsersBesidesItsOwn(t *testing.T) {
 	g := &spatev1.TrafficGenerator{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "g"}}
-	if got := PodMonitor(g, nil).GetLabels(); !maps.Equal(got, Labels(g)) {
+	if got := PodMonitor(g, nil, 0).GetLabels(); !maps.Equal(got, Labels(g)) {
 		t.Errorf("without labels of users: %v", got)
 	}
 	users := map[string]string{"release": "stack", LabelName: "other"}
 	want := Labels(g)
 	want["release"] = "stack"
-	if got := PodMonitor(g, users).GetLabels(); !maps.Equal(got, want) {
+	if got := PodMonitor(g, users, 0).GetLabels(); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+	if endpoint := PodMonitor(g, nil, model.Duration(time.Minute)).Object["spec"].(map[string]any)["podMetricsEndpoints"].([]any)[0].(map[string]any); endpoint["interval"] != "1m" {
+		t.Errorf("an endpoint with %v instead of an interval of 1m", endpoint["interval"])
 	}
 	if len(users) != 2 {
 		t.Errorf("the labels of users were changed: %v", users)

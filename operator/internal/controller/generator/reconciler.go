@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -73,6 +74,8 @@ type Reconciler struct {
 	PodMonitors bool
 	// MonitorLabels are labels of PodMonitors besides their own.
 	MonitorLabels map[string]string
+	// ScrapeInterval is the interval of scrapes in PodMonitors.
+	ScrapeInterval model.Duration
 	// Namespaces are those that are watched; none for all.
 	Namespaces []string
 	// Resolver admits runs to generators, not while pods are deleted.
