@@ -59,13 +59,14 @@ func (s *scope) judgedBy() bool {
 }
 
 // adoptThresholds takes over the profile's current thresholds and tolerance, unless an expression is invalid, which the profile
-// reports.
+// reports, or reads a baseline, which a run has from its start or not at all.
 func (s *scope) adoptThresholds() (adopted bool) {
 	if s.definition == nil || s.judgedBy() {
 		return false
 	}
 	for _, t := range s.definition.Spec.Thresholds {
-		if _, err := verdict.Compile(t.Expression); err != nil {
+		compiled, err := verdict.Compile(t.Expression)
+		if err != nil || s.run.Status.Resolved.Baseline == nil && compiled.ReadsBaseline() {
 			return false
 		}
 	}
@@ -96,7 +97,10 @@ func (s *scope) updateVerdict(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	verdict := judge(s.run, *whole, keptReasons(status.Verdict, distrustReasons), status.PortsDown, abortedReason(status.Verdict))
+	if err := s.compare(ctx); err != nil {
+		return err
+	}
+	verdict := judge(s.run, *whole, s.compared, keptReasons(status.Verdict, distrustReasons), status.PortsDown, abortedReason(status.Verdict))
 	verdict.Reasons = append(verdict.Reasons, keptReasons(status.Verdict, []string{spatev1.ReasonDetailsNotKept})...)
 	concise(&verdict)
 	status.Verdict = &verdict

@@ -39,7 +39,7 @@ func judgedBy(p *spatev1.TrafficProfile, change ...func(*spatev1.TrafficRun)) *s
 	r.Status.Resolved.Timing.Duration = "1s"
 	r.Status.Resolved.Thresholds, r.Status.Resolved.GeneratorTolerance = p.Spec.Thresholds, p.Spec.GeneratorTolerance
 	s := &scope{run: r}
-	s.complete(judge(r, *r.Status.Result, nil, nil, ""), "")
+	s.complete(judge(r, *r.Status.Result, compared{}, nil, nil, ""), "")
 	s.conditions()
 	for _, c := range change {
 		c(r)
@@ -115,6 +115,9 @@ func TestAnEndedRunIsVerdictUpdatedByWhatItsProfileAsksForNow(t *testing.T) {
 		},
 		"an expression that is none": {
 			judgedBy(profileNow(fewLost, tolerates(lenient))), profileNow(threshold("result.lost =="), tolerates(lenient)), "Valid=True MeasurementValid, Passed=True ThresholdsMet", "", "the threshold holds",
+		},
+		"a baseline that it does not have": {
+			judgedBy(profileNow(fewLost, tolerates(lenient))), profileNow(threshold("result.tx > baseline.tx"), tolerates(lenient)), "Valid=True MeasurementValid, Passed=True ThresholdsMet", "", "the threshold holds",
 		},
 		"a pod was lost": {
 			judgedBy(profileNow(noLoss, tolerates(lenient)), endedBy(spatev1.VerdictInvalid, spatev1.ReasonPodLost, "")), profileNow(fewLost, tolerates(lenient)),

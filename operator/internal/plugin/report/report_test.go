@@ -269,6 +269,22 @@ func TestMarkdownTakesTextsAsTexts(t *testing.T) {
 }
 
 // What is drawn is what was counted: the sum of the rates, each times its interval, is the counter at the end.
+func TestABaselineIsInTheReportAndInTheCommand(t *testing.T) {
+	t.Parallel()
+	s := subjectOf(spatev1.VerdictPassed, "imix", "the threshold holds")
+	s.run.Spec.BaselineRef = &spatev1.LocalReference{Name: "before"}
+	s.run.Status.Resolved.Baseline = &spatev1.BaselineSnapshot{Name: "before", Profile: "imix", CompletionTime: metav1.NewTime(time.Unix(1_700_000_000, 0)), Outcome: spatev1.VerdictFailed}
+	var text bytes.Buffer
+	if err := writeMarkdown(&text, documentOf(s)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"The baseline is run before of profile imix, which ended at 2023-11-14T22:13:20Z (Failed).", "--baseline before"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+}
+
 func TestRatesAreDifferencesOverTime(t *testing.T) {
 	t.Parallel()
 	s := samples.New()
