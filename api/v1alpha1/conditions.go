@@ -30,6 +30,9 @@ const (
 	// ConditionRecorded is on runs that record connections, and on their profiles: True when all requested files are written,
 	// False as soon as records are lost, Unknown until the run ends and where no engine reported it. It has no part in Passed.
 	ConditionRecorded = "Recorded"
+	// ConditionArchived is on runs that have ended, if the operator has an archive: True when the run with its whole result and samples is
+	// in it, False while that fails. It has no part in Passed.
+	ConditionArchived = "Archived"
 	// ConditionMeasurementReady is True on a generator that does not limit its own measurements: it has exclusive CPUs, huge pages and devices
 	// of its own. The message says what is missing.
 	ConditionMeasurementReady = "MeasurementReady"
@@ -212,6 +215,15 @@ const (
 	// ReasonRecordsNotWritten: a file could not be completed; the message has the problem, and how many records of its pod can be read
 	// nevertheless.
 	ReasonRecordsNotWritten = "RecordsNotWritten"
+)
+
+// Reasons of Archived.
+const (
+	// ReasonArchived: the run is in the archive; the message has the folder.
+	ReasonArchived = "Archived"
+	// ReasonArchiveFailed: the run could not be written into the archive; the message says why. It is tried again, after 10 minutes at the
+	// latest.
+	ReasonArchiveFailed = "ArchiveFailed"
 )
 
 // Reasons of MeasurementReady and MachineReady.

@@ -43,13 +43,20 @@ func (s *scope) settled(ctx context.Context) (again time.Duration, err error) {
 // resultRead is the minimum time that an ended run is kept, for its profile to copy the result.
 const resultRead = 5 * time.Second
 
+// archiveRetried is for how long a run is kept beyond its time to live that could not be written into the archive.
+const archiveRetried = time.Hour
+
 // timeToLive is how long the run is kept; due is false if it is not deleted automatically.
 func (s *scope) timeToLive() (left time.Duration, due bool) {
 	ttl, end := s.run.Spec.TTLSecondsAfterFinished, s.run.Status.CompletionTime
 	if ttl == nil || end == nil {
 		return 0, false
 	}
-	return time.Until(end.Add(max(time.Duration(*ttl)*time.Second, resultRead))), true
+	kept := max(time.Duration(*ttl)*time.Second, resultRead)
+	if meta.IsStatusConditionFalse(s.run.Status.Conditions, spatev1.ConditionArchived) {
+		kept += archiveRetried
+	}
+	return time.Until(end.Add(kept)), true
 }
 
 // judgedBy reports whether the verdict is by its profile's current thresholds and tolerance.
@@ -107,6 +114,7 @@ func (s *scope) updateVerdict(ctx context.Context) error {
 	if complete := meta.FindStatusCondition(status.Conditions, spatev1.ConditionComplete); complete != nil && complete.Reason != spatev1.ReasonFinished {
 		s.ended = complete.Message
 	}
+	meta.RemoveStatusCondition(&status.Conditions, spatev1.ConditionArchived) // the archive has the verdict before
 	s.final = !meta.IsStatusConditionPresentAndEqual(status.Conditions, spatev1.ConditionRecorded, metav1.ConditionUnknown)
 	s.conditions()
 	if err := kstatus.Patch(ctx, s.r.Client, s.run, before); err != nil {

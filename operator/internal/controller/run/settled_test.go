@@ -253,6 +253,10 @@ func TestARunIsDeletedWhenItsTimeToLiveIsOver(t *testing.T) {
 		"over":             {ttl(60, time.Minute), 0, true},
 		"at once, ended":   {ttl(0, resultRead), 0, true},
 		"at once, not yet": {ttl(0, time.Second), resultRead - time.Second, false}, // its profile takes its result over
+		"over, and not archived": {func(r *spatev1.TrafficRun) {
+			ttl(60, time.Minute)(r)
+			meta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{Type: spatev1.ConditionArchived, Status: metav1.ConditionFalse, Reason: spatev1.ReasonArchiveFailed})
+		}, archiveRetried, false},
 	} {
 		p := profileNow(tolerates("100%"))
 		s := settling(t, judgedBy(p, c.change), p)

@@ -15,6 +15,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plugin/archived"
 	"spate.dev/operator/internal/plugin/cluster"
 	"spate.dev/operator/internal/plugin/exit"
 	"spate.dev/operator/internal/plugin/result"
@@ -24,7 +25,7 @@ import (
 // NewCommand returns `compare`.
 func NewCommand() *cobra.Command {
 	var flags cluster.Flags
-	var output string
+	var output, from string
 	var failOn []string
 	c := &cobra.Command{
 		Use:   "compare [RUN] OTHER",
@@ -33,6 +34,8 @@ func NewCommand() *cobra.Command {
 the name of a TrafficProfile, whose latest run is meant then. A single run is compared with its baseline (spec.baselineRef), as that was when the run
 started: it need not exist any more. Streams and templates of one run only are listed. Without -o json or yaml, metrics that are 0 in
 both runs are left out.
+
+--from PATH reads the first run, or the only one, from an archive (--archive-directory of the operator): it need not exist any more.
 
 --fail-on CONDITION, which may be repeated, makes the exit code 1 if the condition holds. A condition is a metric, > or <, and an amount:
   latency.p99>5%                       the metric has grown by more than 5 % of what the first run has
@@ -47,6 +50,7 @@ Exit codes: 0 no condition holds; 1 one does; 2 a condition is not valid or cann
 		Example: `  kubectl spate compare imix-1a2b3-1 imix-1a2b3-2
   kubectl spate compare imix-1a2b3-2 --fail-on 'lost>0'
   kubectl spate compare before after --fail-on 'latency.p99>5%' --fail-on 'lost>0'
+  kubectl spate compare imix-release-7 imix --from /mnt/archive
   kubectl spate compare before after --fail-on 'streams.*.rxPps<-1%' -o json | jq '.differences[] | select(.relativePercent > 1)'`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: flags.Complete(2, cluster.Runs, cluster.Profiles),
@@ -58,19 +62,7 @@ Exit codes: 0 no condition holds; 1 one does; 2 a condition is not valid or cann
 			if err != nil {
 				return exit.With(exit.Invalid, err)
 			}
-			connection, err := flags.Connect()
-			if err != nil {
-				return exit.With(exit.NotRun, err)
-			}
-			second, err := read(c.Context(), connection.Client, connection.Namespace, args[len(args)-1])
-			var first *spatev1.TrafficRun
-			if len(args) == 2 {
-				var other error
-				first, other = read(c.Context(), connection.Client, connection.Namespace, args[0])
-				err = errors.Join(other, err)
-			} else if err == nil {
-				first, err = baselineOf(c.Context(), connection.Client, second)
-			}
+			first, second, err := both(c.Context(), &flags, from, args)
 			if err != nil {
 				return exit.With(exit.NotRun, err)
 			}
@@ -86,9 +78,35 @@ Exit codes: 0 no condition holds; 1 one does; 2 a condition is not valid or cann
 	}
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit.With(exit.Invalid, err) })
 	flags.Add(c)
+	c.Flags().StringVar(&from, "from", "", "folder of an archive to read the first run from instead of the cluster")
 	c.Flags().StringArrayVar(&failOn, "fail-on", nil, "METRIC>AMOUNT or METRIC<AMOUNT: exit with 1 if the change from the first run to the second is beyond the amount, such as latency.p99>5%")
 	c.Flags().StringVarP(&output, "output", "o", "", result.OutputUsage)
 	return c
+}
+
+// both reads the runs that are compared.
+func both(ctx context.Context, flags *cluster.Flags, from string, args []string) (first, second *spatev1.TrafficRun, err error) {
+	if from != "" && len(args) == 1 {
+		return nil, nil, errors.New("--from reads the first of two runs: name the other one, too")
+	}
+	connection, err := flags.Connect()
+	if err != nil {
+		return nil, nil, err
+	}
+	second, err = read(ctx, connection.Client, connection.Namespace, args[len(args)-1])
+	var other error
+	switch {
+	case from != "":
+		first, _, other = archived.Read(ctx, flags, from, args[:1])
+		if other == nil && first.Status.Result == nil {
+			other = fmt.Errorf("run %s has no result: nothing was measured", first.Name)
+		}
+	case len(args) == 2:
+		first, other = read(ctx, connection.Client, connection.Namespace, args[0])
+	case err == nil:
+		first, err = baselineOf(ctx, connection.Client, second)
+	}
+	return first, second, errors.Join(other, err)
 }
 
 // read returns a run with its whole result.
