@@ -38,6 +38,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.BackToBackResultApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BackToBackTest"):
 		return &apiv1alpha1.BackToBackTestApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BaselineSnapshot"):
+		return &apiv1alpha1.BaselineSnapshotApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BondAttachment"):
 		return &apiv1alpha1.BondAttachmentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BondMember"):

@@ -30,6 +30,9 @@ const (
 	// ConditionRecorded is on runs that record connections, and on their profiles: True when all requested files are written,
 	// False as soon as records are lost, Unknown until the run ends and where no engine reported it. It has no part in Passed.
 	ConditionRecorded = "Recorded"
+	// ConditionArchived is on runs that have ended, if the operator has an archive: True when the run with its whole result and samples is
+	// in it, False while that fails. It has no part in Passed.
+	ConditionArchived = "Archived"
 	// ConditionMeasurementReady is True on a generator that does not limit its own measurements: it has exclusive CPUs, huge pages and devices
 	// of its own. The message says what is missing.
 	ConditionMeasurementReady = "MeasurementReady"
@@ -66,6 +69,8 @@ const (
 	// ReasonGeneratorBusy: the generator has no room for the run beside those it executes, or older runs wait for it; the message has the
 	// run's place in the line (see `spec.whenBusy`).
 	ReasonGeneratorBusy = "GeneratorBusy"
+	// ReasonBaselineNotComplete: the run waits for the end of the run that it is compared with (`spec.baselineRef`).
+	ReasonBaselineNotComplete = "BaselineNotComplete"
 	// ReasonPodsPending: engine pods are being created, scheduled or started.
 	ReasonPodsPending = "PodsPending"
 	// ReasonReplicasPending: `spec.replicas` has changed while runs use the generator; it takes effect when they have ended, and no other
@@ -161,8 +166,11 @@ const (
 	// ReasonDrainTimedOut: invalid, since an engine's workers had not read all packets 5 s after `spec.drain`: more arrive than they can
 	// take, or a worker hangs. The run was closed then; the message has the workers.
 	ReasonDrainTimedOut = "DrainTimedOut"
+	// ReasonBaselineUnusable: invalid, since the run that it would be compared with (`spec.baselineRef`) has no valid result, or not all of
+	// it is there; the message has why. Nothing was sent.
+	ReasonBaselineUnusable = "BaselineUnusable"
 	// ReasonThresholdUnmeasured: invalid, since a threshold reads what cannot be known: a pod was lost that may have sent or received some of
-	// it. No threshold on what is known was missed.
+	// it, or the copy of the baseline's result was deleted. No threshold on what is known was missed.
 	ReasonThresholdUnmeasured = "ThresholdUnmeasured"
 	// ReasonPodLost: invalid, since an engine pod was lost during the run. With `whenPodLost: Continue` it is a further reason of a verdict
 	// on what the other pods did.
@@ -207,6 +215,15 @@ const (
 	// ReasonRecordsNotWritten: a file could not be completed; the message has the problem, and how many records of its pod can be read
 	// nevertheless.
 	ReasonRecordsNotWritten = "RecordsNotWritten"
+)
+
+// Reasons of Archived.
+const (
+	// ReasonArchived: the run is in the archive; the message has the folder.
+	ReasonArchived = "Archived"
+	// ReasonArchiveFailed: the run could not be written into the archive; the message says why. It is tried again, after 10 minutes at the
+	// latest.
+	ReasonArchiveFailed = "ArchiveFailed"
 )
 
 // Reasons of MeasurementReady and MachineReady.

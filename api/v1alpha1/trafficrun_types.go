@@ -13,6 +13,8 @@ import (
 // `stop` and `overrides.rate`, which apply to the active run.
 //
 // +kubebuilder:validation:ExactlyOneOf=profileRef;profile
+// +kubebuilder:validation:XValidation:rule="has(self.baselineRef) == has(oldSelf.baselineRef)",fieldPath=".baselineRef",message="cannot be changed: create another run"
+// +kubebuilder:validation:XValidation:rule="!has(self.search) || !has(self.baselineRef)",fieldPath=".baselineRef",message="has no effect on a run with search, which thresholds do not judge: leave it out"
 // +kubebuilder:validation:XValidation:rule="has(self.search) == has(oldSelf.search)",fieldPath=".search",message="cannot be changed: create another run"
 // +kubebuilder:validation:XValidation:rule="!has(self.search) || !has(self.overrides) || (!has(self.overrides.rate) && !has(self.overrides.duration) && !has(self.overrides.warmup) && !has(self.overrides.thresholds))",fieldPath=".overrides",message="a run with search has loads and times of its own: only generatorRef, size and imix can be overridden"
 // +kubebuilder:validation:XValidation:rule="has(self.overrides) || !has(oldSelf.overrides) || (!has(oldSelf.overrides.generatorRef) && !has(oldSelf.overrides.duration) && !has(oldSelf.overrides.warmup) && !has(oldSelf.overrides.size) && !has(oldSelf.overrides.imix) && !has(oldSelf.overrides.thresholds))",fieldPath=".overrides",message="cannot be removed: create another run"
@@ -31,6 +33,13 @@ type TrafficRunSpec struct {
 	// overrides replace fields of the profile for this run.
 	// +optional
 	Overrides RunOverrides `json:"overrides,omitzero"`
+
+	// baselineRef names a run in the same namespace that this run is compared with: thresholds read its result as `baseline`, as in
+	// `result.rx >= baseline.rx * 0.99`. It must have ended, with Valid=True and without lost pods; it need not have passed. This run waits
+	// until it has, and then keeps a copy of its result: the baseline may be deleted afterwards.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: create another run"
+	BaselineRef *LocalReference `json:"baselineRef,omitempty"`
 
 	// search makes the run a series of trials at loads that tests choose, instead of one execution. The profile's rate, duration, warmup,
 	// drain, rampUp and thresholds have no effect then. TrafficSearches create such runs.
@@ -171,6 +180,10 @@ type ResolvedRun struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	Thresholds []Threshold `json:"thresholds,omitempty"`
+
+	// baseline is the run that the result is compared with.
+	// +optional
+	Baseline *BaselineSnapshot `json:"baseline,omitempty"`
 
 	// generatorTolerance says how much of its own the generator may add.
 	// +required
@@ -401,6 +414,45 @@ type SecretSnapshot struct {
 	// resourceVersion of the Secret.
 	// +required
 	ResourceVersion string `json:"resourceVersion"`
+}
+
+// BaselineSnapshot names the run that a run is compared with as it was, and says where the copy of its result is kept.
+type BaselineSnapshot struct {
+	// name of the TrafficRun, in the run's namespace.
+	// +required
+	Name ObjectName `json:"name"`
+
+	// uid of the TrafficRun.
+	// +required
+	UID types.UID `json:"uid"`
+
+	// profile that it executed, as in its metrics.
+	// +required
+	Profile ObjectName `json:"profile"`
+
+	// completionTime is when it ended and was judged.
+	// +required
+	CompletionTime metav1.Time `json:"completionTime"`
+
+	// outcome of its verdict when its result was copied: Passed or Failed.
+	// +required
+	Outcome VerdictOutcome `json:"outcome"`
+
+	// digest is the SHA-256 of the result as JSON, as hex digits.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Digest string `json:"digest"`
+
+	// bytes is its length.
+	// +required
+	Bytes int64 `json:"bytes"`
+
+	// chunks hold it, in order, compressed by gzip. They are ConfigMaps of the run that has this baseline, and are deleted with it.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1024
+	Chunks []DataReference `json:"chunks"`
 }
 
 // RunTiming is the length of each phase.
@@ -1196,6 +1248,7 @@ type ThresholdResult struct {
 // +kubebuilder:printcolumn:name="Factor",type=string,JSONPath=`.status.rateFactor`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Passed")].message`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.baselineRef) || self.spec.baselineRef.name != self.metadata.name",fieldPath=".spec.baselineRef.name",message="must be another run"
 type TrafficRun struct {
 	metav1.TypeMeta `json:",inline"`
 

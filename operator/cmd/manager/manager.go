@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/archive"
+	archivecontroller "spate.dev/operator/internal/controller/archive"
 	"spate.dev/operator/internal/controller/generator"
 	livecontroller "spate.dev/operator/internal/controller/live"
 	"spate.dev/operator/internal/controller/profile"
@@ -138,7 +140,7 @@ func addControllers(mgr ctrl.Manager, o *options) error {
 	resolver := (&admission.Resolver{
 		Client: c, Live: mgr.GetAPIReader(), Memory: memory, Compiler: compiler, Bound: plan.BoundOf(available), Large: large,
 	}).Init()
-	for name, controller := range map[string]interface{ SetupWithManager(ctrl.Manager) error }{
+	controllers := map[string]interface{ SetupWithManager(ctrl.Manager) error }{
 		"generator": &generator.Reconciler{
 			Client: c, Live: mgr.GetAPIReader(), Events: recorder, Engines: engines, Certificates: certificates,
 			Access: access, Images: images, PullPolicy: corev1.PullPolicy(o.pullPolicy), PodMonitors: o.podMonitors, MonitorLabels: monitorLabels,
@@ -148,7 +150,11 @@ func addControllers(mgr ctrl.Manager, o *options) error {
 		"run":     &runcontroller.Reconciler{Client: c, Events: recorder, Engines: engines, Memory: memory, Resolver: resolver, Large: large},
 		"search":  &searchcontroller.Reconciler{Client: c, Events: recorder},
 		"stream":  &stream.Reconciler{Client: c, Compiler: compiler},
-	} {
+	}
+	if o.archive != "" {
+		controllers["archive"] = &archivecontroller.Reconciler{Client: c, Events: recorder, Store: archive.Directory(o.archive), Keep: o.keep}
+	}
+	for name, controller := range controllers {
 		if err := controller.SetupWithManager(mgr); err != nil {
 			return fmt.Errorf("%s controller: %w", name, err)
 		}

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"spate.dev/operator/internal/archive"
 	"spate.dev/operator/internal/controller/generator"
 	"spate.dev/operator/internal/engine"
 	"spate.dev/operator/internal/pki"
@@ -54,6 +55,8 @@ type options struct {
 	logLevel       string
 	logFormat      string
 	certificates   pki.Policy
+	archive        string
+	keep           archive.Retention
 }
 
 func parse(args []string) (*options, error) {
@@ -98,6 +101,9 @@ func parse(args []string) (*options, error) {
 	f.DurationVar(&o.certificates.CertLifetime, "certificate-lifetime", o.certificates.CertLifetime,
 		"validity of certificates, renewed after two thirds of it; the kubelet takes up to two minutes to update one in a pod")
 	f.DurationVar(&o.certificates.Propagation, "ca-propagation", o.certificates.Propagation, "how long a new authority is only trusted before it signs")
+	f.StringVar(&o.archive, "archive-directory", "", "directory, such as a mounted volume, into which runs that have ended are written with their whole results and samples; empty: none")
+	f.DurationVar(&o.keep.For, "archive-keep-for", 0, "how long a run stays in the archive; 0: without limit")
+	f.IntVar(&o.keep.Runs, "archive-keep-runs", 0, "number of runs of each namespace that stay in the archive, the latest; 0: without limit")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			o.help = true
@@ -187,6 +193,12 @@ func (o *options) validate() error {
 	}
 	if _, err := zapcore.ParseLevel(o.logLevel); err != nil {
 		return fmt.Errorf("--log-level %q: must be debug, info or error", o.logLevel)
+	}
+	if o.keep.For < 0 || o.keep.Runs < 0 {
+		return fmt.Errorf("--archive-keep-for %s, --archive-keep-runs %d: must not be less than 0", o.keep.For, o.keep.Runs)
+	}
+	if o.archive == "" && !o.keep.IsUnlimited() {
+		return errors.New("--archive-keep-for and --archive-keep-runs have no effect: set --archive-directory too")
 	}
 	if err := o.certificates.Validate(); err != nil {
 		return fmt.Errorf("--ca-lifetime, --certificate-lifetime, --ca-propagation: %w", err)

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"spate.dev/operator/internal/archive"
 	"spate.dev/operator/internal/podspec"
 )
 
@@ -26,6 +28,18 @@ func TestTheNamespacesThatReadMetricsAreAList(t *testing.T) {
 	for _, flag := range []string{",", "a,", "Monitoring", "a b", "team=a"} {
 		if _, err := parse([]string{"--metrics-namespaces=" + flag}); err == nil || !strings.Contains(err.Error(), "--metrics-namespaces") {
 			t.Errorf("%q: %v", flag, err)
+		}
+	}
+}
+
+func TestAnArchiveHasADirectory(t *testing.T) {
+	o, err := parse([]string{"--archive-directory=/archive", "--archive-keep-for=720h", "--archive-keep-runs=5"})
+	if err != nil || o.archive != "/archive" || o.keep != (archive.Retention{For: 720 * time.Hour, Runs: 5}) {
+		t.Errorf("%+v, %v", o, err)
+	}
+	for flag, want := range map[string]string{"--archive-keep-for=1h": "set --archive-directory too", "--archive-keep-runs=1": "set --archive-directory too", "--archive-keep-runs=-1": "must not be less than 0"} {
+		if _, err := parse([]string{flag}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", flag, err)
 		}
 	}
 }

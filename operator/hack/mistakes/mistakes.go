@@ -113,6 +113,12 @@ var chapters = []chapter{
 		{title: "A number where a condition is needed", at: "expression: result.lost == 0", wrong: "expression: result.lost", field: "spec.thresholds[0].expression", remedy: "must be true or false"},
 		{title: "A time as a number", at: "expression: result.lost == 0", wrong: "expression: result.streams[\"call\"].latency.p99 < 100", field: "spec.thresholds[0].expression", remedy: "duration('100us')"},
 		{title: "A stream by its object's name", at: "expression: result.lost == 0", wrong: "expression: result.streams[\"voice\"].lost == 0", field: "spec.thresholds[0].expression", remedy: "streams of the profile are call", right: "expression: result.streams[\"call\"].lost == 0"},
+		{
+			title: "A baseline for runs that a profile starts by itself", at: "  thresholds:\n    - name: no-loss\n      expression: result.lost == 0",
+			wrong: "  thresholds:\n    - name: no-loss\n      expression: result.rx >= baseline.rx * 0.99",
+			right: "  runPolicy: Manual  # kubectl spate run calls --baseline RUN\n  thresholds:\n    - name: no-loss\n      expression: result.rx >= baseline.rx * 0.99",
+			field: "spec.thresholds[0].expression", remedy: "set spec.runPolicy: Manual",
+		},
 		{title: "A duration beside stages", at: "    - {name: soak, duration: 10m, rate: 1x}", wrong: "    - {name: soak, duration: 10m, rate: 1x}\n  duration: 1h", field: "spec.stages", remedy: "remove rate, duration and rampUp"},
 		{title: "A ramp longer than its stage", at: "{name: ramp, duration: 30s, ramp: 30s, rate: 1x}", wrong: "{name: ramp, duration: 30s, ramp: 60s, rate: 1x}", field: "spec.stages[0].ramp", remedy: "longer than the stage"},
 	}},

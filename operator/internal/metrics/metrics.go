@@ -23,6 +23,9 @@ var (
 	runsCompleted = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "spate_operator_runs_completed_total", Help: "TrafficRuns that have ended, by the outcome of their verdict and its first reason.",
 	}, []string{"outcome", "reason"})
+	runsArchived = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "spate_operator_archive_writes_total", Help: "Attempts to write a TrafficRun that has ended into the archive, by whether they succeeded.",
+	}, []string{"outcome"})
 	runsWaiting = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "spate_operator_runs_waiting", Help: "TrafficRuns that have not been admitted to a generator, by the reason that they wait for.",
 	}, []string{"reason"})
@@ -49,13 +52,22 @@ var (
 	}, []string{"method", "code"})
 )
 
-var all = []prometheus.Collector{runsCompleted, runsWaiting, runsActive, runsSupervised, runWait, planBytes, apiWrites, engineCalls, searches}
+var all = []prometheus.Collector{runsCompleted, runsArchived, runsWaiting, runsActive, runsSupervised, runWait, planBytes, apiWrites, engineCalls, searches}
 
 func init() { metrics.Registry.MustRegister(all...) }
 
 // RunCompleted counts a run that has ended.
 func RunCompleted(v *spatev1.Verdict) {
 	runsCompleted.WithLabelValues(string(v.Outcome), v.Reasons[0].Reason).Inc()
+}
+
+// RunArchived counts an attempt to write a run into the archive.
+func RunArchived(failed error) {
+	outcome := "succeeded"
+	if failed != nil {
+		outcome = "failed"
+	}
+	runsArchived.WithLabelValues(outcome).Inc()
 }
 
 // RunAdmitted records how long a run has waited, and the size of its plan.

@@ -37,7 +37,7 @@ func (f Files) Resolve(d Definition) (*plan.Resolved, []manifest.Problem) {
 
 // resolve gives the problems of the profile.
 func (f Files) resolve(d Definition) (*plan.Resolved, problem.Problems) {
-	in := plan.Input{Profile: d.Profile, Streams: map[string]*spatev1.StatelessStream{}, Templates: map[string]*spatev1.ASTFTemplate{}}
+	in := plan.Input{Profile: d.Profile, Run: d.run, Streams: map[string]*spatev1.StatelessStream{}, Templates: map[string]*spatev1.ASTFTemplate{}}
 	for _, s := range f.Streams {
 		if s.Value.Namespace == d.Profile.Namespace {
 			in.Streams[s.Value.Name] = s.Value

@@ -39,6 +39,8 @@ import (
 // Input is a profile and the objects found for its references.
 type Input struct {
 	Profile *spatev1.TrafficProfile
+	// Run is the one that executes the profile; nil where the profile itself is meant.
+	Run *spatev1.TrafficRun
 	// Generator is the referenced one, or the profile's own if it exists; nil if there is none.
 	Generator *spatev1.TrafficGenerator
 	// Streams and Templates in the profile's namespace, by name.

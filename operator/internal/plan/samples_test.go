@@ -112,7 +112,7 @@ func TestSamplesBecomePlans(t *testing.T) {
 		t.Errorf("%d profiles among the samples, %d known here", len(all.profiles), len(streams))
 	}
 	for name, profile := range all.profiles {
-		resolved, problems := all.resolve(profile)
+		resolved, problems := all.resolve(profile, nil)
 		if len(problems) > 0 {
 			t.Errorf("%s: %v", name, problems)
 			continue
@@ -140,14 +140,14 @@ func TestSamplesOfRunsExecuteTheirProfiles(t *testing.T) {
 				continue
 			}
 		}
-		if _, problems := all.resolve(Effective(run, profile)); len(problems) > 0 {
+		if _, problems := all.resolve(Effective(run, profile), run); len(problems) > 0 {
 			t.Errorf("%s: %v", name, problems)
 		}
 	}
 }
 
-func (s *samples) resolve(profile *spatev1.TrafficProfile) (*Resolved, problem.Problems) {
-	in := Input{Profile: profile, Streams: s.streams, Templates: s.templates, Data: s.data}
+func (s *samples) resolve(profile *spatev1.TrafficProfile, run *spatev1.TrafficRun) (*Resolved, problem.Problems) {
+	in := Input{Profile: profile, Run: run, Streams: s.streams, Templates: s.templates, Data: s.data}
 	if profile.Spec.Generator == nil {
 		in.Generator = s.generators["lab"]
 	}

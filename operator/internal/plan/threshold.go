@@ -5,6 +5,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plan/application"
 	"spate.dev/operator/internal/plan/origin"
+	"spate.dev/operator/internal/plan/problem"
 	"spate.dev/operator/internal/plan/stream"
 	"spate.dev/operator/internal/plan/tags"
 	"spate.dev/operator/internal/verdict"
@@ -152,11 +154,11 @@ func sorted(names []string) []string {
 // thresholds reports expressions that cannot be evaluated. The names in a result (subjects) are all known when every stream
 // and template exists; until then an expression only has to compile.
 func (p checker) thresholds(in Input, subjects verdict.Subjects, all bool) {
-	p.compiled(in.Profile.Spec.Thresholds, spec.Child("thresholds"), subjects, all)
+	p.compiled(in, in.Profile.Spec.Thresholds, spec.Child("thresholds"), subjects, all)
 	subjects.Receivers = nil // they are measured over the whole run
 	for i, stage := range in.Profile.Spec.Stages {
 		at := spec.Child("stages").Index(i).Child("thresholds")
-		p.compiled(stage.Thresholds, at, subjects, all)
+		p.compiled(in, stage.Thresholds, at, subjects, all)
 		for j, t := range stage.Thresholds {
 			for _, unknown := range []string{"jitterMax", "outage"} {
 				if strings.Contains(t.Expression, unknown) {
@@ -168,11 +170,14 @@ func (p checker) thresholds(in Input, subjects verdict.Subjects, all bool) {
 }
 
 // compiled reports what is wrong with some of them.
-func (p checker) compiled(some []spatev1.Threshold, at *field.Path, subjects verdict.Subjects, all bool) {
+func (p checker) compiled(in Input, some []spatev1.Threshold, at *field.Path, subjects verdict.Subjects, all bool) {
 	for i, t := range some {
 		compiled, err := verdict.Compile(t.Expression)
 		if err == nil && all {
 			err = compiled.Check(subjects)
+		}
+		if err == nil && compiled.ReadsBaseline() {
+			err = in.baselineMissing()
 		}
 		if err != nil {
 			p.Add(spatev1.ReasonInvalidSpec, at.Index(i).Child("expression"), "%q: %v", t.Expression, err)
@@ -186,4 +191,36 @@ func (p checker) compiled(some []spatev1.Threshold, at *field.Path, subjects ver
 			p.Add(spatev1.ReasonInvalidSpec, at.Index(i).Child("abortAfter"), "has no effect: set abort: true too")
 		}
 	}
+}
+
+// baselineMissing returns an error if what is resolved has no baseline, with the remedy. A profile whose runs others create may have runs with one.
+func (in Input) baselineMissing() error {
+	own := in.Profile.Spec
+	switch {
+	case in.Run != nil && in.Run.Spec.BaselineRef == nil:
+		return errors.New("the run has no baseline: set spec.baselineRef to a run that has ended (kubectl spate run --baseline RUN)")
+	case in.Run == nil && (own.RunPolicy != spatev1.RunManual || own.RunID != ""):
+		return errors.New("runs that the profile starts have no baseline: set spec.runPolicy: Manual without spec.runID, and start runs with kubectl spate run --baseline RUN, or with TrafficRuns that have spec.baselineRef")
+	}
+	return nil
+}
+
+// CheckBaseline reports thresholds of the profile that read what the result of a baseline does not have.
+func (r *Resolved) CheckBaseline(profile *spatev1.TrafficProfile, baseline *verdict.Result) (problems problem.Problems) {
+	check := func(some []spatev1.Threshold, at *field.Path) {
+		for i, t := range some {
+			compiled, err := verdict.Compile(t.Expression)
+			if err != nil || !compiled.ReadsBaseline() { // Resolve has reported what cannot be compiled
+				continue
+			}
+			if err := compiled.CheckBaseline(r.subjects, baseline); err != nil {
+				problems.Add(spatev1.ReasonInvalidSpec, at.Child("thresholds").Index(i).Child("expression"), "%q: %v", t.Expression, err)
+			}
+		}
+	}
+	check(profile.Spec.Thresholds, spec)
+	for i, stage := range profile.Spec.Stages {
+		check(stage.Thresholds, spec.Child("stages").Index(i))
+	}
+	return problems
 }

@@ -26,6 +26,36 @@ func TestThresholdsAreJudgedBeforeARun(t *testing.T) {
 	}
 }
 
+func TestThresholdsOnABaselineNeedARunThatHasOne(t *testing.T) {
+	manual := func(p *spatev1.TrafficProfile) { p.Spec.RunPolicy = spatev1.RunManual }
+	with := &spatev1.TrafficRun{Spec: spatev1.TrafficRunSpec{BaselineRef: &spatev1.LocalReference{Name: "before"}}}
+	const ofProfile, ofRun = "runs that the profile starts have no baseline: set spec.runPolicy: Manual without spec.runID", "the run has no baseline: set spec.baselineRef"
+	for name, c := range map[string]struct {
+		run    *spatev1.TrafficRun
+		change func(*spatev1.TrafficProfile)
+		want   string
+	}{
+		"a profile that starts runs":                    {nil, func(p *spatev1.TrafficProfile) { p.Spec.RunPolicy = spatev1.RunOnChange }, ofProfile},
+		"a profile with a schedule":                     {nil, func(p *spatev1.TrafficProfile) { p.Spec.RunPolicy = spatev1.RunOnSchedule }, ofProfile},
+		"a profile that starts a run by runID":          {nil, func(p *spatev1.TrafficProfile) { manual(p); p.Spec.RunID = "7" }, ofProfile},
+		"a profile whose runs others create":            {nil, manual, ""},
+		"a run without a baseline":                      {&spatev1.TrafficRun{}, manual, ofRun},
+		"a run with one":                                {with, manual, ""},
+		"a run with one, of a profile that starts runs": {with, func(*spatev1.TrafficProfile) {}, ""},
+	} {
+		p := profile(entryOf("a", "east", "west", streamOf("1kpps", 64)))
+		p.Spec.Thresholds = []spatev1.Threshold{{Name: "t", Expression: "result.tx >= baseline.tx"}}
+		c.change(p)
+		_, problems := Resolve(Input{Profile: p, Run: c.run, Generator: generator()})
+		found := slices.ContainsFunc(problems, func(p problem.Problem) bool {
+			return p.Path == "spec.thresholds[0].expression" && strings.Contains(p.Message, c.want)
+		})
+		if len(problems) > 1 || found != (c.want != "") {
+			t.Errorf("%s: %v, want %q", name, problems, c.want)
+		}
+	}
+}
+
 // A time that the flows of a template do not have is refused before the run, with the template's field.
 func TestThresholdsOnTimesOfUDP(t *testing.T) {
 	const connect, clients, servers = `result.templates["b"].client.connectTime.p99 < duration('5ms')`, `result.templates["b"].client.roundTrip.p99 < duration('5ms')`, `result.templates["b"].server.roundTrip.p99 < duration('5ms')`

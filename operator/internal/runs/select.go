@@ -23,6 +23,7 @@ const (
 	byGenerator = "generator"
 	byProfile   = "profile"
 	byLine      = "line"
+	byBaseline  = "baseline"
 )
 
 // Index registers the indexes that the selections below need.
@@ -36,6 +37,15 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	err = indexer.IndexField(ctx, &spatev1.TrafficRun{}, byLine, func(o client.Object) []string {
 		if run := o.(*spatev1.TrafficRun); InLine(run) {
 			return []string{GeneratorOf(run)}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = indexer.IndexField(ctx, &spatev1.TrafficRun{}, byBaseline, func(o client.Object) []string {
+		if run := o.(*spatev1.TrafficRun); run.Spec.BaselineRef != nil && run.Status.Resolved == nil && Active(run) {
+			return []string{string(run.Spec.BaselineRef.Name)}
 		}
 		return nil
 	})
@@ -101,6 +111,13 @@ func OfProfile(ctx context.Context, c client.Reader, p *spatev1.TrafficProfile) 
 	own := slices.DeleteFunc(list.Items, func(r spatev1.TrafficRun) bool { return !isOf(&r, p) })
 	slices.SortFunc(own, byAge)
 	return own, err
+}
+
+// AwaitingBaseline returns the runs that have not been admitted and are compared with a run.
+func AwaitingBaseline(ctx context.Context, c client.Reader, baseline client.ObjectKey) ([]spatev1.TrafficRun, error) {
+	var list spatev1.TrafficRunList
+	err := c.List(ctx, &list, client.InNamespace(baseline.Namespace), client.MatchingFields{byBaseline: baseline.Name})
+	return list.Items, err
 }
 
 // isOf reports whether a run is of this profile, not of an earlier one of the same name.

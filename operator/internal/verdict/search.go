@@ -194,7 +194,7 @@ func (t Tests) sample() Search {
 
 // Evaluate evaluates the threshold on what a search found.
 func (t *SearchThreshold) Evaluate(found Search) Outcome {
-	outcome := t.threshold.evaluate(found)
+	outcome := t.threshold.evaluate(map[string]any{ofSearch.variable: found})
 	if outcome.Failed && strings.Contains(outcome.Message, "no such key") {
 		outcome.Message += " (the search has no such result: no throughput was found, or the budget had been used up)"
 	}

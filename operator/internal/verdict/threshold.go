@@ -29,28 +29,33 @@ const (
 	costPerStream = 32
 )
 
-// subject is what expressions are about: the name of the variable, its type, and an example of an expression.
+// subject is what expressions are about: the name of the variable, its type, an example of an expression, and other variables of that type.
 type subject struct {
 	variable string
 	of       reflect.Type
 	example  string
+	others   []string
 	env      func() (*cel.Env, error)
 }
 
-func newSubject(variable string, of reflect.Type, example string) *subject {
-	return &subject{variable, of, example, sync.OnceValues(func() (*cel.Env, error) {
-		return cel.NewEnv(
+func newSubject(variable string, of reflect.Type, example string, others ...string) *subject {
+	return &subject{variable, of, example, others, sync.OnceValues(func() (*cel.Env, error) {
+		options := append(library(),
 			ext.NativeTypes(of, ext.ParseStructTags(true)),
 			ext.Math(),
 			ext.TwoVarComprehensions(),
 			cel.CrossTypeNumericComparisons(true),
 			cel.Variable(variable, cel.ObjectType(of.String())),
 		)
+		for _, other := range others {
+			options = append(options, cel.Variable(other, cel.ObjectType(of.String())))
+		}
+		return cel.NewCustomEnv(options...)
 	})}
 }
 
 var (
-	ofRun   = newSubject("result", reflect.TypeFor[Result](), "result.lost == 0")
+	ofRun   = newSubject("result", reflect.TypeFor[Result](), "result.lost == 0", Baseline)
 	ofTrial = newSubject("trial", reflect.TypeFor[Result](), "trial.outOfOrder == 0")
 )
 
@@ -134,15 +139,11 @@ const (
 	RoundTrip   = "roundTrip"
 )
 
-// Check returns an error for streams, receivers, templates, groups, sides, counters and times in the expression that no
-// result with these subjects will have.
-func (t *Threshold) Check(subjects Subjects) error {
-	if err := t.unmeasured(subjects); err != nil {
-		return err
-	}
+// empty is a result with these subjects, without numbers.
+func (s Subjects) empty() Result {
 	empty := Result{Streams: map[string]Stream{}, Receivers: map[string]Receiver{}, Templates: map[string]map[string]Side{}, Groups: map[string]Group{}}
 	unsent := Stream{Latency: noTimes(LatencyKeys), Outage: noTimes(OutageKeys)} // shared by all: they may be 65536
-	for s, measures := range subjects.Streams {
+	for name, measures := range s.Streams {
 		own := unsent
 		if len(measures.Tags) > 0 {
 			own.ByTag = make(map[string]Tag, len(measures.Tags))
@@ -150,12 +151,12 @@ func (t *Threshold) Check(subjects Subjects) error {
 				own.ByTag[tag] = Tag{}
 			}
 		}
-		empty.Streams[s] = own
+		empty.Streams[name] = own
 	}
-	for _, r := range subjects.Receivers {
+	for _, r := range s.Receivers {
 		empty.Receivers[r] = Receiver{InterArrival: noTimes(MomentKeys), Jitter: noTimes(MomentKeys), Latency: noTimes(MomentKeys)}
 	}
-	for name, sides := range subjects.Templates {
+	for name, sides := range s.Templates {
 		empty.Templates[name] = map[string]Side{}
 		for side, program := range sides {
 			all := program.side(DelayKeys)
@@ -163,13 +164,27 @@ func (t *Threshold) Check(subjects Subjects) error {
 			empty.Templates[name][side] = all
 		}
 	}
-	for name, sides := range subjects.Groups {
+	for name, sides := range s.Groups {
 		empty.Groups[name] = Group{}
 		for side, program := range sides {
 			empty.Groups[name][side] = program.side(MomentKeys)
 		}
 	}
-	_, _, err := t.eval(empty)
+	return empty
+}
+
+// Check returns an error for streams, receivers, templates, groups, sides, counters and times in the expression that no
+// result with these subjects will have. What a baseline has is not known here (see CheckBaseline).
+func (t *Threshold) Check(subjects Subjects) error {
+	err := t.unmeasured(subjects)
+	if err != nil {
+		return err
+	}
+	if t.ReadsBaseline() {
+		err = t.unknownBaseline(subjects.empty())
+	} else {
+		_, _, err = t.eval(map[string]any{t.subject.variable: subjects.empty()})
+	}
 	if err != nil && strings.Contains(err.Error(), "no such key") && strings.Contains(t.expression, byTag) {
 		return fmt.Errorf("%w: streams of the profile are %s; tags of a stream are those of its measure.byTag, each by itself, such as \"5\" or \"100/5\", and %s",
 			err, list(slices.Sorted(maps.Keys(subjects.Streams))), list([]string{"untagged", "other"}))
@@ -184,20 +199,29 @@ func (t *Threshold) Check(subjects Subjects) error {
 	return nil // others, such as a division by zero, come from counters that are zero here
 }
 
-// eval evaluates the expression on a value.
-func (t *Threshold) eval(of any) (ref.Val, *cel.EvalDetails, error) {
-	program := t.program
-	if result, is := of.(Result); is && len(result.Streams) > costLimit/costPerStream {
+// limitFor is the cost limit of an expression on results of so many streams.
+func limitFor(streams int) cel.ProgramOption {
+	return cel.CostLimit(uint64(costLimit + costPerStream*streams))
+}
+
+// eval evaluates the expression on values by the names of their variables.
+func (t *Threshold) eval(of map[string]any) (ref.Val, *cel.EvalDetails, error) {
+	program, streams := t.program, 0
+	for _, value := range of {
+		if result, is := value.(Result); is {
+			streams += len(result.Streams)
+		}
+	}
+	if streams > costLimit/costPerStream {
 		env, err := t.subject.env()
 		if err != nil {
 			return nil, nil, err
 		}
-		limit := uint64(costLimit + costPerStream*len(result.Streams))
-		if program, err = env.Program(t.compiled, cel.EvalOptions(cel.OptTrackState), cel.CostLimit(limit)); err != nil {
+		if program, err = env.Program(t.compiled, cel.EvalOptions(cel.OptTrackState), limitFor(streams)); err != nil {
 			return nil, nil, err
 		}
 	}
-	return program.Eval(map[string]any{t.subject.variable: of})
+	return program.Eval(of)
 }
 
 // withSides formats names with their sides and counters, such as `http (client with counters answered, server without
@@ -266,12 +290,22 @@ type Outcome struct {
 }
 
 // Evaluate evaluates the threshold on a result.
-func (t *Threshold) Evaluate(result Result) Outcome { return t.evaluate(result) }
+func (t *Threshold) Evaluate(result Result) Outcome {
+	return t.evaluate(map[string]any{t.subject.variable: result})
+}
 
-func (t *Threshold) evaluate(of any) Outcome {
+// EvaluateAgainst evaluates the threshold on a result and that of a baseline.
+func (t *Threshold) EvaluateAgainst(baseline, result Result) Outcome {
+	return t.evaluate(map[string]any{t.subject.variable: result, Baseline: baseline})
+}
+
+func (t *Threshold) evaluate(of map[string]any) Outcome {
 	value, details, err := t.eval(of)
 	if err != nil {
 		message := fmt.Sprintf("%s cannot be evaluated: %s", t.expression, err)
+		if path := t.absent(details); path != "" {
+			message = fmt.Sprintf("%s cannot be evaluated: the baseline has no %s: %s", t.expression, path, err)
+		}
 		if strings.Contains(err.Error(), "no such key") && slices.ContainsFunc(slices.Concat(LatencyKeys, OutageKeys), func(key string) bool { return strings.HasSuffix(err.Error(), ": "+key) }) {
 			message += " (no such time was measured: the stream or template does not measure it, nothing of it arrived, or the clocks are not known to agree)"
 		}
@@ -312,11 +346,11 @@ func (t *Threshold) values(details *cel.EvalDetails) []string {
 	return out
 }
 
-// path formats a selection that starts at the variable, such as result.streams["a"].lost; not ok for others.
+// path formats a selection that starts at a variable, such as result.streams["a"].lost; not ok for others.
 func (s *subject) path(e ast.Expr) (string, bool) {
 	switch e.Kind() {
 	case ast.IdentKind:
-		return s.variable, e.AsIdent() == s.variable
+		return e.AsIdent(), e.AsIdent() == s.variable || slices.Contains(s.others, e.AsIdent())
 	case ast.SelectKind:
 		operand, ok := s.path(e.AsSelect().Operand())
 		return operand + "." + e.AsSelect().FieldName(), ok

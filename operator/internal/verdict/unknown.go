@@ -22,10 +22,13 @@ const outage = "outage"
 const byTag = "byTag"
 
 // Unknown returns the fields that the expression reads and that are not known without one of the engines. It does not depend on values: an
-// expression that reads such a field only in some cases reads it.
+// expression that reads such a field only in some cases reads it. A baseline has lost no engine.
 func (t *Threshold) Unknown() []string {
 	var fields []string
 	for _, e := range ast.MatchDescendants(ast.NavigateAST(t.compiled.NativeRep()), ast.KindMatcher(ast.SelectKind)) {
+		if rootOf(e) == Baseline {
+			continue
+		}
 		field, of := e.AsSelect().FieldName(), typeOf(e.Children()[0])
 		// Of dyn, what it is of is only known when it is evaluated.
 		if slices.Contains(betweenEngines, field) && (of == "verdict.Result" || of == "verdict.Stream" || of == "verdict.Side" && field == outage || of == "dyn") && !slices.Contains(fields, field) {

@@ -44,9 +44,12 @@ var needs = func() map[string]need {
 }()
 
 // unmeasured reports counters that are always 0, because nothing in the profile increments them, and times that nothing
-// measures: a threshold on them would check nothing.
+// measures: a threshold on them would check nothing. What a baseline has measured is not known here.
 func (t *Threshold) unmeasured(subjects Subjects) error {
 	for _, e := range ast.MatchDescendants(ast.NavigateAST(t.compiled.NativeRep()), ast.KindMatcher(ast.SelectKind)) {
+		if rootOf(e) == Baseline {
+			continue
+		}
 		field, of := e.AsSelect().FieldName(), e.Children()[0]
 		candidates, owner := subjects.Streams, "the profile's streams"
 		switch name, named := keyOf(of); {
@@ -104,7 +107,7 @@ func (s Subjects) untimed(field, side string, of ast.NavigableExpr) error {
 func (t *Threshold) ReadsLatency(stream string) bool {
 	for _, e := range ast.MatchDescendants(ast.NavigateAST(t.compiled.NativeRep()), ast.KindMatcher(ast.SelectKind)) {
 		of := e.Children()[0]
-		if e.AsSelect().FieldName() != "latency" || typeOf(of) != "verdict.Stream" {
+		if e.AsSelect().FieldName() != "latency" || typeOf(of) != "verdict.Stream" || rootOf(of) == Baseline {
 			continue
 		}
 		if name, named := keyOf(of); !named || name == stream {

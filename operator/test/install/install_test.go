@@ -219,6 +219,7 @@ var inValues = map[string]struct {
 	with []string // components that it is for
 	set  string
 }{
+	"archive":                 {nil, "archive.claim=spate-archive"},
 	"high-availability":       {nil, "replicas=2"},
 	"egress":                  {nil, "networkPolicy.egress.enabled=true"},
 	"metrics-from-monitoring": {nil, "metrics.allowedNamespaces={monitoring}"},

@@ -262,6 +262,7 @@ spec:
     duration: 10s
     warmup: 1s
     thresholds: [{name: no-loss, expression: result.lost == 0}]
+  baselineRef: {name: imix-0}
   paused: true
   ttlSecondsAfterFinished: 3600
 `

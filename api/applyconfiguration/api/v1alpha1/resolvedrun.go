@@ -37,6 +37,8 @@ type ResolvedRunApplyConfiguration struct {
 	Stages []ResolvedStageApplyConfiguration `json:"stages,omitempty"`
 	// thresholds that the result is judged by. Those of a profile may be changed until the next run.
 	Thresholds []ThresholdApplyConfiguration `json:"thresholds,omitempty"`
+	// baseline is the run that the result is compared with.
+	Baseline *BaselineSnapshotApplyConfiguration `json:"baseline,omitempty"`
 	// generatorTolerance says how much of its own the generator may add.
 	GeneratorTolerance *GeneratorToleranceApplyConfiguration `json:"generatorTolerance,omitempty"`
 	// whenPodLost says what to do when a pod is lost; Abort when absent.
@@ -157,6 +159,14 @@ func (b *ResolvedRunApplyConfiguration) WithThresholds(values ...*ThresholdApply
 		}
 		b.Thresholds = append(b.Thresholds, *values[i])
 	}
+	return b
+}
+
+// WithBaseline sets the Baseline field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Baseline field is set to the value of the last call.
+func (b *ResolvedRunApplyConfiguration) WithBaseline(value *BaselineSnapshotApplyConfiguration) *ResolvedRunApplyConfiguration {
+	b.Baseline = value
 	return b
 }
 

@@ -16,6 +16,10 @@ type TrafficRunSpecApplyConfiguration struct {
 	Profile *TrafficDefinitionApplyConfiguration `json:"profile,omitempty"`
 	// overrides replace fields of the profile for this run.
 	Overrides *RunOverridesApplyConfiguration `json:"overrides,omitempty"`
+	// baselineRef names a run in the same namespace that this run is compared with: thresholds read its result as `baseline`, as in
+	// `result.rx >= baseline.rx * 0.99`. It must have ended, with Valid=True and without lost pods; it need not have passed. This run waits
+	// until it has, and then keeps a copy of its result: the baseline may be deleted afterwards.
+	BaselineRef *LocalReferenceApplyConfiguration `json:"baselineRef,omitempty"`
 	// search makes the run a series of trials at loads that tests choose, instead of one execution. The profile's rate, duration, warmup,
 	// drain, rampUp and thresholds have no effect then. TrafficSearches create such runs.
 	Search *SearchTestsApplyConfiguration `json:"search,omitempty"`
@@ -54,6 +58,14 @@ func (b *TrafficRunSpecApplyConfiguration) WithProfile(value *TrafficDefinitionA
 // If called multiple times, the Overrides field is set to the value of the last call.
 func (b *TrafficRunSpecApplyConfiguration) WithOverrides(value *RunOverridesApplyConfiguration) *TrafficRunSpecApplyConfiguration {
 	b.Overrides = value
+	return b
+}
+
+// WithBaselineRef sets the BaselineRef field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the BaselineRef field is set to the value of the last call.
+func (b *TrafficRunSpecApplyConfiguration) WithBaselineRef(value *LocalReferenceApplyConfiguration) *TrafficRunSpecApplyConfiguration {
+	b.BaselineRef = value
 	return b
 }
 

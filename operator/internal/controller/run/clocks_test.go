@@ -97,7 +97,7 @@ func TestDelaysBetweenPodsAreReportedIfTheClocksAreKnownWellEnough(t *testing.T)
 		}
 	}
 	result := resultWith(200_000, reads)
-	judged := thresholds([]spatev1.Threshold{{Name: "t", Expression: reads}, {Name: "u", Expression: "result.lost == 0"}}, result, nil)
+	judged := thresholds([]spatev1.Threshold{{Name: "t", Expression: reads}, {Name: "u", Expression: "result.lost == 0"}}, result, compared{}, nil)
 	if !judged[0].Met || !strings.HasSuffix(judged[0].Message, "(delays between pods are exact to 200us, by which their clocks may differ)") || strings.Contains(judged[1].Message, "clocks") {
 		t.Errorf("%+v", judged)
 	}

@@ -5,6 +5,7 @@ package run
 // This file answers: what is the verdict on a run?
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -27,6 +28,9 @@ func (s *scope) finish(ctx context.Context, stats []*enginev1.WatchStatsResponse
 	result.Duration = spatev1.MeasuredTime(s.measured())
 	s.sample(ctx, &result, stats, true)
 	s.adoptThresholds()
+	if err := s.compare(ctx); err != nil {
+		return err
+	}
 	aborted := abortReason(stats)
 	if err := s.endStages(ctx, stats, facts, why != "" || aborted != "" || stoppedEarly(stats), aborted); err != nil {
 		return err
@@ -47,11 +51,11 @@ func (s *scope) finish(ctx context.Context, stats []*enginev1.WatchStatsResponse
 	case s.end.reason != "":
 		s.invalid(s.end.reason, "stopped: "+why, why)
 	case aborted != "":
-		s.complete(judge(s.run, result, distrusted(stats, s.run), s.run.Status.PortsDown, aborted), why)
+		s.complete(judge(s.run, result, s.compared, distrusted(stats, s.run), s.run.Status.PortsDown, aborted), why)
 	case why != "" && s.duration() > 0:
 		s.invalid(spatev1.ReasonIncomplete, "ended before its duration: "+why, why)
 	default:
-		s.complete(judge(s.run, result, distrusted(stats, s.run), s.run.Status.PortsDown, ""), why)
+		s.complete(judge(s.run, result, s.compared, distrusted(stats, s.run), s.run.Status.PortsDown, ""), why)
 	}
 	if v := s.run.Status.Verdict; lost != "" {
 		v.Reasons = append(v.Reasons, spatev1.VerdictReason{Reason: spatev1.ReasonDetailsNotKept, Message: lost})
@@ -144,7 +148,7 @@ func (s *scope) complete(v spatev1.Verdict, why string) {
 // judge determines the verdict: first whether the counters are reliable, then whether the generator was the limit, then the thresholds.
 // Ports without a link, packets throttled by limits and lost records are reported, but do not change the outcome. A run that was aborted has
 // failed, for that reason.
-func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spatev1.VerdictReason, down []string, aborted string) spatev1.Verdict {
+func judge(run *spatev1.TrafficRun, result spatev1.RunResult, with compared, distrusted []spatev1.VerdictReason, down []string, aborted string) spatev1.Verdict {
 	v := spatev1.Verdict{Outcome: spatev1.VerdictPassed, Reasons: distrusted}
 	if len(distrusted) > 0 {
 		v.Outcome = spatev1.VerdictInvalid
@@ -175,7 +179,7 @@ func judge(run *spatev1.TrafficRun, result spatev1.RunResult, distrusted []spate
 		}
 	}
 	lost := run.Status.LostPods
-	evaluated := thresholds(run.Status.Resolved.Thresholds, result, podNames(lost))
+	evaluated := thresholds(run.Status.Resolved.Thresholds, result, with, podNames(lost))
 	var unmeasured []spatev1.VerdictReason
 	for i, t := range evaluated {
 		v.Thresholds = append(v.Thresholds, t.ThresholdResult)
@@ -292,8 +296,9 @@ type judgedThreshold struct {
 	reason string
 }
 
-// thresholds evaluates all of them. Those that read what cannot be known without the lost pods are not met.
-func thresholds(wanted []spatev1.Threshold, whole spatev1.RunResult, lost []string) []judgedThreshold {
+// thresholds evaluates all of them. Those that read what cannot be known without the lost pods, or without the result of the baseline, are not
+// met.
+func thresholds(wanted []spatev1.Threshold, whole spatev1.RunResult, with compared, lost []string) []judgedThreshold {
 	var all []judgedThreshold
 	result := forThresholds(whole)
 	for _, t := range wanted {
@@ -305,8 +310,11 @@ func thresholds(wanted []spatev1.Threshold, whole spatev1.RunResult, lost []stri
 			j.Message = fmt.Sprintf("%s cannot be judged: %s not known, since pods were lost that may have sent or received some of these packets: %s",
 				t.Expression, strings.Join(unknown, ", "), strings.Join(lost, ", "))
 			j.reason = spatev1.ReasonThresholdUnmeasured
+		} else if with.result == nil && compiled.ReadsBaseline() {
+			j.Message = fmt.Sprintf("%s cannot be judged: %s", t.Expression, cmp.Or(with.lost, "the run has no baseline (spec.baselineRef)"))
+			j.reason = spatev1.ReasonThresholdUnmeasured
 		} else {
-			outcome := compiled.Evaluate(result)
+			outcome := with.evaluate(compiled, result)
 			j.Met, j.Message = outcome.Passed, outcome.Message
 			if outcome.Failed {
 				j.reason = spatev1.ReasonThresholdError

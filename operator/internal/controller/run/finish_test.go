@@ -83,7 +83,7 @@ func TestJudge(t *testing.T) {
 			for _, e := range c.thresholds {
 				r.Status.Resolved.Thresholds = append(r.Status.Resolved.Thresholds, spatev1.Threshold{Name: "t", Expression: e})
 			}
-			v := judge(r, spatev1.RunResult{StreamCounters: c.result, RxMissed: c.missedStart, Duration: spatev1.MeasuredTime(time.Second)}, nil, nil, "")
+			v := judge(r, spatev1.RunResult{StreamCounters: c.result, RxMissed: c.missedStart, Duration: spatev1.MeasuredTime(time.Second)}, compared{}, nil, nil, "")
 			reason, message := primary(&v)
 			if v.Outcome != c.outcome || reason != c.reason {
 				t.Errorf("%s %s: %s", v.Outcome, reason, message)

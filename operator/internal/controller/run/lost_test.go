@@ -120,7 +120,7 @@ func TestAVerdictWithoutALostPodIsOnWhatIsKnown(t *testing.T) {
 			if !judgeable(v) {
 				t.Errorf("%+v cannot be judged again", v)
 			}
-			if again := judge(s.run, *s.run.Status.Result, nil, nil, ""); again.Outcome != spatev1.VerdictInvalid || again.Reasons[0].Reason != spatev1.ReasonThresholdUnmeasured {
+			if again := judge(s.run, *s.run.Status.Result, compared{}, nil, nil, ""); again.Outcome != spatev1.VerdictInvalid || again.Reasons[0].Reason != spatev1.ReasonThresholdUnmeasured {
 				t.Errorf("judged again: %+v", again)
 			}
 		})

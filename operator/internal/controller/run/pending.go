@@ -52,6 +52,9 @@ func (s *scope) pending(ctx context.Context) (time.Duration, error) {
 	if s.definition == nil {
 		return s.wait(spatev1.ReasonReferenceNotFound, fmt.Sprintf("spec.profileRef: TrafficProfile %q does not exist in namespace %s", s.run.Spec.ProfileRef.Name, s.run.Namespace), 0)
 	}
+	if found, again, err := s.findBaseline(ctx); !found || err != nil {
+		return again, err
+	}
 	key := admission.GeneratorKey(s.definition)
 	if key.Name != admission.AnyGenerator || !runs.InLine(s.run) { // in line for the only generator, which was found before
 		s.run.Status.Generator = key.String()
@@ -59,7 +62,7 @@ func (s *scope) pending(ctx context.Context) (time.Duration, error) {
 	if behind, err := s.stillBehind(ctx); err != nil || behind != "" {
 		return s.waitInLine(behind), err
 	}
-	resolution, release, ok, err := s.r.Resolver.Resolve(ctx, admission.Subject{Definition: s.definition, Key: s.checkedAs(), Check: true})
+	resolution, release, ok, err := s.r.Resolver.Resolve(ctx, admission.Subject{Definition: s.definition, Run: s.run, Key: s.checkedAs(), Check: true})
 	switch {
 	case err != nil:
 		return 0, err
@@ -73,6 +76,9 @@ func (s *scope) pending(ctx context.Context) (time.Duration, error) {
 	if problems := resolution.Resolved.CheckRequirements(s.run.Spec.Search, field.NewPath("spec", "search")); len(problems) > 0 {
 		s.invalid(problems.Reason(), problems.Message(), "")
 		return 0, nil
+	}
+	if ok, err := s.checkBaseline(ctx, resolution.Resolved); !ok || err != nil {
+		return 0, err
 	}
 	g := resolution.Generator
 	if g != nil {
@@ -149,8 +155,13 @@ func (s *scope) admit(ctx context.Context, resolution *admission.Resolution) (ti
 	}
 	defer settled()
 	resolved.Snapshot, err = storage.Save(ctx, s.r.Client, s.run, func(w io.Writer) error { return resolution.Resolved.Write(w, id) })
+	what := "the plan"
+	if err == nil && s.comparedTo != nil {
+		what = "the result of the baseline"
+		resolved.Baseline, err = storage.SaveBaseline(ctx, s.r.Client, s.run, s.comparedTo, s.comparedTo.Status.Result)
+	}
 	if storage.Refused(err) && !kstatus.Expected(err) {
-		return s.wait(spatev1.ReasonAdmissionFailed, fmt.Sprintf("the plan cannot be stored: %v; retried every %s", err, kstatus.RefusedPause), kstatus.RefusedPause)
+		return s.wait(spatev1.ReasonAdmissionFailed, fmt.Sprintf("%s cannot be stored: %v; retried every %s", what, err, kstatus.RefusedPause), kstatus.RefusedPause)
 	}
 	if err != nil {
 		return 0, err

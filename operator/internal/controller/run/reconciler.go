@@ -157,7 +157,7 @@ func (r *Reconciler) ofPod(ctx context.Context, object client.Object) []reconcil
 const wokenInLine = 10
 
 // freed returns the runs that are first in line for a run's generator when that run has ended, was admitted (those behind it may fit
-// beside it) or has left the line, and the run itself if it has ended, to schedule its deletion.
+// beside it) or has left the line, and, if it has ended, those that are compared with it, and the run itself, to schedule its deletion.
 func (r *Reconciler) freed(ctx context.Context, object client.Object) []reconcile.Request {
 	run := object.(*spatev1.TrafficRun)
 	ended := !runs.Active(run) || run.DeletionTimestamp != nil
@@ -167,6 +167,8 @@ func (r *Reconciler) freed(ctx context.Context, object client.Object) []reconcil
 	var all []reconcile.Request
 	if ended {
 		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(run)})
+		waiting, _ := runs.AwaitingBaseline(ctx, r.Client, client.ObjectKeyFromObject(run))
+		all = append(all, requests(waiting)...)
 	}
 	generator, _ := runs.GeneratorKey(run)
 	first, _ := runs.FirstInLine(ctx, r.Client, generator, wokenInLine)

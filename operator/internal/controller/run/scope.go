@@ -30,6 +30,8 @@ type scope struct {
 	generator  *spatev1.TrafficGenerator // that the run was admitted to; nil if it no longer exists
 	pods       []*corev1.Pod             // that the run was admitted to; nil if lost
 	lost       []loss                    // of those, the ones that are not in the run's status yet
+	comparedTo *spatev1.TrafficRun       // that a run is compared with which is not admitted yet; nil if it is with none
+	compared   compared                  // the result that an admitted run is compared with, once it was read
 
 	waiting     waiting // why the run has not been admitted; empty if it has
 	end         ending  // why the run must end early; empty if it need not

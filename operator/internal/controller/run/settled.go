@@ -43,13 +43,20 @@ func (s *scope) settled(ctx context.Context) (again time.Duration, err error) {
 // resultRead is the minimum time that an ended run is kept, for its profile to copy the result.
 const resultRead = 5 * time.Second
 
+// archiveRetried is for how long a run is kept beyond its time to live that could not be written into the archive.
+const archiveRetried = time.Hour
+
 // timeToLive is how long the run is kept; due is false if it is not deleted automatically.
 func (s *scope) timeToLive() (left time.Duration, due bool) {
 	ttl, end := s.run.Spec.TTLSecondsAfterFinished, s.run.Status.CompletionTime
 	if ttl == nil || end == nil {
 		return 0, false
 	}
-	return time.Until(end.Add(max(time.Duration(*ttl)*time.Second, resultRead))), true
+	kept := max(time.Duration(*ttl)*time.Second, resultRead)
+	if meta.IsStatusConditionFalse(s.run.Status.Conditions, spatev1.ConditionArchived) {
+		kept += archiveRetried
+	}
+	return time.Until(end.Add(kept)), true
 }
 
 // judgedBy reports whether the verdict is by its profile's current thresholds and tolerance.
@@ -59,13 +66,14 @@ func (s *scope) judgedBy() bool {
 }
 
 // adoptThresholds takes over the profile's current thresholds and tolerance, unless an expression is invalid, which the profile
-// reports.
+// reports, or reads a baseline, which a run has from its start or not at all.
 func (s *scope) adoptThresholds() (adopted bool) {
 	if s.definition == nil || s.judgedBy() {
 		return false
 	}
 	for _, t := range s.definition.Spec.Thresholds {
-		if _, err := verdict.Compile(t.Expression); err != nil {
+		compiled, err := verdict.Compile(t.Expression)
+		if err != nil || s.run.Status.Resolved.Baseline == nil && compiled.ReadsBaseline() {
 			return false
 		}
 	}
@@ -96,13 +104,17 @@ func (s *scope) updateVerdict(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	verdict := judge(s.run, *whole, keptReasons(status.Verdict, distrustReasons), status.PortsDown, abortedReason(status.Verdict))
+	if err := s.compare(ctx); err != nil {
+		return err
+	}
+	verdict := judge(s.run, *whole, s.compared, keptReasons(status.Verdict, distrustReasons), status.PortsDown, abortedReason(status.Verdict))
 	verdict.Reasons = append(verdict.Reasons, keptReasons(status.Verdict, []string{spatev1.ReasonDetailsNotKept})...)
 	concise(&verdict)
 	status.Verdict = &verdict
 	if complete := meta.FindStatusCondition(status.Conditions, spatev1.ConditionComplete); complete != nil && complete.Reason != spatev1.ReasonFinished {
 		s.ended = complete.Message
 	}
+	meta.RemoveStatusCondition(&status.Conditions, spatev1.ConditionArchived) // the archive has the verdict before
 	s.final = !meta.IsStatusConditionPresentAndEqual(status.Conditions, spatev1.ConditionRecorded, metav1.ConditionUnknown)
 	s.conditions()
 	if err := kstatus.Patch(ctx, s.r.Client, s.run, before); err != nil {

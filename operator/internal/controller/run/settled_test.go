@@ -39,7 +39,7 @@ func judgedBy(p *spatev1.TrafficProfile, change ...func(*spatev1.TrafficRun)) *s
 	r.Status.Resolved.Timing.Duration = "1s"
 	r.Status.Resolved.Thresholds, r.Status.Resolved.GeneratorTolerance = p.Spec.Thresholds, p.Spec.GeneratorTolerance
 	s := &scope{run: r}
-	s.complete(judge(r, *r.Status.Result, nil, nil, ""), "")
+	s.complete(judge(r, *r.Status.Result, compared{}, nil, nil, ""), "")
 	s.conditions()
 	for _, c := range change {
 		c(r)
@@ -115,6 +115,9 @@ func TestAnEndedRunIsVerdictUpdatedByWhatItsProfileAsksForNow(t *testing.T) {
 		},
 		"an expression that is none": {
 			judgedBy(profileNow(fewLost, tolerates(lenient))), profileNow(threshold("result.lost =="), tolerates(lenient)), "Valid=True MeasurementValid, Passed=True ThresholdsMet", "", "the threshold holds",
+		},
+		"a baseline that it does not have": {
+			judgedBy(profileNow(fewLost, tolerates(lenient))), profileNow(threshold("result.tx > baseline.tx"), tolerates(lenient)), "Valid=True MeasurementValid, Passed=True ThresholdsMet", "", "the threshold holds",
 		},
 		"a pod was lost": {
 			judgedBy(profileNow(noLoss, tolerates(lenient)), endedBy(spatev1.VerdictInvalid, spatev1.ReasonPodLost, "")), profileNow(fewLost, tolerates(lenient)),
@@ -250,6 +253,10 @@ func TestARunIsDeletedWhenItsTimeToLiveIsOver(t *testing.T) {
 		"over":             {ttl(60, time.Minute), 0, true},
 		"at once, ended":   {ttl(0, resultRead), 0, true},
 		"at once, not yet": {ttl(0, time.Second), resultRead - time.Second, false}, // its profile takes its result over
+		"over, and not archived": {func(r *spatev1.TrafficRun) {
+			ttl(60, time.Minute)(r)
+			meta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{Type: spatev1.ConditionArchived, Status: metav1.ConditionFalse, Reason: spatev1.ReasonArchiveFailed})
+		}, archiveRetried, false},
 	} {
 		p := profileNow(tolerates("100%"))
 		s := settling(t, judgedBy(p, c.change), p)

@@ -41,6 +41,11 @@ func abortReason(stats []*enginev1.WatchStatsResponse) string {
 // followStages records stages that have ended, and returns why the run must be aborted, if it must.
 func (s *scope) followStages(ctx context.Context, stats []*enginev1.WatchStatsResponse, facts *storage.Facts) (string, error) {
 	all := s.run.Status.Resolved.Stages
+	if len(all) > 0 || canAbort(s.run.Status.Resolved) {
+		if err := s.compare(ctx); err != nil {
+			return "", err
+		}
+	}
 	if len(all) > 0 && s.run.Status.Stages == nil {
 		for _, stage := range all {
 			s.run.Status.Stages = append(s.run.Status.Stages, spatev1.StageStatus{Name: stage.Name, Phase: spatev1.StagePending})
@@ -147,7 +152,7 @@ func (s *scope) recordStage(stage int, phase spatev1.StagePhase, result spatev1.
 		status.Result.FlowsAttempted, status.Result.FlowsEstablished, status.Result.FlowsFailed = flows.Attempted, flows.Established, flows.Failed
 	}
 	status.Thresholds = nil
-	for _, t := range thresholds(resolved.Thresholds, result, podNames(s.run.Status.LostPods)) {
+	for _, t := range thresholds(resolved.Thresholds, result, s.compared, podNames(s.run.Status.LostPods)) {
 		status.Thresholds = append(status.Thresholds, t.ThresholdResult)
 		if !t.Met && missed == "" {
 			missed = fmt.Sprintf("%sthreshold %s: %s", inStage(status.Name), t.Name, t.Message)
@@ -214,7 +219,7 @@ func (s *scope) abortedByThreshold(ctx context.Context, stats []*enginev1.WatchS
 	}
 	if ofRun := aborting(s.run.Status.Resolved.Thresholds, time.Since(s.stageEnd(-1))); len(ofRun) > 0 {
 		result := stageResult(nil, stats, settled, facts, s.run)
-		if why := firstMissed(ofRun, result); why != "" {
+		if why := s.firstMissed(ofRun, result); why != "" {
 			return why, nil
 		}
 	}
@@ -230,7 +235,7 @@ func (s *scope) abortedByThreshold(ctx context.Context, stats []*enginev1.WatchS
 	if err != nil || begin == nil && current > 0 {
 		return "", err
 	}
-	if why := firstMissed(ofStage, stageResult(begin, stats, settled, facts, s.run)); why != "" {
+	if why := s.firstMissed(ofStage, stageResult(begin, stats, settled, facts, s.run)); why != "" {
 		return inStage(s.run.Status.Stages[current].Name) + why, nil
 	}
 	return "", nil
@@ -268,8 +273,8 @@ func aborting(all []spatev1.Threshold, after time.Duration) (some []spatev1.Thre
 }
 
 // firstMissed describes the first threshold that a result does not meet.
-func firstMissed(all []spatev1.Threshold, result spatev1.RunResult) string {
-	for _, t := range thresholds(all, result, nil) {
+func (s *scope) firstMissed(all []spatev1.Threshold, result spatev1.RunResult) string {
+	for _, t := range thresholds(all, result, s.compared, nil) {
 		if !t.Met && t.reason == spatev1.ReasonThresholdMissed {
 			return fmt.Sprintf("threshold %s: %s", t.Name, t.Message)
 		}

@@ -52,6 +52,8 @@ type findings struct {
 	stageNumber int
 	// earlier has what streams had sent, for about the last second.
 	earlier []earlier
+	// compared is the result that the run is compared with; nil until it was read.
+	compared *compared
 	// silent is since when each pod's engine has not answered.
 	silent map[int]time.Time
 }

@@ -142,7 +142,7 @@ func TestABrokenMessageFailsItsFlowOnce(t *testing.T) {
 			}
 			r := admitted()
 			r.Status.Resolved.Thresholds = []spatev1.Threshold{{Name: "none-failed", Expression: "result.flows.failed == 0"}}
-			if v := judge(r, result, nil, nil, ""); v.Outcome != spatev1.VerdictFailed {
+			if v := judge(r, result, compared{}, nil, nil, ""); v.Outcome != spatev1.VerdictFailed {
 				t.Errorf("%+v", v)
 			}
 		})
@@ -213,7 +213,7 @@ func TestVerdictOnTemplates(t *testing.T) {
 			}
 			result := resultOf(stats, &storage.Facts{Groups: map[string]string{"http": "web", "dns": "web"}}, r)
 			result.Duration = spatev1.MeasuredTime(3 * time.Second)
-			v := judge(r, result, nil, nil, "")
+			v := judge(r, result, compared{}, nil, nil, "")
 			_, message := primary(&v)
 			if v.Outcome != c.outcome {
 				t.Errorf("%s: %s", v.Outcome, message)

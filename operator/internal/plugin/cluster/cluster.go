@@ -40,11 +40,21 @@ type Connection struct {
 	Namespace string
 }
 
-// Connect returns a client of the cluster that the flags and the kubeconfig select.
-func (f *Flags) Connect() (*Connection, error) {
+// Namespace returns the namespace of the objects. No cluster is needed for it.
+func (f *Flags) Namespace() (string, error) {
+	namespace, _, err := f.config().Namespace()
+	return namespace, err
+}
+
+func (f *Flags) config() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.kubeconfig
-	config := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &f.overrides)
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &f.overrides)
+}
+
+// Connect returns a client of the cluster that the flags and the kubeconfig select.
+func (f *Flags) Connect() (*Connection, error) {
+	config := f.config()
 	namespace, _, err := config.Namespace()
 	if err != nil {
 		return nil, err

@@ -15,22 +15,27 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plugin/archived"
 	"spate.dev/operator/internal/plugin/cluster"
 	"spate.dev/operator/internal/plugin/exit"
 	"spate.dev/operator/internal/plugin/result"
+	"spate.dev/operator/internal/runs/storage"
 )
 
 // NewCommand returns `compare`.
 func NewCommand() *cobra.Command {
 	var flags cluster.Flags
-	var output string
+	var output, from string
 	var failOn []string
 	c := &cobra.Command{
-		Use:   "compare RUN OTHER",
+		Use:   "compare [RUN] OTHER",
 		Short: "Compare the results of two runs",
 		Long: `Compares the results of two TrafficRuns: sums, streams, templates and delays, each with its change from the first run to the second. Either may be
-the name of a TrafficProfile, whose latest run is meant then. Streams and templates of one run only are listed. Without -o json or yaml, metrics that are 0 in
+the name of a TrafficProfile, whose latest run is meant then. A single run is compared with its baseline (spec.baselineRef), as that was when the run
+started: it need not exist any more. Streams and templates of one run only are listed. Without -o json or yaml, metrics that are 0 in
 both runs are left out.
+
+--from PATH reads the first run, or the only one, from an archive (--archive-directory of the operator): it need not exist any more.
 
 --fail-on CONDITION, which may be repeated, makes the exit code 1 if the condition holds. A condition is a metric, > or <, and an amount:
   latency.p99>5%                       the metric has grown by more than 5 % of what the first run has
@@ -43,9 +48,11 @@ that of all packets, and all else the greatest of the streams. What is measured 
 
 Exit codes: 0 no condition holds; 1 one does; 2 a condition is not valid or cannot be judged; 3 a result could not be read, or a run has none.`,
 		Example: `  kubectl spate compare imix-1a2b3-1 imix-1a2b3-2
+  kubectl spate compare imix-1a2b3-2 --fail-on 'lost>0'
   kubectl spate compare before after --fail-on 'latency.p99>5%' --fail-on 'lost>0'
+  kubectl spate compare imix-release-7 imix --from /mnt/archive
   kubectl spate compare before after --fail-on 'streams.*.rxPps<-1%' -o json | jq '.differences[] | select(.relativePercent > 1)'`,
-		Args:              cobra.ExactArgs(2),
+		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: flags.Complete(2, cluster.Runs, cluster.Profiles),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := result.CheckOutput(output); err != nil {
@@ -55,13 +62,8 @@ Exit codes: 0 no condition holds; 1 one does; 2 a condition is not valid or cann
 			if err != nil {
 				return exit.With(exit.Invalid, err)
 			}
-			connection, err := flags.Connect()
+			first, second, err := both(c.Context(), &flags, from, args)
 			if err != nil {
-				return exit.With(exit.NotRun, err)
-			}
-			first, err := read(c.Context(), connection.Client, connection.Namespace, args[0])
-			second, other := read(c.Context(), connection.Client, connection.Namespace, args[1])
-			if err := errors.Join(err, other); err != nil {
 				return exit.With(exit.NotRun, err)
 			}
 			d := compare(first, second)
@@ -76,9 +78,35 @@ Exit codes: 0 no condition holds; 1 one does; 2 a condition is not valid or cann
 	}
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit.With(exit.Invalid, err) })
 	flags.Add(c)
+	c.Flags().StringVar(&from, "from", "", "folder of an archive to read the first run from instead of the cluster")
 	c.Flags().StringArrayVar(&failOn, "fail-on", nil, "METRIC>AMOUNT or METRIC<AMOUNT: exit with 1 if the change from the first run to the second is beyond the amount, such as latency.p99>5%")
 	c.Flags().StringVarP(&output, "output", "o", "", result.OutputUsage)
 	return c
+}
+
+// both reads the runs that are compared.
+func both(ctx context.Context, flags *cluster.Flags, from string, args []string) (first, second *spatev1.TrafficRun, err error) {
+	if from != "" && len(args) == 1 {
+		return nil, nil, errors.New("--from reads the first of two runs: name the other one, too")
+	}
+	connection, err := flags.Connect()
+	if err != nil {
+		return nil, nil, err
+	}
+	second, err = read(ctx, connection.Client, connection.Namespace, args[len(args)-1])
+	var other error
+	switch {
+	case from != "":
+		first, _, other = archived.Read(ctx, flags, from, args[:1])
+		if other == nil && first.Status.Result == nil {
+			other = fmt.Errorf("run %s has no result: nothing was measured", first.Name)
+		}
+	case len(args) == 2:
+		first, other = read(ctx, connection.Client, connection.Namespace, args[0])
+	case err == nil:
+		first, err = baselineOf(ctx, connection.Client, second)
+	}
+	return first, second, errors.Join(other, err)
 }
 
 // read returns a run with its whole result.
@@ -94,6 +122,22 @@ func read(ctx context.Context, reader kube.Reader, namespace, name string) (*spa
 		return nil, fmt.Errorf("run %s: %w", run.Name, err)
 	}
 	return run, nil
+}
+
+// baselineOf returns the baseline of a run, with the copy of its whole result.
+func baselineOf(ctx context.Context, reader kube.Reader, run *spatev1.TrafficRun) (*spatev1.TrafficRun, error) {
+	if run.Status.Resolved == nil || run.Status.Resolved.Baseline == nil {
+		return nil, fmt.Errorf("run %s has no baseline: name the run to compare it with", run.Name)
+	}
+	kept, err := storage.LoadBaseline(ctx, reader, run)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", run.Name, err)
+	}
+	b, baseline := run.Status.Resolved.Baseline, &spatev1.TrafficRun{}
+	baseline.Namespace, baseline.Name, baseline.UID = run.Namespace, string(b.Name), b.UID
+	baseline.Spec.ProfileRef = &spatev1.LocalReference{Name: b.Profile}
+	baseline.Status.Phase, baseline.Status.Verdict, baseline.Status.Result = spatev1.RunComplete, &spatev1.Verdict{Outcome: b.Outcome}, kept
+	return baseline, nil
 }
 
 // document is a comparison for programs.

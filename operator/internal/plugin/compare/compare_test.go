@@ -5,14 +5,21 @@ package compare
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plugin/exit"
 	"spate.dev/operator/internal/plugin/plugintest"
+	"spate.dev/operator/internal/runs/storage"
 )
 
 // runOf is a run whose streams have sent and received numbers of packets in 10 s, with a 99th percentile in nanoseconds.
@@ -128,6 +135,33 @@ func TestRunsOfDifferentShapesAreComparedInWhatTheyHaveInCommon(t *testing.T) {
 	}
 	if !seen["streams.voice.rxPps"] || !seen["streams.voice.lost"] || !seen["latency.count"] || !seen["latency.mean"] || seen["streams.old.rx"] || seen["flows.failed"] || read.Second.Name != "imix-2" || read.First.Outcome != "Passed" {
 		t.Errorf("%v", seen)
+	}
+}
+
+// A run is compared with its baseline as that was, whether or not it still exists.
+func TestASingleRunIsComparedWithItsBaseline(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(spatev1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	before, run := pair()
+	if _, err := baselineOf(t.Context(), nil, run); err == nil || err.Error() != "run imix-2 has no baseline: name the run to compare it with" {
+		t.Error(err)
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(run).Build()
+	before.Status.CompletionTime, before.Status.Resolved = &metav1.Time{Time: time.Unix(2000, 0)}, &spatev1.ResolvedRun{Profile: spatev1.ProfileSnapshot{Name: "imix"}}
+	kept, err := storage.SaveBaseline(t.Context(), c, run, before, before.Status.Result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.Status.Resolved = &spatev1.ResolvedRun{Baseline: kept}
+	first, err := baselineOf(t.Context(), c, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, want bytes.Buffer
+	if err := errors.Join(compare(first, run).write(&out), compare(before, run).write(&want)); err != nil || out.String() != want.String() {
+		t.Errorf("%v\ngot\n%s\nwant\n%s", err, out.String(), want.String())
 	}
 }
 

@@ -83,8 +83,12 @@ func documentOf(s *subject) document {
 		d.Reasons = append(d.Reasons, "this is the run of a search: kubectl spate search report shows what was found")
 	}
 	d.Facts = factsOf(run)
+	judged := section{ID: "verdict", Title: "Thresholds and stages", Tables: result.Judged(run)}
+	if baseline := result.ComparedWith(run); baseline != "" {
+		judged.Notes = []string{"The baseline is " + baseline + "."}
+	}
 	d.Sections = slices.DeleteFunc([]section{
-		{ID: "verdict", Title: "Thresholds and stages", Tables: result.Judged(run)}, overTime(s), delays(run), measured(run), tcp(run), own(run), environment(s), definition(s), again(run),
+		judged, overTime(s), delays(run), measured(run), tcp(run), own(run), environment(s), definition(s), again(run),
 	}, func(s section) bool { return len(s.Notes)+len(s.Charts)+len(s.Tables)+len(s.Code) == 0 })
 	return d
 }
@@ -394,6 +398,9 @@ func again(run *spatev1.TrafficRun) section {
 				name = g.Namespace + "/" + name
 			}
 			command = append(command, "--set", quoted("generator="+name))
+		}
+		if b := run.Spec.BaselineRef; b != nil {
+			command = append(command, "--baseline", quoted(string(b.Name)))
 		}
 		out.Code = append(out.Code, code{"sh", strings.Join(command, " ") + "\n"})
 		out.Notes = append(out.Notes, "By the plugin, or with this TrafficRun by kubectl create -f FILE:")

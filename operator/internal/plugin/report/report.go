@@ -18,6 +18,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plugin/archived"
 	"spate.dev/operator/internal/plugin/cluster"
 	"spate.dev/operator/internal/plugin/junit"
 	"spate.dev/operator/internal/plugin/result"
@@ -41,7 +42,7 @@ var names = []string{"html", "md", "junit", "csv"}
 // NewCommand returns `report`.
 func NewCommand() *cobra.Command {
 	var flags cluster.Flags
-	var output, file string
+	var output, file, from string
 	c := &cobra.Command{
 		Use:   "report RUN",
 		Short: "Write a report of a run: HTML, Markdown, JUnit or CSV",
@@ -56,27 +57,26 @@ generator added, the machines, the profile, and how to run it again. RUN may be 
 Values over time are the run's samples, which the operator stores in a ConfigMap beside it: reading them takes the right to get ConfigMaps.
 Without them, as for a run of an older release, the report says so and has all else. What is known of the generator is what its status has now.
 
+--from PATH reads the run from an archive instead, where it outlives its object: PATH is the folder that the operator writes to (--archive-directory), or that
+of a single run. RUN is the name of a run then, and may be left out with the folder of one. No cluster is needed.
+
 Exit codes: 0 if the report was written, whatever the verdict; 1 if it was not, or if a part of the result could not be read.`,
 		Example: `  kubectl spate report imix-1a2b3-1 --output-file imix.html
   kubectl spate report imix -o md >> "$GITHUB_STEP_SUMMARY"
   kubectl spate report imix -n tests -o junit --output-file results.xml
+  kubectl spate report imix-1a2b3-1 -n tests --from /mnt/archive --output-file imix.html
   kubectl spate report imix -o csv | mlr --icsv --opprint filter '$row == "sample"'`,
-		Args:              cobra.ExactArgs(1),
+		Args:              cobra.RangeArgs(0, 1),
 		ValidArgsFunction: flags.Complete(1, cluster.Runs, cluster.Profiles),
 		RunE: func(c *cobra.Command, args []string) error {
 			write, known := formats[output]
 			if !known {
 				return fmt.Errorf("-o %s: must be %s", output, strings.Join(names, ", "))
 			}
-			connection, err := flags.Connect()
+			s, incomplete, err := find(c.Context(), &flags, from, args)
 			if err != nil {
 				return err
 			}
-			found, err := cluster.FindRun(c.Context(), connection.Client, connection.Namespace, args[0])
-			if err != nil {
-				return err
-			}
-			s, incomplete := gather(c.Context(), connection.Client, found)
 			var text bytes.Buffer
 			if err := write(&text, s); err != nil {
 				return err
@@ -86,9 +86,42 @@ Exit codes: 0 if the report was written, whatever the verdict; 1 if it was not, 
 	}
 	flags.Add(c)
 	c.Flags().StringVarP(&output, "output", "o", names[0], strings.Join(names, ", "))
+	c.Flags().StringVar(&from, "from", "", "folder of an archive, or of a run in one, to read the run from instead of the cluster")
 	c.Flags().StringVar(&file, "output-file", "", "file to write the report to; standard output when absent")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(slices.Clone(names), cobra.ShellCompDirectiveNoFileComp)) // fails for a flag that does not exist only
 	return c
+}
+
+// find reads the run of a command line, of the cluster or of an archive.
+func find(ctx context.Context, flags *cluster.Flags, from string, args []string) (s *subject, incomplete, err error) {
+	if from != "" {
+		run, series, err := archived.Read(ctx, flags, from, args)
+		if err != nil {
+			return nil, nil, err
+		}
+		s = &subject{run: run, at: time.Now(), samples: series, missing: []string{"The generator and the profile are not in an archive."}}
+		if series == nil {
+			s.noSamples = "There are no values over time: the archive has no samples of the run."
+		}
+		if run.Status.Result != nil && run.Status.Result.Details != nil {
+			incomplete = fmt.Errorf("the archive has %s: the rest of the result was lost before", run.Status.Result.Details.Has())
+			s.incomplete = incomplete.Error()
+		}
+		return s, incomplete, nil
+	}
+	if len(args) == 0 {
+		return nil, nil, errors.New("name a RUN, or a TrafficProfile whose latest run is meant")
+	}
+	connection, err := flags.Connect()
+	if err != nil {
+		return nil, nil, err
+	}
+	run, err := cluster.FindRun(ctx, connection.Client, connection.Namespace, args[0])
+	if err != nil {
+		return nil, nil, err
+	}
+	s, incomplete = gather(ctx, connection.Client, run)
+	return s, incomplete, nil
 }
 
 // put writes a text to a file, or to standard output.

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/archive"
 	"spate.dev/operator/internal/plugin/plugintest"
 	"spate.dev/operator/internal/runs/samples"
 )
@@ -269,6 +270,44 @@ func TestMarkdownTakesTextsAsTexts(t *testing.T) {
 }
 
 // What is drawn is what was counted: the sum of the rates, each times its interval, is the counter at the end.
+func TestABaselineIsInTheReportAndInTheCommand(t *testing.T) {
+	t.Parallel()
+	s := subjectOf(spatev1.VerdictPassed, "imix", "the threshold holds")
+	s.run.Spec.BaselineRef = &spatev1.LocalReference{Name: "before"}
+	s.run.Status.Resolved.Baseline = &spatev1.BaselineSnapshot{Name: "before", Profile: "imix", CompletionTime: metav1.NewTime(time.Unix(1_700_000_000, 0)), Outcome: spatev1.VerdictFailed}
+	var text bytes.Buffer
+	if err := writeMarkdown(&text, documentOf(s)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"The baseline is run before of profile imix, which ended at 2023-11-14T22:13:20Z (Failed).", "--baseline before"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+}
+
+func TestAReportOfAnArchivedRunNeedsNoCluster(t *testing.T) {
+	t.Parallel()
+	root, s := t.TempDir(), subjectOf(spatev1.VerdictPassed, "imix", "the threshold holds")
+	s.run.UID = "00000000-0000-4000-8000-000000000001"
+	encoded, err := s.samples.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := archive.Save(t.Context(), archive.Directory(root), s.run, encoded); err != nil {
+		t.Fatal(err)
+	}
+	text, said, err := plugintest.Run("", []string{"report", "imix", "-n", "tests", "-o", "html", "--from", root, "--kubeconfig", os.DevNull}, NewCommand())
+	for _, want := range []string{`<span class="outcome passed">Passed</span>`, "The generator and the profile are not in an archive.", "60,000"} {
+		if err != nil || !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s%s: %v", want, text, said, err)
+		}
+	}
+	if _, _, err := plugintest.Run("", []string{"report"}, NewCommand()); err == nil || err.Error() != "name a RUN, or a TrafficProfile whose latest run is meant" {
+		t.Error(err)
+	}
+}
+
 func TestRatesAreDifferencesOverTime(t *testing.T) {
 	t.Parallel()
 	s := samples.New()

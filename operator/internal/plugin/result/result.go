@@ -122,20 +122,38 @@ type Document struct {
 	Verdict   *spatev1.Verdict      `json:"verdict,omitempty"`
 	Stages    []spatev1.StageStatus `json:"stages,omitempty"`
 	LostPods  []spatev1.LostPod     `json:"lostPods,omitempty"`
-	Result    *spatev1.RunResult    `json:"result,omitempty"`
+	// Baseline is the run that the result was compared with.
+	Baseline *spatev1.BaselineSnapshot `json:"baseline,omitempty"`
+	Result   *spatev1.RunResult        `json:"result,omitempty"`
 }
 
 // Of returns the result of a run for programs.
 func Of(run *spatev1.TrafficRun) Document {
-	return Document{
+	d := Document{
 		Name: run.Name, Namespace: run.Namespace, Profile: cluster.ProfileOf(run), Phase: run.Status.Phase, Verdict: run.Status.Verdict,
 		Stages: run.Status.Stages, LostPods: run.Status.LostPods, Result: run.Status.Result,
 	}
+	if resolved := run.Status.Resolved; resolved != nil {
+		d.Baseline = resolved.Baseline
+	}
+	return d
+}
+
+// ComparedWith describes the run that a run was compared with; empty if it was compared with none.
+func ComparedWith(run *spatev1.TrafficRun) string {
+	if run.Status.Resolved == nil || run.Status.Resolved.Baseline == nil {
+		return ""
+	}
+	b := run.Status.Resolved.Baseline
+	return fmt.Sprintf("run %s of profile %s, which ended at %s (%s)", b.Name, b.Profile, b.CompletionTime.UTC().Format(time.RFC3339), b.Outcome)
 }
 
 // writeResult writes a run's verdict and tables of what it has measured.
 func writeResult(w io.Writer, run *spatev1.TrafficRun) error {
 	fmt.Fprintf(w, "Run %s of profile %s: %s\n", run.Name, cluster.ProfileOf(run), run.Status.Phase)
+	if baseline := ComparedWith(run); baseline != "" {
+		fmt.Fprintf(w, "Baseline: %s\n", baseline)
+	}
 	if v := run.Status.Verdict; v != nil {
 		for i, reason := range v.Reasons {
 			if i == 0 {

@@ -183,6 +183,24 @@ func TestResultsForPrograms(t *testing.T) {
 	}
 }
 
+func TestTheBaselineIsNamed(t *testing.T) {
+	run := ended()
+	run.Status.Resolved = &spatev1.ResolvedRun{Baseline: &spatev1.BaselineSnapshot{
+		Name: "web-1a2b3-0", UID: "before-uid", Profile: "web", CompletionTime: metav1.NewTime(time.Unix(1_700_000_000, 0)), Outcome: spatev1.VerdictPassed,
+	}}
+	var table, document bytes.Buffer
+	if err := errors.Join(Show(t.Context(), &table, nil, run, ""), Show(t.Context(), &document, nil, run, "json")); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\nBaseline: run web-1a2b3-0 of profile web, which ended at 2023-11-14T22:13:20Z (Passed)\n"; !strings.Contains(table.String(), want) {
+		t.Errorf("%s\nwant %s", table.String(), want)
+	}
+	var got Document
+	if err := json.Unmarshal(document.Bytes(), &got); err != nil || got.Baseline == nil || got.Baseline.UID != "before-uid" {
+		t.Errorf("%v\n%s", err, document.String())
+	}
+}
+
 func TestOfALargeResultTheWholeIsShown(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(spatev1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plugin/cluster"
@@ -29,6 +30,7 @@ type options struct {
 	cluster         cluster.Flags
 	sources         files.Sources
 	set             []string
+	baseline        string
 	forceConflicts  bool
 	wait            bool
 	timeout         time.Duration
@@ -54,6 +56,10 @@ a TrafficRun or a TrafficSearch of the files names it. TrafficRuns of the files 
 --set changes rate, duration, warmup or generator: of PROFILE for this run (overrides of the TrafficRun), in files before they are
 applied, so the applied profile has the changed value.
 
+--baseline RUN compares the runs with one that has ended: thresholds read its result as ` + "`baseline`" + `, as in
+result.rx >= baseline.rx * 0.99. RUN may be the name of a TrafficProfile, whose latest run is meant then. Profiles of the files must have runPolicy Manual: runs
+that a profile starts by itself have no baseline.
+
 Exit codes with --wait, the worst of all runs:
   0    passed
   1    failed: a threshold does not hold
@@ -63,6 +69,7 @@ Exit codes with --wait, the worst of all runs:
 Without --wait: 0 if all runs were started, otherwise 2 or 3.`,
 		Example: `  kubectl spate run imix --wait
   kubectl spate run imix --set rate=2x --set duration=10s --wait --timeout 5m
+  kubectl spate run imix --baseline imix-1a2b3-1 --wait
   kubectl spate run -f profiles/ --wait --junit results.xml
   kustomize build overlays/lab | kubectl spate run - --wait -o json
   kubectl spate run -k overlays/lab --wait --stop-on-interrupt
@@ -77,6 +84,10 @@ Without --wait: 0 if all runs were started, otherwise 2 or 3.`,
 	o.cluster.Add(c)
 	o.sources.Add(c)
 	c.Flags().StringArrayVar(&o.set, "set", nil, "NAME=VALUE to change: "+settable)
+	c.Flags().StringVar(&o.baseline, "baseline", "", "run that has ended, to compare the runs with")
+	_ = c.RegisterFlagCompletionFunc("baseline", func(c *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return o.cluster.Complete(1, cluster.Runs, cluster.Profiles)(c, nil, prefix)
+	}) // fails for a flag that does not exist only
 	c.Flags().BoolVar(&o.forceConflicts, "force-conflicts", false, "take over fields of the files that another field manager has set to another value")
 	c.Flags().BoolVar(&o.wait, "wait", false, "wait for the end of all runs, and print their results")
 	c.Flags().DurationVar(&o.timeout, "timeout", 0, "with --wait: how long to wait for the end of all runs; without limit when 0")
@@ -144,11 +155,23 @@ func (o *options) execute(c *cobra.Command, names, paths []string, set spatev1.R
 		}
 		return nil, exit.With(exit.Invalid, errors.New("nothing was applied: "+nothing))
 	}
+	if o.baseline != "" {
+		if err := startsOwn(objects); err != nil {
+			return nil, exit.With(exit.Invalid, fmt.Errorf("nothing was applied: %w", err))
+		}
+	}
 	connection, err := o.cluster.Connect()
 	if err != nil {
 		return nil, err
 	}
 	s := &session{client: connection.Client, namespace: connection.Namespace, set: set, force: o.forceConflicts, screen: newScreen(c.ErrOrStderr())}
+	if o.baseline != "" {
+		baseline, err := cluster.FindRun(c.Context(), connection.Client, connection.Namespace, o.baseline)
+		if err != nil {
+			return nil, fmt.Errorf("nothing was applied: --baseline: %w", err)
+		}
+		s.baseline = kube.ObjectKeyFromObject(baseline)
+	}
 	subjects, err := s.start(c.Context(), objects, names)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
@@ -185,6 +186,27 @@ func TestAProfileIsRunByItsName(t *testing.T) {
 	}
 }
 
+func TestRunsAreComparedWithABaseline(t *testing.T) {
+	before := plugintest.RunNamed("before", "imix", time.Unix(1000, 0))
+	s, _ := sessionOf(clientWith(t, imix(1, nil), before))
+	s.baseline = kube.ObjectKeyFromObject(before)
+	subjects, err := s.start(t.Context(), nil, []string{"imix"})
+	if err != nil || subjects[0].run.Spec.BaselineRef == nil || subjects[0].run.Spec.BaselineRef.Name != "before" {
+		t.Fatal(subjects, err)
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "r"}, "spec": map[string]any{}}}
+	if err := s.setBaseline(object); err != nil {
+		t.Fatal(err)
+	}
+	if name, _, _ := unstructured.NestedString(object.Object, "spec", "baselineRef", "name"); name != "before" {
+		t.Errorf("%v", object)
+	}
+	object.SetNamespace("lab")
+	if err := s.setBaseline(object); err == nil || err.Error() != "--baseline: run before is in namespace "+before.Namespace+", and a run is compared with one of its own namespace (lab)" {
+		t.Error(err)
+	}
+}
+
 func TestAnInterruptLeavesRunsOrStopsThem(t *testing.T) {
 	for stop, want := range map[bool]string{
 		false: "interrupted: run imix-1: it goes on, to stop it: kubectl spate stop imix-1 -n tests",
@@ -301,6 +323,7 @@ func TestWhatIsWrongIsReportedBeforeAnythingIsApplied(t *testing.T) {
 		{args: "imix " + kubeconfig, code: 3, want: "none"},
 		{args: streams, code: 2, want: "nothing was applied: the files have no TrafficProfile and no TrafficRun"},
 		{args: "-f ../../../../config/samples/trafficsearch.yaml", code: 2, want: "nothing was applied: a TrafficSearch creates its runs itself"},
+		{args: "- --baseline before", input: plugintest.Smoke, code: 2, want: "nothing was applied: --baseline: TrafficProfile smoke starts runs by itself, which have no baseline: set spec.runPolicy: Manual, and no spec.runID"},
 		{args: "- --wait --junit " + report, input: strings.Replace(plugintest.Smoke, "traffic:", "traffics:", 1), code: 2, want: "spec.traffics: unknown field"},
 	} {
 		_, said, err := plugintest.Run(c.input, append([]string{"run"}, strings.Fields(c.args)...), NewCommand())

@@ -33,6 +33,7 @@ type session struct {
 	client    kube.Client
 	namespace string // of objects that name none
 	set       spatev1.RunOverrides
+	baseline  kube.ObjectKey // of the run that runs are compared with; without a name if with none
 	force     bool
 	screen    *screen
 }
@@ -217,7 +218,7 @@ func startsItself(before, after *spatev1.TrafficProfile) (last int64, starts boo
 
 // applyRun creates a TrafficRun of the files. One that has ended is not repeated.
 func (s *session) applyRun(ctx context.Context, object *unstructured.Unstructured) (*subject, error) {
-	if err := setIn(object, s.set, "spec", "overrides"); err != nil {
+	if err := errors.Join(setIn(object, s.set, "spec", "overrides"), s.setBaseline(object)); err != nil {
 		return nil, err
 	}
 	if object.GetName() == "" {
@@ -247,8 +248,13 @@ func (s *session) create(ctx context.Context, sub *subject, overrides spatev1.Ru
 	if err := s.client.Get(ctx, sub.profile, profile); err != nil {
 		return err
 	}
+	baseline, err := s.baselineFor(sub.profile.Namespace)
+	if err != nil {
+		return err
+	}
 	run := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: sub.profile.Namespace, GenerateName: sub.profile.Name + "-"}}
 	run.Spec.ProfileRef = &spatev1.LocalReference{Name: spatev1.ObjectName(sub.profile.Name)}
+	run.Spec.BaselineRef = baseline
 	run.Spec.Overrides, run.Spec.TTLSecondsAfterFinished = overrides, profile.Spec.TTLSecondsAfterFinished
 	if err := s.client.Create(ctx, run, kube.FieldOwner(fieldManager)); err != nil {
 		return err

@@ -88,6 +88,8 @@ func (r *Resolver) Forget(key types.UID) {
 type Subject struct {
 	// Definition is a profile, or that of a run with its overrides (plan.Effective).
 	Definition *spatev1.TrafficProfile
+	// Run is the one that the definition is of; nil for that of a profile.
+	Run *spatev1.TrafficRun
 	// Key identifies the object that the definition is of: the result of its check is cached by it.
 	Key types.UID
 	// Check the plan with the engine's code.
@@ -98,6 +100,7 @@ type Subject struct {
 type Resolution struct {
 	r          *Resolver
 	definition *spatev1.TrafficProfile
+	run        *spatev1.TrafficRun // nil for the definition of a profile
 	key        types.UID
 
 	// Generator it runs on; nil if there is none.
@@ -118,7 +121,7 @@ type Resolution struct {
 // with a large plan, for its turn: the caller repeats it after a Pause. A large plan is in memory until the caller
 // calls leave.
 func (r *Resolver) Resolve(ctx context.Context, subject Subject) (resolution *Resolution, leave func(), ok bool, err error) {
-	s := &Resolution{r: r, definition: subject.Definition, key: subject.Key}
+	s := &Resolution{r: r, definition: subject.Definition, run: subject.Run, key: subject.Key}
 	free, ok := s.place()
 	if !ok {
 		return nil, nil, false, nil
@@ -144,7 +147,7 @@ func (r *Resolver) Resolve(ctx context.Context, subject Subject) (resolution *Re
 // named reads the generator, the streams and the templates that the definition names.
 func (s *Resolution) named(ctx context.Context) (plan.Input, error) {
 	in := plan.Input{
-		Profile: s.definition, Bound: s.r.Bound, Streams: map[string]*spatev1.StatelessStream{}, Templates: map[string]*spatev1.ASTFTemplate{},
+		Profile: s.definition, Run: s.run, Bound: s.r.Bound, Streams: map[string]*spatev1.StatelessStream{}, Templates: map[string]*spatev1.ASTFTemplate{},
 	}
 	var err error
 	if s.Generator, s.Problems, err = s.r.GeneratorOf(ctx, s.definition); err != nil {

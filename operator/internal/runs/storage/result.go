@@ -47,13 +47,18 @@ func LoadResult(ctx context.Context, c client.Reader, run *spatev1.TrafficRun) (
 		return nil, &LostError{"the whole result was not stored: " + problem}
 	}
 	d := result.Details
-	text, err := kept{d.Digest, d.Bytes, d.Chunks}.load(ctx, c, run.Namespace, "result", keyResult)
+	return kept{d.Digest, d.Bytes, d.Chunks}.loadResult(ctx, c, run.Namespace, "result")
+}
+
+// loadResult reads a stored result.
+func (k kept) loadResult(ctx context.Context, c client.Reader, namespace, what string) (*spatev1.RunResult, error) {
+	text, err := k.load(ctx, c, namespace, what, keyResult)
 	if err != nil {
 		return nil, err
 	}
 	whole := &spatev1.RunResult{}
 	if err := json.Unmarshal(text, whole); err != nil {
-		return nil, &LostError{fmt.Sprintf("the result in the run's ConfigMaps cannot be read: %v", err)}
+		return nil, &LostError{fmt.Sprintf("the %s in the run's ConfigMaps cannot be read: %v", what, err)}
 	}
 	return whole, nil
 }

@@ -32,19 +32,25 @@ func SaveSamples(ctx context.Context, c client.Client, run *spatev1.TrafficRun, 
 	return nil
 }
 
-// LoadSamples returns the samples of a run; nil if it has none.
-func LoadSamples(ctx context.Context, c client.Reader, run *spatev1.TrafficRun) (*samples.Series, error) {
+// EncodedSamples returns the samples of a run as they are stored; nil if it has none.
+func EncodedSamples(ctx context.Context, c client.Reader, run *spatev1.TrafficRun) ([]byte, error) {
 	object := &corev1.ConfigMap{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: samplesOf(run.Name)}, object)
 	if apierrors.IsNotFound(err) || err == nil && !metav1.IsControlledBy(object, run) {
 		return nil, nil
 	}
-	if err != nil {
+	return object.BinaryData[keySamples], err
+}
+
+// LoadSamples returns the samples of a run; nil if it has none.
+func LoadSamples(ctx context.Context, c client.Reader, run *spatev1.TrafficRun) (*samples.Series, error) {
+	encoded, err := EncodedSamples(ctx, c, run)
+	if encoded == nil || err != nil {
 		return nil, err
 	}
-	series, err := samples.Decode(object.BinaryData[keySamples])
+	series, err := samples.Decode(encoded)
 	if err != nil {
-		return nil, &LostError{fmt.Sprintf("the samples in ConfigMap %s cannot be read: %v", object.Name, err)}
+		return nil, &LostError{fmt.Sprintf("the samples in ConfigMap %s cannot be read: %v", samplesOf(run.Name), err)}
 	}
 	return series, nil
 }

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package archive
+
+// This file answers: what is archived of a run, and how is it found again?
+
+import (
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/runs/samples"
+)
+
+// The files of a run, in the folder NAMESPACE/NAME-UID.
+const (
+	// RunFile is the TrafficRun with its whole result, as JSON compressed by gzip. It is written last: a run whose file is there is whole.
+	RunFile = "run.json.gz"
+	// SamplesFile has the samples, as samples.Series.Encode returns them; absent if the run has none.
+	SamplesFile = "samples.json.gz"
+)
+
+// uidLength is the length of a UID, which ends the name of a folder.
+const uidLength = 36
+
+// mostUnpacked bounds what is read of a run's file. The largest results have about a tenth of it.
+const mostUnpacked = 1 << 30
+
+// Folder returns that of a run.
+func Folder(run *spatev1.TrafficRun) string {
+	return path.Join(run.Namespace, run.Name+"-"+string(run.UID))
+}
+
+// Save stores a run with its whole result, and its encoded samples, if it has any.
+func Save(ctx context.Context, s Store, run *spatev1.TrafficRun, encoded []byte) error {
+	folder := Folder(run)
+	if encoded != nil {
+		err := s.Put(ctx, path.Join(folder, SamplesFile), func(w io.Writer) error {
+			_, err := w.Write(encoded)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	kept := *run
+	kept.SetGroupVersionKind(spatev1.GroupVersion.WithKind("TrafficRun"))
+	kept.ManagedFields = nil
+	return s.Put(ctx, path.Join(folder, RunFile), func(w io.Writer) error {
+		packed := gzip.NewWriter(w)
+		return errors.Join(json.NewEncoder(packed).Encode(&kept), packed.Close())
+	})
+}
+
+// Run is an archived run.
+type Run struct {
+	Namespace, Name, UID string
+	// At is when it was archived.
+	At time.Time
+
+	whole bool // it has RunFile
+	files []string
+}
+
+// Runs returns all archived runs, the oldest first. Runs that are not whole are left out.
+func Runs(ctx context.Context, s Store) ([]Run, error) {
+	all, err := folders(ctx, s)
+	return slices.DeleteFunc(all, func(run Run) bool { return !run.whole }), err
+}
+
+// folders returns all archived runs, whole or not, the oldest first.
+func folders(ctx context.Context, s Store) ([]Run, error) {
+	files, err := s.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	byFolder := map[string]*Run{}
+	for _, file := range files {
+		folder := path.Dir(file.Name)
+		namespace, base, found := strings.Cut(folder, "/")
+		at := len(base) - uidLength
+		if !found || strings.Contains(base, "/") || at < 2 || base[at-1] != '-' {
+			continue
+		}
+		if byFolder[folder] == nil {
+			byFolder[folder] = &Run{Namespace: namespace, Name: base[:at-1], UID: base[at:]}
+		}
+		run := byFolder[folder]
+		run.files, run.whole = append(run.files, file.Name), run.whole || path.Base(file.Name) == RunFile
+		if file.Modified.After(run.At) {
+			run.At = file.Modified
+		}
+	}
+	all := make([]Run, 0, len(byFolder))
+	for _, run := range byFolder {
+		all = append(all, *run)
+	}
+	slices.SortFunc(all, func(a, b Run) int { return cmp.Or(a.At.Compare(b.At), strings.Compare(a.UID, b.UID)) })
+	return all, nil
+}
+
+// Load returns an archived run, with its whole result, and its samples; nil if it has none.
+func Load(ctx context.Context, s Store, folder string) (*spatev1.TrafficRun, *samples.Series, error) {
+	run := &spatev1.TrafficRun{}
+	if err := read(ctx, s, path.Join(folder, RunFile), func(r io.Reader) error {
+		unpacked, err := gzip.NewReader(r)
+		if err != nil {
+			return err
+		}
+		return json.NewDecoder(io.LimitReader(unpacked, mostUnpacked)).Decode(run)
+	}); err != nil {
+		return nil, nil, err
+	}
+	var series *samples.Series
+	err := read(ctx, s, path.Join(folder, SamplesFile), func(r io.Reader) error {
+		encoded, err := io.ReadAll(io.LimitReader(r, samples.MostBytes+1))
+		if err == nil {
+			series, err = samples.Decode(encoded)
+		}
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return run, series, err
+}
+
+func read(ctx context.Context, s Store, name string, use func(io.Reader) error) error {
+	file, err := s.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := use(file); err != nil {
+		return fmt.Errorf("%s cannot be read: %w", name, err)
+	}
+	return nil
+}
+
+// Find returns the folder of the run of a name that was archived last.
+func Find(ctx context.Context, s Store, namespace, name string) (string, error) {
+	all, err := Runs(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	for _, run := range slices.Backward(all) {
+		if run.Namespace == namespace && run.Name == name {
+			return path.Join(namespace, name+"-"+run.UID), nil
+		}
+	}
+	return "", fmt.Errorf("the archive has no run %q of namespace %s", name, namespace)
+}
