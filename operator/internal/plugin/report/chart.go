@@ -31,6 +31,7 @@ type key struct {
 // axes are a picture before it is drawn. Positions are shares of the width and, from below, of the height: 0 to 1.
 type axes struct {
 	xTicks, yTicks []tick
+	marks          []tick // instants, each with what begins then
 	lines          []polyline
 	hints          []tick // texts that are shown at the pointer
 }
@@ -49,10 +50,11 @@ type polyline struct {
 	points []point
 }
 
-// Sizes in the picture's units.
+// Sizes in the picture's units, which are about as large as a pixel where two pictures are side by side: labels can be read on a telephone, too.
 const (
-	width, height            = 720.0, 230.0
-	left, right, top, bottom = 62.0, 14.0, 8.0, 24.0
+	width, height            = 480.0, 190.0
+	left, right, top, bottom = 60.0, 16.0, 18.0, 24.0
+	letter                   = 6.5 // the mean width of a letter of a label
 	styles                   = 8
 	mostHints                = 120
 )
@@ -71,7 +73,16 @@ func (a *axes) draw(title string) template.HTML {
 	}
 	for _, t := range a.xTicks {
 		x, _ := point{t.at, 0}.place()
-		fmt.Fprintf(&b, `<line class="grid" x1="%.1f" x2="%.1f" y1="%g" y2="%g"/><text class="x" x="%.1f" y="%g">%s</text>`, x, x, top, height-bottom, x, height-bottom+16, html.EscapeString(t.text))
+		fmt.Fprintf(&b, `<line class="grid" x1="%.1f" x2="%.1f" y1="%g" y2="%g"/><text class="x" x="%.1f" y="%g">%s</text>`, x, x, top, height-bottom, min(x, width-letter*float64(len(t.text))/2), height-bottom+16, html.EscapeString(t.text))
+	}
+	for i, m := range a.marks {
+		x, y := point{m.at, 1}.place()
+		fmt.Fprintf(&b, `<line class="mark" x1="%.1f" x2="%.1f" y1="%g" y2="%g"/>`, x, x, top, height-bottom)
+		room := width - x
+		if i < len(a.marks)-1 {
+			room = (a.marks[i+1].at - m.at) * (width - left - right)
+		}
+		fmt.Fprintf(&b, `<text class="mark" x="%.1f" y="%.1f">%s</text>`, x, y-6, html.EscapeString(within(room, m.text)))
 	}
 	for _, l := range a.lines {
 		l.draw(&b)
@@ -90,6 +101,19 @@ func (a *axes) draw(title string) template.HTML {
 	}
 	b.WriteString("</svg>")
 	return template.HTML(b.String()) // its texts are escaped, and all else are numbers
+}
+
+// within shortens a label to a width.
+func within(room float64, text string) string {
+	letters := []rune(text)
+	most := int(room / letter)
+	switch {
+	case len(letters) <= most:
+		return text
+	case most < 3:
+		return ""
+	}
+	return string(letters[:most-1]) + "…"
 }
 
 func (l polyline) draw(b *strings.Builder) {
@@ -119,8 +143,14 @@ func (l polyline) draw(b *strings.Builder) {
 	end()
 }
 
+// mark is what begins at a time since the start of the traffic.
+type mark struct {
+	at   time.Duration
+	name string
+}
+
 // lineChart draws values over time, in a unit of which they are multiples. It draws nothing if there is no value but 0.
-func lineChart(title, unit string, times []int64, all []line) (chart, bool) {
+func lineChart(title, unit string, times []int64, marks []mark, all []line) (chart, bool) {
 	c := chart{Title: title}
 	greatest := 0.0
 	all = slices.DeleteFunc(slices.Clone(all), func(l line) bool {
@@ -158,6 +188,11 @@ func lineChart(title, unit string, times []int64, all []line) (chart, bool) {
 		}
 		a.lines = append(a.lines, path)
 		c.Legend = append(c.Legend, key{i % styles, l.name})
+	}
+	for _, m := range marks {
+		if at := float64(m.at) / until; at <= 1 {
+			a.marks = append(a.marks, tick{at, m.name})
+		}
 	}
 	stride := (len(times) + mostHints - 1) / mostHints
 	for k := 0; k < len(times); k += stride {

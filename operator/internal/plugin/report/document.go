@@ -198,7 +198,13 @@ func measured(run *spatev1.TrafficRun) section {
 		return s
 	}
 	seconds := time.Duration(r.Duration).Seconds()
-	perSecond := func(count int64) string { return strconv.FormatFloat(float64(count)/seconds, 'f', 1, 64) }
+	perSecond := func(count int64) string {
+		rate, decimals := float64(count)/seconds, 1
+		if rate >= 1000 {
+			decimals = 0
+		}
+		return strconv.FormatFloat(rate, 'f', decimals, 64)
+	}
 	rates := result.Table{Headings: strings.Split("MEAN RATES OF,TX PPS,RX PPS,TX BPS (L2),RX BPS (L2)", ",")}
 	for _, name := range slices.Sorted(maps.Keys(r.Streams)) {
 		c := r.Streams[name].StreamCounters

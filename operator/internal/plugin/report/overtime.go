@@ -28,15 +28,16 @@ func overTime(s *subject) section {
 		out.Notes = []string{why}
 		return out
 	}
-	out.Notes = []string{fmt.Sprintf("%d samples, %s or more apart, from the run's own ConfigMap. The warm-up counts nothing.", len(all.Times), all.Interval)}
+	out.Notes = []string{fmt.Sprintf("%d samples, %s or more apart, from the run's own ConfigMap. Times are since the start of the traffic; the warm-up counts nothing.", len(all.Times), all.Interval)}
 	if n := all.StreamsNotSampled; n > 0 {
 		out.Notes = append(out.Notes, fmt.Sprintf("Streams by themselves are the first %d by name; %d more are in the sums only.", len(all.Streams), n))
 	}
 	if n := all.TemplatesNotSampled; n > 0 {
 		out.Notes = append(out.Notes, fmt.Sprintf("Templates by themselves are the first %d by name; %d more are in the sums only.", len(all.Templates), n))
 	}
+	begins := marks(s.run)
 	draw := func(title, unit string, lines ...line) {
-		if c, drawn := lineChart(title, unit, all.Times, lines); drawn {
+		if c, drawn := lineChart(title, unit, all.Times, begins, lines); drawn {
 			out.Charts = append(out.Charts, c)
 		}
 	}
@@ -56,6 +57,27 @@ func overTime(s *subject) section {
 	draw("What the generator added so far", "", line{"late", values(total[samples.Late])}, line{"not sent", values(total[samples.TxDropped])}, line{"missed", values(total[samples.RxMissed])},
 		line{"flows late", values(flows[samples.FlowsLate])}, line{"flows not started", values(flows[samples.NotStarted])}, line{"flows exhausted", values(flows[samples.Exhausted])})
 	return out
+}
+
+// marks are the ends of the warm-up and of stages: what is measured from then on.
+func marks(run *spatev1.TrafficRun) (all []mark) {
+	at := time.Duration(0)
+	if resolved := run.Status.Resolved; resolved != nil {
+		if warmup, err := resolved.Timing.Warmup.Parse(); err == nil { // absent is an error, too
+			at = warmup
+		}
+	}
+	if at > 0 && len(run.Status.Stages) == 0 {
+		all = append(all, mark{at, "measured"})
+	}
+	for _, stage := range run.Status.Stages {
+		if stage.Result == nil {
+			break
+		}
+		all = append(all, mark{at, stage.Name})
+		at += time.Duration(stage.Result.Duration)
+	}
+	return all
 }
 
 // line of a chart. A value that is not a number leaves a gap; a line without values is not drawn.

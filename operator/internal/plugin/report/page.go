@@ -11,9 +11,12 @@ import (
 	"encoding/base64"
 	"html/template"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"spate.dev/operator/internal/plugin/result"
 )
 
 var (
@@ -43,7 +46,7 @@ type htmlSection struct {
 }
 
 type htmlTable struct {
-	Heads    []string
+	Heads    []cell
 	Rows     [][]cell
 	Sortable bool
 }
@@ -57,18 +60,52 @@ func writeHTML(w io.Writer, d document) error {
 	for _, s := range d.Sections {
 		tables := make([]htmlTable, len(s.Tables))
 		for i, t := range s.Tables {
-			tables[i] = htmlTable{Heads: t.Headings, Sortable: len(t.Rows) > 1}
-			for _, row := range t.Rows {
-				cells := make([]cell, len(row))
-				for k, text := range row {
-					cells[k] = cellOf(text)
-				}
-				tables[i].Rows = append(tables[i].Rows, cells)
-			}
+			tables[i] = tableOf(t)
 		}
 		p.Sections = append(p.Sections, htmlSection{s, tables})
 	}
 	return page.Execute(w, p)
+}
+
+// identifiers are columns whose numbers are not quantities. So is the first column of each table.
+var identifiers = []string{"NAME", "PORT", "SUBJECT", "VLAN", "UID"}
+
+// tableOf finds out what the cells are. A column is aligned as its numbers are, if it has no other cells.
+func tableOf(t result.Table) htmlTable {
+	out := htmlTable{Sortable: len(t.Rows) > 1}
+	for _, heading := range t.Headings {
+		out.Heads = append(out.Heads, cell{Text: heading, Class: "number"})
+	}
+	for _, row := range t.Rows {
+		cells := make([]cell, len(row))
+		for i, text := range row {
+			c := cellOf(text)
+			switch {
+			case i == 0 || slices.Contains(identifiers, t.Headings[i]):
+				c.Class, out.Heads[i].Class = "", ""
+			case c.Class == "number":
+				c.Text = legible(text)
+			default:
+				out.Heads[i].Class = ""
+			}
+			cells[i] = c
+		}
+		out.Rows = append(out.Rows, cells)
+	}
+	return out
+}
+
+// legible writes a number of five digits or more with commas.
+func legible(text string) string {
+	whole, fraction, decimal := strings.Cut(text, ".")
+	n, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil || -10_000 < n && n < 10_000 {
+		return text
+	}
+	if decimal {
+		return grouped(n) + "." + fraction
+	}
+	return grouped(n)
 }
 
 // policy lets a browser load nothing, and apply this style and execute this script only.

@@ -21,6 +21,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/archive"
 	"spate.dev/operator/internal/plugin/plugintest"
+	"spate.dev/operator/internal/plugin/result"
 	"spate.dev/operator/internal/runs/samples"
 )
 
@@ -77,32 +78,45 @@ func subjectOf(outcome spatev1.VerdictOutcome, name, message string) *subject {
 	return &subject{run: run, samples: series, generator: g, profile: p, at: time.Unix(1_800_000_200, 0)}
 }
 
-// outcomes are the runs whose reports are compared with files.
-func outcomes() map[string]*subject {
-	invalid := subjectOf(spatev1.VerdictInvalid, "imix", "700 packets were sent late; generatorTolerance.late of 0.1% allows 60 of 60000 sent")
-	invalid.samples, invalid.noSamples = nil, "There are no values over time: the run has no samples."
-	invalid.generator, invalid.missing = nil, []string{"The generator cannot be read: forbidden"}
-	invalid.run.Spec.Overrides.Thresholds = invalid.run.Status.Resolved.Thresholds
-	return map[string]*subject{
-		"passed": subjectOf(spatev1.VerdictPassed, "imix", "60000 packets sent, 59970 received, 30 lost; the threshold holds"), "failed": subjectOf(spatev1.VerdictFailed, "imix", "result.lost == 0 does not hold: result.lost is 30"), "invalid": invalid,
-	}
+// bare is an invalid run of which neither samples nor the generator can be read.
+func bare() *subject {
+	s := subjectOf(spatev1.VerdictInvalid, "imix", "700 packets were sent late; generatorTolerance.late of 0.1% allows 60 of 60000 sent")
+	s.samples, s.noSamples = nil, "There are no values over time: the run has no samples."
+	s.generator, s.missing = nil, []string{"The generator cannot be read: forbidden"}
+	s.run.Spec.Overrides.Thresholds = s.run.Status.Resolved.Thresholds
+	return s
 }
 
-// SPATE_GOLDEN=renew writes the files again.
+// little is a run with one of everything.
+func little() *subject {
+	return subjectOf(spatev1.VerdictFailed, "imix", "result.lost == 0 does not hold: result.lost is 30")
+}
+
+// examples is the folder with the pages that the documents show.
+const examples = "../../../../docs/reports"
+
+// Reports of the examples are in the documents, those of other runs beside this test. SPATE_GOLDEN=renew writes the files again.
 func TestReportsAreThoseOfTheFiles(t *testing.T) {
 	t.Parallel()
-	for outcome, s := range outcomes() {
-		for _, format := range names {
-			if outcome != "failed" && (format == "csv" || format == "junit") {
-				continue
-			}
+	for name, of := range map[string]struct {
+		*subject
+		formats []string
+	}{
+		"passed": {passedExample(), []string{"html", "md"}}, "failed": {failedExample(), []string{"html", "md"}}, "invalid": {invalidExample(), []string{"html", "md"}},
+		"bare": {bare(), []string{"html", "md"}}, "small": {little(), []string{"md", "csv", "junit"}},
+	} {
+		for _, format := range of.formats {
 			var got bytes.Buffer
-			if err := formats[format](&got, s); err != nil {
+			if err := formats[format](&got, of.subject); err != nil {
 				t.Fatal(err)
 			}
-			file := filepath.Join("testdata", outcome+"."+strings.Replace(format, "junit", "xml", 1))
+			folder := "testdata"
+			if format == "html" && name != "bare" {
+				folder = examples
+			}
+			file := filepath.Join(folder, name+"."+strings.Replace(format, "junit", "xml", 1))
 			if os.Getenv("SPATE_GOLDEN") == "renew" {
-				if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(file, got.Bytes(), 0o644)); err != nil {
+				if err := errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(file, got.Bytes(), 0o644)); err != nil {
 					t.Fatal(err)
 				}
 				continue
@@ -135,8 +149,8 @@ func skeleton(t *testing.T, text []byte) (elements []string, texts string) {
 		case html.ElementNode:
 			element := []string{node.Data}
 			for _, a := range node.Attr {
-				if node.Data == "td" { // what they are depends on the text: a number, a time
-					if !slices.Contains([]string{"class", "data-key"}, a.Key) {
+				if node.Data == "td" || node.Data == "th" { // what they are depends on the text: a number, a time
+					if !slices.Contains([]string{"class", "data-key", "scope"}, a.Key) {
 						t.Errorf("attribute %s of a cell", a.Key)
 					}
 					continue
@@ -202,7 +216,7 @@ func FuzzNamesInHTML(f *testing.F) {
 func TestThePolicyAllowsThisScriptAndStyleOnly(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	if err := writeHTML(&b, documentOf(outcomes()["passed"])); err != nil {
+	if err := writeHTML(&b, documentOf(little())); err != nil {
 		t.Fatal(err)
 	}
 	root, err := html.Parse(&b)
@@ -324,7 +338,7 @@ func TestRatesAreDifferencesOverTime(t *testing.T) {
 func TestCSVHasEachSampleAndEachStream(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	s := outcomes()["passed"]
+	s := little()
 	if err := writeCSV(&b, s); err != nil {
 		t.Fatal(err)
 	}
@@ -354,6 +368,46 @@ func TestARunThatWasNeverResolvedHasAReport(t *testing.T) {
 		if err := formats[format](&b, &subject{run: run, noSamples: "none"}); err != nil || b.Len() == 0 {
 			t.Errorf("%s: %v, %d bytes", format, err, b.Len())
 		}
+	}
+}
+
+// A stage begins where the one before ends, the first after the warm-up.
+func TestChartsMarkStages(t *testing.T) {
+	t.Parallel()
+	run := little().run
+	run.Status.Resolved.Timing.Warmup = "5s"
+	stage := func(name string, result *spatev1.StageResult) spatev1.StageStatus {
+		return spatev1.StageStatus{Name: name, Result: result}
+	}
+	run.Status.Stages = []spatev1.StageStatus{stage("ramp", &spatev1.StageResult{Duration: 30e9}), stage("soak", &spatev1.StageResult{Duration: 60e9}), stage("spike", nil)}
+	if got := marks(run); !slices.Equal(got, []mark{{5 * time.Second, "ramp"}, {35 * time.Second, "soak"}}) {
+		t.Errorf("%v", got)
+	}
+	run.Status.Stages = nil
+	if got := marks(run); !slices.Equal(got, []mark{{5 * time.Second, "measured"}}) {
+		t.Errorf("%v", got)
+	}
+	run.Status.Resolved.Timing.Warmup = ""
+	if got := marks(run); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+	for room, want := range map[float64]string{10: "", 30: "rec…", 60: "recovery"} {
+		if got := within(room, "recovery"); got != want {
+			t.Errorf("%g: %q, not %q", room, got, want)
+		}
+	}
+}
+
+// Quantities have commas, identifiers have not; both are sorted by their value.
+func TestCellsAreNumbersOrNames(t *testing.T) {
+	t.Parallel()
+	got := tableOf(result.Table{Headings: []string{"STREAM", "VLAN", "TX", "RATE", "MET"}, Rows: [][]string{{"12345", "40000", "1234567", "-12345.5", "yes"}, {"a", "7", "9999", "0x11", "NO"}}})
+	if want := []cell{{Text: "STREAM"}, {Text: "VLAN"}, {Text: "TX", Class: "number"}, {Text: "RATE"}, {Text: "MET"}}; !slices.Equal(got.Heads, want) {
+		t.Errorf("%v", got.Heads)
+	}
+	want := []cell{{"12345", "12345", ""}, {"40000", "40000", ""}, {"1,234,567", "1.234567e+06", "number"}, {"-12,345.5", "-12345.5", "number"}, {"yes", "", "yes"}}
+	if !slices.Equal(got.Rows[0], want) || got.Rows[1][2].Text != "9999" || got.Rows[1][3] != (cell{Text: "0x11"}) || got.Rows[1][4].Class != "no" {
+		t.Errorf("%v", got.Rows)
 	}
 }
 
