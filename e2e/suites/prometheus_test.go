@@ -25,8 +25,13 @@ type sample struct {
 	value  float64
 }
 
-// query requests an instant vector.
+// query requests an instant vector of now.
 func query(ctx context.Context, expression string) ([]sample, error) {
+	return queryAt(ctx, expression, time.Now())
+}
+
+// queryAt requests an instant vector of a time.
+func queryAt(ctx context.Context, expression string, at time.Time) ([]sample, error) {
 	var answer struct {
 		Status string
 		Error  string
@@ -37,7 +42,8 @@ func query(ctx context.Context, expression string) ([]sample, error) {
 			}
 		}
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, prometheusURL+"/api/v1/query?query="+url.QueryEscape(expression), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		fmt.Sprintf("%s/api/v1/query?time=%d.%03d&query=%s", prometheusURL, at.Unix(), at.Nanosecond()/1e6, url.QueryEscape(expression)), nil)
 	if err != nil {
 		return nil, err
 	}
