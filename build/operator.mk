@@ -2,12 +2,13 @@
 # How is the operator's code generated, checked and tested? Generated files are checked in; `verify-generated` reports
 # whether they are current.
 
+dashboards := $(foreach d,fleet run latency applications ports operator,dashboards/$(d).json)
 # The files `generate` writes, and nothing else.
-GENERATED := crds config/rbac/role.yaml docs/api.md docs/reference/counters.md docs/reference/conditions.md docs/reference/unsupported.md docs/reference/mistakes.md charts/spate/values.schema.json charts/spate/README.md config/components/alerts/prometheusrule.yaml api/v1alpha1 api/applyconfiguration api/clientset operator/internal/engine/enginev1 operator/internal/live/livev1
+GENERATED := crds config/rbac/role.yaml docs/api.md docs/reference/counters.md docs/reference/metrics.md docs/reference/conditions.md docs/reference/unsupported.md docs/reference/mistakes.md charts/spate/values.schema.json charts/spate/README.md config/components/alerts/prometheusrule.yaml $(dashboards) api/v1alpha1 api/applyconfiguration api/clientset operator/internal/engine/enginev1 operator/internal/live/livev1
 
 ##@ Operator
-.PHONY: generate generate-proto generate-api generate-docs
-generate: generate-proto generate-api generate-docs ## Generate stubs, deep copies, CRDs and the references
+.PHONY: generate generate-proto generate-api generate-docs generate-dashboards
+generate: generate-proto generate-api generate-docs generate-dashboards ## Generate stubs, deep copies, CRDs, the references and the dashboards
 
 generate-proto: $(BUF) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC)
 	@PATH="$(TOOLS_PATH):$$PATH" $(BUF) generate
@@ -41,6 +42,8 @@ generate-docs: $(CRD_REF_DOCS)
 	  --output-path=docs/api.md --max-depth=30 --log-level=ERROR
 	@cd engine && cargo run --locked --quiet -p spate-stateful --example counters >../docs/reference/counters.md.new
 	@mv docs/reference/counters.md.new docs/reference/counters.md
+	@cd operator && go run ./hack/metrics .. >../docs/reference/metrics.md.new
+	@mv docs/reference/metrics.md.new docs/reference/metrics.md
 	@cd operator && go run ./hack/refusals .. >../docs/reference/unsupported.md.new
 	@mv docs/reference/unsupported.md.new docs/reference/unsupported.md
 	@cd operator && go run ./hack/mistakes >../docs/reference/mistakes.md.new
@@ -48,9 +51,13 @@ generate-docs: $(CRD_REF_DOCS)
 	@cd operator && go run ./hack/conditions ../api/v1alpha1/conditions.go >../docs/reference/conditions.md.new
 	@mv docs/reference/conditions.md.new docs/reference/conditions.md
 	@cd operator && go run ./hack/chart ../charts/spate
-	@{ printf '%s\n' '# SPDX-License-Identifier: Apache-2.0' '# Generated from dashboards/alerts.yaml (make generate).' '# yamllint disable rule:line-length' 'apiVersion: monitoring.coreos.com/v1' \
+	@{ printf '%s\n' '# SPDX-License-Identifier: Apache-2.0' '# Generated from dashboards/rules.yaml (make generate).' '# yamllint disable rule:line-length' 'apiVersion: monitoring.coreos.com/v1' \
 	  'kind: PrometheusRule' 'metadata:' '  name: spate-alerts' '  namespace: spate-system' 'spec:'; \
-	  sed -n '/^groups:/,$$ s/^\(.\)/  \1/p' dashboards/alerts.yaml; } >config/components/alerts/prometheusrule.yaml
+	  sed -n '/^groups:/,$$ s/^\(.\)/  \1/p' dashboards/rules.yaml; } >config/components/alerts/prometheusrule.yaml
+
+# What it links, a large SDK, is in no other program: it has a module of its own.
+generate-dashboards:
+	@cd dashboards/source && go run . ..
 
 .PHONY: kubectl-spate
 kubectl-spate: ## Build kubectl's plugin, `kubectl spate` (build/out/kubectl-spate)
@@ -72,7 +79,7 @@ verify-generated: ## Fail if a generated file is not current
 
 .PHONY: operator-test operator-check operator-lint proto-lint
 operator-check:
-	@bad=$$(gofmt -l api operator e2e); [ -z "$$bad" ] || { echo "gofmt -w $$bad" >&2; exit 1; }
+	@bad=$$(gofmt -l api operator e2e dashboards); [ -z "$$bad" ] || { echo "gofmt -w $$bad" >&2; exit 1; }
 	@for module in api operator; do go vet -C $$module ./... || exit; done
 
 # Tests also read TRex's own profiles, if they exist (build/conformance.mk).
@@ -87,6 +94,7 @@ operator-test: envtest-assets engine-debug $(HELM) ## Test the operator: unit te
 operator-test-packages:
 	@cd operator && HELM=$(HELM) TREX_PYTHON=$(TREX_PYTHON) CONFORMANCE=$(conformance_there) go test -count=1 $$(go list ./... | grep -v /test$$)
 	@go test -C e2e -count=1 ./policies
+	@go test -C dashboards/source -count=1 ./...
 
 # Tests against the real API server wait more than they compute: two processes share them.
 operator_test_parts := operator-test-part-1 operator-test-part-2
@@ -109,6 +117,7 @@ operator-lint: $(GOLANGCI_LINT) ## Lint the API (with the rules of Kubernetes' A
 	@cd api && $(GOLANGCI_LINT) run --allow-serial-runners --config ../operator/.golangci.yml ./...
 	@cd api && $(GOLANGCI_LINT) run --allow-serial-runners --config .golangci.yml ./v1alpha1/...
 	@cd e2e && $(GOLANGCI_LINT) run --allow-serial-runners --config ../operator/.golangci.yml ./...
+	@cd dashboards/source && $(GOLANGCI_LINT) run --allow-serial-runners --config ../../operator/.golangci.yml ./...
 
 proto-lint: $(BUF) ## Lint the contract
 	@$(BUF) lint

@@ -117,8 +117,8 @@ lint-chart: $(HELM) $(HELM_UNITTEST)
 	@$(HELM_UNITTEST) --strict charts/spate >build/out/helm-unittest.log 2>&1 || { cat build/out/helm-unittest.log >&2; exit 1; }
 
 lint-alerts:
-	@echo "lint: alerts"
-	@cd dashboards && promtool check rules alerts.yaml >/dev/null && promtool test rules alerts_test.yaml >/dev/null
+	@echo "lint: recording rules and alerts"
+	@cd dashboards && promtool check rules rules.yaml >/dev/null && promtool test rules rules_test.yaml >/dev/null
 
 lint-e2e:
 	@echo "lint: e2e suites"

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The demo's two profiles, as tests: exact counts through a router that forwards, and through one that drops. Then the
-// dashboards over their metrics in Prometheus.
+// The demo's two profiles, as tests: exact counts through a router that forwards, and through one that drops.
 
 package suites
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -43,6 +41,7 @@ func lab(t *testing.T) string {
 }
 
 func TestIMIXThroughARouter(t *testing.T) {
+	needsRig(t, thePrometheus)
 	ns := lab(t)
 
 	t.Run("the idle engine is small beside its hugepages", func(t *testing.T) {
@@ -69,7 +68,7 @@ func TestIMIXThroughARouter(t *testing.T) {
 			t.Errorf("result of %d streams, want %d", len(run.Status.Result.Streams), len(want))
 		}
 		agree(t, run)
-		everyDashboardQueryHasData(t, ns)
+		t.Run("every query of the dashboards has data", func(t *testing.T) { queriesHaveData(t, run, ofStreams) })
 	})
 
 	t.Run("dropping: failed with the numbers, loss is the router's count", func(t *testing.T) {
@@ -137,87 +136,4 @@ func engineMemory(t *testing.T) (resident, huge int) {
 		t.Fatalf("%d engines run on the node, want the one under test", engines)
 	}
 	return resident, huge
-}
-
-// everyDashboardQueryHasData executes every dashboard query, except those about templates and searches, on the Prometheus that
-// scraped the pod.
-func everyDashboardQueryHasData(t *testing.T, ns string) {
-	t.Helper()
-	queriesHaveData(t, ns, "imix", false)
-}
-
-// everyTemplateQueryHasData executes the queries about templates.
-func everyTemplateQueryHasData(t *testing.T, ns string) {
-	t.Helper()
-	queriesHaveData(t, ns, "http", true)
-}
-
-func queriesHaveData(t *testing.T, ns, profile string, ofTemplates bool) {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, "dashboards/*.json"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no dashboards: %v", err)
-	}
-	variables := strings.NewReplacer(
-		"$__rate_interval", "30s",
-		"$namespace", ns,
-		"$profile", profile,
-		"$run", ".*",
-		"$generator", ".*",
-	)
-	queries := 0
-	for _, file := range files {
-		for _, expression := range dashboardQueries(t, file) {
-			if strings.Contains(expression, "spate_template_") != ofTemplates || strings.Contains(expression, "spate_search_") {
-				continue
-			}
-			queries++
-			samples, err := query(t.Context(), variables.Replace(expression))
-			if err != nil {
-				t.Errorf("%s: %v", filepath.Base(file), err)
-			} else if len(samples) == 0 {
-				t.Errorf("%s: no data for %s", filepath.Base(file), expression)
-			}
-		}
-	}
-	if queries < 5 {
-		t.Errorf("only %d queries found in %d dashboards", queries, len(files))
-	}
-}
-
-func dashboardQueries(t *testing.T, file string) []string {
-	t.Helper()
-	type panel struct {
-		Targets []struct{ Expr string }
-		Panels  []json.RawMessage
-	}
-	var dashboard struct {
-		Panels     []panel
-		Templating struct {
-			List []struct{ Type, Definition string }
-		}
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &dashboard); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
-	var queries []string
-	for _, p := range dashboard.Panels {
-		if len(p.Panels) > 0 {
-			t.Fatalf("%s: collapsed rows hide panels from this test", file)
-		}
-		for _, target := range p.Targets {
-			queries = append(queries, target.Expr)
-		}
-	}
-	for _, v := range dashboard.Templating.List {
-		// label_values(SELECTOR, label): the selector must select something.
-		if selector, ok := strings.CutPrefix(v.Definition, "label_values("); ok {
-			queries = append(queries, selector[:strings.LastIndex(selector, ",")])
-		}
-	}
-	return queries
 }

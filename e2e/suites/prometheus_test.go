@@ -51,15 +51,20 @@ func ask(ctx context.Context, endpoint string, data any) error {
 	return nil
 }
 
-// query requests an instant vector.
+// query requests an instant vector of now.
 func query(ctx context.Context, expression string) ([]sample, error) {
+	return queryAt(ctx, expression, time.Now())
+}
+
+// queryAt requests an instant vector of a time.
+func queryAt(ctx context.Context, expression string, at time.Time) ([]sample, error) {
 	var data struct {
 		Result []struct {
 			Metric map[string]string
 			Value  [2]any
 		}
 	}
-	if err := ask(ctx, "query?query="+url.QueryEscape(expression), &data); err != nil {
+	if err := ask(ctx, fmt.Sprintf("query?time=%d.%03d&query=%s", at.Unix(), at.Nanosecond()/1e6, url.QueryEscape(expression)), &data); err != nil {
 		return nil, fmt.Errorf("%s: %w", expression, err)
 	}
 	samples := make([]sample, 0, len(data.Result))

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -88,22 +87,6 @@ func TestASearchGoesOnWhenTheOperatorIsDeleted(t *testing.T) {
 	}
 }
 
-// searchQueriesHaveData executes the queries of the dashboard about searches, and returns one without data.
-func searchQueriesHaveData(ctx context.Context, t *testing.T, ns string) (all bool, without string) {
-	t.Helper()
-	queries := 0
-	for _, expression := range dashboardQueries(t, filepath.Join(root, "dashboards/profile.json")) {
-		if !strings.Contains(expression, "spate_search_") {
-			continue
-		}
-		queries++
-		if samples, err := query(ctx, strings.ReplaceAll(expression, "$namespace", ns)); err != nil || len(samples) == 0 {
-			return false, fmt.Sprintf("%s: %v", expression, err)
-		}
-	}
-	return queries >= 3, fmt.Sprintf("%d queries", queries)
-}
-
 func TestASearchFindsTheRateOfAPolicer(t *testing.T) {
 	needsRig(t, thePrometheus)
 	ns := lab(t)
@@ -113,7 +96,7 @@ func TestASearchFindsTheRateOfAPolicer(t *testing.T) {
 	t.Cleanup(func() { router(t, "forward") })
 	mustApply(t, ns, policed(t, "router", "1%", "2m"))
 	search := &spate.TrafficSearch{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "router"}}
-	until(t, time.Minute, "every query of the dashboard about searches has data", func(ctx context.Context) (bool, string) { return searchQueriesHaveData(ctx, t, ns) })
+	until(t, time.Minute, "every query of the dashboards about searches has data", func(ctx context.Context) (bool, string) { return searchQueriesHaveData(ctx, t, ns) })
 	condition(t, 2*time.Minute, search, spate.ConditionComplete, metav1.ConditionTrue)
 	dropped := router(t, "dropped")
 	text, err := script("build/out/kubectl-spate", "search", "report", "router", "-n", ns)

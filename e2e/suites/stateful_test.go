@@ -47,6 +47,7 @@ func settled(t *testing.T, what string, side *spate.TemplateSide, flows int64) {
 }
 
 func TestAWebSiteThroughARouter(t *testing.T) {
+	needsRig(t, thePrometheus)
 	ns := lab(t)
 	mustApply(t, ns, demo(t, "http.yaml"))
 	http := profileNamed(ns, "http")
@@ -91,7 +92,7 @@ func TestAWebSiteThroughARouter(t *testing.T) {
 			t.Errorf("packets of flows by steering: %v, want %v", steered, want)
 		}
 	})
-	t.Run("every query of the dashboards has data", func(t *testing.T) { everyTemplateQueryHasData(t, ns) })
+	t.Run("every query of the dashboards has data", func(t *testing.T) { queriesHaveData(t, run, ofTemplates) })
 	t.Run("both sides on one port", func(t *testing.T) { oneArm(t, ns) })
 	t.Run("a page that does not come fails the run", func(t *testing.T) { lostPages(t, ns) })
 }

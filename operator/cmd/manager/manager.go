@@ -103,6 +103,7 @@ func addControllers(mgr ctrl.Manager, o *options) error {
 	certificates := &pki.Store{
 		Client: c, Namespace: o.namespace, Policy: o.certificates, Clock: clock.RealClock{},
 		Labels: map[string]string{podspec.LabelName: podspec.OperatorName, podspec.LabelManagedBy: podspec.ManagedBy},
+		Issued: metrics.CertificateIssued,
 	}
 	recorder := mgr.GetEventRecorder("spate-operator")
 	certificates.Restored = func(secret *corev1.Secret) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package metrics answers: what does the operator report about itself? Its metrics are served beside those of controller-runtime, and
-// docs/reference/operator-metrics.md lists them. Labels are bounded: kinds, methods, verdicts and
-// reasons, and names of TrafficSearches only, whose metrics are removed with them.
+// docs/reference/metrics.md lists them. Labels are bounded: kinds, methods, verdicts and reasons; and names of TrafficRuns, their thresholds,
+// TrafficSearches and certificates, whose metrics are removed with them.
 package metrics
 
 import (
@@ -50,9 +50,13 @@ var (
 		Name: "spate_operator_engine_call_seconds", Help: "Duration of calls to engines, by method and gRPC code.",
 		Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30},
 	}, []string{"method", "code"})
+	certificates = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "spate_operator_certificate_expiry_timestamp_seconds",
+		Help: "When a certificate of the control channel ends: spate-ca is the authority's, others are those of generators' engines.",
+	}, []string{"certificate"})
 )
 
-var all = []prometheus.Collector{runsCompleted, runsArchived, runsWaiting, runsActive, runsSupervised, runWait, planBytes, apiWrites, engineCalls, searches}
+var all = []prometheus.Collector{runsCompleted, runsArchived, runsWaiting, runsActive, runsSupervised, runWait, planBytes, apiWrites, engineCalls, certificates, existing, searches}
 
 func init() { metrics.Registry.MustRegister(all...) }
 
@@ -87,6 +91,14 @@ func Runs(active int, waiting map[string]int) {
 
 // Supervised records how many runs have a task.
 func Supervised(n int) { runsSupervised.Set(float64(n)) }
+
+// CertificateIssued records when a certificate ends.
+func CertificateIssued(name string, end time.Time) {
+	certificates.WithLabelValues(name).Set(float64(end.Unix()))
+}
+
+// CertificateDeleted removes what was recorded of a certificate.
+func CertificateDeleted(name string) { certificates.DeleteLabelValues(name) }
 
 // Transport counts the writes of a client of the API server.
 func Transport(next http.RoundTripper) http.RoundTripper { return transport{next} }

@@ -5,32 +5,10 @@ package metrics
 import (
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
-
-func TestEachMetricIsDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/reference/operator-metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, collector := range all {
-		described := make(chan *prometheus.Desc, 8)
-		collector.Describe(described)
-		close(described)
-		for metric := range described {
-			_, name, _ := strings.Cut(metric.String(), `fqName: "`)
-			name, _, _ = strings.Cut(name, `"`)
-			if !strings.Contains(string(text), "| `"+name+"` |") {
-				t.Errorf("%s is not in the document", name)
-			}
-		}
-	}
-}
 
 func TestWritesAreCountedByResource(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

@@ -34,6 +34,9 @@ type Store struct {
 	Clock     clock.PassiveClock
 	// Restored, if set, is called with the Secret that was created again after its deletion.
 	Restored func(*corev1.Secret)
+	// Issued, if set, is called with the names of the authority's certificate and of engines', and when they end. Those of the operator are
+	// only in memory, and are issued again at a handshake if that is due.
+	Issued func(name string, end time.Time)
 
 	mu sync.Mutex
 	// The operator's own certificates, kept in memory only: for calling engines, and for serving readers.
@@ -64,6 +67,9 @@ func (s *Store) Authority(ctx context.Context) (*Authority, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if s.Issued != nil {
+		s.Issued(SecretName, a.signer.cert.NotAfter)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,6 +219,13 @@ func (s *Store) EnsureServer(ctx context.Context, want *corev1.Secret, serverNam
 	case !maps.EqualFunc(have.Data, data, bytes.Equal):
 		have.Data = data
 		err = s.Client.Update(ctx, have)
+	}
+	if err != nil || s.Issued == nil {
+		return again, err
+	}
+	certificates, err := parseCertificates(data[Certificate])
+	if len(certificates) > 0 {
+		s.Issued(serverName, certificates[0].NotAfter)
 	}
 	return again, err
 }

@@ -16,6 +16,8 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/controller/kstatus"
+	"spate.dev/operator/internal/metrics"
+	"spate.dev/operator/internal/pki"
 	"spate.dev/operator/internal/podspec"
 	"spate.dev/operator/internal/runs"
 )
@@ -59,6 +61,7 @@ func (r *Reconciler) drain(ctx context.Context, g *spatev1.TrafficGenerator, pod
 	delete(r.monitors, g.UID)
 	delete(r.unscraped, g.UID)
 	r.mu.Unlock()
+	metrics.CertificateDeleted(pki.ServerName(g.Namespace, g.Name))
 	controllerutil.RemoveFinalizer(g, Finalizer)
 	return kstatus.Next(0, client.IgnoreNotFound(r.Client.Update(ctx, g)))
 }

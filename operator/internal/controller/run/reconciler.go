@@ -112,7 +112,30 @@ func (r *Reconciler) count(ctx context.Context) error {
 			}
 		}
 		metrics.Runs(active, waiting)
+		metrics.RunList(list.Items, r.target)
 	}
+}
+
+// target returns what an active run requests; nil while its plan is not known.
+func (r *Reconciler) target(run *spatev1.TrafficRun) *metrics.Target {
+	if !runs.Admitted(run) {
+		return nil
+	}
+	packets, connections, known := r.Memory.Target(run)
+	if !known {
+		return nil
+	}
+	target, rate := &metrics.Target{}, 0.0
+	if !run.Status.Paused {
+		target.Packets, _ = packets.Float64()
+	}
+	if connections != nil {
+		if !run.Status.Paused {
+			rate, _ = connections.Float64()
+		}
+		target.Connections = &rate
+	}
+	return target
 }
 
 func requests(of []spatev1.TrafficRun) []reconcile.Request {

@@ -262,7 +262,7 @@ func TestAllCountersAreSummed(t *testing.T) {
 
 // The dashboard's panel of failed flows has what `failed` sums up; idle timeouts of servers are not failures.
 func TestTheDashboardShowsEveryWayToFail(t *testing.T) {
-	text, err := os.ReadFile("../../../../dashboards/profile.json")
+	text, err := os.ReadFile("../../../../dashboards/applications.json")
 	if err != nil {
 		t.Fatal(err)
 	}
