@@ -8,7 +8,7 @@
 #   	$(CONTROLLER_GEN) crd paths=./...
 # A tool that looks for others by name (buf and its plugins) gets `PATH="$(TOOLS_PATH):$$PATH"`.
 
-TOOL_NAMES := controller-gen client-gen applyconfiguration-gen buf protoc-gen-go protoc-gen-go-grpc crd-ref-docs helm helm-unittest golangci-lint govulncheck actionlint multus sriov-device-plugin prometheus-operator
+TOOL_NAMES := controller-gen client-gen applyconfiguration-gen buf protoc-gen-go protoc-gen-go-grpc crd-ref-docs helm helm-unittest krew golangci-lint govulncheck actionlint multus sriov-device-plugin prometheus-operator
 
 # One line per tool, NAME=HASH, from a single shell: this runs at every start of make.
 tool_hashes := $(shell cd tools && for t in $(TOOL_NAMES); do echo "$$t=$$(cat $$t/go.mod $$t/go.sum | sha256sum | cut -c1-12)"; done)
@@ -24,6 +24,7 @@ PROTOC_GEN_GO_GRPC := $(call tool_path,protoc-gen-go-grpc)
 CRD_REF_DOCS := $(call tool_path,crd-ref-docs)
 HELM := $(call tool_path,helm)
 HELM_UNITTEST := $(call tool_path,helm-unittest)
+KREW := $(call tool_path,krew)
 GOLANGCI_LINT := $(call tool_path,golangci-lint)
 GOVULNCHECK := $(call tool_path,govulncheck)
 ACTIONLINT := $(call tool_path,actionlint)

@@ -15,9 +15,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/url"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -162,7 +162,7 @@ func debian(status []byte) ([]Component, error) {
 func image(archive, version string, crates []Component) ([]Component, error) {
 	var parts []Component
 	packages := 0
-	err := layers(archive, func(name string, content io.Reader) error {
+	err := layers(archive, func(name string, _ fs.FileMode, content io.Reader) error {
 		switch {
 		case name == "usr/local/bin/spate-operator":
 			program, err := io.ReadAll(content)
@@ -197,49 +197,14 @@ func image(archive, version string, crates []Component) ([]Component, error) {
 }
 
 // layers calls visit for each file of an image.
-func layers(archive string, visit func(name string, content io.Reader) error) error {
-	file, err := os.Open(archive)
+func layers(archive string, visit func(name string, mode fs.FileMode, content io.Reader) error) error {
+	l, err := openLayout(archive)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	blobs := map[string]*io.SectionReader{}
-	for entries := tar.NewReader(file); ; {
-		header, err := entries.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		at, err := file.Seek(0, io.SeekCurrent)
-		if err != nil {
-			return err
-		}
-		blobs[path.Clean(header.Name)] = io.NewSectionReader(file, at, header.Size)
-	}
-	type descriptor struct{ Digest string }
-	var index struct{ Manifests []descriptor }
-	var manifest struct{ Layers []descriptor }
-	read := func(name string, into any) error {
-		blob := blobs[name]
-		if blob == nil {
-			return fmt.Errorf("no %s", name)
-		}
-		return json.NewDecoder(blob).Decode(into)
-	}
-	blob := func(d descriptor) string { return "blobs/" + strings.Replace(d.Digest, ":", "/", 1) }
-	if err := read("index.json", &index); err != nil {
-		return err
-	}
-	if len(index.Manifests) != 1 {
-		return fmt.Errorf("%d images", len(index.Manifests))
-	}
-	if err := read(blob(index.Manifests[0]), &manifest); err != nil {
-		return err
-	}
-	for _, layer := range manifest.Layers {
-		content := blobs[blob(layer)]
+	defer l.Close()
+	for _, layer := range l.manifest.Layers {
+		content := l.blobs[blobName(layer.Digest)]
 		if content == nil {
 			return fmt.Errorf("no layer %s", layer.Digest)
 		}
@@ -250,7 +215,8 @@ func layers(archive string, visit func(name string, content io.Reader) error) er
 	return nil
 }
 
-func layerFiles(layer *io.SectionReader, visit func(name string, content io.Reader) error) error {
+// layerFiles calls visit for each regular file of a layer.
+func layerFiles(layer *io.SectionReader, visit func(name string, mode fs.FileMode, content io.Reader) error) error {
 	var magic [2]byte
 	if _, err := layer.ReadAt(magic[:], 0); err != nil {
 		return err
@@ -272,7 +238,7 @@ func layerFiles(layer *io.SectionReader, visit func(name string, content io.Read
 			return err
 		}
 		if header.Typeflag == tar.TypeReg {
-			if err := visit(path.Clean(strings.TrimPrefix(header.Name, "/")), entries); err != nil {
+			if err := visit(path.Clean(strings.TrimPrefix(header.Name, "/")), fs.FileMode(header.Mode), entries); err != nil {
 				return err
 			}
 		}

@@ -41,7 +41,7 @@ type BOM struct {
 	Components   []Component `json:"components"`
 }
 
-// Metadata says what an SBOM is of.
+// Metadata says what an SBOM is of. The time is that of the commit.
 type Metadata struct {
 	Timestamp time.Time `json:"timestamp"`
 	Component Component `json:"component"`
