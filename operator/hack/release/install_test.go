@@ -30,7 +30,8 @@ func installed(t *testing.T, text []byte) (kinds []string, byName map[string]str
 		if _, twice := byName[key]; twice {
 			t.Errorf("%s is there twice", key)
 		}
-		byName[key] = strings.TrimSpace(document[strings.Index(document, "apiVersion:"):])
+		_, object, _ := strings.Cut(document, "apiVersion:") // a comment may be before it
+		byName[key] = strings.TrimSpace("apiVersion:" + object)
 	}
 	return kinds, byName
 }

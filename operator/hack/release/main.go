@@ -39,8 +39,7 @@ changelog FOLDER                 CHANGELOG.md of the version
 describe FOLDER                  SBOMs, provenance and checksums of the files
 sign FOLDER                      signatures of provenance and checksums, by --key
 verify FOLDER                    are the files what provenance and checksums name, and signed by --key, if that is given?
-compare FOLDER OTHER             which files differ, and what in them?
-`
+compare FOLDER OTHER             which files differ, and what in them`
 
 func main() {
 	if err := run(context.Background(), os.Args[1:], os.Stdout); err != nil {

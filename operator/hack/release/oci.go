@@ -30,7 +30,7 @@ import (
 const (
 	imageSuffix = ".oci.tar"
 	chartName   = "chart" + imageSuffix
-	// Media types of Helm's artifacts (https://helm.sh/docs/topics/registries/#helm-chart-manifest).
+	// Media types of Helm's charts in registries (https://helm.sh/docs/topics/registries/#helm-chart-manifest).
 	chartConfigType  = "application/vnd.cncf.helm.config.v1+json"
 	chartContentType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 )

@@ -169,13 +169,14 @@ func hexDigest(content []byte) string {
 
 // program returns what debug/buildinfo reads of a Go program: an ELF file whose data segment names the modules that it is linked from.
 func program(modules ...string) []byte {
-	info := "path\tspate.dev/operator/cmd/x\nmod\tspate.dev/operator\t(devel)\t\n"
+	var info strings.Builder
+	info.WriteString("path\tspate.dev/operator/cmd/x\nmod\tspate.dev/operator\t(devel)\t\n")
 	for _, module := range modules {
-		info += "dep\t" + module + "\tv1.2.3\th1:sum=\n"
+		info.WriteString("dep\t" + module + "\tv1.2.3\th1:sum=\n")
 	}
 	const sentinel = "0123456789abcdef"
 	data := append([]byte("\xff Go buildinf:\x08\x02"), make([]byte, 16)...) // strings follow inline
-	for _, text := range []string{"go1.26.8", sentinel + info + sentinel} {
+	for _, text := range []string{"go1.26.8", sentinel + info.String() + sentinel} {
 		data = append(binary.AppendUvarint(data, uint64(len(text))), text...)
 	}
 	const address, headers = 0x1000, 64 + 56

@@ -96,10 +96,9 @@ func (d Directory) Delete(_ context.Context, name string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for above := filepath.Dir(path); above != filepath.Clean(string(d)); above = filepath.Dir(above) {
-		if os.Remove(above) != nil { // it is not empty
-			break
-		}
+	above := filepath.Dir(path)
+	for above != filepath.Clean(string(d)) && os.Remove(above) == nil { // until one is not empty
+		above = filepath.Dir(above)
 	}
 	return nil
 }
