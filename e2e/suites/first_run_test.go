@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -82,7 +83,7 @@ func TestAPresetRunsAndPrometheusHasItsNumbers(t *testing.T) {
 		needsRig(t, thePrometheus)
 		scrapedBy(t, ns, "podMonitor/"+ns+"/"+kubectl(t, "get", "podmonitors", "-n", ns, "-o", "jsonpath={.items[*].metadata.name}")+"/0")
 		numbers, code := user.types(t, firstQuery)
-		if want := fmt.Sprint(run.Status.Result.Tx); code != 0 || !strings.Contains(numbers, `"`+want+`"`) {
+		if want := strconv.FormatInt(run.Status.Result.Tx, 10); code != 0 || !strings.Contains(numbers, `"`+want+`"`) {
 			t.Errorf("the query exits with %d and does not have %s", code, want)
 		}
 	})
@@ -158,16 +159,17 @@ func TestPrometheusEvaluatesTheAlertsOfTheChart(t *testing.T) {
 		if err := ask(ctx, "rules", &rules); err != nil {
 			return false, err.Error()
 		}
-		n, seen := 0, ""
+		n := 0
+		var seen []string
 		for _, group := range rules.Groups {
 			for _, rule := range group.Rules {
 				if rule.Health == "ok" {
 					n++
 				} else {
-					seen += fmt.Sprintf(" %s: %s %s", rule.Name, rule.Health, rule.LastError)
+					seen = append(seen, fmt.Sprintf("%s: %s %s", rule.Name, rule.Health, rule.LastError))
 				}
 			}
 		}
-		return n == want, fmt.Sprintf("%d of %d;%s", n, want, seen)
+		return n == want, fmt.Sprintf("%d of %d; %q", n, want, seen)
 	})
 }
