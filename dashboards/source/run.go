@@ -43,7 +43,7 @@ func run() *dashboard.DashboardBuilder {
 
 	d.WithRow(row("Requested and achieved")).
 		WithPanel(graph("Packet rate",
-			"What the streams of an active run request at the rate factor in force, and what is sent and received. Factors of stages are not in the request.",
+			"What an active run requests at the rate factor in force, packets of applications included, and what its streams send and receive. Factors of stages are not in the request.",
 			"pps", 12,
 			query{"sum(spate_run_target_packets_per_second{" + ofRun + "})", "requested"},
 			query{fmt.Sprintf("sum(rate(spate_stream_tx_packets_total{%s}[$__rate_interval]))", ofRun), "sent"},

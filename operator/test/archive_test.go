@@ -18,10 +18,10 @@ import (
 
 func TestAnArchivedRunOutlivesItsObject(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "archive")
+	must(t, os.WriteFile(root, nil, 0o600)) // where the directory would be: nothing can be written
 	restartOperator(t, "--archive-directory="+root, "--archive-keep-runs=5")
 	t.Cleanup(func() { restartOperator(t) })
 	ns := simulatedReady(t, startSimulatedNode(t), loopbackGenerator)
-	must(t, os.WriteFile(root, nil, 0o600)) // where the directory would be: nothing can be written
 	mustApply(t, ns, loopbackProfile("kept", lenient+"  duration: 1s\n  drain: 100ms\n  runPolicy: Manual\n"))
 	r := create(t, ns, "kept-", "{profileRef: {name: kept}}")
 	hasEnded(t, runLimit, r)

@@ -95,7 +95,7 @@ func TestWhatIsServedIsInTheReferenceOfMetrics(t *testing.T) {
 	p := profileNamed(ns, "all")
 	phase(t, runLimit, p, spatev1.ProfileRunning)
 	ofRun, o := `profile_namespace="`+ns+`"`, cluster.operator
-	for metric, want := range map[string]float64{"spate_run_target_packets_per_second": 1000, "spate_run_target_connections_per_second": 100} {
+	for metric, want := range map[string]float64{"spate_run_target_packets_per_second": 1600, "spate_run_target_connections_per_second": 100} {
 		until(t, runLimit, "the operator reports what the run requests", func() (bool, string) {
 			return o.metric(metric, ofRun, `profile="all"`, `generator="loop"`) == want, metric
 		})

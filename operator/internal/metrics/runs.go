@@ -23,7 +23,7 @@ var (
 		append([]string{"outcome", "reason"}, ofRun...), nil)
 	runThreshold = prometheus.NewDesc("spate_run_threshold_met", "1 if a threshold of a TrafficRun that has ended is met, else 0.", append([]string{"threshold"}, ofRun...), nil)
 	runPackets   = prometheus.NewDesc("spate_run_target_packets_per_second",
-		"Packets that the streams of an active TrafficRun request, at the rate factor in force, without factors of stages and trials; 0 while it is paused.", ofRun, nil)
+		"Packets that an active TrafficRun requests, of its streams and, as planned, of its templates, at the rate factor in force, without factors of stages and trials; 0 while it is paused.", ofRun, nil)
 	runConnections = prometheus.NewDesc("spate_run_target_connections_per_second",
 		"Connections that the clients of an active TrafficRun request, at the rate factor in force, without factors of stages and trials; 0 while it is paused.", ofRun, nil)
 )

@@ -55,7 +55,7 @@ spate_run_start_timestamp_seconds{generator="g",generator_namespace="rig",profil
 # HELP spate_run_target_connections_per_second Connections that the clients of an active TrafficRun request, at the rate factor in force, without factors of stages and trials; 0 while it is paused.
 # TYPE spate_run_target_connections_per_second gauge
 spate_run_target_connections_per_second{generator="g",generator_namespace="rig",profile="imix",profile_namespace="lab",run="imix-2"} 300
-# HELP spate_run_target_packets_per_second Packets that the streams of an active TrafficRun request, at the rate factor in force, without factors of stages and trials; 0 while it is paused.
+# HELP spate_run_target_packets_per_second Packets that an active TrafficRun requests, of its streams and, as planned, of its templates, at the rate factor in force, without factors of stages and trials; 0 while it is paused.
 # TYPE spate_run_target_packets_per_second gauge
 spate_run_target_packets_per_second{generator="g",generator_namespace="rig",profile="imix",profile_namespace="lab",run="imix-2"} 24000
 # HELP spate_run_threshold_met 1 if a threshold of a TrafficRun that has ended is met, else 0.
