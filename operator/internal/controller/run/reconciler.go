@@ -112,17 +112,17 @@ func (r *Reconciler) count(ctx context.Context) error {
 			}
 		}
 		metrics.Runs(active, waiting)
-		metrics.RunList(list.Items, func(run *spatev1.TrafficRun) *metrics.Target { return r.target(ctx, run) })
+		metrics.RunList(list.Items, r.target)
 	}
 }
 
-// target returns what an active run requests; nil while its plan cannot be read.
-func (r *Reconciler) target(ctx context.Context, run *spatev1.TrafficRun) *metrics.Target {
+// target returns what an active run requests; nil while its plan is not known.
+func (r *Reconciler) target(run *spatev1.TrafficRun) *metrics.Target {
 	if !runs.Admitted(run) {
 		return nil
 	}
-	packets, connections, err := r.Memory.Target(ctx, run)
-	if err != nil {
+	packets, connections, known := r.Memory.Target(run)
+	if !known {
 		return nil
 	}
 	target, rate := &metrics.Target{}, 0.0

@@ -230,19 +230,22 @@ func (m *Memory) LoadOf(ctx context.Context, runs []spatev1.TrafficRun) (load.Lo
 	return total, nil
 }
 
-// Target returns the packets and connections a second that a run requests at its current rates; connections are nil without templates.
-func (m *Memory) Target(ctx context.Context, run *spatev1.TrafficRun) (packets, connections *big.Rat, err error) {
-	facts, err := m.Of(ctx, run)
-	if err != nil {
-		return nil, nil, err
+// Target returns the packets and connections a second that a run requests at its current rates; connections are nil without templates. It is not ok
+// unless the facts of the run's plan are cached: it reads no plan.
+func (m *Memory) Target(run *spatev1.TrafficRun) (packets, connections *big.Rat, ok bool) {
+	m.mu.Lock()
+	facts := m.known[run.UID]
+	m.mu.Unlock()
+	if facts == nil {
+		return nil, nil, false
 	}
 	factor, err := quantity.ParseFactor(run.Status.RateFactor)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, false
 	}
 	packets = new(big.Rat).Mul(facts.Own.Packets, factor)
 	if facts.Flows != nil {
 		connections = new(big.Rat).Mul(facts.Flows.Connections, factor)
 	}
-	return packets, connections, nil
+	return packets, connections, true
 }
