@@ -382,7 +382,7 @@ var Changes = map[string]map[string]Change{
 		"traffic overridden":     {"    warmup: 1s", "    traffic: []", []string{`unknown field "spec.overrides.traffic"`}},
 		"what is resolved":       {"  paused: true", "  tag: 1", []string{`unknown field "spec.tag"`}},
 		"its own baseline":       {"name: imix-0", "name: imix-1", []string{"spec.baselineRef.name", "must be another run"}},
-		"a baseline of a search": {"  paused: true", "  search: {load: {min: 1kpps}, throughput: {goals: [{name: ndr, standard: RFC2544}]}}", []string{"spec.baselineRef", "has no effect on a run with search"}},
+		"a baseline of a search": {"  paused: true", "  search: {budget: {time: 1h}, load: {min: 1kpps}, throughput: {goals: [{name: ndr, standard: RFC2544}]}}", []string{"spec.baselineRef", "has no effect on a run with search"}},
 		"a time before now":      {"ttlSecondsAfterFinished: 3600", "ttlSecondsAfterFinished: -1", []string{"spec.ttlSecondsAfterFinished"}},
 	},
 	Describing: {
