@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 	"sigs.k8s.io/yaml"
 )
@@ -225,7 +225,7 @@ func problems(known map[string][]string, expression string, legend []string) []s
 				found = append(found, "there is no metric "+node.Name)
 			}
 			for _, matcher := range node.LabelMatchers {
-				if matcher.Name != labels.MetricName {
+				if matcher.Name != model.MetricNameLabel {
 					require([]string{matcher.Name}, has, node.Name+": its series")
 				}
 			}

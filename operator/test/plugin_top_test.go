@@ -21,7 +21,7 @@ import (
 )
 
 // noStyles is the variable that turns styles off (no-color.org); empty they are on.
-const noStyles = "NO_COLOR=" //nolint:misspell // its name
+const noStyles = "NO_COLOR="
 
 // terminal runs a program, and shows what it draws.
 type terminal struct {

@@ -143,7 +143,7 @@ func actionsOf(ctx context.Context, connection *cluster.Connection) actions {
 // show draws until the user quits.
 func show(ctx context.Context, m *model, source *feed, to io.Writer) error {
 	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(to), tea.WithoutSignalHandler()}
-	if os.Getenv("NO_COLOR") != "" { //nolint:misspell // its name
+	if os.Getenv("NO_COLOR") != "" {
 		options = append(options, tea.WithColorProfile(colorprofile.NoTTY)) // no style at all, where the library would leave bold
 	}
 	program := tea.NewProgram(m, options...)
