@@ -29,7 +29,7 @@ func NewCommand() *cobra.Command {
 		Use:   "compare RUN OTHER",
 		Short: "Compare the results of two runs",
 		Long: `Compares the results of two TrafficRuns: sums, streams, templates and delays, each with its change from the first run to the second. Either may be
-the name of a TrafficProfile, whose latest run is meant then. Streams and templates of one run only are listed. Without -o json or yaml, metrics that are 0 in
+the name of a TrafficProfile: its latest run is used then. Streams and templates of one run only are listed. Without -o json or yaml, metrics that are 0 in
 both runs are left out.
 
 --fail-on CONDITION, which may be repeated, makes the exit code 1 if the condition holds. A condition is a metric, > or <, and an amount:
