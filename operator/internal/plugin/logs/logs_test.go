@@ -393,7 +393,7 @@ func TestTheCommandReadsLogsByTheKubeconfig(t *testing.T) {
 		"/apis":                    metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"}, Groups: []metav1.APIGroup{groupOf("spate.dev", "v1alpha1")}},
 		"/apis/spate.dev":          groupOf("spate.dev", "v1alpha1"),
 		"/api/v1":                  resourcesOf("v1", "Pod", "pods"),
-		"/apis/spate.dev/v1alpha1": resourcesOf("spate.dev/v1alpha1", "TrafficRun", "trafficruns", "TrafficGenerator", "trafficgenerators"),
+		"/apis/spate.dev/v1alpha1": resourcesOf("spate.dev/v1alpha1", "TrafficRun", "trafficruns", "TrafficProfile", "trafficprofiles", "TrafficGenerator", "trafficgenerators"),
 		"/apis/spate.dev/v1alpha1/namespaces/tests/trafficruns": spatev1.TrafficRunList{TypeMeta: metav1.TypeMeta{APIVersion: "spate.dev/v1alpha1", Kind: "TrafficRunList"}},
 		"/apis/spate.dev/v1alpha1/namespaces/tests/trafficgenerators/lab": spatev1.TrafficGenerator{
 			TypeMeta: metav1.TypeMeta{APIVersion: "spate.dev/v1alpha1", Kind: "TrafficGenerator"}, ObjectMeta: metav1.ObjectMeta{Namespace: "tests", Name: "lab"},

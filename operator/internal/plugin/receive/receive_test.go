@@ -368,8 +368,7 @@ func TestReadingEndsWhenThereIsNothingToRead(t *testing.T) {
 	t.Parallel()
 	ended := plugintest.Sending("tap-1", "tap", noon)
 	ended.Status.Phase = spatev1.RunComplete
-	pending := plugintest.Sending("tap-2", "tap", noon)
-	pending.Status.Phase = spatev1.RunPending
+	pending := plugintest.RunNamed("tap-2", "tap", noon)
 	for name, c := range map[string]struct {
 		state *state
 		want  string
