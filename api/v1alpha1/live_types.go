@@ -335,8 +335,8 @@ type TrafficRecordsReaderList struct {
 	Items []TrafficRecordsReader `json:"items"`
 }
 
-// TrafficStatsReader reads counters of a run's engines while it is active: ports, streams, templates and workers. It is made by `kubectl spate top`,
-// and deleted when that ends; deleting it ends the reading.
+// TrafficStatsReader reads counters of a run's engines while it is active: ports, streams, templates, receivers and workers. `kubectl spate top`
+// and `receive` make it, and delete it when they end; deleting it ends the reading.
 //
 // +genclient
 // +kubebuilder:object:root=true

@@ -99,7 +99,7 @@ func TestThePluginStartsFromAPresetAndGathersWhatHappened(t *testing.T) {
 	})
 	t.Run("logs", func(t *testing.T) {
 		has(t, executedWith(t, ns, viewer, "", "logs", "imix"), 1, "pod loop-0: ", "forbidden", "bind the ClusterRole view")
-		has(t, executedWith(t, ns, reader, "", "logs", "none"), 1, `there is no TrafficRun "none"`, "and no TrafficGenerator")
+		has(t, executedWith(t, ns, reader, "", "logs", "none"), 1, `there is no TrafficRun, TrafficProfile or TrafficGenerator "none"`)
 	})
 	t.Run("must-gather", func(t *testing.T) {
 		archive := filepath.Join(t.TempDir(), "all.tar.gz")

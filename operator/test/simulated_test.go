@@ -3,7 +3,8 @@
 package test
 
 // This file answers: what stands for engines where 200 of them cannot run on one machine? A server of the contract in this process, which
-// sends nothing: its runs pass their phases by the clock, and its counters are what their plans' rates come to, every packet received. It
+// sends nothing: its runs pass their phases by the clock, and its counters are what their plans' rates come to, every packet received. At each
+// receiver foreign packets of 64 bytes arrive, one every millisecond from the run's start to its end, at worker 0. It
 // refuses plans that it cannot count exactly, and answers what it does not do as unimplemented. Its final counters count as scraped.
 
 import (
@@ -115,8 +116,8 @@ func refusedField(field, why string) error {
 
 // newSimulatedRun prepares a plan.
 func newSimulatedRun(plan *enginev1.Plan, digest []byte) (*simulatedRun, error) {
-	if plan.Stateful != nil || len(plan.Reflectors)+len(plan.Receivers) > 0 {
-		return nil, refusedField("streams", "the simulated engine has streams only")
+	if plan.Stateful != nil || len(plan.Reflectors) > 0 {
+		return nil, refusedField("streams", "the simulated engine has streams and receivers only")
 	}
 	r := &simulatedRun{plan: plan, digest: digest, factor: &enginev1.Ratio{Numerator: 1, Denominator: 1}, end: math.MaxInt64}
 	for i, s := range plan.Streams {
@@ -269,7 +270,29 @@ func (r *simulatedRun) stats(now int64) *enginev1.WatchStatsResponse {
 			sum.RxPackets, sum.RxBytes = sum.RxPackets+more.RxPackets, sum.RxBytes+more.RxBytes
 		}
 	}
+	for _, receiver := range r.plan.Receivers {
+		answer.Receivers = append(answer.Receivers, r.received(receiver, now))
+	}
 	return answer
+}
+
+// received is what has arrived at a receiver before an instant.
+func (r *simulatedRun) received(at *enginev1.Receiver, now int64) *enginev1.ReceiverStats {
+	var packets uint64
+	if r.start != 0 {
+		packets = uint64(max(min(now, r.end)-r.start, 0)) / uint64(time.Millisecond)
+	}
+	gaps, jitter := &enginev1.Moments{}, &enginev1.Moments{}
+	if packets > 1 {
+		gaps = &enginev1.Moments{Count: packets - 1, MeanNs: 1e6, MinNs: 1e6, MaxNs: 1e6}
+	}
+	if packets > 2 {
+		jitter = &enginev1.Moments{Count: packets - 2}
+	}
+	return &enginev1.ReceiverStats{
+		Name: at.Name, Port: at.Port, Packets: packets, Bytes: 64 * packets, InterArrival: gaps, Jitter: jitter, Latency: &enginev1.Moments{}, SinceNs: r.start,
+		Workers: []*enginev1.WorkerReceived{{Packets: packets, Bytes: 64 * packets, InterArrival: gaps, Jitter: jitter}},
+	}
 }
 
 func (e *simulated) now() int64 { return time.Now().UnixNano() }

@@ -18,6 +18,7 @@ import (
 	"spate.dev/operator/internal/plugin/newprofile"
 	"spate.dev/operator/internal/plugin/ping"
 	"spate.dev/operator/internal/plugin/plan"
+	"spate.dev/operator/internal/plugin/receive"
 	"spate.dev/operator/internal/plugin/records"
 	"spate.dev/operator/internal/plugin/report"
 	"spate.dev/operator/internal/plugin/result"
@@ -38,8 +39,8 @@ func newRootCommand() *cobra.Command {
 
 What is done with files needs no cluster: check manifests, see the plan that engines would get, write the packets that
 they would send to a capture, bring profiles over from TRex. Runs are started, watched and followed to their verdicts; their results are shown as tables; records of their
-connections are printed, and packets of ports captured, while they run. Ports ping other stations. The machines that generators run on are checked. What has happened is
-shown by events and logs, and gathered in an archive.`,
+connections are printed, foreign traffic is shown by port, and packets of ports are captured, while they run. Ports ping other stations. The machines
+that generators run on are checked. Events and logs are shown, and collected in an archive.`,
 		Example: `  kubectl spate new --preset imix | kubectl spate run - --wait
   kubectl spate validate smoke.yaml udp-64.yaml
   kubectl spate simulate smoke.yaml udp-64.yaml --pcap smoke.pcap --limit 1000
@@ -47,6 +48,7 @@ shown by events and logs, and gathered in an archive.`,
   kubectl spate run -f smoke.yaml --wait
   kubectl spate status
   kubectl spate top smoke
+  kubectl spate receive tap --by worker
   kubectl spate result smoke
   kubectl spate report smoke --output-file smoke.html
   kubectl spate rate smoke +10%
@@ -61,7 +63,7 @@ shown by events and logs, and gathered in an archive.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(validate.NewCommand(), plan.NewCommand(), simulate.NewCommand(), importing.NewCommand(), run.NewCommand(), status.NewCommand(), top.NewCommand(), result.NewCommand(), report.NewCommand(), compare.NewCommand(), change.NewRateCommand(), change.NewPauseCommand(), change.NewResumeCommand(), change.NewStopCommand(),
+	root.AddCommand(validate.NewCommand(), plan.NewCommand(), simulate.NewCommand(), importing.NewCommand(), run.NewCommand(), status.NewCommand(), top.NewCommand(), receive.NewCommand(), result.NewCommand(), report.NewCommand(), compare.NewCommand(), change.NewRateCommand(), change.NewPauseCommand(), change.NewResumeCommand(), change.NewStopCommand(),
 		search.NewCommand(), records.NewCommand(), capture.NewCommand(), ping.NewCommand(), doctor.NewCommand(), pluginversion.NewCommand(version))
 	root.AddCommand(newprofile.NewCommand(), events.NewCommand(), logs.NewCommand(), mustgather.NewCommand(version))
 	return root

@@ -23,7 +23,7 @@ import (
 const (
 	// minInterval and maxInterval bound the time from one answer to the next.
 	minInterval, maxInterval = time.Second, time.Minute
-	// maxRows bounds the streams of an answer, and the sides of templates: about 0.5 MiB.
+	// maxRows bounds the streams of an answer, and the sides of templates: about 0.5 MiB. Receivers, of which a run has 16 at most, are all sent.
 	maxRows = 1000
 )
 
@@ -38,7 +38,7 @@ func (s *Server) WatchStats(request *livev1.WatchStatsRequest, to grpc.ServerStr
 			return mayGoOn(found, request.Pod, s.Client.Get(ctx, key, found))
 		}
 		admitted, run = true, found
-		return mayStart(found, s.Fresh.Get(ctx, key, found)) // the cache may be behind the start of the run
+		return mayStart(found, "counters", s.Fresh.Get(ctx, key, found)) // the cache may be behind the start of the run
 	})
 	if err != nil {
 		return err
@@ -64,13 +64,13 @@ func (s *Server) WatchStats(request *livev1.WatchStatsRequest, to grpc.ServerStr
 	})
 }
 
-// mayStart returns why the counters of a run cannot be read; err is that of reading the run.
-func mayStart(run *spatev1.TrafficRun, err error) error {
+// mayStart returns why the counters or records of a run cannot be read; err is that of reading the run.
+func mayStart(run *spatev1.TrafficRun, what string, err error) error {
 	switch {
 	case err != nil:
 		return unread(err)
 	case !Readable(run):
-		return status.Errorf(codes.FailedPrecondition, "run %s is %s: counters can only be read while it is active", run.Name, run.Status.Phase)
+		return status.Errorf(codes.FailedPrecondition, "run %s is %s: %s can only be read while it is active", run.Name, run.Status.Phase, what)
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func reduce(answer *enginev1.WatchStatsResponse) (omitted uint32) {
 	for _, port := range answer.Ports {
 		port.Queues = nil
 	}
-	answer.Receivers, answer.Records = nil, nil
+	answer.Records = nil
 	return omitted
 }
 

@@ -40,7 +40,7 @@ func TestCountersOfARunAreReadWhileTheOperatorFollowsIt(t *testing.T) {
 		"deleted":       {in("", nil), missing, codes.NotFound, codes.NotFound},
 		"no API server": {in("", nil), apierrors.NewServiceUnavailable("away"), codes.Unavailable, codes.Unavailable},
 	} {
-		if start, goOn := status.Code(mayStart(c.run, c.err)), status.Code(mayGoOn(c.run, "lab-0", c.err)); start != c.start || goOn != c.goOn {
+		if start, goOn := status.Code(mayStart(c.run, "counters", c.err)), status.Code(mayGoOn(c.run, "lab-0", c.err)); start != c.start || goOn != c.goOn {
 			t.Errorf("%s: starts with %s, goes on with %s", name, start, goOn)
 		}
 	}
@@ -64,6 +64,9 @@ func TestAnAnswerIsBounded(t *testing.T) {
 	}
 	if omitted := reduce(answer); omitted != 14 || len(answer.Streams) != maxRows || len(answer.Templates) != maxRows {
 		t.Errorf("%d omitted, %d streams, %d templates", omitted, len(answer.Streams), len(answer.Templates))
+	}
+	if len(answer.Receivers) != 1 {
+		t.Errorf("%d receivers", len(answer.Receivers))
 	}
 	first := answer.Streams[0].Measured
 	if first.Outage != nil || first.ByTag != nil || first.Latency.Quantiles[0].Ns != 9_000 || first.Missing != 1<<40 {

@@ -160,11 +160,8 @@ func (s *Server) WatchRecords(request *livev1.WatchRecordsRequest, to grpc.Serve
 	}
 	defer end()
 	run := &spatev1.TrafficRun{}
-	if err := s.Fresh.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: string(reader.Spec.RunRef.Name)}, run); err != nil {
-		return status.Errorf(codes.NotFound, "spec.runRef: %v", err)
-	}
-	if !Readable(run) {
-		return status.Errorf(codes.FailedPrecondition, "run %s is %s: records can only be read while it is active", run.Name, run.Status.Phase)
+	if err := mayStart(run, "records", s.Fresh.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: string(reader.Spec.RunRef.Name)}, run)); err != nil {
+		return err
 	}
 	from, err := s.engineFor(ctx, run, request.Pod)
 	if err != nil {

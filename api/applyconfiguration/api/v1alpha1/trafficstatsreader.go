@@ -13,8 +13,8 @@ import (
 // TrafficStatsReaderApplyConfiguration represents a declarative configuration of the TrafficStatsReader type for use
 // with apply.
 //
-// TrafficStatsReader reads counters of a run's engines while it is active: ports, streams, templates and workers. It is made by `kubectl spate top`,
-// and deleted when that ends; deleting it ends the reading.
+// TrafficStatsReader reads counters of a run's engines while it is active: ports, streams, templates, receivers and workers. `kubectl spate top`
+// and `receive` make it, and delete it when they end; deleting it ends the reading.
 type TrafficStatsReaderApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:",inline"`
 	// metadata of the object.

@@ -246,7 +246,7 @@ mod tests {
             name: "east".into(),
             packets,
             bytes: packets * 64,
-            workers: vec![WorkerReceived { worker: 3, packets, bytes: packets * 64 }],
+            workers: vec![WorkerReceived { worker: 3, packets, bytes: packets * 64, ..WorkerReceived::default() }],
             inter_arrival: Some(Moments { count: 9, mean_ns: 1000.04, variance_ns2: 2.5, min_ns: 1, max_ns: 2000 }),
             ..ReceiverStats::default()
         };

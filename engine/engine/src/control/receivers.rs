@@ -14,9 +14,13 @@ pub fn stats(held: &Held) -> Vec<ReceiverStats> {
             worker: *worker as u32,
             packets: arrivals.packets,
             bytes: arrivals.bytes,
+            inter_arrival: Some(moments(&arrivals.inter_arrival)),
+            jitter: Some(moments(&arrivals.jitter)),
+            latency: Some(moments(&arrivals.latency)),
         };
         ReceiverStats {
             name: receiver.name.clone(),
+            port: receiver.port.clone(),
             packets: total.packets,
             bytes: total.bytes,
             workers: received.workers.iter().map(worker).collect(),

@@ -153,7 +153,11 @@ fn watch_stats_and_metrics_say_the_same() {
         assert_eq!(sample(&format!("spate_port_{name}_total"), "port=\"a\""), value as f64);
     }
     let receiver = &reported.receivers[0];
-    assert_eq!((receiver.packets, receiver.workers.len()), (0, 2));
+    assert_eq!((receiver.port.as_str(), receiver.packets, receiver.workers.len()), ("a", 0, 2));
+    for worker in &receiver.workers {
+        let counts = [&worker.inter_arrival, &worker.jitter, &worker.latency].map(|m| m.as_ref().map(|m| m.count));
+        assert_eq!(counts, [Some(0); 3], "worker {}", worker.worker);
+    }
     let labels = "profile_namespace=\"n\",profile=\"p\",run=\"r\",receiver=\"rest\",port=\"a\",worker=\"1\"";
     assert_eq!(sample("spate_receiver_packets_total", labels), 0.0);
 

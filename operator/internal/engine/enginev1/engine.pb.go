@@ -5069,13 +5069,16 @@ type ReceiverStats struct {
 	Packets uint64                 `protobuf:"varint,2,opt,name=packets,proto3" json:"packets,omitempty"`
 	Bytes   uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	// By worker that received.
-	Workers      []*WorkerReceived `protobuf:"bytes,4,rep,name=workers,proto3" json:"workers,omitempty"`
-	InterArrival *Moments          `protobuf:"bytes,5,opt,name=inter_arrival,json=interArrival,proto3" json:"inter_arrival,omitempty"`
-	Jitter       *Moments          `protobuf:"bytes,6,opt,name=jitter,proto3" json:"jitter,omitempty"`
+	Workers []*WorkerReceived `protobuf:"bytes,4,rep,name=workers,proto3" json:"workers,omitempty"`
+	// From each packet to the next of the same worker; 0 between packets that were read together.
+	InterArrival *Moments `protobuf:"bytes,5,opt,name=inter_arrival,json=interArrival,proto3" json:"inter_arrival,omitempty"`
+	// Difference between each inter-arrival time and the next of the same worker, without its sign.
+	Jitter *Moments `protobuf:"bytes,6,opt,name=jitter,proto3" json:"jitter,omitempty"`
 	// Of packets that carry a timestamp of ours from an engine whose clock is known to agree, or pktgen's.
 	Latency *Moments `protobuf:"bytes,7,opt,name=latency,proto3" json:"latency,omitempty"`
-	// When the counters were last reset, on the wall clock.
-	SinceNs       int64 `protobuf:"varint,8,opt,name=since_ns,json=sinceNs,proto3" json:"since_ns,omitempty"`
+	// When the counters were last reset, or else the run's start, on the wall clock; 0 before that.
+	SinceNs       int64  `protobuf:"varint,8,opt,name=since_ns,json=sinceNs,proto3" json:"since_ns,omitempty"`
+	Port          string `protobuf:"bytes,9,opt,name=port,proto3" json:"port,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5166,11 +5169,22 @@ func (x *ReceiverStats) GetSinceNs() int64 {
 	return 0
 }
 
+func (x *ReceiverStats) GetPort() string {
+	if x != nil {
+		return x.Port
+	}
+	return ""
+}
+
+// What one worker received; times as in ReceiverStats.
 type WorkerReceived struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Worker        uint32                 `protobuf:"varint,1,opt,name=worker,proto3" json:"worker,omitempty"`
 	Packets       uint64                 `protobuf:"varint,2,opt,name=packets,proto3" json:"packets,omitempty"`
 	Bytes         uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	InterArrival  *Moments               `protobuf:"bytes,4,opt,name=inter_arrival,json=interArrival,proto3" json:"inter_arrival,omitempty"`
+	Jitter        *Moments               `protobuf:"bytes,5,opt,name=jitter,proto3" json:"jitter,omitempty"`
+	Latency       *Moments               `protobuf:"bytes,6,opt,name=latency,proto3" json:"latency,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5224,6 +5238,27 @@ func (x *WorkerReceived) GetBytes() uint64 {
 		return x.Bytes
 	}
 	return 0
+}
+
+func (x *WorkerReceived) GetInterArrival() *Moments {
+	if x != nil {
+		return x.InterArrival
+	}
+	return nil
+}
+
+func (x *WorkerReceived) GetJitter() *Moments {
+	if x != nil {
+		return x.Jitter
+	}
+	return nil
+}
+
+func (x *WorkerReceived) GetLatency() *Moments {
+	if x != nil {
+		return x.Latency
+	}
+	return nil
 }
 
 type Moments struct {
@@ -6931,7 +6966,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x02ns\x18\x02 \x01(\x04R\x02ns\"9\n" +
 	"\x06Bucket\x12\x19\n" +
 	"\bupper_ns\x18\x01 \x01(\x04R\aupperNs\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x04R\x05count\"\xce\x02\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\xe2\x02\n" +
 	"\rReceiverStats\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x14\n" +
@@ -6940,11 +6975,15 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\rinter_arrival\x18\x05 \x01(\v2\x18.spate.engine.v1.MomentsR\finterArrival\x120\n" +
 	"\x06jitter\x18\x06 \x01(\v2\x18.spate.engine.v1.MomentsR\x06jitter\x122\n" +
 	"\alatency\x18\a \x01(\v2\x18.spate.engine.v1.MomentsR\alatency\x12\x19\n" +
-	"\bsince_ns\x18\b \x01(\x03R\asinceNs\"X\n" +
+	"\bsince_ns\x18\b \x01(\x03R\asinceNs\x12\x12\n" +
+	"\x04port\x18\t \x01(\tR\x04port\"\xfd\x01\n" +
 	"\x0eWorkerReceived\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\rR\x06worker\x12\x18\n" +
 	"\apackets\x18\x02 \x01(\x04R\apackets\x12\x14\n" +
-	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\"\x89\x01\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12=\n" +
+	"\rinter_arrival\x18\x04 \x01(\v2\x18.spate.engine.v1.MomentsR\finterArrival\x120\n" +
+	"\x06jitter\x18\x05 \x01(\v2\x18.spate.engine.v1.MomentsR\x06jitter\x122\n" +
+	"\alatency\x18\x06 \x01(\v2\x18.spate.engine.v1.MomentsR\alatency\"\x89\x01\n" +
 	"\aMoments\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x04R\x05count\x12\x17\n" +
 	"\amean_ns\x18\x02 \x01(\x01R\x06meanNs\x12!\n" +
@@ -7289,55 +7328,58 @@ var file_spate_engine_v1_engine_proto_depIdxs = []int32{
 	66,  // 76: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
 	66,  // 77: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
 	66,  // 78: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	70,  // 79: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	86,  // 80: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
-	72,  // 81: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	4,   // 82: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	77,  // 83: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	4,   // 84: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	80,  // 85: spate.engine.v1.PingResponse.started:type_name -> spate.engine.v1.PingStarted
-	81,  // 86: spate.engine.v1.PingResponse.reply:type_name -> spate.engine.v1.EchoReply
-	82,  // 87: spate.engine.v1.PingResponse.no_reply:type_name -> spate.engine.v1.NoReply
-	83,  // 88: spate.engine.v1.PingResponse.error:type_name -> spate.engine.v1.IcmpError
-	5,   // 89: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	28,  // 90: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	31,  // 91: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	21,  // 92: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
-	34,  // 93: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	36,  // 94: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	38,  // 95: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	40,  // 96: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	42,  // 97: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	44,  // 98: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	75,  // 99: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	78,  // 100: spate.engine.v1.Engine.Ping:input_type -> spate.engine.v1.PingRequest
-	73,  // 101: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	68,  // 102: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
-	23,  // 103: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
-	26,  // 104: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
-	47,  // 105: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	6,   // 106: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	30,  // 107: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	32,  // 108: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	22,  // 109: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
-	35,  // 110: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	37,  // 111: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	39,  // 112: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	41,  // 113: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	43,  // 114: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	45,  // 115: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	76,  // 116: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	79,  // 117: spate.engine.v1.Engine.Ping:output_type -> spate.engine.v1.PingResponse
-	74,  // 118: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	69,  // 119: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
-	24,  // 120: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
-	27,  // 121: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
-	48,  // 122: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	106, // [106:123] is the sub-list for method output_type
-	89,  // [89:106] is the sub-list for method input_type
-	89,  // [89:89] is the sub-list for extension type_name
-	89,  // [89:89] is the sub-list for extension extendee
-	0,   // [0:89] is the sub-list for field type_name
+	66,  // 79: spate.engine.v1.WorkerReceived.inter_arrival:type_name -> spate.engine.v1.Moments
+	66,  // 80: spate.engine.v1.WorkerReceived.jitter:type_name -> spate.engine.v1.Moments
+	66,  // 81: spate.engine.v1.WorkerReceived.latency:type_name -> spate.engine.v1.Moments
+	70,  // 82: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	86,  // 83: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
+	72,  // 84: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	4,   // 85: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	77,  // 86: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	4,   // 87: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	80,  // 88: spate.engine.v1.PingResponse.started:type_name -> spate.engine.v1.PingStarted
+	81,  // 89: spate.engine.v1.PingResponse.reply:type_name -> spate.engine.v1.EchoReply
+	82,  // 90: spate.engine.v1.PingResponse.no_reply:type_name -> spate.engine.v1.NoReply
+	83,  // 91: spate.engine.v1.PingResponse.error:type_name -> spate.engine.v1.IcmpError
+	5,   // 92: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	28,  // 93: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	31,  // 94: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	21,  // 95: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
+	34,  // 96: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	36,  // 97: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	38,  // 98: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	40,  // 99: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	42,  // 100: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	44,  // 101: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	75,  // 102: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	78,  // 103: spate.engine.v1.Engine.Ping:input_type -> spate.engine.v1.PingRequest
+	73,  // 104: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	68,  // 105: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
+	23,  // 106: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
+	26,  // 107: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
+	47,  // 108: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	6,   // 109: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	30,  // 110: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	32,  // 111: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	22,  // 112: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
+	35,  // 113: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	37,  // 114: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	39,  // 115: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	41,  // 116: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	43,  // 117: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	45,  // 118: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	76,  // 119: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	79,  // 120: spate.engine.v1.Engine.Ping:output_type -> spate.engine.v1.PingResponse
+	74,  // 121: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	69,  // 122: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
+	24,  // 123: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
+	27,  // 124: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
+	48,  // 125: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	109, // [109:126] is the sub-list for method output_type
+	92,  // [92:109] is the sub-list for method input_type
+	92,  // [92:92] is the sub-list for extension type_name
+	92,  // [92:92] is the sub-list for extension extendee
+	0,   // [0:92] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }

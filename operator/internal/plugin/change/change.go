@@ -18,7 +18,7 @@ import (
 	"spate.dev/operator/internal/plugin/cluster"
 )
 
-const ofRun = "RUN may be the name of a TrafficProfile, whose latest run is meant then. The profile itself is not changed."
+const ofRun = "RUN may be the name of a TrafficProfile: its latest run is used then. The profile itself is not changed."
 
 // NewRateCommand returns `rate`.
 func NewRateCommand() *cobra.Command {

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster answers: which cluster and namespace does a command use, and which run does a name select? The flags are kubectl's.
+// Package cluster answers: which cluster and namespace does a command use, and which object does a name select? The flags are kubectl's.
 package cluster
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -69,38 +66,4 @@ func (f *Flags) Connect() (*Connection, error) {
 	}
 	client, err := kube.New(rest, kube.Options{Scheme: scheme})
 	return &Connection{Config: rest, Client: client, Namespace: namespace}, err
-}
-
-// NoRunError says that there is neither a run of a name nor one of a profile of that name.
-type NoRunError struct{ name, namespace string }
-
-func (e NoRunError) Error() string {
-	return fmt.Sprintf("there is no TrafficRun %q in namespace %s, and no run of a TrafficProfile %q", e.name, e.namespace, e.name)
-}
-
-// FindRun returns the run of a name, or the latest run of a profile of that name.
-func FindRun(ctx context.Context, reader kube.Reader, namespace, name string) (*spatev1.TrafficRun, error) {
-	run := &spatev1.TrafficRun{}
-	missing := reader.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: name}, run)
-	if missing == nil || kube.IgnoreNotFound(missing) != nil {
-		return run, missing
-	}
-	var runs spatev1.TrafficRunList
-	if err := reader.List(ctx, &runs, kube.InNamespace(namespace)); err != nil {
-		return nil, err
-	}
-	ofProfile := slices.DeleteFunc(runs.Items, func(r spatev1.TrafficRun) bool { return ProfileOf(&r) != name })
-	if len(ofProfile) == 0 {
-		return nil, NoRunError{name: name, namespace: namespace}
-	}
-	latest := slices.MaxFunc(ofProfile, func(a, b spatev1.TrafficRun) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-	return &latest, nil
-}
-
-// ProfileOf returns the name of the profile that a run executes: its own if the run has an inline profile.
-func ProfileOf(run *spatev1.TrafficRun) string {
-	if ref := run.Spec.ProfileRef; ref != nil {
-		return string(ref.Name)
-	}
-	return run.Name
 }

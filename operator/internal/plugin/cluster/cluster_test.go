@@ -3,12 +3,17 @@
 package cluster
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plugin/plugintest"
@@ -53,5 +58,64 @@ func TestARunIsFoundByItsNameOrItsProfiles(t *testing.T) {
 	}
 	if _, err := FindRun(t.Context(), reader, "tests", "none"); err == nil || !strings.Contains(err.Error(), `no TrafficRun "none" in namespace tests`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestAnArgumentNamesARunAProfileOrAGenerator(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := spatev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	named := func(o kube.Object, name string) kube.Object {
+		o.SetNamespace("tests")
+		o.SetName(name)
+		return o
+	}
+	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+		plugintest.RunNamed("web-1", "web", time.Unix(1000, 0)), plugintest.RunNamed("web-2", "web", time.Unix(2000, 0)), plugintest.RunNamed("lab", "other", time.Unix(0, 0)),
+		named(&spatev1.TrafficProfile{}, "new"), named(&spatev1.TrafficGenerator{}, "lab"), named(&spatev1.TrafficGenerator{}, "spare"),
+	).Build()
+	for argument, want := range map[string]struct{ kind, run, err string }{
+		"web-1":         {RunKind, "web-1", ""},
+		"web":           {ProfileKind, "web-2", ""}, // the profile was deleted
+		"new":           {ProfileKind, "", ""},
+		"lab":           {RunKind, "lab", ""},
+		"generator/lab": {GeneratorKind, "", ""},
+		"TG/spare":      {GeneratorKind, "", ""},
+		"run/web":       {ProfileKind, "web-2", ""},
+		"profile/web-1": {"", "", `there is no TrafficProfile "web-1" in namespace tests`},
+		"none":          {"", "", `there is no TrafficRun, TrafficProfile or TrafficGenerator "none" in namespace tests`},
+		"run/":          {"", "", "run/: must be a name, or one of run/NAME, profile/NAME, generator/NAME"},
+		"search/web":    {"", "", "search/web: must be a name, or one of run/NAME, profile/NAME, generator/NAME"},
+	} {
+		s, err := Find(t.Context(), reader, "tests", argument)
+		if err != nil {
+			if err.Error() != want.err {
+				t.Errorf("%s: %v", argument, err)
+			}
+			continue
+		}
+		run := ""
+		if s.Run != nil {
+			run = s.Run.Name
+		}
+		if s.Kind != want.kind || run != want.run || (s.Generator != nil) != (want.kind == GeneratorKind) {
+			t.Errorf("%s: %+v", argument, s)
+		}
+		if s.Kind == GeneratorKind {
+			continue
+		}
+		latest, err := s.Latest(t.Context(), reader)
+		if err != nil || (latest == nil) != (run == "") || latest != nil && latest.Name != run {
+			t.Errorf("%s: the latest run is %+v, %v", argument, latest, err)
+		}
+	}
+	refused := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
+		Get: func(context.Context, kube.WithWatch, kube.ObjectKey, kube.Object, ...kube.GetOption) error {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "trafficruns"}, "web", nil)
+		},
+	})
+	if _, err := Find(t.Context(), refused, "tests", "web"); !apierrors.IsForbidden(err) {
+		t.Errorf("what may not be read is not missing: %v", err)
 	}
 }

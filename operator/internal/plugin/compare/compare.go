@@ -31,7 +31,7 @@ func NewCommand() *cobra.Command {
 		Use:   "compare [RUN] OTHER",
 		Short: "Compare the results of two runs",
 		Long: `Compares the results of two TrafficRuns: sums, streams, templates and delays, each with its change from the first run to the second. Either may be
-the name of a TrafficProfile, whose latest run is meant then. A single run is compared with its baseline (spec.baselineRef), as that was when the run
+the name of a TrafficProfile: its latest run is used then. A single run is compared with its baseline (spec.baselineRef), as that was when the run
 started: it need not exist any more. Streams and templates of one run only are listed. Without -o json or yaml, metrics that are 0 in
 both runs are left out.
 

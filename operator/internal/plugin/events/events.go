@@ -24,6 +24,9 @@ import (
 	"spate.dev/operator/internal/plugin/result"
 )
 
+// kinds of objects that the argument names.
+var kinds = []string{cluster.RunKind, cluster.ProfileKind, cluster.GeneratorKind, cluster.SearchKind}
+
 // NewCommand returns `events`.
 func NewCommand() *cobra.Command {
 	var where cluster.Flags
@@ -34,7 +37,8 @@ func NewCommand() *cobra.Command {
 		Short: "Show events of Spate's objects and of generators' pods",
 		Long: `Shows the Kubernetes events of Spate's objects and of generators' pods in a namespace, in the order of their last occurrence. With a name: those
 of the objects of that name; with a profile's or a search's, those of its runs, too; and those of the pods that execute these runs, or that are the
-generator's. Objects that were deleted are found by their events, which the API server keeps for an hour by default.
+generator's. Objects that were deleted are found by their events, which the API server keeps for an hour by default. run/NAME,
+profile/NAME, generator/NAME and search/NAME select one of several objects with the same name.
 
 It takes the rights to list and watch events and to list pods in the namespace, which the cluster's ClusterRole view has.`,
 		Example: `  kubectl spate events
@@ -58,7 +62,11 @@ It takes the rights to list and watch events and to list pods in the namespace, 
 			}
 			s := &scope{reader: connection.Client, namespace: connection.Namespace, note: noteTo(c.ErrOrStderr())}
 			if len(args) > 0 {
-				s.name = args[0]
+				of, err := cluster.ParseArgument(args[0], kinds...)
+				if err != nil {
+					return err
+				}
+				s.of = &of
 			}
 			if everywhere {
 				s.namespace = ""
@@ -100,7 +108,7 @@ func show(ctx context.Context, s *scope, p *printer, follow bool) (version strin
 		return "", err
 	}
 	if !found {
-		return "", fmt.Errorf("there is no TrafficRun, TrafficProfile, TrafficGenerator or TrafficSearch %q in namespace %s, and no event of one", s.name, s.namespace)
+		return "", fmt.Errorf("%w, and no event of one", s.of.Missing(s.namespace))
 	}
 	if follow {
 		return list.ResourceVersion, p.follow(list.Items)

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plugin/cluster"
 	"spate.dev/operator/internal/plugin/plugintest"
 	"spate.dev/operator/internal/podspec"
 )
@@ -82,6 +83,19 @@ func room(t *testing.T, more ...kube.Object) kube.WithWatch {
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, more...)...).Build()
 }
 
+// named is the argument of a command line; nil without one.
+func named(t *testing.T, argument string) *cluster.Argument {
+	t.Helper()
+	if argument == "" {
+		return nil
+	}
+	of, err := cluster.ParseArgument(argument, kinds...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &of
+}
+
 func TestEventsOfSpatesObjectsAndPodsAreShownInOrder(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string][]string{
@@ -93,9 +107,14 @@ func TestEventsOfSpatesObjectsAndPodsAreShownInOrder(t *testing.T) {
 		"router":    {"e5"},
 		"router-64": {"e5"},
 		"web":       nil,
+		// One of several objects with the name.
+		"profile/imix":  {"e4", "e6", "e7"},
+		"generator/lab": {"e1", "e2", "e6"},
+		"tr/imix-1":     {"e6", "e7"},
+		"search/router": {"e5"},
 	} {
 		var notes []string
-		list, found, err := (&scope{reader: room(t), namespace: "tests", name: name, note: func(text string) { notes = append(notes, text) }}).list(t.Context())
+		list, found, err := (&scope{reader: room(t), namespace: "tests", of: named(t, name), note: func(text string) { notes = append(notes, text) }}).list(t.Context())
 		if err != nil || !found {
 			t.Fatalf("%q: %v %v", name, found, err)
 		}
@@ -110,7 +129,10 @@ func TestEventsOfSpatesObjectsAndPodsAreShownInOrder(t *testing.T) {
 			t.Errorf("%q: %q", name, notes)
 		}
 	}
-	s := &scope{reader: room(t), namespace: "tests", name: "nonesuch"}
+	if list, found, err := (&scope{reader: room(t), namespace: "tests", of: named(t, "run/lab")}).list(t.Context()); found || err != nil || len(list.Items) > 0 {
+		t.Errorf("no run is called lab: %v %v %v", list, found, err)
+	}
+	s := &scope{reader: room(t), namespace: "tests", of: named(t, "nonesuch")}
 	if _, err := show(t.Context(), s, newPrinter(&bytes.Buffer{}, "", false), false); err == nil || !strings.HasPrefix(err.Error(), `there is no TrafficRun, TrafficProfile, TrafficGenerator or TrafficSearch "nonesuch" in namespace tests`) {
 		t.Error(err)
 	}
@@ -122,7 +144,7 @@ func shownOf(t *testing.T, output, name string, namespaces bool) string {
 	var out bytes.Buffer
 	p := newPrinter(&out, output, namespaces)
 	p.now = func() time.Time { return noon }
-	if _, err := show(t.Context(), &scope{reader: room(t), namespace: "tests", name: name, note: func(string) {}}, p, false); err != nil {
+	if _, err := show(t.Context(), &scope{reader: room(t), namespace: "tests", of: named(t, name), note: func(string) {}}, p, false); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -220,7 +242,7 @@ func TestEventsAreWatched(t *testing.T) {
 	out := &screen{}
 	p := newPrinter(out, "", false)
 	p.now = func() time.Time { return noon }
-	s := &scope{reader: reader, namespace: "tests", name: "imix", note: func(string) {}}
+	s := &scope{reader: reader, namespace: "tests", of: named(t, "imix"), note: func(string) {}}
 	version, err := show(ctx, s, p, true)
 	if err != nil {
 		t.Fatal(err)
@@ -271,7 +293,7 @@ func TestEventsThatAreListedAgainArePrintedOnce(t *testing.T) {
 	})
 	var out bytes.Buffer
 	p := newPrinter(&out, "json", false)
-	s := &scope{reader: reader, namespace: "tests", name: "imix", note: func(string) {}}
+	s := &scope{reader: reader, namespace: "tests", of: named(t, "imix"), note: func(string) {}}
 	version, err := show(ctx, s, p, true)
 	if err != nil {
 		t.Fatal(err)

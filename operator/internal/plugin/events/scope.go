@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	spatev1 "spate.dev/api/v1alpha1"
@@ -27,8 +26,8 @@ type scope struct {
 	reader kube.Reader
 	// namespace is empty for all.
 	namespace string
-	// name of objects; empty for all of Spate's.
-	name string
+	// of names the objects; nil for all of Spate's.
+	of *cluster.Argument
 	// note is called with what could not be read.
 	note func(string)
 
@@ -85,7 +84,7 @@ func (s *scope) list(ctx context.Context) (list *corev1.EventList, found bool, e
 
 // isShown reports whether events of an object are shown, by what is known.
 func (s *scope) isShown(of object, ofSpate bool) bool {
-	return s.known[of] || ofSpate && (s.name == "" || of.name == s.name)
+	return s.known[of] || ofSpate && (s.of == nil || s.of.Is(of.kind, of.name))
 }
 
 // shows reports whether an event is shown that has just occurred. Of an object that is not known, objects are read again.
@@ -122,11 +121,11 @@ func (s *scope) load(ctx context.Context) (found bool, err error) {
 			return false, err
 		}
 	}
-	found = s.name == ""
+	found = s.of == nil
 	selected := map[kube.ObjectKey]bool{} // generators whose pods are shown
 	for i := range generators.Items {
 		g := &generators.Items[i]
-		if s.name != "" && g.Name != s.name {
+		if s.of != nil && !s.of.Is(cluster.GeneratorKind, g.Name) {
 			continue
 		}
 		found, selected[kube.ObjectKeyFromObject(g)] = true, true
@@ -135,17 +134,17 @@ func (s *scope) load(ctx context.Context) (found bool, err error) {
 		}
 	}
 	for i := range profiles.Items {
-		found = found || profiles.Items[i].Name == s.name
+		found = found || s.of.Is(cluster.ProfileKind, profiles.Items[i].Name)
 	}
 	for i := range searches.Items {
-		found = found || searches.Items[i].Name == s.name
+		found = found || s.of.Is(cluster.SearchKind, searches.Items[i].Name)
 	}
 	for i := range runs.Items {
 		r := &runs.Items[i]
-		if s.name != "" && !s.isOf(r) {
+		if s.of != nil && !s.of.Covers(r) {
 			continue
 		}
-		found, s.known[object{"TrafficRun", r.Namespace, r.Name}] = true, true
+		found, s.known[object{cluster.RunKind, r.Namespace, r.Name}] = true, true
 		if r.Status.Resolved == nil {
 			continue
 		}
@@ -153,14 +152,18 @@ func (s *scope) load(ctx context.Context) (found bool, err error) {
 		for _, pod := range on.Pods {
 			s.known[object{"Pod", on.Namespace, pod.Name}] = true
 		}
-		if s.name != "" && s.namespace != on.Namespace {
+		if s.of != nil && s.namespace != on.Namespace {
 			s.once(fmt.Sprintf("pods of run %s are in another namespace: kubectl spate events %s -n %s", r.Name, on.Name, on.Namespace))
 		}
 	}
-	if len(selected) == 0 && s.name != "" {
+	if len(selected) == 0 && s.of != nil {
 		return found, nil
 	}
-	pods, err := cluster.EnginePods(ctx, s.reader, s.namespace, s.name)
+	generator := ""
+	if s.of != nil {
+		generator = s.of.Name
+	}
+	pods, err := cluster.EnginePods(ctx, s.reader, s.namespace, generator)
 	switch {
 	case apierrors.IsForbidden(err):
 		s.once(fmt.Sprintf("pods are known by their generators only, and those that these do not report are left out: %v", err))
@@ -168,17 +171,11 @@ func (s *scope) load(ctx context.Context) (found bool, err error) {
 		return false, err
 	}
 	for i := range pods {
-		if s.name == "" || selected[kube.ObjectKey{Namespace: pods[i].Namespace, Name: pods[i].Labels[podspec.LabelGenerator]}] {
+		if s.of == nil || selected[kube.ObjectKey{Namespace: pods[i].Namespace, Name: pods[i].Labels[podspec.LabelGenerator]}] {
 			s.known[object{"Pod", pods[i].Namespace, pods[i].Name}] = true
 		}
 	}
 	return found, nil
-}
-
-// isOf reports whether a run has the name, or executes the profile or belongs to the search of that name.
-func (s *scope) isOf(run *spatev1.TrafficRun) bool {
-	owner := metav1.GetControllerOf(run)
-	return run.Name == s.name || cluster.ProfileOf(run) == s.name || owner != nil && owner.Kind == "TrafficSearch" && owner.Name == s.name
 }
 
 // once gives a note, if it was not given.

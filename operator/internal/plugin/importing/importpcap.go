@@ -48,7 +48,7 @@ The engine's program spate-engine reads the capture: it must be in PATH, or name
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.name, "name", "", "name of the template (the file's when absent)")
-	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the resources (that of whoever applies them when absent)")
+	flags.StringVarP(&o.namespace, "namespace", "n", "", "namespace of the resources; when absent, they get the one of kubectl apply")
 	flags.StringVar(&o.options.Rate, "rate", pcap.DefaultRate, "rate of new connections")
 	flags.StringVar(&o.options.Clients, "clients", pcap.DefaultClients, "addresses of the clients; of the family of --servers")
 	flags.StringVar(&o.options.Servers, "servers", pcap.DefaultServers, "addresses of the servers; of the family of --clients")

@@ -52,7 +52,7 @@ func NewCommand() *cobra.Command {
 		Use:   "logs RUN | GENERATOR",
 		Short: "Print what the engines of a run or a generator log, merged by time",
 		Long: `Prints the log lines of all engine pods of a run or of a TrafficGenerator in the order of their times, each with the pod's name and the time at which
-the node has recorded it. RUN may be the name of a TrafficProfile, whose latest run is meant then; run/NAME and generator/NAME say which of two is meant.
+the node has recorded it. RUN may be the name of a TrafficProfile: its latest run is used then. run/NAME, profile/NAME and generator/NAME select one of several objects with the same name.
 
 Of a run, the lines from its creation to its end are printed, unless --since or --tail says otherwise: engines outlive runs. --follow goes on until the run has ended, or
 of a generator until interrupted, with pods that are created meanwhile. A line then waits up to 500 ms for earlier ones of other pods.

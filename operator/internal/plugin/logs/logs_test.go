@@ -329,14 +329,15 @@ func TestALogThatCannotBeReadIsAnErrorAfterTheOthers(t *testing.T) {
 	}
 }
 
-func TestWhoseLogsAreMeant(t *testing.T) {
+func TestLogsAreOfTheObjectThatTheArgumentNames(t *testing.T) {
 	t.Parallel()
 	run := plugintest.RunNamed("imix-1", "imix", start)
 	run.Status.Resolved = &spatev1.ResolvedRun{Generator: spatev1.GeneratorSnapshot{Namespace: "tests", Name: "lab", Pods: []spatev1.PodSnapshot{{Name: "lab-0"}}}}
 	lab := &spatev1.TrafficGenerator{ObjectMeta: metav1.ObjectMeta{Namespace: "tests", Name: "lab"}, Status: spatev1.TrafficGeneratorStatus{Pods: []spatev1.GeneratorPodStatus{{Name: "lab-9"}}}}
 	same := &spatev1.TrafficGenerator{ObjectMeta: metav1.ObjectMeta{Namespace: "tests", Name: "imix"}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "tests", Name: "lab-0", Labels: podspec.Labels(lab)}}
-	reader := clientWith(t, run, plugintest.RunNamed("fresh", "", start), lab, same, pod)
+	profile := &spatev1.TrafficProfile{ObjectMeta: metav1.ObjectMeta{Namespace: "tests", Name: "new"}}
+	reader := clientWith(t, run, plugintest.RunNamed("fresh", "", start), lab, same, pod, profile)
 	for argument, want := range map[string]struct {
 		title, failure string
 		pods           []string
@@ -349,10 +350,12 @@ func TestWhoseLogsAreMeant(t *testing.T) {
 		"generator/imix": {title: "generator imix"},
 		"lab":            {title: "generator lab", pods: []string{"lab-0"}},
 		"fresh":          {failure: "run fresh has no engine pods: it waits for its generator"},
-		"none":           {failure: `there is no TrafficRun "none" in namespace tests, and no run of a TrafficProfile "none", and no TrafficGenerator`},
+		"new":            {failure: "TrafficProfile new has no run; see kubectl spate events new"},
+		"run/imix":       {title: "run imix-1", pods: []string{"lab-0"}},
+		"none":           {failure: `there is no TrafficRun, TrafficProfile or TrafficGenerator "none" in namespace tests`},
 		"tg/none":        {failure: `there is no TrafficGenerator "none" in namespace tests`},
-		"run/lab":        {failure: `there is no TrafficRun "lab"`},
-		"pod/lab-0":      {failure: "pod/lab-0: must be a name, run/NAME or generator/NAME"},
+		"run/lab":        {failure: `there is no TrafficRun or TrafficProfile "lab"`},
+		"pod/lab-0":      {failure: "pod/lab-0: must be a name, or one of run/NAME, profile/NAME, generator/NAME"},
 	} {
 		notes := 0
 		found, err := find(t.Context(), reader, "tests", argument, func(string, ...any) { notes++ })
@@ -390,7 +393,7 @@ func TestTheCommandReadsLogsByTheKubeconfig(t *testing.T) {
 		"/apis":                    metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"}, Groups: []metav1.APIGroup{groupOf("spate.dev", "v1alpha1")}},
 		"/apis/spate.dev":          groupOf("spate.dev", "v1alpha1"),
 		"/api/v1":                  resourcesOf("v1", "Pod", "pods"),
-		"/apis/spate.dev/v1alpha1": resourcesOf("spate.dev/v1alpha1", "TrafficRun", "trafficruns", "TrafficGenerator", "trafficgenerators"),
+		"/apis/spate.dev/v1alpha1": resourcesOf("spate.dev/v1alpha1", "TrafficRun", "trafficruns", "TrafficProfile", "trafficprofiles", "TrafficGenerator", "trafficgenerators"),
 		"/apis/spate.dev/v1alpha1/namespaces/tests/trafficruns": spatev1.TrafficRunList{TypeMeta: metav1.TypeMeta{APIVersion: "spate.dev/v1alpha1", Kind: "TrafficRunList"}},
 		"/apis/spate.dev/v1alpha1/namespaces/tests/trafficgenerators/lab": spatev1.TrafficGenerator{
 			TypeMeta: metav1.TypeMeta{APIVersion: "spate.dev/v1alpha1", Kind: "TrafficGenerator"}, ObjectMeta: metav1.ObjectMeta{Namespace: "tests", Name: "lab"},

@@ -6,10 +6,8 @@ package logs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,47 +58,24 @@ func wordsOf(names ...string) (all []*regexp.Regexp) {
 	return all
 }
 
-// kinds are the names that kubectl has for the kinds of targets.
-var kinds = map[string]string{
-	"run": "run", "tr": "run", "trafficrun": "run", "profile": "run", "tp": "run", "trafficprofile": "run",
-	"generator": "generator", "tg": "generator", "trafficgenerator": "generator",
-}
-
 // find returns the run of a name, or the latest of a profile, or else the generator.
 func find(ctx context.Context, reader kube.Reader, namespace, argument string, note func(string, ...any)) (*target, error) {
-	kind, name, qualified := strings.Cut(argument, "/")
-	if !qualified {
-		kind, name = "", argument
-	} else if kind = kinds[strings.ToLower(kind)]; kind == "" {
-		return nil, fmt.Errorf("%s: must be a name, run/NAME or generator/NAME", argument)
-	}
-	g := &spatev1.TrafficGenerator{}
-	noGenerator := reader.Get(ctx, kube.ObjectKey{Namespace: namespace, Name: name}, g)
-	if kube.IgnoreNotFound(noGenerator) != nil {
-		return nil, noGenerator
-	}
-	if kind == "generator" {
-		if noGenerator != nil {
-			return nil, fmt.Errorf("there is no TrafficGenerator %q in namespace %s", name, namespace)
-		}
-		return ofGenerator(reader, g), nil
-	}
-	run, err := cluster.FindRun(ctx, reader, namespace, name)
-	none := cluster.NoRunError{}
-	switch {
-	case errors.As(err, &none) && (kind == "run" || noGenerator != nil):
-		if kind == "" {
-			err = fmt.Errorf("%w, and no TrafficGenerator", err)
-		}
+	s, err := cluster.Find(ctx, reader, namespace, argument)
+	if err != nil {
 		return nil, err
-	case errors.As(err, &none):
-		return ofGenerator(reader, g), nil
-	case err != nil:
-		return nil, err
-	case kind == "" && noGenerator == nil:
-		note("these are the lines of run %s; there is a TrafficGenerator %s, too: kubectl spate logs generator/%s", run.Name, name, name)
 	}
-	return ofRun(reader, run)
+	if s.Generator != nil {
+		return ofGenerator(reader, s.Generator), nil
+	}
+	if s.Name == argument {
+		if _, err := cluster.Find(ctx, reader, namespace, "generator/"+argument); err == nil {
+			note("%s is also the name of a TrafficGenerator: kubectl spate logs generator/%s", argument, argument)
+		}
+	}
+	if s.Run == nil {
+		return nil, fmt.Errorf("TrafficProfile %s has no run; see kubectl spate events %s", s.Name, s.Name)
+	}
+	return ofRun(reader, s.Run)
 }
 
 func ofRun(reader kube.Reader, run *spatev1.TrafficRun) (*target, error) {

@@ -93,7 +93,7 @@ The objects are validated as kubectl spate validate does; those that are not val
 	f.StringVar(&o.presetName, "preset", "", "traffic to start from: "+strings.Join(presetNames(), ", "))
 	where.Add(c)
 	for flag, usage := range map[string]string{
-		"namespace": "namespace of the objects (that of whoever applies them when absent)", "context": "context of the kubeconfig, for completion of --generator",
+		"namespace": "namespace of the objects; when absent, they get the one of kubectl apply", "context": "context of the kubeconfig, for completion of --generator",
 		"kubeconfig": "path of the kubeconfig, for completion of --generator",
 	} {
 		c.Flag(flag).Usage = usage

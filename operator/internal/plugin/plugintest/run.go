@@ -20,3 +20,13 @@ func RunNamed(name, profile string, at time.Time) *spatev1.TrafficRun {
 	run.Spec.ProfileRef = &spatev1.LocalReference{Name: spatev1.ObjectName(profile)}
 	return run
 }
+
+// Sending returns a run of a profile that is in its measured phase, of 1 min, since it was created. The pod lab-0 of the generator lab executes it.
+func Sending(name, profile string, since time.Time) *spatev1.TrafficRun {
+	run := RunNamed(name, profile, since)
+	started := metav1.NewMicroTime(since)
+	run.Status.Phase, run.Status.RateFactor, run.Status.TrafficStartTime = spatev1.RunRunning, "1", &started
+	run.Status.Resolved = &spatev1.ResolvedRun{Timing: spatev1.RunTiming{Duration: "1m"}}
+	run.Status.Resolved.Generator = spatev1.GeneratorSnapshot{Namespace: "tests", Name: "lab", Pods: []spatev1.PodSnapshot{{Name: "lab-0", UID: "1"}}}
+	return run
+}

@@ -36,7 +36,7 @@ func NewCommand() *cobra.Command {
 		Short: "Print records of a run's connections as they end",
 		Long: `Prints records of a run's connections as they end, from now until the run has ended: JSON Lines, an object for each end of each connection
 with the pod and the columns of docs/reference/records.md. Times are in nanoseconds since the epoch; what is not known is null. It waits for a
-run that has not started. RUN may be the name of a TrafficProfile: its latest run is meant then, or its first, which is waited for.
+run that has not started. RUN may be the name of a TrafficProfile: its latest run is used then. If it has none, the command waits for the first.
 
 The run's profile must have spec.records; {} is enough. A reader that is slower than the run misses records: their number is printed at the end on standard error, by pod.
 

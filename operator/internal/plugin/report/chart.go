@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"spate.dev/operator/internal/plugin/figures"
 )
 
 // chart is a picture with its legend.
@@ -170,7 +172,7 @@ func lineChart(title, unit string, times []int64, marks []mark, all []line) (cha
 	ceiling := step * math.Ceil(greatest/step)
 	a := axes{}
 	for n := 0.0; n*step <= ceiling*1.0001; n++ {
-		a.yTicks = append(a.yTicks, tick{n * step / ceiling, si(n*step, unit)})
+		a.yTicks = append(a.yTicks, tick{n * step / ceiling, figures.WithUnit(n*step, unit)})
 	}
 	until := float64(max(times[len(times)-1], 1))
 	span := time.Duration(until)
@@ -199,7 +201,7 @@ func lineChart(title, unit string, times []int64, marks []mark, all []line) (cha
 		hint := []string{"at " + time.Duration(times[k]).Round(time.Millisecond).String()}
 		for _, l := range all {
 			if k < len(l.values) && !math.IsNaN(l.values[k]) {
-				hint = append(hint, l.name+": "+si(l.values[k], unit))
+				hint = append(hint, l.name+": "+figures.WithUnit(l.values[k], unit))
 			}
 		}
 		a.hints = append(a.hints, tick{float64(times[k]) / until, strings.Join(hint, "\n")})
@@ -244,39 +246,4 @@ func clockTime(at, step time.Duration) string {
 		return fmt.Sprintf("%d:%02d:%02d", int(at.Hours()), int(at.Minutes())%60, int(at.Seconds())%60)
 	}
 	return fmt.Sprintf("%d:%02d", int(at.Minutes()), int(at.Seconds())%60)
-}
-
-// prefix of a unit.
-type prefix struct {
-	from float64
-	name string
-}
-
-var (
-	great = []prefix{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}}
-	small = []prefix{{1, ""}, {1e-3, "m"}, {1e-6, "µ"}, {1e-9, "n"}}
-)
-
-// si writes a value with three significant digits and a prefix of its unit: seconds have small ones, all others great ones.
-func si(value float64, unit string) string {
-	if value == 0 || math.IsNaN(value) {
-		return "0" + unit
-	}
-	prefixes := great
-	if unit == "s" {
-		prefixes = small
-	}
-	for _, p := range prefixes {
-		if math.Abs(value) >= p.from*0.9995 {
-			return significant(value/p.from) + p.name + unit
-		}
-	}
-	return significant(value) + unit
-}
-
-// significant writes a number with three significant digits, without an exponent.
-func significant(value float64) string {
-	digits := 2 - int(math.Floor(math.Log10(math.Abs(value))))
-	scale := math.Pow(10, float64(digits))
-	return strconv.FormatFloat(math.Round(value*scale)/scale, 'f', -1, 64)
 }

@@ -19,6 +19,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plugin/cluster"
+	"spate.dev/operator/internal/plugin/figures"
 	"spate.dev/operator/internal/plugin/result"
 	"spate.dev/operator/internal/runs/samples"
 )
@@ -110,7 +111,7 @@ func factsOf(run *spatev1.TrafficRun) (all []fact) {
 		if seconds <= 0 {
 			return ""
 		}
-		return "mean " + si(float64(count)/seconds, unit)
+		return "mean " + figures.WithUnit(float64(count)/seconds, unit)
 	}
 	if len(r.Streams) > 0 || r.Flows == nil {
 		lost := fact{"Lost", grouped(r.Lost), "ratio " + r.LossRatio}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plugin/figures"
 	"spate.dev/operator/internal/runs/samples"
 )
 
@@ -196,7 +197,7 @@ func percentileChart(all []timing) (chart, bool) {
 		greatest = least + 1
 	}
 	for decade := least; decade <= greatest; decade++ {
-		a.yTicks = append(a.yTicks, tick{(decade - least) / (greatest - least), si(math.Pow(10, decade), "s")})
+		a.yTicks = append(a.yTicks, tick{(decade - least) / (greatest - least), figures.WithUnit(math.Pow(10, decade), "s")})
 	}
 	for i, d := range shown {
 		path := polyline{class: i}
@@ -209,7 +210,7 @@ func percentileChart(all []timing) (chart, bool) {
 	for k, m := range marks {
 		hint := []string{"percentile " + m.name}
 		for i, d := range shown {
-			hint = append(hint, d.name+": "+si(math.Pow(10, points[i][k]), "s"))
+			hint = append(hint, d.name+": "+figures.WithUnit(math.Pow(10, points[i][k]), "s"))
 		}
 		a.hints = append(a.hints, tick{positions[k] / 5, strings.Join(hint, "\n")})
 	}

@@ -47,15 +47,15 @@ func NewCommand() *cobra.Command {
 		Use:   "report RUN",
 		Short: "Write a report of a run: HTML, Markdown, JUnit or CSV",
 		Long: `Writes a report of a TrafficRun: its verdict and thresholds, rates, losses and delays over time, streams, templates and flows, what the
-generator added, the machines, the profile, and how to run it again. RUN may be the name of a TrafficProfile, whose latest run is meant then.
+generator added, the machines, the profile, and how to run it again. RUN may be the name of a TrafficProfile: its latest run is used then.
 
   html   one file with pictures that loads nothing from elsewhere; tables sort and can be searched
   md     verdict and tables, for the summary of a pipeline
   junit  a test case for each threshold and one for validity, as kubectl spate run --junit writes them
-  csv    the samples of the run, and what its streams and templates came to; times are in nanoseconds
+  csv    the samples of the run, and the results of its streams and templates; times are in nanoseconds
 
 Values over time are the run's samples, which the operator stores in a ConfigMap beside it: reading them takes the right to get ConfigMaps.
-Without them, as for a run of an older release, the report says so and has all else. What is known of the generator is what its status has now.
+Without them, as for a run of an older release, the report states that and has everything else. Facts about the generator are from its current status.
 
 --from PATH reads the run from an archive instead, where it outlives its object: PATH is the folder that the operator writes to (--archive-directory), or that
 of a single run. RUN is the name of a run then, and may be left out with the folder of one. No cluster is needed.

@@ -40,8 +40,8 @@ func NewCommand() *cobra.Command {
 		Use:   "result RUN",
 		Short: "Show what a run measured, and its verdict",
 		Long: `Shows what a TrafficRun measured after the warm-up, and its verdict: thresholds, streams, templates and their groups by side,
-receivers, records of connections. Times are the 50th and 99th percentile and the greatest, of groups the mean and the greatest. While the run lasts only its sums are there. RUN may be the name of a TrafficProfile,
-whose latest run is meant then. A result that is too large for the status is read whole from
+receivers, records of connections. Times are the 50th and 99th percentile and the greatest, of groups the mean and the greatest. While the run lasts only its sums are there. RUN may be the name of a TrafficProfile:
+its latest run is used then. A result that is too large for the status is read whole from
 ConfigMaps of the run, which takes the right to get them.`,
 		Example: `  kubectl spate result web-1a2b3-1
   kubectl spate result web -n tests -o json | jq .result.flows`,

@@ -22,6 +22,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plugin/change"
 	"spate.dev/operator/internal/plugin/cluster"
+	"spate.dev/operator/internal/plugin/counters"
 	"spate.dev/operator/internal/plugin/exit"
 	"spate.dev/operator/internal/plugin/result"
 )
@@ -65,13 +66,13 @@ part of the cluster's role view; to change runs takes spate-editor.`,
 			if err != nil {
 				return err
 			}
-			subject, selected, err := find(c.Context(), connection.Client, connection.Namespace, strings.Join(args, ""))
+			subject, selected, err := counters.Find(c.Context(), connection.Client, connection.Namespace, strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
 			m := newModel(subject, actionsOf(c.Context(), connection))
 			m.view, m.filter = max(view, 0), f.filter
-			source := &feed{connection: connection, find: selected, pods: f.pods}
+			source := &counters.Feed{Connection: connection, Find: selected, Pods: f.pods, Interval: interval}
 			if f.once {
 				return once(c.Context(), m, source, c.OutOrStdout(), f.output, view)
 			}
@@ -81,7 +82,7 @@ part of the cluster's role view; to change runs takes spate-editor.`,
 	where.Add(c)
 	c.Flags().StringSliceVar(&f.pods, "pod", nil, "engine pods to read; the first 8 when absent")
 	c.Flags().StringVar(&f.view, "view", "", "view to begin with, or the only one to print: ports, streams, templates, latency or workers")
-	c.Flags().StringVar(&f.filter, "filter", "", "show rows whose names contain this")
+	c.Flags().StringVar(&f.filter, "filter", "", "show rows with this text in their names")
 	c.Flags().BoolVar(&f.once, "once", false, "print the tables once")
 	c.Flags().StringVarP(&f.output, "output", "o", "", "with --once: json or yaml, or tables when absent")
 	_ = c.RegisterFlagCompletionFunc("view", cobra.FixedCompletions(viewNames(), cobra.ShellCompDirectiveNoFileComp)) // fails for a flag that does not exist only
@@ -141,18 +142,18 @@ func actionsOf(ctx context.Context, connection *cluster.Connection) actions {
 }
 
 // show draws until the user quits.
-func show(ctx context.Context, m *model, source *feed, to io.Writer) error {
+func show(ctx context.Context, m *model, source *counters.Feed, to io.Writer) error {
 	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(to), tea.WithoutSignalHandler()}
 	if os.Getenv("NO_COLOR") != "" {
 		options = append(options, tea.WithColorProfile(colorprofile.NoTTY)) // no style at all, where the library would leave bold
 	}
 	program := tea.NewProgram(m, options...)
-	source.send = program.Send
+	source.To = screenFeed(program.Send)
 	reading, end := context.WithCancel(ctx)
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
-		source.run(reading)
+		source.Run(reading)
 	}()
 	_, err := program.Run()
 	end()

@@ -17,6 +17,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/live/livev1"
+	"spate.dev/operator/internal/plugin/counters"
 	"spate.dev/operator/internal/runs"
 )
 
@@ -29,7 +30,7 @@ type (
 	}
 	// statsMsg is one reading.
 	statsMsg struct {
-		source
+		counters.Source
 		answer *livev1.WatchStatsResponse
 	}
 	// tickMsg draws anew.
@@ -80,7 +81,7 @@ type model struct {
 
 	now   time.Time
 	runs  []spatev1.TrafficRun
-	board board
+	board counters.Board
 	// tables are drawn from the board with each tick, unless the display is paused.
 	tables [][]*row
 	// history of rows by view and id, their values one tick before, and for how many ticks a value is marked as grown.
@@ -127,12 +128,12 @@ func (m *model) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	case runsMsg:
 		m.setRuns(message)
 	case statsMsg:
-		m.board.add(message.source, message.answer)
+		m.board.Add(message.Source, message.answer)
 	case noteMsg:
 		m.note = message
 	case tickMsg:
 		m.now = message.now
-		m.board.tick()
+		m.board.Tick()
 		if !m.paused {
 			m.draw()
 		}
@@ -147,7 +148,7 @@ func (m *model) setRuns(message runsMsg) {
 	}
 	m.runs = message.runs
 	names := m.runNames()
-	m.board.keep(names)
+	m.board.Keep(names)
 	if !slices.Contains(names, m.selected) {
 		m.selected = ""
 		if len(names) > 0 {

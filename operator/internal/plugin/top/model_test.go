@@ -16,6 +16,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plugin/counters"
 )
 
 func TestScreens(t *testing.T) {
@@ -126,7 +127,7 @@ func TestRowsAreSortedAndFiltered(t *testing.T) {
 func TestTheDisplayPausesAndTheReadingDoesNot(t *testing.T) {
 	m := scene(actions{})
 	next := func(n uint64) {
-		m.Update(statsMsg{source{"imix-1a2b3-4", "lab-0"}, stats(n, func(s *enginev1.WatchStatsResponse) { s.Ports[0].TxPackets += 1_000_000 })})
+		m.Update(statsMsg{counters.Source{Run: "imix-1a2b3-4", Pod: "lab-0"}, stats(n, func(s *enginev1.WatchStatsResponse) { s.Ports[0].TxPackets += 1_000_000 })})
 		m.Update(tickMsg{noon.Add(time.Duration(n) * time.Second)})
 	}
 	press(m, "p")
@@ -143,7 +144,7 @@ func TestTheDisplayPausesAndTheReadingDoesNot(t *testing.T) {
 
 func TestRatesAreUnknownWhenReadingsStayAway(t *testing.T) {
 	m := scene(actions{})
-	for n := range staleAfter {
+	for n := range counters.StaleAfter {
 		if !strings.Contains(screen(m), "1.00M") {
 			t.Errorf("after %d s:\n%s", n, screen(m))
 		}
@@ -158,7 +159,7 @@ func TestACounterThatGrowsIsMarkedForAWhile(t *testing.T) {
 	m := scene(actions{})
 	marked := func() bool { return strings.Contains(screen(m), "9!") }
 	for n := uint64(13); n <= 17; n++ {
-		m.Update(statsMsg{source{"imix-1a2b3-4", "lab-0"}, stats(n, func(s *enginev1.WatchStatsResponse) { s.Ports[0].RxMissed = 9 })})
+		m.Update(statsMsg{counters.Source{Run: "imix-1a2b3-4", Pod: "lab-0"}, stats(n, func(s *enginev1.WatchStatsResponse) { s.Ports[0].RxMissed = 9 })})
 		m.Update(tickMsg{noon.Add(time.Duration(n) * time.Second)})
 		if want := n < 13+markLength; marked() != want {
 			t.Errorf("after %d s: marked %v\n%s", n-12, marked(), screen(m))
@@ -261,7 +262,7 @@ func TestManyRowsScroll(t *testing.T) {
 		}
 	})
 	answer.Omitted = 500
-	m.Update(statsMsg{source{"big", "lab-0"}, answer})
+	m.Update(statsMsg{counters.Source{Run: "big", Pod: "lab-0"}, answer})
 	m.Update(tickMsg{noon})
 	press(m, "2")
 	if text := screen(m); !strings.Contains(text, "\ns00 ") || strings.Contains(text, "\ns18 ") || !strings.Contains(text, "500 streams and sides of templates are not shown") {

@@ -17,7 +17,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	operator "spate.dev/operator/internal/live"
+	"spate.dev/operator/internal/plugin/counters"
 	"spate.dev/operator/internal/plugin/exit"
 	"spate.dev/operator/internal/plugin/progress"
 	"spate.dev/operator/internal/plugin/result"
@@ -27,21 +27,21 @@ import (
 const onceLimit = 30 * time.Second
 
 // once takes two readings of each pod, and prints the tables, or only that of a view (-1: all).
-func once(ctx context.Context, m *model, source *feed, to io.Writer, output string, view int) error {
+func once(ctx context.Context, m *model, source *counters.Feed, to io.Writer, output string, view int) error {
 	messages := make(chan tea.Msg)
 	reading, end := context.WithTimeout(ctx, onceLimit)
-	source.send = func(message tea.Msg) {
+	source.To = screenFeed(func(message tea.Msg) {
 		select {
 		case messages <- message:
 		case <-reading.Done():
 		}
-	}
+	})
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
-		source.run(reading)
+		source.Run(reading)
 	}()
-	err := m.collect(reading, messages, source.pods)
+	err := m.collect(reading, messages, source.Pods)
 	end()
 	<-closed
 	switch {
@@ -75,27 +75,11 @@ func (m *model) collect(ctx context.Context, messages <-chan tea.Msg, pods []str
 				}
 			}
 			m.Update(message)
-			if _, isTick := message.(tickMsg); isTick && m.isComplete(pods) {
+			if _, isTick := message.(tickMsg); isTick && m.board.AreComplete(m.runs, pods) {
 				return nil
 			}
 		}
 	}
-}
-
-// isComplete reports whether all rates are known of the runs that engines execute, in as many pods as are read.
-func (m *model) isComplete(pods []string) bool {
-	wanted, known := 0, 0
-	for i := range m.runs {
-		if run := &m.runs[i]; operator.Readable(run) {
-			for _, pod := range wantedPods(run, pods) {
-				wanted++
-				if m.board.complete(source{run.Name, pod}) {
-					known++
-				}
-			}
-		}
-	}
-	return known >= min(wanted, maxSources)
 }
 
 // print writes a line for each run, and the tables that have rows.

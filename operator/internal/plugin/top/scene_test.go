@@ -14,11 +14,11 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/engine/enginev1"
 	"spate.dev/operator/internal/live/livev1"
+	"spate.dev/operator/internal/plugin/counters"
 	"spate.dev/operator/internal/plugin/plugintest"
 )
 
@@ -28,13 +28,7 @@ var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
 // imix is a run in its measured phase.
 func imix(name string) spatev1.TrafficRun {
-	run := plugintest.RunNamed(name, "imix", noon)
-	run.Status.Phase, run.Status.RateFactor = spatev1.RunRunning, "1"
-	run.Status.Resolved = &spatev1.ResolvedRun{Timing: spatev1.RunTiming{Duration: "1m"}}
-	run.Status.Resolved.Generator.Namespace, run.Status.Resolved.Generator.Name = "tests", "lab"
-	run.Status.Resolved.Generator.Pods = []spatev1.PodSnapshot{{Name: "lab-0", UID: "1"}}
-	started := metav1.NewMicroTime(noon)
-	run.Status.TrafficStartTime = &started
+	run := plugintest.Sending(name, "imix", noon)
 	run.Status.Progress = &spatev1.RunProgress{TxRate: "1.49Mpps", RxRate: "1.49Mpps", LossRatio: "0.000012"}
 	return *run
 }
@@ -91,7 +85,7 @@ func scene(a actions) *model {
 	m := newModel("profile imix", a)
 	m.Update(runsMsg{runs: []spatev1.TrafficRun{imix("imix-1a2b3-4")}})
 	for n := uint64(1); n <= 12; n++ {
-		m.Update(statsMsg{source{"imix-1a2b3-4", "lab-0"}, stats(n, func(s *enginev1.WatchStatsResponse) {
+		m.Update(statsMsg{counters.Source{Run: "imix-1a2b3-4", Pod: "lab-0"}, stats(n, func(s *enginev1.WatchStatsResponse) {
 			for later := n + 1; later <= 12; later++ { // the rate rises to a million in eight seconds
 				s.Ports[0].TxPackets += 1_000_000 - 125_000*min(later-1, 8)
 				s.Streams[0].Measured.TxPackets += 1_000_000 - 125_000*min(later-1, 8)

@@ -12,6 +12,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"spate.dev/operator/internal/plugin/figures"
 	"spate.dev/operator/internal/plugin/progress"
 )
 
@@ -90,7 +91,7 @@ func (m *model) head() []string {
 	if !m.now.IsZero() {
 		clock = m.now.Format("15:04:05")
 	}
-	lines := []string{strong.Styled(fit(title, max(m.width-len(clock)-1, 1), false)) + " " + clock}
+	lines := []string{strong.Styled(figures.Fit(title, max(m.width-len(clock)-1, 1), false)) + " " + clock}
 	if len(m.runs) == 0 {
 		lines = append(lines, "No run is active.")
 	}
@@ -100,7 +101,7 @@ func (m *model) head() []string {
 		if run.Name == m.selected && len(m.runs) > 1 {
 			mark = "> "
 		}
-		lines = append(lines, fit(mark+run.Name+"  "+oneLine(progress.Line(run, m.now)), m.width, false))
+		lines = append(lines, figures.Fit(mark+run.Name+"  "+oneLine(progress.Line(run, m.now)), m.width, false))
 	}
 	if more := len(m.runs) - maxRuns; more > 0 {
 		lines = append(lines, faint.Styled(fmt.Sprintf("  and %d more: [ and ]", more)))
@@ -142,12 +143,12 @@ func (m *model) message() string {
 	}
 	text := oneLine(m.note.text)
 	if m.note.isBad {
-		return alarm.Styled(fit("! "+text, m.width, false))
+		return alarm.Styled(figures.Fit("! "+text, m.width, false))
 	}
-	if omitted := m.board.omitted(); text == "" && omitted > 0 {
+	if omitted := m.board.Omitted(); text == "" && omitted > 0 {
 		text = fmt.Sprintf("%d streams and sides of templates are not shown: the operator sends 1000 of each", omitted)
 	}
-	return fit(text, m.width, false)
+	return figures.Fit(text, m.width, false)
 }
 
 // oneLine puts the lines of a message behind each other.
@@ -168,7 +169,7 @@ func (m *model) table(height int) []string {
 		switch {
 		case len(m.tables[m.view]) > 0:
 			return []string{"", fmt.Sprintf("No row has %q: Esc removes the filter.", m.filter)}
-		case len(m.board.sources) == 0 && len(m.runs) > 0:
+		case len(m.board.Sources) == 0 && len(m.runs) > 0:
 			return []string{"", "No counters yet."}
 		}
 		return []string{"", strings.ToUpper(v.empty[:1]) + v.empty[1:] + "."}
@@ -178,7 +179,7 @@ func (m *model) table(height int) []string {
 	history := min(left, maxHistory)
 	var heading []string
 	for i, at := range chosen {
-		heading = append(heading, fit(v.columns[at].title, widths[i], v.columns[at].format != nil))
+		heading = append(heading, figures.Fit(v.columns[at].title, widths[i], v.columns[at].format != nil))
 	}
 	if history >= minHistory {
 		heading = append(heading, "HISTORY")
@@ -189,10 +190,10 @@ func (m *model) table(height int) []string {
 		for i, at := range chosen {
 			text := r.cell(v.columns, at)
 			if m.hasGrown(r.id, at-len(r.texts)) && v.columns[at].alarm {
-				cells = append(cells, alarm.Styled(fit(text+"!", widths[i], true)))
+				cells = append(cells, alarm.Styled(figures.Fit(text+"!", widths[i], true)))
 				continue
 			}
-			cells = append(cells, fit(text, widths[i], v.columns[at].format != nil))
+			cells = append(cells, figures.Fit(text, widths[i], v.columns[at].format != nil))
 		}
 		if history >= minHistory {
 			cells = append(cells, sparkline(m.history[m.view][r.id], history))

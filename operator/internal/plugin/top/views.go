@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"spate.dev/operator/internal/engine/enginev1"
+	"spate.dev/operator/internal/plugin/counters"
+	"spate.dev/operator/internal/plugin/figures"
 )
 
 // column of a table. A screen that is too narrow for all shows those with the least rank.
@@ -39,7 +41,7 @@ type view struct {
 	columns []column
 	// empty says why there may be no row.
 	empty string
-	rows  func(*board) []*row
+	rows  func(*counters.Board) []*row
 }
 
 // Views, in the order of their keys.
@@ -48,64 +50,61 @@ var views = []view{
 		name: "Ports", empty: "no port is read: no run is active", rows: portRows,
 		columns: []column{
 			{"PORT", "port", nil, 0, false}, {"LINK", "link", nil, 2, false},
-			{"TX PPS", "txPacketsPerSecond", si, 0, false}, {"RX PPS", "rxPacketsPerSecond", si, 0, false},
-			{"TX L1", "txL1BitsPerSecond", si, 1, false}, {"RX L1", "rxL1BitsPerSecond", si, 1, false},
-			{"TX L2", "txL2BitsPerSecond", si, 4, false}, {"RX L2", "rxL2BitsPerSecond", si, 4, false},
-			{"UTIL", "lineRateShare", percent, 1, false},
-			{"ERRORS", "rxErrors", count, 1, true}, {"MISSED", "rxMissed", count, 1, true}, {"DROPPED", "txDropped", count, 3, true},
+			{"TX PPS", "txPacketsPerSecond", figures.Number, 0, false}, {"RX PPS", "rxPacketsPerSecond", figures.Number, 0, false},
+			{"TX L1", "txL1BitsPerSecond", figures.Number, 1, false}, {"RX L1", "rxL1BitsPerSecond", figures.Number, 1, false},
+			{"TX L2", "txL2BitsPerSecond", figures.Number, 4, false}, {"RX L2", "rxL2BitsPerSecond", figures.Number, 4, false},
+			{"UTIL", "lineRateShare", figures.Percent, 1, false},
+			{"ERRORS", "rxErrors", figures.Count, 1, true}, {"MISSED", "rxMissed", figures.Count, 1, true}, {"DROPPED", "txDropped", figures.Count, 3, true},
 		},
 	},
 	{
 		name: "Streams", empty: "no run has streams", rows: streamRows,
 		columns: []column{
 			{"STREAM", "stream", nil, 0, false},
-			{"TX PPS", "txPacketsPerSecond", si, 0, false}, {"RX PPS", "rxPacketsPerSecond", si, 0, false}, {"TX L2", "txL2BitsPerSecond", si, 4, false},
-			{"LOST PPM", "lostPPM", si, 0, false},
-			{"P50", "latencyP50Ns", nanoseconds, 1, false}, {"P99", "latencyP99Ns", nanoseconds, 1, false}, {"MAX", "latencyMaxNs", nanoseconds, 1, false},
-			{"DISORDER", "outOfOrder", count, 1, true}, {"DUP", "duplicates", count, 3, true}, {"LATE", "late", count, 2, true}, {"DROPPED", "txDropped", count, 3, true},
+			{"TX PPS", "txPacketsPerSecond", figures.Number, 0, false}, {"RX PPS", "rxPacketsPerSecond", figures.Number, 0, false}, {"TX L2", "txL2BitsPerSecond", figures.Number, 4, false},
+			{"LOST PPM", "lostPPM", figures.Number, 0, false},
+			{"P50", "latencyP50Ns", figures.Nanoseconds, 1, false}, {"P99", "latencyP99Ns", figures.Nanoseconds, 1, false}, {"MAX", "latencyMaxNs", figures.Nanoseconds, 1, false},
+			{"DISORDER", "outOfOrder", figures.Count, 1, true}, {"DUP", "duplicates", figures.Count, 3, true}, {"LATE", "late", figures.Count, 2, true}, {"DROPPED", "txDropped", figures.Count, 3, true},
 		},
 	},
 	{
 		name: "Templates", empty: "no run has applications", rows: templateRows,
 		columns: []column{
 			{"TEMPLATE", "template", nil, 0, false}, {"SIDE", "side", nil, 0, false},
-			{"CONN/S", "connectionsPerSecond", si, 0, false}, {"ACTIVE", "active", count, 0, false}, {"FAILED", "failed", count, 0, true},
-			{"SENT", "bytesSent", si, 1, false}, {"RECEIVED", "bytesReceived", si, 1, false},
-			{"TX BIT/S", "txBitsPerSecond", si, 2, false}, {"RX BIT/S", "rxBitsPerSecond", si, 2, false}, {"RETRANS", "retransmitted", count, 3, true},
+			{"CONN/S", "connectionsPerSecond", figures.Number, 0, false}, {"ACTIVE", "active", figures.Count, 0, false}, {"FAILED", "failed", figures.Count, 0, true},
+			{"SENT", "bytesSent", figures.Number, 1, false}, {"RECEIVED", "bytesReceived", figures.Number, 1, false},
+			{"TX BIT/S", "txBitsPerSecond", figures.Number, 2, false}, {"RX BIT/S", "rxBitsPerSecond", figures.Number, 2, false}, {"RETRANS", "retransmitted", figures.Count, 3, true},
 		},
 	},
 	{
 		name: "Latency", empty: "no run measures times: see measure.latency of a StatelessStream", rows: latencyRows,
 		columns: []column{
-			{"OF", "of", nil, 0, false}, {"TIME", "time", nil, 0, false}, {"COUNT", "count", si, 3, false}, {"MIN", "minNs", nanoseconds, 1, false},
-			{"P50", "p50Ns", nanoseconds, 0, false}, {"P90", "p90Ns", nanoseconds, 2, false}, {"P95", "p95Ns", nanoseconds, 4, false},
-			{"P99", "p99Ns", nanoseconds, 0, false}, {"P99.9", "p999Ns", nanoseconds, 1, false}, {"P99.99", "p9999Ns", nanoseconds, 4, false},
-			{"MAX", "maxNs", nanoseconds, 0, false}, {"JITTER", "jitterNs", nanoseconds, 3, false},
+			{"OF", "of", nil, 0, false}, {"TIME", "time", nil, 0, false}, {"COUNT", "count", figures.Number, 3, false}, {"MIN", "minNs", figures.Nanoseconds, 1, false},
+			{"P50", "p50Ns", figures.Nanoseconds, 0, false}, {"P90", "p90Ns", figures.Nanoseconds, 2, false}, {"P95", "p95Ns", figures.Nanoseconds, 4, false},
+			{"P99", "p99Ns", figures.Nanoseconds, 0, false}, {"P99.9", "p999Ns", figures.Nanoseconds, 1, false}, {"P99.99", "p9999Ns", figures.Nanoseconds, 4, false},
+			{"MAX", "maxNs", figures.Nanoseconds, 0, false}, {"JITTER", "jitterNs", figures.Nanoseconds, 3, false},
 		},
 	},
 	{
 		name: "Workers", empty: "no worker is read: no run is active", rows: workerRows,
 		columns: []column{
-			{"WORKER", "worker", nil, 0, false}, {"PORTS", "ports", nil, 1, false}, {"CPU", "cpu", count, 2, false}, {"BUSY", "busy", percent, 0, false},
-			{"TX PPS", "txPacketsPerSecond", si, 0, false}, {"RX PPS", "rxPacketsPerSecond", si, 0, false}, {"SLEEPS/S", "sleepsPerSecond", si, 3, false},
-			{"HANDED/S", "handedOffPerSecond", si, 2, false}, {"LOST", "handoffLost", count, 2, true},
+			{"WORKER", "worker", nil, 0, false}, {"PORTS", "ports", nil, 1, false}, {"CPU", "cpu", figures.Count, 2, false}, {"BUSY", "busy", figures.Percent, 0, false},
+			{"TX PPS", "txPacketsPerSecond", figures.Number, 0, false}, {"RX PPS", "rxPacketsPerSecond", figures.Number, 0, false}, {"SLEEPS/S", "sleepsPerSecond", figures.Number, 3, false},
+			{"HANDED/S", "handedOffPerSecond", figures.Number, 2, false}, {"LOST", "handoffLost", figures.Count, 2, true},
 		},
 	},
 }
 
-// overhead of a packet at layer 1 in bytes: preamble, start delimiter and inter-packet gap (IEEE 802.3 clauses 3.2 and 4.4.2).
-const overhead = 20
-
 // portRows has a row for each port of each pod. Errors, missed and dropped packets are counted since the engine's start.
-func portRows(b *board) (rows []*row) {
-	for _, r := range b.pods() {
-		for _, p := range r.current.GetPorts() {
-			before := byName(r.previous.GetPorts(), func(q *enginev1.PortStats) bool { return q.GetPort() == p.GetPort() })
-			info := byName(r.ports, func(i *enginev1.PortInfo) bool { return i.GetName() == p.GetPort() })
-			tx, rx := r.perSecond(before.GetTxPackets(), p.GetTxPackets()), r.perSecond(before.GetRxPackets(), p.GetRxPackets())
-			tx2, rx2 := 8*r.perSecond(before.GetTxBytes(), p.GetTxBytes()), 8*r.perSecond(before.GetRxBytes(), p.GetRxBytes())
-			tx1, rx1 := tx2+8*overhead*tx, rx2+8*overhead*rx
-			share := unknown
+func portRows(b *counters.Board) (rows []*row) {
+	for _, r := range b.Pods() {
+		for _, p := range r.Current.GetPorts() {
+			before := counters.ByName(r.Previous.GetPorts(), func(q *enginev1.PortStats) bool { return q.GetPort() == p.GetPort() })
+			info := counters.ByName(r.Ports, func(i *enginev1.PortInfo) bool { return i.GetName() == p.GetPort() })
+			tx, rx := r.PerSecond(before.GetTxPackets(), p.GetTxPackets()), r.PerSecond(before.GetRxPackets(), p.GetRxPackets())
+			tx2, rx2 := 8*r.PerSecond(before.GetTxBytes(), p.GetTxBytes()), 8*r.PerSecond(before.GetRxBytes(), p.GetRxBytes())
+			tx1, rx1 := tx2+8*counters.Overhead*tx, rx2+8*counters.Overhead*rx
+			share := figures.Unknown
 			if line := info.GetLineRateBps(); line > 0 {
 				share = max(tx1, rx1) / float64(line)
 			}
@@ -113,7 +112,7 @@ func portRows(b *board) (rows []*row) {
 			if !p.GetLinkUp() {
 				link = "DOWN"
 			}
-			name := r.pod + "/" + p.GetPort()
+			name := r.Pod + "/" + p.GetPort()
 			rows = append(rows, &row{
 				id: name, texts: []string{name, link},
 				values: []float64{tx, rx, tx1, rx1, tx2, rx2, share, float64(p.GetRxErrors()), float64(p.GetRxMissed()), float64(p.GetTxDropped())},
@@ -122,14 +121,6 @@ func portRows(b *board) (rows []*row) {
 		}
 	}
 	return rows
-}
-
-// named returns the name of a stream or template, with its run where several are read.
-func (b *board) named(r *readings, name string) string {
-	if b.sources[0].run == b.sources[len(b.sources)-1].run { // they are sorted
-		return name
-	}
-	return r.run + "/" + name
 }
 
 // stream is what all engines of a run counted of a stream.
@@ -143,25 +134,25 @@ type stream struct {
 // streamRows has a row for each stream of each run, over all engines that are read. Rates include the warm-up, all else is of the measured phase.
 // Lost are the sequence numbers below the highest received that did not arrive: packets in flight are not lost, and what nothing followed is not
 // either. Of several engines the greatest percentile is shown, which that of all together does not exceed.
-func streamRows(b *board) []*row {
+func streamRows(b *counters.Board) []*row {
 	var names []string
 	all := map[string]*stream{}
-	for _, r := range b.sources {
+	for _, r := range b.Sources {
 		before := map[string]counted{}
-		for _, s := range r.previous.GetStreams() {
+		for _, s := range r.Previous.GetStreams() {
 			before[s.GetName()] = countedOf(s)
 		}
-		for _, s := range r.current.GetStreams() {
-			name := b.named(r, s.GetName())
+		for _, s := range r.Current.GetStreams() {
+			name := b.Named(r, s.GetName())
 			sum := all[name]
 			if sum == nil {
-				sum = &stream{p50: unknown, p99: unknown, most: unknown}
+				sum = &stream{p50: figures.Unknown, p99: figures.Unknown, most: figures.Unknown}
 				all[name], names = sum, append(names, name)
 			}
 			last, now, m := before[s.GetName()], countedOf(s), s.GetMeasured()
-			sum.tx += r.perSecond(last.txPackets, now.txPackets)
-			sum.rx += r.perSecond(last.rxPackets, now.rxPackets)
-			sum.txBits += 8 * r.perSecond(last.txBytes, now.txBytes)
+			sum.tx += r.PerSecond(last.txPackets, now.txPackets)
+			sum.rx += r.PerSecond(last.rxPackets, now.rxPackets)
+			sum.txBits += 8 * r.PerSecond(last.txBytes, now.txBytes)
 			sum.received += float64(m.GetRxPackets() - m.GetDuplicates())
 			sum.missing += float64(m.GetMissing())
 			sum.disorder += float64(m.GetOutOfOrder())
@@ -175,7 +166,7 @@ func streamRows(b *board) []*row {
 	var rows []*row
 	for _, name := range names {
 		s := all[name]
-		lost := unknown // nothing arrived: the stream may not be measured on arrival
+		lost := figures.Unknown // nothing arrived: the stream may not be measured on arrival
 		if s.received > 0 {
 			missing := max(s.missing, 0)
 			lost = 1e6 * missing / (s.received + missing)
@@ -188,7 +179,7 @@ func streamRows(b *board) []*row {
 // most is the maximum of times, in nanoseconds; unknown without a measurement.
 func most(times *enginev1.LatencyStats) float64 {
 	if times.GetCount() == 0 {
-		return unknown
+		return figures.Unknown
 	}
 	return float64(times.GetMaxNs())
 }
@@ -203,20 +194,20 @@ type side struct {
 }
 
 // templateRows has a row for each side of each template of each run. Counters are those since the run's start.
-func templateRows(b *board) []*row {
+func templateRows(b *counters.Board) []*row {
 	var all []*side
-	for _, r := range b.sources {
-		for _, t := range r.current.GetTemplates() {
-			before := byName(r.previous.GetTemplates(), func(o *enginev1.TemplateStats) bool {
+	for _, r := range b.Sources {
+		for _, t := range r.Current.GetTemplates() {
+			before := counters.ByName(r.Previous.GetTemplates(), func(o *enginev1.TemplateStats) bool {
 				return o.GetTemplate() == t.GetTemplate() && o.GetSide() == t.GetSide()
 			})
-			of, where := b.named(r, t.GetTemplate()), sideNames[t.GetSide()]
-			sum := byName(all, func(s *side) bool { return s.template == of && s.side == where })
+			of, where := b.Named(r, t.GetTemplate()), sideNames[t.GetSide()]
+			sum := counters.ByName(all, func(s *side) bool { return s.template == of && s.side == where })
 			if sum == nil {
 				sum = &side{template: of, side: where}
 				all = append(all, sum)
 			}
-			perSecond := func(names ...string) float64 { return r.perSecond(counterOf(before, names...), counterOf(t, names...)) }
+			perSecond := func(names ...string) float64 { return r.PerSecond(counterOf(before, names...), counterOf(t, names...)) }
 			sum.rate += perSecond("flows_established")
 			sum.tx += 8 * perSecond(bytesSent...)
 			sum.rx += 8 * perSecond(bytesReceived...)
@@ -247,14 +238,14 @@ var (
 )
 
 // latencyRows has a row for each stream whose delay is measured, and for the times of each side of each template, of each engine.
-func latencyRows(b *board) (rows []*row) {
-	add := func(r *readings, of, what string, times *enginev1.LatencyStats) {
+func latencyRows(b *counters.Board) (rows []*row) {
+	add := func(r *counters.Readings, of, what string, times *enginev1.LatencyStats) {
 		if times.GetCount() == 0 {
 			return
 		}
-		of = b.named(r, of)
-		if len(b.sources) > 1 {
-			of = r.pod + " " + of
+		of = b.Named(r, of)
+		if len(b.Sources) > 1 {
+			of = r.Pod + " " + of
 		}
 		values := []float64{float64(times.GetCount()), float64(times.GetMinNs())}
 		for _, q := range []uint32{500_000, 900_000, 950_000, 990_000, 999_000, 999_900} {
@@ -262,11 +253,11 @@ func latencyRows(b *board) (rows []*row) {
 		}
 		rows = append(rows, &row{id: of + " " + what, texts: []string{of, what}, values: append(values, most(times), float64(times.GetJitterNs())), trend: quantile(times, 990_000)})
 	}
-	for _, r := range b.sources {
-		for _, s := range r.current.GetStreams() {
+	for _, r := range b.Sources {
+		for _, s := range r.Current.GetStreams() {
 			add(r, s.GetName(), "delay", s.GetMeasured().GetLatency())
 		}
-		for _, t := range r.current.GetTemplates() {
+		for _, t := range r.Current.GetTemplates() {
 			add(r, t.GetTemplate(), sideNames[t.GetSide()]+" connect", t.GetConnectTime())
 			add(r, t.GetTemplate(), sideNames[t.GetSide()]+" round trip", t.GetRoundTrip())
 		}
@@ -275,18 +266,18 @@ func latencyRows(b *board) (rows []*row) {
 }
 
 // workerRows has a row for each worker of each pod.
-func workerRows(b *board) (rows []*row) {
-	for _, r := range b.pods() {
-		for _, w := range r.current.GetWorkers() {
-			before := byName(r.previous.GetWorkers(), func(o *enginev1.WorkerStats) bool { return o.GetWorker() == w.GetWorker() })
-			busy, idle := r.perSecond(before.GetBusyNs(), w.GetBusyNs()), r.perSecond(before.GetIdleNs(), w.GetIdleNs())
+func workerRows(b *counters.Board) (rows []*row) {
+	for _, r := range b.Pods() {
+		for _, w := range r.Current.GetWorkers() {
+			before := counters.ByName(r.Previous.GetWorkers(), func(o *enginev1.WorkerStats) bool { return o.GetWorker() == w.GetWorker() })
+			busy, idle := r.PerSecond(before.GetBusyNs(), w.GetBusyNs()), r.PerSecond(before.GetIdleNs(), w.GetIdleNs())
 			share := busy / (busy + idle) // unknown of 0/0
-			name := fmt.Sprintf("%s/%d", r.pod, w.GetWorker())
+			name := fmt.Sprintf("%s/%d", r.Pod, w.GetWorker())
 			rows = append(rows, &row{
-				id: name, texts: []string{name, portsOf(r.ports, w.GetWorker())},
+				id: name, texts: []string{name, portsOf(r.Ports, w.GetWorker())},
 				values: []float64{
-					float64(w.GetCpu()), share, r.perSecond(before.GetTxPackets(), w.GetTxPackets()), r.perSecond(before.GetRxPackets(), w.GetRxPackets()),
-					r.perSecond(before.GetSleeps(), w.GetSleeps()), r.perSecond(before.GetFlows().GetHandedOff(), w.GetFlows().GetHandedOff()), float64(w.GetFlows().GetHandoffLost()),
+					float64(w.GetCpu()), share, r.PerSecond(before.GetTxPackets(), w.GetTxPackets()), r.PerSecond(before.GetRxPackets(), w.GetRxPackets()),
+					r.PerSecond(before.GetSleeps(), w.GetSleeps()), r.PerSecond(before.GetFlows().GetHandedOff(), w.GetFlows().GetHandedOff()), float64(w.GetFlows().GetHandoffLost()),
 				},
 				trend: share,
 			})

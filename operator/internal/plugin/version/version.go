@@ -20,7 +20,7 @@ func NewCommand(linked string) *cobra.Command {
 		Use:   "version",
 		Short: "Tell which version of the plugin this is",
 		Long: `Tell which version of the plugin this is: the tag or the commit that it was built from ("-dirty" where files were changed since), the
-version of the contract with engines, and what it was built with. It asks no cluster.`,
+version of the contract with engines, and what it was built with. It needs no cluster.`,
 		Example: "  kubectl spate version",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
