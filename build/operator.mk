@@ -103,6 +103,23 @@ $(operator_test_parts): operator-test-part-%:
 	@cd operator/test && SPATE_TEST_PART=$*/$(words $(operator_test_parts)) timeout --kill-after 10 32m \
 	  ../../build/out/operator.test -test.paniconexit0 -test.timeout 30m
 
+# Reports in a browser, by a module of its own: nothing else needs its dependencies.
+.PHONY: test-report test-report-if-there report-pictures browser
+browser:
+	@build/deps --also browser
+
+test-report: browser ## Open reports in Chromium, which this installs (357 MB): layout, contrast, sorting, searching, printing
+	@echo "report: testing in a browser (20 s)"
+	@go test -C operator/test/browser -count=1 .
+
+test-report-if-there:
+	@if command -v chromium >/dev/null; then $(MAKE) --no-print-directory test-report; \
+	  else echo "report: SKIPPED the test in a browser: no chromium here (make test-report installs it)"; fi
+
+report-pictures: browser ## Renew the reports in docs/reports, and their pictures in docs/images
+	@SPATE_GOLDEN=renew go test -C operator -count=1 -run '^TestReportsAreThoseOfTheFiles$$' ./internal/plugin/report
+	@SPATE_PICTURES=$(CURDIR)/docs/images go test -C operator/test/browser -count=1 -run '^TestPictures$$' .
+
 .PHONY: bench-operator
 bench-operator: envtest-assets engine-debug ## Print what 200 generators and 1,000 profiles cost the operator, on simulated engines, 5 min (SCALE=generators)
 	@DRILLS=all go test -C operator -count=1 -timeout 60m -v -run '^TestDrillTwoHundredGenerators' ./test
@@ -118,6 +135,7 @@ operator-lint: $(GOLANGCI_LINT) ## Lint the API (with the rules of Kubernetes' A
 	@cd api && $(GOLANGCI_LINT) run --allow-serial-runners --config .golangci.yml ./v1alpha1/...
 	@cd e2e && $(GOLANGCI_LINT) run --allow-serial-runners --config ../operator/.golangci.yml ./...
 	@cd dashboards/source && $(GOLANGCI_LINT) run --allow-serial-runners --config ../../operator/.golangci.yml ./...
+	@cd operator/test/browser && $(GOLANGCI_LINT) run --allow-serial-runners --config ../../.golangci.yml ./...
 
 proto-lint: $(BUF) ## Lint the contract
 	@$(BUF) lint

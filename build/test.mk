@@ -66,7 +66,7 @@ test-timed:
 
 # Tests that measure no time use the CPU that those leave (SCHED_IDLE, sched(7)).
 test-untimed:
-	$(call phase,images kubectl-spate cluster-images fuzz engine-test-aarch64 bench-program conformance-if-there,--jobs 2 --output-sync=line FUZZ=$(FUZZ_IN_TEST),env MAKEFLAGS= chrt --idle 0)
+	$(call phase,images kubectl-spate cluster-images fuzz engine-test-aarch64 bench-program conformance-if-there test-report-if-there,--jobs 2 --output-sync=line FUZZ=$(FUZZ_IN_TEST),env MAKEFLAGS= chrt --idle 0)
 
 # An emulated machine measures no time either: the suites in the cluster leave about half of two CPUs idle.
 test-nic:

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plugin/figures"
 	"spate.dev/operator/internal/plugin/plugintest"
 	"spate.dev/operator/internal/runs/samples"
 )
@@ -209,7 +210,7 @@ func (s *subject) judged(met bool, values string) {
 // worst is the summary of delays, as the operator has it.
 func worst(r *spatev1.RunResult, name string) string {
 	l := r.Streams[name].Latency
-	text := func(t spatev1.MeasuredTime) string { return si(float64(t)/1e9, "s") }
+	text := func(t spatev1.MeasuredTime) string { return figures.WithUnit(float64(t)/1e9, "s") }
 	return fmt.Sprintf("%s: p50 %s, p99 %s, max %s", name, text(l.P50), text(l.P99), text(l.Max))
 }
 
