@@ -174,7 +174,7 @@ func oneLine(text string) string { return strings.ReplaceAll(strings.TrimSpace(t
 // display draws until the user quits or the duration is over.
 func display(ctx context.Context, s *state, source *counters.Feed, to io.Writer) error {
 	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(to), tea.WithoutSignalHandler()}
-	if os.Getenv("NO_COLOR") != "" { //nolint:misspell // its name
+	if os.Getenv("NO_COLOR") != "" {
 		options = append(options, tea.WithColorProfile(colorprofile.NoTTY)) // no style at all, where the library would leave bold
 	}
 	program := tea.NewProgram(newScreen(s), options...)
