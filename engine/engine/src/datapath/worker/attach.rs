@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What control hangs on a worker's port while it works: where frames for the slow path go, where those it sends come
-//! from, and taps that copy packets. A worker copies to and from bounded rings and decides nothing.
+//! from (`sources::Inject`), and taps that copy packets. A worker copies to and from bounded rings and decides nothing.
 use std::ops::Range;
 
-use spate_dpdk::BURST;
 use spate_filter::Program;
-use spate_neighbour::{Interest, STAMP};
-use spate_net::FCS_LEN;
+use spate_neighbour::Interest;
 
-use super::{Device, Dpdk, Time, Worker, device::Packets, egress::Egress};
+use super::{Device, Dpdk, Time, Worker, device::Packets, sources::Inject};
 use crate::datapath::{
     command::{Direction, Reclaim},
-    frames::{FrameHeader, FrameReader, FrameWriter},
+    frames::FrameWriter,
 };
 
 /// Taps on a port and direction at a time.
@@ -116,79 +114,16 @@ impl Taps {
     }
 }
 
-/// Where the time at which a frame of the slow path leaves is to be written, with its complement: what the header of such a frame has in
-/// place of an instant. A frame has its MACs at 0.
-fn stamp_of(header: &FrameHeader) -> Option<usize> {
-    let at = usize::try_from(header.at_ns).ok().filter(|at| *at > 0)?;
-    (at + STAMP <= header.len as usize).then_some(at)
-}
-
-/// Sends the frames of the slow path.
-pub(in crate::datapath) struct Inject<D: Device = Dpdk> {
-    frames: FrameReader,
-    burst: D::Burst,
-    /// Bytes of the packets in the burst, FCS included, by position.
-    bytes: [u64; BURST],
-    sent: usize,
-}
-
-impl<D: Device> Inject<D> {
-    pub(in crate::datapath) fn new(frames: FrameReader) -> Self {
-        Self { frames, burst: D::Burst::new(), bytes: [0; BURST], sent: 0 }
-    }
-
-    /// Sends up to a burst. Returns how many packets the device took.
-    pub(super) fn send(&mut self, egress: &mut Egress<D>, pool: &D::Pool, taps: &mut Taps, clock: &D::Clock) -> usize {
-        if self.burst.is_empty() {
-            self.build(pool, clock);
-            if self.burst.is_empty() {
-                return 0;
-            }
-            taps.copy::<D>(&self.burst, clock);
-        }
-        let taken = self.burst.send(egress.queue());
-        egress.sent(taken, self.bytes[self.sent..self.sent + taken].iter().sum());
-        self.sent += taken;
-        taken
-    }
-
-    fn build(&mut self, pool: &D::Pool, clock: &D::Clock) {
-        self.sent = 0;
-        while self.burst.len() < BURST
-            && let Some(header) = self.frames.next()
-        {
-            let index = self.burst.len();
-            if !self.burst.alloc(pool, 1) {
-                return;
-            }
-            let len = header.len as usize;
-            let frame = self.burst.frame_mut(index, len);
-            self.frames.take(frame);
-            if let Some(at) = stamp_of(&header) {
-                let now_ns = clock.mono_ns();
-                frame[at..at + STAMP / 2].copy_from_slice(&now_ns.to_be_bytes());
-                frame[at + STAMP / 2..at + STAMP].copy_from_slice(&(!now_ns).to_be_bytes());
-            }
-            self.bytes[index] = len as u64 + FCS_LEN;
-        }
-    }
-
-    /// Whether it holds packets that the device did not take.
-    pub(super) fn is_waiting(&self) -> bool {
-        !self.burst.is_empty()
-    }
-}
-
 impl<D: Device> Worker<D> {
     /// Hangs something on a port. What does not belong to this worker goes back.
     pub(super) fn attach(&mut self, port: usize, attachment: Attachment<D>) {
         let back = match attachment {
             Attachment::Tap(Direction::Tx, tap) => match self.tx.iter_mut().find(|p| p.port() == port) {
-                Some(found) => found.taps().add(tap).map(|tap| Attachment::Tap(Direction::Tx, tap)),
+                Some(found) => found.outlet.taps.add(tap).map(|tap| Attachment::Tap(Direction::Tx, tap)),
                 None => Some(Attachment::Tap(Direction::Tx, tap)),
             },
             Attachment::Inject(inject) => match self.tx.iter_mut().find(|p| p.port() == port) {
-                Some(found) => found.set_inject(inject).map(Attachment::Inject),
+                Some(found) => found.sources.injected.set(inject).map(Attachment::Inject),
                 None => Some(Attachment::Inject(inject)),
             },
             received => self.receiver.attach(port, received),
@@ -200,7 +135,7 @@ impl<D: Device> Worker<D> {
 
     /// Takes a tap off again, wherever it is.
     pub(super) fn detach(&mut self, id: u64) {
-        let sending = self.tx.iter_mut().filter_map(|port| port.taps().remove(id));
+        let sending = self.tx.iter_mut().filter_map(|port| port.outlet.taps.remove(id));
         for tap in sending.chain(self.receiver.taps().filter_map(|taps| taps.remove(id))) {
             let _ = self.reclaim.push(Reclaim::Attachment(Attachment::Tap(Direction::Tx, tap)));
         }

@@ -20,10 +20,10 @@ use super::{
     attach::{Attachment, Received, Taps},
     by_tag::{ByTag, TagNumber},
     device::{Packets, RxDevice},
-    emulate::{Arrived, Demux, Emulated},
+    flows::{Arrived, Demux, Emulated},
     foreign::{self, RunForeign},
+    outlet::TxPort,
     stream_handoff::StreamHandoff,
-    transmit::TxPort,
 };
 use crate::datapath::{
     clock::Timescale,
@@ -443,7 +443,7 @@ impl<D: Device> Receiver<D> {
                 {
                     self.burst.retain(|frame| reflection.turn(runs, frame));
                     port.share.not_reflected.add((packets - self.burst.len()) as u64);
-                    tx.send_back(&mut self.burst, at_ns);
+                    tx.outlet.send_back(&mut self.burst, at_ns);
                 }
             }
             self.handoff.notify();
