@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What control hangs on a worker's port while it works: where frames for the slow path go, where those it sends come
-//! from (`sources::Inject`), and taps that copy packets. A worker copies to and from bounded rings and decides nothing.
+//! What control hangs on a worker's port while it works: where frames for the slow path go (`sinks::SlowPathCopy`), where those it
+//! sends come from (`sources::Inject`), and taps that copy packets. A worker copies to and from bounded rings and decides nothing.
 use std::ops::Range;
 
 use spate_filter::Program;
 use spate_neighbour::Interest;
 
-use super::{Device, Dpdk, Time, Worker, device::Packets, sources::Inject};
+use super::{Device, Dpdk, Time, Worker, device::Packets, receive::RxPort, sinks::SlowPathCopy, sources::Inject};
 use crate::datapath::{
     command::{Direction, Reclaim},
     frames::FrameWriter,
@@ -14,8 +14,6 @@ use crate::datapath::{
 
 /// Taps on a port and direction at a time.
 const TAPS: usize = 8;
-/// Longest frame that the slow path takes or sends, without FCS: what packets of every worker have room for.
-const SLOW_LEN: usize = crate::datapath::open::SHORT_ROOM;
 
 /// Something to hang on a port.
 pub(in crate::datapath) enum Attachment<D: Device = Dpdk> {
@@ -24,32 +22,6 @@ pub(in crate::datapath) enum Attachment<D: Device = Dpdk> {
     Interest(Box<Interest>),
     Inject(Box<Inject<D>>),
     Tap(Direction, Box<Tap>),
-}
-
-/// Copies received frames to the slow path.
-pub(in crate::datapath) struct SlowPathCopy {
-    /// Frames that concern the port's addresses,
-    pub(in crate::datapath) interest: Option<Box<Interest>>,
-    /// and those that the filter of a punt takes.
-    pub(in crate::datapath) punt: Option<Program>,
-    pub(in crate::datapath) frames: FrameWriter,
-}
-
-impl SlowPathCopy {
-    /// Looks at a received frame that is no packet of a run.
-    #[inline]
-    pub(super) fn offer(&mut self, frame: &[u8], len: usize, at_ns: u64) {
-        let wanted = self.interest.as_ref().is_some_and(|interest| interest.concerns(frame))
-            || self.punt.as_ref().is_some_and(|punt| punt.matches(frame, len));
-        if !wanted {
-            return;
-        }
-        if frame.len() == len && len <= SLOW_LEN {
-            self.frames.push(at_ns, len, frame);
-        } else {
-            self.frames.refuse();
-        }
-    }
 }
 
 /// Copies the packets that a filter takes.
@@ -126,7 +98,10 @@ impl<D: Device> Worker<D> {
                 Some(found) => found.sources.injected.set(inject).map(Attachment::Inject),
                 None => Some(Attachment::Inject(inject)),
             },
-            received => self.receiver.attach(port, received),
+            received => match self.receiver.port(port) {
+                Some(found) => found.attach(received),
+                None => Some(received),
+            },
         };
         if let Some(back) = back {
             let _ = self.reclaim.push(Reclaim::Attachment(back));
@@ -142,40 +117,13 @@ impl<D: Device> Worker<D> {
     }
 }
 
-/// What a receiving port has hung on it.
-#[derive(Default)]
-pub(super) struct Received {
-    pub(super) slow_path: Option<Box<SlowPathCopy>>,
-    pub(super) taps: Taps,
-}
-
-impl Received {
-    pub(super) fn new() -> Self {
-        Self { slow_path: None, taps: Taps::new() }
-    }
-
-    /// Whether a frame is for an emulated station that has another MAC than the port.
-    pub(super) fn is_for_emulated_mac(&self, frame: &[u8]) -> bool {
-        let interest = self.slow_path.as_ref().and_then(|slow_path| slow_path.interest.as_ref());
-        interest.is_some_and(|interest| interest.is_for_emulated_mac(frame))
-    }
-
-    /// Looks at a received frame that is no packet of a run.
-    #[inline]
-    pub(super) fn offer(&mut self, frame: &[u8], len: u32, at_ns: u64) {
-        if let Some(slow_path) = &mut self.slow_path {
-            slow_path.offer(frame, len as usize, at_ns);
-        }
-    }
-
-    /// What it has no room for, or what was there before.
-    pub(super) fn attach<D: Device>(&mut self, attachment: Attachment<D>) -> Option<Attachment<D>> {
+impl<D: Device> RxPort<D> {
+    /// Hangs something on it. Back comes what it has no room for, or what was there before.
+    fn attach(&mut self, attachment: Attachment<D>) -> Option<Attachment<D>> {
+        let station = &mut self.sinks.station;
         match attachment {
-            Attachment::SlowPathCopy(slow_path) => self.slow_path.replace(slow_path).map(Attachment::SlowPathCopy),
-            Attachment::Interest(interest) => match &mut self.slow_path {
-                Some(slow_path) => slow_path.interest.replace(interest).map(Attachment::Interest),
-                None => Some(Attachment::Interest(interest)),
-            },
+            Attachment::SlowPathCopy(slow_path) => station.set_slow_path(slow_path).map(Attachment::SlowPathCopy),
+            Attachment::Interest(interest) => station.set_interest(interest).map(Attachment::Interest),
             Attachment::Tap(Direction::Rx, tap) => self.taps.add(tap).map(|tap| Attachment::Tap(Direction::Rx, tap)),
             other => Some(other),
         }

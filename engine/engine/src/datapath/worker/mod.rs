@@ -10,11 +10,11 @@ mod dpdk;
 mod egress;
 mod flow_handoff;
 mod flows;
-mod foreign;
 mod idle;
 mod outlet;
 mod receive;
 pub(super) mod simulated;
+mod sinks;
 mod sources;
 mod stream_handoff;
 #[cfg(test)]
@@ -24,15 +24,14 @@ use std::{collections::VecDeque, sync::Arc};
 
 use rtrb::{Consumer, Producer};
 
-pub(super) use attach::{Attachment, SlowPathCopy, Tap};
+pub(super) use attach::{Attachment, Tap};
 pub(super) use by_tag::{ByTag, Tagged};
 pub(super) use device::{Device, Time};
 pub(super) use dpdk::Dpdk;
 pub(super) use flow_handoff::{HandoffShare, between};
 pub(super) use flows::{Emulated, Pools};
-pub(super) use foreign::{Marks, RunForeign, RunReceiver};
 pub(super) use idle::{Idle, Waker};
-pub(super) use receive::{DelayPlace, Owner, RunReceive, StreamReceive};
+pub(super) use sinks::{DelayPlace, Marks, Owner, RunForeign, RunReceive, RunReceiver, SlowPathCopy, StreamReceive};
 pub(super) use sources::{Inject, NewStreams, PortRun, Replay, ReplayParts, ReplayTape, SendStream, TapeEnd, speed_of};
 pub(super) use stream_handoff::{StreamHandoff, between_workers};
 

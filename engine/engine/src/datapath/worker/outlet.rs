@@ -2,13 +2,10 @@
 //! A port as one worker sends on it: the outlet that all sources share, and the sources.
 use std::sync::Arc;
 
-use spate_dpdk::BURST;
-use spate_net::FCS_LEN;
-
 use super::{
     Device, WorkerRun,
     attach::Taps,
-    device::{Packets as _, TxDevice as _},
+    device::TxDevice as _,
     egress::Egress,
     sources::{Active, Ending, Pass, Sources},
 };
@@ -32,23 +29,6 @@ pub(super) struct Outlet<D: Device> {
 pub(super) struct TxPort<D: Device> {
     pub(super) outlet: Outlet<D>,
     pub(super) sources: Sources<D>,
-}
-
-impl<D: Device> Outlet<D> {
-    /// Sends packets that were received back. What the device does not take at once, or the budget does not let pass, is dropped,
-    /// and counted.
-    pub(super) fn send_back(&mut self, packets: &mut D::Burst, now: u64) {
-        let (egress, all) = (&mut self.egress, packets.len());
-        if egress.is_closed_to_reflectors(now) {
-            return egress.throttled(all as u64);
-        }
-        let lens: [u64; BURST] =
-            std::array::from_fn(|i| if i < all { packets.frame_len(i) as u64 + FCS_LEN } else { 0 });
-        let taken = egress.send(packets, |taken| lens[..taken].iter().sum());
-        egress.reflected(taken);
-        egress.dropped((all - taken) as u64);
-        egress.charge_reflectors();
-    }
 }
 
 impl<D: Device> TxPort<D> {
