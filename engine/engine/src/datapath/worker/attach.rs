@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What control hangs on a worker's port while it works: where frames for the slow path go, where those it sends come
-//! from, and taps that copy packets. A worker copies to and from bounded rings and decides nothing.
+//! What control hangs on a worker's port while it works: where frames for the slow path go (`sinks::SlowPathCopy`), where those it
+//! sends come from (`sources::Inject`), and taps that copy packets. A worker copies to and from bounded rings and decides nothing.
 use std::ops::Range;
 
-use spate_dpdk::BURST;
 use spate_filter::Program;
-use spate_neighbour::{Interest, STAMP};
-use spate_net::FCS_LEN;
+use spate_neighbour::Interest;
 
-use super::{Device, Dpdk, Time, Worker, device::Packets, egress::Egress};
+use super::{Device, Dpdk, Time, Worker, device::Packets, receive::RxPort, sinks::SlowPathCopy, sources::Inject};
 use crate::datapath::{
     command::{Direction, Reclaim},
-    frames::{FrameHeader, FrameReader, FrameWriter},
+    frames::FrameWriter,
 };
 
 /// Taps on a port and direction at a time.
 const TAPS: usize = 8;
-/// Longest frame that the slow path takes or sends, without FCS: what packets of every worker have room for.
-const SLOW_LEN: usize = crate::datapath::open::SHORT_ROOM;
 
 /// Something to hang on a port.
 pub(in crate::datapath) enum Attachment<D: Device = Dpdk> {
@@ -26,32 +22,6 @@ pub(in crate::datapath) enum Attachment<D: Device = Dpdk> {
     Interest(Box<Interest>),
     Inject(Box<Inject<D>>),
     Tap(Direction, Box<Tap>),
-}
-
-/// Copies received frames to the slow path.
-pub(in crate::datapath) struct SlowPathCopy {
-    /// Frames that concern the port's addresses,
-    pub(in crate::datapath) interest: Option<Box<Interest>>,
-    /// and those that the filter of a punt takes.
-    pub(in crate::datapath) punt: Option<Program>,
-    pub(in crate::datapath) frames: FrameWriter,
-}
-
-impl SlowPathCopy {
-    /// Looks at a received frame that is no packet of a run.
-    #[inline]
-    pub(super) fn offer(&mut self, frame: &[u8], len: usize, at_ns: u64) {
-        let wanted = self.interest.as_ref().is_some_and(|interest| interest.concerns(frame))
-            || self.punt.as_ref().is_some_and(|punt| punt.matches(frame, len));
-        if !wanted {
-            return;
-        }
-        if frame.len() == len && len <= SLOW_LEN {
-            self.frames.push(at_ns, len, frame);
-        } else {
-            self.frames.refuse();
-        }
-    }
 }
 
 /// Copies the packets that a filter takes.
@@ -116,82 +86,22 @@ impl Taps {
     }
 }
 
-/// Where the time at which a frame of the slow path leaves is to be written, with its complement: what the header of such a frame has in
-/// place of an instant. A frame has its MACs at 0.
-fn stamp_of(header: &FrameHeader) -> Option<usize> {
-    let at = usize::try_from(header.at_ns).ok().filter(|at| *at > 0)?;
-    (at + STAMP <= header.len as usize).then_some(at)
-}
-
-/// Sends the frames of the slow path.
-pub(in crate::datapath) struct Inject<D: Device = Dpdk> {
-    frames: FrameReader,
-    burst: D::Burst,
-    /// Bytes of the packets in the burst, FCS included, by position.
-    bytes: [u64; BURST],
-    sent: usize,
-}
-
-impl<D: Device> Inject<D> {
-    pub(in crate::datapath) fn new(frames: FrameReader) -> Self {
-        Self { frames, burst: D::Burst::new(), bytes: [0; BURST], sent: 0 }
-    }
-
-    /// Sends up to a burst. Returns how many packets the device took.
-    pub(super) fn send(&mut self, egress: &mut Egress<D>, pool: &D::Pool, taps: &mut Taps, clock: &D::Clock) -> usize {
-        if self.burst.is_empty() {
-            self.build(pool, clock);
-            if self.burst.is_empty() {
-                return 0;
-            }
-            taps.copy::<D>(&self.burst, clock);
-        }
-        let taken = self.burst.send(egress.queue());
-        egress.sent(taken, self.bytes[self.sent..self.sent + taken].iter().sum());
-        self.sent += taken;
-        taken
-    }
-
-    fn build(&mut self, pool: &D::Pool, clock: &D::Clock) {
-        self.sent = 0;
-        while self.burst.len() < BURST
-            && let Some(header) = self.frames.next()
-        {
-            let index = self.burst.len();
-            if !self.burst.alloc(pool, 1) {
-                return;
-            }
-            let len = header.len as usize;
-            let frame = self.burst.frame_mut(index, len);
-            self.frames.take(frame);
-            if let Some(at) = stamp_of(&header) {
-                let now_ns = clock.mono_ns();
-                frame[at..at + STAMP / 2].copy_from_slice(&now_ns.to_be_bytes());
-                frame[at + STAMP / 2..at + STAMP].copy_from_slice(&(!now_ns).to_be_bytes());
-            }
-            self.bytes[index] = len as u64 + FCS_LEN;
-        }
-    }
-
-    /// Whether it holds packets that the device did not take.
-    pub(super) fn is_waiting(&self) -> bool {
-        !self.burst.is_empty()
-    }
-}
-
 impl<D: Device> Worker<D> {
     /// Hangs something on a port. What does not belong to this worker goes back.
     pub(super) fn attach(&mut self, port: usize, attachment: Attachment<D>) {
         let back = match attachment {
             Attachment::Tap(Direction::Tx, tap) => match self.tx.iter_mut().find(|p| p.port() == port) {
-                Some(found) => found.taps().add(tap).map(|tap| Attachment::Tap(Direction::Tx, tap)),
+                Some(found) => found.outlet.taps.add(tap).map(|tap| Attachment::Tap(Direction::Tx, tap)),
                 None => Some(Attachment::Tap(Direction::Tx, tap)),
             },
             Attachment::Inject(inject) => match self.tx.iter_mut().find(|p| p.port() == port) {
-                Some(found) => found.set_inject(inject).map(Attachment::Inject),
+                Some(found) => found.sources.injected.set(inject).map(Attachment::Inject),
                 None => Some(Attachment::Inject(inject)),
             },
-            received => self.receiver.attach(port, received),
+            received => match self.receiver.port(port) {
+                Some(found) => found.attach(received),
+                None => Some(received),
+            },
         };
         if let Some(back) = back {
             let _ = self.reclaim.push(Reclaim::Attachment(back));
@@ -200,47 +110,20 @@ impl<D: Device> Worker<D> {
 
     /// Takes a tap off again, wherever it is.
     pub(super) fn detach(&mut self, id: u64) {
-        let sending = self.tx.iter_mut().filter_map(|port| port.taps().remove(id));
+        let sending = self.tx.iter_mut().filter_map(|port| port.outlet.taps.remove(id));
         for tap in sending.chain(self.receiver.taps().filter_map(|taps| taps.remove(id))) {
             let _ = self.reclaim.push(Reclaim::Attachment(Attachment::Tap(Direction::Tx, tap)));
         }
     }
 }
 
-/// What a receiving port has hung on it.
-#[derive(Default)]
-pub(super) struct Received {
-    pub(super) slow_path: Option<Box<SlowPathCopy>>,
-    pub(super) taps: Taps,
-}
-
-impl Received {
-    pub(super) fn new() -> Self {
-        Self { slow_path: None, taps: Taps::new() }
-    }
-
-    /// Whether a frame is for an emulated station that has another MAC than the port.
-    pub(super) fn is_for_emulated_mac(&self, frame: &[u8]) -> bool {
-        let interest = self.slow_path.as_ref().and_then(|slow_path| slow_path.interest.as_ref());
-        interest.is_some_and(|interest| interest.is_for_emulated_mac(frame))
-    }
-
-    /// Looks at a received frame that is no packet of a run.
-    #[inline]
-    pub(super) fn offer(&mut self, frame: &[u8], len: u32, at_ns: u64) {
-        if let Some(slow_path) = &mut self.slow_path {
-            slow_path.offer(frame, len as usize, at_ns);
-        }
-    }
-
-    /// What it has no room for, or what was there before.
-    pub(super) fn attach<D: Device>(&mut self, attachment: Attachment<D>) -> Option<Attachment<D>> {
+impl<D: Device> RxPort<D> {
+    /// Hangs something on it. Back comes what it has no room for, or what was there before.
+    fn attach(&mut self, attachment: Attachment<D>) -> Option<Attachment<D>> {
+        let station = &mut self.sinks.station;
         match attachment {
-            Attachment::SlowPathCopy(slow_path) => self.slow_path.replace(slow_path).map(Attachment::SlowPathCopy),
-            Attachment::Interest(interest) => match &mut self.slow_path {
-                Some(slow_path) => slow_path.interest.replace(interest).map(Attachment::Interest),
-                None => Some(Attachment::Interest(interest)),
-            },
+            Attachment::SlowPathCopy(slow_path) => station.set_slow_path(slow_path).map(Attachment::SlowPathCopy),
+            Attachment::Interest(interest) => station.set_interest(interest).map(Attachment::Interest),
             Attachment::Tap(Direction::Rx, tap) => self.taps.add(tap).map(|tap| Attachment::Tap(Direction::Rx, tap)),
             other => Some(other),
         }

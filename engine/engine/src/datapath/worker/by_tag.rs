@@ -7,7 +7,7 @@ use std::{num::NonZeroU16, sync::Arc};
 use spate_net::TagList;
 use spate_stats::{Queue, TagSlot, Tracker};
 
-use super::receive::Handed;
+use super::sinks::Handed;
 use crate::datapath::shared::RunShare;
 
 /// What a worker needs to count the packets of a run by tag.

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A transmit queue as one worker uses it. Streams, replays, flows, reflectors and the slow path all send through it: packets, bytes and
-//! drops are counted by one function, the budget is charged for all of them, and the device is flushed after any of them.
+//! A transmit queue as one worker uses it. Streams, replays, flows, reflectors and the slow path all send through it, and none of them can
+//! send otherwise: what the device took is accounted by one function (`Egress::account`), the budget is charged for all of them, and the
+//! device is flushed after any of them.
 use std::sync::Arc;
 
-use super::{Device, device::TxDevice as _};
+use spate_dpdk::Offered;
+
+use super::{
+    Device,
+    device::{Packets as _, TxDevice as _},
+};
 use crate::datapath::{
     limit::{Budget, Limit},
     shared::QueueShare,
@@ -11,6 +17,17 @@ use crate::datapath::{
 
 /// Between attempts to make the kernel send what it could not.
 pub(super) const FLUSH_NS: u64 = 1_000_000;
+
+/// What leaves on the wire of frames that the device took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Departed {
+    /// Packets: several of a frame that the device cuts into segments.
+    pub(super) packets: usize,
+    /// Their bytes, FCS included.
+    pub(super) bytes: u64,
+    /// Frames that the device cuts into segments.
+    pub(super) segmented: usize,
+}
 
 /// A device's transmit queue, with its counters and its share of the budget.
 pub(super) struct Egress<D: Device> {
@@ -29,30 +46,78 @@ impl<D: Device> Egress<D> {
         Self { queue, share, limit: None, unflushed: false, flush_at: 0 }
     }
 
-    /// The device's queue. Senders on it count what they send with [`Self::sent`].
+    /// Offers all packets of a burst to the device. If it takes any, `bytes_of` is called with how many, so that their source counts what
+    /// it counts of them, and returns their bytes, FCS included. Returns how many packets the device took.
     #[inline]
-    pub(super) fn queue(&mut self) -> &mut D::Tx {
-        &mut self.queue
+    pub(super) fn send(&mut self, burst: &mut D::Burst, bytes_of: impl FnOnce(usize) -> u64) -> usize {
+        let taken = burst.send(&mut self.queue);
+        if taken > 0 {
+            self.account(taken, bytes_of(taken));
+        }
+        taken
     }
 
-    /// Counts packets that the device took, with their bytes, FCS included.
+    /// The same for the first `count` packets of a burst.
     #[inline]
-    pub(super) fn sent(&mut self, packets: usize, bytes: u64) {
-        if packets > 0 {
-            (self.unflushed, self.flush_at) = (true, 0);
-            self.share.tx_packets.add(packets as u64);
-            self.share.tx_bytes.add(bytes);
+    pub(super) fn send_first(
+        &mut self,
+        burst: &mut D::Burst,
+        count: usize,
+        bytes_of: impl FnOnce(usize) -> u64,
+    ) -> usize {
+        let taken = burst.send_first(&mut self.queue, count);
+        if taken > 0 {
+            self.account(taken, bytes_of(taken));
         }
+        taken
+    }
+
+    /// The same for packets of which something may be left to the device. `departed` is called with the number of frames that it took.
+    #[inline]
+    pub(super) fn send_unfinished(
+        &mut self,
+        burst: &mut D::Burst,
+        count: usize,
+        departed: impl FnOnce(usize) -> Departed,
+    ) -> Offered {
+        let offered = burst.send_unfinished(&mut self.queue, count);
+        if let Offered::Taken(frames) = offered
+            && frames > 0
+        {
+            let Departed { packets, bytes, segmented } = departed(frames);
+            self.share.tx_segmented_frames.add(segmented as u64);
+            self.account(packets, bytes);
+        }
+        offered
+    }
+
+    /// Accounts packets that the device took, with their bytes, FCS included. Whatever sends is accounted here and nowhere else.
+    #[inline]
+    fn account(&mut self, packets: usize, bytes: u64) {
+        (self.unflushed, self.flush_at) = (true, 0);
+        self.share.tx_packets.add(packets as u64);
+        self.share.tx_bytes.add(bytes);
+    }
+
+    /// The device takes every packet and touches none.
+    #[inline]
+    pub(super) fn is_null(&self) -> bool {
+        self.queue.is_null()
+    }
+
+    /// Does what the device leaves to its user.
+    pub(super) fn tend(&mut self) {
+        self.queue.tend();
+    }
+
+    /// The device gives back what it has sent.
+    pub(super) fn reclaim(&mut self) {
+        self.queue.reclaim();
     }
 
     /// Counts packets among those sent that were received before.
     pub(super) fn reflected(&self, packets: usize) {
         self.share.reflected.add(packets as u64);
-    }
-
-    /// Counts frames among those sent that the device divides into segments.
-    pub(super) fn segmented(&self, frames: usize) {
-        self.share.tx_segmented_frames.add(frames as u64);
     }
 
     /// Counts packets that were built and that the device did not take.

@@ -8,34 +8,32 @@ mod by_tag;
 mod device;
 mod dpdk;
 mod egress;
-mod emulate;
 mod flow_handoff;
-mod foreign;
+mod flows;
 mod idle;
+mod outlet;
 mod receive;
-mod replay;
 pub(super) mod simulated;
+mod sinks;
+mod sources;
 mod stream_handoff;
 #[cfg(test)]
 mod tests;
-mod transmit;
 
 use std::{collections::VecDeque, sync::Arc};
 
 use rtrb::{Consumer, Producer};
 
-pub(super) use attach::{Attachment, Inject, SlowPathCopy, Tap};
+pub(super) use attach::{Attachment, Tap};
 pub(super) use by_tag::{ByTag, Tagged};
 pub(super) use device::{Device, Time};
 pub(super) use dpdk::Dpdk;
-pub(super) use emulate::{Emulated, Pools};
 pub(super) use flow_handoff::{HandoffShare, between};
-pub(super) use foreign::{Marks, RunForeign, RunReceiver};
+pub(super) use flows::{Emulated, Pools};
 pub(super) use idle::{Idle, Waker};
-pub(super) use receive::{DelayPlace, Owner, RunReceive, StreamReceive};
-pub(super) use replay::{Replay, ReplayParts, ReplayTape, TapeEnd, speed_of};
+pub(super) use sinks::{DelayPlace, Marks, Owner, RunForeign, RunReceive, RunReceiver, SlowPathCopy, StreamReceive};
+pub(super) use sources::{Inject, NewStreams, PortRun, Replay, ReplayParts, ReplayTape, SendStream, TapeEnd, speed_of};
 pub(super) use stream_handoff::{StreamHandoff, between_workers};
-pub(super) use transmit::{NewStreams, PortRun, SendStream};
 
 use super::{
     clock::Timescale,
@@ -43,10 +41,14 @@ use super::{
     run::clock::RunClock,
     shared::{QueueShare, RunShare, WorkerShare},
 };
-use device::{Rest, TxDevice};
+use device::{Rest, TxDevice as _};
 use egress::FLUSH_NS;
+use outlet::TxPort;
 use receive::{Receiver, RxPort};
-use transmit::{GRACE_NS, TxPort};
+use sources::{Active, Ending, Pass, Sources};
+
+/// How long after the end of transmission packets may still leave.
+const GRACE_NS: u64 = 100_000_000;
 
 /// A worker's view of a run.
 pub(super) struct WorkerRun<D: Device = Dpdk> {
@@ -101,14 +103,12 @@ pub(super) struct Worker<D: Device = Dpdk> {
     runs: Vec<Option<Box<WorkerRun<D>>>>,
     /// One more than the last slot that is taken: the lowest free one is taken first.
     reach: usize,
-    /// Some of them replay captures here.
-    replaying: bool,
-    /// Some of them emulate applications here.
-    emulating: bool,
+    /// The sources that they have something for.
+    active: Active,
     tx: Vec<TxPort<D>>,
     /// What may be sent is bounded.
     limited: bool,
-    /// What may send first within the bound, by number: a port's streams, replays or flows.
+    /// What may send first within the bound, by number: each source of each port has one.
     turn: usize,
     receiver: Receiver<D>,
     /// When a device is to be tended, and how often; never, for most.
@@ -130,8 +130,7 @@ impl<D: Device> Worker<D> {
             reclaim: parts.reclaim,
             runs: (0..RUNS).map(|_| None).collect(),
             reach: 0,
-            replaying: false,
-            emulating: false,
+            active: Active::default(),
             tx: parts
                 .tx
                 .into_iter()
@@ -169,9 +168,7 @@ impl<D: Device> Worker<D> {
             run.go_on(now);
         }
         let received = self.receiver.receive(&self.clock, &mut self.runs[..self.reach], &mut self.tx);
-        if self.emulating {
-            self.advance_flows(now);
-        }
+        Sources::advance(self.active, &mut self.of_pass(now).1);
         let sent = self.transmit(now);
         self.settle(now);
         if now >= self.tend_at {
@@ -190,7 +187,7 @@ impl<D: Device> Worker<D> {
     /// Does what devices leave to their user.
     #[cold]
     fn tend(&mut self, now: u64) {
-        self.tx.iter_mut().for_each(|port| port.egress().queue().tend());
+        self.tx.iter_mut().for_each(|port| port.outlet.egress.tend());
         self.tend_at = now + self.tend_ns;
     }
 
@@ -202,15 +199,14 @@ impl<D: Device> Worker<D> {
             match command {
                 Command::Install(slot, run) => {
                     self.receiver.know(&run, slot);
-                    self.replaying |= !run.replays.is_empty();
-                    self.emulating |= run.emulated.is_some();
+                    self.active.add(&run);
                     self.runs[slot] = Some(run);
                     self.reach = self.reach.max(slot + 1);
                 }
                 Command::Limit(budget) => {
                     self.limited = budget.is_some();
                     for port in &mut self.tx {
-                        if let Some(before) = port.egress().limit(budget.clone()) {
+                        if let Some(before) = port.outlet.egress.limit(budget.clone()) {
                             let _ = self.reclaim.push(Reclaim::Budget(before));
                         }
                     }
@@ -235,28 +231,20 @@ impl<D: Device> Worker<D> {
                 Command::Close(slot) => {
                     if let Some(run) = &mut self.runs[slot] {
                         self.receiver.forget(run.tag, slot);
-                        if let Some(emulated) = &mut run.emulated {
-                            // A client of another worker may have come since.
-                            emulated.cut();
-                        }
+                        // A client of another worker may have come since.
+                        Sources::cut(run);
                         run.share.closed.raise();
                     }
                 }
                 Command::Remove(slot) => {
                     if let Some(mut run) = self.runs[slot].take() {
                         self.receiver.forget(run.tag, slot);
+                        Sources::cut(&mut run);
+                        let before = std::mem::take(&mut self.active);
+                        self.runs.iter().flatten().for_each(|run| self.active.add(run));
                         for port in &mut self.tx {
-                            port.give_up(slot, &run);
-                            port.egress().queue().reclaim();
-                        }
-                        run.drop_replays();
-                        self.replaying = self.runs.iter().flatten().any(|run| !run.replays.is_empty());
-                        if let Some(emulated) = &mut run.emulated {
-                            emulated.cut();
-                            self.emulating = self.runs.iter().flatten().any(|run| run.emulated.is_some());
-                            if !self.emulating {
-                                self.tx.iter_mut().for_each(TxPort::end_emulation);
-                            }
+                            port.remove(slot, &mut run);
+                            port.retire(before, self.active);
                         }
                         let _ = self.reclaim.push(Reclaim::Run(run));
                         self.reach = self.runs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
@@ -278,17 +266,11 @@ impl<D: Device> Worker<D> {
         }
     }
 
-    /// Flows that are due begin, and what others wait for happens.
-    fn advance_flows(&mut self, known: u64) {
-        // Packets have arrived since the loop's clock was read: flows' time does not go back.
-        let now = self.clock.mono_ns();
-        for emulated in self.runs[..self.reach].iter_mut().flatten().filter_map(|run| run.emulated.as_mut()) {
-            emulated.take_handed(now);
-            emulated.advance(now, known);
-            while let Some(over) = emulated.over() {
-                let _ = self.reclaim.push(over);
-            }
-        }
+    /// Its ports, and what a pass at an instant gives their sources.
+    #[inline(always)]
+    fn of_pass(&mut self, now: u64) -> (&mut [TxPort<D>], Pass<'_, D>) {
+        let runs = &mut self.runs[..self.reach];
+        (&mut self.tx, Pass { now, clock: &self.clock, runs, reclaim: &mut self.reclaim })
     }
 
     /// Sends what is due.
@@ -299,16 +281,11 @@ impl<D: Device> Worker<D> {
         if self.limited {
             return self.transmit_in_turn(now);
         }
+        let active = self.active;
+        let (ports, mut pass) = self.of_pass(now);
         let mut sent = 0;
-        for port in &mut self.tx {
-            sent += port.inject(&self.clock);
-            sent += port.transmit(now, &self.clock, &mut self.runs[..self.reach], &mut self.reclaim);
-            if self.replaying {
-                sent += port.replay(now, &self.clock, &mut self.runs[..self.reach]);
-            }
-            if self.emulating {
-                sent += port.emulate(&self.clock, &mut self.runs[..self.reach]);
-            }
+        for port in ports {
+            sent += port.send(active, &mut pass);
         }
         sent
     }
@@ -317,29 +294,27 @@ impl<D: Device> Worker<D> {
     /// is often just enough for one.
     #[cold]
     fn transmit_in_turn(&mut self, now: u64) -> usize {
-        const KINDS: usize = 3;
+        let (active, first) = (self.active, self.turn);
+        let (ports, mut pass) = self.of_pass(now);
         let mut sent = 0;
         // What a port answers for its addresses, ARP and ping, is no traffic of a run.
-        for port in &mut self.tx {
-            port.egress().charge();
-            sent += port.inject(&self.clock);
-            port.egress().forgive();
+        for port in &mut *ports {
+            port.outlet.egress.charge();
+            sent += port.send_unlimited(&mut pass);
+            port.outlet.egress.forgive();
         }
-        let (all, first) = (KINDS * self.tx.len(), self.turn);
+        let (sources, mut next) = (Sources::<D>::COUNT, first);
+        let all = sources * ports.len();
         for turn in (first..first + all).map(|turn| turn % all) {
-            let (port, runs) = (&mut self.tx[turn / KINDS], &mut self.runs[..self.reach]);
-            let taken = match turn % KINDS {
-                0 => port.transmit(now, &self.clock, runs, &mut self.reclaim),
-                1 if self.replaying => port.replay(now, &self.clock, runs),
-                2 if self.emulating => port.emulate(&self.clock, runs),
-                _ => 0,
-            };
+            let port = &mut ports[turn / sources];
+            let taken = port.send_one(turn % sources, active, &mut pass);
             if taken > 0 {
-                port.egress().charge();
-                self.turn = turn + 1;
+                port.outlet.egress.charge();
+                next = turn + 1;
             }
             sent += taken;
         }
+        self.turn = next;
         sent
     }
 
@@ -348,9 +323,7 @@ impl<D: Device> Worker<D> {
         for (slot, run) in self.runs[..self.reach].iter_mut().enumerate() {
             let Some(run) = run else { continue };
             if run.emptying && !run.share.emptied.is_up() {
-                if let Some(emulated) = &mut run.emulated {
-                    emulated.cut();
-                }
+                Sources::cut(run);
                 if self.receiver.drained() {
                     run.share.emptied.raise();
                 }
@@ -359,17 +332,9 @@ impl<D: Device> Worker<D> {
                 continue;
             }
             let past_grace = run.stopped || run.has_come(now, run.end_ns.saturating_add(GRACE_NS));
-            let mut clear = true;
-            for port in &mut self.tx {
-                clear &= port.settle(now, slot, run, past_grace, &mut self.reclaim);
-            }
-            let counted = run.replays.is_empty()
-                || self.tx.iter_mut().fold(true, |all, port| port.settle_replays(now, run, past_grace) & all);
-            let flows_end_ns =
-                run.end_ns.saturating_add(run.emulated.as_ref().map_or(0, |emulated| emulated.grace_ns()));
-            let too_late = run.stopped || run.has_come(now, flows_end_ns);
-            let started = run.emulated.as_mut().is_none_or(|emulated| emulated.is_settled(too_late));
-            if counted && started && (clear || past_grace) {
+            let mut ending = Ending { now, slot, past_grace, reclaim: &mut self.reclaim };
+            let settled = self.tx.iter_mut().fold(true, |all, port| port.settle(run, &mut ending) & all);
+            if Sources::is_over(run, now) & settled {
                 run.share.sent.raise();
             }
         }
@@ -380,26 +345,21 @@ impl<D: Device> Worker<D> {
         if !self.idle.may_sleep() {
             return;
         }
-        if self.tx.iter().any(|port| port.is_injecting() || port.is_emulating()) {
+        let runs = &self.runs[..self.reach];
+        if self.tx.iter().any(|port| port.is_waiting(runs)) {
             return self.idle.give_way();
         }
         let mut until = self.tend_at;
         let mut expecting = false;
-        for (slot, run) in self.runs[..self.reach].iter().enumerate() {
-            let Some(run) = run else { continue };
+        for run in runs.iter().flatten() {
             expecting |= run.clock.started() && !run.share.closed.is_up();
             if run.emptying && !run.share.emptied.is_up() {
                 return self.idle.give_way();
             }
-            for at in [run.next_instant(), run.flows_due_ns()].into_iter().flatten() {
-                until = until.min(at);
-            }
-            if run.replays_wait() || self.tx.iter().any(|port| port.is_waiting(slot)) {
-                return self.idle.give_way();
-            }
+            until = run.next_instant().map_or(until, |at| until.min(at));
         }
         // What the kernel could not send keeps the worker awake only to try again.
-        let flushed = self.tx.iter_mut().fold(true, |all, port| port.egress().flush(now) & all);
+        let flushed = self.tx.iter_mut().fold(true, |all, port| port.outlet.egress.flush(now) & all);
         if !flushed {
             until = until.min(now + FLUSH_NS);
         }
@@ -454,14 +414,8 @@ impl<D: Device> WorkerRun<D> {
 
     /// The monotonic instant at which the run next needs its worker; none if only a command can change that.
     fn next_instant(&self) -> Option<u64> {
-        let turn = self.clock.next_change();
-        if self.share.sent.is_up() {
-            return turn;
-        }
-        let due = self.ports.iter().filter_map(|p| p.schedule.next_due_ns());
-        let changes = self.ports.iter().filter_map(|p| Some(p.changes.front()?.at_ns));
-        let due = due.chain(changes).chain(self.replays_due_ns()).chain([self.end_ns]).min();
-        due.and_then(|due| self.clock.mono_of(due)).into_iter().chain(turn).min()
+        let end = if self.share.sent.is_up() { None } else { self.clock.mono_of(self.end_ns) };
+        [Sources::due_ns(self), end, self.clock.next_change()].into_iter().flatten().min()
     }
 }
 

@@ -7,7 +7,7 @@ use spate_dpdk::BURST;
 
 use super::{
     bell::{Bell, Workers},
-    receive::Handed,
+    sinks::Handed,
 };
 
 /// Packets of a ring: what is received in the millisecond in which its reader may sleep.

@@ -2,11 +2,15 @@
 //! The workers' loop in virtual time, without DPDK: when packets leave, and what is counted of them.
 use std::sync::Arc;
 
-use spate_stateless::{Blueprint, FieldProgram, Rate, StreamTiming, Template, WorkerShare};
-use spate_stats::{PhaseCounters, Queue, StreamCounters, Tracker, WIDE_WINDOW, WINDOW};
+use spate_net::{
+    FCS_LEN, Mark,
+    reflect::{Allowed, Rules, Swap},
+};
+use spate_stateless::{Blueprint, FieldProgram, Frames as _, Rate, StreamTiming, Template, WorkerShare};
+use spate_stats::{Arrivals, PhaseCounters, Queue, StreamCounters, Tracker, WIDE_WINDOW, WINDOW};
 
 use super::{
-    Owner, PortRun, RunForeign, RunReceive, SendStream, StreamReceive, WorkerRun,
+    Marks, Owner, PortRun, RunForeign, RunReceive, RunReceiver, SendStream, StreamReceive, WorkerRun,
     simulated::{Packet, Simulated, Speed, World},
 };
 use crate::datapath::{
@@ -57,6 +61,11 @@ fn template() -> Template {
 impl Run {
     /// Installed and started.
     fn new(asked: Asked) -> Self {
+        Self::with_foreign(asked, foreign)
+    }
+
+    /// The same, of which each worker does something with packets that carry no trailer.
+    fn with_foreign(asked: Asked, foreign: impl Fn() -> RunForeign) -> Self {
         let workers = asked.workers;
         let mut this =
             Self { world: World::new(workers, 1, 64, POLL_NS), workers, shares: Vec::new(), left: Vec::new() };
@@ -67,7 +76,8 @@ impl Run {
             let timing = [StreamTiming::continuous(Some(rate(asked.rate)))].into_iter();
             let none = |_: &_, _: &mut [_]| Ok::<_, ()>(Box::default());
             let port = PortRun::new(0, &send, share, timing, asked.late_after_ns, None, none).unwrap();
-            let share = Arc::new(RunShare::new(1, 0, 0, 0));
+            let foreign = foreign();
+            let share = Arc::new(RunShare::new(1, 0, 0, foreign.receivers.len()));
             this.shares.push(Arc::clone(&share));
             let run = WorkerRun {
                 tag: 9,
@@ -80,7 +90,7 @@ impl Run {
                 ports: vec![port],
                 replays: Vec::new(),
                 emulated: None,
-                receive: receive(workers, worker, &timescale),
+                receive: receive(workers, worker, &timescale, foreign),
                 share,
                 emptying: false,
             };
@@ -129,7 +139,7 @@ impl Run {
 }
 
 /// The first worker keeps all sequences of the stream.
-fn receive(workers: usize, worker: usize, timescale: &Arc<Timescale>) -> RunReceive {
+fn receive(workers: usize, worker: usize, timescale: &Arc<Timescale>, foreign: RunForeign) -> RunReceive {
     let owned = if worker == 0 { workers } else { 0 };
     let wide = workers > 1;
     let window = if wide { WIDE_WINDOW } else { WINDOW };
@@ -144,10 +154,30 @@ fn receive(workers: usize, worker: usize, timescale: &Arc<Timescale>) -> RunRece
         trackers: (0..owned).map(|_| Tracker::new(window)).collect(),
         queues: vec![Queue::default(); if wide { owned * workers } else { 0 }].into(),
         transits: Box::default(),
-        foreign: RunForeign { marks: None, reflectors: Arc::default(), receivers: Box::default(), clocks_agree: false },
+        foreign,
         by_tag: None,
     }
 }
+
+/// Nothing is done with packets that carry no trailer.
+fn foreign() -> RunForeign {
+    RunForeign { marks: None, reflectors: Arc::default(), receivers: Box::default(), clocks_agree: false }
+}
+
+/// A packet of nobody's stream, with this EtherType and IPv4 identification, from station 1 to station 2.
+fn packet(ether_type: [u8; 2], identification: u8) -> Packet {
+    let mut packet = Packet::default();
+    for frame in packet.frames(0, &[60]) {
+        (frame[5], frame[11]) = (2, 1);
+        frame[12..14].copy_from_slice(&ether_type);
+        (frame[14], frame[17], frame[19], frame[22], frame[23]) = (0x45, 46, identification, 64, 17);
+    }
+    packet
+}
+
+const IPV4: [u8; 2] = [0x08, 0x00];
+/// For experiments (IEEE 802).
+const LOCAL: [u8; 2] = [0x88, 0xb5];
 
 #[test]
 fn each_packet_leaves_at_the_instant_at_which_it_is_due() {
@@ -355,4 +385,74 @@ fn packets_that_another_worker_receives_are_handed_to_the_one_that_keeps_their_s
     assert_eq!((of(0).duplicates, of(0).out_of_order, of(0).missing, of(0).misdirected), (1, 1, 0, 0));
     let read = |worker| run.world.port(worker, 0).received.rx_packets.get();
     assert_eq!((read(0), read(1)), (25, 26));
+}
+
+#[test]
+fn a_port_accounts_once_what_leaves_on_it_whether_its_device_takes_it_at_once_or_not() {
+    for speed in [None, Some(Speed { packet_ns: 20_000, ring: 1 })] {
+        let asked = Asked { workers: 2, rate: (100_000, SECOND), end_ns: 10 * MS, ..USUAL };
+        let mut run = Run::new(asked);
+        (0..2).for_each(|worker| run.world.set_speed(worker, 0, speed));
+        run.until(SECOND);
+        for worker in 0..2 {
+            let left = run.left.iter().filter(|(_, by, _)| *by == worker).map(|(.., packet)| packet);
+            let bytes = left.map(|packet| packet.bytes().len() as u64 + FCS_LEN);
+            let port = run.world.port(worker, 0);
+            let counted = (port.tx.tx_packets.get(), port.tx.tx_bytes.get());
+            assert_eq!(counted, (bytes.clone().count() as u64, bytes.sum()), "{speed:?}");
+        }
+        assert_eq!(run.counters().measured.tx_packets as usize, run.left.len());
+    }
+}
+
+#[test]
+fn a_reflector_sends_back_what_it_may_and_the_port_accounts_it() {
+    let rules = Rules { swap: Swap::Mac, own: None, allowed: Allowed::default() };
+    let mut run = Run::with_foreign(USUAL, || RunForeign {
+        marks: Marks::new([(0, Mark::Ipv4Identification(9))].into_iter()).map(Arc::new),
+        reflectors: [(0, rules.clone())].into(),
+        ..foreign()
+    });
+    run.to(5 * MS);
+    run.left.clear();
+    let before = run.world.port(0, 0).tx.tx_bytes.get();
+    run.world.arrive(0, 0, 5 * MS + 1, packet(IPV4, 7));
+    run.world.arrive(0, 0, 5 * MS + 1, packet(LOCAL, 7));
+    run.to(5 * MS + 2);
+    let [(_, _, back)] = run.left.as_slice() else { panic!("{:?}", run.left) };
+    assert_eq!((back.bytes()[5], back.bytes()[11], back.bytes()[22]), (1, 2, 63));
+    let port = run.world.port(0, 0);
+    assert_eq!((port.tx.reflected.get(), port.tx.tx_bytes.get() - before), (1, 64));
+    assert_eq!((port.received.not_reflected.get(), port.received.rx_packets.get()), (1, 2));
+    // Its own, which are under way when it is stopped, are sent back; those of others are not.
+    run.send_all(|| Command::Stop(0, 5 * MS + 2));
+    run.world.arrive(0, 0, 6 * MS, packet(IPV4, 8));
+    run.world.arrive(0, 0, 6 * MS, packet(IPV4, 9));
+    run.to(7 * MS);
+    let port = run.world.port(0, 0);
+    assert_eq!((port.tx.reflected.get(), port.received.not_reflected.get()), (2, 2));
+    assert_eq!(run.left.last().unwrap().2.bytes()[19], 9);
+}
+
+#[test]
+fn packets_without_a_trailer_count_where_their_mark_is_known_and_else_for_the_receiver_of_their_port() {
+    let mut run = Run::with_foreign(Asked { end_ns: 1, ..USUAL }, || RunForeign {
+        marks: Marks::new([(0, Mark::Ipv4Identification(7))].into_iter()).map(Arc::new),
+        receivers: [RunReceiver { port: 0, arrivals: Arrivals::default() }].into(),
+        ..foreign()
+    });
+    run.to(5 * MS);
+    for packet in [packet(IPV4, 7), packet(IPV4, 8), packet(LOCAL, 7), packet(IPV4, 7)] {
+        run.world.arrive(0, 0, 6 * MS, packet);
+    }
+    // A stream's own packet is neither.
+    run.world.arrive(0, 0, 7 * MS, sent(1, MS).remove(0).2);
+    run.to(8 * MS);
+    let PhaseCounters { rx_packets, rx_bytes, .. } = run.counters().measured;
+    assert_eq!((rx_packets, rx_bytes), (3, 2 * 64 + 68));
+    let Arrivals { packets, bytes, .. } = run.shares[0].receivers[0].read();
+    assert_eq!((packets, bytes), (2, 128));
+    // No sink before the station took them.
+    let port = run.world.port(0, 0);
+    assert_eq!((port.received.rx_packets.get(), port.received.foreign.get()), (5, 2));
 }

@@ -1,37 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Emulated applications beside streams: their clock, what arrives for them, and the packets they send.
+//! Emulated applications beside streams: their clock, and what arrives for them. `sources::flows` sends their packets.
 //!
 //! Servers answer as soon as the run is prepared: clients of another engine may start a little earlier.
 //! Flows begin on the run's clock, and stand while it stands; those that have started go on by the worker's clock until the run's
-//! drain is over. What a device did not take is offered again before a flow is asked for more, so packets leave in order.
+//! drain is over.
 use std::collections::VecDeque;
 
-use spate_dpdk::{BURST, Offered, Unfinished};
-use spate_net::{Encap, FCS_LEN, ethernet, vlan::Tags};
+use spate_dpdk::BURST;
+use spate_net::{Encap, ethernet, vlan::Tags};
 use spate_stateful::{
-    Cut, Emulation, Hints, Layers, NextHops, Offloads, Received,
+    Emulation, Hints, NextHops, Received,
     envelope::{Arrival, Envelopes},
-    tcp,
 };
 
-use super::{
-    Device, Dpdk, Time, WorkerRun,
-    attach::Taps,
-    device::{Packets, Pool},
-    egress::Egress,
-    flow_handoff::Handoff,
-};
+use super::{Device, Dpdk, WorkerRun, flow_handoff::Handoff};
 use crate::datapath::{
     Timing,
     command::{FlowRate, Reclaim},
-    open::SHORT_ROOM,
     run::clock::RunClock,
 };
 
 /// Frames of other workers that are handled in an iteration.
 const HANDED: usize = 256;
-/// Packets taken at once that are longer than those every worker has.
-const LONG: usize = 8;
 
 /// How far a run has come with its flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,19 +77,19 @@ pub(in crate::datapath) struct Pools<D: Device = Dpdk> {
 
 /// A run's emulated applications in one worker.
 pub(in crate::datapath) struct Emulated<D: Device = Dpdk> {
-    emulation: Emulation,
+    pub(super) emulation: Emulation,
     /// What stands around packets of client pools, if anything does.
-    envelopes: Option<Box<Envelopes>>,
+    pub(super) envelopes: Option<Box<Envelopes>>,
     /// Ports that it uses.
     ports: Box<[usize]>,
     /// By port: the tags that stand around all its frames, but for those of envelopes.
-    tags: Box<[Encap]>,
+    pub(super) tags: Box<[Encap]>,
     /// Some frames have tags.
     in_vlans: bool,
-    pools: Pools<D>,
+    pub(super) pools: Pools<D>,
     stage: Stage,
     /// Not all that flows had to send has left.
-    behind: bool,
+    pub(super) behind: bool,
     /// Of the scenario's rates, while the run's clock goes on.
     factor: (u64, u64),
     /// Factors to come, in order of time.
@@ -309,8 +299,14 @@ impl<D: Device> Emulated<D> {
         self.stage = Stage::Cut;
     }
 
-    /// When it needs the worker, on the monotonic clock.
-    pub(super) fn next_due_ns(&self) -> Option<u64> {
+    /// When it needs the worker, on the monotonic clock, of which the run's own makes this.
+    pub(super) fn due_ns(&self, clock: &RunClock) -> Option<u64> {
+        let start = if self.stage == Stage::Waits { clock.mono_of(0) } else { None };
+        let change = self.changes.front().and_then(|change| clock.mono_of(change.at_ns));
+        start.into_iter().chain(change).chain(self.next_due_ns()).min()
+    }
+
+    fn next_due_ns(&self) -> Option<u64> {
         match &self.envelopes {
             _ if self.stage == Stage::Cut => None,
             _ if self.emulation.redirects() => Some(0),
@@ -319,7 +315,8 @@ impl<D: Device> Emulated<D> {
         }
     }
 
-    fn sends(&self, port: usize) -> bool {
+    /// Whether it has something to send on a port.
+    pub(super) fn sends(&self, port: usize) -> bool {
         let answers = || self.envelopes.as_ref().is_some_and(|envelopes| envelopes.owes(port));
         self.stage != Stage::Cut && (self.emulation.is_ready(port) || answers())
     }
@@ -384,306 +381,5 @@ impl<D: Device> WorkerRun<D> {
             emulated.follow(&self.clock, now, self.end_ns);
         }
         self.clock.advance(now);
-    }
-
-    /// When its flows need the worker, on the monotonic clock.
-    pub(super) fn flows_due_ns(&self) -> Option<u64> {
-        let emulated = self.emulated.as_ref()?;
-        let start = if emulated.stage == Stage::Waits { self.clock.mono_of(0) } else { None };
-        let change = emulated.changes.front().and_then(|change| self.clock.mono_of(change.at_ns));
-        start.into_iter().chain(change).chain(emulated.next_due_ns()).min()
-    }
-}
-
-/// Packets of flows that leave on one port: written, not yet sent, and some to write to.
-pub(super) struct Segments<D: Device> {
-    burst: D::Burst,
-    /// Number of packets, from the first, that are written.
-    written: usize,
-    /// Bytes of a packet that has room.
-    room: usize,
-    /// Bytes of the written ones with FCS, in their order from `sent` on.
-    bytes: [u32; BURST],
-    sent: usize,
-    /// What the device does.
-    offloads: spate_dpdk::Offloads,
-    /// As `bytes`: what it cuts, and nothing for others.
-    cuts: [CutInto; BURST],
-    /// Something is left to it of packets in the burst.
-    unfinished: bool,
-}
-
-/// Into what a frame is cut.
-#[derive(Clone, Copy, Debug, Default)]
-struct CutInto {
-    /// Bytes of data of each segment; 0: it is not cut.
-    segment: u16,
-    /// Packets on the wire besides the first.
-    more: u16,
-}
-
-impl<D: Device> Segments<D> {
-    pub(super) fn new(offloads: spate_dpdk::Offloads) -> Self {
-        Self {
-            burst: D::Burst::new(),
-            written: 0,
-            room: 0,
-            bytes: [0; BURST],
-            sent: 0,
-            offloads,
-            cuts: [CutInto::default(); BURST],
-            unfinished: offloads.tx_checksum,
-        }
-    }
-
-    /// Whether packets wait for the device.
-    pub(super) fn wait(&self) -> bool {
-        self.written > 0
-    }
-
-    /// Packets on the wire that wait.
-    pub(super) fn waiting(&self) -> u64 {
-        self.packets(self.written)
-    }
-
-    /// Gives back what it holds; written packets that were not sent are counted as dropped.
-    pub(super) fn clear(&mut self, egress: &Egress<D>) {
-        egress.dropped(self.packets(self.written));
-        self.cuts.fill(CutInto::default());
-        self.burst.clear();
-        (self.written, self.sent) = (0, 0);
-    }
-
-    /// Asks a run's flows for what they have to send on a port, as long as there is room, and copies it to taps.
-    pub(super) fn fill(
-        &mut self,
-        port: usize,
-        emulated: &mut Emulated<D>,
-        pool: &D::Pool,
-        taps: &mut Taps,
-        clock: &D::Clock,
-    ) {
-        if !emulated.sends(port) {
-            return;
-        }
-        let from = self.written;
-        let tags = &emulated.tags[port];
-        let envelopes = emulated.envelopes.as_mut().filter(|envelopes| envelopes.are_on(port));
-        let in_envelopes = envelopes.is_some();
-        let before = envelopes.as_ref().map_or(tags.overhead(), |envelopes| envelopes.gap(port));
-        // In a tunnel devices find neither segments nor their checksums.
-        let in_tunnels = envelopes.as_ref().is_some_and(|envelopes| envelopes.are_tunnels_on(port));
-        let offloads =
-            if in_tunnels { Offloads::default() } else { self.offloads(emulated.pools.to_cut.as_ref(), before) };
-        let mut room = Room { segments: self, pool, pools: &emulated.pools, offloads, before };
-        match envelopes {
-            None => emulated.emulation.transmit(port, clock.mono_ns(), &mut room),
-            Some(envelopes) => room.fill_envelopes(port, &mut emulated.emulation, envelopes, clock),
-        }
-        if before > 0 && !in_envelopes {
-            self.write_tags(from, tags);
-        }
-        if self.unfinished && !in_tunnels {
-            self.leave(from);
-        }
-        emulated.behind |= emulated.emulation.is_ready(port);
-        taps.copy_some::<D>(&self.burst, from..self.written, clock);
-    }
-
-    /// What the device does of frames with tags of this many bytes to come; it cuts only if there are packets for that.
-    fn offloads(&self, to_cut: Option<&D::Pool>, tag: usize) -> Offloads {
-        let cut = self.offloads.cut.zip(to_cut).map(|(cut, pool)| Cut {
-            longest_frame: (cut.longest_frame.min(pool.room()) - tag) as u32,
-            longest_segment: cut.longest_segment as u32,
-            v6: cut.v6,
-        });
-        Offloads { checksums: self.offloads.tx_checksum, cut }
-    }
-
-    /// Sets the offload flags of packets from one on: what is left to the device.
-    #[inline(never)]
-    fn leave(&mut self, from: usize) {
-        for index in from..self.written {
-            let segment = self.cuts[self.sent + index].segment;
-            if segment == 0 && !self.offloads.tx_checksum {
-                continue;
-            }
-            let Some(layers) = Layers::of(self.burst.head(index)) else { continue };
-            let Layers { l2, l3, l4, v6, tcp } = layers;
-            self.burst.leave(index, &Unfinished { l2, l3, l4, v6, tcp, segment });
-        }
-    }
-
-    /// Number of packets on the wire of the first `frames` frames.
-    fn packets(&self, frames: usize) -> u64 {
-        let more = self.cuts[self.sent..self.sent + frames].iter().map(|cut| u64::from(cut.more));
-        frames as u64 + more.sum::<u64>()
-    }
-
-    /// Bytes, FCS included, of the first frames of the burst.
-    #[inline]
-    fn bytes_of(&self, frames: usize) -> u64 {
-        self.bytes[self.sent..self.sent + frames].iter().map(|bytes| u64::from(*bytes)).sum()
-    }
-
-    /// Tags packets from one on: room was left before them.
-    #[cold]
-    fn write_tags(&mut self, from: usize, tags: &Encap) {
-        for index in from..self.written {
-            let len = self.burst.frame_len(index);
-            tags.write_tags(self.burst.frame_mut(index, len));
-        }
-    }
-
-    /// Offers what is written. Returns how many packets the device took.
-    pub(super) fn send(&mut self, egress: &mut Egress<D>) -> usize {
-        if self.written == 0 {
-            return 0;
-        }
-        if self.unfinished {
-            return self.send_unfinished(egress);
-        }
-        let taken = self.burst.send_first(egress.queue(), self.written);
-        egress.sent(taken, self.bytes_of(taken));
-        self.written -= taken;
-        self.sent += taken;
-        taken
-    }
-
-    /// The same where something is left to the device. Returns how many packets leave on the wire.
-    #[inline(never)]
-    fn send_unfinished(&mut self, egress: &mut Egress<D>) -> usize {
-        let offered = self.burst.send_unfinished(egress.queue(), self.written);
-        let taken = if let Offered::Taken(taken) = offered { taken } else { 1 };
-        let packets = self.packets(taken);
-        if offered == Offered::Refused {
-            egress.dropped(packets);
-        } else {
-            let cut = self.cuts[self.sent..self.sent + taken].iter().filter(|cut| cut.segment > 0);
-            egress.segmented(cut.count());
-            egress.sent(packets as usize, self.bytes_of(taken));
-        }
-        self.written -= taken;
-        self.sent += taken;
-        packets as usize
-    }
-}
-
-/// Room for what flows write.
-struct Room<'a, D: Device> {
-    segments: &'a mut Segments<D>,
-    pool: &'a D::Pool,
-    pools: &'a Pools<D>,
-    offloads: Offloads,
-    /// Bytes to leave before each frame, for what is to come there.
-    before: usize,
-}
-
-impl<D: Device> Room<'_, D> {
-    /// Asks flows of a port with envelopes for what they have to send, and puts it into the envelopes.
-    #[inline(never)]
-    fn fill_envelopes(&mut self, port: usize, emulation: &mut Emulation, envelopes: &mut Envelopes, clock: &D::Clock) {
-        let gap = std::mem::take(&mut self.before);
-        envelopes.answer(port, self);
-        self.before = gap;
-        let from = self.segments.written;
-        emulation.transmit(port, clock.mono_ns(), self);
-        let segments = &mut *self.segments;
-        for index in from..segments.written {
-            let len = segments.burst.frame_len(index);
-            let made = envelopes.encapsulate(port, segments.burst.frame_mut(index, len));
-            if made < len {
-                let padded = made.max(D::SHORTEST_FRAME);
-                segments.burst.frame_mut(index, padded)[made..].fill(0);
-                let slot = segments.sent + index;
-                let packets = 1 + u32::from(segments.cuts[slot].more);
-                segments.bytes[slot] -= packets * (len - padded) as u32;
-            }
-        }
-    }
-
-    /// Takes packets that have room for a frame. False if there are none now.
-    #[cold]
-    fn take(&mut self, len: usize) -> bool {
-        let (pool, most) = match &self.pools.long {
-            Some(long) if len > SHORT_ROOM => (long, LONG),
-            _ => (self.pool, BURST),
-        };
-        self.take_from(pool, most, len)
-    }
-
-    /// The same from a pool, at most this many.
-    fn take_from(&mut self, pool: &D::Pool, most: usize, len: usize) -> bool {
-        let segments = &mut *self.segments;
-        if segments.written > 0 {
-            // They leave first.
-            return false;
-        }
-        segments.burst.clear();
-        segments.sent = 0;
-        segments.cuts.fill(CutInto::default());
-        segments.unfinished = segments.offloads.tx_checksum;
-        segments.room = pool.room();
-        debug_assert!(len <= segments.room, "it was prepared for frames of such length");
-        let taken = len <= segments.room && (segments.burst.alloc(pool, most) || segments.burst.alloc(pool, 1));
-        segments.burst.fetch();
-        taken
-    }
-}
-
-impl<D: Device> tcp::Output for Room<'_, D> {
-    #[inline]
-    fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
-        let before = self.before;
-        let padded = (before + len).max(D::SHORTEST_FRAME);
-        let full = self.segments.written == self.segments.burst.len();
-        if (full || padded > self.segments.room) && !self.take(padded) {
-            return None;
-        }
-        let segments = &mut *self.segments;
-        let index = segments.written;
-        segments.bytes[segments.sent + index] = padded as u32 + FCS_LEN as u32;
-        segments.written += 1;
-        let frame = segments.burst.frame_mut(index, padded);
-        let (frame, padding) = frame[before..].split_at_mut(len);
-        // Most frames have none, and to fill nothing is a call.
-        if !padding.is_empty() {
-            padding.fill(0);
-        }
-        Some(frame)
-    }
-
-    #[inline]
-    fn leaves_checksums(&self) -> bool {
-        self.offloads.checksums
-    }
-
-    #[inline]
-    fn cut(&self) -> Option<&Cut> {
-        self.offloads.cut.as_ref()
-    }
-
-    fn frame_to_cut(&mut self, headers: usize, data: usize, segment: usize) -> Option<&mut [u8]> {
-        let (tag, len) = (self.before, self.before + headers + data);
-        let full = self.segments.written == self.segments.burst.len();
-        if full || len > self.segments.room {
-            let empty = self.segments.written == 0;
-            let to_cut = self.pools.to_cut.as_ref()?;
-            if !self.take_from(to_cut, LONG, len) {
-                if empty {
-                    // The device has all of them.
-                    self.offloads.cut = None;
-                }
-                return None;
-            }
-        }
-        let segments = &mut *self.segments;
-        let (index, packets) = (segments.written, data.div_ceil(segment));
-        let slot = segments.sent + index;
-        segments.unfinished = true;
-        segments.cuts[slot] = CutInto { segment: segment as u16, more: packets as u16 - 1 };
-        segments.bytes[slot] = (packets * (tag + headers + FCS_LEN as usize) + data) as u32;
-        segments.written += 1;
-        Some(&mut segments.burst.frame_mut(index, len)[tag..])
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Transmission on one port: gather what is due, write it, offer it, count what the device took.
+//! Streams on one port: gather what is due, write it, offer it, count what the device took.
 //!
 //! A burst that the device did not take whole is offered again before anything else is built, so packets leave in order.
 use std::{collections::VecDeque, sync::Arc};
@@ -10,21 +10,17 @@ use spate_net::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
 use spate_stateless::{Batch, Frames, Lanes, Numbers, PIECE, Schedule, StreamTiming, Template, WorkerShare, Writer};
 use spate_stats::Sent;
 
-use super::{
-    Device, Dpdk, Time, WorkerRun,
-    attach::{Inject, Taps},
-    device::{Origin, Packets as _, TxDevice},
-    egress::Egress,
-    emulate::Segments,
-    replay::Outlet,
-};
+use super::{Ending, Pass, Source};
 use crate::datapath::{
     command::{RateChange, Reclaim},
-    shared::{QueueShare, RunShare},
+    shared::RunShare,
+    worker::{
+        Device, Dpdk, Time, WorkerRun, changes,
+        device::{Origin, Packets as _},
+        egress::Egress,
+        outlet::Outlet,
+    },
 };
-
-/// How long after the end of transmission packets may still leave.
-pub(super) const GRACE_NS: u64 = 100_000_000;
 
 const NOTHING: Batch = Batch { stream: 0, each: false, count: 0, number: 0, sequence: 0, due_ns: 0, last_due_ns: 0 };
 
@@ -95,11 +91,8 @@ impl NewStreams {
     }
 }
 
-/// A port as one worker sends on it.
-pub(super) struct TxPort<D: Device> {
-    port: usize,
-    egress: Egress<D>,
-    pool: D::Pool,
+/// What is sent of streams on a port.
+pub(in crate::datapath::worker) struct Streams<D: Device> {
     burst: D::Burst,
     /// What is in the burst, or to be built: `batches[head..tail]`, of the run in `slot`.
     batches: [Batch; BURST],
@@ -118,22 +111,13 @@ pub(super) struct TxPort<D: Device> {
     /// Packets of the burst that the device took before.
     taken: usize,
     lanes: Lanes,
-    taps: Taps,
-    inject: Option<Box<Inject<D>>>,
-    segments: Box<Segments<D>>,
-    /// The slot whose flows send first.
-    first_asked: usize,
-    /// The batches, and flows' segments, that wait for it are counted.
-    held: (bool, bool),
+    /// The batches that wait for the budget are counted.
+    held: bool,
 }
 
-impl<D: Device> TxPort<D> {
-    pub(super) fn new(port: usize, queue: D::Tx, share: Arc<QueueShare>, pool: D::Pool) -> Self {
-        let offloads = queue.offloads();
+impl<D: Device> Source<D> for Streams<D> {
+    fn new(_: &Outlet<D>) -> Self {
         Self {
-            port,
-            egress: Egress::new(queue, share),
-            pool,
             burst: D::Burst::new(),
             batches: [NOTHING; BURST],
             head: 0,
@@ -145,141 +129,78 @@ impl<D: Device> TxPort<D> {
             lens: [0; BURST],
             taken: 0,
             lanes: Lanes::new(),
-            taps: Taps::new(),
-            inject: None,
-            segments: Box::new(Segments::new(offloads)),
-            first_asked: 0,
-            held: (false, false),
+            held: false,
         }
     }
 
-    /// Its device's queue, counters and budget.
-    pub(super) fn egress(&mut self) -> &mut Egress<D> {
-        &mut self.egress
+    fn is_in(run: &WorkerRun<D>) -> bool {
+        !run.ports.is_empty()
     }
 
-    /// Index of the port.
-    pub(super) fn port(&self) -> usize {
-        self.port
-    }
-
-    pub(super) fn taps(&mut self) -> &mut Taps {
-        &mut self.taps
-    }
-
-    /// Sends for the slow path from now on; back comes what did before.
-    pub(super) fn set_inject(&mut self, inject: Box<Inject<D>>) -> Option<Box<Inject<D>>> {
-        self.inject.replace(inject)
-    }
-
-    /// Sends the frames of the slow path. Returns how many packets the device took.
     #[inline]
-    pub(super) fn inject(&mut self, clock: &D::Clock) -> usize {
-        let Some(inject) = &mut self.inject else { return 0 };
-        inject.send(&mut self.egress, &self.pool, &mut self.taps, clock)
-    }
-
-    /// Sends what replays have due. Returns how many packets the device took.
-    pub(super) fn replay(&mut self, now: u64, clock: &D::Clock, runs: &mut [Option<Box<WorkerRun<D>>>]) -> usize {
-        let mut outlet = Outlet { egress: &mut self.egress, pool: &self.pool, taps: &mut self.taps };
-        let mut sent = 0;
-        for run in runs.iter_mut().flatten().filter(|run| !run.replays.is_empty()) {
-            sent += run.replay(self.port, now, clock, &mut outlet);
-        }
-        sent
-    }
-
-    /// Sends the packets of emulated applications' flows. Returns how many packets the device took.
-    #[inline]
-    pub(super) fn emulate(&mut self, clock: &D::Clock, runs: &mut [Option<Box<WorkerRun<D>>>]) -> usize {
-        let (count, waits) = (runs.len(), self.segments.wait());
-        self.first_asked += 1;
-        for offset in 0..count {
-            let run = runs[(self.first_asked + offset) % count].as_mut();
-            let Some(emulated) = run.and_then(|run| run.emulated.as_mut()).filter(|e| e.uses(self.port)) else {
-                continue;
-            };
-            if waits {
-                emulated.note_behind();
-            } else {
-                self.segments.fill(self.port, emulated, &self.pool, &mut self.taps, clock);
-            }
-        }
-        if self.egress.is_limited() && self.hold_segments(clock.mono_ns()) {
+    fn send(&mut self, pass: &mut Pass<'_, D>, outlet: &mut Outlet<D>) -> usize {
+        if self.head == self.tail && !self.gather(pass, outlet.port) {
             return 0;
         }
-        self.segments.send(&mut self.egress)
-    }
-
-    /// Whether flows' packets have to wait for the budget, as they would for the device.
-    #[cold]
-    fn hold_segments(&mut self, now: u64) -> bool {
-        if !self.segments.wait() || !self.egress.is_closed(now) {
-            self.held.1 = false;
-            return false;
-        }
-        if !std::mem::replace(&mut self.held.1, true) {
-            self.egress.throttled(self.segments.waiting());
-        }
-        true
-    }
-
-    /// Whether packets of flows wait for the device.
-    pub(super) fn is_emulating(&self) -> bool {
-        self.segments.wait()
-    }
-
-    /// Gives back what it holds for flows; there are none any more.
-    pub(super) fn end_emulation(&mut self) {
-        self.segments.clear(&self.egress);
-    }
-
-    /// At the end of a run: whether its replays here are all sent, or counted as dropped.
-    pub(super) fn settle_replays(&mut self, now: u64, run: &mut WorkerRun<D>, past_grace: bool) -> bool {
-        run.settle_replays(self.port, now, past_grace, &self.egress) && (self.egress.flush(now) || past_grace)
-    }
-
-    /// Whether the slow path's packets wait for the device.
-    pub(super) fn is_injecting(&self) -> bool {
-        self.inject.as_ref().is_some_and(|inject| inject.is_waiting())
-    }
-
-    /// Sends up to a burst. Returns how many packets the device took.
-    #[inline]
-    pub(super) fn transmit(
-        &mut self,
-        now: u64,
-        clock: &D::Clock,
-        runs: &mut [Option<Box<WorkerRun<D>>>],
-        reclaim: &mut Producer<Reclaim<D>>,
-    ) -> usize {
-        if self.head == self.tail && !self.gather(now, runs, reclaim) {
+        if !self.built && outlet.egress.is_limited() && self.hold(pass.now, &mut outlet.egress) {
             return 0;
         }
-        if !self.built && self.egress.is_limited() && self.hold_batches(now) {
+        let Some(run) = pass.runs.get_mut(self.slot).and_then(Option::as_mut) else { return 0 };
+        if !self.built && !self.build(run, pass.clock, outlet) {
             return 0;
         }
-        let Some(run) = runs.get_mut(self.slot).and_then(Option::as_mut) else { return 0 };
-        if !self.built && !self.build(run, clock) {
-            return 0;
-        }
-        self.offer(run, clock)
+        self.offer(run, pass.clock, &mut outlet.egress)
     }
 
+    fn is_waiting(&self, _: usize, _: &[Option<Box<WorkerRun<D>>>]) -> bool {
+        self.head < self.tail
+    }
+
+    fn due_ns(run: &WorkerRun<D>) -> Option<u64> {
+        if run.share.sent.is_up() {
+            return None;
+        }
+        let due = run.ports.iter().filter_map(|part| part.schedule.next_due_ns());
+        let changes = run.ports.iter().filter_map(|part| Some(part.changes.front()?.at_ns));
+        due.chain(changes).min().and_then(|due| run.clock.mono_of(due))
+    }
+
+    fn settle(&mut self, run: &mut WorkerRun<D>, ending: &mut Ending<'_, D>, outlet: &mut Outlet<D>) -> bool {
+        if ending.past_grace {
+            self.give_up(ending.slot, run, outlet);
+            outlet.egress.flush(ending.now);
+        }
+        let Some(part) = run.ports.iter_mut().find(|part| part.port == outlet.port) else { return true };
+        if ending.past_grace {
+            part.give_up(run.warmup_ns, run.end_ns, &run.share, ending.reclaim);
+            return true;
+        }
+        !self.holds(ending.slot)
+            && part.schedule.next_due_ns().is_none_or(|due| due >= run.end_ns)
+            && outlet.egress.flush(ending.now)
+    }
+
+    fn remove(&mut self, slot: usize, run: &mut WorkerRun<D>, outlet: &mut Outlet<D>) {
+        self.give_up(slot, run, outlet);
+    }
+}
+
+impl<D: Device> Streams<D> {
     /// Whether what is due has to wait for the budget. It is not built before it may leave, so that its time stamps are right.
     #[cold]
-    fn hold_batches(&mut self, now: u64) -> bool {
-        if !self.egress.is_closed(now) {
+    fn hold(&mut self, now: u64, egress: &mut Egress<D>) -> bool {
+        if !egress.is_closed(now) {
             return false;
         }
-        if !std::mem::replace(&mut self.held.0, true) {
-            self.egress.throttled(self.packets as u64);
+        if !std::mem::replace(&mut self.held, true) {
+            egress.throttled(self.packets as u64);
         }
         true
     }
 
     /// Takes what is due from the runs in turn, a burst from one run. False if nothing is due.
-    fn gather(&mut self, now: u64, runs: &mut [Option<Box<WorkerRun<D>>>], reclaim: &mut Producer<Reclaim<D>>) -> bool {
+    fn gather(&mut self, pass: &mut Pass<'_, D>, port: usize) -> bool {
+        let Pass { now, runs, reclaim, .. } = pass;
         let count = runs.len();
         for offset in 1..=count {
             let slot = (self.slot + offset) % count;
@@ -287,14 +208,14 @@ impl<D: Device> TxPort<D> {
             if run.share.sent.is_up() || run.clock.is_stopped() {
                 continue;
             }
-            let Some(at) = run.clock.at(now).and_then(|at| u64::try_from(at).ok()) else { continue };
+            let Some(at) = run.clock.at(*now).and_then(|at| u64::try_from(at).ok()) else { continue };
             let (warmup_ns, end_ns) = (run.warmup_ns, run.end_ns);
-            let Some(part) = run.ports.iter().position(|p| p.port == self.port) else { continue };
+            let Some(part) = run.ports.iter().position(|part| part.port == port) else { continue };
             let (batches, packets) = run.ports[part].take_due(at, warmup_ns, end_ns, &mut self.batches, reclaim);
             if packets > 0 {
                 (self.head, self.tail, self.packets) = (0, batches, packets);
                 (self.slot, self.part, self.built) = (slot, part, false);
-                self.held.0 = false;
+                self.held = false;
                 return true;
             }
         }
@@ -303,15 +224,15 @@ impl<D: Device> TxPort<D> {
 
     /// Writes the packets. False if there is no memory for them now.
     #[inline]
-    fn build(&mut self, run: &mut WorkerRun<D>, clock: &D::Clock) -> bool {
+    fn build(&mut self, run: &mut WorkerRun<D>, clock: &D::Clock, outlet: &mut Outlet<D>) -> bool {
         let timestamp = run.timescale.of(clock.mono_ns()) % TIMESTAMP_MODULUS;
         let part = &mut run.ports[self.part];
-        let pool = part.long_packets.as_ref().unwrap_or(&self.pool);
+        let pool = part.long_packets.as_ref().unwrap_or(&outlet.pool);
         let each = !part.prebuilt.is_empty();
         if !each && !self.burst.alloc(pool, self.packets) {
             return false;
         }
-        if !self.egress.queue().is_null() {
+        if !outlet.egress.is_null() {
             // They were with a device or a receiver since.
             self.burst.fetch();
         }
@@ -363,7 +284,7 @@ impl<D: Device> TxPort<D> {
         if D::TRACES {
             self.trace(&run.ports[self.part]);
         }
-        self.taps.copy::<D>(&self.burst, clock);
+        outlet.taps.copy::<D>(&self.burst, clock);
         true
     }
 
@@ -381,118 +302,77 @@ impl<D: Device> TxPort<D> {
 
     /// Offers the burst to the device and counts what it took.
     #[inline]
-    fn offer(&mut self, run: &mut WorkerRun<D>, clock: &D::Clock) -> usize {
-        let taken = self.burst.send(self.egress.queue());
-        if taken == 0 {
-            return 0;
-        }
+    fn offer(&mut self, run: &mut WorkerRun<D>, clock: &D::Clock, egress: &mut Egress<D>) -> usize {
         let part = &run.ports[self.part];
-        let at = run.clock.at(clock.mono_ns()).map_or(0, |at| at.max(0).cast_unsigned());
-        let late_before = at.saturating_sub(part.late_after_ns);
-        let (mut left, mut bytes) = (taken, 0);
-        while left > 0 {
-            let batch = &mut self.batches[self.head];
-            let count = batch.count.min(left);
-            let measured = batch.due_ns >= run.warmup_ns;
-            let last_due_ns = batch.due_of(count - 1);
-            let sent = Sent {
-                packets: count as u64,
-                bytes: 0,
-                late: batch.due_before(late_before).min(count) as u64,
-                max_delay_ns: at.saturating_sub(batch.due_ns),
-                last_delay_ns: at.saturating_sub(last_due_ns),
-                last_due_ns,
-            };
-            let lens = &self.lens[self.taken + taken - left..][..count];
-            if batch.each {
-                let sent = Sent { packets: 1, late: sent.late.min(1), ..sent };
-                let streams = batch.stream..batch.stream + count;
-                if let Some(copies) = &part.copies {
-                    let slots = &run.share.tx[copies.index..][streams.clone()];
-                    for (slot, &len) in slots.iter().zip(&copies.lens[streams]) {
-                        let len = u64::from(len) + FCS_LEN;
-                        slot.sent(measured, &Sent { bytes: len, ..sent });
-                        bytes += len;
+        let taken = egress.send(&mut self.burst, |taken| {
+            let at = run.clock.at(clock.mono_ns()).map_or(0, |at| at.max(0).cast_unsigned());
+            let late_before = at.saturating_sub(part.late_after_ns);
+            let (mut left, mut bytes) = (taken, 0);
+            while left > 0 {
+                let batch = &mut self.batches[self.head];
+                let count = batch.count.min(left);
+                let measured = batch.due_ns >= run.warmup_ns;
+                let last_due_ns = batch.due_of(count - 1);
+                let sent = Sent {
+                    packets: count as u64,
+                    bytes: 0,
+                    late: batch.due_before(late_before).min(count) as u64,
+                    max_delay_ns: at.saturating_sub(batch.due_ns),
+                    last_delay_ns: at.saturating_sub(last_due_ns),
+                    last_due_ns,
+                };
+                let lens = &self.lens[self.taken + taken - left..][..count];
+                if batch.each {
+                    let sent = Sent { packets: 1, late: sent.late.min(1), ..sent };
+                    let streams = batch.stream..batch.stream + count;
+                    if let Some(copies) = &part.copies {
+                        let slots = &run.share.tx[copies.index..][streams.clone()];
+                        for (slot, &len) in slots.iter().zip(&copies.lens[streams]) {
+                            let len = u64::from(len) + FCS_LEN;
+                            slot.sent(measured, &Sent { bytes: len, ..sent });
+                            bytes += len;
+                        }
+                    } else {
+                        for (stream, &len) in part.streams[streams].iter().zip(lens) {
+                            let len = u64::from(len) + FCS_LEN;
+                            run.share.tx[stream.index].sent(measured, &Sent { bytes: len, ..sent });
+                            bytes += len;
+                        }
                     }
                 } else {
-                    for (stream, &len) in part.streams[streams].iter().zip(lens) {
-                        let len = u64::from(len) + FCS_LEN;
-                        run.share.tx[stream.index].sent(measured, &Sent { bytes: len, ..sent });
-                        bytes += len;
-                    }
+                    let stream = &part.streams[batch.stream];
+                    let sum = match stream.template.one_len() {
+                        Some(len) => (len as u64 + FCS_LEN) * count as u64,
+                        None => lens.iter().map(|&len| u64::from(len) + FCS_LEN).sum(),
+                    };
+                    run.share.tx[stream.index].sent(measured, &Sent { bytes: sum, ..sent });
+                    bytes += sum;
                 }
-            } else {
-                let stream = &part.streams[batch.stream];
-                let sum = match stream.template.one_len() {
-                    Some(len) => (len as u64 + FCS_LEN) * count as u64,
-                    None => lens.iter().map(|&len| u64::from(len) + FCS_LEN).sum(),
-                };
-                run.share.tx[stream.index].sent(measured, &Sent { bytes: sum, ..sent });
-                bytes += sum;
+                left -= count;
+                if count == batch.count {
+                    self.head += 1;
+                } else {
+                    batch.advance(count, part.schedule.stride(batch.stream));
+                }
             }
-            left -= count;
-            if count == batch.count {
-                self.head += 1;
-            } else {
-                batch.advance(count, part.schedule.stride(batch.stream));
-            }
-        }
+            bytes
+        });
         self.taken += taken;
         self.packets -= taken;
-        self.egress.sent(taken, bytes);
         taken
     }
 
-    /// Sends packets that were received back. What the device does not take at once, or the budget does not let pass, is dropped,
-    /// and counted.
-    pub(super) fn send_back(&mut self, packets: &mut D::Burst, now: u64) {
-        let all = packets.len();
-        if self.egress.is_closed_to_reflectors(now) {
-            return self.egress.throttled(all as u64);
-        }
-        let lens: [u64; BURST] =
-            std::array::from_fn(|i| if i < all { packets.frame_len(i) as u64 + FCS_LEN } else { 0 });
-        let taken = packets.send(self.egress.queue());
-        self.egress.sent(taken, lens[..taken].iter().sum());
-        self.egress.reflected(taken);
-        self.egress.dropped((all - taken) as u64);
-        self.egress.charge_reflectors();
-    }
-
     /// Whether packets of the run in a slot are neither sent nor given up.
-    pub(super) fn is_waiting(&self, slot: usize) -> bool {
+    fn holds(&self, slot: usize) -> bool {
         self.slot == slot && self.head < self.tail
     }
 
-    /// At the end of a run: whether all is sent. Past the grace, gives up what is not, and counts it.
-    pub(super) fn settle(
-        &mut self,
-        now: u64,
-        slot: usize,
-        run: &mut WorkerRun<D>,
-        past_grace: bool,
-        reclaim: &mut Producer<Reclaim<D>>,
-    ) -> bool {
-        if past_grace {
-            self.give_up(slot, run);
-            self.egress.flush(now);
-        }
-        let Some(part) = run.ports.iter_mut().find(|p| p.port == self.port) else { return true };
-        if past_grace {
-            part.give_up(run.warmup_ns, run.end_ns, &run.share, reclaim);
-            return true;
-        }
-        !self.is_waiting(slot)
-            && part.schedule.next_due_ns().is_none_or(|due| due >= run.end_ns)
-            && self.egress.flush(now)
-    }
-
     /// Drops the packets of a run that wait for the device, and counts them.
-    pub(super) fn give_up(&mut self, slot: usize, run: &WorkerRun<D>) {
-        if !self.is_waiting(slot) {
+    fn give_up(&mut self, slot: usize, run: &WorkerRun<D>, outlet: &Outlet<D>) {
+        if !self.holds(slot) {
             return;
         }
-        if let Some(part) = run.ports.iter().find(|p| p.port == self.port) {
+        if let Some(part) = run.ports.iter().find(|part| part.port == outlet.port) {
             for batch in &self.batches[self.head..self.tail] {
                 for (stream, count) in batch.streams() {
                     let share = &run.share.tx[part.streams[stream].index];
@@ -501,7 +381,7 @@ impl<D: Device> TxPort<D> {
             }
         }
         if self.built {
-            self.egress.dropped(self.packets as u64);
+            outlet.egress.dropped(self.packets as u64);
         }
         self.burst.clear();
         self.head = 0;
@@ -533,14 +413,14 @@ impl<D: Device> PortRun<D> {
             writers: writers.into(),
             copies: Copies::of(streams).filter(|_| prebuilt.is_empty()),
             prebuilt,
-            changes: super::changes(),
+            changes: changes(),
             late_after_ns,
             long_packets,
         })
     }
 
     /// Sends packets of these streams from now on, and gives back those of before. Packets in the burst stay as they were built.
-    pub(super) fn swap_streams(&mut self, new: &mut NewStreams) {
+    pub(in crate::datapath::worker) fn swap_streams(&mut self, new: &mut NewStreams) {
         debug_assert_eq!(self.streams.len(), new.streams.len(), "they are the same streams");
         std::mem::swap(&mut self.streams, &mut new.streams);
         std::mem::swap(&mut self.copies, &mut new.copies);

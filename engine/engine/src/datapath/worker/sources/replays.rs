@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Replay on one port: packets of a capture at their instants, beside what the schedule of templates sends.
-use std::collections::VecDeque;
+use std::{collections::VecDeque, marker::PhantomData};
 
 use spate_dpdk::BURST;
 use spate_net::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
@@ -8,13 +8,19 @@ use spate_replay::{HeldTape, Rewrite, Seal, Speed, Tempo};
 use spate_stateless::Rate;
 use spate_stats::Sent;
 
-use super::{
-    Device, Dpdk, Time, WorkerRun,
-    attach::Taps,
-    device::{Origin, Packets},
-    egress::Egress,
+use super::{Ending, Pass, Source};
+use crate::datapath::{
+    clock::Timescale,
+    command::TempoChange,
+    frames::FrameReader,
+    shared::RunShare,
+    worker::{
+        Device, Dpdk, Time, WorkerRun,
+        device::{Origin, Packets},
+        egress::Egress,
+        outlet::Outlet,
+    },
 };
-use crate::datapath::{clock::Timescale, command::TempoChange, frames::FrameReader, shared::RunShare};
 
 /// How long the end of a run waits for packets that are owed and not read yet, to count them.
 const COUNTING_NS: u64 = 5_000_000_000;
@@ -142,13 +148,6 @@ pub(in crate::datapath) struct Replay<D: Device = Dpdk> {
     giving_up_since: Option<u64>,
 }
 
-/// What a port gives a sender for a call.
-pub(super) struct Outlet<'a, D: Device> {
-    pub(super) egress: &'a mut Egress<D>,
-    pub(super) pool: &'a D::Pool,
-    pub(super) taps: &'a mut Taps,
-}
-
 /// What of a run its replays must know.
 struct Scope<'a> {
     tag: u16,
@@ -172,14 +171,66 @@ macro_rules! scope {
         }
     };
 }
+
+/// The replays of a port. What it sends, and how far it has come, are each replay's own.
+pub(in crate::datapath::worker) struct Replays<D: Device>(PhantomData<D>);
+
+impl<D: Device> Source<D> for Replays<D> {
+    fn new(_: &Outlet<D>) -> Self {
+        Self(PhantomData)
+    }
+
+    fn is_in(run: &WorkerRun<D>) -> bool {
+        !run.replays.is_empty()
+    }
+
+    fn send(&mut self, pass: &mut Pass<'_, D>, outlet: &mut Outlet<D>) -> usize {
+        let mut sent = 0;
+        for run in pass.runs.iter_mut().flatten().filter(|run| !run.replays.is_empty()) {
+            sent += run.replay(pass.now, pass.clock, outlet);
+        }
+        sent
+    }
+
+    fn is_waiting(&self, port: usize, runs: &[Option<Box<WorkerRun<D>>>]) -> bool {
+        let mut replays = runs.iter().flatten().flat_map(|run| &run.replays);
+        replays.any(|replay| replay.parts.port == port && !replay.burst.is_empty())
+    }
+
+    fn due_ns(run: &WorkerRun<D>) -> Option<u64> {
+        if run.share.sent.is_up() {
+            return None;
+        }
+        run.replays.iter().filter_map(Replay::due_ns).min().and_then(|due| run.clock.mono_of(due))
+    }
+
+    fn settle(&mut self, run: &mut WorkerRun<D>, ending: &mut Ending<'_, D>, outlet: &mut Outlet<D>) -> bool {
+        if run.replays.is_empty() {
+            return true;
+        }
+        let (scope, &mut Ending { now, past_grace, .. }) = (scope!(run), ending);
+        let mut settled = true;
+        for replay in run.replays.iter_mut().filter(|replay| replay.parts.port == outlet.port) {
+            settled &=
+                if past_grace { replay.give_up(now, &scope, &outlet.egress) } else { replay.is_settled(scope.end_ns) };
+        }
+        settled && (outlet.egress.flush(now) || past_grace)
+    }
+
+    fn remove(&mut self, _: usize, run: &mut WorkerRun<D>, outlet: &mut Outlet<D>) {
+        let replays = run.replays.iter_mut().filter(|replay| replay.parts.port == outlet.port);
+        replays.for_each(|replay| replay.burst.clear());
+    }
+}
+
 impl<D: Device> WorkerRun<D> {
     /// Sends what its replays have due on a port. Returns how many packets the device took.
-    pub(super) fn replay(&mut self, port: usize, now: u64, clock: &D::Clock, outlet: &mut Outlet<'_, D>) -> usize {
+    fn replay(&mut self, now: u64, clock: &D::Clock, outlet: &mut Outlet<D>) -> usize {
         if self.share.sent.is_up() || self.clock.is_stopped() {
             return 0;
         }
         let Some(at) = self.clock.at(now).and_then(|at| u64::try_from(at).ok()) else { return 0 };
-        let (scope, run_clock) = (scope!(self), &self.clock);
+        let (scope, run_clock, port) = (scope!(self), &self.clock, outlet.port);
         let mut sent = 0;
         for replay in self.replays.iter_mut().filter(|replay| replay.parts.port == port && replay.sends()) {
             // Packets are not made before they may leave, so that their time stamps are right and they hold no memory.
@@ -188,46 +239,17 @@ impl<D: Device> WorkerRun<D> {
                 continue;
             }
             replay.fill(at, &scope, clock, outlet);
-            let taken = replay.burst.send(outlet.egress.queue());
-            if taken > 0 {
-                let left_at = run_clock.at(clock.mono_ns()).map_or(0, |at| at.max(0).cast_unsigned());
-                replay.count(taken, left_at, &scope, outlet.egress);
-                sent += taken;
-            }
+            let left_at = || run_clock.at(clock.mono_ns()).map_or(0, |at| at.max(0).cast_unsigned());
+            sent += replay.offer(left_at, &scope, &mut outlet.egress);
         }
         sent
     }
 
-    /// At the end of a run: whether its replays on a port have sent, or counted as dropped, all they had to.
-    pub(super) fn settle_replays(&mut self, port: usize, now: u64, past_grace: bool, egress: &Egress<D>) -> bool {
-        let scope = scope!(self);
-        let mut settled = true;
-        for replay in self.replays.iter_mut().filter(|replay| replay.parts.port == port) {
-            settled &= if past_grace { replay.give_up(now, &scope, egress) } else { replay.is_settled(scope.end_ns) };
-        }
-        settled
-    }
-
     /// Another speed for one of its replays, if this worker has it.
-    pub(super) fn change_tempo(&mut self, change: TempoChange) {
+    pub(in crate::datapath::worker) fn change_tempo(&mut self, change: TempoChange) {
         if let Some(replay) = self.replays.iter_mut().find(|replay| replay.parts.index == change.stream) {
             replay.changes.push_back(change);
         }
-    }
-
-    /// When its replays next need the worker, on the run's clock.
-    pub(super) fn replays_due_ns(&self) -> Option<u64> {
-        self.replays.iter().filter_map(Replay::due_ns).min()
-    }
-
-    /// Whether packets of its replays wait for the device.
-    pub(super) fn replays_wait(&self) -> bool {
-        self.replays.iter().any(|replay| !replay.burst.is_empty())
-    }
-
-    /// Gives back what it holds of devices' memory.
-    pub(super) fn drop_replays(&mut self) {
-        self.replays.iter_mut().for_each(|replay| replay.burst.clear());
     }
 }
 
@@ -292,7 +314,7 @@ impl<D: Device> Replay<D> {
         }
     }
 
-    fn fill(&mut self, at: u64, scope: &Scope<'_>, clock: &D::Clock, outlet: &mut Outlet<'_, D>) {
+    fn fill(&mut self, at: u64, scope: &Scope<'_>, clock: &D::Clock, outlet: &mut Outlet<D>) {
         if !self.burst.is_empty() {
             return;
         }
@@ -302,7 +324,7 @@ impl<D: Device> Replay<D> {
         while self.burst.len() < BURST && self.look(scope.share, |due| due >= scope.warmup_ns) {
             let (Some(due_ns), Some(len)) = (self.due_before(at, before_ns), self.len) else { break };
             let index = self.burst.len();
-            if !self.burst.alloc(self.parts.long_packets.as_ref().unwrap_or(outlet.pool), 1) {
+            if !self.burst.alloc(self.parts.long_packets.as_ref().unwrap_or(&outlet.pool), 1) {
                 break;
             }
             let frame = self.burst.frame_mut(index, len);
@@ -333,27 +355,31 @@ impl<D: Device> Replay<D> {
         }
     }
 
-    /// Counts packets that the device took at an instant of the run.
-    fn count(&mut self, taken: usize, left_at: u64, scope: &Scope<'_>, egress: &mut Egress<D>) {
-        let late_before = left_at.saturating_sub(self.parts.late_after_ns);
-        let mut phases = [Sent::default(); 2];
-        for index in self.taken..self.taken + taken {
-            let due_ns = self.dues_ns[index];
-            let phase = &mut phases[usize::from(due_ns >= scope.warmup_ns)];
-            let delay_ns = left_at.saturating_sub(due_ns);
-            phase.packets += 1;
-            phase.bytes += self.bytes[index];
-            phase.late += u64::from(due_ns < late_before);
-            phase.max_delay_ns = phase.max_delay_ns.max(delay_ns);
-            (phase.last_delay_ns, phase.last_due_ns) = (delay_ns, due_ns);
-        }
-        for (measured, sent) in [(false, &phases[0]), (true, &phases[1])] {
-            if sent.packets > 0 {
-                scope.share.tx[self.parts.index].sent(measured, sent);
+    /// Offers the burst to the device and counts what it took, which left at an instant of the run.
+    fn offer(&mut self, left_at: impl FnOnce() -> u64, scope: &Scope<'_>, egress: &mut Egress<D>) -> usize {
+        let (dues_ns, bytes) = (&self.dues_ns[self.taken..], &self.bytes[self.taken..]);
+        let taken = egress.send(&mut self.burst, |taken| {
+            let left_at = left_at();
+            let late_before = left_at.saturating_sub(self.parts.late_after_ns);
+            let mut phases = [Sent::default(); 2];
+            for (&due_ns, &bytes) in dues_ns.iter().zip(bytes).take(taken) {
+                let phase = &mut phases[usize::from(due_ns >= scope.warmup_ns)];
+                let delay_ns = left_at.saturating_sub(due_ns);
+                phase.packets += 1;
+                phase.bytes += bytes;
+                phase.late += u64::from(due_ns < late_before);
+                phase.max_delay_ns = phase.max_delay_ns.max(delay_ns);
+                (phase.last_delay_ns, phase.last_due_ns) = (delay_ns, due_ns);
             }
-        }
-        egress.sent(taken, phases[0].bytes + phases[1].bytes);
+            for (measured, sent) in [(false, &phases[0]), (true, &phases[1])] {
+                if sent.packets > 0 {
+                    scope.share.tx[self.parts.index].sent(measured, sent);
+                }
+            }
+            phases[0].bytes + phases[1].bytes
+        });
         self.taken += taken;
+        taken
     }
 
     /// When it next needs the worker, on the run's clock; at once while a packet is not read yet.

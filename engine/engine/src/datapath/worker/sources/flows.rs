@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Packets of emulated applications' flows on one port. A flow's packet is built when there is room for it in a burst.
+//!
+//! What a device did not take is offered again before a flow is asked for more, so packets leave in order.
+use spate_dpdk::{BURST, Offered, Unfinished};
+use spate_net::{Encap, FCS_LEN};
+use spate_stateful::{Cut, Emulation, Layers, Offloads, envelope::Envelopes, tcp};
+
+use super::{Ending, Pass, Source};
+use crate::datapath::{
+    open::SHORT_ROOM,
+    worker::{
+        Device, Emulated, Pools, Time, WorkerRun,
+        attach::Taps,
+        device::{Packets, Pool},
+        egress::{Departed, Egress},
+        outlet::Outlet,
+    },
+};
+
+/// Packets taken at once that are longer than those every worker has.
+const LONG: usize = 8;
+
+/// What is sent of flows on a port.
+pub(in crate::datapath::worker) struct Flows<D: Device> {
+    segments: Box<Segments<D>>,
+    /// The slot whose flows send first.
+    first_asked: usize,
+    /// The segments that wait for the budget are counted.
+    held: bool,
+}
+
+impl<D: Device> Source<D> for Flows<D> {
+    fn new(outlet: &Outlet<D>) -> Self {
+        Self { segments: Box::new(Segments::new(outlet.offloads)), first_asked: 0, held: false }
+    }
+
+    fn is_in(run: &WorkerRun<D>) -> bool {
+        run.emulated.is_some()
+    }
+
+    /// Flows that are due begin, and what others wait for happens.
+    fn advance(pass: &mut Pass<'_, D>) {
+        // Packets have arrived since the loop's clock was read: flows' time does not go back.
+        let now = pass.clock.mono_ns();
+        for emulated in pass.runs.iter_mut().flatten().filter_map(|run| run.emulated.as_mut()) {
+            emulated.take_handed(now);
+            emulated.advance(now, pass.now);
+            while let Some(over) = emulated.over() {
+                let _ = pass.reclaim.push(over);
+            }
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, pass: &mut Pass<'_, D>, outlet: &mut Outlet<D>) -> usize {
+        let (count, waits) = (pass.runs.len(), self.segments.wait());
+        self.first_asked += 1;
+        for offset in 0..count {
+            let run = pass.runs[(self.first_asked + offset) % count].as_mut();
+            let Some(emulated) = run.and_then(|run| run.emulated.as_mut()).filter(|e| e.uses(outlet.port)) else {
+                continue;
+            };
+            if waits {
+                emulated.note_behind();
+            } else {
+                self.segments.fill(outlet.port, emulated, &outlet.pool, &mut outlet.taps, pass.clock);
+            }
+        }
+        if outlet.egress.is_limited() && self.hold(pass.clock.mono_ns(), &mut outlet.egress) {
+            return 0;
+        }
+        self.segments.send(&mut outlet.egress)
+    }
+
+    fn is_waiting(&self, _: usize, _: &[Option<Box<WorkerRun<D>>>]) -> bool {
+        self.segments.wait()
+    }
+
+    fn due_ns(run: &WorkerRun<D>) -> Option<u64> {
+        run.emulated.as_ref()?.due_ns(&run.clock)
+    }
+
+    fn settle(&mut self, _: &mut WorkerRun<D>, _: &mut Ending<'_, D>, _: &mut Outlet<D>) -> bool {
+        true
+    }
+
+    /// Whether all flows have begun that were due before the end.
+    fn is_over(run: &mut WorkerRun<D>, now: u64) -> bool {
+        let Some(grace_ns) = run.emulated.as_ref().map(|emulated| emulated.grace_ns()) else { return true };
+        let too_late = run.stopped || run.has_come(now, run.end_ns.saturating_add(grace_ns));
+        run.emulated.as_mut().is_none_or(|emulated| emulated.is_settled(too_late))
+    }
+
+    fn cut(run: &mut WorkerRun<D>) {
+        if let Some(emulated) = &mut run.emulated {
+            emulated.cut();
+        }
+    }
+
+    /// Packets of a run that goes leave like those of others, unless it was the last.
+    fn retire(&mut self, outlet: &mut Outlet<D>) {
+        self.segments.clear(&outlet.egress);
+    }
+}
+
+impl<D: Device> Flows<D> {
+    /// Whether packets have to wait for the budget, as they would for the device.
+    #[cold]
+    fn hold(&mut self, now: u64, egress: &mut Egress<D>) -> bool {
+        if !self.segments.wait() || !egress.is_closed(now) {
+            self.held = false;
+            return false;
+        }
+        if !std::mem::replace(&mut self.held, true) {
+            egress.throttled(self.segments.waiting());
+        }
+        true
+    }
+}
+
+/// Packets of flows that leave on one port: written, not yet sent, and some to write to.
+struct Segments<D: Device> {
+    burst: D::Burst,
+    /// Number of packets, from the first, that are written.
+    written: usize,
+    /// Bytes of a packet that has room.
+    room: usize,
+    /// Bytes of the written ones with FCS, in their order from `sent` on.
+    bytes: [u32; BURST],
+    sent: usize,
+    /// What the device does.
+    offloads: spate_dpdk::Offloads,
+    /// As `bytes`: what it cuts, and nothing for others.
+    cuts: [CutInto; BURST],
+    /// Something is left to it of packets in the burst.
+    unfinished: bool,
+}
+
+/// Into what a frame is cut.
+#[derive(Clone, Copy, Debug, Default)]
+struct CutInto {
+    /// Bytes of data of each segment; 0: it is not cut.
+    segment: u16,
+    /// Packets on the wire besides the first.
+    more: u16,
+}
+
+impl<D: Device> Segments<D> {
+    fn new(offloads: spate_dpdk::Offloads) -> Self {
+        Self {
+            burst: D::Burst::new(),
+            written: 0,
+            room: 0,
+            bytes: [0; BURST],
+            sent: 0,
+            offloads,
+            cuts: [CutInto::default(); BURST],
+            unfinished: offloads.tx_checksum,
+        }
+    }
+
+    /// Whether packets wait for the device.
+    fn wait(&self) -> bool {
+        self.written > 0
+    }
+
+    /// Packets on the wire that wait.
+    fn waiting(&self) -> u64 {
+        on_wire(&self.cuts[self.sent..][..self.written])
+    }
+
+    /// Gives back what it holds; written packets that were not sent are counted as dropped.
+    fn clear(&mut self, egress: &Egress<D>) {
+        egress.dropped(self.waiting());
+        self.cuts.fill(CutInto::default());
+        self.burst.clear();
+        (self.written, self.sent) = (0, 0);
+    }
+
+    /// Asks a run's flows for what they have to send on a port, as long as there is room, and copies it to taps.
+    fn fill(&mut self, port: usize, emulated: &mut Emulated<D>, pool: &D::Pool, taps: &mut Taps, clock: &D::Clock) {
+        if !emulated.sends(port) {
+            return;
+        }
+        let from = self.written;
+        let tags = &emulated.tags[port];
+        let envelopes = emulated.envelopes.as_mut().filter(|envelopes| envelopes.are_on(port));
+        let in_envelopes = envelopes.is_some();
+        let before = envelopes.as_ref().map_or(tags.overhead(), |envelopes| envelopes.gap(port));
+        // In a tunnel devices find neither segments nor their checksums.
+        let in_tunnels = envelopes.as_ref().is_some_and(|envelopes| envelopes.are_tunnels_on(port));
+        let offloads =
+            if in_tunnels { Offloads::default() } else { self.offloads(emulated.pools.to_cut.as_ref(), before) };
+        let mut room = Room { segments: self, pool, pools: &emulated.pools, offloads, before };
+        match envelopes {
+            None => emulated.emulation.transmit(port, clock.mono_ns(), &mut room),
+            Some(envelopes) => room.fill_envelopes(port, &mut emulated.emulation, envelopes, clock),
+        }
+        if before > 0 && !in_envelopes {
+            self.write_tags(from, tags);
+        }
+        if self.unfinished && !in_tunnels {
+            self.leave(from);
+        }
+        emulated.behind |= emulated.emulation.is_ready(port);
+        taps.copy_some::<D>(&self.burst, from..self.written, clock);
+    }
+
+    /// What the device does of frames with tags of this many bytes to come; it cuts only if there are packets for that.
+    fn offloads(&self, to_cut: Option<&D::Pool>, tag: usize) -> Offloads {
+        let cut = self.offloads.cut.zip(to_cut).map(|(cut, pool)| Cut {
+            longest_frame: (cut.longest_frame.min(pool.room()) - tag) as u32,
+            longest_segment: cut.longest_segment as u32,
+            v6: cut.v6,
+        });
+        Offloads { checksums: self.offloads.tx_checksum, cut }
+    }
+
+    /// Sets the offload flags of packets from one on: what is left to the device.
+    #[inline(never)]
+    fn leave(&mut self, from: usize) {
+        for index in from..self.written {
+            let segment = self.cuts[self.sent + index].segment;
+            if segment == 0 && !self.offloads.tx_checksum {
+                continue;
+            }
+            let Some(layers) = Layers::of(self.burst.head(index)) else { continue };
+            let Layers { l2, l3, l4, v6, tcp } = layers;
+            self.burst.leave(index, &Unfinished { l2, l3, l4, v6, tcp, segment });
+        }
+    }
+
+    /// Tags packets from one on: room was left before them.
+    #[cold]
+    fn write_tags(&mut self, from: usize, tags: &Encap) {
+        for index in from..self.written {
+            let len = self.burst.frame_len(index);
+            tags.write_tags(self.burst.frame_mut(index, len));
+        }
+    }
+
+    /// Offers what is written. Returns how many packets the device took.
+    fn send(&mut self, egress: &mut Egress<D>) -> usize {
+        if self.written == 0 {
+            return 0;
+        }
+        if self.unfinished {
+            return self.send_unfinished(egress);
+        }
+        let bytes = &self.bytes[self.sent..];
+        let taken = egress.send_first(&mut self.burst, self.written, |taken| sum(&bytes[..taken]));
+        self.written -= taken;
+        self.sent += taken;
+        taken
+    }
+
+    /// The same where something is left to the device. Returns how many packets leave on the wire.
+    #[inline(never)]
+    fn send_unfinished(&mut self, egress: &mut Egress<D>) -> usize {
+        let (bytes, cuts) = (&self.bytes[self.sent..], &self.cuts[self.sent..]);
+        let offered = egress.send_unfinished(&mut self.burst, self.written, |frames| Departed {
+            packets: on_wire(&cuts[..frames]) as usize,
+            bytes: sum(&bytes[..frames]),
+            segmented: cuts[..frames].iter().filter(|cut| cut.segment > 0).count(),
+        });
+        let taken = if let Offered::Taken(taken) = offered { taken } else { 1 };
+        let packets = on_wire(&cuts[..taken]);
+        if offered == Offered::Refused {
+            egress.dropped(packets);
+        }
+        self.written -= taken;
+        self.sent += taken;
+        packets as usize
+    }
+}
+
+/// Number of packets on the wire of frames that are cut so.
+fn on_wire(cuts: &[CutInto]) -> u64 {
+    cuts.iter().map(|cut| 1 + u64::from(cut.more)).sum()
+}
+
+/// Bytes of frames.
+#[inline]
+fn sum(bytes: &[u32]) -> u64 {
+    bytes.iter().map(|bytes| u64::from(*bytes)).sum()
+}
+
+/// Room for what flows write.
+struct Room<'a, D: Device> {
+    segments: &'a mut Segments<D>,
+    pool: &'a D::Pool,
+    pools: &'a Pools<D>,
+    offloads: Offloads,
+    /// Bytes to leave before each frame, for what is to come there.
+    before: usize,
+}
+
+impl<D: Device> Room<'_, D> {
+    /// Asks flows of a port with envelopes for what they have to send, and puts it into the envelopes.
+    #[inline(never)]
+    fn fill_envelopes(&mut self, port: usize, emulation: &mut Emulation, envelopes: &mut Envelopes, clock: &D::Clock) {
+        let gap = std::mem::take(&mut self.before);
+        envelopes.answer(port, self);
+        self.before = gap;
+        let from = self.segments.written;
+        emulation.transmit(port, clock.mono_ns(), self);
+        let segments = &mut *self.segments;
+        for index in from..segments.written {
+            let len = segments.burst.frame_len(index);
+            let made = envelopes.encapsulate(port, segments.burst.frame_mut(index, len));
+            if made < len {
+                let padded = made.max(D::SHORTEST_FRAME);
+                segments.burst.frame_mut(index, padded)[made..].fill(0);
+                let slot = segments.sent + index;
+                let packets = 1 + u32::from(segments.cuts[slot].more);
+                segments.bytes[slot] -= packets * (len - padded) as u32;
+            }
+        }
+    }
+
+    /// Takes packets that have room for a frame. False if there are none now.
+    #[cold]
+    fn take(&mut self, len: usize) -> bool {
+        let (pool, most) = match &self.pools.long {
+            Some(long) if len > SHORT_ROOM => (long, LONG),
+            _ => (self.pool, BURST),
+        };
+        self.take_from(pool, most, len)
+    }
+
+    /// The same from a pool, at most this many.
+    fn take_from(&mut self, pool: &D::Pool, most: usize, len: usize) -> bool {
+        let segments = &mut *self.segments;
+        if segments.written > 0 {
+            // They leave first.
+            return false;
+        }
+        segments.burst.clear();
+        segments.sent = 0;
+        segments.cuts.fill(CutInto::default());
+        segments.unfinished = segments.offloads.tx_checksum;
+        segments.room = pool.room();
+        debug_assert!(len <= segments.room, "it was prepared for frames of such length");
+        let taken = len <= segments.room && (segments.burst.alloc(pool, most) || segments.burst.alloc(pool, 1));
+        segments.burst.fetch();
+        taken
+    }
+}
+
+impl<D: Device> tcp::Output for Room<'_, D> {
+    #[inline]
+    fn frame(&mut self, len: usize) -> Option<&mut [u8]> {
+        let before = self.before;
+        let padded = (before + len).max(D::SHORTEST_FRAME);
+        let full = self.segments.written == self.segments.burst.len();
+        if (full || padded > self.segments.room) && !self.take(padded) {
+            return None;
+        }
+        let segments = &mut *self.segments;
+        let index = segments.written;
+        segments.bytes[segments.sent + index] = padded as u32 + FCS_LEN as u32;
+        segments.written += 1;
+        let frame = segments.burst.frame_mut(index, padded);
+        let (frame, padding) = frame[before..].split_at_mut(len);
+        // Most frames have none, and to fill nothing is a call.
+        if !padding.is_empty() {
+            padding.fill(0);
+        }
+        Some(frame)
+    }
+
+    #[inline]
+    fn leaves_checksums(&self) -> bool {
+        self.offloads.checksums
+    }
+
+    #[inline]
+    fn cut(&self) -> Option<&Cut> {
+        self.offloads.cut.as_ref()
+    }
+
+    fn frame_to_cut(&mut self, headers: usize, data: usize, segment: usize) -> Option<&mut [u8]> {
+        let (tag, len) = (self.before, self.before + headers + data);
+        let full = self.segments.written == self.segments.burst.len();
+        if full || len > self.segments.room {
+            let empty = self.segments.written == 0;
+            let to_cut = self.pools.to_cut.as_ref()?;
+            if !self.take_from(to_cut, LONG, len) {
+                if empty {
+                    // The device has all of them.
+                    self.offloads.cut = None;
+                }
+                return None;
+            }
+        }
+        let segments = &mut *self.segments;
+        let (index, packets) = (segments.written, data.div_ceil(segment));
+        let slot = segments.sent + index;
+        segments.unfinished = true;
+        segments.cuts[slot] = CutInto { segment: segment as u16, more: packets as u16 - 1 };
+        segments.bytes[slot] = (packets * (tag + headers + FCS_LEN as usize) + data) as u32;
+        segments.written += 1;
+        Some(&mut segments.burst.frame_mut(index, len)[tag..])
+    }
+}
