@@ -3,6 +3,7 @@
 //!
 //! With it goes which neighbor that is. If it has another MAC later, the run takes that up.
 use crate::datapath::{Datapath, Hop, LinkHops, PortInfo};
+use crate::index::{PoolIndex, StreamIndex, TemplateIndex};
 use crate::plan::{Violations, validate::sending_part};
 use contract::{Packet, Plan};
 use spate_neighbour::{Sought, mac_text};
@@ -54,7 +55,10 @@ pub fn fill_in(plan: &mut Plan, datapath: &Datapath) -> Result<Vec<Option<IpAddr
             }
             (Ok(_), _) => {}
             (Err(problem), _) => {
-                wrong.add(format!("streams[{i}].packet.destination_mac_from_port"), problem.of_a_written_packet());
+                wrong.add(
+                    StreamIndex(i).path().field("packet.destination_mac_from_port"),
+                    problem.of_a_written_packet(),
+                );
             }
         }
     }
@@ -94,7 +98,7 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
     let mut one_for_all: Vec<Option<(usize, [u8; 6])>> = vec![None; ports.len()];
     let mut warnings = Vec::new();
     for (&(port, pool), template) in &asking {
-        let field = format!("stateful.templates[{template}].client_port");
+        let field = TemplateIndex(*template).path().field("client_port");
         let mut known = BTreeMap::new();
         let mut problem = None;
         for ((_, server), hop) in hops.by_ref().take(servers(pool).count()) {
@@ -204,10 +208,10 @@ fn gateways(scenario: &Scenario, datapath: &Datapath, ports: &[PortInfo], wrong:
             Ok(mac) if ports[port].device.leads_outside() && (mac == ports[port].mac || mac[0] & 1 == 1) => {
                 let problem =
                     "is at the port itself, or no address of one station; give the address of a router on the link";
-                wrong.add(format!("stateful.pools[{pool}].gateway"), problem);
+                wrong.add(PoolIndex(pool).path().field("gateway"), problem);
             }
             Ok(mac) => found.push(GatewayMac { port, pool, mac }),
-            Err(problem) => wrong.add(format!("stateful.pools[{pool}].gateway"), problem.to_string()),
+            Err(problem) => wrong.add(PoolIndex(pool).path().field("gateway"), problem.to_string()),
         }
     }
     found

@@ -17,7 +17,7 @@ use contract::{Plan, Ratio, Selector, StartTrialRequest, update_request};
 pub use held::{Held, StreamFacts, contract_state};
 use prost::bytes::Bytes;
 use spate_neighbour::MOST_GROUPS;
-use spate_stateful::{PortLink, Scenario};
+use spate_stateful::{FieldPath, PortLink, Scenario};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -82,7 +82,7 @@ impl Engine {
     }
 
     /// The index of the port that a field names; none, which is noted, if there is no such port.
-    pub fn port_named(&self, field: impl Into<String>, name: &str, wrong: &mut Violations) -> Option<usize> {
+    pub fn port_named(&self, field: impl Into<FieldPath>, name: &str, wrong: &mut Violations) -> Option<usize> {
         let found = self.ports.iter().position(|port| port.name == name);
         if found.is_none() {
             let known = self.ports.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -373,7 +373,7 @@ fn paused_templates(plan: &Plan) -> Vec<usize> {
 }
 
 /// An instant of the monotonic clock.
-pub(super) fn instant_of(field: &str, at_ns: i64) -> Result<u64, Refusal> {
+pub(super) fn instant_of(field: &'static str, at_ns: i64) -> Result<u64, Refusal> {
     u64::try_from(at_ns).map_err(|_| {
         Refusal::field(field, format!("{at_ns}; must be nanoseconds by the engine's monotonic clock (ExchangeTimes)"))
     })
@@ -388,7 +388,7 @@ fn refused_start(error: &RunError) -> Refusal {
 }
 
 /// Why a change of a field of the request was refused.
-fn refused_change(error: &RunError, field: &str) -> Refusal {
+fn refused_change(error: &RunError, field: &'static str) -> Refusal {
     match error {
         RunError::Rate(_) | RunError::Flows(_) => Refusal::field(field, error.to_string()),
         error => Refusal::State(error.to_string()),

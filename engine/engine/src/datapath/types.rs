@@ -9,7 +9,7 @@ use spate_net::{
     reflect::{Allowed, Swap},
 };
 use spate_replay::{Capture, Gap, Rewrite};
-use spate_stateful::{Address, Count, Neighbours, PortLink, Scenario, envelope::GatewayMac};
+use spate_stateful::{Address, Count, FieldPath, Neighbours, PortLink, Scenario, envelope::GatewayMac};
 use spate_stateless::{Rate, StreamTiming, Template};
 use spate_stats::Timed;
 
@@ -591,7 +591,7 @@ pub enum OpenError {
 #[error("{field}: {problem}")]
 pub struct PrepareError {
     /// Path of the field in the plan, such as "streams[3].packet".
-    pub field: String,
+    pub field: FieldPath,
     /// What is wrong and what would be right.
     pub problem: String,
     /// Whether it is a lack of memory or queues rather than a wrong plan.

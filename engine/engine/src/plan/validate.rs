@@ -7,9 +7,10 @@ use super::rate::{self, FrameBytes, LineRate};
 use super::stateful::{self, session};
 use super::{engines, flows, load, replay, stages, transmit};
 use crate::datapath::ReplaySpec;
+use crate::index::StreamIndex;
 use contract::{Plan, Stream, Trials, stream::Transmit};
 use spate_net::ethernet::{HEADER, Link};
-use spate_stateful::{Part, Scenario};
+use spate_stateful::{FieldPath, Part, Scenario};
 use spate_stateless::{Rate, StreamTiming, Template};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;
@@ -126,7 +127,7 @@ impl Site {
     }
 
     /// The index of the port that a field names; what is wrong with the name is noted.
-    pub(super) fn port(&self, field: &str, name: &str, wrong: &mut Violations) -> Option<usize> {
+    pub(super) fn port(&self, field: &FieldPath, name: &str, wrong: &mut Violations) -> Option<usize> {
         let found = self.index(name);
         if name.is_empty() {
             wrong.add(field, format!("missing; must name a port ({})", self.known_names()));
@@ -310,7 +311,7 @@ pub fn run_id(id: &str, wrong: &mut Violations) {
     identifier("run_id", id, wrong);
 }
 
-fn identifier(field: &str, value: &str, wrong: &mut Violations) {
+fn identifier(field: &'static str, value: &str, wrong: &mut Violations) {
     let chars = value.chars().count();
     if !(1..=MOST_RUN_ID_CHARS).contains(&chars) {
         wrong.add(field, format!("{chars} characters; must be 1..{MOST_RUN_ID_CHARS}"));
@@ -369,19 +370,19 @@ fn streams(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<CheckedStrea
     let mut ids = HashMap::new();
     let mut checked = Vec::with_capacity(plan.streams.len());
     for (i, stream) in plan.streams.iter().enumerate() {
-        let at = format!("streams[{i}]");
+        let at = StreamIndex(i).path();
         name(&at, stream, wrong);
         if let Some(first) = names.insert(stream.name.as_str(), i).filter(|_| !stream.name.is_empty()) {
-            wrong.add(format!("{at}.name"), format!("{:?} is streams[{first}]'s already; must be unique", stream.name));
+            wrong.add(at.field("name"), format!("{:?} is streams[{first}]'s already; must be unique", stream.name));
         }
         if stream.id > u32::from(u16::MAX) {
-            wrong.add(format!("{at}.id"), format!("{}; must be 0..65535", stream.id));
+            wrong.add(at.field("id"), format!("{}; must be 0..65535", stream.id));
         }
         if let Some(first) = ids.insert(stream.id, i) {
-            wrong.add(format!("{at}.id"), format!("{} is streams[{first}]'s already; must be unique", stream.id));
+            wrong.add(at.field("id"), format!("{} is streams[{first}]'s already; must be unique", stream.id));
         }
         if let Some(engines) = &stream.engines {
-            engines::check(&format!("{at}.engines"), engines, plan.share.as_ref(), wrong);
+            engines::check(&at.field("engines"), engines, plan.share.as_ref(), wrong);
         }
         if let Some(one) = one_stream(i, stream, site, wrong) {
             checked.push(one);
@@ -393,41 +394,41 @@ fn streams(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<CheckedStrea
             "has engines of streams[{one}].engines, and is another range; an engine sends all streams of a port by one schedule: use \
              equal ranges, or none in common"
         );
-        wrong.add(format!("streams[{other}].engines"), problem);
+        wrong.add(StreamIndex(other).path().field("engines"), problem);
     }
     checked
 }
 
-fn name(at: &str, stream: &Stream, wrong: &mut Violations) {
+fn name(at: &FieldPath, stream: &Stream, wrong: &mut Violations) {
     let chars = stream.name.chars().count();
     if !(1..=MOST_NAME_CHARS).contains(&chars) {
-        wrong.add(format!("{at}.name"), format!("{chars} characters; must be 1..{MOST_NAME_CHARS}"));
+        wrong.add(at.field("name"), format!("{chars} characters; must be 1..{MOST_NAME_CHARS}"));
     } else if stream.name.chars().any(char::is_control) {
-        wrong.add(format!("{at}.name"), "holds a control character; use letters, digits and punctuation");
+        wrong.add(at.field("name"), "holds a control character; use letters, digits and punctuation");
     }
 }
 
 /// The stream, or `None` if it lacks what the rest builds on (then a violation says so).
 fn one_stream(index: usize, stream: &Stream, site: &Site, wrong: &mut Violations) -> Option<CheckedStream> {
-    let at = format!("streams[{index}]");
-    let tx_port = site.port(&format!("{at}.tx_port"), &stream.tx_port, wrong);
+    let at = StreamIndex(index).path();
+    let tx_port = site.port(&at.field("tx_port"), &stream.tx_port, wrong);
     let rx_port = match stream.rx_port.as_str() {
         "" => None,
-        name => site.port(&format!("{at}.rx_port"), name, wrong),
+        name => site.port(&at.field("rx_port"), name, wrong),
     };
     if let Some(Transmit::Replay(asked)) = &stream.transmit {
         let found = replay::replay(&at, stream, asked, tx_port.map(|port| &site.ports[port]), wrong)?;
         return Some(CheckedStream { tx_port: tx_port?, rx_port, ..found });
     }
     if stream.packet.is_none() {
-        wrong.add(format!("{at}.packet"), "missing; set frame");
+        wrong.add(at.field("packet"), "missing; set frame");
     }
     cache(&at, stream, wrong);
     let (field, rate) = match &stream.transmit {
         Some(Transmit::Continuous(continuous)) => ("continuous.rate", continuous.rate.as_ref()),
         Some(Transmit::Bursts(bursts)) => ("bursts.rate", bursts.rate.as_ref()),
         Some(Transmit::Replay(_)) | None => {
-            wrong.add(format!("{at}.transmit"), "missing; set continuous, bursts or replay");
+            wrong.add(at.field("transmit"), "missing; set continuous, bursts or replay");
             return None;
         }
     };
@@ -436,30 +437,30 @@ fn one_stream(index: usize, stream: &Stream, site: &Site, wrong: &mut Violations
     let template = blueprint::template(index, stream, macs, wrong);
     let (tx_port, template) = (tx_port?, template?);
     let facts = &site.ports[tx_port];
-    mtu(&format!("{at}.packet.frame"), template.frame(), facts, wrong);
+    mtu(&at.field("packet.frame"), template.frame(), facts, wrong);
     let (sum, count) = template.mean_len();
     match rate::packet_rate(rate, FrameBytes { sum, count }, &facts.name, facts.line_rate) {
         Ok(rate) => Some(CheckedStream { tx_port, rx_port, rate, template, replay: None }),
         Err(error) => {
-            wrong.add(format!("{at}.{field}"), error.to_string());
+            wrong.add(at.field(field), error.to_string());
             None
         }
     }
 }
 
-fn cache(at: &str, stream: &Stream, wrong: &mut Violations) {
+fn cache(at: &FieldPath, stream: &Stream, wrong: &mut Violations) {
     let measured = stream.measure.as_ref().is_some_and(|m| m.flow);
     if stream.cache > MOST_CACHED {
-        wrong.add(format!("{at}.cache"), format!("{}; must be at most {MOST_CACHED}", stream.cache));
+        wrong.add(at.field("cache"), format!("{}; must be at most {MOST_CACHED}", stream.cache));
     } else if stream.cache > 0 && measured {
         wrong.add(
-            format!("{at}.cache"),
+            at.field("cache"),
             "goes not with measure.flow, for which every packet is rewritten: leave out one of them",
         );
     }
 }
 
-fn mtu(field: &str, frame: &[u8], port: &PortFacts, wrong: &mut Violations) {
+fn mtu(field: &FieldPath, frame: &[u8], port: &PortFacts, wrong: &mut Violations) {
     if let Err(problem) = fits(frame, port) {
         wrong.add(field, format!("{problem} (raise the MTU or shorten the frame)"));
     }
@@ -488,7 +489,7 @@ fn port_bits(plan: &Plan, checked: &Checked) -> BTreeMap<usize, u128> {
 }
 
 /// Refuses rates beyond the line rate of a port. `asked` are bits a second of this engine by port.
-pub fn capacity(asked: &BTreeMap<usize, u128>, field: &str, site: &Site, wrong: &mut Violations) {
+pub fn capacity(asked: &BTreeMap<usize, u128>, field: &'static str, site: &Site, wrong: &mut Violations) {
     for (&port, &asked) in asked {
         let facts = &site.ports[port];
         let LineRate::Known(line) = facts.line_rate else { continue };

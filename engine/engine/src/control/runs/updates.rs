@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use contract::{Ratio, Selector, update_request};
+use spate_stateful::FieldPath;
 
 use super::{Engine, Held, NO_FACTOR, lock, places, refused_change};
 use crate::control::status::Refusal;
@@ -77,16 +78,22 @@ impl Engine {
         };
         for (i, name) in selector.streams.iter().enumerate() {
             if !known.contains(name.as_str()) {
-                wrong.add(format!("selector.streams[{i}]"), format!("{name:?} is no stream or group of the run"));
+                wrong.add(
+                    FieldPath::from("selector.streams").index(i),
+                    format!("{name:?} is no stream or group of the run"),
+                );
             }
         }
         for (i, name) in selector.templates.iter().enumerate() {
             if !held.templates.iter().any(|t| t.name == *name || t.group == *name) {
-                wrong.add(format!("selector.templates[{i}]"), format!("{name:?} is no template or group of the run"));
+                wrong.add(
+                    FieldPath::from("selector.templates").index(i),
+                    format!("{name:?} is no template or group of the run"),
+                );
             }
         }
         for (i, name) in selector.ports.iter().enumerate() {
-            self.port_named(format!("selector.ports[{i}]"), name, &mut wrong);
+            self.port_named(FieldPath::from("selector.ports").index(i), name, &mut wrong);
         }
         let all = selector.streams.is_empty() && selector.templates.is_empty();
         let chosen = |names: &HashSet<&str>, name: &str, group: &str, port: &String| {
@@ -150,7 +157,7 @@ impl Engine {
     }
 
     /// Refuses rates of a run at which a port would be asked for more than its line rate. `field` has the rates.
-    pub(super) fn check_capacity(&self, held: &Held, rates: &Rates, field: &str) -> Result<(), Refusal> {
+    pub(super) fn check_capacity(&self, held: &Held, rates: &Rates, field: &'static str) -> Result<(), Refusal> {
         let site = self.site(Some(held.run.id()));
         let mut asked = BTreeMap::new();
         held.add_bits(rates, &mut asked).map_err(|error| Refusal::field(field, error.to_string()))?;
@@ -222,7 +229,7 @@ fn flow_change(change: &update_request::Change, templates: &[usize]) -> Result<O
     if templates.is_empty() {
         return Ok(None);
     }
-    let ratio = |field: &str, ratio: &Ratio| {
+    let ratio = |field: &'static str, ratio: &Ratio| {
         rate::positive(ratio).map_err(|e| Refusal::field(field, e.to_string()))?;
         Ok::<_, Refusal>((ratio.numerator, ratio.denominator))
     };

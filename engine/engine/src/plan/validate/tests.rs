@@ -188,7 +188,7 @@ fn what_is_wrong_is_named_with_its_remedy() {
         let mut plan = good();
         spoil(&mut plan);
         let wrong = validate(&plan, &site()).expect_err(&format!("row {row}: {field}"));
-        let found = wrong.0.iter().find(|v| v.field == *field);
+        let found = wrong.0.iter().find(|v| v.field.to_string() == *field);
         let found = found.unwrap_or_else(|| panic!("row {row}: {field} not named in {wrong}"));
         assert!(found.description.contains(words), "row {row}: {words:?} not in {:?}", found.description);
     }
@@ -219,7 +219,7 @@ fn vlan_tags_do_not_count_against_the_mtu() {
     validate(&plan, &site()).unwrap();
     tagged.push(0);
     set_frame(&mut plan.streams[0], tagged);
-    assert_eq!(validate(&plan, &site()).unwrap_err().0[0].field, "streams[0].packet.frame");
+    assert_eq!(validate(&plan, &site()).unwrap_err().0[0].field.to_string(), "streams[0].packet.frame");
 }
 
 #[test]

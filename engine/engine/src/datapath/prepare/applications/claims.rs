@@ -8,15 +8,16 @@ use std::{
 
 use spate_neighbour::{Group, MOST_GROUPS, Range};
 use spate_net::vlan::Tags;
-use spate_stateful::{Pool, Scenario, pool::Order};
+use spate_stateful::{FieldPath, Pool, Scenario, pool::Order};
 
 use super::{name, refused};
 use crate::datapath::{PrepareError, RunSpec, prepare::Context, run::Run};
+use crate::index::TemplateIndex;
 
 /// Addresses that a side of a template answers for.
 pub(super) struct Claim {
     /// The field that says so.
-    field: String,
+    field: FieldPath,
     pub(super) port: usize,
     pub(super) pool: Pool,
     /// Stations have the MACs that the pool says.
@@ -29,7 +30,7 @@ pub(super) struct Claim {
 /// Clients in tunnels are behind near ends, and the servers of mirrored ones behind the remote end. Mirrored tags lead to the gateway.
 pub(super) fn claims(scenario: &Scenario) -> Vec<Claim> {
     let mut claims: Vec<Claim> = Vec::new();
-    let mut add = |field: String, port: usize, pool: Pool, own_macs: bool, tags: Option<Tags>| {
+    let mut add = |field: FieldPath, port: usize, pool: Pool, own_macs: bool, tags: Option<Tags>| {
         let is_there =
             |claim: &Claim| (claim.port, claim.own_macs, claim.tags) == (port, own_macs, tags) && claim.pool == pool;
         if !claims.iter().any(is_there) {
@@ -37,7 +38,7 @@ pub(super) fn claims(scenario: &Scenario) -> Vec<Claim> {
         }
     };
     for (index, template) in scenario.templates.iter().enumerate() {
-        let field = |side: &str| format!("stateful.templates[{index}].{side}");
+        let field = |side: &'static str| TemplateIndex(index).path().field(side);
         let clients = || template.clients.iter().map(|weighted| &scenario.pools[weighted.pool]);
         if let Some(client) = &template.client {
             clients().for_each(|pool| {

@@ -11,7 +11,7 @@ use std::{
 
 use spate_dpdk::Mempool;
 use spate_stateful::{
-    Counters, Protocol, Scenario, Stack, Template,
+    Counters, FieldPath, Protocol, Scenario, Stack, Template,
     envelope::{self, Envelopes},
 };
 
@@ -235,6 +235,6 @@ fn name<'a>(context: &Context<'a>, port: usize) -> &'a str {
     &context.ports[port].config.name
 }
 
-fn refused(field: String, problem: String) -> PrepareError {
+fn refused(field: FieldPath, problem: String) -> PrepareError {
     PrepareError { field, problem, exhausted: false }
 }
