@@ -40,8 +40,8 @@ pub fn run_spec(plan: &Plan, checked: Checked, links: Option<(Vec<PortLink>, OnL
         streams.push(StreamSpec {
             name: stream.name.clone(),
             id: stream.id as u16,
-            tx_port: found.tx_port,
-            rx_port: found.rx_port,
+            tx_port: found.tx_port.0,
+            rx_port: found.rx_port.map(|port| port.0),
             part: validate::sending_part(stream, checked.share),
             template: found.template,
             replay: found.replay.map(|replay| replay.spec),
