@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 
 use num_integer::gcd;
 
-use crate::{random::mix, tuples::Share};
+use crate::{FieldPath, random::mix, tuples::Share};
 use steps::Steps;
 pub use turns::Order;
 use turns::Turns;
@@ -66,10 +66,12 @@ pub enum TimingError {
 
 impl TimingError {
     /// Path of the field in the scenario.
-    pub fn field(&self) -> String {
+    pub fn field(&self) -> FieldPath {
         match self {
-            Self::Denominator(template) | Self::TooFine(template) => format!("templates[{template}].flows_per_second"),
-            Self::RampUp => "ramp_up_ns".to_owned(),
+            Self::Denominator(template) | Self::TooFine(template) => {
+                FieldPath::from("templates").index(*template).field("flows_per_second")
+            }
+            Self::RampUp => "ramp_up_ns".into(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    Scenario,
+    FieldPath, Scenario,
     arrivals::{Arrival, Arrivals, Timing, TimingError},
     counters::{Count, Counters},
     records::Recorder,
@@ -44,11 +44,11 @@ pub enum EmulationError {
 
 impl EmulationError {
     /// Path of the field in the scenario.
-    pub fn field(&self) -> String {
+    pub fn field(&self) -> FieldPath {
         match self {
             Self::Timing(error) => error.field(),
             Self::Tuples(error) => error.field(),
-            Self::FewMayBeOpen { template, .. } => format!("templates[{template}].most_open"),
+            Self::FewMayBeOpen { template, .. } => FieldPath::from("templates").index(*template).field("most_open"),
         }
     }
 }

@@ -59,6 +59,7 @@ pub mod arrivals;
 pub mod counters;
 pub mod emulation;
 pub mod envelope;
+mod field_path;
 pub mod flow;
 pub mod gtpu;
 mod ignored;
@@ -87,6 +88,7 @@ pub use application::sinks as message;
 
 pub use counters::{COUNTERS, Count, Counters};
 pub use emulation::{Emulation, EmulationError};
+pub use field_path::FieldPath;
 pub use ignored::IgnoredSources;
 pub use offload::{Cut, Finish, Layers, Offloads};
 pub use payload::Payload;

@@ -25,7 +25,7 @@
 use num_integer::gcd;
 
 use crate::{
-    Address,
+    Address, FieldPath,
     pool::{Part, Pool, WeightedPool},
 };
 
@@ -182,8 +182,8 @@ impl TupleProblem {
 
 impl TupleError {
     /// Path of the field in the scenario.
-    pub fn field(&self) -> String {
-        format!("templates[{}].{}", self.template, self.problem.field())
+    pub fn field(&self) -> FieldPath {
+        FieldPath::from("templates").index(self.template).field(self.problem.field())
     }
 }
 

@@ -2,6 +2,7 @@
 //! `spate-engine simulate`: the packets of a plan on a virtual clock, into a pcap file.
 use super::staging::{self, Counted};
 use crate::datapath::{RateError, RateStep, SimulatedPacket, Simulating, Simulation, StreamTiming};
+use crate::index::StreamIndex;
 use crate::plan::validate::{self, Checked, CheckedStream, Site};
 use crate::plan::{Violations, decode, fit, rate::LineRate, stages, stateful};
 use anyhow::{Context, bail};
@@ -66,7 +67,7 @@ impl Simulate {
         for (i, (stream, found)) in plan.streams.iter().zip(&checked.streams).enumerate() {
             if found.rate.is_none() {
                 wrong.add(
-                    format!("streams[{i}].{}.rate", fit::mode(stream)),
+                    StreamIndex(i).path().field(fit::mode(stream)).field("rate"),
                     "is in percent: give the port's --line-rate",
                 );
             }

@@ -27,7 +27,7 @@ pub fn start(
 ) -> Result<impl Stream<Item = Result<PingResponse, Status>> + use<>, Refusal> {
     let mut wrong = Violations::default();
     let port = engine.port_named("port", &request.port, &mut wrong);
-    let mut address = |field: &str, text: &str| {
+    let mut address = |field: &'static str, text: &str| {
         let parsed = text.parse::<IpAddr>();
         if parsed.is_err() {
             wrong.add(field, format!("{text:?} is no IPv4 or IPv6 address"));
@@ -36,7 +36,7 @@ pub fn start(
     };
     let to = address("destination", &request.destination);
     let from = if request.source.is_empty() { None } else { address("source", &request.source) };
-    let mut within = |field: &str, asked: u64, default: u64, range: RangeInclusive<u64>| {
+    let mut within = |field: &'static str, asked: u64, default: u64, range: RangeInclusive<u64>| {
         let value = if asked == 0 { default } else { asked };
         if !range.contains(&value) {
             wrong.add(field, format!("{value}; must be {}..{}, or 0 for {default}", range.start(), range.end()));
@@ -51,7 +51,7 @@ pub fn start(
     wrong.or(())?;
     let ping =
         Ping { to, from, count: request.count, interval_ns, timeout_ns, size: size as u16, hop_limit: hop_limit as u8 };
-    let events = engine.datapath().ping(port, ping).map_err(|error| refused(&request.port, &error))?;
+    let events = engine.datapath().ping(port.0, ping).map_err(|error| refused(&request.port, &error))?;
     let (events, end) = (ReceiverStream::new(events).map(Some), tokio_stream::once(None));
     Ok(events.chain(end).map_while(|event| match event {
         Some(event) => answer(event),

@@ -5,6 +5,7 @@ use super::status::Refusal;
 use crate::datapath::{self, Received};
 use crate::plan::Violations;
 use contract::{Moments, ReceiverStats, WorkerReceived};
+use spate_stateful::FieldPath;
 
 /// What a run's receivers measured, in the plan's order.
 pub fn stats(held: &Held) -> Vec<ReceiverStats> {
@@ -40,7 +41,7 @@ pub fn reset(held: &Held, names: &[String]) -> Result<(), Refusal> {
     for (i, name) in names.iter().enumerate() {
         match held.receivers.iter().position(|receiver| receiver.name == *name) {
             Some(index) => chosen.push(index),
-            None => wrong.add(format!("receivers[{i}]"), format!("{name:?} is no receiver of the run")),
+            None => wrong.add(FieldPath::from("receivers").index(i), format!("{name:?} is no receiver of the run")),
         }
     }
     if names.is_empty() {

@@ -11,13 +11,14 @@ use super::status::Refusal;
 use super::trials::Trials;
 use super::watchdog::Watchdog;
 use crate::datapath::{Clock, Datapath, FlowChange, OnLink, PortInfo, RunError};
+use crate::index::{PortIndex, TemplateIndex};
 use crate::plan::validate::{self, Site};
 use crate::plan::{Violations, decode, fit, stages};
 use contract::{Plan, Ratio, Selector, StartTrialRequest, update_request};
 pub use held::{Held, StreamFacts, contract_state};
 use prost::bytes::Bytes;
 use spate_neighbour::MOST_GROUPS;
-use spate_stateful::{PortLink, Scenario};
+use spate_stateful::{FieldPath, PortLink, Scenario};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -82,8 +83,8 @@ impl Engine {
     }
 
     /// The index of the port that a field names; none, which is noted, if there is no such port.
-    pub fn port_named(&self, field: impl Into<String>, name: &str, wrong: &mut Violations) -> Option<usize> {
-        let found = self.ports.iter().position(|port| port.name == name);
+    pub fn port_named(&self, field: impl Into<FieldPath>, name: &str, wrong: &mut Violations) -> Option<PortIndex> {
+        let found = self.ports.iter().position(|port| port.name == name).map(PortIndex);
         if found.is_none() {
             let known = self.ports.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ");
             wrong.add(field, format!("{name:?} is no port of this engine; known are {known}"));
@@ -272,12 +273,14 @@ impl Engine {
     /// The ports and what live runs other than `except` claim of them.
     fn site(&self, except: Option<&str>) -> Site {
         let claimed = self.claimed_bits(except);
-        let fact = |(i, port): (usize, &PortInfo)| fit::port_facts(port, claimed.get(&i).copied().unwrap_or_default());
+        let fact = |(i, port): (usize, &PortInfo)| {
+            fit::port_facts(port, claimed.get(&PortIndex(i)).copied().unwrap_or_default())
+        };
         Site { ports: self.ports.iter().enumerate().map(fact).collect(), workers: self.workers }
     }
 
     /// Bits a second on the medium by port, of live runs other than `except`.
-    fn claimed_bits(&self, except: Option<&str>) -> BTreeMap<usize, u128> {
+    fn claimed_bits(&self, except: Option<&str>) -> BTreeMap<PortIndex, u128> {
         let mut all = BTreeMap::new();
         for held in self.all() {
             if Some(held.run.id()) != except && !held.has_ended() {
@@ -362,18 +365,19 @@ impl Engine {
     }
 }
 
-/// Where it is so.
-fn places(so: impl Iterator<Item = bool>) -> Vec<usize> {
-    so.enumerate().filter(|(_, so)| *so).map(|(place, _)| place).collect()
+/// The indices of those that are chosen.
+fn chosen<I>(index: fn(usize) -> I, all: impl Iterator<Item = bool>) -> Vec<I> {
+    all.enumerate().filter(|(_, is_chosen)| *is_chosen).map(|(at, _)| index(at)).collect()
 }
 
 /// Templates that are paused from the start.
-fn paused_templates(plan: &Plan) -> Vec<usize> {
-    places(plan.stateful.iter().flat_map(|stateful| &stateful.templates).map(|template| template.paused))
+fn paused_templates(plan: &Plan) -> Vec<TemplateIndex> {
+    let templates = plan.stateful.iter().flat_map(|stateful| &stateful.templates);
+    chosen(TemplateIndex, templates.map(|template| template.paused))
 }
 
 /// An instant of the monotonic clock.
-pub(super) fn instant_of(field: &str, at_ns: i64) -> Result<u64, Refusal> {
+pub(super) fn instant_of(field: &'static str, at_ns: i64) -> Result<u64, Refusal> {
     u64::try_from(at_ns).map_err(|_| {
         Refusal::field(field, format!("{at_ns}; must be nanoseconds by the engine's monotonic clock (ExchangeTimes)"))
     })
@@ -388,7 +392,7 @@ fn refused_start(error: &RunError) -> Refusal {
 }
 
 /// Why a change of a field of the request was refused.
-fn refused_change(error: &RunError, field: &str) -> Refusal {
+fn refused_change(error: &RunError, field: &'static str) -> Refusal {
     match error {
         RunError::Rate(_) | RunError::Flows(_) => Refusal::field(field, error.to_string()),
         error => Refusal::State(error.to_string()),

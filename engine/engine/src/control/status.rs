@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a refused call answers: a gRPC status, with google.rpc.BadRequest where fields are wrong.
 use crate::plan::Violations;
+use spate_stateful::FieldPath;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
@@ -32,7 +33,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// A single wrong field.
-    pub fn field(field: impl Into<String>, description: impl Into<String>) -> Self {
+    pub fn field(field: impl Into<FieldPath>, description: impl Into<String>) -> Self {
         Self::Invalid(Violations::one(field, description))
     }
 }
@@ -57,7 +58,7 @@ fn bad_request(wrong: &Violations) -> Status {
     if wrong.0.len() > message.len() {
         message.push(format!("and {} more", wrong.0.len() - message.len()));
     }
-    let fields = shown.iter().map(|v| FieldViolation::new(v.field.clone(), v.description.clone()));
+    let fields = shown.iter().map(|v| FieldViolation::new(v.field.to_string(), v.description.clone()));
     let details = ErrorDetails::with_bad_request(fields.collect::<Vec<_>>());
     Status::with_error_details(Code::InvalidArgument, message.join("; "), details)
 }

@@ -9,7 +9,7 @@ use spate_net::{
     reflect::{Allowed, Swap},
 };
 use spate_replay::{Capture, Gap, Rewrite};
-use spate_stateful::{Address, Count, Neighbours, PortLink, Scenario, envelope::GatewayMac};
+use spate_stateful::{Address, Count, FieldPath, Neighbours, PortLink, Scenario, envelope::GatewayMac};
 use spate_stateless::{Rate, StreamTiming, Template};
 use spate_stats::Timed;
 
@@ -17,6 +17,7 @@ use super::{
     clock::ClockError,
     slow::{Holding, Hop},
 };
+use crate::index::StreamIndex;
 
 /// What a port is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -591,7 +592,7 @@ pub enum OpenError {
 #[error("{field}: {problem}")]
 pub struct PrepareError {
     /// Path of the field in the plan, such as "streams[3].packet".
-    pub field: String,
+    pub field: FieldPath,
     /// What is wrong and what would be right.
     pub problem: String,
     /// Whether it is a lack of memory or queues rather than a wrong plan.
@@ -621,8 +622,8 @@ pub enum RunError {
     #[error("time stamps of the run are by the wall clock: it is of one engine, or its plan has a clock_bound_ns")]
     NoReference,
     /// No such stream.
-    #[error("streams[{0}] does not exist")]
-    UnknownStream(usize),
+    #[error("{} does not exist", _0.path())]
+    UnknownStream(StreamIndex),
     /// The new rate cannot be used.
     #[error(transparent)]
     Rate(#[from] spate_stateless::RateError),

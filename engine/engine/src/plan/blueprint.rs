@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The contract's packet, with what varies in it, as a blueprint for templates; faults by their path in the plan.
 use super::{Violation, Violations};
+use crate::index::StreamIndex;
 use contract::{ListOrder, sizes, variable};
 use num_integer::gcd;
+use spate_stateful::FieldPath;
 use spate_stateless::{
     Blueprint, Checksum, ChecksumKind, FieldProgram, Length, ProgramError, Sequence, Template, TemplateError, Variable,
     Write,
@@ -26,7 +28,7 @@ pub struct Macs {
 
 /// Compiles the packets of `streams[index]`; what is wrong is noted.
 pub fn template(index: usize, stream: &contract::Stream, macs: Macs, wrong: &mut Violations) -> Option<Template> {
-    let at = format!("streams[{index}]");
+    let at = StreamIndex(index).path();
     let before = wrong.0.len();
     let blueprint = blueprint(&at, stream, macs, wrong);
     if wrong.0.len() > before {
@@ -42,7 +44,7 @@ pub fn template(index: usize, stream: &contract::Stream, macs: Macs, wrong: &mut
     }
 }
 
-fn blueprint(at: &str, stream: &contract::Stream, macs: Macs, wrong: &mut Violations) -> Blueprint {
+fn blueprint(at: &FieldPath, stream: &contract::Stream, macs: Macs, wrong: &mut Violations) -> Blueprint {
     let packet = stream.packet.clone().unwrap_or_default();
     let mut frame = packet.frame.to_vec();
     if let Some(field) = frame.get_mut(SOURCE_MAC).filter(|_| packet.source_mac_from_port) {
@@ -52,7 +54,7 @@ fn blueprint(at: &str, stream: &contract::Stream, macs: Macs, wrong: &mut Violat
         match (frame.get_mut(DESTINATION_MAC), macs.next_hop) {
             (Some(field), Some(mac)) => field.copy_from_slice(&mac),
             (Some(_), None) => wrong.add(
-                format!("{at}.packet.destination_mac_from_port"),
+                at.field("packet.destination_mac_from_port"),
                 format!(
                     "port {} has no next hop: give it an address and a gateway, or write the destination MAC into the frame",
                     stream.tx_port
@@ -95,25 +97,29 @@ fn length(l: &contract::Length) -> Length {
 }
 
 /// What varies from packet to packet.
-pub(super) fn program(at: &str, program: Option<&contract::FieldProgram>, wrong: &mut Violations) -> FieldProgram {
+pub(super) fn program(
+    at: &FieldPath,
+    program: Option<&contract::FieldProgram>,
+    wrong: &mut Violations,
+) -> FieldProgram {
     let Some(program) = program else { return FieldProgram::default() };
     let mut by_name = HashMap::new();
     let mut variables = Vec::new();
     for (i, v) in program.variables.iter().enumerate() {
-        let at = format!("{at}.program.variables[{i}]");
+        let at = at.field("program.variables").index(i);
         if v.name.is_empty() {
-            wrong.add(format!("{at}.name"), "missing; writes name it");
+            wrong.add(at.field("name"), "missing; writes name it");
         }
         let after = match by_name.get(v.after.as_str()) {
             _ if v.after.is_empty() => None,
             Some(&before) => Some(before),
             None => {
-                wrong.add(format!("{at}.after"), format!("{:?} names no variable that stands before it", v.after));
+                wrong.add(at.field("after"), format!("{:?} names no variable that stands before it", v.after));
                 None
             }
         };
         if by_name.insert(v.name.as_str(), i).is_some() {
-            wrong.add(format!("{at}.name"), format!("{:?} is another's already; must be unique", v.name));
+            wrong.add(at.field("name"), format!("{:?} is another's already; must be unique", v.name));
         }
         let sequence = sequence(&at, v, wrong);
         variables.push(Variable { sequence, after, limit: v.limit, per_worker: v.per_worker });
@@ -121,7 +127,10 @@ pub(super) fn program(at: &str, program: Option<&contract::FieldProgram>, wrong:
     let mut writes = Vec::new();
     for (i, w) in program.writes.iter().enumerate() {
         let Some(&variable) = by_name.get(w.variable.as_str()) else {
-            wrong.add(format!("{at}.program.writes[{i}].variable"), format!("{:?} is no variable of it", w.variable));
+            wrong.add(
+                at.field("program.writes").index(i).field("variable"),
+                format!("{:?} is no variable of it", w.variable),
+            );
             continue;
         };
         writes.push(Write {
@@ -137,7 +146,7 @@ pub(super) fn program(at: &str, program: Option<&contract::FieldProgram>, wrong:
     FieldProgram { variables, writes }
 }
 
-fn sequence(at: &str, v: &contract::Variable, wrong: &mut Violations) -> Sequence {
+fn sequence(at: &FieldPath, v: &contract::Variable, wrong: &mut Violations) -> Sequence {
     match &v.kind {
         Some(variable::Kind::Counter(c)) => {
             Sequence::Counter { min: c.min, max: c.max, step: c.step, first: c.first, down: c.down }
@@ -145,10 +154,8 @@ fn sequence(at: &str, v: &contract::Variable, wrong: &mut Violations) -> Sequenc
         Some(variable::Kind::Random(r)) => Sequence::Random { min: r.min, max: r.max, seed: r.seed },
         Some(variable::Kind::List(l)) => {
             if l.values.len() > MOST_VALUES {
-                wrong.add(
-                    format!("{at}.list.values"),
-                    format!("{} of them; must be at most {MOST_VALUES}", l.values.len()),
-                );
+                wrong
+                    .add(at.field("list.values"), format!("{} of them; must be at most {MOST_VALUES}", l.values.len()));
             }
             let order = match l.order() {
                 ListOrder::Unspecified | ListOrder::Forward => spate_stateless::ListOrder::Forward,
@@ -166,45 +173,45 @@ fn sequence(at: &str, v: &contract::Variable, wrong: &mut Violations) -> Sequenc
 
 /// The variable that is the frame's length; a list of sizes becomes one more.
 fn size(
-    at: &str,
+    at: &FieldPath,
     stream: &contract::Stream,
     sizes: Option<&contract::Sizes>,
     program: &mut FieldProgram,
     wrong: &mut Violations,
 ) -> Option<usize> {
     let sizes = sizes?;
-    let at = format!("{at}.packet.sizes");
+    let at = at.field("packet.sizes");
     match &sizes.kind {
         Some(sizes::Kind::Variable(name)) => {
             let declared = stream.program.as_ref().map_or(&[][..], |p| &p.variables);
             let found = declared.iter().position(|v| v.name == *name);
             if found.is_none() {
-                wrong.add(format!("{at}.variable"), format!("{name:?} is no variable of the program"));
+                wrong.add(at.field("variable"), format!("{name:?} is no variable of the program"));
             }
             found
         }
         Some(sizes::Kind::List(list)) => {
             let longest = stream.packet.as_ref().map_or(0, |p| p.frame.len());
             for (i, size) in list.sizes.iter().enumerate() {
-                let field = format!("{at}.list.sizes[{i}]");
+                let at = at.field("list.sizes").index(i);
                 if !(super::validate::FRAME_BYTES.start()..=&longest).contains(&&(size.bytes as usize)) {
                     let wanted = format!("must be 60..{longest}, as long as the frame (without FCS)");
-                    wrong.add(format!("{field}.bytes"), format!("{}; {wanted}", size.bytes));
+                    wrong.add(at.field("bytes"), format!("{}; {wanted}", size.bytes));
                 }
                 if size.weight == 0 {
-                    wrong.add(format!("{field}.weight"), "0; must be at least 1");
+                    wrong.add(at.field("weight"), "0; must be at least 1");
                 }
             }
             let weights: Vec<u64> = list.sizes.iter().map(|s| u64::from(s.weight)).collect();
             let divisor = weights.iter().fold(0, |a, &b| gcd(a, b)).max(1);
             let weights: Vec<u64> = weights.iter().map(|w| w / divisor).collect();
             if weights.is_empty() {
-                wrong.add(format!("{at}.list.sizes"), "none; must be at least one");
+                wrong.add(at.field("list.sizes"), "none; must be at least one");
                 return None;
             }
             if weights.iter().sum::<u64>() > MOST_VALUES as u64 {
                 wrong.add(
-                    format!("{at}.list.sizes"),
+                    at.field("list.sizes"),
                     format!("weights sum up to more than {MOST_VALUES}; use rounder ones"),
                 );
                 return None;
@@ -238,27 +245,29 @@ fn spread(values: &[u64], weights: &[u64]) -> Vec<u64> {
 }
 
 /// What keeps packets from being made, as of the plan.
-pub(super) fn violation(at: &str, declared: usize, error: &TemplateError) -> Violation {
+pub(super) fn violation(at: &FieldPath, declared: usize, error: &TemplateError) -> Violation {
     let (field, description) = match error {
-        TemplateError::FrameLength(_) => ("packet.frame".to_owned(), error.to_string()),
-        TemplateError::Checksum { index, problem } => (format!("packet.checksums[{index}]"), (*problem).to_owned()),
-        TemplateError::Length { index, problem } => (format!("packet.lengths[{index}]"), (*problem).to_owned()),
-        TemplateError::Size(problem) => ("packet.sizes".to_owned(), (*problem).to_owned()),
+        TemplateError::FrameLength(_) => (at.field("packet.frame"), error.to_string()),
+        TemplateError::Checksum { index, problem } => {
+            (at.field("packet.checksums").index(*index), (*problem).to_owned())
+        }
+        TemplateError::Length { index, problem } => (at.field("packet.lengths").index(*index), (*problem).to_owned()),
+        TemplateError::Size(problem) => (at.field("packet.sizes"), (*problem).to_owned()),
         // The one that was added for a list of sizes.
         TemplateError::Program(ProgramError::Variable { index, problem }) if *index >= declared => {
-            ("packet.sizes".to_owned(), problem.clone())
+            (at.field("packet.sizes"), problem.clone())
         }
         TemplateError::Program(ProgramError::Variable { index, problem }) => {
-            (format!("program.variables[{index}]"), problem.clone())
+            (at.field("program.variables").index(*index), problem.clone())
         }
         TemplateError::Program(ProgramError::Write { index, problem }) => {
-            (format!("program.writes[{index}]"), problem.clone())
+            (at.field("program.writes").index(*index), problem.clone())
         }
         TemplateError::Program(error @ ProgramError::TooMany { what, .. }) => {
-            (format!("program.{what}"), error.to_string())
+            (at.field("program").field(what), error.to_string())
         }
     };
-    Violation { field: format!("{at}.{field}"), description }
+    Violation { field, description }
 }
 
 #[cfg(test)]

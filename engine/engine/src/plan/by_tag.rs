@@ -4,6 +4,7 @@ use super::Violations;
 use crate::datapath::TagList;
 use contract::{Stream, TagRange};
 use spate_net::{tag_list, vlan::MAX_VLAN};
+use spate_stateful::FieldPath;
 use std::ops::RangeInclusive;
 
 /// Tags of a stream.
@@ -14,10 +15,10 @@ pub const MOST_TAGS_OF_ALL: usize = 1 << 18;
 const VLANS: RangeInclusive<u32> = 1..=MAX_VLAN as u32;
 
 /// The tags of a stream, if it is counted by tag; `at` is the path of its measure.
-pub fn tags(at: &str, stream: &Stream, wrong: &mut Violations) -> Option<TagList> {
+pub fn tags(at: &FieldPath, stream: &Stream, wrong: &mut Violations) -> Option<TagList> {
     let measure = stream.measure.as_ref()?;
     let ranges = &measure.by_tag.as_ref()?.ranges;
-    let at = format!("{at}.by_tag");
+    let at = at.field("by_tag");
     if !measure.flow {
         wrong.add(
             &at,
@@ -29,20 +30,20 @@ pub fn tags(at: &str, stream: &Stream, wrong: &mut Violations) -> Option<TagList
     }
     let mut found = Vec::with_capacity(ranges.len().min(MOST_TAGS));
     for (i, range) in ranges.iter().enumerate() {
-        found.extend(tag_range(&format!("{at}.ranges[{i}]"), range, wrong));
+        found.extend(tag_range(&at.field("ranges").index(i), range, wrong));
     }
     if found.len() < ranges.len() {
         return None;
     }
     let count: usize = found.iter().map(|range| range.count()).sum();
     if count > MOST_TAGS {
-        wrong.add(format!("{at}.ranges"), format!("{count} tags; must be at most {MOST_TAGS}"));
+        wrong.add(at.field("ranges"), format!("{count} tags; must be at most {MOST_TAGS}"));
         return None;
     }
     match TagList::new(found) {
         Ok(tags) => Some(tags),
         Err(i) => {
-            wrong.add(format!("{at}.ranges[{i}]"), "has a tag that another range has; name each tag once");
+            wrong.add(at.field("ranges").index(i), "has a tag that another range has; name each tag once");
             None
         }
     }
@@ -60,23 +61,20 @@ pub fn limit(count: usize, wrong: &mut Violations) {
     }
 }
 
-fn tag_range(at: &str, range: &TagRange, wrong: &mut Violations) -> Option<tag_list::TagRange> {
+fn tag_range(at: &FieldPath, range: &TagRange, wrong: &mut Violations) -> Option<tag_list::TagRange> {
     let TagRange { outer_vlan, first_vlan, last_vlan } = *range;
     let right = (outer_vlan == 0 || VLANS.contains(&outer_vlan))
         && VLANS.contains(&first_vlan)
         && (first_vlan..=*VLANS.end()).contains(&last_vlan);
     if outer_vlan != 0 && !VLANS.contains(&outer_vlan) {
-        wrong.add(
-            format!("{at}.outer_vlan"),
-            format!("{outer_vlan}; must be 1..{MAX_VLAN}, or 0 for frames with one tag"),
-        );
+        wrong.add(at.field("outer_vlan"), format!("{outer_vlan}; must be 1..{MAX_VLAN}, or 0 for frames with one tag"));
     }
     if !VLANS.contains(&first_vlan) {
-        wrong.add(format!("{at}.first_vlan"), format!("{first_vlan}; must be 1..{MAX_VLAN}"));
+        wrong.add(at.field("first_vlan"), format!("{first_vlan}; must be 1..{MAX_VLAN}"));
     }
     if !VLANS.contains(&last_vlan) || last_vlan < first_vlan {
         wrong.add(
-            format!("{at}.last_vlan"),
+            at.field("last_vlan"),
             format!("{last_vlan}; must be 1..{MAX_VLAN}, and not before first_vlan {first_vlan}"),
         );
     }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bytes to a plan: protobuf's binary form, or its canonical JSON.
 use super::{MAX_PLAN_BYTES, Violations};
+use crate::index::{StreamIndex, TemplateIndex};
 use contract::{DataRef, Plan, capture, payload, replay, stream};
 use prost::Message;
 use prost::bytes::Bytes;
+use serde_path_to_error::Segment;
 use sha2::{Digest, Sha256};
+use spate_stateful::FieldPath;
 
 /// How a plan is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -38,7 +41,7 @@ pub fn plan(bytes: Bytes, format: Format) -> Result<Plan, Violations> {
 fn fill_in(plan: &mut Plan) -> Result<(), Violations> {
     let data = std::mem::take(&mut plan.data);
     let mut wrong = Violations::default();
-    let mut find = |at: String, asked: &DataRef| match data.get(asked.index as usize) {
+    let mut find = |at: FieldPath, asked: &DataRef| match data.get(asked.index as usize) {
         Some(bytes) if bytes.len() as u64 == asked.bytes => bytes.clone(),
         Some(bytes) => {
             let (index, given, meant) = (asked.index, bytes.len(), asked.bytes);
@@ -58,20 +61,21 @@ fn fill_in(plan: &mut Plan) -> Result<(), Violations> {
         if let Some(stream::Transmit::Replay(replay)) = &mut stream.transmit
             && let Some(replay::Source::Data(asked)) = &replay.source
         {
-            replay.source = Some(replay::Source::Pcap(find(format!("streams[{i}].replay.data"), asked)));
+            replay.source = Some(replay::Source::Pcap(find(StreamIndex(i).path().field("replay.data"), asked)));
         }
     }
     if let Some(stateful) = &mut plan.stateful {
         for (i, payload) in stateful.payloads.iter_mut().enumerate() {
             if let Some(payload::Content::Data(asked)) = &payload.content {
-                payload.content = Some(payload::Content::Bytes(find(format!("stateful.payloads[{i}].data"), asked)));
+                let at = FieldPath::from("stateful.payloads").index(i).field("data");
+                payload.content = Some(payload::Content::Bytes(find(at, asked)));
             }
         }
         for (i, template) in stateful.templates.iter_mut().enumerate() {
             if let Some(capture) = &mut template.capture
                 && let Some(capture::Source::Data(asked)) = &capture.source
             {
-                let at = format!("stateful.templates[{i}].capture.data");
+                let at = TemplateIndex(i).path().field("capture.data");
                 capture.source = Some(capture::Source::Pcap(find(at, asked)));
             }
         }
@@ -96,21 +100,27 @@ fn from_binary(bytes: Bytes) -> Result<Plan, Violations> {
 fn from_json(bytes: &[u8]) -> Result<Plan, Violations> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let plan = serde_path_to_error::deserialize(&mut reader).map_err(|e| {
-        let path = e.path().to_string();
-        let path = match path.trim_end_matches(['.', '?']) {
-            "" => "plan".to_owned(),
-            path => snake_case(path),
-        };
+        let path = field_path(e.path());
+        let path = if path.is_empty() { "plan".into() } else { path };
         Violations::one(path, e.into_inner().to_string())
     })?;
     reader.end().map_err(|e| Violations::one("plan", format!("something follows the plan: {e}")))?;
     Ok(plan)
 }
 
-/// JSON has `txPort`, the contract has `tx_port`; paths are reported in the contract's names.
-fn snake_case(path: &str) -> String {
-    let mut out = String::with_capacity(path.len() + 8);
-    for c in path.chars() {
+/// Where the reading of JSON stopped. JSON has `txPort`, the contract has `tx_port`; paths are reported in the contract's names.
+fn field_path(stopped: &serde_path_to_error::Path) -> FieldPath {
+    stopped.iter().fold(FieldPath::default(), |path, segment| match segment {
+        Segment::Seq { index } => path.index(*index),
+        Segment::Map { key } => path.key(snake_case(key)),
+        Segment::Enum { variant } => path.key(snake_case(variant)),
+        Segment::Unknown => path,
+    })
+}
+
+fn snake_case(name: &str) -> String {
+    let mut out = String::with_capacity(name.len() + 8);
+    for c in name.chars() {
         if c.is_ascii_uppercase() {
             out.push('_');
         }
@@ -150,7 +160,7 @@ mod tests {
         assert_eq!(whole, json(filled).unwrap());
 
         let missing = plan(Bytes::from(kept.clone()), Format::Binary).unwrap_err();
-        let fields: Vec<&str> = missing.0.iter().map(|one| &one.field[..]).collect();
+        let fields: Vec<String> = missing.0.iter().map(|one| one.field.to_string()).collect();
         assert_eq!(
             fields,
             ["streams[0].replay.data", "stateful.payloads[0].data", "stateful.templates[0].capture.data"]
@@ -173,7 +183,7 @@ mod tests {
         ];
         for (text, field) in cases {
             let wrong = json(text).expect_err(text);
-            assert_eq!(wrong.0[0].field, field, "{text}: {wrong}");
+            assert_eq!(wrong.0[0].field.to_string(), field, "{text}: {wrong}");
         }
     }
 }

@@ -2,13 +2,13 @@
 //! Which engines of a run do something that not all of them do.
 use super::Violations;
 use contract::{Engines, Share};
-use spate_stateful::Part;
+use spate_stateful::{FieldPath, Part};
 
 /// Checks a range of engines.
-pub fn check(at: &str, engines: &Engines, share: Option<&Share>, wrong: &mut Violations) {
+pub fn check(at: &FieldPath, engines: &Engines, share: Option<&Share>, wrong: &mut Violations) {
     let end = u64::from(engines.first) + u64::from(engines.count);
     if engines.count == 0 {
-        wrong.add(format!("{at}.count"), "0; must be at least 1");
+        wrong.add(at.field("count"), "0; must be at least 1");
     } else if let Some(share) = share.filter(|share| end > share.count.into()) {
         let problem = format!("engines from {} to {}; there are {}, from 0 on", engines.first, end - 1, share.count);
         wrong.add(at, problem);

@@ -6,6 +6,7 @@ use super::rate::LineRate;
 use super::stateful::MOST_RECORDS;
 use super::validate::{self, Checked, PortFacts};
 use crate::datapath::{self, OnLink, PortDevice, PortInfo, RecordsSpec, RunSpec, StatefulSpec, StreamSpec};
+use crate::index::StreamIndex;
 use contract::{Plan, stream::Transmit};
 use spate_stateful::PortLink;
 use std::sync::Arc;
@@ -34,13 +35,13 @@ pub fn run_spec(plan: &Plan, checked: Checked, links: Option<(Vec<PortLink>, OnL
     let found = checked.streams.into_iter().zip(checked.timings).zip(checked.measured.streams);
     for (i, (stream, ((found, timing), receive))) in plan.streams.iter().zip(found).enumerate() {
         if found.rate.is_none() {
-            wrong.add(format!("streams[{i}].{}.rate", mode(stream)), "waits for a line rate");
+            wrong.add(StreamIndex(i).path().field(mode(stream)).field("rate"), "waits for a line rate");
         }
         streams.push(StreamSpec {
             name: stream.name.clone(),
             id: stream.id as u16,
-            tx_port: found.tx_port,
-            rx_port: found.rx_port,
+            tx_port: found.tx_port.0,
+            rx_port: found.rx_port.map(|port| port.0),
             part: validate::sending_part(stream, checked.share),
             template: found.template,
             replay: found.replay.map(|replay| replay.spec),

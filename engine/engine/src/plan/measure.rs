@@ -3,7 +3,9 @@
 use super::validate::{LONGEST_NS, Site};
 use super::{Violations, by_tag};
 use crate::datapath::{self, Allowed, Mark, StreamReceive, Swap};
+use crate::index::{PortIndex, StreamIndex};
 use contract::{AddressRange, ByTag, Plan, PortRange, Reflection, Reflector, Stream, mark, stream};
+use spate_stateful::FieldPath;
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 const MOST_NAME_CHARS: usize = 253;
@@ -28,13 +30,14 @@ pub fn measured(plan: &Plan, site: &Site, wrong: &mut Violations) -> Measured {
     let mut streams = Vec::with_capacity(plan.streams.len());
     let (mut lists, mut listed, mut tags) = (Vec::new(), HashMap::new(), 0);
     for (i, stream) in plan.streams.iter().enumerate() {
-        let mark = stream_mark(&format!("streams[{i}].measure"), stream, wrong);
+        let at = StreamIndex(i).path().field("measure");
+        let mark = stream_mark(&at, stream, wrong);
         let latency = stream.measure.as_ref().is_some_and(|m| m.latency);
         let histogram = latency.then(|| {
             let next = histograms.len();
             *histograms.entry(group(stream)).or_insert(next)
         });
-        let by_tag = by_tag::tags(&format!("streams[{i}].measure"), stream, wrong).map(|list| {
+        let by_tag = by_tag::tags(&at, stream, wrong).map(|list| {
             tags += list.len();
             *listed.entry(group(stream)).or_insert_with(|| {
                 lists.push(Arc::new(list));
@@ -67,7 +70,8 @@ pub fn group(stream: &Stream) -> &str {
 fn groups(plan: &Plan, wrong: &mut Violations) {
     let mut first = HashMap::new();
     for (i, stream) in plan.streams.iter().enumerate() {
-        let at = format!("streams[{i}].group");
+        let path = StreamIndex(i).path();
+        let at = path.field("group");
         let chars = stream.group.chars().count();
         if chars > MOST_NAME_CHARS {
             wrong.add(&at, format!("{chars} characters; must be at most {MOST_NAME_CHARS}"));
@@ -76,7 +80,7 @@ fn groups(plan: &Plan, wrong: &mut Violations) {
         }
         let &mut (j, other) = first.entry(group(stream)).or_insert((i, stream));
         if i != j && (stream.group.is_empty() || other.group.is_empty()) {
-            let (field, named) = if stream.group.is_empty() { (format!("streams[{i}].name"), j) } else { (at, j) };
+            let (field, named) = if stream.group.is_empty() { (path.field("name"), j) } else { (at, j) };
             wrong.add(field, format!("{:?} names streams[{named}] and a group; use another", group(stream)));
             continue;
         }
@@ -87,7 +91,7 @@ fn groups(plan: &Plan, wrong: &mut Violations) {
         ];
         for (field, _) in differs.iter().filter(|(_, differs)| *differs) {
             wrong.add(
-                format!("streams[{i}].{field}"),
+                path.field(field),
                 format!("differs from that of streams[{j}] of the same group {:?}; make them agree", stream.group),
             );
         }
@@ -102,34 +106,32 @@ fn without_mark(stream: &Stream) -> (bool, bool, bool, Option<&ByTag>) {
         .map_or((false, false, false, None), |m| (m.flow, m.latency, m.mark.is_some(), m.by_tag.as_ref()))
 }
 
-fn stream_mark(at: &str, stream: &Stream, wrong: &mut Violations) -> Option<Mark> {
+fn stream_mark(at: &FieldPath, stream: &Stream, wrong: &mut Violations) -> Option<Mark> {
     let measure = stream.measure.as_ref()?;
     if measure.latency && !measure.flow {
-        wrong.add(format!("{at}.latency"), "needs measure.flow: the time stamp is in its trailer; set that too");
+        wrong.add(at.field("latency"), "needs measure.flow: the time stamp is in its trailer; set that too");
     }
     let mark = measure.mark.as_ref()?;
     if measure.flow {
-        wrong.add(
-            format!("{at}.mark"),
-            "goes not with measure.flow: its trailer identifies packets; leave out one of them",
-        );
+        wrong
+            .add(at.field("mark"), "goes not with measure.flow: its trailer identifies packets; leave out one of them");
     }
     if stream.rx_port.is_empty() {
-        wrong.add(format!("{at}.mark"), "needs rx_port, where marked packets are counted");
+        wrong.add(at.field("mark"), "needs rx_port, where marked packets are counted");
     }
     match mark.field {
         Some(mark::Field::Ipv4Identification(id @ 1..=0xffff)) => Some(Mark::Ipv4Identification(id as u16)),
         Some(mark::Field::Ipv6FlowLabel(label @ 1..=MOST_FLOW_LABEL)) => Some(Mark::Ipv6FlowLabel(label)),
         Some(mark::Field::Ipv4Identification(id)) => {
-            wrong.add(format!("{at}.mark.ipv4_identification"), format!("{id}; must be 1..65535"));
+            wrong.add(at.field("mark.ipv4_identification"), format!("{id}; must be 1..65535"));
             None
         }
         Some(mark::Field::Ipv6FlowLabel(label)) => {
-            wrong.add(format!("{at}.mark.ipv6_flow_label"), format!("{label}; must be 1..{MOST_FLOW_LABEL}"));
+            wrong.add(at.field("mark.ipv6_flow_label"), format!("{label}; must be 1..{MOST_FLOW_LABEL}"));
             None
         }
         None => {
-            wrong.add(format!("{at}.mark"), "empty; set ipv4_identification or ipv6_flow_label");
+            wrong.add(at.field("mark"), "empty; set ipv4_identification or ipv6_flow_label");
             None
         }
     }
@@ -137,14 +139,14 @@ fn stream_mark(at: &str, stream: &Stream, wrong: &mut Violations) -> Option<Mark
 
 /// The mark of a stream, if it has one that is right.
 pub fn mark(stream: &Stream) -> Option<Mark> {
-    stream_mark("", stream, &mut Violations::default())
+    stream_mark(&FieldPath::default(), stream, &mut Violations::default())
 }
 
 /// Writes the mark of a stream, if it has one, into its frame; header checksums stay as right as they were.
-pub fn write_mark(at: &str, stream: &Stream, frame: &mut [u8], wrong: &mut Violations) {
+pub fn write_mark(at: &FieldPath, stream: &Stream, frame: &mut [u8], wrong: &mut Violations) {
     let Some(mark) = mark(stream) else { return };
     if let Err(error) = mark.write(frame) {
-        wrong.add(format!("{at}.measure.mark"), format!("{error}, which would hold the mark; use another mark"));
+        wrong.add(at.field("measure.mark"), format!("{error}, which would hold the mark; use another mark"));
         return;
     }
     let Ok(held) = mark.bytes(frame) else { return };
@@ -152,7 +154,7 @@ pub fn write_mark(at: &str, stream: &Stream, frame: &mut [u8], wrong: &mut Viola
         let written = write.offset as usize..write.offset.saturating_add(write.size) as usize;
         if written.start < held.end && held.start < written.end {
             wrong.add(
-                format!("{at}.program.writes[{i}]"),
+                at.field("program.writes").index(i),
                 format!(
                     "changes the stream's mark, bytes {}..{}; write elsewhere, or mark another way",
                     held.start, held.end
@@ -165,21 +167,21 @@ pub fn write_mark(at: &str, stream: &Stream, frame: &mut [u8], wrong: &mut Viola
 fn reflectors(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<datapath::Reflector> {
     let mut found: Vec<datapath::Reflector> = Vec::new();
     for (i, reflector) in plan.reflectors.iter().enumerate() {
-        let at = format!("reflectors[{i}]");
-        let port = site.port(&format!("{at}.port"), &reflector.port, wrong);
+        let at = FieldPath::from("reflectors").index(i);
+        let port = site.port(&at.field("port"), &reflector.port, wrong);
         let swap = match reflector.swap() {
             Reflection::Mac => Swap::Mac,
             Reflection::Addresses => Swap::Addresses,
             Reflection::Unspecified => {
-                wrong.add(format!("{at}.swap"), "missing; set REFLECTION_MAC or REFLECTION_ADDRESSES");
+                wrong.add(at.field("swap"), "missing; set REFLECTION_MAC or REFLECTION_ADDRESSES");
                 continue;
             }
         };
         let allowed = allowed(&at, reflector, wrong);
-        let Some(port) = port else { continue };
+        let Some(PortIndex(port)) = port else { continue };
         if found.iter().any(|other| other.port == port) {
             let problem = format!("{:?} is another reflector's already; name each port once", reflector.port);
-            wrong.add(format!("{at}.port"), problem);
+            wrong.add(at.field("port"), problem);
         }
         found.push(datapath::Reflector { port, swap, any_mac: reflector.any_mac, allowed });
     }
@@ -187,10 +189,10 @@ fn reflectors(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<datapath:
 }
 
 /// Where a reflector may send to.
-fn allowed(at: &str, reflector: &Reflector, wrong: &mut Violations) -> Allowed {
-    let mut allowed = |list: &str, len: usize| {
+fn allowed(at: &FieldPath, reflector: &Reflector, wrong: &mut Violations) -> Allowed {
+    let mut allowed = |list: &'static str, len: usize| {
         if len > MOST_RANGES {
-            wrong.add(format!("{at}.{list}"), format!("{len} ranges; must be at most {MOST_RANGES}"));
+            wrong.add(at.field(list), format!("{len} ranges; must be at most {MOST_RANGES}"));
         }
     };
     allowed("allowed_addresses", reflector.allowed_addresses.len());
@@ -202,7 +204,7 @@ fn allowed(at: &str, reflector: &Reflector, wrong: &mut Violations) -> Allowed {
                 addresses.push((first, last));
             }
             _ => wrong.add(
-                format!("{at}.allowed_addresses[{i}]"),
+                at.field("allowed_addresses").index(i),
                 "is no range; set first and last to addresses of one IP version, the lower one first",
             ),
         }
@@ -212,7 +214,7 @@ fn allowed(at: &str, reflector: &Reflector, wrong: &mut Violations) -> Allowed {
         match (u16::try_from(*first), u16::try_from(*last)) {
             (Ok(first), Ok(last)) if first <= last => ports.push((first, last)),
             _ => wrong.add(
-                format!("{at}.allowed_ports[{i}]"),
+                at.field("allowed_ports").index(i),
                 format!("{first} to {last}; must be 0..65535, the lower one first"),
             ),
         }
@@ -228,20 +230,20 @@ fn receivers(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<usize> {
     let mut found = Vec::new();
     let mut names = HashMap::new();
     for (i, receiver) in plan.receivers.iter().enumerate() {
-        let at = format!("receivers[{i}]");
+        let at = FieldPath::from("receivers").index(i);
         let chars = receiver.name.chars().count();
         if !(1..=MOST_NAME_CHARS).contains(&chars) {
-            wrong.add(format!("{at}.name"), format!("{chars} characters; must be 1..{MOST_NAME_CHARS}"));
+            wrong.add(at.field("name"), format!("{chars} characters; must be 1..{MOST_NAME_CHARS}"));
         } else if receiver.name.chars().any(char::is_control) {
-            wrong.add(format!("{at}.name"), "holds a control character; use letters, digits and punctuation");
+            wrong.add(at.field("name"), "holds a control character; use letters, digits and punctuation");
         } else if let Some(first) = names.insert(receiver.name.as_str(), i) {
             let problem = format!("{:?} is receivers[{first}]'s already; must be unique", receiver.name);
-            wrong.add(format!("{at}.name"), problem);
+            wrong.add(at.field("name"), problem);
         }
-        let Some(port) = site.port(&format!("{at}.port"), &receiver.port, wrong) else { continue };
+        let Some(PortIndex(port)) = site.port(&at.field("port"), &receiver.port, wrong) else { continue };
         if found.contains(&port) {
             let problem = format!("{:?} is another receiver's already; name each port once", receiver.port);
-            wrong.add(format!("{at}.port"), problem);
+            wrong.add(at.field("port"), problem);
         }
         found.push(port);
     }

@@ -5,14 +5,16 @@
 use super::validate::{CheckedReplay, CheckedStream, LONGEST_NS, PortFacts, fits};
 use super::{Violations, blueprint, measure};
 use crate::datapath::{Changes, Gap, Half, Recording, ReplaySpec, Rewrite, SplitBy};
+use crate::index::PortIndex;
 use contract::{Replay, Stream, replay};
 use spate_replay::Survey;
+use spate_stateful::FieldPath;
 use spate_stateless::{Blueprint, Rate, Template};
 use std::path::Path;
 
 /// A replay at its port, or `None`, and a violation says why. The stream's ports are left to the caller.
 pub fn replay(
-    at: &str,
+    at: &FieldPath,
     stream: &Stream,
     asked: &Replay,
     port: Option<&PortFacts>,
@@ -24,17 +26,17 @@ pub fn replay(
     let half = half(at, asked, wrong).ok()?;
     let rewrite = rewrite(at, stream, asked, wrong)?;
     if asked.min_gap_ns > LONGEST_NS {
-        wrong.add(format!("{at}.replay.min_gap_ns"), "more than ten years");
+        wrong.add(at.field("replay.min_gap_ns"), "more than ten years");
     }
     let check = |frame: &[u8]| port.map_or(Ok(()), |port| fits(frame, port).map_err(|e| format!("it has {e}")));
     let capture = match &asked.source {
         Some(replay::Source::Pcap(bytes)) => Recording::of_bytes(bytes, gap, half, &rewrite, check)
-            .map_err(|error| wrong.add(format!("{at}.replay.pcap"), error.to_string())),
+            .map_err(|error| wrong.add(at.field("replay.pcap"), error.to_string())),
         Some(replay::Source::Path(path)) => Recording::of_file(Path::new(path), gap, half, &rewrite, check)
-            .map_err(|error| wrong.add(format!("{at}.replay.path"), format!("{path:?}: {error}"))),
+            .map_err(|error| wrong.add(at.field("replay.path"), format!("{path:?}: {error}"))),
         // Data were filled in when the plan was decoded.
         Some(replay::Source::Data(_)) | None => {
-            wrong.add(format!("{at}.replay.source"), "missing; set pcap or path");
+            wrong.add(at.field("replay.source"), "missing; set pcap or path");
             Err(())
         }
     };
@@ -43,11 +45,11 @@ pub fn replay(
     if rate.is_none() && asked.loops != 1 {
         match half {
             None => wrong.add(
-                format!("{at}.replay.min_gap_ns"),
+                at.field("replay.min_gap_ns"),
                 "0; must be greater where the capture takes no time and is sent more than once: all would leave at one instant",
             ),
             Some(_) => wrong.add(
-                format!("{at}.replay.gap"),
+                at.field("replay.gap"),
                 "the capture takes no time and is sent more than once: all would leave at one instant; set fixed_ns",
             ),
         }
@@ -69,65 +71,64 @@ pub fn replay(
         first_id: asked.half.as_ref().map_or(stream.id, |half| half.other.min(stream.id)) as u16,
     };
     let replay = Some(CheckedReplay { spec, speed });
-    Some(CheckedStream { tx_port: 0, rx_port: None, rate, template, replay })
+    Some(CheckedStream { tx_port: PortIndex(0), rx_port: None, rate, template, replay })
 }
 
-fn goes_not_with(at: &str, stream: &Stream, wrong: &mut Violations) {
+fn goes_not_with(at: &FieldPath, stream: &Stream, wrong: &mut Violations) {
     if stream.packet.is_some() {
-        wrong.add(format!("{at}.packet"), "goes not with replay, which sends the packets of its capture; leave it out");
+        wrong.add(at.field("packet"), "goes not with replay, which sends the packets of its capture; leave it out");
     }
     if stream.cache > 0 {
-        wrong.add(format!("{at}.cache"), "goes not with replay, whose packets are those of its capture; leave it out");
+        wrong.add(at.field("cache"), "goes not with replay, whose packets are those of its capture; leave it out");
     }
     if stream.waits {
-        wrong.add(format!("{at}.waits"), "nothing starts a stream that replays a capture; leave it out");
+        wrong.add(at.field("waits"), "nothing starts a stream that replays a capture; leave it out");
     }
 }
 
 /// What lies between packets, and how fast that passes.
-fn gap(at: &str, asked: &Replay, wrong: &mut Violations) -> Option<(Gap, Rate)> {
+fn gap(at: &FieldPath, asked: &Replay, wrong: &mut Violations) -> Option<(Gap, Rate)> {
     match &asked.gap {
         Some(replay::Gap::Scale(scale)) => {
             let speed = Rate::new(scale.denominator.into(), scale.numerator.into());
-            let refused = |_| {
-                wrong.add(format!("{at}.replay.scale"), "must be greater than zero, over a denominator that is not")
-            };
+            let refused =
+                |_| wrong.add(at.field("replay.scale"), "must be greater than zero, over a denominator that is not");
             speed.map_err(refused).ok().map(|speed| (Gap::Captured, speed))
         }
         Some(replay::Gap::FixedNs(ns @ 1..=LONGEST_NS)) => Some((Gap::Even, Rate::new(1, (*ns).into()).ok()?)),
         Some(replay::Gap::FixedNs(ns)) => {
-            wrong.add(format!("{at}.replay.fixed_ns"), format!("{ns}; must be 1..{LONGEST_NS} (ten years)"));
+            wrong.add(at.field("replay.fixed_ns"), format!("{ns}; must be 1..{LONGEST_NS} (ten years)"));
             None
         }
         None => {
-            wrong.add(format!("{at}.replay.gap"), "missing; set scale (1/1: as captured) or fixed_ns");
+            wrong.add(at.field("replay.gap"), "missing; set scale (1/1: as captured) or fixed_ns");
             None
         }
     }
 }
 
 /// Which half of the capture is sent; all of it if none.
-fn half(at: &str, asked: &Replay, wrong: &mut Violations) -> Result<Option<Half>, ()> {
+fn half(at: &FieldPath, asked: &Replay, wrong: &mut Violations) -> Result<Option<Half>, ()> {
     let Some(half) = &asked.half else { return Ok(None) };
     let by = match half.by() {
         contract::SplitBy::Mac => SplitBy::Mac,
         contract::SplitBy::Ip => SplitBy::Ip,
         contract::SplitBy::Interface => SplitBy::Interface,
         contract::SplitBy::Unspecified => {
-            wrong.add(format!("{at}.replay.half.by"), "missing; set SPLIT_BY_MAC, SPLIT_BY_IP or SPLIT_BY_INTERFACE");
+            wrong.add(at.field("replay.half.by"), "missing; set SPLIT_BY_MAC, SPLIT_BY_IP or SPLIT_BY_INTERFACE");
             return Err(());
         }
     };
     if asked.min_gap_ns > 0 {
         wrong.add(
-            format!("{at}.replay.min_gap_ns"),
+            at.field("replay.min_gap_ns"),
             "goes not with half: it would delay one half and not the other; leave it out, or set fixed_ns",
         );
     }
     Ok(Some(Half { by, responder: half.responder }))
 }
 
-fn rewrite(at: &str, stream: &Stream, asked: &Replay, wrong: &mut Violations) -> Option<Rewrite> {
+fn rewrite(at: &FieldPath, stream: &Stream, asked: &Replay, wrong: &mut Violations) -> Option<Rewrite> {
     let before = wrong.0.len();
     let declared = stream.program.as_ref().map_or(0, |p| p.variables.len());
     let changes = Changes {

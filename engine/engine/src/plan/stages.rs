@@ -3,6 +3,7 @@
 use super::Violations;
 use super::rate;
 use contract::{Plan, Ratio, Stage};
+use spate_stateful::FieldPath;
 use spate_stateless::Rate;
 use std::collections::VecDeque;
 
@@ -91,19 +92,19 @@ pub fn validate(plan: &Plan, wrong: &mut Violations) {
         wrong.add("timing.duration_ns", problem);
     }
     for (i, stage) in stages.iter().enumerate() {
-        validate_stage(&format!("timing.stages[{i}]"), stage, wrong);
+        validate_stage(&FieldPath::from("timing.stages").index(i), stage, wrong);
     }
 }
 
-fn validate_stage(path: &str, stage: &Stage, wrong: &mut Violations) {
+fn validate_stage(path: &FieldPath, stage: &Stage, wrong: &mut Violations) {
     if stage.duration_ns == 0 {
-        wrong.add(format!("{path}.duration_ns"), "0; must be greater");
+        wrong.add(path.field("duration_ns"), "0; must be greater");
     }
     if stage.ramp_ns > stage.duration_ns {
         let problem = format!("{}; must be at most duration_ns, {}", stage.ramp_ns, stage.duration_ns);
-        wrong.add(format!("{path}.ramp_ns"), problem);
+        wrong.add(path.field("ramp_ns"), problem);
     }
-    let field = format!("{path}.rate_factor");
+    let field = path.field("rate_factor");
     match &stage.rate_factor {
         None => wrong.add(field, "missing; set a fraction of the plan's rates"),
         Some(factor) => match rate::positive(factor) {
@@ -123,7 +124,7 @@ pub fn validate_rates(plan: &Plan, rates: impl Iterator<Item = Rate> + Clone, wr
         let factors = stage.rate_factor.into_iter().chain((stage.ramp_ns > 0).then_some(ramp));
         for factor in factors {
             if let Some(error) = rates.clone().find_map(|r| r.scaled(factor.numerator, factor.denominator).err()) {
-                wrong.add(format!("timing.stages[{i}].rate_factor"), error.to_string());
+                wrong.add(FieldPath::from("timing.stages").index(i).field("rate_factor"), error.to_string());
                 break;
             }
         }
@@ -199,16 +200,19 @@ mod tests {
         ] {
             let mut wrong = Violations::default();
             validate(&plan(stages), &mut wrong);
-            assert!(wrong.0.iter().any(|w| w.field == field && w.description.contains(problem)), "{field}: {wrong:?}");
+            assert!(
+                wrong.0.iter().any(|w| w.field.to_string() == field && w.description.contains(problem)),
+                "{field}: {wrong:?}"
+            );
         }
         let mut other = plan(&[(5, (1, 1), 0)]);
         other.timing.as_mut().unwrap().duration_ns = 7;
         let mut wrong = Violations::default();
         validate(&other, &mut wrong);
-        assert_eq!(wrong.0[0].field, "timing.duration_ns");
+        assert_eq!(wrong.0[0].field, "timing.duration_ns".into());
         let mut wrong = Violations::default();
         let fine = Rate::new(u128::from(u64::MAX), u128::from(u64::MAX) - 1).unwrap();
         validate_rates(&plan(&[(5, (1, 7), 0)]), [fine].into_iter(), &mut wrong);
-        assert_eq!(wrong.0[0].field, "timing.stages[0].rate_factor");
+        assert_eq!(wrong.0[0].field, FieldPath::from("timing.stages").index(0).field("rate_factor"));
     }
 }

@@ -18,11 +18,12 @@ mod tests;
 
 use super::Violations;
 use super::validate::{LONGEST_NS, MOST_NAME_CHARS, Site};
+use crate::index::{PortIndex, TemplateIndex};
 use contract::{Plan, Ratio, Stateful, TransportProtocol};
 use spate_stateful::arrivals::RampUp;
 use spate_stateful::envelope;
 use spate_stateful::program::Side;
-use spate_stateful::{Client, Part, Pool, Protocol, Scenario, Server, Stack, Template, WeightedPool};
+use spate_stateful::{Client, FieldPath, Part, Pool, Protocol, Scenario, Server, Stack, Template, WeightedPool};
 use std::collections::{HashMap, HashSet};
 
 /// Templates of a plan, at most.
@@ -133,7 +134,7 @@ fn records(asked: &Stateful, wrong: &mut Violations) {
 /// Workers that share the flows of a port, at least: any port of the templates may have all that are open.
 fn sharing(asked: &Stateful, site: &Site) -> u32 {
     let named = asked.templates.iter().flat_map(|template| [&template.client_port, &template.server_port]);
-    let of_ports = named.filter_map(|name| Some(site.ports[site.index(name)?].workers));
+    let of_ports = named.filter_map(|name| Some(site[site.index(name)?].workers));
     of_ports.min().unwrap_or(site.workers).max(1)
 }
 
@@ -148,17 +149,17 @@ fn most_flows(asked: u64, workers: u32) -> usize {
 fn names(asked: &Stateful, wrong: &mut Violations) {
     let mut names = HashMap::new();
     for (i, template) in asked.templates.iter().enumerate() {
-        let at = format!("stateful.templates[{i}]");
-        name(&format!("{at}.name"), &template.name, 1, wrong);
-        name(&format!("{at}.group"), &template.group, 0, wrong);
+        let at = TemplateIndex(i).path();
+        name(&at.field("name"), &template.name, 1, wrong);
+        name(&at.field("group"), &template.group, 0, wrong);
         if let Some(first) = names.insert(template.name.as_str(), i).filter(|_| !template.name.is_empty()) {
             let problem = format!("{:?} is stateful.templates[{first}]'s already; must be unique", template.name);
-            wrong.add(format!("{at}.name"), problem);
+            wrong.add(at.field("name"), problem);
         }
     }
 }
 
-fn name(field: &str, name: &str, least: usize, wrong: &mut Violations) {
+fn name(field: &FieldPath, name: &str, least: usize, wrong: &mut Violations) {
     let chars = name.chars().count();
     if !(least..=MOST_NAME_CHARS).contains(&chars) {
         wrong.add(field, format!("{chars} characters; must be {least}..{MOST_NAME_CHARS}"));
@@ -176,39 +177,42 @@ fn template(
     wrong: &mut Violations,
 ) -> Option<Template> {
     let template = &asked.templates[index];
-    let at = format!("stateful.templates[{index}]");
+    let at = TemplateIndex(index).path();
     let protocol = protocol(&at, template, wrong);
     let ports = ports(&at, template, site, wrong);
     let has_clients = !template.client_port.is_empty();
-    let clients = addresses::taken(&format!("{at}.clients"), &template.clients, asked.pools.len(), has_clients, wrong);
-    let servers = addresses::taken(&format!("{at}.servers"), &template.servers, asked.pools.len(), true, wrong);
+    let clients = addresses::taken(&at.field("clients"), &template.clients, asked.pools.len(), has_clients, wrong);
+    let servers = addresses::taken(&at.field("servers"), &template.servers, asked.pools.len(), true, wrong);
     let destination_port = u16::try_from(template.destination_port).ok().filter(|&port| port > 0);
     if destination_port.is_none() {
-        wrong.add(format!("{at}.destination_port"), format!("{}; must be 1..65535", template.destination_port));
+        wrong.add(at.field("destination_port"), format!("{}; must be 1..65535", template.destination_port));
     }
     if template.latency && protocol == Some(Protocol::Tcp) {
-        wrong.add(format!("{at}.latency"), "is for UDP, where a message has a reply; leave it out");
+        wrong.add(at.field("latency"), "is for UDP, where a message has a reply; leave it out");
     }
     let matches = matches(&at, template, wrong);
     let rate = rate(&at, template, opened.contains(&(index as u32)), wrong);
     let v6 = |weighted: &WeightedPool| pools.is_some_and(|pools| pools.get(weighted.pool).is_some_and(Pool::is_v6));
     let headers = if clients.iter().chain(&servers).any(v6) { 60 } else { 40 };
-    let looped = ports.0.is_some_and(|port| ports.1 == Some(port) && site.ports[port].loops.unwrap_or(true));
-    let mut tunables = |side: &str, asked: Option<&contract::Tunables>, port: Option<usize>| {
-        let at = format!("{at}.{side}_tunables");
+    let looped = ports.0.is_some_and(|port| ports.1 == Some(port) && site[port].loops.unwrap_or(true));
+    let mut tunables = |side: Side, asked: Option<&contract::Tunables>, port: Option<PortIndex>| {
+        let at = at.field(match side {
+            Side::Client => "client_tunables",
+            Side::Server => "server_tunables",
+        });
         let mut set = tunables::tunables(&at, asked, wrong);
         if protocol == Some(Protocol::Tcp) {
             let pools = clients.iter().filter_map(|weighted| pools?.get(weighted.pool));
-            let added = pools.map(|pool| envelope::overhead(pool, side == "client", looped)).max();
+            let added = pools.map(|pool| envelope::overhead(pool, side == Side::Client, looped)).max();
             let added = added.unwrap_or(0) as u32;
-            tunables::fit(&at, asked, &mut set, port.map(|port| &site.ports[port]), (headers, added), wrong);
+            tunables::fit(&at, asked, &mut set, port.map(|port| &site[port]), (headers, added), wrong);
         }
         set
     };
-    let client_tunables = tunables("client", template.client_tunables.as_ref(), ports.0);
-    let server_tunables = tunables("server", template.server_tunables.as_ref(), ports.1);
-    let client = programs::program(&format!("{at}.client"), template, Side::Client, wrong);
-    let server = programs::program(&format!("{at}.server"), template, Side::Server, wrong);
+    let client_tunables = tunables(Side::Client, template.client_tunables.as_ref(), ports.0);
+    let server_tunables = tunables(Side::Server, template.server_tunables.as_ref(), ports.1);
+    let client = programs::program(&at.field("client"), template, Side::Client, wrong);
+    let server = programs::program(&at.field("server"), template, Side::Server, wrong);
     Some(Template {
         name: template.name.clone(),
         group: if template.group.is_empty() { template.name.clone() } else { template.group.clone() },
@@ -217,7 +221,7 @@ fn template(
         clients,
         servers,
         client: match (ports.0, client) {
-            (Some(port), Some(program)) => Some(Client {
+            (Some(PortIndex(port)), Some(program)) => Some(Client {
                 port,
                 program,
                 tunables: client_tunables,
@@ -228,7 +232,9 @@ fn template(
             _ => None,
         },
         server: match (ports.1, server) {
-            (Some(port), Some(program)) => Some(Server { port, program, tunables: server_tunables, matches }),
+            (Some(PortIndex(port)), Some(program)) => {
+                Some(Server { port, program, tunables: server_tunables, matches })
+            }
             _ => None,
         },
         looped,
@@ -237,13 +243,13 @@ fn template(
     })
 }
 
-fn protocol(at: &str, template: &contract::Template, wrong: &mut Violations) -> Option<Protocol> {
+fn protocol(at: &FieldPath, template: &contract::Template, wrong: &mut Violations) -> Option<Protocol> {
     match TransportProtocol::try_from(template.protocol) {
         Ok(TransportProtocol::Tcp) => Some(Protocol::Tcp),
         Ok(TransportProtocol::Udp) => Some(Protocol::Udp),
         Ok(TransportProtocol::Unspecified) | Err(_) => {
             let wanted = "set TRANSPORT_PROTOCOL_TCP or TRANSPORT_PROTOCOL_UDP";
-            wrong.add(format!("{at}.protocol"), format!("missing or not known; {wanted}"));
+            wrong.add(at.field("protocol"), format!("missing or not known; {wanted}"));
             None
         }
     }
@@ -251,37 +257,37 @@ fn protocol(at: &str, template: &contract::Template, wrong: &mut Violations) -> 
 
 /// Where its clients and servers are. Each side has a port if and only if it has a program.
 fn ports(
-    at: &str,
+    at: &FieldPath,
     template: &contract::Template,
     site: &Site,
     wrong: &mut Violations,
-) -> (Option<usize>, Option<usize>) {
+) -> (Option<PortIndex>, Option<PortIndex>) {
     let sides = [
-        ("client", &template.client_port, template.client.is_some()),
-        ("server", &template.server_port, template.server.is_some()),
+        ("client", "client_port", &template.client_port, template.client.is_some()),
+        ("server", "server_port", &template.server_port, template.server.is_some()),
     ];
     if template.client_port.is_empty() && template.server_port.is_empty() {
         wrong.add(at, "has neither clients nor servers; set client_port, server_port or both");
     }
-    let found = sides.map(|(side, name, has_program)| match (name.is_empty(), has_program) {
+    let found = sides.map(|(side, port, name, has_program)| match (name.is_empty(), has_program) {
         (true, false) => None,
         (true, true) => {
-            wrong.add(format!("{at}.{side}_port"), format!("missing; must name a port, or leave out {side}"));
+            wrong.add(at.field(port), format!("missing; must name a port, or leave out {side}"));
             None
         }
         (false, false) => {
-            wrong.add(format!("{at}.{side}"), format!("missing; {side}_port is set, so set its program or a capture"));
+            wrong.add(at.field(side), format!("missing; {port} is set, so set its program or a capture"));
             None
         }
-        (false, true) => site.port(&format!("{at}.{side}_port"), name, wrong),
+        (false, true) => site.port(&at.field(port), name, wrong),
     });
     (found[0], found[1])
 }
 
 /// New flows a second: a fraction greater than zero, where there are clients; 0 of something where programs of other templates open
 /// them.
-fn rate(at: &str, template: &contract::Template, opened: bool, wrong: &mut Violations) -> Option<(u64, u64)> {
-    let at = |field: &str| format!("{at}.{field}");
+fn rate(at: &FieldPath, template: &contract::Template, opened: bool, wrong: &mut Violations) -> Option<(u64, u64)> {
+    let at = |field: &'static str| at.field(field);
     if template.client_port.is_empty() {
         let set = [
             ("flows_per_second", template.flows_per_second.is_some()),
@@ -313,18 +319,18 @@ fn rate(at: &str, template: &contract::Template, opened: bool, wrong: &mut Viola
     None
 }
 
-fn matches(at: &str, template: &contract::Template, wrong: &mut Violations) -> Vec<(u32, Box<[u8]>)> {
+fn matches(at: &FieldPath, template: &contract::Template, wrong: &mut Violations) -> Vec<(u32, Box<[u8]>)> {
     if template.server_port.is_empty() && !template.r#match.is_empty() {
-        wrong.add(format!("{at}.match"), "is for servers, and there are none here; leave it out, or set server_port");
+        wrong.add(at.field("match"), "is for servers, and there are none here; leave it out, or set server_port");
     }
     let mut found = Vec::with_capacity(template.r#match.len());
     for (i, asked) in template.r#match.iter().enumerate() {
         let end = u64::from(asked.offset) + asked.bytes.len() as u64;
         if asked.bytes.is_empty() {
-            wrong.add(format!("{at}.match[{i}].bytes"), "none; must have at least 1");
+            wrong.add(at.field("match").index(i).field("bytes"), "none; must have at least 1");
         } else if end > MOST_MATCHED as u64 {
             let problem = format!("reaches to {end} bytes from the flow's start; must be at most {MOST_MATCHED}");
-            wrong.add(format!("{at}.match[{i}]"), problem);
+            wrong.add(at.field("match").index(i), problem);
         }
         found.push((asked.offset, Box::from(&asked.bytes[..])));
     }

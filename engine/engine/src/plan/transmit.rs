@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! When streams send: the contract's transmit modes and chains, as the schedule takes them.
 use super::Violations;
+use crate::index::StreamIndex;
 use contract::{Plan, stream};
+use spate_stateful::FieldPath;
 use spate_stateless::{Rate, StreamTiming, Transmit};
 use std::collections::HashMap;
 
@@ -10,7 +12,7 @@ pub fn timings(plan: &Plan, rates: &[Option<Rate>], wrong: &mut Violations) -> V
     let by_name: HashMap<&str, usize> = plan.streams.iter().enumerate().map(|(i, s)| (s.name.as_str(), i)).collect();
     let mut timings = Vec::with_capacity(plan.streams.len());
     for (i, (stream, rate)) in plan.streams.iter().zip(rates).enumerate() {
-        let at = format!("streams[{i}]");
+        let at = StreamIndex(i).path();
         timings.push(StreamTiming {
             rate: *rate,
             transmit: transmit(&at, stream, wrong),
@@ -20,7 +22,7 @@ pub fn timings(plan: &Plan, rates: &[Option<Rate>], wrong: &mut Violations) -> V
             pinned: stream.pinned,
         });
         if stream.start_delay_ns > super::validate::LONGEST_NS {
-            wrong.add(format!("{at}.start_delay_ns"), "more than ten years");
+            wrong.add(at.field("start_delay_ns"), "more than ten years");
         }
     }
     if wrong.is_empty() {
@@ -30,20 +32,20 @@ pub fn timings(plan: &Plan, rates: &[Option<Rate>], wrong: &mut Violations) -> V
     timings
 }
 
-fn transmit(at: &str, stream: &contract::Stream, wrong: &mut Violations) -> Transmit {
+fn transmit(at: &FieldPath, stream: &contract::Stream, wrong: &mut Violations) -> Transmit {
     match &stream.transmit {
         Some(stream::Transmit::Bursts(bursts)) => {
             if bursts.packets == 0 {
-                wrong.add(format!("{at}.bursts.packets"), "0; must be at least 1");
+                wrong.add(at.field("bursts.packets"), "0; must be at least 1");
             }
             if bursts.gap_ns == 0 && bursts.packets == 1 && bursts.count != 1 {
                 wrong.add(
-                    format!("{at}.bursts.gap_ns"),
+                    at.field("bursts.gap_ns"),
                     "0; must be greater where bursts are of one packet: they would all leave at one instant",
                 );
             }
             if bursts.gap_ns > super::validate::LONGEST_NS {
-                wrong.add(format!("{at}.bursts.gap_ns"), "more than ten years");
+                wrong.add(at.field("bursts.gap_ns"), "more than ten years");
             }
             Transmit::Bursts {
                 packets: bursts.packets.max(1),
@@ -57,14 +59,14 @@ fn transmit(at: &str, stream: &contract::Stream, wrong: &mut Violations) -> Tran
 }
 
 fn next(
-    at: &str,
+    at: &FieldPath,
     plan: &Plan,
     stream: &contract::Stream,
     by_name: &HashMap<&str, usize>,
     wrong: &mut Violations,
 ) -> Option<(usize, Option<u64>)> {
     let next = stream.next.as_ref()?;
-    let field = format!("{at}.next.stream");
+    let field = at.field("next.stream");
     let Some(&index) = by_name.get(next.stream.as_str()) else {
         wrong.add(field, format!("{:?} is no stream of the plan", next.stream));
         return None;
@@ -72,24 +74,24 @@ fn next(
     let other = &plan.streams[index];
     if other.tx_port != stream.tx_port {
         let message = format!("{:?} is sent from port {}; a chain stays on one port", next.stream, other.tx_port);
-        wrong.add(field.clone(), message);
+        wrong.add(&field, message);
     }
     if matches!(other.transmit, Some(stream::Transmit::Replay(_))) {
-        wrong.add(field.clone(), format!("{:?} replays a capture, and nothing starts such a stream", next.stream));
+        wrong.add(&field, format!("{:?} replays a capture, and nothing starts such a stream", next.stream));
     }
     if other.engines != stream.engines {
         let message = format!("{:?} is sent by other engines; a chain stays on the same ones", next.stream);
-        wrong.add(field.clone(), message);
+        wrong.add(&field, message);
     }
     if other.pinned != stream.pinned {
-        wrong.add(field.clone(), format!("{:?} and this stream must both be pinned, or neither", next.stream));
+        wrong.add(&field, format!("{:?} and this stream must both be pinned, or neither", next.stream));
     }
     match &stream.transmit {
         Some(stream::Transmit::Bursts(bursts)) if bursts.count > 0 => {}
         Some(stream::Transmit::Replay(_)) => {
-            wrong.add(format!("{at}.next"), "a stream that replays a capture starts no other; leave it out");
+            wrong.add(at.field("next"), "a stream that replays a capture starts no other; leave it out");
         }
-        _ => wrong.add(format!("{at}.next"), "nothing comes after a stream that has no end: set bursts.count"),
+        _ => wrong.add(at.field("next"), "nothing comes after a stream that has no end: set bursts.count"),
     }
     if matches!(other.transmit, Some(stream::Transmit::Continuous(_))) && !other.waits {
         wrong.add(field, format!("{:?} is continuous and starts by itself: set waits there", next.stream));
@@ -116,7 +118,7 @@ fn instant_loops(plan: &Plan, timings: &[StreamTiming], wrong: &mut Violations) 
             }
             if seen[at] == walk {
                 wrong.add(
-                    format!("streams[{at}].next"),
+                    StreamIndex(at).path().field("next"),
                     format!(
                         "the chain of {:?} comes back to it in no time: give one of its streams a start delay or more packets",
                         plan.streams[at].name
@@ -136,6 +138,6 @@ fn never_started(plan: &Plan, timings: &[StreamTiming], wrong: &mut Violations) 
         }
     }
     for (i, _) in started.iter().enumerate().filter(|(_, started)| !**started) {
-        wrong.add(format!("streams[{i}].waits"), format!("no stream's next starts {:?}", plan.streams[i].name));
+        wrong.add(StreamIndex(i).path().field("waits"), format!("no stream's next starts {:?}", plan.streams[i].name));
     }
 }

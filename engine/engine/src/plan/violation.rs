@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What can be wrong with a plan or a request: a field's path and what would be right.
+use serde::{Serialize, Serializer};
+use spate_stateful::FieldPath;
 use std::fmt;
 
 /// One wrong field.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
     /// Path in the contract's own names, such as `streams[3].packet.frame`.
-    pub field: String,
+    #[serde(serialize_with = "as_text")]
+    pub field: FieldPath,
     /// What is wrong, and what would be right.
     pub description: String,
+}
+
+impl Violation {
+    /// Of a field.
+    pub fn new(field: impl Into<FieldPath>, description: impl Into<String>) -> Self {
+        Self { field: field.into(), description: description.into() }
+    }
 }
 
 impl fmt::Display for Violation {
@@ -17,8 +27,12 @@ impl fmt::Display for Violation {
     }
 }
 
+fn as_text<S: Serializer>(field: &FieldPath, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(field)
+}
+
 /// Everything wrong that was found, in the order of the fields; never empty when used as an error.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Violations(pub Vec<Violation>);
 
 impl Violations {
@@ -26,16 +40,16 @@ impl Violations {
     pub const MOST: usize = 100;
 
     /// A single violation.
-    pub fn one(field: impl Into<String>, description: impl Into<String>) -> Self {
+    pub fn one(field: impl Into<FieldPath>, description: impl Into<String>) -> Self {
         let mut all = Self::default();
         all.add(field, description);
         all
     }
 
     /// Notes a violation.
-    pub fn add(&mut self, field: impl Into<String>, description: impl Into<String>) {
+    pub fn add(&mut self, field: impl Into<FieldPath>, description: impl Into<String>) {
         if self.0.len() < Self::MOST {
-            self.0.push(Violation { field: field.into(), description: description.into() });
+            self.0.push(Violation::new(field, description));
         }
     }
 

@@ -209,7 +209,7 @@ fn inside_neighbours() {
     let beyond = [v4(10, 9, 0, 10), v4(10, 9, 0, 13)];
     let clients = one_side(scenario(Protocol::Tcp, 1, [v4(10, 9, 4, 0); 2], beyond), true);
     let violation = next_hop::links(&clients, &datapath).unwrap_err().0.remove(0);
-    assert_eq!(violation.field, "stateful.templates[0].client_port");
+    assert_eq!(violation.field.to_string(), "stateful.templates[0].client_port");
     assert!(
         violation.description.contains("next hop 10.9.0.13 did not answer 4 ARP requests"),
         "{}",
@@ -397,7 +397,7 @@ fn inside_one_arm() {
     let _holding = datapath.hold(&scenario).unwrap();
     let wrong = next_hop::links(&scenario, &datapath).unwrap_err().0.remove(0);
     assert_eq!(
-        (wrong.field.as_str(), wrong.description.as_str()),
+        (&*wrong.field.to_string(), wrong.description.as_str()),
         (
             "stateful.templates[0].client_port",
             "server 10.9.8.0 is at this port itself, east, and what it sends does not come back to it: use a gateway that returns it, or \

@@ -125,7 +125,7 @@ fn inside_long_frames() {
         assert_all_received(&counters.measured, 500);
     }
     let error = datapath.prepare(spec(2, 0, None, vec![stream(1, 0, None, 9015, pps(1))])).map(|_| ()).unwrap_err();
-    assert_eq!(error.field, "streams[0].packet");
+    assert_eq!(error.field.to_string(), "streams[0].packet");
     assert!(error.problem.contains("port east takes 9014: raise the MTU"), "{error}");
     let sleeps = datapath.worker_counters()[0].sleeps;
     assert!(sleeps > 100, "{sleeps}");

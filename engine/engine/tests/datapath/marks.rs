@@ -63,7 +63,7 @@ fn a_mark_of_another_run_is_refused() {
     let one = datapath.prepare(spec(1, 0, None, vec![marked(1, 0, Mark::Ipv4Identification(7))])).unwrap();
     let again = || datapath.prepare(spec(2, 0, None, vec![marked(1, 0, Mark::Ipv4Identification(7))])).map(|_| ());
     let error = again().unwrap_err();
-    assert_eq!(error.field, "streams[0].measure.mark");
+    assert_eq!(error.field.to_string(), "streams[0].measure.mark");
     assert!(error.problem.contains("run \"run-1\" too"), "{error}");
     one.remove();
     again().unwrap();

@@ -111,14 +111,14 @@ fn a_file_that_exists_is_refused_and_a_run_that_did_nothing_leaves_none() {
     let run = datapath.prepare(spec(7)).unwrap();
     let refused = datapath.prepare(spec(8)).err().unwrap();
     // The addresses are the first run's too, which is reported before.
-    assert_eq!(refused.field, "stateful.templates[0].client_port");
+    assert_eq!(refused.field.to_string(), "stateful.templates[0].client_port");
     run.remove();
     while fs::read_dir(folder.path()).unwrap().count() > 0 {
         thread::sleep(Duration::from_millis(5));
     }
     fs::write(&path, "mine").unwrap();
     let refused = datapath.prepare(spec(9)).err().unwrap();
-    assert_eq!((refused.field.as_str(), refused.exhausted), ("stateful.records.path", false));
+    assert_eq!((&*refused.field.to_string(), refused.exhausted), ("stateful.records.path", false));
     assert!(refused.problem.ends_with("exists already: give another path, or move it away"), "{refused}");
     assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
 }
@@ -141,7 +141,7 @@ fn a_folder_that_the_engine_may_not_write_is_reported_with_what_to_do() {
         });
         asked.join().unwrap()
     });
-    assert_eq!((refused.field.as_str(), refused.exhausted), ("stateful.records.path", false));
+    assert_eq!((&*refused.field.to_string(), refused.exhausted), ("stateful.records.path", false));
     let problem = &refused.problem;
     for part in [path.to_str().unwrap(), "Permission denied", "owned by the engine's user", "writable by all"] {
         assert!(problem.contains(part), "{problem}");

@@ -285,7 +285,7 @@ fn inside_not_found() {
     let _holding = datapath.hold(&all).unwrap();
     let wrong = next_hop::links(&all, &datapath).unwrap_err().0.remove(0);
     assert_eq!(
-        (wrong.field.as_str(), wrong.description.as_str()),
+        (&*wrong.field.to_string(), wrong.description.as_str()),
         (
             "stateful.pools[0].gateway",
             "port east: gateway 16.0.0.254 did not answer 4 ARP requests within 3 s (requested by 16.0.0.1, in VLAN 802.1ad 200, 802.1Q 7): is it \

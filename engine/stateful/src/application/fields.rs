@@ -4,6 +4,7 @@ use spate_net::checksum::{fold, sum};
 use std::collections::BTreeMap;
 
 use super::sources::placed;
+use crate::FieldPath;
 
 /// A field of fixed width in a payload, another value for each flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,21 +63,22 @@ pub enum FieldProblem {
 
 impl FieldProblem {
     /// The path behind the field's own.
-    fn path(&self) -> String {
+    fn path(&self) -> FieldPath {
+        let values = FieldPath::from("list.values");
         match self {
-            Self::NoValues => "list.values".to_owned(),
-            Self::EmptyValue => "list.values[0]".to_owned(),
-            Self::Lengths(value) => format!("list.values[{value}]"),
-            Self::Width => "counter.width".to_owned(),
-            Self::BeyondEnd(_) => "offset".to_owned(),
+            Self::NoValues => values,
+            Self::EmptyValue => values.index(0),
+            Self::Lengths(value) => values.index(*value),
+            Self::Width => "counter.width".into(),
+            Self::BeyondEnd(_) => "offset".into(),
         }
     }
 }
 
 impl FieldError {
     /// Path of the field in the payload.
-    pub fn field(&self) -> String {
-        format!("fields[{}].{}", self.index, self.problem.path())
+    pub fn field(&self) -> FieldPath {
+        FieldPath::from("fields").index(self.index).join(&self.problem.path())
     }
 }
 

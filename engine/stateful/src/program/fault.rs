@@ -153,12 +153,19 @@ pub enum Problem {
     NeverClosed(Side),
 }
 
-impl fmt::Display for Side {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Side {
+    /// Its name, which is the template's field of its program, too.
+    pub fn name(self) -> &'static str {
+        match self {
             Self::Client => "client",
             Self::Server => "server",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

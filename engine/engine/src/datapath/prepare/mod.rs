@@ -15,6 +15,7 @@ use spate_net::{
     ethernet::Link,
     vlan::{self, Tags},
 };
+use spate_stateful::FieldPath;
 use spate_stateless::{Frames, Lanes, MAX_FRAME_LEN, Numbers, Schedule, StreamTiming, Template, WorkerShare, Writer};
 
 use crate::datapath::{
@@ -31,6 +32,7 @@ use crate::datapath::{
     worker::{PortRun, SendStream, WorkerRun},
     workers::Workers,
 };
+use crate::index::{PortIndex, StreamIndex};
 
 /// Departures later than this count as late, unless the plan says otherwise: on polled devices,
 const LATE_NS: u64 = 1_000_000;
@@ -178,7 +180,7 @@ pub(in crate::datapath) fn late_after_ns(spec: &RunSpec, port: &OpenPort) -> u64
     spec.late_after_ns.unwrap_or(if kernel { LATE_KERNEL_NS } else { LATE_NS })
 }
 
-fn wrong(field: impl Into<String>, problem: impl Into<String>) -> PrepareError {
+fn wrong(field: impl Into<FieldPath>, problem: impl Into<String>) -> PrepareError {
     PrepareError { field: field.into(), problem: problem.into(), exhausted: false }
 }
 
@@ -213,7 +215,7 @@ fn validate(context: &Context<'_>, spec: &RunSpec) -> Result<usize, PrepareError
     // By port: which of the engines that send on it this one is.
     let mut parts = vec![None; context.ports.len()];
     for (index, stream) in spec.streams.iter().enumerate() {
-        let field = |name: &str| format!("streams[{index}].{name}");
+        let field = |name: &'static str| StreamIndex(index).path().field(name);
         if let Some(other) = ids[usize::from(stream.id)].replace(index) {
             return Err(wrong(field("id"), format!("{} is the id of streams[{other}] too", stream.id)));
         }
@@ -305,7 +307,7 @@ fn prebuilt(
         let what = format!("{} packets of stream {}, built beforehand", stream.cache, stream.name);
         let mut packets =
             Prebuilt::new(context.eal, &what, stream.cache, stream.template.frame_len()).map_err(|e| PrepareError {
-                field: format!("streams[{index}].cache"),
+                field: StreamIndex(index).path().field("cache"),
                 problem: e.to_string(),
                 exhausted: true,
             })?;
@@ -356,9 +358,9 @@ fn control_streams(
         }
     }
     let stream = |(index, s): (usize, &super::StreamSpec)| {
-        let rate = s.timing.rate.ok_or_else(|| wrong(format!("streams[{index}].rate"), "it is missing"))?;
+        let rate = s.timing.rate.ok_or_else(|| wrong(StreamIndex(index).path().field("rate"), "it is missing"))?;
         let stream = run::Stream {
-            tx_port: s.tx_port,
+            tx_port: PortIndex(s.tx_port),
             index: indices[index],
             replayed: s.replay.is_some(),
             elsewhere: s.part.is_none(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use spate_net::{TagList, reflect::Rules, spread};
+use spate_stateful::FieldPath;
 use spate_stats::{Gaps, Histogram, Queue, Tracker, Transit, WIDE_WINDOW, WINDOW};
 
 use crate::datapath::{
@@ -14,6 +15,7 @@ use crate::datapath::{
     shared::RunShare,
     worker::{DelayPlace, Marks, Owner, RunForeign, RunReceive, RunReceiver, StreamReceive},
 };
+use crate::index::{PortIndex, StreamIndex};
 
 /// Trackers of all streams and senders together, at most.
 const TRACKER_BYTES: usize = 1 << 30;
@@ -199,9 +201,9 @@ fn owner_of(port: &OpenPort, stream: &StreamSpec, sender: usize) -> usize {
 
 /// Refuses ports that cannot do what they are to do, and what another run does already.
 fn refuse_conflicts(context: &Context<'_>, spec: &RunSpec, present: &[Arc<Run>]) -> Result<(), PrepareError> {
-    let wrong = |field: String, problem: String| PrepareError { field, problem, exhausted: false };
+    let wrong = |field: FieldPath, problem: String| PrepareError { field, problem, exhausted: false };
     for (i, Reflector { port, .. }) in spec.measure.reflectors.iter().enumerate() {
-        let field = format!("reflectors[{i}].port");
+        let field = FieldPath::from("reflectors").index(i).field("port");
         let config = &context.ports[*port].config;
         if matches!(config.device, PortDevice::Loopback | PortDevice::Null | PortDevice::NetNull) {
             let problem = format!(
@@ -213,7 +215,7 @@ fn refuse_conflicts(context: &Context<'_>, spec: &RunSpec, present: &[Arc<Run>])
         if spec.measure.reflectors[..i].iter().any(|other| other.port == *port) {
             return Err(wrong(field, format!("{} reflects already: name each port once", config.name)));
         }
-        let emulates = |run: &&Arc<Run>| run.templates().is_some_and(|templates| templates.use_port(*port));
+        let emulates = |run: &&Arc<Run>| run.templates().is_some_and(|templates| templates.use_port(PortIndex(*port)));
         if let Some(run) = present.iter().find(emulates) {
             let problem = format!("run {:?} emulates applications on {}: stop that first", run.id(), config.name);
             return Err(wrong(field, problem));
@@ -227,7 +229,7 @@ fn refuse_conflicts(context: &Context<'_>, spec: &RunSpec, present: &[Arc<Run>])
         let Some(mark) = stream.receive.mark else { continue };
         if let Some(run) = present.iter().find(|run| run.marks(mark)) {
             let problem = format!("it marks packets of run {:?} too: choose another, or remove that run", run.id());
-            return Err(wrong(format!("streams[{i}].measure.mark"), problem));
+            return Err(wrong(StreamIndex(i).path().field("measure.mark"), problem));
         }
     }
     Ok(())

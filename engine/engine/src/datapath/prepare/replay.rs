@@ -16,6 +16,7 @@ use crate::datapath::{
     prepare::{Context, late_after_ns, long_pool},
     worker::{Replay, ReplayParts, ReplayTape, TapeEnd, speed_of},
 };
+use crate::index::StreamIndex;
 
 /// What is read ahead of the worker: 6 ms at 10 Gbit/s.
 const AHEAD_BYTES: usize = 8 << 20;
@@ -35,8 +36,11 @@ pub(in crate::datapath) fn prepare(
 ) -> Result<(usize, Replay), PrepareError> {
     let stream = &spec.streams[index];
     let port = &context.ports[stream.tx_port];
-    let wrong =
-        |problem: String, exhausted| PrepareError { field: format!("streams[{index}].replay"), problem, exhausted };
+    let wrong = |problem: String, exhausted| PrepareError {
+        field: StreamIndex(index).path().field("replay"),
+        problem,
+        exhausted,
+    };
     let base = stream.timing.rate.ok_or_else(|| wrong("its speed is missing".into(), false))?;
     let lead = asked.capture.survey.lead(asked.gap);
     let mut tempo = Tempo::new(stream.timing.start_delay_ns, speed_of(base), asked.min_gap_ns).behind(lead);

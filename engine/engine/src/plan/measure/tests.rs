@@ -266,7 +266,7 @@ fn what_is_wrong_is_named_with_its_remedy() {
         let mut plan = good();
         spoil(&mut plan);
         let wrong = validate(&plan, &site).expect_err(&format!("row {row}: {field}"));
-        let found = wrong.0.iter().find(|v| v.field == *field && v.description.contains(words));
+        let found = wrong.0.iter().find(|v| v.field.to_string() == *field && v.description.contains(words));
         assert!(found.is_some(), "row {row}: {field}: {words:?} not in {wrong}");
     }
 }

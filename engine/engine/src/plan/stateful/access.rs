@@ -2,33 +2,34 @@
 //! VLANs and gateways of clients: which, and whether all of a plan's go together.
 use super::super::Violations;
 use super::addresses::address;
+use crate::index::{PoolIndex, TemplateIndex};
 use contract::VlanTag;
 use spate_net::vlan::{CUSTOMER, MAX_VLAN, SERVICE, Tag, Tags};
 use spate_stateful::envelope::Access;
-use spate_stateful::{Pool, Scenario, Template};
+use spate_stateful::{FieldPath, Pool, Scenario, Template};
 
 /// How packets of a pool's clients enter the network; or none, and a violation says why.
-pub fn access(at: &str, asked: &contract::Pool, pool: &Pool, wrong: &mut Violations) -> Option<Access> {
+pub fn access(at: &FieldPath, asked: &contract::Pool, pool: &Pool, wrong: &mut Violations) -> Option<Access> {
     let before = wrong.0.len();
     let tags: Vec<Tag> = asked
         .vlans
         .iter()
         .enumerate()
-        .filter_map(|(i, asked)| tag(&format!("{at}.vlans[{i}]"), asked, wrong))
+        .filter_map(|(i, asked)| tag(&at.field("vlans").index(i), asked, wrong))
         .collect();
     let tags = Tags::new(&tags).filter(|tags| !tags.is_empty());
     if asked.vlans.len() > Tags::MOST {
-        wrong.add(format!("{at}.vlans"), format!("{} of them; must be at most {}", asked.vlans.len(), Tags::MOST));
+        wrong.add(at.field("vlans"), format!("{} of them; must be at most {}", asked.vlans.len(), Tags::MOST));
     }
     let gateway = match asked.gateway.is_empty() {
         true => None,
-        false => address(&format!("{at}.gateway"), &asked.gateway, wrong),
+        false => address(&at.field("gateway"), &asked.gateway, wrong),
     };
     if asked.gateway.is_empty() && !asked.vlans.is_empty() {
-        wrong.add(format!("{at}.gateway"), "missing; frames with vlans need the address of a next hop there");
+        wrong.add(at.field("gateway"), "missing; frames with vlans need the address of a next hop there");
     }
     if asked.mirror_vlans && asked.vlans.is_empty() {
-        wrong.add(format!("{at}.mirror_vlans"), "is for vlans, and there are none; leave it out, or set vlans");
+        wrong.add(at.field("mirror_vlans"), "is for vlans, and there are none; leave it out, or set vlans");
     }
     if let Some(gateway) = gateway {
         let stations = pool.on_clients_link();
@@ -42,15 +43,15 @@ pub fn access(at: &str, asked: &contract::Pool, pool: &Pool, wrong: &mut Violati
             None
         };
         if let Some(problem) = problem {
-            wrong.add(format!("{at}.gateway"), format!("{gateway:?} {problem}"));
+            wrong.add(at.field("gateway"), format!("{gateway:?} {problem}"));
         }
     }
     (wrong.0.len() == before).then_some(Access { tags, gateway, mirror: asked.mirror_vlans })
 }
 
-fn tag(at: &str, asked: &VlanTag, wrong: &mut Violations) -> Option<Tag> {
+fn tag(at: &FieldPath, asked: &VlanTag, wrong: &mut Violations) -> Option<Tag> {
     if !(1..=u32::from(MAX_VLAN)).contains(&asked.id) {
-        wrong.add(format!("{at}.id"), format!("{}; must be 1..{MAX_VLAN}", asked.id));
+        wrong.add(at.field("id"), format!("{}; must be 1..{MAX_VLAN}", asked.id));
         return None;
     }
     let ethertype = match u16::try_from(asked.tpid) {
@@ -58,7 +59,7 @@ fn tag(at: &str, asked: &VlanTag, wrong: &mut Violations) -> Option<Tag> {
         Ok(tpid @ (CUSTOMER | SERVICE)) => tpid,
         _ => {
             wrong.add(
-                format!("{at}.tpid"),
+                at.field("tpid"),
                 format!("{:#x}; must be {CUSTOMER:#x} (802.1Q) or {SERVICE:#x} (802.1ad)", asked.tpid),
             );
             return None;
@@ -72,7 +73,7 @@ pub fn fit_together(scenario: &Scenario, wrong: &mut Violations) {
     for (index, template) in scenario.templates.iter().enumerate() {
         for (i, weighted) in template.servers.iter().enumerate() {
             if scenario.pools[weighted.pool].access != Access::default() {
-                let at = format!("stateful.templates[{index}].servers[{i}].pool");
+                let at = TemplateIndex(index).path().field("servers").index(i).field("pool");
                 wrong.add(
                     at,
                     format!("pool {} has vlans or a gateway, which are for clients; use another pool", weighted.pool),
@@ -92,12 +93,12 @@ fn mirrors(index: usize, scenario: &Scenario, template: &Template, wrong: &mut V
     {
         let problem = match template.server.as_ref().map(|_| template.looped) {
             None => "is for servers that are emulated here, and there are none; leave it out, or set server_port",
-            Some(false) if super::tunnels::is_shared(scenario, template, pool) => {
+            Some(false) if super::tunnels::is_shared(scenario, template, PoolIndex(pool)) => {
                 "set, and several engines would stand for the gateway on one link; use one engine (replicas: 1), or clients and servers on \
                  one loopback port"
             }
             Some(_) => continue,
         };
-        wrong.add(format!("stateful.pools[{pool}].mirror_vlans"), format!("{problem} (templates[{index}])"));
+        wrong.add(PoolIndex(pool).path().field("mirror_vlans"), format!("{problem} (templates[{index}])"));
     }
 }

@@ -3,12 +3,13 @@
 use super::super::Violations;
 use super::super::validate::Site;
 use super::{access, tunnels};
+use crate::index::PoolIndex;
 use contract::{PoolOrder, Stateful};
 use spate_net::encap::Carries;
 use spate_stateful::arrivals::{Arrivals, Order, Timing};
 use spate_stateful::tuples::{Dealing, Share, Tuples};
 use spate_stateful::{
-    Address,
+    Address, FieldPath,
     pool::{self, SourcePorts, Start},
 };
 use spate_stateful::{Part, Pool, Scenario, Template, WeightedPool};
@@ -26,33 +27,30 @@ pub fn pools(asked: &Stateful, wrong: &mut Violations) -> Option<Vec<Pool>> {
         return None;
     }
     let found: Vec<_> =
-        asked.pools.iter().enumerate().map(|(i, pool)| one(&format!("stateful.pools[{i}]"), pool, wrong)).collect();
+        asked.pools.iter().enumerate().map(|(i, pool)| one(&PoolIndex(i).path(), pool, wrong)).collect();
     found.into_iter().collect()
 }
 
-fn one(at: &str, asked: &contract::Pool, wrong: &mut Violations) -> Option<Pool> {
-    super::name(&format!("{at}.name"), &asked.name, 0, wrong);
-    let first = address(&format!("{at}.first"), &asked.first, wrong);
-    let last = address(&format!("{at}.last"), &asked.last, wrong);
+fn one(at: &FieldPath, asked: &contract::Pool, wrong: &mut Violations) -> Option<Pool> {
+    super::name(&at.field("name"), &asked.name, 0, wrong);
+    let first = address(&at.field("first"), &asked.first, wrong);
+    let last = address(&at.field("last"), &asked.last, wrong);
     let order = match PoolOrder::try_from(asked.order) {
         Ok(PoolOrder::Unspecified | PoolOrder::Sequential) => Some(pool::Order::Sequential),
         Ok(PoolOrder::Random) => Some(pool::Order::Random { seed: asked.seed }),
         Err(_) => {
-            wrong.add(format!("{at}.order"), format!("{} is none that this engine knows", asked.order));
+            wrong.add(at.field("order"), format!("{} is none that this engine knows", asked.order));
             None
         }
     };
-    let source_ports = source_ports(&format!("{at}.source_ports"), asked.source_ports.as_ref(), wrong);
-    let pool = Pool::new(first?, last?, order?).map_err(|error| wrong.add(format!("{at}.last"), error.to_string()));
+    let source_ports = source_ports(&at.field("source_ports"), asked.source_ports.as_ref(), wrong);
+    let pool = Pool::new(first?, last?, order?).map_err(|error| wrong.add(at.field("last"), error.to_string()));
     let mut pool = pool.ok()?;
-    pool.first_mac = first_mac(&format!("{at}.first_mac"), &asked.first_mac, &pool, wrong)?;
+    pool.first_mac = first_mac(&at.field("first_mac"), &asked.first_mac, &pool, wrong)?;
     pool.source_ports = source_ports?;
     pool.tunnels = tunnels::tunnels(at, asked, &pool, wrong)?;
     if pool.tunnels.is_some_and(|tunnels| tunnels.carries() == Carries::Packet) && pool.first_mac.is_some() {
-        wrong.add(
-            format!("{at}.first_mac"),
-            "clients in tunnels have no MACs, their gNBs have the port's; leave it out",
-        );
+        wrong.add(at.field("first_mac"), "clients in tunnels have no MACs, their gNBs have the port's; leave it out");
         return None;
     }
     pool.access = access::access(at, asked, &pool, wrong)?;
@@ -62,26 +60,23 @@ fn one(at: &str, asked: &contract::Pool, wrong: &mut Violations) -> Option<Pool>
 }
 
 /// Checks that multicast addresses are only where they are allowed, and nothing else is there.
-fn multicast(at: &str, pool: &Pool, wrong: &mut Violations) -> Option<()> {
+fn multicast(at: &FieldPath, pool: &Pool, wrong: &mut Violations) -> Option<()> {
     if pool.has_groups() && !pool.allow_multicast {
         wrong.add(
-            format!("{at}.allow_multicast"),
+            at.field("allow_multicast"),
             "has multicast addresses, which no client or server can have: use others, or set it to send to and from them on \
              purpose",
         );
     } else if pool.allow_multicast && !pool.is_of_groups() {
-        wrong.add(
-            format!("{at}.allow_multicast"),
-            "has addresses that are not multicast: use a pool of its own for them",
-        );
+        wrong.add(at.field("allow_multicast"), "has addresses that are not multicast: use a pool of its own for them");
     } else if pool.allow_multicast && pool.tunnels.is_some() {
         wrong.add(
-            format!("{at}.allow_multicast"),
+            at.field("allow_multicast"),
             "clients in tunnels have addresses of hosts; leave it, or gtpu and vxlan, out",
         );
     } else if pool.allow_multicast && pool.has_envelope() {
         wrong.add(
-            format!("{at}.allow_multicast"),
+            at.field("allow_multicast"),
             "clients with vlans or a gateway have addresses of hosts; leave it or these out",
         );
     } else {
@@ -91,7 +86,7 @@ fn multicast(at: &str, pool: &Pool, wrong: &mut Violations) -> Option<()> {
 }
 
 /// An address of 4 or 16 bytes in network order.
-pub fn address(field: &str, bytes: &[u8], wrong: &mut Violations) -> Option<Address> {
+pub fn address(field: &FieldPath, bytes: &[u8], wrong: &mut Violations) -> Option<Address> {
     if let Ok(four) = <[u8; 4]>::try_from(bytes) {
         return Some(Address::v4(u32::from_be_bytes(four)));
     }
@@ -103,7 +98,7 @@ pub fn address(field: &str, bytes: &[u8], wrong: &mut Violations) -> Option<Addr
 }
 
 /// The MAC of the first client, if clients have some of their own.
-fn first_mac(field: &str, bytes: &[u8], pool: &Pool, wrong: &mut Violations) -> Option<Option<[u8; 6]>> {
+fn first_mac(field: &FieldPath, bytes: &[u8], pool: &Pool, wrong: &mut Violations) -> Option<Option<[u8; 6]>> {
     if bytes.is_empty() {
         return Some(None);
     }
@@ -123,14 +118,14 @@ fn first_mac(field: &str, bytes: &[u8], pool: &Pool, wrong: &mut Violations) -> 
     None
 }
 
-fn source_ports(at: &str, asked: Option<&contract::SourcePorts>, wrong: &mut Violations) -> Option<SourcePorts> {
+fn source_ports(at: &FieldPath, asked: Option<&contract::SourcePorts>, wrong: &mut Violations) -> Option<SourcePorts> {
     let usual = SourcePorts::default();
     let Some(asked) = asked else { return Some(usual) };
-    let mut port = |field: &str, value: u32, or: u16| match u16::try_from(value) {
+    let mut port = |field: &'static str, value: u32, or: u16| match u16::try_from(value) {
         Ok(0) => Some(or),
         Ok(value) => Some(value),
         Err(_) => {
-            wrong.add(format!("{at}.{field}"), format!("{value}; must be 0..65535"));
+            wrong.add(at.field(field), format!("{value}; must be 0..65535"));
             None
         }
     };
@@ -138,7 +133,7 @@ fn source_ports(at: &str, asked: Option<&contract::SourcePorts>, wrong: &mut Vio
     let (lowest, highest) = (port("lowest", asked.lowest, usual.lowest), port("highest", asked.highest, usual.highest));
     let (first, step, lowest, highest) = (first?, step?, lowest?, highest?);
     if lowest > highest {
-        wrong.add(format!("{at}.highest"), format!("{highest}; must not be below the lowest, which is {lowest}"));
+        wrong.add(at.field("highest"), format!("{highest}; must not be below the lowest, which is {lowest}"));
         return None;
     }
     let start = if (first, step) == (0, 0) { Start::Hashed } else { Start::Stepped { first, step } };
@@ -147,7 +142,7 @@ fn source_ports(at: &str, asked: Option<&contract::SourcePorts>, wrong: &mut Vio
 
 /// Which pools a side of a template takes; at least one, unless it is not `needed`.
 pub fn taken(
-    at: &str,
+    at: &FieldPath,
     asked: &[contract::WeightedPool],
     count: usize,
     needed: bool,
@@ -163,10 +158,10 @@ pub fn taken(
     }
     for (i, one) in asked.iter().enumerate() {
         if one.weight == 0 {
-            wrong.add(format!("{at}[{i}].weight"), "0; must be at least 1");
+            wrong.add(at.index(i).field("weight"), "0; must be at least 1");
         }
         if one.pool as usize >= count {
-            wrong.add(format!("{at}[{i}].pool"), format!("there is no pool {}; there are {count}", one.pool));
+            wrong.add(at.index(i).field("pool"), format!("there is no pool {}; there are {count}", one.pool));
         }
     }
     asked.iter().map(|one| WeightedPool { pool: one.pool as usize, weight: one.weight }).collect()
@@ -192,7 +187,7 @@ pub fn order(asked: &Stateful) -> Order {
 
 /// Checks what only shows with all templates: that addresses and times of new flows can be distributed.
 pub fn distribute(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
-    let mut add = |field: String, problem: String| wrong.add(format!("stateful.{field}"), problem);
+    let mut add = |field: FieldPath, problem: String| wrong.add(FieldPath::from("stateful").join(&field), problem);
     let pools = |t: &'_ Template| (t.clients.clone(), t.servers.clone());
     let mixes: Vec<_> = scenario.templates.iter().map(pools).collect();
     let mixes = mixes.iter().map(|(clients, servers)| (&clients[..], &servers[..]));

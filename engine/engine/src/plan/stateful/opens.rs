@@ -2,9 +2,10 @@
 //! Can programs open connections of the templates that they name? Both have to have the same clients, on one port.
 use super::super::Violations;
 use super::programs::{self, instructions::alone};
+use crate::index::TemplateIndex;
 use contract::Stateful;
-use spate_stateful::Template;
 use spate_stateful::program::{Side, effects::Opens, opens};
+use spate_stateful::{FieldPath, Template};
 use std::collections::HashSet;
 
 /// Templates of which programs of clients open connections, or name them for that, as far as they can be read.
@@ -28,14 +29,14 @@ pub fn check(asked: &Stateful, templates: &[Template], wrong: &mut Violations) {
     for (index, others) in opened.iter().enumerate() {
         for &other in others {
             let Some(at) = opens::opening_of(&programs[index], other) else { continue };
-            let field = programs::field(asked, index, Side::Client, at);
+            let field = programs::field(asked, TemplateIndex(index), Side::Client, at);
             together(asked, templates, (index, other), field, wrong);
         }
     }
     let all: HashSet<usize> = opened.into_iter().flatten().collect();
     for (index, template) in asked.templates.iter().enumerate() {
         if template.most_open > 0 && all.contains(&index) {
-            let field = format!("stateful.templates[{index}].most_open");
+            let field = TemplateIndex(index).path().field("most_open");
             wrong.add(
                 field,
                 "is of a template whose connections programs open, each one at a time; leave it out, and limit the \
@@ -50,7 +51,7 @@ fn together(
     asked: &Stateful,
     templates: &[Template],
     (one, other): (usize, usize),
-    field: String,
+    field: FieldPath,
     wrong: &mut Violations,
 ) {
     let [from, to] = [one, other].map(|template| &asked.templates[template]);

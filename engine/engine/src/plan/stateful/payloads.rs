@@ -2,8 +2,8 @@
 //! What templates send.
 use super::super::Violations;
 use contract::{Stateful, payload, payload_field};
-use spate_stateful::Payload;
 use spate_stateful::payload::{Field, LONGEST_WITH_FIELDS, Values};
+use spate_stateful::{FieldPath, Payload};
 
 /// Payloads of a plan, at most: flows have 16 bits for the number of one.
 const MOST_PAYLOADS: usize = 1 << 16;
@@ -16,14 +16,15 @@ pub fn payloads(asked: &Stateful, wrong: &mut Violations) -> Vec<Payload> {
         let problem = format!("{} of them; must be at most {MOST_PAYLOADS}", asked.payloads.len());
         wrong.add("stateful.payloads", problem);
     }
-    asked.payloads.iter().enumerate().map(|(i, asked)| one(&format!("stateful.payloads[{i}]"), asked, wrong)).collect()
+    let all = FieldPath::from("stateful.payloads");
+    asked.payloads.iter().enumerate().map(|(i, asked)| one(&all.index(i), asked, wrong)).collect()
 }
 
-fn one(at: &str, asked: &contract::Payload, wrong: &mut Violations) -> Payload {
+fn one(at: &FieldPath, asked: &contract::Payload, wrong: &mut Violations) -> Payload {
     let payload = match &asked.content {
         Some(payload::Content::Bytes(bytes)) => Payload::bytes(&bytes[..]),
         Some(payload::Content::Size(size)) if *size > LONGEST_PATTERN => {
-            wrong.add(format!("{at}.size"), format!("{size}; must be at most {LONGEST_PATTERN}"));
+            wrong.add(at.field("size"), format!("{size}; must be at most {LONGEST_PATTERN}"));
             return Payload::pattern(0);
         }
         Some(payload::Content::Size(size)) => Payload::pattern(*size),
@@ -41,23 +42,23 @@ fn one(at: &str, asked: &contract::Payload, wrong: &mut Violations) -> Payload {
             "are of a payload of {} bytes; one with fields has at most {LONGEST_WITH_FIELDS}: send the rest as another payload",
             payload.len()
         );
-        wrong.add(format!("{at}.fields"), problem);
+        wrong.add(at.field("fields"), problem);
         return payload;
     }
     let before = wrong.0.len();
-    let field = |(i, asked)| field(&format!("{at}.fields[{i}]"), asked, wrong);
+    let field = |(i, asked)| field(&at.field("fields").index(i), asked, wrong);
     let fields: Vec<Field> = asked.fields.iter().enumerate().filter_map(field).collect();
     if wrong.0.len() > before {
         return payload;
     }
     payload.with_fields(fields).unwrap_or_else(|error| {
-        wrong.add(format!("{at}.{}", error.field()), error.to_string());
+        wrong.add(at.join(&error.field()), error.to_string());
         Payload::pattern(0)
     })
 }
 
 /// A field, or none, and a violation says why. Whether it fits is checked with the payload.
-fn field(at: &str, asked: &contract::PayloadField, wrong: &mut Violations) -> Option<Field> {
+fn field(at: &FieldPath, asked: &contract::PayloadField, wrong: &mut Violations) -> Option<Field> {
     let values = match &asked.values {
         Some(payload_field::Values::List(list)) => {
             Values::List(list.values.iter().map(|value| Box::from(&value[..])).collect())

@@ -4,12 +4,13 @@
 pub mod instructions;
 
 use super::super::{Violation, Violations};
+use crate::index::TemplateIndex;
 use contract::{Stateful, TransportProtocol};
 use instructions::{Reading, alone, row};
 use spate_stateful::program::{
     Fault, Problem, Programs, Side, VARIABLES, check as check_programs, idle as idle_programs,
 };
-use spate_stateful::{Instruction, Payload, Program, Template};
+use spate_stateful::{FieldPath, Instruction, Payload, Program, Template};
 
 /// Instructions of a program, at most, the one among them that is implied: flows have 16 bits for the position in it, its end included.
 const MOST_INSTRUCTIONS: usize = 65_535;
@@ -34,7 +35,7 @@ fn implied(template: &contract::Template, side: Side) -> Option<Instruction> {
 }
 
 /// A side's program as it is executed; none if there is none, or a violation says why.
-pub fn program(at: &str, template: &contract::Template, side: Side, wrong: &mut Violations) -> Option<Program> {
+pub fn program(at: &FieldPath, template: &contract::Template, side: Side, wrong: &mut Violations) -> Option<Program> {
     let asked = written(template, side)?;
     let before = wrong.0.len();
     names(at, asked, wrong);
@@ -42,14 +43,14 @@ pub fn program(at: &str, template: &contract::Template, side: Side, wrong: &mut 
     let implied = implied(template, side);
     let most = MOST_INSTRUCTIONS - usize::from(implied.is_some());
     match asked.instructions.len() {
-        0 if udp => wrong.add(format!("{at}.instructions"), "none; must be at least one"),
+        0 if udp => wrong.add(at.field("instructions"), "none; must be at least one"),
         len if len <= most => {}
         more => {
             let problem = match &implied {
                 Some(first) => format!("{more} of them; must be at most {most} behind the {first:?} that is implied"),
                 None => format!("{more} of them; must be at most {most}"),
             };
-            wrong.add(format!("{at}.instructions"), problem);
+            wrong.add(at.field("instructions"), problem);
             return None;
         }
     }
@@ -57,30 +58,30 @@ pub fn program(at: &str, template: &contract::Template, side: Side, wrong: &mut 
     let mut instructions = Vec::with_capacity(asked.instructions.len() + 1);
     instructions.extend(implied);
     for (i, written) in asked.instructions.iter().enumerate() {
-        let at = format!("{at}.instructions[{i}]");
+        let at = at.field("instructions").index(i);
         let Some(kind) = &written.kind else {
             wrong.add(at, "empty, or of a kind that this engine does not know; set one");
             continue;
         };
         let row = row(kind);
-        let at = format!("{at}.{}", row.name);
+        let at = at.field(row.name);
         instructions.extend((row.read)(&mut Reading { at: &at, program: asked, shift, wrong }));
     }
     let counters = asked.counters.clone().into();
     (wrong.0.len() == before).then(|| Program { instructions: instructions.into(), counters })
 }
 
-fn names(at: &str, program: &contract::Program, wrong: &mut Violations) {
+fn names(at: &FieldPath, program: &contract::Program, wrong: &mut Violations) {
     if program.variables.len() > VARIABLES {
         let problem = format!("{} of them; a flow has {VARIABLES}", program.variables.len());
-        wrong.add(format!("{at}.variables"), problem);
+        wrong.add(at.field("variables"), problem);
     }
     if program.counters.len() > MOST_COUNTERS {
         let problem = format!("{} of them; must be at most {MOST_COUNTERS}", program.counters.len());
-        wrong.add(format!("{at}.counters"), problem);
+        wrong.add(at.field("counters"), problem);
     }
     for (i, name) in program.counters.iter().enumerate() {
-        let field = format!("{at}.counters[{i}]");
+        let field = at.field("counters").index(i);
         let chars = name.chars().count();
         if !(1..=MOST_COUNTER_CHARS).contains(&chars) {
             wrong.add(field, format!("{chars} characters; must be 1..{MOST_COUNTER_CHARS}"));
@@ -129,20 +130,20 @@ pub fn check(asked: &Stateful, templates: &[Template], payloads: &[Payload], wro
 }
 
 /// An instruction's field in the plan, by its index among those that are executed.
-pub fn field(asked: &Stateful, template: usize, side: Side, at: usize) -> String {
-    located(asked, &Fault { template, side, at, problem: Problem::Nothing }).0
+pub fn field(asked: &Stateful, template: TemplateIndex, side: Side, at: usize) -> FieldPath {
+    located(asked, &Fault { template: template.0, side, at, problem: Problem::Nothing }).0
 }
 
 /// A fault as of the plan: its field, and what is wrong by the plan's own numbers.
-fn located(asked: &Stateful, fault: &Fault) -> (String, String) {
+fn located(asked: &Stateful, fault: &Fault) -> (FieldPath, String) {
     let template = &asked.templates[fault.template];
-    let at = format!("stateful.templates[{}].{}", fault.template, fault.side);
+    let at = TemplateIndex(fault.template).path().field(fault.side.name()).field("instructions");
     let shift = usize::from(implied(template, fault.side).is_some());
     let index = fault.at.checked_sub(shift);
     let program = written(template, fault.side);
     let kind = index.and_then(|at| program?.instructions.get(at)?.kind.as_ref());
     let (Some(index), Some(kind)) = (index, kind) else {
-        return (format!("{at}.instructions"), fault.problem.to_string());
+        return (at, fault.problem.to_string());
     };
     let problem = match fault.problem.clone() {
         Problem::Target { to, first, end } => {
@@ -152,12 +153,13 @@ fn located(asked: &Stateful, fault: &Fault) -> (String, String) {
         other => other,
     };
     let row = row(kind);
+    let at = at.index(index);
     let field = match &problem {
-        Problem::Unreachable => String::new(),
+        Problem::Unreachable => at,
         Problem::First(_) | Problem::NotFirst | Problem::OtherSide(_) | Problem::OtherProtocol(..) => {
-            format!(".{}", row.name)
+            at.field(row.name)
         }
-        _ => format!(".{}{}", row.name, row.blamed),
+        _ => at.field(row.name).field(row.blamed),
     };
-    (format!("{at}.instructions[{index}]{field}"), problem.to_string())
+    (field, problem.to_string())
 }

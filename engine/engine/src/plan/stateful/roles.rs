@@ -2,6 +2,7 @@
 //! Which engines of a run have a template's clients and which its servers, and which part of each is this engine's.
 use super::super::{Violations, engines};
 use super::addresses;
+use crate::index::TemplateIndex;
 use contract::{Share, Stateful};
 use spate_stateful::{Part, Pool, Template, WeightedPool};
 use std::collections::BTreeMap;
@@ -10,12 +11,12 @@ use std::collections::BTreeMap;
 pub fn check(asked: &Stateful, share: Option<&Share>, wrong: &mut Violations) {
     for (i, template) in asked.templates.iter().enumerate() {
         let sides = [
-            ("client", &template.client_port, &template.client_engines),
-            ("server", &template.server_port, &template.server_engines),
+            ("client", "client_engines", &template.client_port, &template.client_engines),
+            ("server", "server_engines", &template.server_port, &template.server_engines),
         ];
-        for (side, port, range) in sides {
+        for (side, field, port, range) in sides {
             let Some(range) = range else { continue };
-            let at = format!("stateful.templates[{i}].{side}_engines");
+            let at = TemplateIndex(i).path().field(field);
             if port.is_empty() {
                 wrong.add(at, format!("is for emulated {side}s, and there are none; leave it out, or set {side}_port"));
             } else {
@@ -29,7 +30,7 @@ pub fn check(asked: &Stateful, share: Option<&Share>, wrong: &mut Violations) {
             "has engines of stateful.templates[{one}].client_engines, and is another range; an engine begins the flows of all its \
              clients in one row: use equal ranges, or none in common"
         );
-        wrong.add(format!("stateful.templates[{other}].client_engines"), problem);
+        wrong.add(TemplateIndex(other).path().field("client_engines"), problem);
     }
 }
 

@@ -7,12 +7,14 @@
 use super::super::validate::Site;
 use super::super::{Violation, Violations};
 use super::USUAL_MTU;
+use crate::index::TemplateIndex;
 use contract::{
     Delay, Instruction, Nothing, Payload, Plan, Program, Receive, ReceiveMessages, Send, SendMessage, Stateful,
     Template, TransportProtocol, capture, instruction::Kind, payload,
 };
 use prost::bytes::Bytes;
 use spate_replay::session::{End, Session, Speaker, Transport};
+use spate_stateful::FieldPath;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
@@ -33,7 +35,7 @@ pub fn resolve<'a>(plan: &'a Plan, site: &Site) -> Result<Cow<'a, Plan>, Violati
     let mut wrong = Violations::default();
     let mut payloads = Payloads::of(stateful);
     for (i, template) in resolved.stateful.iter_mut().flat_map(|s| s.templates.iter_mut()).enumerate() {
-        let at = format!("stateful.templates[{i}]");
+        let at = TemplateIndex(i).path();
         let Some(asked) = template.capture.take() else { continue };
         let before = wrong.0.len();
         goes_with(&at, template, &mut wrong);
@@ -49,13 +51,10 @@ pub fn resolve<'a>(plan: &'a Plan, site: &Site) -> Result<Cow<'a, Plan>, Violati
     wrong.or(Cow::Owned(resolved))
 }
 
-fn goes_with(at: &str, template: &Template, wrong: &mut Violations) {
+fn goes_with(at: &FieldPath, template: &Template, wrong: &mut Violations) {
     for (field, set) in [("client", template.client.is_some()), ("server", template.server.is_some())] {
         if set {
-            wrong.add(
-                format!("{at}.{field}"),
-                "goes not with capture, which says what both sides do; leave out one of them",
-            );
+            wrong.add(at.field(field), "goes not with capture, which says what both sides do; leave out one of them");
         }
     }
 }
@@ -66,8 +65,8 @@ fn mtu(template: &Template, site: &Site) -> usize {
     ports.filter_map(|port| port.mtu).min().unwrap_or(USUAL_MTU) as usize
 }
 
-fn read(at: &str, asked: &contract::Capture, mtu: usize) -> Result<Session, Violation> {
-    let refused = |field: &str, description| Violation { field: format!("{at}.capture.{field}"), description };
+fn read(at: &FieldPath, asked: &contract::Capture, mtu: usize) -> Result<Session, Violation> {
+    let refused = |field: &'static str, description| Violation { field: at.field("capture").field(field), description };
     match &asked.source {
         Some(capture::Source::Pcap(bytes)) => {
             Session::read(&bytes[..], mtu).map_err(|error| refused("pcap", error.to_string()))
@@ -81,14 +80,14 @@ fn read(at: &str, asked: &contract::Capture, mtu: usize) -> Result<Session, Viol
 }
 
 /// Writes what a session comes to into its template.
-fn put(at: &str, template: &mut Template, session: &Session, payloads: &mut Payloads, wrong: &mut Violations) {
+fn put(at: &FieldPath, template: &mut Template, session: &Session, payloads: &mut Payloads, wrong: &mut Violations) {
     let protocol = match session.transport {
         Transport::Tcp => TransportProtocol::Tcp,
         Transport::Udp => TransportProtocol::Udp,
     };
     if template.protocol != TransportProtocol::Unspecified as i32 && template.protocol != protocol as i32 {
         let name = protocol.as_str_name();
-        wrong.add(format!("{at}.protocol"), format!("the session of the capture is {name}; set that, or leave it out"));
+        wrong.add(at.field("protocol"), format!("the session of the capture is {name}; set that, or leave it out"));
     }
     template.protocol = protocol.into();
     if template.destination_port == 0 {

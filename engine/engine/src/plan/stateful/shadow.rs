@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Servers that no flow would reach, as those of an earlier template accept all of theirs.
 use super::super::Violations;
+use crate::index::TemplateIndex;
 use spate_stateful::{Payload, Pool, Server, Template};
 
 /// Checks that flows reach each template's servers, or that the servers that they reach instead do the same. Pools are whole ones.
@@ -15,7 +16,7 @@ pub fn check(pools: &[Pool], templates: &[Template], payloads: &[Payload], wrong
             "no flow reaches them: those of templates[{first}] have the same addresses and destination port, come first, and do \
              something else; use another destination port, other servers, or match"
         );
-        wrong.add(format!("stateful.templates[{index}].server"), problem);
+        wrong.add(TemplateIndex(index).path().field("server"), problem);
     }
 }
 

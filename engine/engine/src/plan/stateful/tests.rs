@@ -1003,7 +1003,7 @@ fn check(table: &[Row]) {
         spoil(&mut plan);
         let wrong = validate(&plan, &site()).expect_err(&format!("row {row}: {field}"));
         let field = format!("stateful.{field}");
-        let found = wrong.0.iter().find(|v| v.field == field);
+        let found = wrong.0.iter().find(|v| v.field.to_string() == field);
         let found = found.unwrap_or_else(|| panic!("row {row}: {field} is not among:\n{wrong}"));
         assert!(found.description.contains(words), "row {row}: {found} does not say {words:?}");
     }
@@ -1046,7 +1046,7 @@ fn dialogues_are_followed_only_with_servers_that_are_sure_to_answer() {
     assert_eq!(checked(&plan).templates.len(), 2);
     part(&mut plan).templates[1].destination_port = 81;
     let wrong = validate(&plan, &site()).unwrap_err();
-    assert_eq!(wrong.0[0].field, "stateful.templates[1].client.instructions[1].receive.bytes");
+    assert_eq!(wrong.0[0].field.to_string(), "stateful.templates[1].client.instructions[1].receive.bytes");
 }
 
 /// What is warned of with a plan at a site, of its templates.
@@ -1316,7 +1316,7 @@ fn captures_that_will_not_do_are_refused_by_field() {
         spoil(web(&mut plan));
         let Violations(wrong) = refused(&plan);
         assert_eq!(wrong.len(), 1, "{wrong:?}");
-        (wrong[0].field.clone(), wrong[0].description.clone())
+        (wrong[0].field.to_string(), wrong[0].description.clone())
     };
     let source = |source| Some(Capture { source });
     let cases = [
@@ -1329,15 +1329,15 @@ fn captures_that_will_not_do_are_refused_by_field() {
     }
     let mut plan = captured(&two);
     web(&mut plan).capture = source(None);
-    assert_eq!(refused(&plan).0[0].field, "stateful.templates[0].capture.source");
+    assert_eq!(refused(&plan).0[0].field.to_string(), "stateful.templates[0].capture.source");
     web(&mut plan).capture = source(Some(capture::Source::Path("/nowhere/at/all.pcap".into())));
     let Violations(wrong) = refused(&plan);
-    assert_eq!(wrong[0].field, "stateful.templates[0].capture.path");
+    assert_eq!(wrong[0].field.to_string(), "stateful.templates[0].capture.path");
     assert!(wrong[0].description.contains("is the volume mounted?"), "{}", wrong[0].description);
     // The site's MTU bounds messages.
     let plan = captured(&[(0, message(true, b"a")), (0, message(true, &[0; 1473]))]);
     let Violations(wrong) = refused(&plan);
-    assert_eq!(wrong[0].field, "stateful.templates[0].capture.pcap");
+    assert_eq!(wrong[0].field.to_string(), "stateful.templates[0].capture.pcap");
     assert!(wrong[0].description.starts_with("packet 2: it has 1501 bytes"), "{}", wrong[0].description);
 }
 
@@ -1348,7 +1348,7 @@ fn templates_count_towards_the_line_rate_of_their_ports_each_way() {
     let checked = validate(&good(), &site).unwrap();
     let client = (5 + 78 + 2 * 84) * 8 * 1000 / 3;
     let server = (2000 + 2 * 78 + 2 * 84) * 8 * 1000 / 3;
-    assert_eq!(checked.port_bits, [(0, client), (1, server)].into());
+    assert_eq!(checked.port_bits, [(PortIndex(0), client), (PortIndex(1), server)].into());
     assert_eq!(checked.warnings, Vec::<String>::new());
     site.ports[1].line_rate = LineRate::Known(server as u64 * 100 / 90);
     let expected = ["port west has to carry 6197333 bit/s on the medium: 90.0 % of its line rate"];
@@ -1364,19 +1364,19 @@ fn templates_count_towards_the_line_rate_of_their_ports_each_way() {
     site.ports[1].claimed_bits = 0;
     site.ports[1].line_rate = LineRate::Known(server as u64 - 1);
     let wrong = validate(&good(), &site).unwrap_err().0.remove(0);
-    assert_eq!(wrong.field, "stateful");
+    assert_eq!(wrong.field.to_string(), "stateful");
     assert!(wrong.description.starts_with("ask port west for 6197333 bit/s on the medium"), "{}", wrong.description);
     site.ports[1].line_rate = LineRate::Unknown;
     // Of two engines, this has half of the clients' flows, and 128 of 255 servers: to a millionth, rounded up.
     let mut plan = good();
     plan.share = Some(contract::Share { index: 0, count: 2 });
     let served = (2000 + 2 * 78 + 2 * 84) * 8 * 1000 * 501_961 / 3_000_000;
-    assert_eq!(validate(&plan, &site).unwrap().port_bits, [(0, client / 2), (1, served)].into());
+    assert_eq!(validate(&plan, &site).unwrap().port_bits, [(PortIndex(0), client / 2), (PortIndex(1), served)].into());
     // A single server is the first engine's.
     part(&mut plan).pools[1].last = vec![48, 0, 0, 1].into();
-    assert_eq!(validate(&plan, &site).unwrap().port_bits[&1], server);
+    assert_eq!(validate(&plan, &site).unwrap().port_bits[&PortIndex(1)], server);
     plan.share = Some(contract::Share { index: 1, count: 2 });
-    assert_eq!(validate(&plan, &site).unwrap().port_bits[&1], 0);
+    assert_eq!(validate(&plan, &site).unwrap().port_bits[&PortIndex(1)], 0);
 }
 
 #[test]
@@ -1418,7 +1418,7 @@ fn a_pool_without_a_client_for_each_engine_is_refused() {
     plan.share = Some(contract::Share { index: 0, count: 3 });
     part(&mut plan).pools[0].last = vec![16, 0, 0, 2].into();
     let wrong = validate(&plan, &site()).unwrap_err().0.remove(0);
-    assert_eq!(wrong.field, "stateful.templates[0].clients");
+    assert_eq!(wrong.field.to_string(), "stateful.templates[0].clients");
     assert!(wrong.description.starts_with("pool 0 has 2 addresses for 3 engines"), "{}", wrong.description);
 }
 
@@ -1529,7 +1529,7 @@ fn engines_of_templates_that_cannot_be_are_refused() {
         change(&mut plan);
         let wrong = validate(&plan, &site()).unwrap_err();
         let field = format!("stateful.templates[0].{field}");
-        let found = wrong.0.iter().any(|one| one.field == field && one.description.contains(words));
+        let found = wrong.0.iter().any(|one| one.field.to_string() == field && one.description.contains(words));
         assert!(found, "{field}: {words}: {wrong}");
     }
     let mut plan = apart();
@@ -1612,7 +1612,7 @@ fn templates_that_programs_open_have_their_clients() {
         let mut plan = opening();
         change(part(&mut plan));
         let wrong = validate(&plan, &site()).map(|_| ()).unwrap_err().0.remove(0);
-        assert_eq!(wrong.field, format!("stateful.templates{field}"), "{}", wrong.description);
+        assert_eq!(wrong.field.to_string(), format!("stateful.templates{field}"), "{}", wrong.description);
         assert!(wrong.description.contains(words), "{}", wrong.description);
     }
 }

@@ -3,7 +3,7 @@
 use super::super::Violations;
 use super::super::validate::PortFacts;
 use super::{LONGEST_NS, USUAL_MTU};
-use spate_stateful::{CongestionControl, Tunables};
+use spate_stateful::{CongestionControl, FieldPath, Tunables};
 use std::ops::RangeInclusive;
 
 /// Bytes of a segment: at least what 40 bytes of options leave room beside, at most what an IPv4 packet holds.
@@ -16,17 +16,17 @@ const LONGEST_DELAYED_ACK_NS: u64 = 500_000_000;
 const LONGEST_RTO_NS: u64 = 60_000_000_000;
 
 /// The settings of a side; where something is wrong, a violation says what.
-pub fn tunables(at: &str, asked: Option<&contract::Tunables>, wrong: &mut Violations) -> Tunables {
+pub fn tunables(at: &FieldPath, asked: Option<&contract::Tunables>, wrong: &mut Violations) -> Tunables {
     let mut set = Tunables::default();
     let Some(asked) = asked else { return set };
-    let mut number = |field: &str, value: u64, range: RangeInclusive<u64>| {
+    let mut number = |field: &'static str, value: u64, range: RangeInclusive<u64>| {
         let inside = range.contains(&value);
         if value > 0 && !inside {
-            wrong.add(format!("{at}.{field}"), format!("{value}; must be {}..{}", range.start(), range.end()));
+            wrong.add(at.field(field), format!("{value}; must be {}..{}", range.start(), range.end()));
         }
         (value > 0 && inside).then_some(value)
     };
-    let mut time = |field: &str, ns: u64, into: &mut u64, most: u64| {
+    let mut time = |field: &'static str, ns: u64, into: &mut u64, most: u64| {
         if let Some(ns) = number(field, ns, 1..=most) {
             *into = ns;
         }
@@ -58,7 +58,7 @@ pub fn tunables(at: &str, asked: Option<&contract::Tunables>, wrong: &mut Violat
         Ok(contract::CongestionControl::Unspecified | contract::CongestionControl::Cubic) => CongestionControl::Cubic,
         Err(_) => {
             let problem = format!("{} is none that this engine knows", asked.congestion_control);
-            wrong.add(format!("{at}.congestion_control"), problem);
+            wrong.add(at.field("congestion_control"), problem);
             set.congestion_control
         }
     };
@@ -74,7 +74,7 @@ pub fn tunables(at: &str, asked: Option<&contract::Tunables>, wrong: &mut Violat
 /// Whether a port's MTU has room for the segments of a side, with this many bytes of headers of IP and TCP, and this many that
 /// are added by tunnels. Where the plan asks for no MSS, they are made to fit.
 pub fn fit(
-    at: &str,
+    at: &FieldPath,
     asked: Option<&contract::Tunables>,
     set: &mut Tunables,
     port: Option<&PortFacts>,
@@ -90,7 +90,7 @@ pub fn fit(
     }
     if u32::from(set.mss) > most {
         wrong.add(
-            format!("{at}.mss"),
+            at.field("mss"),
             format!("{}; must be at most {most} on port {}, whose MTU leaves no room for more", set.mss, port.name),
         );
     }

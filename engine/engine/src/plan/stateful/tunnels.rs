@@ -3,13 +3,14 @@
 use super::super::Violations;
 use super::super::validate::Site;
 use super::addresses::address;
+use crate::index::{PoolIndex, PortIndex, TemplateIndex};
 use contract::{Gtpu, Vxlan};
 use spate_net::encap::Carries;
 use spate_stateful::Address;
 use spate_stateful::gtpu::Gtpu as GtpuKind;
 use spate_stateful::tunnel::{Kind, Tunnels};
 use spate_stateful::vxlan::Vxlan as VxlanKind;
-use spate_stateful::{Part, Pool, Scenario, Template};
+use spate_stateful::{FieldPath, Part, Pool, Scenario, Template};
 use std::collections::BTreeSet;
 
 /// Near ends of a pool, at most.
@@ -36,21 +37,21 @@ fn words(kind: &Kind) -> Words {
 }
 
 /// The tunnels of a pool's clients, if they pass through any; or none, and a violation says why.
-pub fn tunnels(at: &str, asked: &contract::Pool, pool: &Pool, wrong: &mut Violations) -> Option<Option<Tunnels>> {
+pub fn tunnels(at: &FieldPath, asked: &contract::Pool, pool: &Pool, wrong: &mut Violations) -> Option<Option<Tunnels>> {
     match (&asked.gtpu, &asked.vxlan) {
-        (Some(gtpu), None) => self::gtpu(&format!("{at}.gtpu"), gtpu, pool, wrong).map(Some),
-        (None, Some(vxlan)) => self::vxlan(&format!("{at}.vxlan"), vxlan, pool, wrong).map(Some),
+        (Some(gtpu), None) => self::gtpu(&at.field("gtpu"), gtpu, pool, wrong).map(Some),
+        (None, Some(vxlan)) => self::vxlan(&at.field("vxlan"), vxlan, pool, wrong).map(Some),
         (None, None) => Some(None),
         (Some(_), Some(_)) => {
-            wrong.add(format!("{at}.vxlan"), "gtpu is set as well; leave one of them out");
+            wrong.add(at.field("vxlan"), "gtpu is set as well; leave one of them out");
             None
         }
     }
 }
 
-fn vxlan(at: &str, asked: &Vxlan, pool: &Pool, wrong: &mut Violations) -> Option<Tunnels> {
+fn vxlan(at: &FieldPath, asked: &Vxlan, pool: &Pool, wrong: &mut Violations) -> Option<Tunnels> {
     let before = wrong.0.len();
-    let field = |field: &str| format!("{at}.{field}");
+    let field = |field: &'static str| at.field(field);
     identifiers(field("vni"), (asked.vni, asked.vni_step, 24), "vni_step", pool, wrong)?;
     let given = &asked.inner_gateway_mac[..];
     let gateway_mac = <[u8; 6]>::try_from(given).ok().filter(|mac| mac[0] & 1 == 0);
@@ -75,9 +76,9 @@ fn vxlan(at: &str, asked: &Vxlan, pool: &Pool, wrong: &mut Violations) -> Option
     (wrong.0.len() == before).then_some(Tunnels { local, local_count, remote, uplink, downlink, step, mirror, kind })
 }
 
-fn gtpu(at: &str, asked: &Gtpu, pool: &Pool, wrong: &mut Violations) -> Option<Tunnels> {
+fn gtpu(at: &FieldPath, asked: &Gtpu, pool: &Pool, wrong: &mut Violations) -> Option<Tunnels> {
     let before = wrong.0.len();
-    let field = |field: &str| format!("{at}.{field}");
+    let field = |field: &'static str| at.field(field);
     let step = asked.teid_step.max(1);
     if asked.teid == 0 {
         wrong.add(field("teid"), "0 is for messages of no tunnel; must be at least 1");
@@ -98,7 +99,7 @@ fn gtpu(at: &str, asked: &Gtpu, pool: &Pool, wrong: &mut Violations) -> Option<T
 
 /// Checks that all clients have identifiers: the first, how far apart they are, and their bits.
 fn identifiers(
-    at: String,
+    at: FieldPath,
     (first, step, bits): (u32, u32, u32),
     step_field: &str,
     pool: &Pool,
@@ -124,8 +125,8 @@ struct Ends<'a> {
 
 impl Ends<'_> {
     /// The first near end, how many there are, and the remote end.
-    fn check(&self, at: &str, words: &Words, wrong: &mut Violations) -> Option<(Address, u32, Address)> {
-        let at = |field: &str| format!("{at}.{field}");
+    fn check(&self, at: &FieldPath, words: &Words, wrong: &mut Violations) -> Option<(Address, u32, Address)> {
+        let at = |field: &'static str| at.field(field);
         let local = address(&at("local"), self.local, wrong);
         let remote = address(&at("remote"), self.remote, wrong);
         let count = self.local_count.max(1);
@@ -155,7 +156,7 @@ pub fn fit_together(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
     for (index, template) in scenario.templates.iter().enumerate() {
         for (i, weighted) in template.servers.iter().enumerate() {
             if let Some(tunnels) = scenario.pools[weighted.pool].tunnels {
-                let at = format!("stateful.templates[{index}].servers[{i}].pool");
+                let at = TemplateIndex(index).path().field("servers").index(i).field("pool");
                 let field = words(&tunnels.kind).field;
                 wrong.add(at, format!("pool {} has {field}, which is for clients; use another pool", weighted.pool));
             }
@@ -174,7 +175,7 @@ pub fn fit_together(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
                 "{} {near}s cannot be shared out to {of} engines as their clients are; use a multiple of {of}",
                 tunnels.local_count
             );
-            wrong.add(format!("stateful.pools[{index}].{field}.local_count"), problem);
+            wrong.add(PoolIndex(index).path().field(field).field("local_count"), problem);
         }
         // Two pools without envelopes do not concern each other.
         let all: Vec<usize> = if pool.has_envelope() { (0..index).collect() } else { Vec::new() };
@@ -185,7 +186,7 @@ pub fn fit_together(site: &Site, scenario: &Scenario, wrong: &mut Violations) {
             together.filter_map(|&other| Some((other, conflict(pool, &scenario.pools[other])?))).next()
         {
             let field = pool.tunnels.map_or("vlans", |tunnels| words(&tunnels.kind).field);
-            wrong.add(format!("stateful.pools[{index}].{field}"), format!("stateful.pools[{other}] {problem}"));
+            wrong.add(PoolIndex(index).path().field(field), format!("stateful.pools[{other}] {problem}"));
         }
     }
 }
@@ -200,9 +201,9 @@ fn mirrors(index: usize, site: &Site, scenario: &Scenario, template: &Template, 
         let Words { field, remote, .. } = words(&tunnels.kind);
         let looped = template.server.as_ref().map(|_| template.looped);
         // Where the plan is only compiled, it is not known whether a port is a loopback.
-        let is_known = template.client.as_ref().is_some_and(|client| site.ports[client.port].loops.is_some());
+        let is_known = template.client.as_ref().is_some_and(|client| site[PortIndex(client.port)].loops.is_some());
         if tunnels.mirror && looped == Some(false) && tunnels.carries() == Carries::Frame {
-            let at = format!("stateful.pools[{pool}].{field}.mirror");
+            let at = PoolIndex(pool).path().field(field).field("mirror");
             wrong.add(at, "set, and servers are on another port; it is for clients and servers on one loopback port");
             continue;
         }
@@ -213,20 +214,20 @@ fn mirrors(index: usize, site: &Site, scenario: &Scenario, template: &Template, 
             (false, Some(true)) if is_known => {
                 "not set, and what clients send comes back in its tunnel; set it, or use another server_port".to_owned()
             }
-            (true, Some(false)) if is_shared(scenario, template, pool) => format!(
+            (true, Some(false)) if is_shared(scenario, template, PoolIndex(pool)) => format!(
                 "set, and several engines would stand for the {remote} on one link; use one engine (replicas: 1), or clients and \
                  servers on one loopback port"
             ),
             _ => continue,
         };
-        wrong.add(format!("stateful.pools[{pool}].{field}.mirror"), format!("{problem} (templates[{index}])"));
+        wrong.add(PoolIndex(pool).path().field(field).field("mirror"), format!("{problem} (templates[{index}])"));
     }
 }
 
 /// Whether several engines have clients of a pool, or servers of its template.
-pub(super) fn is_shared(scenario: &Scenario, template: &Template, pool: usize) -> bool {
+pub(super) fn is_shared(scenario: &Scenario, template: &Template, pool: PoolIndex) -> bool {
     let servers = template.servers.iter().map(|weighted| weighted.pool);
-    servers.chain([pool]).any(|pool| scenario.pools[pool].part() != Part::WHOLE)
+    servers.chain([pool.0]).any(|pool| scenario.pools[pool].part() != Part::WHOLE)
 }
 
 /// Frames in VXLAN go to the MAC of the gateway in it, and those to a multicast group would have to go to the group's.
@@ -240,20 +241,21 @@ fn no_groups_in_frames(index: usize, scenario: &Scenario, template: &Template, w
              their own addresses",
             groups.pool
         );
-        wrong.add(format!("stateful.pools[{}].vxlan", framed.pool), problem);
+        wrong.add(PoolIndex(framed.pool).path().field("vxlan"), problem);
     }
 }
 
 /// By pool: the ports on which its clients are, and those on which they are met in their envelopes.
-fn pools_ports(scenario: &Scenario) -> Vec<BTreeSet<usize>> {
+fn pools_ports(scenario: &Scenario) -> Vec<BTreeSet<PortIndex>> {
     let mut ports = vec![BTreeSet::new(); scenario.pools.len()];
     for template in &scenario.templates {
-        let Some(client) = template.client.as_ref().map(|client| client.port) else { continue };
+        let Some(client) = template.client.as_ref().map(|client| PortIndex(client.port)) else { continue };
         for pool in template.clients.iter().map(|weighted| weighted.pool) {
             ports[pool].insert(client);
             let of = &scenario.pools[pool];
             let mirrored = of.access.mirror || of.tunnels.is_some_and(|tunnels| tunnels.mirror);
-            ports[pool].extend(template.server.as_ref().filter(|_| mirrored || template.looped).map(|s| s.port));
+            ports[pool]
+                .extend(template.server.as_ref().filter(|_| mirrored || template.looped).map(|s| PortIndex(s.port)));
         }
     }
     ports

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops, sync::Arc};
 
 use spate_net::spread;
 use spate_stateful::{
-    Emulation, Scenario, Template, WeightedPool,
+    Emulation, FieldPath, Scenario, Template, WeightedPool,
     emulation::OwnsReplies,
     tuples::{Dealing, Share},
 };
@@ -15,6 +15,7 @@ use crate::datapath::{
     open::OpenPort,
     prepare::{Context, late_after_ns},
 };
+use crate::index::TemplateIndex;
 
 /// The workers that begin flows: those to which replies can come. Those of a group share out the flows of its ports' clients evenly.
 pub(super) struct ClientWorkers {
@@ -33,7 +34,7 @@ impl ClientWorkers {
         let mut first = BTreeMap::new();
         for (index, template) in scenario.templates.iter().enumerate() {
             let Some(port) = template.client.as_ref().map(|client| client.port) else { continue };
-            let field = format!("stateful.templates[{index}].client_port");
+            let field = TemplateIndex(index).path().field("client_port");
             let other = *first.entry(groups[port].start).or_insert(port);
             let (these, those) = (&by_port[port], &by_port[other]);
             if these.is_empty() {
@@ -117,7 +118,8 @@ impl ClientWorkers {
         let clients = scenario.templates.iter().filter_map(|template| template.client.as_ref());
         let late_after_ns = clients.map(|client| late_after_ns(spec, &context.ports[client.port])).max();
         let made = Emulation::new(Arc::clone(scenario), share, dealing, owned, &asked.links, seed, now_ns);
-        let mut emulation = made.map_err(|error| refused(format!("stateful.{}", error.field()), error.to_string()))?;
+        let mut emulation =
+            made.map_err(|error| refused(FieldPath::from("stateful").join(&error.field()), error.to_string()))?;
         for (port, _) in context.ports.iter().enumerate().filter(|(_, port)| port.config.any_mac) {
             emulation.accept_any_mac(port);
         }
@@ -155,7 +157,7 @@ fn refuse_twins(context: &Context<'_>, scenario: &Scenario, groups: &[ops::Range
                 name(context, other_port),
                 name(context, port)
             );
-            return Err(refused(format!("stateful.templates[{index}].clients"), problem));
+            return Err(refused(TemplateIndex(index).path().field("clients"), problem));
         }
     }
     Ok(())

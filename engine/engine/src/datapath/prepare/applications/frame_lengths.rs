@@ -5,6 +5,7 @@ use spate_stateful::{Instruction, Payload, Program, Protocol, Scenario, Template
 
 use super::{name, refused};
 use crate::datapath::{PrepareError, prepare::Context};
+use crate::index::TemplateIndex;
 
 /// The longest headers of a packet, of Ethernet, IPv6 and TCP; its options count as data.
 const HEADERS: usize = 14 + 40 + 20;
@@ -27,7 +28,7 @@ pub(super) fn longest_of_all(context: &Context<'_>, scenario: &Scenario) -> Resu
                      or raise the MTU of the port",
                     name(context, port)
                 );
-                return Err(refused(format!("stateful.templates[{index}].{side}"), problem));
+                return Err(refused(TemplateIndex(index).path().field(side), problem));
             }
             most = most.max(HEADERS + data + gap);
         }

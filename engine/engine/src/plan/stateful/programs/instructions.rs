@@ -4,13 +4,13 @@ use super::super::super::Violations;
 use super::super::LONGEST_NS;
 use contract::{instruction::Kind, receive_until};
 use spate_stateful::program::{Until, VARIABLES};
-use spate_stateful::{Comparison, Instruction};
+use spate_stateful::{Comparison, FieldPath, Instruction};
 
 /// An instruction as it is written.
 pub struct Row<'a> {
     /// The name of its field.
     pub name: &'static str,
-    /// The path behind that name of what is wrong with it, unless the problem is about all of it.
+    /// The field within it that what is wrong is of, unless the problem is about all of it.
     pub blamed: &'static str,
     /// What it is as it is executed; or none, and a violation says why.
     pub read: Read<'a>,
@@ -22,7 +22,7 @@ type Read<'a> = Box<dyn FnOnce(&mut Reading<'_>) -> Option<Instruction> + 'a>;
 /// An instruction that is being read.
 pub struct Reading<'a> {
     /// Its path in the plan.
-    pub at: &'a str,
+    pub at: &'a FieldPath,
     /// Its program.
     pub program: &'a contract::Program,
     /// How much further back all instructions of the program are than written.
@@ -37,19 +37,19 @@ pub fn row(kind: &Kind) -> Row<'_> {
         Kind::Connect(_) => Row::new("connect", "", |_| Some(Instruction::Connect)),
         Kind::Accept(_) => Row::new("accept", "", |_| Some(Instruction::Accept)),
         Kind::Send(send) => {
-            Row::new("send", ".payload", |_| Some(Instruction::Send { payload: send.payload, wait: send.wait }))
+            Row::new("send", "payload", |_| Some(Instruction::Send { payload: send.payload, wait: send.wait }))
         }
         Kind::Receive(receive) => {
-            Row::new("receive", ".bytes", |_| Some(Instruction::Receive { bytes: receive.bytes, clear: receive.clear }))
+            Row::new("receive", "bytes", |_| Some(Instruction::Receive { bytes: receive.bytes, clear: receive.clear }))
         }
         Kind::SendMessage(send) => {
-            Row::new("send_message", ".payload", |_| Some(Instruction::SendMessage { payload: send.payload }))
+            Row::new("send_message", "payload", |_| Some(Instruction::SendMessage { payload: send.payload }))
         }
-        Kind::ReceiveMessages(receive) => Row::new("receive_messages", ".messages", |reading| {
+        Kind::ReceiveMessages(receive) => Row::new("receive_messages", "messages", |reading| {
             Some(Instruction::ReceiveMessages { messages: reading.messages(receive.messages)?, clear: receive.clear })
         }),
-        Kind::Delay(delay) => Row::new("delay", ".max_ns", |reading| {
-            reading.time(".max_ns", delay.max_ns)?;
+        Kind::Delay(delay) => Row::new("delay", "max_ns", |reading| {
+            reading.time("max_ns", delay.max_ns)?;
             Some(Instruction::Delay { min_ns: delay.min_ns, max_ns: delay.max_ns })
         }),
         Kind::Close(_) => Row::new("close", "", |_| Some(Instruction::Close)),
@@ -60,24 +60,24 @@ pub fn row(kind: &Kind) -> Row<'_> {
             Row::new("keepalive_ns", "", |reading| Some(Instruction::Keepalive(reading.time("", *ns)?)))
         }
         Kind::Set(set) => Row::new("set", "", |reading| {
-            Some(Instruction::Set { variable: reading.variable(".variable", set.variable)?, value: set.value })
+            Some(Instruction::Set { variable: reading.variable("variable", set.variable)?, value: set.value })
         }),
         Kind::Add(add) => Row::new("add", "", |reading| {
-            Some(Instruction::Add { variable: reading.variable(".variable", add.variable)?, value: add.value })
+            Some(Instruction::Add { variable: reading.variable("variable", add.variable)?, value: add.value })
         }),
-        Kind::Jump(jump) => Row::new("jump", ".to", |reading| {
+        Kind::Jump(jump) => Row::new("jump", "to", |reading| {
             Some(Instruction::Jump {
                 to: reading.position(jump.to),
-                variable: reading.variable(".variable", jump.variable)?,
+                variable: reading.variable("variable", jump.variable)?,
                 comparison: reading.comparison(jump.comparison)?,
                 value: jump.value,
             })
         }),
-        Kind::Loop(again) => Row::new("loop", ".to", |reading| {
+        Kind::Loop(again) => Row::new("loop", "to", |reading| {
             Some(Instruction::Loop {
                 to: reading.position(again.to),
-                since: reading.variable(".since", again.since)?,
-                duration_ns: reading.time(".duration_ns", again.duration_ns)?,
+                since: reading.variable("since", again.since)?,
+                duration_ns: reading.time("duration_ns", again.duration_ns)?,
             })
         }),
         Kind::Mark(variable) => {
@@ -86,20 +86,20 @@ pub fn row(kind: &Kind) -> Row<'_> {
         Kind::Count(counter) => {
             Row::new("count", "", |reading| Some(Instruction::Count { counter: reading.counter("", *counter)? }))
         }
-        Kind::CountTime(time) => Row::new("count_time", ".counter", |reading| {
+        Kind::CountTime(time) => Row::new("count_time", "counter", |reading| {
             Some(Instruction::CountTime {
-                counter: reading.counter(".counter", time.counter)?,
-                since: reading.variable(".since", time.since)?,
+                counter: reading.counter("counter", time.counter)?,
+                since: reading.variable("since", time.since)?,
             })
         }),
-        Kind::ReceiveUntil(until) => Row::new("receive_until", ".pattern", |reading| {
+        Kind::ReceiveUntil(until) => Row::new("receive_until", "pattern", |reading| {
             Some(Instruction::ReceiveUntil(reading.until(until.end.as_ref())?))
         }),
         Kind::SwitchTemplate(template) => {
             Row::new("switch_template", "", |_| Some(Instruction::SwitchTemplate { template: *template }))
         }
         Kind::OpenConnection(open) => {
-            Row::new("open_connection", ".template", |_| Some(Instruction::OpenConnection { template: open.template }))
+            Row::new("open_connection", "template", |_| Some(Instruction::OpenConnection { template: open.template }))
         }
         Kind::NextTemplate(template) => {
             Row::new("next_template", "", |_| Some(Instruction::NextTemplate { template: *template }))
@@ -120,7 +120,7 @@ impl<'a> Row<'a> {
 /// An instruction as it is executed, if nothing of its program is needed to read it, and nothing is wrong with it.
 pub fn alone(kind: &Kind) -> Option<Instruction> {
     let (program, mut wrong) = (contract::Program::default(), Violations::default());
-    (row(kind).read)(&mut Reading { at: "", program: &program, shift: 0, wrong: &mut wrong })
+    (row(kind).read)(&mut Reading { at: &FieldPath::default(), program: &program, shift: 0, wrong: &mut wrong })
 }
 
 impl Reading<'_> {
@@ -132,34 +132,34 @@ impl Reading<'_> {
         let found = u32::try_from(messages).ok();
         if found.is_none() {
             let problem = format!("{messages}; must be at most {}", u32::MAX);
-            self.wrong.add(format!("{}.messages", self.at), problem);
+            self.wrong.add(self.at.field("messages"), problem);
         }
         found
     }
 
-    fn time(&mut self, field: &str, ns: u64) -> Option<u64> {
+    fn time(&mut self, field: &'static str, ns: u64) -> Option<u64> {
         if ns > LONGEST_NS {
             let problem = format!("{ns} ns; must be at most {LONGEST_NS} (ten years)");
-            self.wrong.add(format!("{}{field}", self.at), problem);
+            self.wrong.add(self.at.field(field), problem);
             return None;
         }
         Some(ns)
     }
 
-    fn counter(&mut self, field: &str, counter: u32) -> Option<u16> {
+    fn counter(&mut self, field: &'static str, counter: u32) -> Option<u16> {
         let found = u16::try_from(counter).ok();
         if found.is_none() {
             let problem = format!("there is no counter {counter}; there are {}", self.program.counters.len());
-            self.wrong.add(format!("{}{field}", self.at), problem);
+            self.wrong.add(self.at.field(field), problem);
         }
         found
     }
 
-    fn variable(&mut self, field: &str, index: u32) -> Option<u8> {
+    fn variable(&mut self, field: &'static str, index: u32) -> Option<u8> {
         let count = self.program.variables.len().min(VARIABLES);
         if index as usize >= count {
-            let field = format!("{}{field}", self.at);
-            self.wrong.add(field, format!("there is no variable {index}; the program has {count}, from 0"));
+            self.wrong
+                .add(self.at.field(field), format!("there is no variable {index}; the program has {count}, from 0"));
             return None;
         }
         Some(index as u8)
@@ -176,7 +176,7 @@ impl Reading<'_> {
             Ok(Asked::GreaterOrEqual) => Comparison::GreaterOrEqual,
             Err(_) => {
                 let at = self.at;
-                self.wrong.add(format!("{at}.comparison"), format!("{comparison} is none that this engine knows"));
+                self.wrong.add(at.field("comparison"), format!("{comparison} is none that this engine knows"));
                 return None;
             }
         })
