@@ -22,6 +22,7 @@ var byName = []struct {
 	labels []string
 }{
 	{"spate_engine_info", []string{"version", "dpdk_version", "time_source"}},
+	{"spate_engine_left_out", []string{"what"}},
 	{"spate_run_state", with(ofRun, "state")},
 	{"spate_stream_tag_", with(ofStream, "outer_vlan", "vlan")},
 	{"spate_stream_latency_quantile_", with(ofStream, "quantile")},
@@ -106,5 +107,6 @@ var labels = []struct{ name, meaning string }{
 	{"verb", "method of HTTP, such as `PATCH`"},
 	{"version", "version of the engine"},
 	{"vlan", "VLAN of the packet; `untagged`, or `other` for tags that are not named"},
+	{"what", "`streams`, `tags` or `template_sides`: what a full page has no room for"},
 	{"worker", "worker of the engine, from 0 on"},
 }
