@@ -33,6 +33,12 @@ const (
 	// ConditionArchived is on runs that have ended, if the operator has an archive: True when the run with its whole result and samples is
 	// in it, False while that fails. It has no part in Passed.
 	ConditionArchived = "Archived"
+	// ConditionRemoteWritten is on runs that have ended, if the operator sends samples by Prometheus' remote write: True when those of the run
+	// were accepted, False while that fails. It has no part in Passed.
+	ConditionRemoteWritten = "RemoteWritten"
+	// ConditionOTLPExported is on runs that have ended, if the operator sends samples by OTLP: True when those of the run were accepted, False
+	// while that fails. It has no part in Passed.
+	ConditionOTLPExported = "OTLPExported"
 	// ConditionMeasurementReady is True on a generator that does not limit its own measurements: it has exclusive CPUs, huge pages and devices
 	// of its own. The message says what is missing.
 	ConditionMeasurementReady = "MeasurementReady"
@@ -224,6 +230,15 @@ const (
 	// ReasonArchiveFailed: the run could not be written into the archive; the message says why. It is tried again, after 10 minutes at the
 	// latest.
 	ReasonArchiveFailed = "ArchiveFailed"
+)
+
+// Reasons of RemoteWritten and OTLPExported.
+const (
+	// ReasonSamplesSent: the receiver has accepted the samples; the message has their number.
+	ReasonSamplesSent = "SamplesSent"
+	// ReasonSamplesNotSent: the samples could not be sent, or the receiver has not accepted them; the message says why. They are sent again,
+	// after 10 minutes at the latest, unless the receiver refuses them for what they are (HTTP status 400, 413 or 422).
+	ReasonSamplesNotSent = "SamplesNotSent"
 )
 
 // Reasons of MeasurementReady and MachineReady.

@@ -103,6 +103,11 @@ func applications() *dashboard.DashboardBuilder {
 			"cps", 8,
 			side("resets_sent", "sent"), side("strays_refused", "to no open flow"), side("unmatched", "unmatched")))
 
+	d.WithRow(row("Programs")).
+		WithPanel(graph("Counters of programs",
+			"What programs count by names of their own (count), a second: numbers, or nanoseconds where they measure a time.",
+			"short", 24, query{rate("template, role, counter", "spate_template_program_counter_total", of), "{{template}} {{role}} {{counter}}"}))
+
 	d.WithRow(row("Workers")).
 		WithPanel(graph("How packets come to their worker",
 			"By the hash that the device computes (rss), because the flow is where its client's packets arrive (placed), by another worker (handed_off), or lost on that way (handoff_lost).",

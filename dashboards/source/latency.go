@@ -81,5 +81,39 @@ func latency() *dashboard.DashboardBuilder {
 			query{"max by (run, stream) (spate_stream_clock_bound_seconds{" + of + "})", "{{run}} {{stream}}"})).
 		WithPanel(graph("Packets that came before they left", "By clocks that disagree: they are not in the latency, or count as 0.", "pps", 12,
 			query{rate("stream", "spate_stream_negative_latency_packets_total", of), "{{stream}}"}))
+
+	const byTag, tag = "run, stream, outer_vlan, vlan", "{{stream}} {{outer_vlan}}/{{vlan}}"
+	tagged := func(counter string) query { return query{total(byTag, "spate_stream_tag_"+counter+"_total", of), ""} }
+	d.WithRow(row("VLAN tags (streams with measure.byTag, in the measured phase)")).
+		WithPanel(rows("Packets by VLAN tag",
+			"Of tags that arrived: packets and bytes received, packets before which others with the tag were missing, duplicates, and packets out of order. Successive tags that are counted together have equal counters.",
+			24,
+			[]column{
+				{"run", "run", ""}, {"stream", "stream", ""}, {"outer_vlan", "outer VLAN", ""}, {"vlan", "VLAN", ""}, {"Value #A", "received", "short"}, {"Value #B", "bytes", "bytes"},
+				{"Value #C", "gaps", "short"}, {"Value #D", "duplicates", "short"}, {"Value #E", "out of order", "short"},
+			},
+			tagged("rx_packets"), tagged("rx_bytes"), tagged("sequence_gaps"), tagged("duplicate_packets"), tagged("out_of_order_packets"))).
+		WithPanel(graph("Received packets by VLAN tag", "The 20 tags of which most packets arrive; the outer VLAN is before the slash.", "pps", 12,
+			query{"topk(20, " + rate("stream, outer_vlan, vlan", "spate_stream_tag_rx_packets_total", of) + ")", tag})).
+		WithPanel(graph("Gaps in sequences by VLAN tag", "Packets before which others with the tag were missing: the 20 tags with most of them.", "pps", 12,
+			query{"topk(20, " + rate("stream, outer_vlan, vlan", "spate_stream_tag_sequence_gaps_total", of) + ")", tag}))
+
+	const byReceiver, receiver = "receiver, port", "{{receiver}} {{port}}"
+	moment := func(of, which string) query {
+		by := "max"
+		if which == "min" {
+			by = "min"
+		}
+		return query{fmt.Sprintf("%s by (%s) (spate_receiver_%s_%s_seconds{%s})", by, byReceiver, of, which, ofRun), receiver + " " + which}
+	}
+	d.WithRow(row("Receivers of foreign packets")).
+		WithPanel(graph("Foreign packets by worker", "Packets without a trailer of any run that a receiver of the profile counts, by the worker that receives them.", "pps", 12,
+			query{rate(byReceiver+", worker", "spate_receiver_packets_total", ofRun), receiver + " worker {{worker}}"})).
+		WithPanel(graph("Foreign data", "Their bytes, FCS included.", "bps", 12,
+			query{"8 * " + rate(byReceiver, "spate_receiver_bytes_total", ofRun), receiver})).
+		WithPanel(graph("Inter-arrival times of foreign packets", "From a packet to the next of the same worker, since the receiver was reset: of several workers the greatest mean and maximum, and the least minimum.", "s", 12,
+			moment("inter_arrival", "mean"), moment("inter_arrival", "min"), moment("inter_arrival", "max"))).
+		WithPanel(graph("Jitter of foreign packets", "Difference between an inter-arrival time and the next, since the receiver was reset.", "s", 12,
+			moment("jitter", "mean"), moment("jitter", "max")))
 	return d
 }

@@ -28,6 +28,9 @@ const (
 	ofStreams traffic = iota // and of generators and the operator
 	ofTemplates
 	ofSearches
+	ofTags      // streams that are counted by VLAN tag
+	ofReceivers // of foreign packets
+	ofPrograms  // with counters of their own
 )
 
 func trafficOf(expression string) traffic {
@@ -37,6 +40,12 @@ func trafficOf(expression string) traffic {
 	switch {
 	case about("spate_search_"):
 		return ofSearches
+	case about("spate_stream_tag_"):
+		return ofTags
+	case about("spate_receiver_"):
+		return ofReceivers
+	case about("spate_template_program_counter_"):
+		return ofPrograms
 	case about("spate_template_", "spate_worker_flow_", "spate_run_target_connections", "spate:run_flows_"):
 		return ofTemplates
 	}
@@ -153,7 +162,7 @@ func queriesHaveData(t *testing.T, run *spate.TrafficRun, about traffic) {
 			t.Errorf("%s, %s: no data for %s", q.dashboard, q.panel, variables.Replace(q.expression))
 		}
 	}
-	if want := map[traffic]int{ofStreams: 120, ofTemplates: 40}[about]; count < want {
+	if want := map[traffic]int{ofStreams: 120, ofTemplates: 40, ofTags: 7, ofReceivers: 7, ofPrograms: 1}[about]; count < want {
 		t.Errorf("only %d queries", count)
 	}
 	t.Logf("%d queries, %d of them without data", count, len(left))

@@ -141,6 +141,7 @@ var onLab = []struct {
 			}
 		}
 		scrapedByTag(t, run, byTag)
+		queriesHaveData(t, run, ofTags)
 	}},
 	{"receive-only.yaml", []string{"duration: 10s", "duration: 4s"}, func(t *testing.T, run *spate.TrafficRun) {
 		if run.Status.Result.Tx != 0 {
@@ -158,6 +159,7 @@ var onLab = []struct {
 		if tap.Jitter.Count == 0 || tap.Jitter.Max < tap.Jitter.Mean {
 			t.Errorf("jitter %+v", *tap.Jitter)
 		}
+		queriesHaveData(t, run, ofReceivers)
 	}},
 }
 

@@ -33,6 +33,13 @@ const STATES: [(RunState, &str); 8] = [
     (RunState::Stopped, "stopped"),
 ];
 
+/// Streams, or groups of streams that are counted as one, that a page has at most, of all runs together.
+const MAX_STREAMS: usize = 5_000;
+/// Tags that a page has at most, of all streams together.
+const MAX_TAGS: usize = 10_000;
+/// Sides of templates that a page has at most, of all runs together.
+const MAX_SIDES: usize = 1_000;
+
 /// All metrics as OpenMetrics text, as they were at one time.
 #[derive(Debug)]
 pub struct Page {
@@ -111,17 +118,45 @@ impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.engine_info(&mut encoder)?;
         self.runs(&mut encoder)?;
-        let streams: Vec<_> = self.runs.iter().map(|held| stats::streams(held, held.groups())).collect();
+        // Of runs with more groups than there is room for, the statistics are shorter than the list of groups: the rest is in no family.
+        let sizes: Vec<_> = self.runs.iter().map(|held| (held.has_ended(), held.groups().len())).collect();
+        let rooms = rooms(&sizes, MAX_STREAMS);
+        let streams: Vec<_> =
+            self.runs.iter().zip(&rooms).map(|(held, &room)| stats::streams(held, &held.groups()[..room])).collect();
+        let streams_left: usize = sizes.iter().zip(&rooms).map(|((_, size), room)| size - room).sum();
         self.streams(&mut encoder, &streams)?;
         self.delays(&mut encoder, &streams)?;
         self.stream_outages(&mut encoder, &streams)?;
-        self.by_tag(&mut encoder, &streams)?;
+        let tags_left = self.by_tag(&mut encoder, &streams)?;
         self.receivers(&mut encoder)?;
-        self.templates(&mut encoder)?;
+        let sides_left = self.templates(&mut encoder)?;
         self.template_outages(&mut encoder)?;
         self.ports(&mut encoder)?;
-        self.workers(&mut encoder)
+        self.workers(&mut encoder)?;
+        left_out(&mut encoder, [("streams", streams_left), ("tags", tags_left), ("template_sides", sides_left)])
     }
+}
+
+/// What a page has no room for.
+fn left_out(encoder: &mut DescriptorEncoder<'_>, counts: [(&str, usize); 3]) -> fmt::Result {
+    let help = "Streams, their VLAN tags, and sides of templates that are left out because the page is full";
+    let mut family = Family(encoder.encode_descriptor("spate_engine_left_out", help, None, MetricType::Gauge)?);
+    counts.into_iter().try_for_each(|(what, count)| family.gauge(&[("what", what)], count as u64))
+}
+
+/// How many of its groups each run has on a page with a number of places: of runs with (whether it has ended, number of its groups). Those that
+/// have not ended have theirs first.
+fn rooms(runs: &[(bool, usize)], mut places: usize) -> Vec<usize> {
+    let mut rooms = vec![0; runs.len()];
+    for of_ended in [false, true] {
+        for (room, (ended, size)) in rooms.iter_mut().zip(runs) {
+            if *ended == of_ended {
+                *room = places.min(*size);
+                places -= *room;
+            }
+        }
+    }
+    rooms
 }
 
 /// The labels of a group of streams.
@@ -322,5 +357,18 @@ impl Scrape {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_of_runs_that_have_not_ended_come_first() {
+        assert_eq!(rooms(&[], 9), []);
+        assert_eq!(rooms(&[(true, 4), (false, 5)], 9), [4, 5]);
+        assert_eq!(rooms(&[(true, 4), (false, 8), (true, 3), (false, 2)], 12), [2, 8, 0, 2]);
+        assert_eq!(rooms(&[(false, 8), (false, 8)], 12), [8, 4]);
     }
 }

@@ -12,6 +12,7 @@ import (
 	"spate.dev/operator/internal/plugin/compare"
 	"spate.dev/operator/internal/plugin/doctor"
 	"spate.dev/operator/internal/plugin/events"
+	"spate.dev/operator/internal/plugin/export"
 	"spate.dev/operator/internal/plugin/importing"
 	"spate.dev/operator/internal/plugin/logs"
 	"spate.dev/operator/internal/plugin/mustgather"
@@ -51,6 +52,7 @@ that generators run on are checked. Events and logs are shown, and collected in 
   kubectl spate receive tap --by worker
   kubectl spate result smoke
   kubectl spate report smoke --output-file smoke.html
+  kubectl spate export smoke --remote-write http://prometheus.example:9090/api/v1/write
   kubectl spate rate smoke +10%
   kubectl spate search report router
   kubectl spate records web
@@ -63,7 +65,7 @@ that generators run on are checked. Events and logs are shown, and collected in 
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(validate.NewCommand(), plan.NewCommand(), simulate.NewCommand(), importing.NewCommand(), run.NewCommand(), status.NewCommand(), top.NewCommand(), receive.NewCommand(), result.NewCommand(), report.NewCommand(), compare.NewCommand(), change.NewRateCommand(), change.NewPauseCommand(), change.NewResumeCommand(), change.NewStopCommand(),
+	root.AddCommand(validate.NewCommand(), plan.NewCommand(), simulate.NewCommand(), importing.NewCommand(), run.NewCommand(), status.NewCommand(), top.NewCommand(), receive.NewCommand(), result.NewCommand(), report.NewCommand(), export.NewCommand(), compare.NewCommand(), change.NewRateCommand(), change.NewPauseCommand(), change.NewResumeCommand(), change.NewStopCommand(),
 		search.NewCommand(), records.NewCommand(), capture.NewCommand(), ping.NewCommand(), doctor.NewCommand(), pluginversion.NewCommand(version))
 	root.AddCommand(newprofile.NewCommand(), events.NewCommand(), logs.NewCommand(), mustgather.NewCommand(version))
 	return root

@@ -23,6 +23,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/archive"
 	archivecontroller "spate.dev/operator/internal/controller/archive"
+	exportcontroller "spate.dev/operator/internal/controller/export"
 	"spate.dev/operator/internal/controller/generator"
 	livecontroller "spate.dev/operator/internal/controller/live"
 	"spate.dev/operator/internal/controller/profile"
@@ -154,6 +155,13 @@ func addControllers(mgr ctrl.Manager, o *options) error {
 	}
 	if o.archive != "" {
 		controllers["archive"] = &archivecontroller.Reconciler{Client: c, Events: recorder, Store: archive.Directory(o.archive), Keep: o.keep}
+	}
+	targets, err := o.exports()
+	if err != nil {
+		return err
+	}
+	for _, target := range targets {
+		controllers[string(target.Protocol)] = exportcontroller.New(c, recorder, target)
 	}
 	for name, controller := range controllers {
 		if err := controller.SetupWithManager(mgr); err != nil {

@@ -26,6 +26,7 @@ import (
 	"spate.dev/operator/internal/archive"
 	"spate.dev/operator/internal/controller/generator"
 	"spate.dev/operator/internal/engine"
+	"spate.dev/operator/internal/export"
 	"spate.dev/operator/internal/pki"
 	"spate.dev/operator/internal/podspec"
 	"spate.dev/operator/internal/runs/admission"
@@ -57,6 +58,9 @@ type options struct {
 	certificates   pki.Policy
 	archive        string
 	keep           archive.Retention
+	remoteWrite    export.Target
+	otlp           export.Target
+	samplesLabels  string
 }
 
 func parse(args []string) (*options, error) {
@@ -104,6 +108,15 @@ func parse(args []string) (*options, error) {
 	f.StringVar(&o.archive, "archive-directory", "", "directory, such as a mounted volume, into which runs that have ended are written with their whole results and samples; empty: none")
 	f.DurationVar(&o.keep.For, "archive-keep-for", 0, "how long a run stays in the archive; 0: without limit")
 	f.IntVar(&o.keep.Runs, "archive-keep-runs", 0, "number of runs of each namespace that stay in the archive, the latest; 0: without limit")
+	for _, t := range []struct {
+		*export.Target
+		flag, protocol, path string
+	}{{&o.remoteWrite, "samples-remote-write", "Prometheus' remote write", "/api/v1/write"}, {&o.otlp, "samples-otlp", "OTLP (HTTP, protobuf)", "/v1/metrics"}} {
+		f.StringVar(&t.URL, t.flag+"-url", "", "complete URL, such as https://metrics.example"+t.path+", to which the samples of runs that have ended are sent by "+t.protocol+"; empty: none")
+		f.StringVar(&t.HTTPConfig, t.flag+"-http-config", "",
+			"file with the HTTP client's configuration for that, as Prometheus has it (authorization, basic_auth, tls_config, http_headers, ...), such as of a mounted Secret; it is read for each run")
+	}
+	f.StringVar(&o.samplesLabels, "samples-labels", "", "comma-separated list of labels (NAME=VALUE) that are added to all samples that are sent, such as cluster=lab")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			o.help = true
@@ -150,6 +163,36 @@ func namespaces(flag, list string) ([]string, error) {
 // podMonitorLabels returns the labels of engines' PodMonitors that users set.
 func (o *options) podMonitorLabels() (map[string]string, error) {
 	return labels.ConvertSelectorToLabelsMap(o.monitorLabels)
+}
+
+// exports returns where samples are sent.
+func (o *options) exports() ([]export.Target, error) {
+	added, err := export.ParseLabels(o.samplesLabels)
+	if err != nil {
+		return nil, fmt.Errorf("--samples-labels: %w", err)
+	}
+	var targets []export.Target
+	for _, t := range []struct {
+		export.Target
+		protocol export.Protocol
+		flag     string
+	}{{o.remoteWrite, export.RemoteWrite, "--samples-remote-write"}, {o.otlp, export.OTLP, "--samples-otlp"}} {
+		t.Protocol, t.Labels = t.protocol, added
+		if t.URL == "" {
+			if t.HTTPConfig != "" {
+				return nil, fmt.Errorf("%s-http-config has no effect: set %s-url too", t.flag, t.flag)
+			}
+			continue
+		}
+		if err := t.Check(); err != nil {
+			return nil, fmt.Errorf("%s-url: %w", t.flag, err)
+		}
+		targets = append(targets, t.Target)
+	}
+	if len(targets) == 0 && len(added) > 0 {
+		return nil, errors.New("--samples-labels has no effect: set --samples-remote-write-url or --samples-otlp-url too")
+	}
+	return targets, nil
 }
 
 // metricsServer says how the operator's own metrics are served.
@@ -199,6 +242,9 @@ func (o *options) validate() error {
 	}
 	if o.archive == "" && !o.keep.IsUnlimited() {
 		return errors.New("--archive-keep-for and --archive-keep-runs have no effect: set --archive-directory too")
+	}
+	if _, err := o.exports(); err != nil {
+		return err
 	}
 	if err := o.certificates.Validate(); err != nil {
 		return fmt.Errorf("--ca-lifetime, --certificate-lifetime, --ca-propagation: %w", err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"spate.dev/operator/internal/archive"
+	"spate.dev/operator/internal/export"
 	"spate.dev/operator/internal/podspec"
 )
 
@@ -94,6 +95,34 @@ func TestTheLabelsOfPodMonitorsAreAList(t *testing.T) {
 	for _, flag := range []string{"release", "a=b,", "a b=c", "a=b c"} {
 		if _, err := parse([]string{"--pod-monitor-labels=" + flag}); err == nil || !strings.Contains(err.Error(), "--pod-monitor-labels") {
 			t.Errorf("%q: %v", flag, err)
+		}
+	}
+}
+
+func TestSamplesAreSentWhereURLsAre(t *testing.T) {
+	o, err := parse([]string{"--samples-remote-write-url=https://m.example/api/v1/write", "--samples-remote-write-http-config=/rw/http.yaml", "--samples-otlp-url=http://c.example:4318/v1/metrics", "--samples-labels=cluster=lab"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels := map[string]string{"cluster": "lab"}
+	want := []export.Target{
+		{Protocol: export.RemoteWrite, URL: "https://m.example/api/v1/write", HTTPConfig: "/rw/http.yaml", Labels: labels}, {Protocol: export.OTLP, URL: "http://c.example:4318/v1/metrics", Labels: labels},
+	}
+	if got, err := o.exports(); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if none, err := (&options{}).exports(); err != nil || len(none) != 0 {
+		t.Errorf("%+v, %v", none, err)
+	}
+	for flag, want := range map[string]string{
+		"--samples-remote-write-url=m.example":       "--samples-remote-write-url: it must be a complete http or https URL",
+		"--samples-otlp-url=http://u:s3cret@c/":      "--samples-otlp-url: a user and a password do not belong into it",
+		"--samples-otlp-http-config=/otlp/http.yaml": "set --samples-otlp-url too",
+		"--samples-labels=cluster":                   "--samples-labels",
+		"--samples-labels=cluster=lab":               "has no effect",
+	} {
+		if _, err := parse([]string{flag}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", flag, err)
 		}
 	}
 }

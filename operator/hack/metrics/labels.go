@@ -22,6 +22,7 @@ var byName = []struct {
 	labels []string
 }{
 	{"spate_engine_info", []string{"version", "dpdk_version", "time_source"}},
+	{"spate_engine_left_out", []string{"what"}},
 	{"spate_run_state", with(ofRun, "state")},
 	{"spate_stream_tag_", with(ofStream, "outer_vlan", "vlan")},
 	{"spate_stream_latency_quantile_", with(ofStream, "quantile")},
@@ -74,7 +75,7 @@ var labels = []struct{ name, meaning string }{
 	{"method", "of a call to an engine: the method of the contract; of a request to the API server: that of HTTP"},
 	{"name", "queue of a controller; lease of the leader"},
 	{"namespace", "namespace of the pod that is scraped: of the generator for engines"},
-	{"outcome", "outcome of a verdict: `Passed`, `Failed`, `Invalid`"},
+	{"outcome", "outcome of a verdict: `Passed`, `Failed`, `Invalid`; of an attempt: `succeeded` or `failed`"},
 	{"outer_vlan", "outer VLAN of packets with two tags; empty otherwise"},
 	{"phase", "`warmup` or `measured`"},
 	{"pod", "pod that is scraped"},
@@ -82,6 +83,7 @@ var labels = []struct{ name, meaning string }{
 	{"priority", "priority in a controller's queue"},
 	{"profile", "TrafficProfile of the run; the run's own name where its spec describes its traffic"},
 	{"profile_namespace", "namespace of the run and its profile"},
+	{"protocol", "protocol by which samples are sent: `remote-write` or `otlp`"},
 	{"quantile", "`0.5`, `0.9`, `0.95`, `0.99`, `0.999` or `0.9999`"},
 	{"queue", "queue of the port"},
 	{"reason", "a [reason](conditions.md): the first of a verdict, or what a run waits for"},
@@ -105,5 +107,6 @@ var labels = []struct{ name, meaning string }{
 	{"verb", "method of HTTP, such as `PATCH`"},
 	{"version", "version of the engine"},
 	{"vlan", "VLAN of the packet; `untagged`, or `other` for tags that are not named"},
+	{"what", "`streams`, `tags` or `template_sides`: what a full page has no room for"},
 	{"worker", "worker of the engine, from 0 on"},
 }

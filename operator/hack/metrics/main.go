@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"spate.dev/operator/internal/export"
 	"spate.dev/operator/internal/metrics"
 )
 
@@ -52,6 +53,14 @@ No label has the name of an object, but for those of TrafficRuns, TrafficSearche
 
 `
 
+const samplesOfRuns = `
+## Samples of runs
+
+What [samples](../report.md#samples) become where they are [sent](../monitoring.md#samples-of-a-run-sent), with their own time stamps. They are served nowhere. Counters count since the end of the warm-up; a counter that was always 0 is not sent. Labels that
+are set for all samples come on top.
+
+`
+
 const others = `
 ## Of libraries
 
@@ -86,6 +95,10 @@ func reference(root string) (string, error) {
 	}
 	page.WriteString(operators + table)
 	for _, family := range metrics.Families() {
+		row(page, family)
+	}
+	page.WriteString(samplesOfRuns + table)
+	for _, family := range export.Families() {
 		row(page, family)
 	}
 	page.WriteString(others + table)

@@ -26,6 +26,9 @@ var (
 	runsArchived = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "spate_operator_archive_writes_total", Help: "Attempts to write a TrafficRun that has ended into the archive, by whether they succeeded.",
 	}, []string{"outcome"})
+	samplesSent = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "spate_operator_samples_exports_total", Help: "Attempts to send the samples of a TrafficRun that has ended, by the protocol and by whether they succeeded.",
+	}, []string{"protocol", "outcome"})
 	runsWaiting = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "spate_operator_runs_waiting", Help: "TrafficRuns that have not been admitted to a generator, by the reason that they wait for.",
 	}, []string{"reason"})
@@ -56,7 +59,7 @@ var (
 	}, []string{"certificate"})
 )
 
-var all = []prometheus.Collector{runsCompleted, runsArchived, runsWaiting, runsActive, runsSupervised, runWait, planBytes, apiWrites, engineCalls, certificates, existing, searches}
+var all = []prometheus.Collector{runsCompleted, runsArchived, samplesSent, runsWaiting, runsActive, runsSupervised, runWait, planBytes, apiWrites, engineCalls, certificates, existing, searches}
 
 func init() { metrics.Registry.MustRegister(all...) }
 
@@ -66,12 +69,18 @@ func RunCompleted(v *spatev1.Verdict) {
 }
 
 // RunArchived counts an attempt to write a run into the archive.
-func RunArchived(failed error) {
-	outcome := "succeeded"
+func RunArchived(failed error) { runsArchived.WithLabelValues(outcomeOf(failed)).Inc() }
+
+// SamplesSent counts an attempt to send the samples of a run.
+func SamplesSent(protocol string, failed error) {
+	samplesSent.WithLabelValues(protocol, outcomeOf(failed)).Inc()
+}
+
+func outcomeOf(failed error) string {
 	if failed != nil {
-		outcome = "failed"
+		return "failed"
 	}
-	runsArchived.WithLabelValues(outcome).Inc()
+	return "succeeded"
 }
 
 // RunAdmitted records how long a run has waited, and the size of its plan.

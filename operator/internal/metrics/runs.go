@@ -64,7 +64,7 @@ func RunList(list []spatev1.TrafficRun, target func(*spatev1.TrafficRun) *Target
 	var samples []prometheus.Metric
 	for i := range list {
 		run := &list[i]
-		labels := labelsOf(run)
+		labels := LabelValuesOf(run)
 		gauge := func(desc *prometheus.Desc, value float64, more ...string) {
 			samples = append(samples, prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, append(more, labels...)...))
 		}
@@ -93,8 +93,11 @@ func RunList(list []spatev1.TrafficRun, target func(*spatev1.TrafficRun) *Target
 	existing.samples = samples
 }
 
-// labelsOf returns the labels of a run. A run that describes its traffic itself is its own profile, as in metrics of engines.
-func labelsOf(run *spatev1.TrafficRun) []string {
+// LabelsOfRuns are the names of the labels that a run's metrics have.
+func LabelsOfRuns() []string { return ofRun }
+
+// LabelValuesOf returns the values of LabelsOfRuns. A run that describes its traffic itself is its own profile, as in metrics of engines.
+func LabelValuesOf(run *spatev1.TrafficRun) []string {
 	profile := run.Name
 	namespace, generator, _ := strings.Cut(run.Status.Generator, "/")
 	switch resolved := run.Status.Resolved; {

@@ -5,11 +5,15 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use std::fmt;
 
-use super::{Family, Scrape, Values, labels};
+use super::{Family, MAX_TAGS, Scrape, Values, labels};
 
 impl Scrape {
-    /// Of streams that are counted by tag, in the measured phase.
-    pub(super) fn by_tag(&self, encoder: &mut DescriptorEncoder<'_>, read: &[Vec<StreamStats>]) -> fmt::Result {
+    /// Of streams that are counted by tag, in the measured phase. Returns for how many tags there is no room.
+    pub(super) fn by_tag(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        read: &[Vec<StreamStats>],
+    ) -> Result<usize, fmt::Error> {
         let values: &Values<TagCounters> = &[
             ("spate_stream_tag_rx_packets", "Packets received with a VLAN tag in the measured phase", |c| c.packets),
             ("spate_stream_tag_rx_bytes", "Their bytes, FCS included", |c| c.bytes),
@@ -21,7 +25,9 @@ impl Scrape {
                 c.out_of_order
             }),
         ];
+        let mut tags = 0;
         for (name, help, value) in values {
+            tags = 0;
             let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Counter)?);
             for (held, streams) in self.runs.iter().zip(read) {
                 for (facts, stats) in held.groups().iter().zip(streams) {
@@ -29,6 +35,10 @@ impl Scrape {
                         continue;
                     };
                     each(by_tag, |outer, vlan, counters| {
+                        tags += 1;
+                        if tags > MAX_TAGS {
+                            return Ok(());
+                        }
                         let [namespace, profile, run, stream, tx_port, rx_port] = labels(held, facts);
                         let labels =
                             [namespace, profile, run, stream, tx_port, rx_port, ("outer_vlan", outer), ("vlan", vlan)];
@@ -37,7 +47,7 @@ impl Scrape {
                 }
             }
         }
-        Ok(())
+        Ok(tags.saturating_sub(MAX_TAGS))
     }
 }
 

@@ -4,7 +4,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use std::fmt;
 
-use super::{Family, Scrape, labels, seconds, templates};
+use super::{Family, MAX_SIDES, Scrape, labels, seconds, templates};
 use contract::StreamStats;
 use spate_stats::Span;
 
@@ -30,13 +30,16 @@ impl Scrape {
             "Longest time without an arrival of a packet of its flows in the measured phase so far, at this engine";
         let name = "spate_template_outage_longest_seconds";
         let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?);
+        let mut places = MAX_SIDES;
         for held in &self.runs {
-            for (side, outage) in held.run().template_counters().iter().zip(held.run().template_outages()) {
+            let sides = held.run().template_counters();
+            for (side, outage) in sides.iter().zip(held.run().template_outages()).take(places) {
                 if let Some(outage) = outage {
                     let longest_ns = outage.silence.longest().map_or(0, Span::len_ns);
                     family.number(&templates::labels(held, side), seconds(longest_ns))?;
                 }
             }
+            places = places.saturating_sub(sides.len());
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use prometheus_client::metrics::MetricType;
 use spate_stateful::COUNTERS;
 use std::{fmt, sync::Arc};
 
-use super::{Family, Scrape};
+use super::{Family, MAX_SIDES, Scrape};
 use crate::control::latency;
 use crate::control::runs::Held;
 use crate::datapath::{Steering, TemplateCounters, TemplateTimes};
@@ -27,12 +27,14 @@ pub(super) fn labels<'a>(held: &'a Held, side: &'a TemplateCounters) -> [(&'stat
 }
 
 impl Scrape {
-    /// Counters that something has been counted under in some template: most are of things that seldom happen.
-    pub(super) fn templates(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    /// Counters that something has been counted under in some template: most are of things that seldom happen. Returns for how many sides of
+    /// templates there is no room.
+    pub(super) fn templates(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<usize, fmt::Error> {
         let read: Vec<_> = self.runs.iter().map(|held| (held, held.run().template_counters())).collect();
-        let sides = || read.iter().flat_map(|(held, sides)| sides.iter().map(move |side| (*held, side)));
+        let sides =
+            || read.iter().flat_map(|(held, sides)| sides.iter().map(move |side| (*held, side))).take(MAX_SIDES);
         if sides().next().is_none() {
-            return Ok(());
+            return Ok(0);
         }
         for (index, (name, _, meaning)) in COUNTERS.iter().enumerate() {
             if sides().all(|(_, side)| side.counts[index] == 0) {
@@ -71,7 +73,8 @@ impl Scrape {
         }
         let help = "Flows that are open, those in TIME-WAIT not among them";
         let mut open = Family(encoder.encode_descriptor("spate_template_open_flows", help, None, MetricType::Gauge)?);
-        sides().try_for_each(|(held, side)| open.gauge(&labels(held, side), side.open))
+        sides().try_for_each(|(held, side)| open.gauge(&labels(held, side), side.open))?;
+        Ok(read.iter().map(|(_, sides)| sides.len()).sum::<usize>().saturating_sub(MAX_SIDES))
     }
 
     /// What programs count by names of their own.

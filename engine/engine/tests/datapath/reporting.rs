@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is reported of a run: WatchStats and the metrics have the same, groups are reported as one, and the page stays short.
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use contract::{
     Continuous, Measure, Packet, Plan, Rate, Ratio, Receiver, Share, Stream, StreamCounters, Timing, rate,
@@ -236,4 +240,44 @@ fn twenty_thousand_streams_of_a_group_take_one_histogram_and_a_short_page() {
     assert_eq!((measured.tx_packets, measured.rx_packets), (60_000, 60_000));
     assert_eq!(measured.latency.as_ref().unwrap().count, 60_000);
     assert_eq!(stats::read(&engine, &held, Grouping::ByStream).streams.len(), 20_000);
+}
+
+/// What docs/monitoring.md says of a page's size, with the longest names that the operator accepts.
+#[test]
+fn a_page_has_at_most_five_thousand_streams_and_says_how_many_it_leaves_out() {
+    let _turn = turn();
+    let engine = Arc::new(Engine::new(open(&[("a", PortDevice::Loopback)], 2, PollMode::Busy)));
+    let name = |i: u32| format!("{i:0>63}");
+    let mut streams: Vec<_> = (0..5_002).map(|i| stream(name(i), "", i, 1)).collect();
+    // A histogram takes 200 KiB: not of all of them.
+    for without in &mut streams[1..] {
+        without.measure = Some(Measure { flow: true, ..Measure::default() });
+    }
+    let long = "n".repeat(63);
+    let plan = Plan { namespace: long.clone(), profile: long, ..plan(streams) };
+    engine.prepare(&plan.run_id, plan.encode_to_vec().into(), Format::Binary).unwrap();
+    let begun = Instant::now();
+    let page = metrics::page(&engine).unwrap().text;
+    let took = begun.elapsed();
+    let of = |stream: u32| {
+        let label = format!("stream=\"{}\"", name(stream));
+        let lines: Vec<_> = page.lines().filter(|line| line.contains(&label)).collect();
+        (lines.len(), lines.iter().map(|line| line.len() + 1).sum::<usize>())
+    };
+    let others = page.lines().filter(|line| !line.starts_with('#') && !line.contains("stream=\"")).count();
+    println!(
+        "5,000 streams: {} series, {} bytes, encoded in {took:?}; a stream: {:?} (series, bytes), with latency {:?}; others: {others}",
+        page.lines().filter(|line| !line.starts_with('#')).count(),
+        page.len(),
+        of(1),
+        of(0),
+    );
+    assert!(page.contains("\nspate_engine_left_out{what=\"streams\"} 2\n"), "{}", &page[page.len() - 2_000..]);
+    assert_eq!((of(5_000).0, of(5_001).0), (0, 0));
+    let ((series, bytes), (with_latency, bytes_with_latency)) = (of(1), of(0));
+    assert!(series <= 23 && bytes <= 23 * 400, "{series} series, {bytes} bytes of a stream");
+    assert!(with_latency <= 60 && bytes_with_latency <= 60 * 400, "{with_latency} series, {bytes_with_latency} bytes");
+    assert_eq!(of(4_999), (series, bytes));
+    assert!(others <= 200, "{others} series of no stream");
+    assert!(page.len() <= 5_000 * 23 * 400, "{} bytes", page.len());
 }

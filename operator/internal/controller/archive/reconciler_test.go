@@ -45,8 +45,8 @@ func (f *full) Put(ctx context.Context, name string, write func(io.Writer) error
 	return f.Directory.Put(ctx, name, write)
 }
 
-// ended is a run with a verdict, in whose status only one of two streams is.
-func ended() *spatev1.TrafficRun {
+// endedRun is a run with a verdict, in whose status only one of two streams is.
+func endedRun() *spatev1.TrafficRun {
 	r := &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "imix-1", UID: "00000000-0000-4000-8000-000000000001"}}
 	r.Status.Phase, r.Status.Verdict = spatev1.RunComplete, &spatev1.Verdict{Outcome: spatev1.VerdictPassed, Reasons: []spatev1.VerdictReason{{Reason: spatev1.ReasonThresholdsMet}}}
 	r.Status.Result = &spatev1.RunResult{StreamCounters: spatev1.StreamCounters{Tx: 20}, Streams: map[string]spatev1.StreamResult{"a": {}}}
@@ -54,7 +54,7 @@ func ended() *spatev1.TrafficRun {
 }
 
 func TestARunIsArchivedWholeWhenItHasEnded(t *testing.T) {
-	r, events := ended(), events.NewFakeRecorder(9)
+	r, events := endedRun(), events.NewFakeRecorder(9)
 	c := runstest.Builder(t).WithObjects(r).Build()
 	must(t, c.Get(t.Context(), client.ObjectKeyFromObject(r), r))
 	whole := r.Status.Result.DeepCopy()
@@ -70,7 +70,7 @@ func TestARunIsArchivedWholeWhenItHasEnded(t *testing.T) {
 	must(t, storage.SaveSamples(t.Context(), c, r, encoded))
 
 	store := &full{archive.Directory(t.TempDir()), true}
-	reconciler, request := &Reconciler{Client: c, Events: events, Store: store}, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(r)}
+	reconciler, request := (&Reconciler{Client: c, Events: events, Store: store}).reconciler(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(r)}
 	condition := func() *metav1.Condition {
 		t.Helper()
 		must(t, c.Get(t.Context(), request.NamespacedName, r))
@@ -119,10 +119,10 @@ func TestARunIsArchivedWholeWhenItHasEnded(t *testing.T) {
 }
 
 func TestARunThatIsActiveIsNotArchived(t *testing.T) {
-	r := ended()
+	r := endedRun()
 	r.Status.Phase = spatev1.RunRunning
 	store := archive.Directory(t.TempDir())
-	reconciler := &Reconciler{Client: runstest.Builder(t).WithObjects(r).Build(), Events: events.NewFakeRecorder(1), Store: store}
+	reconciler := (&Reconciler{Client: runstest.Builder(t).WithObjects(r).Build(), Events: events.NewFakeRecorder(1), Store: store}).reconciler()
 	for _, key := range []client.ObjectKey{client.ObjectKeyFromObject(r), {Namespace: "n", Name: "none"}} {
 		if _, err := reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
 			t.Error(err)

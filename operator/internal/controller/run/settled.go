@@ -43,8 +43,11 @@ func (s *scope) settled(ctx context.Context) (again time.Duration, err error) {
 // resultRead is the minimum time that an ended run is kept, for its profile to copy the result.
 const resultRead = 5 * time.Second
 
-// archiveRetried is for how long a run is kept beyond its time to live that could not be written into the archive.
-const archiveRetried = time.Hour
+// retried is for how long a run is kept beyond its time to live that could not be written into the archive, or whose samples could not be sent.
+const retried = time.Hour
+
+// awaited are the conditions that say whether that is so.
+var awaited = []string{spatev1.ConditionArchived, spatev1.ConditionRemoteWritten, spatev1.ConditionOTLPExported}
 
 // timeToLive is how long the run is kept; due is false if it is not deleted automatically.
 func (s *scope) timeToLive() (left time.Duration, due bool) {
@@ -53,8 +56,8 @@ func (s *scope) timeToLive() (left time.Duration, due bool) {
 		return 0, false
 	}
 	kept := max(time.Duration(*ttl)*time.Second, resultRead)
-	if meta.IsStatusConditionFalse(s.run.Status.Conditions, spatev1.ConditionArchived) {
-		kept += archiveRetried
+	if slices.ContainsFunc(awaited, func(condition string) bool { return meta.IsStatusConditionFalse(s.run.Status.Conditions, condition) }) {
+		kept += retried
 	}
 	return time.Until(end.Add(kept)), true
 }

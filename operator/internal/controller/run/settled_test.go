@@ -256,7 +256,11 @@ func TestARunIsDeletedWhenItsTimeToLiveIsOver(t *testing.T) {
 		"over, and not archived": {func(r *spatev1.TrafficRun) {
 			ttl(60, time.Minute)(r)
 			meta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{Type: spatev1.ConditionArchived, Status: metav1.ConditionFalse, Reason: spatev1.ReasonArchiveFailed})
-		}, archiveRetried, false},
+		}, retried, false},
+		"over, and samples not sent": {func(r *spatev1.TrafficRun) {
+			ttl(60, time.Minute)(r)
+			meta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{Type: spatev1.ConditionOTLPExported, Status: metav1.ConditionFalse, Reason: spatev1.ReasonSamplesNotSent})
+		}, retried, false},
 	} {
 		p := profileNow(tolerates("100%"))
 		s := settling(t, judgedBy(p, c.change), p)

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +19,7 @@ import (
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plugin/archived"
 	"spate.dev/operator/internal/plugin/cluster"
+	"spate.dev/operator/internal/plugin/files"
 	"spate.dev/operator/internal/plugin/junit"
 	"spate.dev/operator/internal/plugin/result"
 	"spate.dev/operator/internal/plugin/run"
@@ -81,7 +81,7 @@ Exit codes: 0 if the report was written, whatever the verdict; 1 if it was not, 
 			if err := write(&text, s); err != nil {
 				return err
 			}
-			return errors.Join(put(c.OutOrStdout(), file, text.Bytes()), incomplete)
+			return errors.Join(files.Put(c.OutOrStdout(), file, text.Bytes()), incomplete)
 		},
 	}
 	flags.Add(c)
@@ -122,15 +122,6 @@ func find(ctx context.Context, flags *cluster.Flags, from string, args []string)
 	}
 	s, incomplete = gather(ctx, connection.Client, run)
 	return s, incomplete, nil
-}
-
-// put writes a text to a file, or to standard output.
-func put(standard io.Writer, file string, text []byte) error {
-	if file == "" || file == "-" {
-		_, err := standard.Write(text)
-		return err
-	}
-	return os.WriteFile(file, text, 0o644)
 }
 
 // gather reads what a report is made of. What cannot be read is said in the report; that the result is not whole is an error, too.
