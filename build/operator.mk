@@ -83,7 +83,7 @@ operator-check:
 	@for module in api operator; do go vet -C $$module ./... || exit; done
 
 # Tests also read TRex's own profiles, if they exist (build/conformance.mk).
-operator-test: envtest-assets engine-debug $(HELM) $(KREW) $(PROMETHEUS_OPERATOR) ## Test the operator: unit tests and a real API server
+operator-test: envtest-assets engine-debug $(HELM) $(KREW) $(PROMETHEUS_OPERATOR) $(VERSITYGW) ## Test the operator: unit tests, a real API server, a real Prometheus and a real S3 server
 	@$(MAKE) --no-print-directory trex-client || \
 	  echo "operator: SKIPPED the tests that load TRex profiles in Python: TRex's client cannot be installed here (the reason is above)"
 	@mkdir -p build/out && cd operator && $(go_test_build) -o ../build/out/operator.test ./test
@@ -92,7 +92,7 @@ operator-test: envtest-assets engine-debug $(HELM) $(KREW) $(PROMETHEUS_OPERATOR
 
 # -count=1, because Go does not notice a changed engine and would use cached results.
 operator-test-packages:
-	@cd operator && HELM=$(HELM) KREW=$(KREW) SPATE_PROMETHEUS=$(PROMETHEUS_OPERATOR)/prometheus TREX_PYTHON=$(TREX_PYTHON) CONFORMANCE=$(conformance_there) go test -count=1 $$(go list ./... | grep -v /test$$)
+	@cd operator && HELM=$(HELM) KREW=$(KREW) S3_SERVER=$(VERSITYGW) SPATE_PROMETHEUS=$(PROMETHEUS_OPERATOR)/prometheus TREX_PYTHON=$(TREX_PYTHON) CONFORMANCE=$(conformance_there) go test -count=1 $$(go list ./... | grep -v /test$$)
 	@go test -C e2e -count=1 ./policies
 	@go test -C dashboards/source -count=1 ./...
 
@@ -100,7 +100,7 @@ operator-test-packages:
 operator_test_parts := operator-test-part-1 operator-test-part-2
 .PHONY: operator-test-packages $(operator_test_parts)
 $(operator_test_parts): operator-test-part-%:
-	@cd operator/test && SPATE_TEST_PART=$*/$(words $(operator_test_parts)) timeout --kill-after 10 32m \
+	@cd operator/test && S3_SERVER=$(VERSITYGW) SPATE_TEST_PART=$*/$(words $(operator_test_parts)) timeout --kill-after 10 32m \
 	  ../../build/out/operator.test -test.paniconexit0 -test.timeout 30m
 
 # Reports in a browser, by a module of its own: nothing else needs its dependencies.

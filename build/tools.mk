@@ -8,7 +8,7 @@
 #   	$(CONTROLLER_GEN) crd paths=./...
 # A tool that looks for others by name (buf and its plugins) gets `PATH="$(TOOLS_PATH):$$PATH"`.
 
-TOOL_NAMES := controller-gen client-gen applyconfiguration-gen buf protoc-gen-go protoc-gen-go-grpc crd-ref-docs helm helm-unittest krew golangci-lint govulncheck actionlint multus sriov-device-plugin prometheus-operator
+TOOL_NAMES := controller-gen client-gen applyconfiguration-gen buf protoc-gen-go protoc-gen-go-grpc crd-ref-docs helm helm-unittest krew golangci-lint govulncheck actionlint multus sriov-device-plugin prometheus-operator versitygw
 
 # One line per tool, NAME=HASH, from a single shell: this runs at every start of make.
 tool_hashes := $(shell cd tools && for t in $(TOOL_NAMES); do echo "$$t=$$(cat $$t/go.mod $$t/go.sum | sha256sum | cut -c1-12)"; done)
@@ -31,6 +31,7 @@ ACTIONLINT := $(call tool_path,actionlint)
 MULTUS := $(call tool_path,multus)
 SRIOV_DEVICE_PLUGIN := $(call tool_path,sriov-device-plugin)
 PROMETHEUS_OPERATOR := $(call tool_path,prometheus-operator)
+VERSITYGW := $(call tool_path,versitygw)
 
 empty :=
 TOOLS_PATH := $(subst $(empty) ,:,$(patsubst %/,%,$(foreach t,$(TOOL_NAMES),$(dir $(call tool_path,$(t))))))

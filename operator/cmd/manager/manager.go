@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/archive"
 	archivecontroller "spate.dev/operator/internal/controller/archive"
 	exportcontroller "spate.dev/operator/internal/controller/export"
 	"spate.dev/operator/internal/controller/generator"
@@ -153,8 +152,12 @@ func addControllers(mgr ctrl.Manager, o *options) error {
 		"search":  &searchcontroller.Reconciler{Client: c, Events: recorder},
 		"stream":  &stream.Reconciler{Client: c, Compiler: compiler},
 	}
-	if o.archive != "" {
-		controllers["archive"] = &archivecontroller.Reconciler{Client: c, Events: recorder, Store: archive.Directory(o.archive), Keep: o.keep}
+	store, err := o.archiveStore(context.Background())
+	if err != nil {
+		return err
+	}
+	if store != nil {
+		controllers["archive"] = &archivecontroller.Reconciler{Client: c, Events: recorder, Store: store, Keep: o.keep}
 	}
 	targets, err := o.exports()
 	if err != nil {

@@ -5,6 +5,7 @@ package main
 // This file answers: which command line options are there?
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -57,6 +58,7 @@ type options struct {
 	logFormat      string
 	certificates   pki.Policy
 	archive        string
+	bucket         archive.BucketConfig
 	keep           archive.Retention
 	remoteWrite    export.Target
 	otlp           export.Target
@@ -106,6 +108,13 @@ func parse(args []string) (*options, error) {
 		"validity of certificates, renewed after two thirds of it; the kubelet takes up to two minutes to update one in a pod")
 	f.DurationVar(&o.certificates.Propagation, "ca-propagation", o.certificates.Propagation, "how long a new authority is only trusted before it signs")
 	f.StringVar(&o.archive, "archive-directory", "", "directory, such as a mounted volume, into which runs that have ended are written with their whole results and samples; empty: none")
+	f.StringVar(&o.bucket.Location, "archive-bucket", "",
+		"S3-compatible bucket into which they are written instead, as s3://BUCKET or s3://BUCKET/PREFIX. Credentials are those that the AWS SDK finds: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a web identity, a profile, or the machine's")
+	f.StringVar(&o.bucket.Endpoint, "archive-endpoint", "",
+		"URL of the bucket's server, which has buckets in the path, such as https://s3.example.com:9000; empty: AWS (env AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL)")
+	f.StringVar(&o.bucket.Region, "archive-region", "", "the bucket's region; empty: us-east-1 with an endpoint (env AWS_REGION)")
+	f.StringVar(&o.bucket.CAFile, "archive-ca-file", "",
+		"PEM file with the authorities that sign the certificate of the bucket's server; empty: those of the system, or of Mozilla's list (env AWS_CA_BUNDLE)")
 	f.DurationVar(&o.keep.For, "archive-keep-for", 0, "how long a run stays in the archive; 0: without limit")
 	f.IntVar(&o.keep.Runs, "archive-keep-runs", 0, "number of runs of each namespace that stay in the archive, the latest; 0: without limit")
 	for _, t := range []struct {
@@ -237,11 +246,8 @@ func (o *options) validate() error {
 	if _, err := zapcore.ParseLevel(o.logLevel); err != nil {
 		return fmt.Errorf("--log-level %q: must be debug, info or error", o.logLevel)
 	}
-	if o.keep.For < 0 || o.keep.Runs < 0 {
-		return fmt.Errorf("--archive-keep-for %s, --archive-keep-runs %d: must not be less than 0", o.keep.For, o.keep.Runs)
-	}
-	if o.archive == "" && !o.keep.IsUnlimited() {
-		return errors.New("--archive-keep-for and --archive-keep-runs have no effect: set --archive-directory too")
+	if err := o.validateArchive(); err != nil {
+		return err
 	}
 	if _, err := o.exports(); err != nil {
 		return err
@@ -250,6 +256,41 @@ func (o *options) validate() error {
 		return fmt.Errorf("--ca-lifetime, --certificate-lifetime, --ca-propagation: %w", err)
 	}
 	return nil
+}
+
+func (o *options) validateArchive() error {
+	others := o.bucket
+	others.Location = ""
+	switch {
+	case o.keep.For < 0 || o.keep.Runs < 0:
+		return fmt.Errorf("--archive-keep-for %s, --archive-keep-runs %d: must not be less than 0", o.keep.For, o.keep.Runs)
+	case o.archive != "" && o.bucket.Location != "":
+		return errors.New("--archive-directory and --archive-bucket: set one of them")
+	case o.bucket.Location != "":
+		if err := o.bucket.Validate(); err != nil {
+			return fmt.Errorf("--archive-bucket, --archive-endpoint: %w", err)
+		}
+	case others != (archive.BucketConfig{}):
+		return errors.New("--archive-endpoint, --archive-region and --archive-ca-file have no effect: set --archive-bucket too")
+	case o.archive == "" && !o.keep.IsUnlimited():
+		return errors.New("--archive-keep-for and --archive-keep-runs have no effect: set --archive-directory or --archive-bucket too")
+	}
+	return nil
+}
+
+// archiveStore returns the place of the archive; nil if there is none.
+func (o *options) archiveStore(ctx context.Context) (archive.Store, error) {
+	switch {
+	case o.bucket.Location != "":
+		bucket, err := archive.NewBucket(ctx, o.bucket)
+		if err != nil {
+			return nil, fmt.Errorf("--archive-bucket, --archive-region, --archive-ca-file: %w", err)
+		}
+		return bucket, nil
+	case o.archive != "":
+		return archive.Directory(o.archive), nil
+	}
+	return nil, nil
 }
 
 func (o *options) logger() logr.Logger {

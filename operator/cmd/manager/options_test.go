@@ -33,14 +33,43 @@ func TestTheNamespacesThatReadMetricsAreAList(t *testing.T) {
 	}
 }
 
-func TestAnArchiveHasADirectory(t *testing.T) {
+func TestAnArchiveIsADirectoryOrABucket(t *testing.T) {
 	o, err := parse([]string{"--archive-directory=/archive", "--archive-keep-for=720h", "--archive-keep-runs=5"})
 	if err != nil || o.archive != "/archive" || o.keep != (archive.Retention{For: 720 * time.Hour, Runs: 5}) {
 		t.Errorf("%+v, %v", o, err)
 	}
-	for flag, want := range map[string]string{"--archive-keep-for=1h": "set --archive-directory too", "--archive-keep-runs=1": "set --archive-directory too", "--archive-keep-runs=-1": "must not be less than 0"} {
-		if _, err := parse([]string{flag}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", flag, err)
+	if store, err := o.archiveStore(t.Context()); err != nil || store != archive.Directory("/archive") {
+		t.Errorf("%v, %v", store, err)
+	}
+	o, err = parse([]string{"--archive-bucket=s3://results/spate", "--archive-endpoint=https://s3.example:9000", "--archive-region=r", "--archive-keep-runs=5"})
+	if want := (archive.BucketConfig{Location: "s3://results/spate", Endpoint: "https://s3.example:9000", Region: "r"}); err != nil || o.bucket != want {
+		t.Errorf("%+v, %v", o, err)
+	}
+	if store, err := o.archiveStore(t.Context()); err != nil || reflect.TypeOf(store) != reflect.TypeFor[*archive.Bucket]() {
+		t.Errorf("%v, %v", store, err)
+	}
+	if o, err = parse(nil); err != nil {
+		t.Fatal(err)
+	}
+	if store, err := o.archiveStore(t.Context()); err != nil || store != nil {
+		t.Errorf("%v, %v", store, err)
+	}
+	for flags, want := range map[string]string{
+		"--archive-keep-for=1h":                                                        "set --archive-directory or --archive-bucket too",
+		"--archive-keep-runs=1":                                                        "set --archive-directory or --archive-bucket too",
+		"--archive-keep-runs=-1":                                                       "must not be less than 0",
+		"--archive-directory=/a --archive-bucket=s3://results":                         "--archive-directory and --archive-bucket: set one of them",
+		"--archive-bucket=results":                                                     `"results" is no location in a bucket: must be s3://BUCKET or s3://BUCKET/PREFIX`,
+		"--archive-bucket=s3://results/../other":                                       "is no location in a bucket",
+		"--archive-bucket=s3://R":                                                      "is no location in a bucket",
+		"--archive-endpoint=https://s3.example":                                        "set --archive-bucket too",
+		"--archive-region=r --archive-directory=/a":                                    "set --archive-bucket too",
+		"--archive-ca-file=/ca.crt":                                                    "set --archive-bucket too",
+		"--archive-bucket=s3://results --archive-endpoint=host":                        "the endpoint must be a URL such as https://",
+		"--archive-bucket=s3://results --archive-endpoint=https://key:word@s3.example": "the endpoint must have no credentials",
+	} {
+		if _, err := parse(strings.Fields(flags)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "word") {
+			t.Errorf("%s: %v", flags, err)
 		}
 	}
 }

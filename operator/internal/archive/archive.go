@@ -33,8 +33,8 @@ const (
 // uidLength is the length of a UID, which ends the name of a folder.
 const uidLength = 36
 
-// mostUnpacked bounds what is read of a run's file. The largest results have about a tenth of it.
-const mostUnpacked = 1 << 30
+// mostUnpacked is the maximum size in bytes of a run's file when it is unpacked. The largest results have less than half of it.
+const mostUnpacked = 256 << 20
 
 // Folder returns that of a run.
 func Folder(run *spatev1.TrafficRun) string {
@@ -72,15 +72,15 @@ type Run struct {
 	files []string
 }
 
-// Runs returns all archived runs, the oldest first. Runs that are not whole are left out.
-func Runs(ctx context.Context, s Store) ([]Run, error) {
-	all, err := folders(ctx, s)
+// Runs returns the archived runs of a namespace, or all if it is empty, the oldest first. Runs that are not whole are left out.
+func Runs(ctx context.Context, s Store, namespace string) ([]Run, error) {
+	all, err := folders(ctx, s, namespace)
 	return slices.DeleteFunc(all, func(run Run) bool { return !run.whole }), err
 }
 
-// folders returns all archived runs, whole or not, the oldest first.
-func folders(ctx context.Context, s Store) ([]Run, error) {
-	files, err := s.List(ctx)
+// folders returns the archived runs of a namespace, or all if it is empty, whole or not, the oldest first.
+func folders(ctx context.Context, s Store, namespace string) ([]Run, error) {
+	files, err := s.List(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -111,13 +111,23 @@ func folders(ctx context.Context, s Store) ([]Run, error) {
 
 // Load returns an archived run, with its whole result, and its samples; nil if it has none.
 func Load(ctx context.Context, s Store, folder string) (*spatev1.TrafficRun, *samples.Series, error) {
+	return load(ctx, s, folder, mostUnpacked)
+}
+
+// load is Load of a run whose file unpacks to at most so many bytes.
+func load(ctx context.Context, s Store, folder string, most int64) (*spatev1.TrafficRun, *samples.Series, error) {
 	run := &spatev1.TrafficRun{}
 	if err := read(ctx, s, path.Join(folder, RunFile), func(r io.Reader) error {
-		unpacked, err := gzip.NewReader(r)
+		packed, err := gzip.NewReader(r)
 		if err != nil {
 			return err
 		}
-		return json.NewDecoder(io.LimitReader(unpacked, mostUnpacked)).Decode(run)
+		unpacked := &bounded{packed, most, most}
+		if err := json.NewDecoder(unpacked).Decode(run); err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, unpacked) // gzip's checksum is at the end
+		return err
 	}); err != nil {
 		return nil, nil, err
 	}
@@ -141,20 +151,39 @@ func read(ctx context.Context, s Store, name string, use func(io.Reader) error) 
 		return err
 	}
 	defer file.Close()
-	if err := use(file); err != nil {
+	err = use(file)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
+		return fmt.Errorf("%s cannot be read: its end is missing", name)
+	case err != nil:
 		return fmt.Errorf("%s cannot be read: %w", name, err)
 	}
 	return nil
 }
 
+// bounded reads at most a number of bytes, and fails beyond, where io.LimitReader would end.
+type bounded struct {
+	io.Reader
+	left, most int64
+}
+
+func (b *bounded) Read(into []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("it unpacks to more than %d bytes, as no run does", b.most)
+	}
+	n, err := b.Reader.Read(into[:min(int64(len(into)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
 // Find returns the folder of the run of a name that was archived last.
 func Find(ctx context.Context, s Store, namespace, name string) (string, error) {
-	all, err := Runs(ctx, s)
+	all, err := Runs(ctx, s, namespace)
 	if err != nil {
 		return "", err
 	}
 	for _, run := range slices.Backward(all) {
-		if run.Namespace == namespace && run.Name == name {
+		if run.Name == name {
 			return path.Join(namespace, name+"-"+run.UID), nil
 		}
 	}

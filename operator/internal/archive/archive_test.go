@@ -50,7 +50,7 @@ func aged(t *testing.T, d Directory, r *spatev1.TrafficRun, at time.Time) {
 
 func names(t *testing.T, s Store) (all []string) {
 	t.Helper()
-	runs, err := Runs(t.Context(), s)
+	runs, err := Runs(t.Context(), s, "")
 	must(t, err)
 	for _, r := range runs {
 		all = append(all, r.Namespace+"/"+r.Name)
@@ -133,7 +133,7 @@ func TestARunThatIsNotWholeIsNone(t *testing.T) {
 			t.Errorf("after %s: %d deleted, want %d: %v", c.age, deleted, c.want, err)
 		}
 	}
-	if files, err := d.List(t.Context()); err != nil || len(files) > 0 {
+	if files, err := d.List(t.Context(), ""); err != nil || len(files) > 0 {
 		t.Errorf("%v, %v", files, err)
 	}
 }

@@ -63,8 +63,14 @@ func (d Directory) Open(_ context.Context, name string) (io.ReadCloser, error) {
 }
 
 // List implements Store.
-func (d Directory) List(ctx context.Context) (all []File, err error) {
-	err = filepath.WalkDir(string(d), func(path string, entry fs.DirEntry, err error) error {
+func (d Directory) List(ctx context.Context, folder string) (all []File, err error) {
+	below := string(d)
+	if folder != "" {
+		if below, err = d.path(folder); err != nil {
+			return nil, err
+		}
+	}
+	err = filepath.WalkDir(below, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && path != string(d) {
 			return nil // deleted meanwhile
 		}

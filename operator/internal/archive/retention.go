@@ -31,7 +31,7 @@ func (r Retention) Apply(ctx context.Context, s Store, now time.Time) (deleted i
 	if r.IsUnlimited() {
 		return 0, nil
 	}
-	all, err := folders(ctx, s)
+	all, err := folders(ctx, s, "")
 	if err != nil {
 		return 0, err
 	}

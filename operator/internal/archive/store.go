@@ -17,8 +17,8 @@ type Store interface {
 	Put(ctx context.Context, name string, write func(io.Writer) error) error
 	// Open reads a file; the error is fs.ErrNotExist if there is none.
 	Open(ctx context.Context, name string) (io.ReadCloser, error)
-	// List returns all files, in no order.
-	List(ctx context.Context) ([]File, error)
+	// List returns the files below a folder, all if it is empty, in no order. That there is no such folder is no error.
+	List(ctx context.Context, folder string) ([]File, error)
 	// Delete deletes a file. That there is none is no error.
 	Delete(ctx context.Context, name string) error
 }

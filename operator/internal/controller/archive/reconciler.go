@@ -31,8 +31,12 @@ type Reconciler struct {
 	Keep   archive.Retention
 }
 
-// retainEvery is the interval at which runs are deleted that are kept no longer.
-const retainEvery = time.Hour
+const (
+	// retainEvery is the interval at which runs are deleted that are kept no longer.
+	retainEvery = time.Hour
+	// retainLimit bounds the time for that.
+	retainLimit = 30 * time.Minute
+)
 
 // SetupWithManager registers the reconciler, and the deletion of runs that are kept no longer.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
@@ -71,7 +75,9 @@ func (r *Reconciler) retain(ctx context.Context) error {
 		return nil
 	}
 	for {
-		deleted, err := r.Keep.Apply(ctx, r.Store, time.Now())
+		within, cancel := context.WithTimeout(ctx, retainLimit)
+		deleted, err := r.Keep.Apply(within, r.Store, time.Now())
+		cancel()
 		if err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "archived runs could not be deleted; retried", "in", retainEvery.String())
 		} else if deleted > 0 {

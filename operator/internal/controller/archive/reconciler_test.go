@@ -128,7 +128,7 @@ func TestARunThatIsActiveIsNotArchived(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if all, err := archive.Runs(t.Context(), store); err != nil || len(all) > 0 {
+	if all, err := archive.Runs(t.Context(), store, ""); err != nil || len(all) > 0 {
 		t.Errorf("%+v, %v", all, err)
 	}
 }

@@ -29,6 +29,9 @@ func TestTheRunOfAnArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ from, args, want string }{
+		{"s3://results/", "--endpoint s3.example", "the endpoint must be a URL such as https://"},
+		{"s3:///results", "imix-1", `"s3:///results" is no location in a bucket: must be s3://BUCKET or s3://BUCKET/PREFIX`},
+		{root, "--endpoint https://s3.example", "--endpoint has no effect: it is for a bucket"},
 		{root, "imix-1 -n tests", ""},
 		{folder, "", ""},
 		{folder, "imix-1", ""},
@@ -40,16 +43,18 @@ func TestTheRunOfAnArchive(t *testing.T) {
 		{filepath.Join(root, "none"), "imix-1", "no such file or directory"},
 	} {
 		var flags cluster.Flags
+		var source Source
 		found := ""
 		command := &cobra.Command{Use: "read", RunE: func(command *cobra.Command, args []string) error {
-			read, _, err := Read(command.Context(), &flags, c.from, args)
+			read, _, err := source.Read(command.Context(), &flags, args)
 			if err == nil {
 				found = read.Name
 			}
 			return err
 		}}
 		flags.Add(command)
-		_, _, err := plugintest.Run("", append([]string{"read", "--kubeconfig", os.DevNull}, strings.Fields(c.args)...), command)
+		source.Add(command, "where it is")
+		_, _, err := plugintest.Run("", append([]string{"read", "--kubeconfig", os.DevNull, "--from", c.from}, strings.Fields(c.args)...), command)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || err == nil && found != "imix-1" {
 			t.Errorf("%s %s: %q, %v", c.from, c.args, found, err)
 		}

@@ -25,7 +25,8 @@ import (
 // NewCommand returns `compare`.
 func NewCommand() *cobra.Command {
 	var flags cluster.Flags
-	var output, from string
+	var source archived.Source
+	var output string
 	var failOn []string
 	c := &cobra.Command{
 		Use:   "compare [RUN] OTHER",
@@ -35,7 +36,8 @@ the name of a TrafficProfile: its latest run is used then. A single run is compa
 started: it need not exist any more. Streams and templates of one run only are listed. Without -o json or yaml, metrics that are 0 in
 both runs are left out.
 
---from PATH reads the first run, or the only one, from an archive (--archive-directory of the operator): it need not exist any more.
+--from PLACE reads the first run from an archive, where it need not exist any more: the folder that the operator writes to (--archive-directory), or the bucket and
+prefix (--archive-bucket), s3://BUCKET/PREFIX, with the credentials and the region that the AWS SDK finds.
 
 --fail-on CONDITION, which may be repeated, makes the exit code 1 if the condition holds. A condition is a metric, > or <, and an amount:
   latency.p99>5%                       the metric has grown by more than 5 % of what the first run has
@@ -51,6 +53,7 @@ Exit codes: 0 no condition holds; 1 one does; 2 a condition is not valid or cann
   kubectl spate compare imix-1a2b3-2 --fail-on 'lost>0'
   kubectl spate compare before after --fail-on 'latency.p99>5%' --fail-on 'lost>0'
   kubectl spate compare imix-release-7 imix --from /mnt/archive
+  kubectl spate compare imix-release-7 imix --from s3://results/spate --endpoint https://s3.example.com:9000
   kubectl spate compare before after --fail-on 'streams.*.rxPps<-1%' -o json | jq '.differences[] | select(.relativePercent > 1)'`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: flags.Complete(2, cluster.Runs, cluster.Profiles),
@@ -62,7 +65,7 @@ Exit codes: 0 no condition holds; 1 one does; 2 a condition is not valid or cann
 			if err != nil {
 				return exit.With(exit.Invalid, err)
 			}
-			first, second, err := both(c.Context(), &flags, from, args)
+			first, second, err := both(c.Context(), &flags, &source, args)
 			if err != nil {
 				return exit.With(exit.NotRun, err)
 			}
@@ -78,15 +81,15 @@ Exit codes: 0 no condition holds; 1 one does; 2 a condition is not valid or cann
 	}
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit.With(exit.Invalid, err) })
 	flags.Add(c)
-	c.Flags().StringVar(&from, "from", "", "folder of an archive to read the first run from instead of the cluster")
+	source.Add(c, "folder or s3://BUCKET/PREFIX of an archive to read the first run from instead of the cluster")
 	c.Flags().StringArrayVar(&failOn, "fail-on", nil, "METRIC>AMOUNT or METRIC<AMOUNT: exit with 1 if the change from the first run to the second is beyond the amount, such as latency.p99>5%")
 	c.Flags().StringVarP(&output, "output", "o", "", result.OutputUsage)
 	return c
 }
 
 // both reads the runs that are compared.
-func both(ctx context.Context, flags *cluster.Flags, from string, args []string) (first, second *spatev1.TrafficRun, err error) {
-	if from != "" && len(args) == 1 {
+func both(ctx context.Context, flags *cluster.Flags, source *archived.Source, args []string) (first, second *spatev1.TrafficRun, err error) {
+	if source.IsSet() && len(args) == 1 {
 		return nil, nil, errors.New("--from reads the first of two runs: name the other one, too")
 	}
 	connection, err := flags.Connect()
@@ -96,8 +99,8 @@ func both(ctx context.Context, flags *cluster.Flags, from string, args []string)
 	second, err = read(ctx, connection.Client, connection.Namespace, args[len(args)-1])
 	var other error
 	switch {
-	case from != "":
-		first, _, other = archived.Read(ctx, flags, from, args[:1])
+	case source.IsSet():
+		first, _, other = source.Read(ctx, flags, args[:1])
 		if other == nil && first.Status.Result == nil {
 			other = fmt.Errorf("run %s has no result: nothing was measured", first.Name)
 		}

@@ -42,7 +42,8 @@ var names = []string{"html", "md", "junit", "csv"}
 // NewCommand returns `report`.
 func NewCommand() *cobra.Command {
 	var flags cluster.Flags
-	var output, file, from string
+	var source archived.Source
+	var output, file string
 	c := &cobra.Command{
 		Use:   "report RUN",
 		Short: "Write a report of a run: HTML, Markdown, JUnit or CSV",
@@ -57,14 +58,16 @@ generator added, the machines, the profile, and how to run it again. RUN may be 
 Values over time are the run's samples, which the operator stores in a ConfigMap beside it: reading them takes the right to get ConfigMaps.
 Without them, as for a run of an older release, the report states that and has everything else. Facts about the generator are from its current status.
 
---from PATH reads the run from an archive instead, where it outlives its object: PATH is the folder that the operator writes to (--archive-directory), or that
-of a single run. RUN is the name of a run then, and may be left out with the folder of one. No cluster is needed.
+--from PLACE reads the run from an archive instead, where it outlives its object: PLACE is the folder that the operator writes to (--archive-directory), or the
+bucket and prefix (--archive-bucket), s3://BUCKET/PREFIX, or the folder of a single run in one. RUN is the name of a run then, and may be left out with the folder of
+one. No cluster is needed. Credentials of a bucket are those that the AWS SDK finds, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; its region is AWS_REGION.
 
 Exit codes: 0 if the report was written, whatever the verdict; 1 if it was not, or if a part of the result could not be read.`,
 		Example: `  kubectl spate report imix-1a2b3-1 --output-file imix.html
   kubectl spate report imix -o md >> "$GITHUB_STEP_SUMMARY"
   kubectl spate report imix -n tests -o junit --output-file results.xml
   kubectl spate report imix-1a2b3-1 -n tests --from /mnt/archive --output-file imix.html
+  kubectl spate report imix-1a2b3-1 -n tests --from s3://results/spate --endpoint https://s3.example.com:9000
   kubectl spate report imix -o csv | mlr --icsv --opprint filter '$row == "sample"'`,
 		Args:              cobra.RangeArgs(0, 1),
 		ValidArgsFunction: flags.Complete(1, cluster.Runs, cluster.Profiles),
@@ -73,7 +76,7 @@ Exit codes: 0 if the report was written, whatever the verdict; 1 if it was not, 
 			if !known {
 				return fmt.Errorf("-o %s: must be %s", output, strings.Join(names, ", "))
 			}
-			s, incomplete, err := find(c.Context(), &flags, from, args)
+			s, incomplete, err := find(c.Context(), &flags, &source, args)
 			if err != nil {
 				return err
 			}
@@ -86,16 +89,16 @@ Exit codes: 0 if the report was written, whatever the verdict; 1 if it was not, 
 	}
 	flags.Add(c)
 	c.Flags().StringVarP(&output, "output", "o", names[0], strings.Join(names, ", "))
-	c.Flags().StringVar(&from, "from", "", "folder of an archive, or of a run in one, to read the run from instead of the cluster")
+	source.Add(c, "folder or s3://BUCKET/PREFIX of an archive, or of a run in one, to read the run from instead of the cluster")
 	c.Flags().StringVar(&file, "output-file", "", "file to write the report to; standard output when absent")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(slices.Clone(names), cobra.ShellCompDirectiveNoFileComp)) // fails for a flag that does not exist only
 	return c
 }
 
 // find reads the run of a command line, of the cluster or of an archive.
-func find(ctx context.Context, flags *cluster.Flags, from string, args []string) (s *subject, incomplete, err error) {
-	if from != "" {
-		run, series, err := archived.Read(ctx, flags, from, args)
+func find(ctx context.Context, flags *cluster.Flags, source *archived.Source, args []string) (s *subject, incomplete, err error) {
+	if source.IsSet() {
+		run, series, err := source.Read(ctx, flags, args)
 		if err != nil {
 			return nil, nil, err
 		}

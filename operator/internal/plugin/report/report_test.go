@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/archive"
+	"spate.dev/operator/internal/archive/s3test"
 	"spate.dev/operator/internal/plugin/plugintest"
 	"spate.dev/operator/internal/plugin/result"
 	"spate.dev/operator/internal/runs/samples"
@@ -131,6 +133,44 @@ func TestReportsAreThoseOfTheFiles(t *testing.T) {
 					t.Errorf("%s differs from line %d on; SPATE_GOLDEN=renew writes it again\n got %.300s\nwant %.300s", file, i+1, strings.Join(ours[min(i, len(ours)):], "\n"), strings.Join(theirs[min(i, len(theirs)):], "\n"))
 					break
 				}
+			}
+		}
+	}
+}
+
+// What is archived in a bucket of a real server is reported as what is archived in a directory.
+func TestTheReportOfABucketIsThatOfADirectory(t *testing.T) {
+	server, directory, s := s3test.Start(t), t.TempDir(), subjectOf(spatev1.VerdictFailed, "imix", "result.lost is 30")
+	s3test.Setenv(t, s3test.AccessKey, s3test.SecretKey)
+	s.run.UID = "00000000-0000-4000-8000-000000000001"
+	encoded, err := s.samples.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const place = "s3://" + s3test.Bucket + "/spate"
+	bucket, err := archive.NewBucket(t.Context(), archive.BucketConfig{Location: place, Endpoint: server.Endpoint})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(archive.Save(t.Context(), bucket, s.run, encoded), archive.Save(t.Context(), archive.Directory(directory), s.run, encoded)); err != nil {
+		t.Fatal(err)
+	}
+	made := regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`) // of the report, which is that of the clock
+	reported := func(format, from string, args ...string) string {
+		args = append([]string{"report", "-n", s.run.Namespace, "--kubeconfig", os.DevNull, "-o", format, "--from", from}, args...)
+		output, _, err := plugintest.Run("", args, NewCommand())
+		if err != nil || output == "" {
+			t.Errorf("%q: %v", args, err)
+		}
+		return made.ReplaceAllString(output, "")
+	}
+	for _, format := range names {
+		want := reported(format, directory, s.run.Name)
+		for _, got := range []string{
+			reported(format, place, s.run.Name, "--endpoint", server.Endpoint), reported(format, place+"/"+archive.Folder(s.run), "--endpoint", server.Endpoint),
+		} {
+			if got != want {
+				t.Errorf("%s: of the bucket\n%.2000s\nof the directory\n%.2000s", format, got, want)
 			}
 		}
 	}
