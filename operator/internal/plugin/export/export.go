@@ -27,7 +27,8 @@ const openMetrics = "openmetrics"
 // command has the flags.
 type command struct {
 	cluster                       cluster.Flags
-	from, output, file            string
+	source                        archived.Source
+	output, file                  string
 	remoteWrite, otlp, httpConfig string
 	labels                        string
 	limit                         time.Duration
@@ -50,7 +51,7 @@ Without either they are printed: promtool tsdb create-blocks-from openmetrics ma
 file of --http-config, which is that of Prometheus' HTTP clients (authorization, basic_auth, tls_config, http_headers, ...), and of promtool --http.config.file.
 Prometheus takes samples that are older than an hour, or sent once more, only with storage.tsdb.out_of_order_time_window in its configuration.
 
-Samples are in a ConfigMap beside the run: reading them takes the right to get ConfigMaps. --from PATH reads the run from an archive instead, where it outlives its
+Samples are in a ConfigMap beside the run: reading them takes the right to get ConfigMaps. --from PLACE reads the run from an archive instead (a folder or a bucket), where it outlives its
 object: PATH is the folder that the operator writes to (--archive-directory), or that of a single run. No cluster is needed then.
 
 Exit codes: 0 if all samples were accepted, or printed; 1 otherwise, also for a run without samples.`,
@@ -94,7 +95,7 @@ Exit codes: 0 if all samples were accepted, or printed; 1 otherwise, also for a 
 	c.Flags().StringVar(&f.labels, "labels", "", "comma-separated list of labels (NAME=VALUE) that are added to all samples")
 	c.Flags().DurationVar(&f.limit, "timeout", 2*time.Minute, "time limit for sending")
 	c.Flags().StringVarP(&f.output, "output", "o", openMetrics, "format of what is printed: "+openMetrics)
-	c.Flags().StringVar(&f.from, "from", "", "folder of an archive, or of a run in one, to read the run from instead of the cluster")
+	f.source.Add(c, "folder or s3://BUCKET/PREFIX of an archive, or of a run in one, to read the run from instead of the cluster")
 	c.Flags().StringVar(&f.file, "output-file", "", "file to print to; standard output when absent")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{openMetrics}, cobra.ShellCompDirectiveNoFileComp)) // fails for a flag that does not exist only
 	c.MarkFlagsMutuallyExclusive("output-file", "remote-write")
@@ -134,8 +135,8 @@ func (f *command) targets() (targets []samplesexport.Target, labels map[string]s
 
 // find reads the run of a command line and its samples, of the cluster or of an archive.
 func (f *command) find(ctx context.Context, args []string) (*spatev1.TrafficRun, *samples.Series, error) {
-	if f.from != "" {
-		return archived.Read(ctx, &f.cluster, f.from, args)
+	if f.source.IsSet() {
+		return f.source.Read(ctx, &f.cluster, args)
 	}
 	if len(args) == 0 {
 		return nil, nil, errors.New("name a RUN, or a TrafficProfile whose latest run is meant")
