@@ -220,6 +220,7 @@ var inValues = map[string]struct {
 	set  string
 }{
 	"archive":                 {nil, "archive.claim=spate-archive"},
+	"archive-bucket":          {nil, "archive.bucket.name=spate-archive,archive.bucket.credentialsSecret=spate-archive"},
 	"high-availability":       {nil, "replicas=2"},
 	"egress":                  {nil, "networkPolicy.egress.enabled=true"},
 	"metrics-from-monitoring": {nil, "metrics.allowedNamespaces={monitoring}"},
