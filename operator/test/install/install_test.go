@@ -222,6 +222,7 @@ var inValues = map[string]struct {
 	"archive":                 {nil, "archive.claim=spate-archive"},
 	"remote-write":            {nil, "metrics.export.remoteWrite.url=http://prometheus-operated.monitoring:9090/api/v1/write"},
 	"otlp":                    {nil, "metrics.export.otlp.url=http://otel-collector.monitoring:4318/v1/metrics"},
+	"archive-bucket":          {nil, "archive.bucket.name=spate-archive,archive.bucket.credentialsSecret=spate-archive"},
 	"high-availability":       {nil, "replicas=2"},
 	"egress":                  {nil, "networkPolicy.egress.enabled=true"},
 	"metrics-from-monitoring": {nil, "metrics.allowedNamespaces={monitoring}"},
