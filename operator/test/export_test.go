@@ -51,7 +51,8 @@ func TestSamplesOfARunAreSentWhenItHasEnded(t *testing.T) {
 		t.Error("nothing came")
 	}
 	by := bytes.Load()
-	viewer := userOf(t, ns, "view")
+	viewer := userOf(t, ns, "spate-viewer")
+	mayReadConfigMaps(t, ns, "spate-viewer")
 	if done := executedWith(t, ns, viewer, "", "export", "sent", "--otlp", server.URL+"/v1/metrics"); done.code != 0 || !strings.Contains(done.output, " samples of run "+r.Name+" were accepted (OTLP)") || bytes.Load() == by {
 		t.Errorf("%+v", done)
 	}

@@ -103,6 +103,18 @@ func userOf(t *testing.T, ns, role string) string {
 	return path
 }
 
+// mayReadConfigMaps lets the user of a role read ConfigMaps, as Kubernetes' own roles view and edit do.
+func mayReadConfigMaps(t *testing.T, ns, role string) {
+	t.Helper()
+	must(t, cluster.kube.Create(t.Context(), &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "configmaps"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}}},
+	}))
+	must(t, cluster.kube.Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "configmaps"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "configmaps"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: role + "-of-" + ns, APIGroup: rbacv1.GroupName}},
+	}))
+}
+
 // plugin is `kubectl spate` by a user in a namespace.
 func plugin(t *testing.T, ns, kubeconfig string, args ...string) *exec.Cmd {
 	t.Helper()

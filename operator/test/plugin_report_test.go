@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,14 +26,7 @@ func TestThePluginReportsAndComparesRuns(t *testing.T) {
 	t.Parallel()
 	ns := simulatedReady(t, startSimulatedNode(t), loopbackGenerator)
 	editor, viewer := userOf(t, ns, "spate-editor"), userOf(t, ns, "spate-viewer")
-	// As Kubernetes' own role edit does, this lets the editor read ConfigMaps.
-	must(t, cluster.kube.Create(t.Context(), &rbacv1.Role{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "configmaps"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}}},
-	}))
-	must(t, cluster.kube.Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "configmaps"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "configmaps"},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "spate-editor-of-" + ns, APIGroup: rbacv1.GroupName}},
-	}))
+	mayReadConfigMaps(t, ns, "spate-editor")
 	mustApply(t, ns, loopbackProfile("sampled", lenient+"  duration: 3s\n  runPolicy: Manual\n  thresholds: [{name: no-loss, expression: result.lost == 0}]\n"))
 	ran := executedWith(t, ns, editor, "", "run", "sampled", "--wait", "-o", "json")
 	again := executedWith(t, ns, editor, "", "run", "sampled", "--set", "rate=2x", "--wait", "-o", "json")

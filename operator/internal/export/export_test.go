@@ -319,7 +319,7 @@ func TestAFailureSaysWhatIsWrongWithoutSecrets(t *testing.T) {
 		"wrong token":          {RemoteWrite, []http.HandlerFunc{answer(http.StatusUnauthorized, "no such token")}, ": no such token", 1, false},
 		"refused":              {RemoteWrite, []http.HandlerFunc{answer(http.StatusBadRequest, "out of order\n sample")}, "HTTP status 400 Bad Request: out of order sample", 1, true},
 		"broken, but not long": {OTLP, []http.HandlerFunc{answer(http.StatusBadGateway, "a"), answer(http.StatusTooManyRequests, "b"), func(http.ResponseWriter, *http.Request) {}}, "", 3, false},
-		"broken":               {OTLP, []http.HandlerFunc{answer(http.StatusBadGateway, strings.Repeat("bad, ", 1000))}, "HTTP status 502 Bad Gateway: bad, bad,", 4, false},
+		"broken":               {OTLP, []http.HandlerFunc{answer(http.StatusBadGateway, strings.Repeat("no backend, ", 1000))}, "HTTP status 502 Bad Gateway: no backend, ", 4, false},
 		"rejected in part":     {OTLP, []http.HandlerFunc{partial}, "3 samples were rejected: too old", 1, true},
 		"slow":                 {OTLP, []http.HandlerFunc{slow}, "no answer in time", 1, false},
 	} {
