@@ -172,6 +172,7 @@ var applications = []struct {
 	{"astf-http.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
 		// Half of a second's connections while their rate rises, and all connections of two more seconds.
 		settledAll(t, run, "web", 500)
+		queriesHaveData(t, run, ofPrograms)
 	}},
 	{"astf-dns.yaml", []string{"duration: 5s", "duration: 3s" + shared}, func(t *testing.T, run *spate.TrafficRun) {
 		settledAll(t, run, "dns", 1500)

@@ -83,7 +83,8 @@ func TestRefusalsAreReadFromRust(t *testing.T) {
 	wrong.add(at.field("list.sizes").index(i).field("bytes"), format!("{} of them", n));
 	wrong.add(StreamIndex(i).path()
 	    .field(name), "is odd");
-	wrong.add(FieldPath::from("timing.stages").index(*i), "is late");
+	wrong
+	    .add(FieldPath::from("timing.stages").index(*i), "is late");
 	wrong.add(at.join(&error.field()), error.to_string());
 	return Err(
 	    "nobody knows".to_owned());

@@ -15,7 +15,7 @@ import (
 var (
 	// rustReport matches the start of what reports: violations of a plan, refusals of a capture, texts of errors, and
 	// what ends a command.
-	rustReport = regexp.MustCompile(`(?:wrong\.add|\btell|\bErr|refuse|wrong|\bok_or(?:_else)?|\bbail!|\bensure!|\beprintln!)\(|#\[error\(`)
+	rustReport = regexp.MustCompile(`(?:wrong\s*\.add|\btell|\bErr|refuse|wrong|\bok_or(?:_else)?|\bbail!|\bensure!|\beprintln!)\(|#\[error\(`)
 	rustText   = regexp.MustCompile(`"((?:[^"\\]|\\[\s\S])*)"`)
 	rustBreak  = regexp.MustCompile(`\\\n\s*`)
 	// rustPath matches the path of a field as it is put together, and rustSegment each of its parts.

@@ -35,7 +35,8 @@ pub fn run_spec(plan: &Plan, checked: Checked, links: Option<(Vec<PortLink>, OnL
     let found = checked.streams.into_iter().zip(checked.timings).zip(checked.measured.streams);
     for (i, (stream, ((found, timing), receive))) in plan.streams.iter().zip(found).enumerate() {
         if found.rate.is_none() {
-            wrong.add(StreamIndex(i).path().field(mode(stream)).field("rate"), "waits for a line rate");
+            let mode = mode(stream);
+            wrong.add(StreamIndex(i).path().field(mode).field("rate"), "waits for a line rate");
         }
         streams.push(StreamSpec {
             name: stream.name.clone(),

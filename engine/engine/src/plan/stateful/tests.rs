@@ -1625,12 +1625,15 @@ fn connections_that_a_program_opens_count_with_its_flows() {
         of_port.map(|ask| ask.bits_per_second()).sum::<u128>()
     };
     let mut plan = good();
-    let one = [0, 1].map(|port| bits(&plan, port));
+    let one = [0, 1].map(|port| bits(&plan, PortIndex(port)));
     client(&mut plan, vec![send(0), receive(2000)]);
-    let of_opening = [0, 1].map(|port| bits(&opening(), port));
+    let of_opening = [0, 1].map(|port| bits(&opening(), PortIndex(port)));
     // Each flow asks for three times as much: itself, and two like it.
     for (one, three) in one.into_iter().zip(of_opening) {
         assert!(three.abs_diff(3 * one) <= 3, "{three} bit/s, and {one} of one");
     }
-    assert!(asks(&opening()).iter().all(|ask| ask.template == 0), "they follow the rate of what opens them");
+    assert!(
+        asks(&opening()).iter().all(|ask| ask.template == TemplateIndex(0)),
+        "they follow the rate of what opens them"
+    );
 }
