@@ -121,7 +121,7 @@ var planPath = regexp.MustCompile(`(stateful\.)?(templates|pools|payloads)\[([0-
 
 // Refused returns an engine's refusal of a field of the plan.
 func (o Origin) Refused(path, description string) Refusal {
-	r := o.at(path)
+	r := o.at(parsePath(path))
 	if strings.HasSuffix(path, "_ns") {
 		description = spelled(description)
 	}
@@ -149,13 +149,7 @@ func (o Origin) Line(line string) string {
 
 // Words replaces the plan's names in a text.
 func (o Origin) Words(text string) string {
-	text = planPath.ReplaceAllStringFunc(text, func(path string) string {
-		r := o.at(path)
-		if r == (Refusal{Path: path}) {
-			return path
-		}
-		return r.Error()
-	})
+	text = planPath.ReplaceAllStringFunc(text, func(path string) string { return o.at(parsePath(path)).Error() })
 	for _, w := range words {
 		text = w.plan.ReplaceAllString(text, w.user)
 	}
@@ -179,10 +173,7 @@ var words = []struct {
 	{regexp.MustCompile(`\bvni_step\b`), "vniStep"},
 }
 
-var (
-	nanoseconds = regexp.MustCompile(`\b([0-9]+)( ns)?\b`)
-	segment     = regexp.MustCompile(`^([a-z_]+)(?:\[([0-9]+)\])?$`)
-)
+var nanoseconds = regexp.MustCompile(`\b([0-9]+)( ns)?\b`)
 
 // spelled replaces nanoseconds by durations.
 func spelled(text string) string {
@@ -195,19 +186,6 @@ func spelled(text string) string {
 	})
 }
 
-// named parses a part of a path: a field, and the index in it; -1 without an index.
-func named(part string) (field string, index int) {
-	found := segment.FindStringSubmatch(part)
-	if found == nil {
-		return part, -1
-	}
-	index, err := strconv.Atoi(found[2])
-	if err != nil {
-		return found[1], -1
-	}
-	return found[1], index
-}
-
 // ofProfile are the fields of a profile that a plan has once.
 var ofProfile = map[string]string{
 	"templates": "spec.traffic", "most_flows": "spec.maxFlowsPerEngine", "ramp_up_ns": "spec.rampUp", "ramp_up_step_ns": "spec.rampUpStep",
@@ -215,38 +193,55 @@ var ofProfile = map[string]string{
 }
 
 // at returns the field from which a path of the plan was made; the path itself if that is not known.
-func (o Origin) at(path string) Refusal {
-	r := o.find(path)
+func (o Origin) at(p path) Refusal {
+	r := o.find(p)
 	if o.alone {
 		r.Entry = ""
-		return r
-	}
-	if inline := strings.TrimPrefix(r.Path, "spec."); r.Entry != "" && r.Stream == "" && r.Template == "" && inline != r.Path {
-		r.Path = "application.inline." + inline
 	}
 	return r
 }
 
-func (o Origin) find(path string) Refusal {
-	inner := strings.TrimPrefix(path, "stateful.")
-	parts := strings.Split(inner, ".")
-	kind, index := named(parts[0])
-	stateful, streams := o.plan.GetStateful(), o.plan.GetStreams()
-	switch {
-	case kind == "streams" && index >= 0 && index < len(streams):
-		return o.stream(streams[index], parts[1:])
-	case kind == "templates" && index >= 0 && index < len(stateful.GetTemplates()):
-		return o.template(stateful.GetTemplates()[index], parts[1:])
-	case kind == "pools" && index >= 0:
-		return o.pool(uint32(index), parts[1:], path)
-	case kind == "payloads" && index >= 0:
-		return o.payload(uint32(index), parts[1:], path)
-	case kind == "ignored_sources" && len(parts) > 1:
-		return Refusal{Path: "spec.ignoredSources." + strings.Replace(parts[1], "prefixes", "addresses", 1)}
-	case inner != path && ofProfile[inner] != "":
-		return Refusal{Path: ofProfile[inner]}
+func (o Origin) find(p path) Refusal {
+	inner, inStateful := p, len(p) > 1 && p[0] == segment{"stateful", -1}
+	if inStateful {
+		inner = p[1:]
 	}
-	return Refusal{Path: path}
+	if len(inner) == 0 {
+		return Refusal{}
+	}
+	index, rest := inner[0].index, inner[1:]
+	stateful, streams := o.plan.GetStateful(), o.plan.GetStreams()
+	switch kind := inner[0].name; {
+	case kind == "streams" && index >= 0 && index < len(streams):
+		return o.stream(streams[index], rest)
+	case kind == "templates" && index >= 0 && index < len(stateful.GetTemplates()):
+		return o.template(stateful.GetTemplates()[index], rest)
+	case kind == "pools" && index >= 0:
+		return o.pool(uint32(index), rest, p)
+	case kind == "payloads" && index >= 0:
+		return o.payload(uint32(index), rest, p)
+	case kind == "ignored_sources" && len(rest) > 0:
+		return Refusal{Path: ignoredSources(rest[0]).String()}
+	case inStateful && ofProfile[inner.String()] != "":
+		return Refusal{Path: ofProfile[inner.String()]}
+	}
+	return Refusal{Path: p.String()}
+}
+
+// ignoredSources returns an item of a profile's ignored sources.
+func ignoredSources(of segment) *field.Path {
+	if of.name == "prefixes" {
+		of.name = "addresses"
+	}
+	return within(spec.Child("ignoredSources"), path{of})
+}
+
+// root is the specification that has the fields of a template: its own, or that in an entry.
+func (o Origin) root(t *enginev1.Template) *field.Path {
+	if o.alone || o.templates[t.GetName()] != "" {
+		return spec
+	}
+	return field.NewPath("application", "inline")
 }
 
 // ofStream maps fields of a stream in a plan to those of a StatelessStream, the longest first. Fields within them are
@@ -265,14 +260,14 @@ var ofStreamsEntry = map[string]string{"tx_port": "transmitPort", "rx_port": "re
 
 // stream returns the field of an entry, or of the stream that it sends; what neither has is reported by the stream's
 // name.
-func (o Origin) stream(s *enginev1.Stream, rest []string) Refusal {
-	name, path := CountedAs(s), strings.Join(rest, ".")
+func (o Origin) stream(s *enginev1.Stream, rest path) Refusal {
+	name := CountedAs(s)
 	entry := cmp.Or(o.selecting[name], name)
-	if len(rest) > 0 && ofStreamsEntry[rest[0]] != "" {
-		return Refusal{Entry: entry, Path: ofStreamsEntry[rest[0]]}
+	if len(rest) > 0 && ofStreamsEntry[rest[0].name] != "" {
+		return Refusal{Entry: entry, Path: ofStreamsEntry[rest[0].name]}
 	}
 	for _, f := range ofStream {
-		if path != f.plan && !strings.HasPrefix(path, f.plan+".") {
+		if !rest.begins(f.plan) {
 			continue
 		}
 		if by := o.streams[name]; by != "" {
@@ -280,31 +275,32 @@ func (o Origin) stream(s *enginev1.Stream, rest []string) Refusal {
 		}
 		return Refusal{Entry: entry, Path: "stream.inline." + f.user}
 	}
-	return Refusal{Path: strings.Join(append([]string{"stream " + s.GetName()}, rest...), ".")}
+	return Refusal{Path: append(path{{"stream " + s.GetName(), -1}}, rest...).String()}
 }
 
 // ofEntry maps the fields of a template in a plan that are fields of an entry.
 var ofEntry = map[string]string{"name": "name", "client_port": "transmitPort", "server_port": "receivePort", "paused": "paused"}
 
-func (o Origin) template(t *enginev1.Template, rest []string) Refusal {
+func (o Origin) template(t *enginev1.Template, rest path) Refusal {
 	r := Refusal{Entry: t.GetName()}
 	if len(rest) == 0 {
 		return r
 	}
-	kind, index := named(rest[0])
+	kind, index := rest[0].name, rest[0].index
 	if name, own := ofEntry[kind]; own {
 		r.Path = name
 		return r
 	}
 	r.Template = o.templates[t.GetName()]
-	at := spec
+	root := o.root(t)
+	at := root
 	switch kind {
 	case "client", "server":
-		r.Path = inProgram(t, kind, rest[1:]).String()
+		r.Path = inProgram(root, t, kind, rest[1:]).String()
 		return r
 	case "client_tunables", "server_tunables":
-		at = spec.Child("tunables", strings.TrimSuffix(kind, "_tunables"))
-		if len(rest) > 1 && rest[1] != "tos" && rest[1] != "ttl" {
+		at = root.Child("tunables", strings.TrimSuffix(kind, "_tunables"))
+		if len(rest) > 1 && rest[1].name != "tos" && rest[1].name != "ttl" {
 			at = at.Child("tcp")
 		}
 		r.Path = within(at, rest[1:]).String()
@@ -313,41 +309,48 @@ func (o Origin) template(t *enginev1.Template, rest []string) Refusal {
 		}
 		return r
 	case "capture":
-		at = spec.Child("source", "pcap")
+		at = root.Child("source", "pcap")
 		if t.GetCapture().GetPath() != "" {
 			at = at.Child("volume")
-		} else if len(rest) > 1 && rest[1] == "pcap" {
+		} else if len(rest) > 1 && rest[1].name == "pcap" {
 			at = at.Child("from")
 		}
 		r.Path = at.String()
 		return r
 	case "clients", "servers":
-		at = spec.Child("pools", kind)
+		at = root.Child("pools", kind)
 		if index >= 0 {
 			at = at.Index(index)
 		}
-		if rest = rest[1:]; len(rest) > 0 && rest[0] == "pool" {
+		if rest = rest[1:]; len(rest) > 0 && rest[0].name == "pool" {
 			rest = nil
 		}
 		r.Path = within(at, rest).String()
 		return r
 	case "protocol":
-		at, rest = originOf(t), nil
-		if written(t) || at.String() == spec.Child("source", "payload").String() {
+		at, rest = originOf(root, t), nil
+		if written(t) || t.GetOrigin() == spec.Child("source", "payload").String() {
 			at = at.Child("transport")
 		}
 	case "group":
-		at, rest = spec.Child("statisticsGroup"), nil
+		at, rest = root.Child("statisticsGroup"), nil
 	case "flows_per_second":
-		at, rest = spec.Child("connectionRate"), nil
+		at, rest = root.Child("connectionRate"), nil
 	}
 	r.Path = within(at, rest).String()
 	return r
 }
 
-// originOf is the field that a template's programs were made from.
-func originOf(t *enginev1.Template) *field.Path {
-	return field.NewPath(cmp.Or(t.GetOrigin(), spec.Child("source", "programs").String()))
+// originOf is the field that a template's programs were made from. The plan has its path in the specification.
+func originOf(root *field.Path, t *enginev1.Template) *field.Path {
+	if written(t) {
+		return root.Child("source", "programs")
+	}
+	at := root
+	for _, s := range parsePath(t.GetOrigin())[1:] {
+		at = at.Child(s.name)
+	}
+	return at
 }
 
 // written reports whether the user wrote the programs of a template: their commands are fields then.
@@ -356,18 +359,18 @@ func written(t *enginev1.Template) bool {
 }
 
 // inProgram returns the field of a command, or of what the program was made from.
-func inProgram(t *enginev1.Template, side string, rest []string) *field.Path {
-	program, at := t.GetClient(), spec.Child("source", "programs", side)
+func inProgram(root *field.Path, t *enginev1.Template, side string, rest path) *field.Path {
+	program, at := t.GetClient(), root.Child("source", "programs", side)
 	if side == "server" {
 		program = t.GetServer()
 	}
 	if !written(t) {
-		return originOf(t)
+		return originOf(root, t)
 	}
 	if len(rest) == 0 {
 		return at
 	}
-	kind, index := named(rest[0])
+	kind, index := rest[0].name, rest[0].index
 	all := program.GetInstructions()
 	if kind == "counters" && index >= 0 {
 		if by := slices.IndexFunc(all, func(i *enginev1.Instruction) bool {
@@ -381,7 +384,7 @@ func inProgram(t *enginev1.Template, side string, rest []string) *field.Path {
 		return at
 	}
 	at, rest = at.Index(index), rest[1:]
-	switch strings.Join(rest, ".") {
+	switch rest.String() {
 	case "send.payload":
 		return at.Child("send", "content")
 	case "send_message.payload":
@@ -411,7 +414,7 @@ func inProgram(t *enginev1.Template, side string, rest []string) *field.Path {
 }
 
 // pool returns the field of the first template that uses the pool.
-func (o Origin) pool(index uint32, rest []string, path string) Refusal {
+func (o Origin) pool(index uint32, rest, whole path) Refusal {
 	for _, t := range o.plan.GetStateful().GetTemplates() {
 		for _, side := range []struct {
 			name  string
@@ -419,19 +422,19 @@ func (o Origin) pool(index uint32, rest []string, path string) Refusal {
 		}{{"clients", t.GetClients()}, {"servers", t.GetServers()}} {
 			at := slices.IndexFunc(side.pools, func(w *enginev1.WeightedPool) bool { return w.GetPool() == index })
 			if at >= 0 {
-				return Refusal{Entry: t.GetName(), Template: o.templates[t.GetName()], Path: within(spec.Child("pools", side.name).Index(at), rest).String()}
+				return Refusal{Entry: t.GetName(), Template: o.templates[t.GetName()], Path: within(o.root(t).Child("pools", side.name).Index(at), rest).String()}
 			}
 		}
 	}
-	return Refusal{Path: path}
+	return Refusal{Path: whole.String()}
 }
 
 // payload returns the field of the first command that sends the payload.
-func (o Origin) payload(index uint32, rest []string, path string) Refusal {
+func (o Origin) payload(index uint32, rest, whole path) Refusal {
 	for _, t := range o.plan.GetStateful().GetTemplates() {
 		for side, program := range map[string]*enginev1.Program{"client": t.GetClient(), "server": t.GetServer()} {
 			for i, instruction := range program.GetInstructions() {
-				at := spec.Child("source", "programs", side).Index(i)
+				at := o.root(t).Child("source", "programs", side).Index(i)
 				switch kind := instruction.GetKind().(type) {
 				case *enginev1.Instruction_Send:
 					if kind.Send.GetPayload() != index {
@@ -447,13 +450,13 @@ func (o Origin) payload(index uint32, rest []string, path string) Refusal {
 					continue
 				}
 				if at = within(at, rest); !written(t) {
-					at = originOf(t)
+					at = originOf(o.root(t), t)
 				}
 				return Refusal{Entry: t.GetName(), Template: o.templates[t.GetName()], Path: at.String()}
 			}
 		}
 	}
-	return Refusal{Path: path}
+	return Refusal{Path: whole.String()}
 }
 
 // spellings are fields whose names are not those of the contract in camel case.
@@ -464,20 +467,19 @@ var spellings = map[string]string{
 }
 
 // within returns a field from its parts in the contract's spelling.
-func within(at *field.Path, parts []string) *field.Path {
+func within(at *field.Path, parts path) *field.Path {
 	for _, part := range parts {
-		name, index := named(part)
-		known, found := spellings[name]
+		known, found := spellings[part.name]
 		if !found {
-			split := strings.Split(strings.TrimSuffix(name, "_ns"), "_")
+			split := strings.Split(strings.TrimSuffix(part.name, "_ns"), "_")
 			for i, word := range split[1:] {
 				split[i+1] = strings.ToUpper(word[:min(1, len(word))]) + word[min(1, len(word)):]
 			}
 			known = strings.Join(split, "")
 		}
 		at = at.Child(known)
-		if index >= 0 {
-			at = at.Index(index)
+		if part.index >= 0 {
+			at = at.Index(part.index)
 		}
 	}
 	return at
