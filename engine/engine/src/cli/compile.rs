@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `spate-engine compile`: what a plan comes to, or everything that is wrong with it.
+use crate::index::PortIndex;
 use crate::plan::rate::{FCS_BYTES, LineRate};
 use crate::plan::stateful::{MOST_FLOWS, session};
 use crate::plan::validate::{self, Checked, Site};
@@ -178,8 +179,8 @@ fn compiled(plan: &Plan, site: &Site, checked: Checked) -> Compiled {
         per_nanoseconds: found.rate.map(|rate| rate.nanoseconds()),
         measured: stream.measure.as_ref().is_some_and(|measure| measure.flow),
     });
-    let port = |(&index, &bits): (&usize, &u128)| CompiledPort {
-        name: site.ports[index].name.clone(),
+    let port = |(&index, &bits): (&PortIndex, &u128)| CompiledPort {
+        name: site[index].name.clone(),
         l1_bits_per_second: bits,
     };
     let templates = checked.stateful.iter().flat_map(|scenario| &scenario.templates);

@@ -66,10 +66,9 @@ impl Simulate {
         let mut wrong = Violations::default();
         for (i, (stream, found)) in plan.streams.iter().zip(&checked.streams).enumerate() {
             if found.rate.is_none() {
-                wrong.add(
-                    StreamIndex(i).path().field(fit::mode(stream)).field("rate"),
-                    "is in percent: give the port's --line-rate",
-                );
+                let mode = fit::mode(stream);
+                wrong
+                    .add(StreamIndex(i).path().field(mode).field("rate"), "is in percent: give the port's --line-rate");
             }
         }
         let timing = plan.timing.clone().unwrap_or_default();

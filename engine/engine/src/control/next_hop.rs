@@ -3,7 +3,7 @@
 //!
 //! With it goes which neighbor that is. If it has another MAC later, the run takes that up.
 use crate::datapath::{Datapath, Hop, LinkHops, PortInfo};
-use crate::index::{PoolIndex, StreamIndex, TemplateIndex};
+use crate::index::{PoolIndex, PortIndex, StreamIndex, TemplateIndex};
 use crate::plan::{Violations, validate::sending_part};
 use contract::{Packet, Plan};
 use spate_neighbour::{Sought, mac_text};
@@ -20,7 +20,7 @@ const MOST_SPREAD: u128 = 1 << 16;
 /// it, by stream.
 pub fn fill_in(plan: &mut Plan, datapath: &Datapath) -> Result<Vec<Option<IpAddr>>, Violations> {
     let ports = datapath.ports();
-    let port = |name: &str| ports.iter().position(|port| port.name == name);
+    let port = |name: &str| ports.iter().position(|port| port.name == name).map(PortIndex);
     // Of what other engines send the destination is not looked at here.
     let share = plan.share.as_ref().map_or((0, 1), |share| (share.index, share.count));
     let sent = plan.streams.iter().enumerate().filter(|(_, stream)| sending_part(stream, share).is_none());
@@ -31,23 +31,23 @@ pub fn fill_in(plan: &mut Plan, datapath: &Datapath) -> Result<Vec<Option<IpAddr
         }
     }
     // Validation reports whatever else is wrong.
-    let asking: Vec<(usize, usize)> = plan
+    let asking: Vec<(StreamIndex, PortIndex)> = plan
         .streams
         .iter()
         .enumerate()
         .filter(|(_, stream)| stream.packet.as_ref().is_some_and(|packet| packet.destination_mac_from_port))
-        .filter_map(|(i, stream)| Some((i, port(&stream.tx_port)?)))
+        .filter_map(|(i, stream)| Some((StreamIndex(i), port(&stream.tx_port)?)))
         .collect();
     let frame = |packet: &Option<Packet>| packet.as_ref().map(|packet| packet.frame.clone()).unwrap_or_default();
-    let frames: Vec<_> = asking.iter().map(|&(i, port)| (port, frame(&plan.streams[i].packet))).collect();
+    let frames: Vec<_> = asking.iter().map(|&(i, port)| (port.0, frame(&plan.streams[i.0].packet))).collect();
     let packets: Vec<(usize, &[u8])> = frames.iter().map(|(port, frame)| (*port, &frame[..])).collect();
     let hops = datapath.next_hops(&packets);
     let mut wrong = Violations::default();
     let mut neighbours = vec![None; plan.streams.len()];
     for ((i, _), hop) in asking.into_iter().zip(hops) {
-        match (hop, &mut plan.streams[i].packet) {
+        match (hop, &mut plan.streams[i.0].packet) {
             (Ok(Hop { mac, neighbour }), Some(packet)) if packet.frame.len() >= mac.len() => {
-                neighbours[i] = neighbour;
+                neighbours[i.0] = neighbour;
                 let mut frame = packet.frame.to_vec();
                 frame[..mac.len()].copy_from_slice(&mac);
                 packet.frame = frame.into();
@@ -55,10 +55,7 @@ pub fn fill_in(plan: &mut Plan, datapath: &Datapath) -> Result<Vec<Option<IpAddr
             }
             (Ok(_), _) => {}
             (Err(problem), _) => {
-                wrong.add(
-                    StreamIndex(i).path().field("packet.destination_mac_from_port"),
-                    problem.of_a_written_packet(),
-                );
+                wrong.add(i.path().field("packet.destination_mac_from_port"), problem.of_a_written_packet());
             }
         }
     }
@@ -86,19 +83,19 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
     let ports = datapath.ports();
     let mut pools = scenario.pools.clone();
     let asking = destinations_by_port(scenario, &ports, &mut pools);
-    let servers = |pool: usize| sample(&pools[pool]);
+    let servers = |pool: PoolIndex| sample(&pools[pool.0]);
     let asked: Vec<_> =
         asking.keys().flat_map(|&(port, pool)| servers(pool).map(move |server| (port, server))).collect();
-    let frames: Vec<_> = asked.iter().map(|&(port, server)| (port, frame_to(server))).collect();
+    let frames: Vec<_> = asked.iter().map(|&(port, server)| (port.0, frame_to(server))).collect();
     let packets: Vec<(usize, &[u8])> = frames.iter().map(|(port, frame)| (*port, &frame[..])).collect();
     let mut hops = asked.iter().zip(datapath.next_hops(&packets));
     let mut wrong = Violations::default();
     let mut found: Vec<LinkHops> = vec![LinkHops::default(); ports.len()];
     // Where all servers of a large pool are, by port.
-    let mut one_for_all: Vec<Option<(usize, [u8; 6])>> = vec![None; ports.len()];
+    let mut one_for_all: Vec<Option<(PoolIndex, [u8; 6])>> = vec![None; ports.len()];
     let mut warnings = Vec::new();
-    for (&(port, pool), template) in &asking {
-        let field = TemplateIndex(*template).path().field("client_port");
+    for (&(PortIndex(port), pool), template) in &asking {
+        let field = template.path().field("client_port");
         let mut known = BTreeMap::new();
         let mut problem = None;
         for ((_, server), hop) in hops.by_ref().take(servers(pool).count()) {
@@ -119,11 +116,11 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
             wrong.add(field, problem);
             continue;
         }
-        if pools[pool].last_offset() < MOST_ASKED {
+        if pools[pool.0].last_offset() < MOST_ASKED {
             found[port].servers.append(&mut known);
             continue;
         }
-        let of_pool = &pools[pool];
+        let of_pool = &pools[pool.0];
         let by_address: BTreeMap<_, _> = known.iter().map(|(server, hop)| (*server, hop.mac)).collect();
         if let Some(spread) = spread(of_pool, &by_address) {
             // Each is its own neighbor, and most were not looked for.
@@ -171,47 +168,47 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
 /// The gateways of pools. One in the port's own VLAN and in a subnet of its addresses is asked for by the port, others by the pool's first
 /// client, which the gateway must resolve in that VLAN. A software port is its own gateway.
 fn gateways(scenario: &Scenario, datapath: &Datapath, ports: &[PortInfo], wrong: &mut Violations) -> Vec<GatewayMac> {
-    let mut all: Vec<(usize, usize, Address)> = Vec::new();
+    let mut all: Vec<(PortIndex, PoolIndex, Address)> = Vec::new();
     for template in &scenario.templates {
-        let Some(port) = template.client.as_ref().map(|client| client.port) else { continue };
-        let with_gateway = |pool: usize| Some((port, pool, scenario.pools[pool].access.gateway?));
+        let Some(port) = template.client.as_ref().map(|client| PortIndex(client.port)) else { continue };
+        let with_gateway = |pool: usize| Some((port, PoolIndex(pool), scenario.pools[pool].access.gateway?));
         all.extend(template.clients.iter().filter_map(|client| with_gateway(client.pool)));
     }
     all.sort_unstable();
     all.dedup();
-    let by_port = |&(port, pool, gateway): &(usize, usize, Address)| {
-        scenario.pools[pool].access.tags.is_none() && on_link(&ports[port], gateway)
+    let by_port = |&(port, pool, gateway): &(PortIndex, PoolIndex, Address)| {
+        scenario.pools[pool.0].access.tags.is_none() && on_link(&ports[port.0], gateway)
     };
     let (here, outside): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|(port, ..)| !ports[*port].device.leads_outside());
+        all.into_iter().partition(|(port, ..)| !ports[port.0].device.leads_outside());
     let (of_ports, of_clients): (Vec<_>, Vec<_>) = outside.into_iter().partition(by_port);
-    let frames: Vec<_> = of_ports.iter().map(|&(port, _, gateway)| (port, frame_to(gateway))).collect();
+    let frames: Vec<_> = of_ports.iter().map(|&(port, _, gateway)| (port.0, frame_to(gateway))).collect();
     let packets: Vec<(usize, &[u8])> = frames.iter().map(|(port, frame)| (*port, &frame[..])).collect();
     let sought: Vec<_> = of_clients
         .iter()
         .map(|&(port, pool, gateway)| {
-            let pool = &scenario.pools[pool];
+            let pool = &scenario.pools[pool.0];
             let stations = pool.on_clients_link();
             // An engine without clients of its own sends nothing to the gateway.
             let first = stations.first_own().unwrap_or(0);
             let (station, station_mac) = (stations.address(first).into(), stations.mac(first));
-            (port, Sought { address: gateway.into(), station, station_mac, tags: pool.access.tags })
+            (port.0, Sought { address: gateway.into(), station, station_mac, tags: pool.access.tags })
         })
         .collect();
-    let here = here.into_iter().map(|place| (place, Ok(ports[place.0].mac)));
+    let here = here.into_iter().map(|place| (place, Ok(ports[place.0.0].mac)));
     let asked = datapath.next_hops(&packets).into_iter().map(|hop| hop.map(|hop| hop.mac));
     let asked = of_ports.iter().copied().zip(asked);
     let sought = of_clients.iter().copied().zip(datapath.seek(&sought));
     let mut found = Vec::new();
     for ((port, pool, _), mac) in here.chain(asked).chain(sought) {
         match mac {
-            Ok(mac) if ports[port].device.leads_outside() && (mac == ports[port].mac || mac[0] & 1 == 1) => {
+            Ok(mac) if ports[port.0].device.leads_outside() && (mac == ports[port.0].mac || mac[0] & 1 == 1) => {
                 let problem =
                     "is at the port itself, or no address of one station; give the address of a router on the link";
-                wrong.add(PoolIndex(pool).path().field("gateway"), problem);
+                wrong.add(pool.path().field("gateway"), problem);
             }
-            Ok(mac) => found.push(GatewayMac { port, pool, mac }),
-            Err(problem) => wrong.add(PoolIndex(pool).path().field("gateway"), problem.to_string()),
+            Ok(mac) => found.push(GatewayMac { port: port.0, pool: pool.0, mac }),
+            Err(problem) => wrong.add(pool.path().field("gateway"), problem.to_string()),
         }
     }
     found
@@ -259,12 +256,13 @@ fn destinations_by_port(
     scenario: &Scenario,
     ports: &[PortInfo],
     pools: &mut Vec<Pool>,
-) -> BTreeMap<(usize, usize), usize> {
+) -> BTreeMap<(PortIndex, PoolIndex), TemplateIndex> {
     let software = |port: &PortInfo| !port.device.leads_outside() && port.addresses.is_empty();
     let mut asking = BTreeMap::new();
     for (index, template) in scenario.templates.iter().enumerate() {
         let Some(port) = template.client.as_ref().map(|client| client.port) else { continue };
-        if software(&ports[port]) {
+        let (port, index) = (PortIndex(port), TemplateIndex(index));
+        if software(&ports[port.0]) {
             continue;
         }
         // Packets of clients with a gateway of their own go there, whatever their destination.
@@ -276,12 +274,12 @@ fn destinations_by_port(
             if place == pools.len() {
                 pools.push(remote);
             }
-            asking.entry((port, place)).or_insert(index);
+            asking.entry((port, PoolIndex(place))).or_insert(index);
         }
         if tunnels().any(|tunnels| tunnels.is_none()) {
             // Frames to groups go to the groups' MACs.
             for server in template.servers.iter().filter(|server| !scenario.pools[server.pool].is_of_groups()) {
-                asking.entry((port, server.pool)).or_insert(index);
+                asking.entry((port, PoolIndex(server.pool))).or_insert(index);
             }
         }
     }

@@ -11,6 +11,7 @@ use super::status::Refusal;
 use super::trials::Trials;
 use super::watchdog::Watchdog;
 use crate::datapath::{Clock, Datapath, FlowChange, OnLink, PortInfo, RunError};
+use crate::index::{PortIndex, TemplateIndex};
 use crate::plan::validate::{self, Site};
 use crate::plan::{Violations, decode, fit, stages};
 use contract::{Plan, Ratio, Selector, StartTrialRequest, update_request};
@@ -82,8 +83,8 @@ impl Engine {
     }
 
     /// The index of the port that a field names; none, which is noted, if there is no such port.
-    pub fn port_named(&self, field: impl Into<FieldPath>, name: &str, wrong: &mut Violations) -> Option<usize> {
-        let found = self.ports.iter().position(|port| port.name == name);
+    pub fn port_named(&self, field: impl Into<FieldPath>, name: &str, wrong: &mut Violations) -> Option<PortIndex> {
+        let found = self.ports.iter().position(|port| port.name == name).map(PortIndex);
         if found.is_none() {
             let known = self.ports.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ");
             wrong.add(field, format!("{name:?} is no port of this engine; known are {known}"));
@@ -272,12 +273,14 @@ impl Engine {
     /// The ports and what live runs other than `except` claim of them.
     fn site(&self, except: Option<&str>) -> Site {
         let claimed = self.claimed_bits(except);
-        let fact = |(i, port): (usize, &PortInfo)| fit::port_facts(port, claimed.get(&i).copied().unwrap_or_default());
+        let fact = |(i, port): (usize, &PortInfo)| {
+            fit::port_facts(port, claimed.get(&PortIndex(i)).copied().unwrap_or_default())
+        };
         Site { ports: self.ports.iter().enumerate().map(fact).collect(), workers: self.workers }
     }
 
     /// Bits a second on the medium by port, of live runs other than `except`.
-    fn claimed_bits(&self, except: Option<&str>) -> BTreeMap<usize, u128> {
+    fn claimed_bits(&self, except: Option<&str>) -> BTreeMap<PortIndex, u128> {
         let mut all = BTreeMap::new();
         for held in self.all() {
             if Some(held.run.id()) != except && !held.has_ended() {
@@ -362,14 +365,15 @@ impl Engine {
     }
 }
 
-/// Where it is so.
-fn places(so: impl Iterator<Item = bool>) -> Vec<usize> {
-    so.enumerate().filter(|(_, so)| *so).map(|(place, _)| place).collect()
+/// The indices of those that are chosen.
+fn chosen<I>(index: fn(usize) -> I, all: impl Iterator<Item = bool>) -> Vec<I> {
+    all.enumerate().filter(|(_, is_chosen)| *is_chosen).map(|(at, _)| index(at)).collect()
 }
 
 /// Templates that are paused from the start.
-fn paused_templates(plan: &Plan) -> Vec<usize> {
-    places(plan.stateful.iter().flat_map(|stateful| &stateful.templates).map(|template| template.paused))
+fn paused_templates(plan: &Plan) -> Vec<TemplateIndex> {
+    let templates = plan.stateful.iter().flat_map(|stateful| &stateful.templates);
+    chosen(TemplateIndex, templates.map(|template| template.paused))
 }
 
 /// An instant of the monotonic clock.

@@ -17,6 +17,7 @@ use super::{
     clock::ClockError,
     slow::{Holding, Hop},
 };
+use crate::index::StreamIndex;
 
 /// What a port is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -621,8 +622,8 @@ pub enum RunError {
     #[error("time stamps of the run are by the wall clock: it is of one engine, or its plan has a clock_bound_ns")]
     NoReference,
     /// No such stream.
-    #[error("streams[{0}] does not exist")]
-    UnknownStream(usize),
+    #[error("{} does not exist", _0.path())]
+    UnknownStream(StreamIndex),
     /// The new rate cannot be used.
     #[error(transparent)]
     Rate(#[from] spate_stateless::RateError),

@@ -35,13 +35,14 @@ pub fn run_spec(plan: &Plan, checked: Checked, links: Option<(Vec<PortLink>, OnL
     let found = checked.streams.into_iter().zip(checked.timings).zip(checked.measured.streams);
     for (i, (stream, ((found, timing), receive))) in plan.streams.iter().zip(found).enumerate() {
         if found.rate.is_none() {
-            wrong.add(StreamIndex(i).path().field(mode(stream)).field("rate"), "waits for a line rate");
+            let mode = mode(stream);
+            wrong.add(StreamIndex(i).path().field(mode).field("rate"), "waits for a line rate");
         }
         streams.push(StreamSpec {
             name: stream.name.clone(),
             id: stream.id as u16,
-            tx_port: found.tx_port,
-            rx_port: found.rx_port,
+            tx_port: found.tx_port.0,
+            rx_port: found.rx_port.map(|port| port.0),
             part: validate::sending_part(stream, checked.share),
             template: found.template,
             replay: found.replay.map(|replay| replay.spec),

@@ -4,6 +4,7 @@
 //! A flow's data is known from its program; it is sent in as few packets as there can be, TCP's with SYN and FIN, and without
 //! acknowledgements and what is sent again, which depend on the network. Connections that its program opens count with it.
 use super::rate::{FCS_BYTES, MEDIUM_OVERHEAD_BYTES};
+use crate::index::{PortIndex, TemplateIndex};
 use spate_stateful::envelope;
 use spate_stateful::program::effects::{Data, Next, Opens};
 use spate_stateful::{Instruction, Part, Payload, Pool, Program, Protocol, Scenario, Template, Tunables};
@@ -33,10 +34,10 @@ struct Sent {
 /// What a template asks of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// Index of the template.
-    pub template: usize,
-    /// Index of the port.
-    pub port: usize,
+    /// The template.
+    pub template: TemplateIndex,
+    /// The port.
+    pub port: PortIndex,
     /// A second on the medium, at the template's own rate: a fraction, as a factor may come to it.
     pub bits: (u128, u128),
 }
@@ -50,7 +51,7 @@ impl Ask {
 
 /// What all templates ask of ports of this engine; and the sides (template, clients?) that may send more than is
 /// known.
-pub fn asks(scenario: &Scenario) -> (Vec<Ask>, Vec<(usize, bool)>) {
+pub fn asks(scenario: &Scenario) -> (Vec<Ask>, Vec<(TemplateIndex, bool)>) {
     let (mut asks, mut unknown) = (Vec::new(), Vec::new());
     let opened = opened(scenario);
     // Without clients here, how many flows there are is up to others; without a rate it is up to programs that open them.
@@ -74,9 +75,10 @@ pub fn asks(scenario: &Scenario) -> (Vec<Ask>, Vec<(usize, bool)>) {
             let (flows, seconds) = (u128::from(rate.0).saturating_mul(times), u128::from(rate.1.max(1)));
             let (part, whole) = if of_clients { (1, engines.into()) } else { served(template, scenario, engines) };
             let bits = (sent.bits.saturating_mul(flows).saturating_mul(part), whole.saturating_mul(seconds));
-            asks.push(Ask { template: index, port, bits });
-            if sent.more && !unknown.contains(&(of, of_clients)) {
-                unknown.push((of, of_clients));
+            asks.push(Ask { template: TemplateIndex(index), port: PortIndex(port), bits });
+            let side = (TemplateIndex(of), of_clients);
+            if sent.more && !unknown.contains(&side) {
+                unknown.push(side);
             }
         }
     }

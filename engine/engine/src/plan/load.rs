@@ -4,16 +4,17 @@
 //! A burst counts with its rate, whatever the gaps. Streams of one chain take turns: together they ask for no more than
 //! their fastest, for each of them that starts by itself.
 use super::rate::{self, FrameBytes};
+use crate::index::{PortIndex, StreamIndex};
 use spate_stateless::{Rate, StreamTiming};
 use std::collections::BTreeMap;
 
 /// What a stream asks for, and with which others it takes turns.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
-    /// Index of the port.
-    pub port: usize,
-    /// Streams with the same number take turns.
-    pub chain: usize,
+    /// The port.
+    pub port: PortIndex,
+    /// The first stream of its chain, whose streams take turns.
+    pub chain: StreamIndex,
     /// It starts by itself.
     pub starts: bool,
     /// Of its frames.
@@ -24,8 +25,8 @@ pub struct Ask {
     pub part: u32,
 }
 
-/// The number of each stream's chain: that of its first stream.
-pub fn chains(timings: &[StreamTiming]) -> Vec<usize> {
+/// The first stream of each stream's chain.
+pub fn chains(timings: &[StreamTiming]) -> Vec<StreamIndex> {
     let mut chain: Vec<usize> = (0..timings.len()).collect();
     fn root(chain: &mut [usize], mut at: usize) -> usize {
         while chain[at] != at {
@@ -40,13 +41,13 @@ pub fn chains(timings: &[StreamTiming]) -> Vec<usize> {
             chain[a.max(b)] = a.min(b);
         }
     }
-    (0..timings.len()).map(|index| root(&mut chain, index)).collect()
+    (0..timings.len()).map(|index| StreamIndex(root(&mut chain, index))).collect()
 }
 
 /// Bits a second on the medium by port, of this engine alone.
-pub fn by_port(asks: impl IntoIterator<Item = Ask>) -> BTreeMap<usize, u128> {
+pub fn by_port(asks: impl IntoIterator<Item = Ask>) -> BTreeMap<PortIndex, u128> {
     // By chain: its port, all together, the fastest, how many start by themselves.
-    let mut chains: BTreeMap<usize, (usize, u128, u128, u128)> = BTreeMap::new();
+    let mut chains: BTreeMap<StreamIndex, (PortIndex, u128, u128, u128)> = BTreeMap::new();
     for ask in asks {
         let bits = rate::l1_bits(ask.rate, ask.frame_bytes).checked_div(u128::from(ask.part)).unwrap_or(0);
         let (_, sum, most, starts) = chains.entry(ask.chain).or_insert((ask.port, 0, 0, 0));

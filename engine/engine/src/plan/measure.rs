@@ -3,7 +3,7 @@
 use super::validate::{LONGEST_NS, Site};
 use super::{Violations, by_tag};
 use crate::datapath::{self, Allowed, Mark, StreamReceive, Swap};
-use crate::index::StreamIndex;
+use crate::index::{PortIndex, StreamIndex};
 use contract::{AddressRange, ByTag, Plan, PortRange, Reflection, Reflector, Stream, mark, stream};
 use spate_stateful::FieldPath;
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
@@ -178,7 +178,7 @@ fn reflectors(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<datapath:
             }
         };
         let allowed = allowed(&at, reflector, wrong);
-        let Some(port) = port else { continue };
+        let Some(PortIndex(port)) = port else { continue };
         if found.iter().any(|other| other.port == port) {
             let problem = format!("{:?} is another reflector's already; name each port once", reflector.port);
             wrong.add(at.field("port"), problem);
@@ -240,7 +240,7 @@ fn receivers(plan: &Plan, site: &Site, wrong: &mut Violations) -> Vec<usize> {
             let problem = format!("{:?} is receivers[{first}]'s already; must be unique", receiver.name);
             wrong.add(at.field("name"), problem);
         }
-        let Some(port) = site.port(&at.field("port"), &receiver.port, wrong) else { continue };
+        let Some(PortIndex(port)) = site.port(&at.field("port"), &receiver.port, wrong) else { continue };
         if found.contains(&port) {
             let problem = format!("{:?} is another receiver's already; name each port once", receiver.port);
             wrong.add(at.field("port"), problem);

@@ -5,6 +5,7 @@
 use super::validate::{CheckedReplay, CheckedStream, LONGEST_NS, PortFacts, fits};
 use super::{Violations, blueprint, measure};
 use crate::datapath::{Changes, Gap, Half, Recording, ReplaySpec, Rewrite, SplitBy};
+use crate::index::PortIndex;
 use contract::{Replay, Stream, replay};
 use spate_replay::Survey;
 use spate_stateful::FieldPath;
@@ -70,7 +71,7 @@ pub fn replay(
         first_id: asked.half.as_ref().map_or(stream.id, |half| half.other.min(stream.id)) as u16,
     };
     let replay = Some(CheckedReplay { spec, speed });
-    Some(CheckedStream { tx_port: 0, rx_port: None, rate, template, replay })
+    Some(CheckedStream { tx_port: PortIndex(0), rx_port: None, rate, template, replay })
 }
 
 fn goes_not_with(at: &FieldPath, stream: &Stream, wrong: &mut Violations) {

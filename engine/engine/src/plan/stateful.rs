@@ -18,7 +18,7 @@ mod tests;
 
 use super::Violations;
 use super::validate::{LONGEST_NS, MOST_NAME_CHARS, Site};
-use crate::index::TemplateIndex;
+use crate::index::{PortIndex, TemplateIndex};
 use contract::{Plan, Ratio, Stateful, TransportProtocol};
 use spate_stateful::arrivals::RampUp;
 use spate_stateful::envelope;
@@ -134,7 +134,7 @@ fn records(asked: &Stateful, wrong: &mut Violations) {
 /// Workers that share the flows of a port, at least: any port of the templates may have all that are open.
 fn sharing(asked: &Stateful, site: &Site) -> u32 {
     let named = asked.templates.iter().flat_map(|template| [&template.client_port, &template.server_port]);
-    let of_ports = named.filter_map(|name| Some(site.ports[site.index(name)?].workers));
+    let of_ports = named.filter_map(|name| Some(site[site.index(name)?].workers));
     of_ports.min().unwrap_or(site.workers).max(1)
 }
 
@@ -194,8 +194,8 @@ fn template(
     let rate = rate(&at, template, opened.contains(&(index as u32)), wrong);
     let v6 = |weighted: &WeightedPool| pools.is_some_and(|pools| pools.get(weighted.pool).is_some_and(Pool::is_v6));
     let headers = if clients.iter().chain(&servers).any(v6) { 60 } else { 40 };
-    let looped = ports.0.is_some_and(|port| ports.1 == Some(port) && site.ports[port].loops.unwrap_or(true));
-    let mut tunables = |side: Side, asked: Option<&contract::Tunables>, port: Option<usize>| {
+    let looped = ports.0.is_some_and(|port| ports.1 == Some(port) && site[port].loops.unwrap_or(true));
+    let mut tunables = |side: Side, asked: Option<&contract::Tunables>, port: Option<PortIndex>| {
         let at = at.field(match side {
             Side::Client => "client_tunables",
             Side::Server => "server_tunables",
@@ -205,7 +205,7 @@ fn template(
             let pools = clients.iter().filter_map(|weighted| pools?.get(weighted.pool));
             let added = pools.map(|pool| envelope::overhead(pool, side == Side::Client, looped)).max();
             let added = added.unwrap_or(0) as u32;
-            tunables::fit(&at, asked, &mut set, port.map(|port| &site.ports[port]), (headers, added), wrong);
+            tunables::fit(&at, asked, &mut set, port.map(|port| &site[port]), (headers, added), wrong);
         }
         set
     };
@@ -221,7 +221,7 @@ fn template(
         clients,
         servers,
         client: match (ports.0, client) {
-            (Some(port), Some(program)) => Some(Client {
+            (Some(PortIndex(port)), Some(program)) => Some(Client {
                 port,
                 program,
                 tunables: client_tunables,
@@ -232,7 +232,9 @@ fn template(
             _ => None,
         },
         server: match (ports.1, server) {
-            (Some(port), Some(program)) => Some(Server { port, program, tunables: server_tunables, matches }),
+            (Some(PortIndex(port)), Some(program)) => {
+                Some(Server { port, program, tunables: server_tunables, matches })
+            }
             _ => None,
         },
         looped,
@@ -259,7 +261,7 @@ fn ports(
     template: &contract::Template,
     site: &Site,
     wrong: &mut Violations,
-) -> (Option<usize>, Option<usize>) {
+) -> (Option<PortIndex>, Option<PortIndex>) {
     let sides = [
         ("client", "client_port", &template.client_port, template.client.is_some()),
         ("server", "server_port", &template.server_port, template.server.is_some()),

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Plan to run: everything that is wrong with a plan, found before anything is allocated.
-use super::Violations;
 use super::blueprint::{self, Macs};
 use super::measure::{self, Measured};
 use super::rate::{self, FrameBytes, LineRate};
 use super::stateful::{self, session};
+use super::{Violation, Violations};
 use super::{engines, flows, load, replay, stages, transmit};
 use crate::datapath::ReplaySpec;
-use crate::index::StreamIndex;
+use crate::index::{PortIndex, StreamIndex, TemplateIndex};
 use contract::{Plan, Stream, Trials, stream::Transmit};
 use spate_net::ethernet::{HEADER, Link};
+use spate_stateful::program::Side;
 use spate_stateful::{FieldPath, Part, Scenario};
 use spate_stateless::{Rate, StreamTiming, Template};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ops::RangeInclusive;
+use std::ops::{Index, RangeInclusive};
 
 /// Bytes of a frame without FCS: from the least Ethernet frame to a jumbo frame of 9,234 bytes with FCS.
 pub const FRAME_BYTES: RangeInclusive<usize> = 60..=9230;
@@ -122,12 +123,12 @@ impl Site {
         self
     }
 
-    pub(super) fn index(&self, name: &str) -> Option<usize> {
-        self.ports.iter().position(|p| p.name == name)
+    pub(super) fn index(&self, name: &str) -> Option<PortIndex> {
+        self.ports.iter().position(|p| p.name == name).map(PortIndex)
     }
 
     /// The index of the port that a field names; what is wrong with the name is noted.
-    pub(super) fn port(&self, field: &FieldPath, name: &str, wrong: &mut Violations) -> Option<usize> {
+    pub(super) fn port(&self, field: &FieldPath, name: &str, wrong: &mut Violations) -> Option<PortIndex> {
         let found = self.index(name);
         if name.is_empty() {
             wrong.add(field, format!("missing; must name a port ({})", self.known_names()));
@@ -148,13 +149,21 @@ impl Site {
     }
 }
 
+impl Index<PortIndex> for Site {
+    type Output = PortFacts;
+
+    fn index(&self, port: PortIndex) -> &PortFacts {
+        &self.ports[port.0]
+    }
+}
+
 /// What validation worked out of one stream.
 #[derive(Clone, Debug)]
 pub struct CheckedStream {
-    /// Index of the port that sends it.
-    pub tx_port: usize,
-    /// Index of the port that is to receive it.
-    pub rx_port: Option<usize>,
+    /// The port that sends it.
+    pub tx_port: PortIndex,
+    /// The port that is to receive it.
+    pub rx_port: Option<PortIndex>,
     /// Of all engines together; `None` where it waits for the line rate ([`LineRate::NotYetKnown`]).
     pub rate: Option<Rate>,
     /// Its packets; of a replay the first, which stands for all where packets are alike.
@@ -220,7 +229,7 @@ pub struct Checked {
     /// This engine's part: index and count.
     pub share: (u32, u32),
     /// Bits a second on the medium by port, of enabled streams and of templates, of this engine alone.
-    pub port_bits: BTreeMap<usize, u128>,
+    pub port_bits: BTreeMap<PortIndex, u128>,
     /// Of them, those of templates.
     pub flow_asks: Vec<flows::Ask>,
     /// What is measured where packets arrive.
@@ -264,7 +273,7 @@ pub fn validate(plan: &Plan, site: &Site) -> Result<Checked, Violations> {
         let field = if plan.streams.is_empty() { "stateful" } else { "streams" };
         capacity(&checked.port_bits, field, site, &mut wrong);
         checked.warnings = warnings(plan, site, &checked);
-        checked.warnings.extend(unknown.into_iter().map(more_than_known));
+        checked.warnings.extend(unknown.into_iter().map(|side| more_than_known(side).to_string()));
         if let (Some(asked), Some(scenario)) = (&plan.stateful, &checked.stateful) {
             checked.warnings.extend(stateful::warnings(asked, scenario, site));
         }
@@ -417,7 +426,7 @@ fn one_stream(index: usize, stream: &Stream, site: &Site, wrong: &mut Violations
         name => site.port(&at.field("rx_port"), name, wrong),
     };
     if let Some(Transmit::Replay(asked)) = &stream.transmit {
-        let found = replay::replay(&at, stream, asked, tx_port.map(|port| &site.ports[port]), wrong)?;
+        let found = replay::replay(&at, stream, asked, tx_port.map(|port| &site[port]), wrong)?;
         return Some(CheckedStream { tx_port: tx_port?, rx_port, ..found });
     }
     if stream.packet.is_none() {
@@ -432,11 +441,11 @@ fn one_stream(index: usize, stream: &Stream, site: &Site, wrong: &mut Violations
             return None;
         }
     };
-    let macs = tx_port.map_or(SIMULATED, |port| site.ports[port].macs);
+    let macs = tx_port.map_or(SIMULATED, |port| site[port].macs);
     stream.packet.as_ref()?;
     let template = blueprint::template(index, stream, macs, wrong);
     let (tx_port, template) = (tx_port?, template?);
-    let facts = &site.ports[tx_port];
+    let facts = &site[tx_port];
     mtu(&at.field("packet.frame"), template.frame(), facts, wrong);
     let (sum, count) = template.mean_len();
     match rate::packet_rate(rate, FrameBytes { sum, count }, &facts.name, facts.line_rate) {
@@ -478,7 +487,7 @@ pub(super) fn fits(frame: &[u8], port: &PortFacts) -> Result<(), String> {
     Ok(())
 }
 
-fn port_bits(plan: &Plan, checked: &Checked) -> BTreeMap<usize, u128> {
+fn port_bits(plan: &Plan, checked: &Checked) -> BTreeMap<PortIndex, u128> {
     let chains = load::chains(&checked.timings);
     let asks = plan.streams.iter().zip(&checked.streams).zip(&checked.timings).zip(chains);
     let asks = asks.filter(|(((stream, _), _), _)| !stream.disabled).filter_map(|(((stream, one), timing), chain)| {
@@ -489,9 +498,9 @@ fn port_bits(plan: &Plan, checked: &Checked) -> BTreeMap<usize, u128> {
 }
 
 /// Refuses rates beyond the line rate of a port. `asked` are bits a second of this engine by port.
-pub fn capacity(asked: &BTreeMap<usize, u128>, field: &'static str, site: &Site, wrong: &mut Violations) {
+pub fn capacity(asked: &BTreeMap<PortIndex, u128>, field: &'static str, site: &Site, wrong: &mut Violations) {
     for (&port, &asked) in asked {
-        let facts = &site.ports[port];
+        let facts = &site[port];
         let LineRate::Known(line) = facts.line_rate else { continue };
         let line = u128::from(line);
         if asked + facts.claimed_bits > line {
@@ -509,11 +518,12 @@ pub fn capacity(asked: &BTreeMap<usize, u128>, field: &'static str, site: &Site,
     }
 }
 
-fn more_than_known((template, of_clients): (usize, bool)) -> String {
-    let side = if of_clients { "client" } else { "server" };
-    format!(
-        "stateful.templates[{template}].{side}: it jumps, loops or switches, or opens what was named last, so what its flows send is not known beforehand; the \
-         load of its port counts what each sends at least"
+fn more_than_known((template, of_clients): (TemplateIndex, bool)) -> Violation {
+    let side = if of_clients { Side::Client } else { Side::Server };
+    Violation::new(
+        template.path().field(side.name()),
+        "it jumps, loops or switches, or opens what was named last, so what its flows send is not known beforehand; the load of its port \
+         counts what each sends at least",
     )
 }
 
@@ -521,21 +531,20 @@ fn warnings(plan: &Plan, site: &Site, checked: &Checked) -> Vec<String> {
     let mut all = Vec::new();
     for (i, found) in checked.streams.iter().enumerate() {
         if let Some(backwards) = found.replay.as_ref().map(|r| r.spec.capture.survey.backwards).filter(|n| *n > 0) {
-            all.push(format!(
-                "streams[{i}].replay: {backwards} packets were captured before the one in front of them, and follow it at once"
-            ));
+            let problem =
+                format!("{backwards} packets were captured before the one in front of them, and follow it at once");
+            all.push(Violation::new(StreamIndex(i).path().field("replay"), problem).to_string());
         }
     }
     for (i, stream) in plan.streams.iter().enumerate() {
         let measured = stream.measure.as_ref().is_some_and(|m| m.flow || m.mark.is_some());
         if !measured && !stream.rx_port.is_empty() {
-            all.push(format!(
-                "streams[{i}].rx_port: nothing is counted there, since neither measure.flow nor measure.mark is set"
-            ));
+            let problem = "nothing is counted there, since neither measure.flow nor measure.mark is set";
+            all.push(Violation::new(StreamIndex(i).path().field("rx_port"), problem).to_string());
         }
     }
     for (&port, &bits) in &checked.port_bits {
-        let facts = &site.ports[port];
+        let facts = &site[port];
         let bits = bits + facts.claimed_bits;
         let line = match facts.line_rate {
             LineRate::Known(line) if bits * 100 >= u128::from(line) * MUCH_PERCENT => {

@@ -14,6 +14,13 @@ pub struct Violation {
     pub description: String,
 }
 
+impl Violation {
+    /// Of a field.
+    pub fn new(field: impl Into<FieldPath>, description: impl Into<String>) -> Self {
+        Self { field: field.into(), description: description.into() }
+    }
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.field, self.description)
@@ -42,7 +49,7 @@ impl Violations {
     /// Notes a violation.
     pub fn add(&mut self, field: impl Into<FieldPath>, description: impl Into<String>) {
         if self.0.len() < Self::MOST {
-            self.0.push(Violation { field: field.into(), description: description.into() });
+            self.0.push(Violation::new(field, description));
         }
     }
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use spate_engine::datapath::{Change, Datapath, Gap, LimitUnit, MaxRate, PollMode, PortDevice, RunState};
+use spate_engine::index::StreamIndex;
 use spate_stateful::Protocol;
 
 use crate::{
@@ -76,7 +77,7 @@ fn what_is_owed_after_a_change_while_held_back_is_counted_by_the_rate_that_was_i
     let run = start(&datapath, spec(1, 0, Some(1000 * MS), vec![stream(1, 0, Some(0), 60, pps(20_000))]));
     wait_for(&run, RunState::Running, 2);
     let at = run.started_at().unwrap() + 200 * MS;
-    run.update(&[0], Change::Paused(true), at).unwrap();
+    run.update(&[StreamIndex(0)], Change::Paused(true), at).unwrap();
     wait_for(&run, RunState::Complete, 5);
     let counters = run.counters()[0].measured;
     assert_eq!((counters.tx_packets + counters.tx_dropped, counters.rx_packets), (4000, counters.tx_packets));

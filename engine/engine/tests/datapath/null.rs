@@ -3,6 +3,7 @@
 use std::{thread, time::Duration};
 
 use spate_engine::datapath::{Change, PollMode, PortDevice, RunError, RunState};
+use spate_engine::index::StreamIndex;
 
 use crate::setup::{MS, open, pps, spec, start, stream, turn, undisturbed, wait_for};
 
@@ -35,12 +36,12 @@ fn a_rate_change_takes_effect_within_100_ms_and_keeps_count() {
     let run = start(&datapath, spec(1, 0, Some(1000 * MS), vec![stream(1, 0, None, 60, pps(100_000))]));
     let started = run.started_at().unwrap();
     let at = started + 400 * MS;
-    assert_eq!(run.update(&[0], Change::Rate(pps(1_000_000)), at).unwrap(), at);
+    assert_eq!(run.update(&[StreamIndex(0)], Change::Rate(pps(1_000_000)), at).unwrap(), at);
     // Immediately: the answer says when, and that is soon.
     wait_for(&run, RunState::Running, 1);
     thread::sleep(Duration::from_millis(600));
     let asked = datapath.clock().now_wall_ns();
-    let effective = run.update(&[0], Change::Factor(1, 2), 0).unwrap();
+    let effective = run.update(&[StreamIndex(0)], Change::Factor(1, 2), 0).unwrap();
     assert!(effective > asked && effective - asked < 100 * MS, "{asked} {effective}");
     wait_for(&run, RunState::Complete, 5);
     let sent = run.counters()[0].measured.tx_packets;
@@ -94,7 +95,7 @@ fn a_paused_run_sends_nothing_and_loses_nothing() {
     assert_eq!(run.counters(), paused);
     assert!(matches!(run.pause(0), Err(RunError::State { .. })));
     // One stream stays behind: what falls into its own pause is not sent later.
-    run.update(&[1], Change::Paused(true), 0).unwrap();
+    run.update(&[StreamIndex(1)], Change::Paused(true), 0).unwrap();
     run.resume(0).unwrap();
     wait_for(&run, RunState::Complete, 5);
     let sent: Vec<_> = run.counters().iter().map(|c| c.measured.tx_packets).collect();
@@ -119,7 +120,7 @@ fn a_stopped_run_is_stopped_at_once() {
     let c = at_stop[0].measured;
     let due = run.elapsed_ns().div_ceil(10_000);
     assert!((due..due + 1000).contains(&(c.tx_packets + c.tx_dropped)), "{c:?}, {due} due");
-    assert!(matches!(run.update(&[0], Change::Paused(true), 0), Err(RunError::State { .. })));
+    assert!(matches!(run.update(&[StreamIndex(0)], Change::Paused(true), 0), Err(RunError::State { .. })));
     run.remove();
 
     // Without a duration, being stopped is the way to complete.

@@ -14,6 +14,7 @@ use spate_engine::datapath::{
     Change, Datapath, FlowChange, OnLink, Outage, PollMode, PortDevice, Run, RunSpec, RunState, Span, StatefulSpec,
     Timing,
 };
+use spate_engine::index::{StreamIndex, TemplateIndex};
 use spate_stateful::{PortLink, Protocol, Scenario, random::Numbers};
 
 use crate::kernel::{run, run_inside_by};
@@ -316,9 +317,9 @@ fn inside_paused_streams() {
         thread::sleep(Duration::from_millis(300));
         run.resume(0).unwrap();
         thread::sleep(Duration::from_millis(50));
-        run.update(&[0], Change::Paused(true), 0).unwrap();
+        run.update(&[StreamIndex(0)], Change::Paused(true), 0).unwrap();
         thread::sleep(Duration::from_millis(200));
-        run.update(&[0], Change::Paused(false), 0).unwrap();
+        run.update(&[StreamIndex(0)], Change::Paused(false), 0).unwrap();
         wait_for(&run, RunState::Complete, 5);
         let outages = [0, 1].map(|stream| run.outage(&[stream]).unwrap());
         run.remove();
@@ -345,9 +346,9 @@ fn inside_paused_templates() {
         let run =
             start(&datapath, crate::stateful::emulated(&datapath, 10, Some(600 * MS), over_v4(Protocol::Udp, 1000)));
         thread::sleep(Duration::from_millis(150));
-        run.update_templates(&[0], FlowChange::Paused(true), 0).unwrap();
+        run.update_templates(&[TemplateIndex(0)], FlowChange::Paused(true), 0).unwrap();
         thread::sleep(Duration::from_millis(250));
-        run.update_templates(&[0], FlowChange::Paused(false), 0).unwrap();
+        run.update_templates(&[TemplateIndex(0)], FlowChange::Paused(false), 0).unwrap();
         wait_for(&run, RunState::Complete, 5);
         let longest: Vec<_> =
             run.template_outages().into_iter().map(|side| side.unwrap().silence.longest().unwrap()).collect();

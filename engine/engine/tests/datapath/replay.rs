@@ -13,6 +13,8 @@ use spate_engine::datapath::{
     Rewrite, Run, RunState, SplitBy, StreamReceive, StreamSpec, StreamTiming, Template,
 };
 
+use spate_engine::index::StreamIndex;
+
 use crate::kernel::run_inside;
 use crate::setup::{MS, assert_all_received, open, pps, spec, start, stream, turn, undisturbed, wait_for};
 
@@ -152,7 +154,7 @@ fn halves_of_a_capture_leave_from_their_ports_at_its_times_in_every_pass() {
         // Twice as fast from the fourth pass on: three passes, and four in the time of two.
         let run = start(&datapath, spec(8, 0, Some(500 * MS), halves([0, 1])));
         let at = run.started_at().unwrap();
-        run.update(&[0, 1], Change::Factor(2, 1), at + 300 * MS).unwrap();
+        run.update(&[StreamIndex(0), StreamIndex(1)], Change::Factor(2, 1), at + 300 * MS).unwrap();
         wait_for(&run, RunState::Complete, 5);
         let counters = run.counters();
         assert_all_received(&counters[0].measured, 7 * 25);
@@ -183,9 +185,9 @@ fn a_replays_speed_changes_while_it_plays_and_it_stands_and_goes_on() {
     let run =
         start(&datapath, spec(7, 0, Some(600 * MS), vec![replaying(9, held(100, MS, |_| 60), Gap::Captured, None)]));
     let at = run.started_at().unwrap();
-    run.update(&[0], Change::Factor(5, 2), at + 100 * MS).unwrap();
-    run.update(&[0], Change::Paused(true), at + 300 * MS).unwrap();
-    run.update(&[0], Change::Paused(false), at + 400 * MS).unwrap();
+    run.update(&[StreamIndex(0)], Change::Factor(5, 2), at + 100 * MS).unwrap();
+    run.update(&[StreamIndex(0)], Change::Paused(true), at + 300 * MS).unwrap();
+    run.update(&[StreamIndex(0)], Change::Paused(false), at + 400 * MS).unwrap();
     wait_for(&run, RunState::Complete, 5);
     // 100 in 100 ms, then 250 every 100 ms for 400 ms.
     assert_all_received(&run.counters()[0].measured, 100 + 1000);

@@ -13,6 +13,7 @@ use spate_engine::datapath::{
     Change, Datapath, FlowChange, OnLink, PollMode, PortDevice, RunSpec, RunState, StatefulSpec, TemplateCounters,
     Timing,
 };
+use spate_engine::index::{StreamIndex, TemplateIndex};
 use spate_stateful::{
     Address, Client, Count, Instruction, Payload, Pool, PortLink, Program, Protocol, Scenario, Server, Template,
     Tunables, WeightedPool, arrivals, pool::Order, program::Until,
@@ -225,7 +226,8 @@ fn a_change_that_is_refused_in_part_changes_nothing() {
     let run = start(&datapath, both);
     let stand = FlowChange::Factor((0, 1));
     let finest = Change::Factor(1, u64::MAX);
-    for streams in [vec![(vec![0], Change::Paused(true)), (vec![9], Change::Paused(true))], vec![(vec![0], finest)]] {
+    let of = |index| vec![StreamIndex(index)];
+    for streams in [vec![(of(0), Change::Paused(true)), (of(9), Change::Paused(true))], vec![(of(0), finest)]] {
         assert!(run.update_all(Some((None, stand)), &streams, 0).is_err(), "{streams:?}");
     }
     wait_for(&run, RunState::Complete, 10);
@@ -429,9 +431,9 @@ fn single_templates_change_their_rates_and_stand_while_others_go_on() {
     let run = start(&datapath, emulated(&datapath, 4, Some(1000 * MS), two(Protocol::Tcp, 1000)));
     let at = |ms: u64| run.started_at().unwrap() + ms * MS;
     // The first: 300 ms at 1000 flows a second, 300 ms at 500, 400 ms at 1000. The other: 500 ms at 1000, and then none.
-    run.update_templates(&[0], FlowChange::Rate((500, 1)), at(300)).unwrap();
-    run.update_templates(&[1], FlowChange::Paused(true), at(500)).unwrap();
-    run.update_templates(&[0], FlowChange::Factor((1, 1)), at(600)).unwrap();
+    run.update_templates(&[TemplateIndex(0)], FlowChange::Rate((500, 1)), at(300)).unwrap();
+    run.update_templates(&[TemplateIndex(1)], FlowChange::Paused(true), at(500)).unwrap();
+    run.update_templates(&[TemplateIndex(0)], FlowChange::Factor((1, 1)), at(600)).unwrap();
     wait_for(&run, RunState::Complete, 10);
     let sides = run.template_counters();
     assert_all_complete(&sides[..2], 850);
@@ -442,10 +444,10 @@ fn single_templates_change_their_rates_and_stand_while_others_go_on() {
     // A factor of all takes back what was set of one, not a pause.
     let run = start(&datapath, emulated(&datapath, 5, Some(1000 * MS), two(Protocol::Udp, 100)));
     let at = |ms: u64| run.started_at().unwrap() + ms * MS;
-    run.update_templates(&[0], FlowChange::Rate((1000, 1)), at(200)).unwrap();
-    run.update_templates(&[1], FlowChange::Enabled(false), at(200)).unwrap();
+    run.update_templates(&[TemplateIndex(0)], FlowChange::Rate((1000, 1)), at(200)).unwrap();
+    run.update_templates(&[TemplateIndex(1)], FlowChange::Enabled(false), at(200)).unwrap();
     run.change_flow_rate((2, 1), at(400)).unwrap();
-    run.update_templates(&[1], FlowChange::Enabled(true), at(900)).unwrap();
+    run.update_templates(&[TemplateIndex(1)], FlowChange::Enabled(true), at(900)).unwrap();
     wait_for(&run, RunState::Complete, 10);
     let sides = run.template_counters();
     assert_all_complete(&sides[..2], 20 + 200 + 120);

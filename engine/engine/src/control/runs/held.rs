@@ -15,6 +15,7 @@ use crate::control::stages::Stages;
 use crate::control::status::Refusal;
 use crate::control::trials::Trials;
 use crate::datapath::{RateError, ReferenceClock, Run, RunState, StreamRate};
+use crate::index::{PortIndex, StreamIndex, TemplateIndex};
 use crate::plan::load;
 use crate::plan::validate::{Checked, CheckedStream};
 
@@ -56,7 +57,7 @@ pub(super) struct TemplateFacts {
     /// Where its clients are; empty if they are elsewhere.
     pub(super) client_port: String,
     /// By port, in bits a second on the medium at that rate: fractions.
-    pub(super) asks: Vec<(usize, (u128, u128))>,
+    pub(super) asks: Vec<(PortIndex, (u128, u128))>,
 }
 
 /// What stays true of a stream.
@@ -181,32 +182,33 @@ impl Held {
 pub(super) fn stream_facts(plan: &Plan, checked: &Checked) -> Vec<StreamFacts> {
     let chains = load::chains(&checked.timings);
     let streams = plan.streams.iter().zip(&checked.streams).zip(&checked.timings).zip(chains);
-    let fact = |(((stream, found), timing), chain): (((&contract::Stream, &CheckedStream), &StreamTiming), usize)| {
-        // A rate that is not known is refused before the run is made.
-        let rate = found.rate?;
-        Some(StreamFacts {
-            name: stream.name.clone(),
-            group: if stream.group.is_empty() { stream.name.clone() } else { stream.group.clone() },
-            tx_port: stream.tx_port.clone(),
-            rx_port: stream.rx_port.clone(),
-            measured: found.template.flow(),
-            ask: load::Ask {
-                port: found.tx_port,
-                chain,
-                starts: !timing.waits,
-                frame_bytes: found.frame_bytes(),
-                rate,
-                part: found.part(stream, checked.share),
-            },
-            replayed: found.replay.is_some(),
-        })
-    };
+    let fact =
+        |(((stream, found), timing), chain): (((&contract::Stream, &CheckedStream), &StreamTiming), StreamIndex)| {
+            // A rate that is not known is refused before the run is made.
+            let rate = found.rate?;
+            Some(StreamFacts {
+                name: stream.name.clone(),
+                group: if stream.group.is_empty() { stream.name.clone() } else { stream.group.clone() },
+                tx_port: stream.tx_port.clone(),
+                rx_port: stream.rx_port.clone(),
+                measured: found.template.flow(),
+                ask: load::Ask {
+                    port: found.tx_port,
+                    chain,
+                    starts: !timing.waits,
+                    frame_bytes: found.frame_bytes(),
+                    rate,
+                    part: found.part(stream, checked.share),
+                },
+                replayed: found.replay.is_some(),
+            })
+        };
     streams.filter_map(fact).collect()
 }
 
 pub(super) fn template_facts(plan: &Plan, checked: &Checked) -> Vec<TemplateFacts> {
     let fact = |(index, template): (usize, &contract::Template)| {
-        let asks = checked.flow_asks.iter().filter(|ask| ask.template == index);
+        let asks = checked.flow_asks.iter().filter(|ask| ask.template == TemplateIndex(index));
         TemplateFacts {
             name: template.name.clone(),
             group: if template.group.is_empty() { template.name.clone() } else { template.group.clone() },

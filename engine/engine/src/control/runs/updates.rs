@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, HashSet};
 use contract::{Ratio, Selector, update_request};
 use spate_stateful::FieldPath;
 
-use super::{Engine, Held, NO_FACTOR, lock, places, refused_change};
+use super::{Engine, Held, NO_FACTOR, chosen, lock, refused_change};
 use crate::control::status::Refusal;
 use crate::datapath::{Change, FlowChange, Rate, RateError, Rates, RunError};
+use crate::index::{PortIndex, StreamIndex, TemplateIndex};
 use crate::plan::rate::{self, LineRate};
 use crate::plan::{Violations, load, validate};
 
@@ -32,9 +33,9 @@ impl Engine {
         change: &update_request::Change,
         at_ns: u64,
     ) -> Result<u64, Refusal> {
-        let (chosen, templates) = self.choose(held, selector)?;
+        let (streams, templates) = self.choose(held, selector)?;
         if let update_request::Change::FlowsPerSecond(_) = change
-            && let Some(servers) = templates.iter().map(|&i| &held.templates[i]).find(|t| t.client_port.is_empty())
+            && let Some(servers) = templates.iter().map(|&i| &held.templates[i.0]).find(|t| t.client_port.is_empty())
         {
             let wrong =
                 format!("template {:?} has no clients here, which alone have a rate; choose others", servers.name);
@@ -44,7 +45,7 @@ impl Engine {
         // No other update comes in between.
         let _one_at_a_time = lock(&self.changing);
         let mut now = lock(&held.now);
-        let changes = self.changes(held, &chosen, change)?;
+        let changes = self.changes(held, &streams, change)?;
         let flows = flow_change.map(|change| match change {
             FlowChange::Factor(_) if templates.len() == held.templates.len() => (None, change),
             change => (Some(&templates[..]), change),
@@ -60,15 +61,15 @@ impl Engine {
             (at, _) => at,
         };
         let effective = held.run.update_all(flows, &changes, at).map_err(refused)?.max(at);
-        let all = chosen.len() == held.streams.len() && templates.len() == held.templates.len();
+        let all = streams.len() == held.streams.len() && templates.len() == held.templates.len();
         if let (update_request::Change::RateFactor(factor), true) = (change, all) {
             remember(&mut now.factors, (effective, *factor), self.now_ns());
         }
         Ok(effective)
     }
 
-    /// Indices of the chosen streams, and of the chosen templates.
-    fn choose(&self, held: &Held, selector: &Selector) -> Result<(Vec<usize>, Vec<usize>), Refusal> {
+    /// The chosen streams, and the chosen templates.
+    fn choose(&self, held: &Held, selector: &Selector) -> Result<(Vec<StreamIndex>, Vec<TemplateIndex>), Refusal> {
         let mut wrong = Violations::default();
         // An entry of a profile may select as many streams as there are.
         let known: HashSet<&str> = if selector.streams.is_empty() {
@@ -96,15 +97,15 @@ impl Engine {
             self.port_named(FieldPath::from("selector.ports").index(i), name, &mut wrong);
         }
         let all = selector.streams.is_empty() && selector.templates.is_empty();
-        let chosen = |names: &HashSet<&str>, name: &str, group: &str, port: &String| {
+        let is_chosen = |names: &HashSet<&str>, name: &str, group: &str, port: &String| {
             (all || names.contains(name) || names.contains(group))
                 && (selector.ports.is_empty() || selector.ports.contains(port))
         };
         let names: HashSet<&str> = selector.streams.iter().map(String::as_str).collect();
-        let streams = held.streams.iter().map(|s| chosen(&names, &s.name, &s.group, &s.tx_port));
+        let streams = held.streams.iter().map(|s| is_chosen(&names, &s.name, &s.group, &s.tx_port));
         let names: HashSet<&str> = selector.templates.iter().map(String::as_str).collect();
-        let templates = held.templates.iter().map(|t| chosen(&names, &t.name, &t.group, &t.client_port));
-        let found = (places(streams), places(templates));
+        let templates = held.templates.iter().map(|t| is_chosen(&names, &t.name, &t.group, &t.client_port));
+        let found = (chosen(StreamIndex, streams), chosen(TemplateIndex, templates));
         if wrong.is_empty() && found.0.is_empty() && found.1.is_empty() {
             wrong.add("selector", "chooses no stream; name streams that are sent from the named ports, or templates whose clients are there");
         }
@@ -115,9 +116,9 @@ impl Engine {
     fn changes(
         &self,
         held: &Held,
-        chosen: &[usize],
+        chosen: &[StreamIndex],
         change: &update_request::Change,
-    ) -> Result<Vec<(Vec<usize>, Change)>, Refusal> {
+    ) -> Result<Vec<(Vec<StreamIndex>, Change)>, Refusal> {
         use update_request::Change as Asked;
         if chosen.is_empty() {
             return Ok(Vec::new());
@@ -135,14 +136,14 @@ impl Engine {
             }
             Asked::Rate(asked) => {
                 // The same bits a second are different packets a second for different frames.
-                let mut by_rate: Vec<(Vec<usize>, Rate)> = Vec::new();
+                let mut by_rate: Vec<(Vec<StreamIndex>, Rate)> = Vec::new();
                 for &i in chosen {
-                    let stream = &held.streams[i];
+                    let stream = &held.streams[i.0];
                     if stream.replayed {
                         let wrong = format!("stream {:?} has the rate of its capture; set a rate_factor", stream.name);
                         return Err(Refusal::field("rate", wrong));
                     }
-                    let line = self.ports[stream.ask.port].line_rate_bps.map_or(LineRate::Unknown, LineRate::Known);
+                    let line = self.ports[stream.ask.port.0].line_rate_bps.map_or(LineRate::Unknown, LineRate::Known);
                     let rate = rate::packet_rate(Some(asked), stream.ask.frame_bytes, &stream.tx_port, line)
                         .map_err(|e| Refusal::field("rate", e.to_string()))?
                         .ok_or_else(|| Refusal::field("rate", "waits for a line rate"))?;
@@ -175,7 +176,7 @@ impl Held {
     }
 
     /// Adds what its enabled streams and its templates ask of each port at these rates, in bits a second on the medium.
-    pub(super) fn add_bits(&self, rates: &Rates, all: &mut BTreeMap<usize, u128>) -> Result<(), RateError> {
+    pub(super) fn add_bits(&self, rates: &Rates, all: &mut BTreeMap<PortIndex, u128>) -> Result<(), RateError> {
         let asks = self.streams.iter().zip(rates.streams()).map(|(stream, rate)| stream.ask_at(*rate));
         for (port, bits) in load::by_port(asks.collect::<Result<Vec<_>, _>>()?.into_iter().flatten()) {
             *all.entry(port).or_default() += bits;
@@ -224,7 +225,7 @@ fn product(a: (u128, u128), b: (u128, u128)) -> u128 {
 }
 
 /// The change of the chosen templates, if any are.
-fn flow_change(change: &update_request::Change, templates: &[usize]) -> Result<Option<FlowChange>, Refusal> {
+fn flow_change(change: &update_request::Change, templates: &[TemplateIndex]) -> Result<Option<FlowChange>, Refusal> {
     use update_request::Change as Asked;
     if templates.is_empty() {
         return Ok(None);

@@ -32,7 +32,7 @@ use crate::datapath::{
     worker::{PortRun, SendStream, WorkerRun},
     workers::Workers,
 };
-use crate::index::StreamIndex;
+use crate::index::{PortIndex, StreamIndex};
 
 /// Departures later than this count as late, unless the plan says otherwise: on polled devices,
 const LATE_NS: u64 = 1_000_000;
@@ -360,7 +360,7 @@ fn control_streams(
     let stream = |(index, s): (usize, &super::StreamSpec)| {
         let rate = s.timing.rate.ok_or_else(|| wrong(StreamIndex(index).path().field("rate"), "it is missing"))?;
         let stream = run::Stream {
-            tx_port: s.tx_port,
+            tx_port: PortIndex(s.tx_port),
             index: indices[index],
             replayed: s.replay.is_some(),
             elsewhere: s.part.is_none(),

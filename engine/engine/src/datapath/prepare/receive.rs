@@ -15,7 +15,7 @@ use crate::datapath::{
     shared::RunShare,
     worker::{DelayPlace, Marks, Owner, RunForeign, RunReceive, RunReceiver, StreamReceive},
 };
-use crate::index::StreamIndex;
+use crate::index::{PortIndex, StreamIndex};
 
 /// Trackers of all streams and senders together, at most.
 const TRACKER_BYTES: usize = 1 << 30;
@@ -215,7 +215,7 @@ fn refuse_conflicts(context: &Context<'_>, spec: &RunSpec, present: &[Arc<Run>])
         if spec.measure.reflectors[..i].iter().any(|other| other.port == *port) {
             return Err(wrong(field, format!("{} reflects already: name each port once", config.name)));
         }
-        let emulates = |run: &&Arc<Run>| run.templates().is_some_and(|templates| templates.use_port(*port));
+        let emulates = |run: &&Arc<Run>| run.templates().is_some_and(|templates| templates.use_port(PortIndex(*port)));
         if let Some(run) = present.iter().find(emulates) {
             let problem = format!("run {:?} emulates applications on {}: stop that first", run.id(), config.name);
             return Err(wrong(field, problem));

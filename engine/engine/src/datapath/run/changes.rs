@@ -9,10 +9,11 @@ use crate::datapath::{
     Change, FlowChange, RunError,
     command::{Command, FlowRate, RateChange, TempoChange},
 };
+use crate::index::{PortIndex, StreamIndex, TemplateIndex};
 
 /// What control knows of a stream beside its rate.
 pub(in crate::datapath) struct Stream {
-    pub(in crate::datapath) tx_port: usize,
+    pub(in crate::datapath) tx_port: PortIndex,
     /// Its index among the run's streams of that port that are on a schedule.
     pub(in crate::datapath) index: usize,
     /// It replays a capture: it is on no schedule, and its rate is a speed.
@@ -25,9 +26,9 @@ pub(in crate::datapath) struct Stream {
 }
 
 impl Run {
-    /// Changes streams (indices in `RunSpec::streams`) at an instant, or as soon as possible if it has passed (0: now).
+    /// Changes streams at an instant, or as soon as possible if it has passed (0: now).
     /// Returns the instant it takes effect; changes take effect in the order in which they are asked for.
-    pub fn update(&self, streams: &[usize], change: Change, at_wall_ns: u64) -> Result<u64, RunError> {
+    pub fn update(&self, streams: &[StreamIndex], change: Change, at_wall_ns: u64) -> Result<u64, RunError> {
         self.update_all(None, &[(streams.to_vec(), change)], at_wall_ns)
     }
 
@@ -36,9 +37,13 @@ impl Run {
         self.update_all(Some((None, FlowChange::Factor(factor))), &[], at_wall_ns)
     }
 
-    /// From an instant on (0: now) flows of templates (indices in the scenario) begin otherwise; returns it. Those that are open
-    /// go on.
-    pub fn update_templates(&self, templates: &[usize], change: FlowChange, at_wall_ns: u64) -> Result<u64, RunError> {
+    /// From an instant on (0: now) flows of templates begin otherwise; returns it. Those that are open go on.
+    pub fn update_templates(
+        &self,
+        templates: &[TemplateIndex],
+        change: FlowChange,
+        at_wall_ns: u64,
+    ) -> Result<u64, RunError> {
         self.update_all(Some((Some(templates), change)), &[], at_wall_ns)
     }
 
@@ -48,8 +53,8 @@ impl Run {
     /// As `update_all`'s, but for those of a run that has ended.
     pub fn rates_after(
         &self,
-        flows: Option<(Option<&[usize]>, FlowChange)>,
-        streams: &[(Vec<usize>, Change)],
+        flows: Option<(Option<&[TemplateIndex]>, FlowChange)>,
+        streams: &[(Vec<StreamIndex>, Change)],
     ) -> Result<Rates, RunError> {
         self.control().rates.after(flows, streams)
     }
@@ -59,12 +64,12 @@ impl Run {
         self.control().rates.clone()
     }
 
-    /// Changes how flows of templates begin (indices in the scenario; none given: of all), and streams, at an instant as `update`
+    /// Changes how flows of templates begin (none given: of all), and streams, at an instant as `update`
     /// does. If any of it is refused, nothing changes.
     pub fn update_all(
         &self,
-        flows: Option<(Option<&[usize]>, FlowChange)>,
-        streams: &[(Vec<usize>, Change)],
+        flows: Option<(Option<&[TemplateIndex]>, FlowChange)>,
+        streams: &[(Vec<StreamIndex>, Change)],
         at_wall_ns: u64,
     ) -> Result<u64, RunError> {
         let mut control = self.control();
@@ -102,9 +107,9 @@ impl Run {
     }
 
     /// Sends workers the rates of streams from a time of the run's clock on.
-    fn change_streams(&self, control: &mut Control, streams: &[usize], at_ns: u64) {
-        let mut by_port: BTreeMap<usize, Vec<(usize, Option<Rate>)>> = BTreeMap::new();
-        for &index in streams {
+    fn change_streams(&self, control: &mut Control, streams: &[StreamIndex], at_ns: u64) {
+        let mut by_port: BTreeMap<PortIndex, Vec<(usize, Option<Rate>)>> = BTreeMap::new();
+        for &StreamIndex(index) in streams {
             let stream = &mut control.streams[index];
             let rate = control.rates.streams()[index].in_force();
             stream.pauses.note(at_ns, rate.is_some());
@@ -119,7 +124,7 @@ impl Run {
             by_port.entry(stream.tx_port).or_default().push((stream.index, rate));
         }
         for (port, rates) in by_port {
-            let change = RateChange { at_ns, port, rates: rates.into() };
+            let change = RateChange { at_ns, port: port.0, rates: rates.into() };
             self.workers.send_all(|| Command::Change(self.slot, change.clone()));
         }
     }

@@ -8,6 +8,7 @@
 use spate_stats::{Collected, Silence, Span, StreamCounters, intersection, union, without};
 
 use super::{Control, Run};
+use crate::index::TemplateIndex;
 
 /// Period in which the workers' gaps of templates are put together, and its minimum for each side. A worker then keeps gaps afresh: about
 /// 2,000 times it looks for the shortest gap that it keeps, at 1,000,000 packets a second.
@@ -141,7 +142,7 @@ impl Run {
         let control = self.control();
         let now_ns = self.clock.mono_ns();
         let phase = self.measured_phase(&control, now_ns);
-        let outage = |(side, (template, limited, silence)): (usize, (usize, bool, Silence))| {
+        let outage = |(side, (template, limited, silence)): (usize, (TemplateIndex, bool, Silence))| {
             let phase = phase?;
             let silence = match control.collected.get(side) {
                 Some(collected) => collected.with(&silence),
@@ -152,7 +153,7 @@ impl Run {
             if let Some(open) = silence.spans.last().filter(|last| limited && last.to_ns == u64::MAX) {
                 sent.to_ns = sent.to_ns.min(open.from_ns).max(sent.from_ns);
             }
-            let part = Part { silence, sent, pauses: &control.flow_pauses[template] };
+            let part = Part { silence, sent, pauses: &control.flow_pauses[template.0] };
             Some(self.outage_of(&control, &[part], Some(sent), phase, now_ns))
         };
         self.templates.silences().enumerate().map(outage).collect()

@@ -5,6 +5,7 @@ use spate_stateful::{Scenario, Template, arrivals::TimingError};
 use spate_stateless::Rate;
 
 use crate::datapath::{Change, FlowChange, RunError};
+use crate::index::{StreamIndex, TemplateIndex};
 
 /// Rates of a run's streams and templates, as they are or would be after a change.
 #[derive(Clone, Debug, Default)]
@@ -144,14 +145,14 @@ impl Rates {
         self.templates.iter().map(|template| template.where_time_passes_at(self.factor())).collect()
     }
 
-    /// What they are after a change of templates (indices in the scenario; none given: of all) and of streams.
+    /// What they are after a change of templates (none given: of all) and of streams.
     ///
     /// # Errors
     /// If there is no such stream, or a rate is no fraction of 64-bit numbers.
     pub(super) fn after(
         &self,
-        flows: Option<(Option<&[usize]>, FlowChange)>,
-        streams: &[(Vec<usize>, Change)],
+        flows: Option<(Option<&[TemplateIndex]>, FlowChange)>,
+        streams: &[(Vec<StreamIndex>, Change)],
     ) -> Result<Self, RunError> {
         let mut next = self.clone();
         match flows {
@@ -163,12 +164,12 @@ impl Rates {
                 }
             }
             Some((None, change)) => next.templates.iter_mut().try_for_each(|template| template.change(change))?,
-            Some((Some(some), change)) => some.iter().try_for_each(|&index| next.templates[index].change(change))?,
+            Some((Some(some), change)) => some.iter().try_for_each(|index| next.templates[index.0].change(change))?,
             None => {}
         }
         for (some, change) in streams {
             for &index in some {
-                next.streams.get_mut(index).ok_or(RunError::UnknownStream(index))?.change(*change)?;
+                next.streams.get_mut(index.0).ok_or(RunError::UnknownStream(index))?.change(*change)?;
             }
         }
         Ok(next)

@@ -10,6 +10,7 @@ use spate_stateful::{
 use spate_stats::{Silence, Timed, Times};
 
 use crate::datapath::{ProgramCounter, Steering, TemplateCounters, TemplateTimes, worker::HandoffShare};
+use crate::index::{PortIndex, TemplateIndex};
 
 /// What control has to know of a run's templates.
 #[derive(Debug, Default)]
@@ -20,7 +21,7 @@ pub(in crate::datapath) struct Templates {
     /// Its clients and servers talk to each other alone, over TCP: both sides of all templates are here.
     pub(in crate::datapath) among_themselves: bool,
     /// Addresses that they answer for, by port.
-    pub(in crate::datapath) claims: Vec<(usize, Pool)>,
+    pub(in crate::datapath) claims: Vec<(PortIndex, Pool)>,
     /// By worker: its part of the scenario and its share of the flows.
     pub(in crate::datapath) parts: Vec<Option<(Arc<Scenario>, Share)>>,
     /// How long after the last open flow ended nothing more can come, if that is known.
@@ -33,8 +34,7 @@ pub(in crate::datapath) struct Side {
     pub(in crate::datapath) name: String,
     pub(in crate::datapath) group: String,
     pub(in crate::datapath) client: bool,
-    /// Index of the template.
-    pub(in crate::datapath) template: usize,
+    pub(in crate::datapath) template: TemplateIndex,
     /// It has a maximum of flows in all.
     pub(in crate::datapath) limited: bool,
     /// Names of its program's counters.
@@ -107,12 +107,12 @@ impl Templates {
 
     /// How many templates there are.
     pub(in crate::datapath) fn count(&self) -> usize {
-        self.sides.iter().map(|side| side.template + 1).max().unwrap_or(0)
+        self.sides.iter().map(|side| side.template.0 + 1).max().unwrap_or(0)
     }
 
-    /// When no packet of its flows arrived on each side, in the order of `read`: the template's index, whether it has a maximum of
+    /// When no packet of its flows arrived on each side, in the order of `read`: the template, whether it has a maximum of
     /// flows, and what all workers together know.
-    pub(in crate::datapath) fn silences(&self) -> impl Iterator<Item = (usize, bool, Silence)> + '_ {
+    pub(in crate::datapath) fn silences(&self) -> impl Iterator<Item = (TemplateIndex, bool, Silence)> + '_ {
         self.sides.iter().map(|side| {
             let received = side.counters.iter().filter_map(|counters| counters.silence());
             (side.template, side.limited, received.fold(Silence::whole(), |whole, one| whole.and(&one)))
@@ -202,12 +202,12 @@ impl Templates {
     }
 
     /// Whether they use a port.
-    pub(in crate::datapath) fn use_port(&self, port: usize) -> bool {
+    pub(in crate::datapath) fn use_port(&self, port: PortIndex) -> bool {
         self.claims.iter().any(|(claimed, _)| *claimed == port)
     }
 
     /// Whether they answer for an address of a pool on a port.
-    pub(in crate::datapath) fn claim(&self, port: usize, pool: &Pool) -> bool {
+    pub(in crate::datapath) fn claim(&self, port: PortIndex, pool: &Pool) -> bool {
         self.claims.iter().any(|(claimed, other)| *claimed == port && other.overlaps(pool))
     }
 }

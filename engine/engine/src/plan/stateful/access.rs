@@ -93,7 +93,7 @@ fn mirrors(index: usize, scenario: &Scenario, template: &Template, wrong: &mut V
     {
         let problem = match template.server.as_ref().map(|_| template.looped) {
             None => "is for servers that are emulated here, and there are none; leave it out, or set server_port",
-            Some(false) if super::tunnels::is_shared(scenario, template, pool) => {
+            Some(false) if super::tunnels::is_shared(scenario, template, PoolIndex(pool)) => {
                 "set, and several engines would stand for the gateway on one link; use one engine (replicas: 1), or clients and servers on \
                  one loopback port"
             }

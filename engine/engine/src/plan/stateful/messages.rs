@@ -3,6 +3,7 @@
 use super::super::Violation;
 use super::super::validate::Site;
 use super::{USUAL_MTU, programs};
+use crate::index::{PortIndex, TemplateIndex};
 use contract::Stateful;
 use spate_stateful::envelope;
 use spate_stateful::program::Side;
@@ -19,7 +20,8 @@ pub struct TooLong {
 
 /// The first of the longest messages of each side of each template, if it does not fit.
 pub fn too_long(asked: &Stateful, scenario: &Scenario, site: &Site) -> Vec<TooLong> {
-    let sides = |(index, template): (usize, _)| [Side::Client, Side::Server].map(|side| (index, template, side));
+    let sides =
+        |(index, template): (usize, _)| [Side::Client, Side::Server].map(|side| (TemplateIndex(index), template, side));
     let templates = scenario.templates.iter().enumerate().filter(|(_, template)| template.protocol == Protocol::Udp);
     templates
         .flat_map(sides)
@@ -31,7 +33,7 @@ fn one(
     asked: &Stateful,
     Scenario { pools, payloads, .. }: &Scenario,
     site: &Site,
-    (index, template, side): (usize, &Template, Side),
+    (index, template, side): (TemplateIndex, &Template, Side),
 ) -> Option<TooLong> {
     let (port, program) = match side {
         Side::Client => template.client.as_ref().map(|client| (client.port, &client.program)),
@@ -49,7 +51,7 @@ fn one(
     let clients = template.clients.iter().map(|weighted| &pools[weighted.pool]);
     let added = clients.map(|pool| envelope::overhead(pool, side == Side::Client, template.looped));
     let headers = headers + added.max().unwrap_or(0) as u32;
-    let port = &site.ports[port];
+    let port = &site[PortIndex(port)];
     let most = port.mtu.unwrap_or(USUAL_MTU).saturating_sub(headers);
     if longest <= most.into() {
         return None;

@@ -29,7 +29,7 @@ pub fn check(asked: &Stateful, templates: &[Template], wrong: &mut Violations) {
     for (index, others) in opened.iter().enumerate() {
         for &other in others {
             let Some(at) = opens::opening_of(&programs[index], other) else { continue };
-            let field = programs::field(asked, index, Side::Client, at);
+            let field = programs::field(asked, TemplateIndex(index), Side::Client, at);
             together(asked, templates, (index, other), field, wrong);
         }
     }

@@ -130,8 +130,8 @@ pub fn check(asked: &Stateful, templates: &[Template], payloads: &[Payload], wro
 }
 
 /// An instruction's field in the plan, by its index among those that are executed.
-pub fn field(asked: &Stateful, template: usize, side: Side, at: usize) -> FieldPath {
-    located(asked, &Fault { template, side, at, problem: Problem::Nothing }).0
+pub fn field(asked: &Stateful, template: TemplateIndex, side: Side, at: usize) -> FieldPath {
+    located(asked, &Fault { template: template.0, side, at, problem: Problem::Nothing }).0
 }
 
 /// A fault as of the plan: its field, and what is wrong by the plan's own numbers.

@@ -1348,7 +1348,7 @@ fn templates_count_towards_the_line_rate_of_their_ports_each_way() {
     let checked = validate(&good(), &site).unwrap();
     let client = (5 + 78 + 2 * 84) * 8 * 1000 / 3;
     let server = (2000 + 2 * 78 + 2 * 84) * 8 * 1000 / 3;
-    assert_eq!(checked.port_bits, [(0, client), (1, server)].into());
+    assert_eq!(checked.port_bits, [(PortIndex(0), client), (PortIndex(1), server)].into());
     assert_eq!(checked.warnings, Vec::<String>::new());
     site.ports[1].line_rate = LineRate::Known(server as u64 * 100 / 90);
     let expected = ["port west has to carry 6197333 bit/s on the medium: 90.0 % of its line rate"];
@@ -1371,12 +1371,12 @@ fn templates_count_towards_the_line_rate_of_their_ports_each_way() {
     let mut plan = good();
     plan.share = Some(contract::Share { index: 0, count: 2 });
     let served = (2000 + 2 * 78 + 2 * 84) * 8 * 1000 * 501_961 / 3_000_000;
-    assert_eq!(validate(&plan, &site).unwrap().port_bits, [(0, client / 2), (1, served)].into());
+    assert_eq!(validate(&plan, &site).unwrap().port_bits, [(PortIndex(0), client / 2), (PortIndex(1), served)].into());
     // A single server is the first engine's.
     part(&mut plan).pools[1].last = vec![48, 0, 0, 1].into();
-    assert_eq!(validate(&plan, &site).unwrap().port_bits[&1], server);
+    assert_eq!(validate(&plan, &site).unwrap().port_bits[&PortIndex(1)], server);
     plan.share = Some(contract::Share { index: 1, count: 2 });
-    assert_eq!(validate(&plan, &site).unwrap().port_bits[&1], 0);
+    assert_eq!(validate(&plan, &site).unwrap().port_bits[&PortIndex(1)], 0);
 }
 
 #[test]
@@ -1625,12 +1625,15 @@ fn connections_that_a_program_opens_count_with_its_flows() {
         of_port.map(|ask| ask.bits_per_second()).sum::<u128>()
     };
     let mut plan = good();
-    let one = [0, 1].map(|port| bits(&plan, port));
+    let one = [0, 1].map(|port| bits(&plan, PortIndex(port)));
     client(&mut plan, vec![send(0), receive(2000)]);
-    let of_opening = [0, 1].map(|port| bits(&opening(), port));
+    let of_opening = [0, 1].map(|port| bits(&opening(), PortIndex(port)));
     // Each flow asks for three times as much: itself, and two like it.
     for (one, three) in one.into_iter().zip(of_opening) {
         assert!(three.abs_diff(3 * one) <= 3, "{three} bit/s, and {one} of one");
     }
-    assert!(asks(&opening()).iter().all(|ask| ask.template == 0), "they follow the rate of what opens them");
+    assert!(
+        asks(&opening()).iter().all(|ask| ask.template == TemplateIndex(0)),
+        "they follow the rate of what opens them"
+    );
 }

@@ -3,7 +3,7 @@
 use super::super::Violations;
 use super::super::validate::Site;
 use super::addresses::address;
-use crate::index::{PoolIndex, TemplateIndex};
+use crate::index::{PoolIndex, PortIndex, TemplateIndex};
 use contract::{Gtpu, Vxlan};
 use spate_net::encap::Carries;
 use spate_stateful::Address;
@@ -201,7 +201,7 @@ fn mirrors(index: usize, site: &Site, scenario: &Scenario, template: &Template, 
         let Words { field, remote, .. } = words(&tunnels.kind);
         let looped = template.server.as_ref().map(|_| template.looped);
         // Where the plan is only compiled, it is not known whether a port is a loopback.
-        let is_known = template.client.as_ref().is_some_and(|client| site.ports[client.port].loops.is_some());
+        let is_known = template.client.as_ref().is_some_and(|client| site[PortIndex(client.port)].loops.is_some());
         if tunnels.mirror && looped == Some(false) && tunnels.carries() == Carries::Frame {
             let at = PoolIndex(pool).path().field(field).field("mirror");
             wrong.add(at, "set, and servers are on another port; it is for clients and servers on one loopback port");
@@ -214,7 +214,7 @@ fn mirrors(index: usize, site: &Site, scenario: &Scenario, template: &Template, 
             (false, Some(true)) if is_known => {
                 "not set, and what clients send comes back in its tunnel; set it, or use another server_port".to_owned()
             }
-            (true, Some(false)) if is_shared(scenario, template, pool) => format!(
+            (true, Some(false)) if is_shared(scenario, template, PoolIndex(pool)) => format!(
                 "set, and several engines would stand for the {remote} on one link; use one engine (replicas: 1), or clients and \
                  servers on one loopback port"
             ),
@@ -225,9 +225,9 @@ fn mirrors(index: usize, site: &Site, scenario: &Scenario, template: &Template, 
 }
 
 /// Whether several engines have clients of a pool, or servers of its template.
-pub(super) fn is_shared(scenario: &Scenario, template: &Template, pool: usize) -> bool {
+pub(super) fn is_shared(scenario: &Scenario, template: &Template, pool: PoolIndex) -> bool {
     let servers = template.servers.iter().map(|weighted| weighted.pool);
-    servers.chain([pool]).any(|pool| scenario.pools[pool].part() != Part::WHOLE)
+    servers.chain([pool.0]).any(|pool| scenario.pools[pool].part() != Part::WHOLE)
 }
 
 /// Frames in VXLAN go to the MAC of the gateway in it, and those to a multicast group would have to go to the group's.
@@ -246,15 +246,16 @@ fn no_groups_in_frames(index: usize, scenario: &Scenario, template: &Template, w
 }
 
 /// By pool: the ports on which its clients are, and those on which they are met in their envelopes.
-fn pools_ports(scenario: &Scenario) -> Vec<BTreeSet<usize>> {
+fn pools_ports(scenario: &Scenario) -> Vec<BTreeSet<PortIndex>> {
     let mut ports = vec![BTreeSet::new(); scenario.pools.len()];
     for template in &scenario.templates {
-        let Some(client) = template.client.as_ref().map(|client| client.port) else { continue };
+        let Some(client) = template.client.as_ref().map(|client| PortIndex(client.port)) else { continue };
         for pool in template.clients.iter().map(|weighted| weighted.pool) {
             ports[pool].insert(client);
             let of = &scenario.pools[pool];
             let mirrored = of.access.mirror || of.tunnels.is_some_and(|tunnels| tunnels.mirror);
-            ports[pool].extend(template.server.as_ref().filter(|_| mirrored || template.looped).map(|s| s.port));
+            ports[pool]
+                .extend(template.server.as_ref().filter(|_| mirrored || template.looped).map(|s| PortIndex(s.port)));
         }
     }
     ports

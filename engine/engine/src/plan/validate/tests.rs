@@ -95,10 +95,10 @@ fn a_good_plan_passes() {
     let mut plan = good();
     set_sum(&mut plan, 24, 14, 34);
     let checked = validate(&plan, &site()).unwrap();
-    assert_eq!(checked.streams[0].tx_port, 0);
-    assert_eq!(checked.streams[0].rx_port, Some(1));
+    assert_eq!(checked.streams[0].tx_port, PortIndex(0));
+    assert_eq!(checked.streams[0].rx_port, Some(PortIndex(1)));
     assert_eq!(checked.streams[1].rate, Some(Rate::packets_per_second(1000, 1).unwrap()));
-    assert_eq!(checked.port_bits[&0], 2 * 1000 * 84 * 8);
+    assert_eq!(checked.port_bits[&PortIndex(0)], 2 * 1000 * 84 * 8);
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn a_share_asks_its_port_for_its_part_and_disabled_streams_ask_for_nothing() {
     plan.share = Some(Share { index: 1, count: 2 });
     plan.streams[1].disabled = true;
     let checked = validate(&plan, &site()).unwrap();
-    assert_eq!(checked.port_bits[&0], 7_500_000_000);
+    assert_eq!(checked.port_bits[&PortIndex(0)], 7_500_000_000);
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn a_stream_asks_the_ports_of_the_engines_that_send_it() {
     for (index, bits) in [(0, None), (1, Some(5_000_000_000)), (3, Some(5_000_000_000)), (4, None)] {
         plan.share = Some(Share { index, count: 5 });
         let found = validate(&plan, &site()).unwrap();
-        assert_eq!(found.port_bits.get(&0).copied().filter(|bits| *bits > 0), bits, "engine {index}");
+        assert_eq!(found.port_bits.get(&PortIndex(0)).copied().filter(|bits| *bits > 0), bits, "engine {index}");
         let part = (bits.is_some()).then(|| (index - 1, 3));
         assert_eq!(sending_part(&plan.streams[0], found.share), part, "engine {index}");
     }
@@ -309,13 +309,13 @@ fn a_replay_asks_its_port_for_its_mean_rate_on_the_engine_that_sends_it() {
     plan.streams.truncate(1);
     let found = validate(&plan, &site()).unwrap();
     // A packet every 2 us of 84 bytes on the medium.
-    assert_eq!(found.port_bits[&0], 500_000 * 84 * 8);
+    assert_eq!(found.port_bits[&PortIndex(0)], 500_000 * 84 * 8);
     assert_eq!(found.streams[0].rate, Some(Rate::new(1, 2000).unwrap()));
     let speed = found.timings[0].rate.unwrap();
     assert_eq!((speed.packets(), speed.nanoseconds()), (1, 2));
     for (index, bits) in [(0, 0), (1, 500_000 * 84 * 8)] {
         plan.share = Some(Share { index, count: 2 });
-        assert_eq!(validate(&plan, &site()).unwrap().port_bits[&0], bits, "engine {index}");
+        assert_eq!(validate(&plan, &site()).unwrap().port_bits[&PortIndex(0)], bits, "engine {index}");
     }
 }
 
@@ -345,7 +345,7 @@ fn halves_ask_their_ports_for_their_parts_of_the_rate_on_one_engine() {
     // A packet of the whole every 2 us, of 84 bytes on the medium.
     let of = |part: u128| 500_000 * 84 * 8 * part / 11;
     let found = validate(&plan, &site()).unwrap();
-    assert_eq!((found.port_bits[&0], found.port_bits[&1]), (of(6), of(5)));
+    assert_eq!((found.port_bits[&PortIndex(0)], found.port_bits[&PortIndex(1)]), (of(6), of(5)));
     assert_eq!(found.streams[1].rate, Some(Rate::new(5, 2000 * 11).unwrap()));
     let speeds: Vec<_> = found.timings.iter().map(|timing| timing.rate).collect();
     assert_eq!(speeds, [Some(Rate::new(1, 2).unwrap()); 2]);

@@ -12,13 +12,13 @@ use spate_stateful::{FieldPath, Pool, Scenario, pool::Order};
 
 use super::{name, refused};
 use crate::datapath::{PrepareError, RunSpec, prepare::Context, run::Run};
-use crate::index::TemplateIndex;
+use crate::index::{PortIndex, TemplateIndex};
 
 /// Addresses that a side of a template answers for.
 pub(super) struct Claim {
     /// The field that says so.
     field: FieldPath,
-    pub(super) port: usize,
+    pub(super) port: PortIndex,
     pub(super) pool: Pool,
     /// Stations have the MACs that the pool says.
     own_macs: bool,
@@ -30,7 +30,7 @@ pub(super) struct Claim {
 /// Clients in tunnels are behind near ends, and the servers of mirrored ones behind the remote end. Mirrored tags lead to the gateway.
 pub(super) fn claims(scenario: &Scenario) -> Vec<Claim> {
     let mut claims: Vec<Claim> = Vec::new();
-    let mut add = |field: FieldPath, port: usize, pool: Pool, own_macs: bool, tags: Option<Tags>| {
+    let mut add = |field: FieldPath, port: PortIndex, pool: Pool, own_macs: bool, tags: Option<Tags>| {
         let is_there =
             |claim: &Claim| (claim.port, claim.own_macs, claim.tags) == (port, own_macs, tags) && claim.pool == pool;
         if !claims.iter().any(is_there) {
@@ -42,12 +42,12 @@ pub(super) fn claims(scenario: &Scenario) -> Vec<Claim> {
         let clients = || template.clients.iter().map(|weighted| &scenario.pools[weighted.pool]);
         if let Some(client) = &template.client {
             clients().for_each(|pool| {
-                add(field("client_port"), client.port, pool.on_clients_link(), true, pool.access.tags);
+                add(field("client_port"), PortIndex(client.port), pool.on_clients_link(), true, pool.access.tags);
             });
         }
         if let Some(server) = &template.server {
             for weighted in &template.servers {
-                add(field("server_port"), server.port, scenario.pools[weighted.pool].clone(), false, None);
+                add(field("server_port"), PortIndex(server.port), scenario.pools[weighted.pool].clone(), false, None);
             }
             for pool in clients() {
                 let remote = pool.tunnels.filter(|tunnels| tunnels.mirror).map(|tunnels| tunnels.remote);
@@ -55,7 +55,7 @@ pub(super) fn claims(scenario: &Scenario) -> Vec<Claim> {
                 let gateway = pool.access.gateway.filter(|_| tags.is_some());
                 for station in remote.into_iter().chain(gateway) {
                     if let Ok(station) = Pool::new(station, station, Order::Sequential) {
-                        add(field("server_port"), server.port, station, false, tags);
+                        add(field("server_port"), PortIndex(server.port), station, false, tags);
                     }
                 }
             }
@@ -75,7 +75,7 @@ pub(in crate::datapath) fn ranges(scenario: &Scenario) -> BTreeMap<usize, Vec<Ra
         let first_mac = pool.mac(first_own).filter(|_| own_macs);
         let (first, last, step) = (end(first_own), end(pool.last_offset()), pool.part().of);
         let range = Range { first, last, step, first_mac, tags };
-        let of_port = ranges.entry(port).or_default();
+        let of_port = ranges.entry(port.0).or_default();
         if !of_port.contains(&range) {
             of_port.push(range);
         }
@@ -89,7 +89,7 @@ pub(in crate::datapath) fn groups(scenario: &Scenario) -> (BTreeMap<usize, Vec<G
     let (mut groups, mut left_out): (BTreeMap<usize, BTreeSet<IpAddr>>, u128) = (BTreeMap::new(), 0);
     for Claim { port, pool, own_macs: of_clients, .. } in claims(scenario) {
         let Some(first) = pool.first_own().filter(|_| pool.is_of_groups() && !of_clients) else { continue };
-        let of_port = groups.entry(port).or_default();
+        let of_port = groups.entry(port.0).or_default();
         let step = u128::from(pool.part().of);
         let all = (pool.last_offset() - first) / step + 1;
         // Of those that other pools have too, there is one each.
@@ -120,14 +120,14 @@ pub(super) fn refuse_conflicts(context: &Context<'_>, spec: &RunSpec, claims: &[
                 run.id(),
                 pool.address(0),
                 pool.address(pool.last_offset()),
-                name(context, *port)
+                name(context, port.0)
             );
             return Err(refused(field.clone(), problem));
         }
-        let reflects = spec.measure.reflectors.iter().any(|reflector| reflector.port == *port);
-        if reflects || context.present.iter().any(|run| run.reflects(*port)) {
+        let reflects = spec.measure.reflectors.iter().any(|reflector| reflector.port == port.0);
+        if reflects || context.present.iter().any(|run| run.reflects(port.0)) {
             let problem =
-                format!("{} sends back what it receives: use another port, or no reflector", name(context, *port));
+                format!("{} sends back what it receives: use another port, or no reflector", name(context, port.0));
             return Err(refused(field.clone(), problem));
         }
     }

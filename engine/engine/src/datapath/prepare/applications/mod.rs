@@ -25,6 +25,7 @@ use crate::datapath::{
     },
     worker::{self, Emulated, Pools},
 };
+use crate::index::TemplateIndex;
 
 use claims::{claims, refuse_conflicts};
 pub(in crate::datapath) use claims::{groups, ranges};
@@ -69,7 +70,7 @@ pub(in crate::datapath) fn prepare(
     let outer_ethertype_lost: Vec<_> =
         context.ports.iter().map(|port| port.config.device.loses_outer_ethertype()).collect();
     let mut emulated = Vec::with_capacity(workers);
-    let mut counters: BTreeMap<(usize, bool), Vec<Arc<Counters>>> = BTreeMap::new();
+    let mut counters: BTreeMap<(TemplateIndex, bool), Vec<Arc<Counters>>> = BTreeMap::new();
     for (worker, part) in parts.into_iter().enumerate() {
         let Some(scenario) = part else {
             emulated.push(None);
@@ -81,7 +82,10 @@ pub(in crate::datapath) fn prepare(
         }
         for index in 0..scenario.templates.len() {
             for client in [true, false] {
-                counters.entry((index, !client)).or_default().push(Arc::clone(emulation.counters(index, client)));
+                counters
+                    .entry((TemplateIndex(index), !client))
+                    .or_default()
+                    .push(Arc::clone(emulation.counters(index, client)));
             }
         }
         let long = if longest + VLAN_TAG > SHORT_ROOM { Some(long_pool(context, worker)?) } else { None };
@@ -102,8 +106,8 @@ pub(in crate::datapath) fn prepare(
         let (tags, pools) = (&context.tags, Pools { long, to_cut });
         emulated.push(Some(Box::new(Emulated::new(emulation, envelopes, ports, tags, pools, handoff, &spec.timing))));
     }
-    let side = |((index, server), counters): ((usize, bool), Vec<Arc<Counters>>)| {
-        let template = &asked.scenario.templates[index];
+    let side = |((index, server), counters): ((TemplateIndex, bool), Vec<Arc<Counters>>)| {
+        let template = &asked.scenario.templates[index.0];
         let program = if server {
             template.server.as_ref().map(|server| &server.program)
         } else {
