@@ -80,6 +80,12 @@ func TestRefusalsAreReadFromRust(t *testing.T) {
 	wrong.add(format!("{at}.last"), format!("{} of \"them\"; \
 	    use (fewer)", n));
 	wrong.add("id", "is taken");
+	wrong.add(at.field("list.sizes").index(i).field("bytes"), format!("{} of them", n));
+	wrong.add(StreamIndex(i).path()
+	    .field(name), "is odd");
+	wrong
+	    .add(FieldPath::from("timing.stages").index(*i), "is late");
+	wrong.add(at.join(&error.field()), error.to_string());
 	return Err(
 	    "nobody knows".to_owned());
 	#[error("it has {0} bytes")]
@@ -94,7 +100,8 @@ func TestRefusalsAreReadFromRust(t *testing.T) {
 	#[cfg(test)]
 	pub(crate) mod tests {
 	wrong.add("x", "of a test");`)
-	want := []refusal{{"{at}.last", `{} of "them"; use (fewer)`}, {"id", "is taken"}, {"", "nobody knows"}, {"", "it has {0} bytes"}, {"", "has no size"},
+	want := []refusal{{"{at}.last", `{} of "them"; use (fewer)`}, {"id", "is taken"}, {"{}.list.sizes[{}].bytes", "{} of them"}, {"streams[{}].{}", "is odd"},
+		{"timing.stages[{}]", "is late"}, {"", "nobody knows"}, {"", "it has {0} bytes"}, {"", "has no size"},
 		{"", "--to {port}: is no port"}, {"", "{len} are too many"}, {"", "no {missing} here"}}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)

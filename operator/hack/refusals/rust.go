@@ -15,13 +15,24 @@ import (
 var (
 	// rustReport matches the start of what reports: violations of a plan, refusals of a capture, texts of errors, and
 	// what ends a command.
-	rustReport = regexp.MustCompile(`(?:wrong\.add|\btell|\bErr|refuse|wrong|\bok_or(?:_else)?|\bbail!|\bensure!|\beprintln!)\(|#\[error\(`)
+	rustReport = regexp.MustCompile(`(?:wrong\s*\.add|\btell|\bErr|refuse|wrong|\bok_or(?:_else)?|\bbail!|\bensure!|\beprintln!)\(|#\[error\(`)
 	rustText   = regexp.MustCompile(`"((?:[^"\\]|\\[\s\S])*)"`)
 	rustBreak  = regexp.MustCompile(`\\\n\s*`)
+	// rustPath matches the path of a field as it is put together, and rustSegment each of its parts.
+	rustPath    = regexp.MustCompile(`(?:` + rustRoot + `|` + rustPart + `)(?:\s*` + rustPart + `)*`)
+	rustSegment = regexp.MustCompile(`(\w+)\("?([^")]*)"?\)`)
 	// rustTests matches the start of a module of tests, which ends a file. A module in a file of its own is only
 	// declared.
 	rustTests = regexp.MustCompile(`#\[cfg\(test\)\]\s*(?:pub(?:\([a-z]+\))? )?mod \w+ \{`)
 )
+
+const (
+	rustRoot = `(?:FieldPath::from\("[^"]*"\)|(?:Stream|Template|Pool)Index\([^()]*\)\.path\(\))`
+	rustPart = `\.(?:field|index)\("?[^()"]+"?\)`
+)
+
+// rustLists are the lists of a plan that have a type for their indices.
+var rustLists = map[string]string{"StreamIndex": "streams", "TemplateIndex": "stateful.templates", "PoolIndex": "stateful.pools"}
 
 // rustFiles reads one file, or the files below a folder except tests.
 func rustFiles(root, folder string) (all []file, err error) {
@@ -53,7 +64,8 @@ func rustRefusals(text string) (all []refusal) {
 	}
 	for _, at := range rustReport.FindAllStringIndex(text, -1) {
 		var texts []string
-		for _, found := range rustText.FindAllStringSubmatch(balanced(text[at[1]:]), -1) {
+		call := rustPath.ReplaceAllStringFunc(balanced(text[at[1]:]), writtenPath)
+		for _, found := range rustText.FindAllStringSubmatch(call, -1) {
 			texts = append(texts, strings.ReplaceAll(rustBreak.ReplaceAllString(found[1], ""), `\"`, `"`))
 		}
 		if strings.HasPrefix(text[at[0]:], "eprintln!") {
@@ -68,6 +80,26 @@ func rustRefusals(text string) (all []refusal) {
 		}
 	}
 	return all
+}
+
+// writtenPath returns a path that is put together as a text, as it is reported.
+func writtenPath(path string) string {
+	written := "{}"
+	for _, part := range rustSegment.FindAllStringSubmatch(path, -1) {
+		switch name, literal := part[2], strings.Contains(part[0], `"`); {
+		case part[1] == "from":
+			written = name
+		case rustLists[part[1]] != "":
+			written = rustLists[part[1]] + "[{}]"
+		case part[1] == "index":
+			written += "[{}]"
+		case part[1] == "field" && literal:
+			written += "." + name
+		case part[1] == "field":
+			written += ".{}"
+		}
+	}
+	return `"` + written + `"`
 }
 
 // errorsOf returns the texts that are printed as errors: most printed texts are not.
