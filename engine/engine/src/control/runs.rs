@@ -180,7 +180,7 @@ impl Engine {
             stages: stages::Schedule::of(&plan).map(Stages::new),
             run_tag: plan.run_tag as u16,
             lease: Lease::new(plan.lease_ns),
-            now: Mutex::new(updates::Now::default()),
+            started_at_asked: Mutex::default(),
             streams: facts,
             templates,
             groups,
@@ -307,12 +307,12 @@ impl Engine {
     /// Starts a run at an instant to come. The same instant again changes nothing.
     pub fn start(&self, held: &Held, at_ns: u64) -> Result<(), Refusal> {
         held.has_no_trials()?;
-        let mut now = lock(&held.now);
-        if now.started_at_asked == Some(at_ns) {
+        let mut asked = lock(&held.started_at_asked);
+        if *asked == Some(at_ns) {
             return Ok(());
         }
         held.run.start(at_ns).map_err(|e| refused_start(&e))?;
-        now.started_at_asked = Some(at_ns);
+        *asked = Some(at_ns);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use contract::{Plan, RunInfo};
 use prost::bytes::Bytes;
 use spate_stateless::StreamTiming;
 
-use super::{instant_of, updates::Now};
+use super::instant_of;
 use crate::control::groups::Group;
 use crate::control::lease::Lease;
 use crate::control::stages::Stages;
@@ -46,7 +46,8 @@ pub struct Held {
     pub engines: u32,
     /// The plan's, where other engines take part.
     pub(super) clock_bound_ns: Option<u64>,
-    pub(super) now: Mutex<Now>,
+    /// The instant that the run was asked to start at.
+    pub(super) started_at_asked: Mutex<Option<u64>>,
     pub(super) scraped: AtomicBool,
 }
 

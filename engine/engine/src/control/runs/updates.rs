@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use contract::{Ratio, Selector, update_request};
 use spate_stateful::FieldPath;
 
-use super::{Engine, Held, NO_FACTOR, chosen, lock, refused_change};
+use super::{Engine, Held, chosen, lock, refused_change};
 use crate::control::status::Refusal;
 use crate::datapath::{Change, FlowChange, Rate, RateError, Rates, RunError};
 use crate::index::{PortIndex, StreamIndex, TemplateIndex};
@@ -14,15 +14,6 @@ use crate::plan::{Violations, load, validate};
 
 /// How far ahead a change of several streams "now" is set, so that one instant is right for all of them.
 const CHANGE_LEAD_NS: u64 = 10_000_000;
-
-/// What updates change, beside the rates themselves, which the datapath's run has.
-#[derive(Default)]
-pub(super) struct Now {
-    /// Factors of the whole run by the instant they take effect, in order of the calls.
-    factors: Vec<(u64, Ratio)>,
-    /// The instant that the run was asked to start at.
-    pub(super) started_at_asked: Option<u64>,
-}
 
 impl Engine {
     /// Changes streams of a run at an instant (0: now); returns the instant it takes effect.
@@ -44,7 +35,6 @@ impl Engine {
         let flow_change = flow_change(change, &templates)?;
         // No other update comes in between.
         let _one_at_a_time = lock(&self.changing);
-        let mut now = lock(&held.now);
         let changes = self.changes(held, &streams, change)?;
         let flows = flow_change.map(|change| match change {
             FlowChange::Factor(_) if templates.len() == held.templates.len() => (None, change),
@@ -60,12 +50,7 @@ impl Engine {
             (0, _) => self.now_ns() + CHANGE_LEAD_NS,
             (at, _) => at,
         };
-        let effective = held.run.update_all(flows, &changes, at).map_err(refused)?.max(at);
-        let all = streams.len() == held.streams.len() && templates.len() == held.templates.len();
-        if let (update_request::Change::RateFactor(factor), true) = (change, all) {
-            remember(&mut now.factors, (effective, *factor), self.now_ns());
-        }
-        Ok(effective)
+        held.run.update_all(flows, &changes, at).map_err(refused)
     }
 
     /// The chosen streams, and the chosen templates.
@@ -171,8 +156,8 @@ impl Engine {
 impl Held {
     /// The factor in force at an instant.
     pub(super) fn factor(&self, now_ns: u64) -> Ratio {
-        let now = lock(&self.now);
-        now.factors.iter().rfind(|(at, _)| *at <= now_ns).map_or(NO_FACTOR, |&(_, factor)| factor)
+        let (numerator, denominator) = self.run.factor_at(now_ns);
+        Ratio { numerator, denominator }
     }
 
     /// Adds what its enabled streams and its templates ask of each port at these rates, in bits a second on the medium.
@@ -209,13 +194,6 @@ fn may_ask_for_more(change: &update_request::Change) -> bool {
     !matches!(change, Asked::Enabled(false) | Asked::Paused(_))
 }
 
-/// Adds a factor to those of a run, and forgets those that another has replaced by now.
-fn remember(factors: &mut Vec<(u64, Ratio)>, next: (u64, Ratio), now_ns: u64) {
-    factors.push(next);
-    let replaced = factors.iter().rposition(|(at, _)| *at <= now_ns).unwrap_or(0);
-    factors.drain(..replaced);
-}
-
 /// Of two fractions, rounded down; of such large ones that 128 bits are not enough, the first is rounded down before.
 fn product(a: (u128, u128), b: (u128, u128)) -> u128 {
     match (a.0.checked_mul(b.0), a.1.checked_mul(b.1)) {
@@ -250,18 +228,6 @@ fn flow_change(change: &update_request::Change, templates: &[TemplateIndex]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn factors_are_those_in_force_and_to_come_however_many_there_were() {
-        let factor = |numerator| Ratio { numerator, denominator: 1 };
-        let mut factors = Vec::new();
-        for second in 0..1000 {
-            remember(&mut factors, (second + 2, factor(second)), second);
-            assert!(factors.len() <= 3, "{factors:?}");
-        }
-        // At 999 s the one of that second is in force.
-        assert_eq!(factors, [(999, factor(997)), (1000, factor(998)), (1001, factor(999))]);
-    }
 
     #[test]
     fn a_factor_meets_the_exact_rate() {

@@ -59,6 +59,11 @@ impl Run {
         self.control().rates.after(flows, streams)
     }
 
+    /// The factor of all of the plan's rates that is in force at a wall-clock instant, as changes of all of them have set it.
+    pub fn factor_at(&self, wall_ns: u64) -> (u64, u64) {
+        self.control().factors.at(wall_ns)
+    }
+
     /// The rates of the run.
     pub fn rates(&self) -> Rates {
         self.control().rates.clone()
@@ -79,6 +84,7 @@ impl Run {
             Some(_) => Some(self.templates.rows(&control.rates.of_templates()?, &next.of_templates()?)?),
             None => None,
         };
+        let factor_of_all = control.rates.factor_of_all(flows, streams);
         control.rates = next;
         // Nothing refuses what is left.
         let wall = self.wall(&control);
@@ -102,6 +108,10 @@ impl Run {
         for (streams, _) in streams {
             let at_ns = note(&mut control);
             self.change_streams(&mut control, streams, at_ns);
+        }
+        effective = effective.max(at_wall_ns);
+        if let Some(factor) = factor_of_all {
+            control.factors.note(effective, factor, self.clock.now_wall_ns());
         }
         Ok(effective)
     }

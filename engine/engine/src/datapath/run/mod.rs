@@ -20,7 +20,7 @@ pub(in crate::datapath) use changes::Stream;
 use clock::{ClockChange, RunClock};
 use next_hops::NextHops;
 use outage::{Pauses, Timeline};
-use rates::Rates;
+use rates::{Factors, Rates};
 use records::{Records, Watch};
 use reference::Stamps;
 use templates::Templates;
@@ -111,6 +111,7 @@ pub(in crate::datapath) struct Control {
     next_hops: NextHops,
     streams: Vec<Stream>,
     rates: Rates,
+    factors: Factors,
     /// By template: when no flows of it began.
     flow_pauses: Vec<Pauses>,
     /// By side of a template, and when to collect again.
@@ -171,6 +172,7 @@ impl Run {
             streams: parts.streams,
             flow_pauses: vec![Pauses::default(); parts.templates.count()],
             rates: parts.rates,
+            factors: Factors::default(),
             receivers: parts.receive.receivers,
             collected: Vec::new(),
             collect_at_ns: None,

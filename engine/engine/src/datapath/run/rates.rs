@@ -17,6 +17,10 @@ pub struct Rates {
     factor: Option<(u64, u64)>,
 }
 
+/// Factors of all rates of a run by the wall-clock instants at which they take effect, in order of the changes.
+#[derive(Debug, Default)]
+pub(super) struct Factors(Vec<(u64, (u64, u64))>);
+
 /// The rate of one stream; of a replay, its speed.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamRate {
@@ -102,6 +106,20 @@ impl TemplateRate {
     }
 }
 
+impl Factors {
+    /// Adds one, and forgets those that another has replaced by now.
+    pub(super) fn note(&mut self, at_wall_ns: u64, factor: (u64, u64), now_wall_ns: u64) {
+        self.0.push((at_wall_ns, factor));
+        let replaced = self.0.iter().rposition(|(at, _)| *at <= now_wall_ns).unwrap_or(0);
+        self.0.drain(..replaced);
+    }
+
+    /// The one in force at an instant.
+    pub(super) fn at(&self, wall_ns: u64) -> (u64, u64) {
+        self.0.iter().rfind(|(at, _)| *at <= wall_ns).map_or((1, 1), |(_, factor)| *factor)
+    }
+}
+
 impl Rates {
     /// The plan's.
     pub(in crate::datapath) fn new(streams: Vec<StreamRate>, scenario: Option<&Scenario>) -> Self {
@@ -145,6 +163,26 @@ impl Rates {
         self.templates.iter().map(|template| template.where_time_passes_at(self.factor())).collect()
     }
 
+    /// The factor that changes set all of the plan's rates to, if they do.
+    pub(super) fn factor_of_all(
+        &self,
+        flows: Option<(Option<&[TemplateIndex]>, FlowChange)>,
+        streams: &[(Vec<StreamIndex>, Change)],
+    ) -> Option<(u64, u64)> {
+        let of_streams = match streams {
+            [] if self.streams.is_empty() => None,
+            [(all, Change::Factor(numerator, denominator))] if all.len() == self.streams.len() => {
+                Some((*numerator, *denominator))
+            }
+            _ => return None,
+        };
+        match flows {
+            None if self.templates.is_empty() => of_streams,
+            Some((None, FlowChange::Factor(factor))) if of_streams.is_none_or(|other| other == factor) => Some(factor),
+            _ => None,
+        }
+    }
+
     /// What they are after a change of templates (none given: of all) and of streams.
     ///
     /// # Errors
@@ -182,4 +220,42 @@ fn product(a: (u64, u64), b: (u64, u64)) -> Result<(u64, u64), TimingError> {
     let divisor = gcd(numerator, denominator).max(1);
     let part = |n: u128| u64::try_from(n / divisor).map_err(|_| TimingError::TooFine(0));
     Ok((part(numerator)?, part(denominator)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_are_those_in_force_and_to_come_however_many_there_were() {
+        let mut factors = Factors::default();
+        assert_eq!(factors.at(0), (1, 1));
+        for second in 0..1000 {
+            factors.note(second + 2, (second, 1), second);
+            assert!(factors.0.len() <= 3, "{factors:?}");
+        }
+        // At 999 s the one of that second is in force.
+        assert_eq!(factors.0, [(999, (997, 1)), (1000, (998, 1)), (1001, (999, 1))]);
+        assert_eq!((factors.at(999), factors.at(1000), factors.at(5000)), ((997, 1), (998, 1), (999, 1)));
+    }
+
+    #[test]
+    fn a_factor_is_of_all_if_every_stream_and_template_has_it() {
+        let stream = StreamRate::new(Rate::new(1, 1).unwrap(), true, false);
+        let rates = Rates { streams: vec![stream; 2], ..Rates::default() };
+        let both = vec![StreamIndex(0), StreamIndex(1)];
+        let half = Change::Factor(1, 2);
+        assert_eq!(rates.factor_of_all(None, &[(both.clone(), half)]), Some((1, 2)));
+        assert_eq!(rates.factor_of_all(None, &[(vec![StreamIndex(1)], half)]), None);
+        assert_eq!(rates.factor_of_all(None, &[(both.clone(), Change::Paused(true))]), None);
+
+        let template = TemplateRate { base: (1, 1), own: None, zero: false, paused: false, enabled: true };
+        let flows = Some((None, FlowChange::Factor((1, 2))));
+        let with_templates = Rates { templates: vec![template], ..rates };
+        assert_eq!(with_templates.factor_of_all(flows, &[(both.clone(), half)]), Some((1, 2)));
+        assert_eq!(with_templates.factor_of_all(None, &[(both, half)]), None);
+        assert_eq!(with_templates.factor_of_all(flows, &[]), None);
+        let alone = Rates { streams: Vec::new(), ..with_templates };
+        assert_eq!(alone.factor_of_all(flows, &[]), Some((1, 2)));
+    }
 }
