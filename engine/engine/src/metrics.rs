@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn streams_of_runs_that_have_not_ended_come_first() {
-        assert_eq!(rooms(&[], 9), []);
+        assert!(rooms(&[], 9).is_empty());
         assert_eq!(rooms(&[(true, 4), (false, 5)], 9), [4, 5]);
         assert_eq!(rooms(&[(true, 4), (false, 8), (true, 3), (false, 2)], 12), [2, 8, 0, 2]);
         assert_eq!(rooms(&[(false, 8), (false, 8)], 12), [8, 4]);
