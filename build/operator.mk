@@ -90,9 +90,9 @@ operator-test: envtest-assets engine-debug $(HELM) $(KREW) $(PROMETHEUS_OPERATOR
 	@echo "operator: testing (5 min)"
 	@$(call side_by_side,operator-test-packages $(operator_test_parts))
 
-# -count=1, because Go does not notice a changed engine and would use cached results.
+# -count=1, because Go does not notice a changed engine and would use cached results. Building them is behind the tests beside, which wait for answers.
 operator-test-packages:
-	@cd operator && HELM=$(HELM) KREW=$(KREW) S3_SERVER=$(VERSITYGW) SPATE_PROMETHEUS=$(PROMETHEUS_OPERATOR)/prometheus TREX_PYTHON=$(TREX_PYTHON) CONFORMANCE=$(conformance_there) go test -count=1 $$(go list ./... | grep -v /test$$)
+	@cd operator && HELM=$(HELM) KREW=$(KREW) S3_SERVER=$(VERSITYGW) SPATE_PROMETHEUS=$(PROMETHEUS_OPERATOR)/prometheus TREX_PYTHON=$(TREX_PYTHON) CONFORMANCE=$(conformance_there) nice -n 5 go test -count=1 $$(go list ./... | grep -v /test$$)
 	@go test -C e2e -count=1 ./policies
 	@go test -C dashboards/source -count=1 ./...
 

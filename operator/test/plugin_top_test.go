@@ -72,7 +72,7 @@ func (s *terminal) press(keys string) {
 func (s *terminal) shows(expression string) (screen string) {
 	s.t.Helper()
 	match := regexp.MustCompile(expression)
-	until(s.t, answerLimit, expression, func() (bool, string) {
+	until(s.t, runLimit, expression, func() (bool, string) { // the plugin is a process, which starts slowly where all CPUs are busy
 		screen = s.drawn.String()
 		return match.MatchString(screen), screen
 	})

@@ -79,7 +79,7 @@ func TestASearchFindsWhatALoopbackPasses(t *testing.T) {
   recovery: {duration: 200ms, after: 100ms}
   budget: {time: 1m}`))
 	s := searchNamed(ns, "all")
-	expect(t, runLimit, s, spatev1.ConditionComplete, metav1.ConditionTrue, spatev1.ReasonFinished)
+	expect(t, 3*runLimit, s, spatev1.ConditionComplete, metav1.ConditionTrue, spatev1.ReasonFinished)
 	// The device passes the maximum load, so that there is no upper bound.
 	expect(t, answerLimit, s, spatev1.ConditionPassed, metav1.ConditionFalse, spatev1.ReasonSearchIrregular, "MaxLoadPasses", "96: ", "imix-simple: ")
 	if len(s.Status.Variants) != 2 || s.Status.Phase != spatev1.SearchComplete || s.Status.Outcome != spatev1.VerdictFailed {

@@ -23,7 +23,7 @@ func TestATrialCostsAtMostTwoWrites(t *testing.T) {
 	mustApply(t, ns, strings.Replace(searchOf("many", `
   load: {min: 1kpps, max: 4kpps}
   throughput: {goals: [{name: pdr, lossRatio: 0.5%, exceedRatio: 50%, finalTrialDuration: 50ms, durationSum: 3500ms}]}
-  budget: {time: 2m}`), "settle: 0s", "settle: 400ms", 1))
+  budget: {time: 2m}`), "settle: 0s", "settle: 800ms", 1))
 	expect(t, 3*runLimit, searchNamed(ns, "many"), spatev1.ConditionComplete, metav1.ConditionTrue, spatev1.ReasonFinished)
 	all, _ := writesSince(t, from)
 	writes := 0
