@@ -114,7 +114,7 @@ func Load(ctx context.Context, s Store, folder string) (*spatev1.TrafficRun, *sa
 	return load(ctx, s, folder, mostUnpacked)
 }
 
-// load is Load of a run whose file unpacks to at most so many bytes.
+// load is Load with a maximum size in bytes of the unpacked file of the run.
 func load(ctx context.Context, s Store, folder string, most int64) (*spatev1.TrafficRun, *samples.Series, error) {
 	run := &spatev1.TrafficRun{}
 	if err := read(ctx, s, path.Join(folder, RunFile), func(r io.Reader) error {

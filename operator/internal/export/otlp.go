@@ -23,7 +23,7 @@ import (
 // service is service.name of the resource, which Prometheus has as the label `job`.
 const service = "spate"
 
-// otlpRequest returns how a batch is encoded of a run whose counters started at a time. Names are without the suffix `_total`, which belongs to
+// otlpRequest returns the encoder of a run; start is when its counters started. Names are without the suffix `_total`, which belongs to
 // Prometheus: it is added there.
 func otlpRequest(start time.Time) encoder {
 	return func(batch []Series) ([]byte, http.Header, error) {

@@ -43,10 +43,10 @@ func (s *scope) settled(ctx context.Context) (again time.Duration, err error) {
 // resultRead is the minimum time that an ended run is kept, for its profile to copy the result.
 const resultRead = 5 * time.Second
 
-// retried is for how long a run is kept beyond its time to live that could not be written into the archive, or whose samples could not be sent.
+// retried is added to the time to live of a run while it cannot be written into the archive, or its samples cannot be sent.
 const retried = time.Hour
 
-// awaited are the conditions that say whether that is so.
+// awaited are the conditions that are False then.
 var awaited = []string{spatev1.ConditionArchived, spatev1.ConditionRemoteWritten, spatev1.ConditionOTLPExported}
 
 // timeToLive is how long the run is kept; due is false if it is not deleted automatically.

@@ -112,7 +112,7 @@ func (r *Readings) span() time.Duration {
 	return time.Duration(r.Current.GetReadAtNs() - r.Previous.GetReadAtNs())
 }
 
-// PerSecond is the rate at which a counter grows; unknown after one reading, when the counter has begun again, and when readings stay away.
+// PerSecond is the rate at which a counter grows; unknown after one reading, when the counter was reset, and when readings stay away.
 func (r *Readings) PerSecond(previous, current uint64) float64 {
 	if r.span() <= 0 || current < previous || float64(r.ticks) > StaleAfter*max(r.span().Seconds(), 1) {
 		return figures.Unknown

@@ -103,17 +103,26 @@ func active(reader kube.Reader, namespace string, meant func(*spatev1.TrafficRun
 	}
 }
 
-// Listener receives what a feed reads, from several goroutines at a time.
-type Listener interface {
-	// Found is called every second with the runs that are shown, or why they could not be read.
-	Found([]spatev1.TrafficRun, error)
-	// Counted is called with each reading.
-	Counted(Source, *livev1.WatchStatsResponse)
-	// Noted is called with what users should know; isBad if counters cannot be read.
-	Noted(text string, isBad bool)
-	// Ticked is called every second.
-	Ticked(time.Time)
-}
+// Events of a feed.
+type (
+	// Found has the runs that are shown, or why they could not be read. It occurs every second.
+	Found struct {
+		Runs []spatev1.TrafficRun
+		Err  error
+	}
+	// Counted is a reading.
+	Counted struct {
+		From   Source
+		Answer *livev1.WatchStatsResponse
+	}
+	// Note is what users should know; IsBad if counters cannot be read.
+	Note struct {
+		Text  string
+		IsBad bool
+	}
+	// Ticked occurs every second.
+	Ticked struct{ Now time.Time }
+)
 
 // Feed reads runs, and counters of those that engines execute.
 type Feed struct {
@@ -123,17 +132,46 @@ type Feed struct {
 	Pods []string
 	// Interval from one reading to the next, 1 s to 60 s.
 	Interval time.Duration
-	To       Listener
 
-	mu sync.Mutex
+	send func(event any) // from several goroutines at a time
+	mu   sync.Mutex
 	// reading are the runs whose counters are read, or were read less than retryAfter ago.
 	reading map[types.UID]bool
 	sources int
 	all     sync.WaitGroup
 }
 
-// Run reads until the context ends, and returns when all readers are closed.
-func (f *Feed) Run(ctx context.Context) {
+// Start reads in the background, and sends events from several goroutines at a time. end ends that, and returns when the objects of all readers are
+// deleted.
+func (f *Feed) Start(ctx context.Context, send func(event any)) (end func()) {
+	f.send = send
+	reading, cancel := context.WithCancel(ctx)
+	var closed sync.WaitGroup
+	closed.Go(func() { f.run(reading) })
+	return func() {
+		cancel()
+		closed.Wait()
+	}
+}
+
+// Events starts the feed with a channel, from which events are received one by one until end is called.
+func (f *Feed) Events(ctx context.Context) (events <-chan any, end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	all := make(chan any)
+	stop := f.Start(ctx, func(event any) {
+		select {
+		case all <- event:
+		case <-ctx.Done():
+		}
+	})
+	return all, func() {
+		cancel()
+		stop()
+	}
+}
+
+// run reads until the context ends, and returns when all readers are closed.
+func (f *Feed) run(ctx context.Context) {
 	defer f.all.Wait()
 	f.reading = map[types.UID]bool{}
 	for {
@@ -141,11 +179,11 @@ func (f *Feed) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		f.To.Found(found, err)
+		f.send(Found{found, err})
 		for i := range found {
 			f.start(ctx, &found[i])
 		}
-		f.To.Ticked(time.Now())
+		f.send(Ticked{time.Now()})
 		select {
 		case <-ctx.Done():
 			return
@@ -170,7 +208,7 @@ func (f *Feed) start(ctx context.Context, run *spatev1.TrafficRun) {
 	wanted := WantedPods(run, f.Pods)
 	pods := wanted[:min(len(wanted), MaxSources-f.sources)]
 	if len(pods) < len(wanted) {
-		f.To.Noted(fmt.Sprintf("run %s: %d of %d pods are read; choose with --pod", run.Name, len(pods), len(wanted)), false)
+		f.send(Note{Text: fmt.Sprintf("run %s: %d of %d pods are read; choose with --pod", run.Name, len(pods), len(wanted))})
 	}
 	if len(pods) == 0 {
 		return
@@ -179,7 +217,7 @@ func (f *Feed) start(ctx context.Context, run *spatev1.TrafficRun) {
 	f.sources += len(pods)
 	f.all.Go(func() {
 		if err := f.read(ctx, run.Name, pods); err != nil && ctx.Err() == nil {
-			f.To.Noted(err.Error(), true)
+			f.send(Note{err.Error(), true})
 		}
 		f.mu.Lock()
 		f.sources -= len(pods)
@@ -236,7 +274,7 @@ func (f *Feed) read(ctx context.Context, run string, pods []string) error {
 			failed[i] = live.Follow(ctx, r, f, func(ctx context.Context) (grpc.ServerStreamingClient[livev1.WatchStatsResponse], error) {
 				return r.Calls.WatchStats(ctx, request)
 			}, func(answer *livev1.WatchStatsResponse) error {
-				f.To.Counted(Source{run, pod}, answer)
+				f.send(Counted{Source{run, pod}, answer})
 				return nil
 			})
 		})
@@ -252,6 +290,6 @@ func (f *Feed) read(ctx context.Context, run string, pods []string) error {
 
 // Write takes what a reader waits for.
 func (f *Feed) Write(text []byte) (int, error) {
-	f.To.Noted(string(text), false)
+	f.send(Note{Text: string(text)})
 	return len(text), nil
 }

@@ -130,7 +130,7 @@ func (f *flags) show(ctx context.Context, subject string, source *counters.Feed,
 	s := newState(subject, f)
 	switch {
 	case isTerminal && isTable && !f.once:
-		return display(ctx, s, source, to)
+		return source.Show(ctx, newScreen(s), to, f.duration)
 	case f.watch || f.duration > 0 || isTerminal && !f.once:
 		return stream(ctx, s, source, to, notes)
 	}

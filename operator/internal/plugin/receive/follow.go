@@ -15,7 +15,6 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	operator "spate.dev/operator/internal/live"
-	"spate.dev/operator/internal/live/livev1"
 	"spate.dev/operator/internal/plugin/cluster"
 	"spate.dev/operator/internal/plugin/counters"
 	"spate.dev/operator/internal/plugin/exit"
@@ -23,44 +22,6 @@ import (
 	"spate.dev/operator/internal/plugin/progress"
 	"spate.dev/operator/internal/runs"
 )
-
-// Events of the feed.
-type (
-	// foundEvent has the runs, or why they could not be read.
-	foundEvent struct {
-		runs []spatev1.TrafficRun
-		err  error
-	}
-	// countedEvent is a reading.
-	countedEvent struct {
-		from   counters.Source
-		answer *livev1.WatchStatsResponse
-	}
-	// notedEvent is what users should know.
-	notedEvent struct {
-		text  string
-		isBad bool
-	}
-	// tickedEvent occurs every second.
-	tickedEvent struct{ now time.Time }
-)
-
-// listener makes events of what is read.
-type listener func(event any)
-
-// Found implements counters.Listener.
-func (l listener) Found(all []spatev1.TrafficRun, err error) { l(foundEvent{all, err}) }
-
-// Counted implements counters.Listener.
-func (l listener) Counted(from counters.Source, answer *livev1.WatchStatsResponse) {
-	l(countedEvent{from, answer})
-}
-
-// Noted implements counters.Listener.
-func (l listener) Noted(text string, isBad bool) { l(notedEvent{text, isBad}) }
-
-// Ticked implements counters.Listener.
-func (l listener) Ticked(now time.Time) { l(tickedEvent{now}) }
 
 // state is what is known. It changes by events alone.
 type state struct {
@@ -70,7 +31,7 @@ type state struct {
 	tally    *tally
 	runs     []spatev1.TrafficRun
 	now      time.Time
-	note     notedEvent
+	note     counters.Note
 }
 
 func newState(subject string, f *flags) *state {
@@ -80,23 +41,23 @@ func newState(subject string, f *flags) *state {
 // apply takes an event in.
 func (s *state) apply(event any) {
 	switch event := event.(type) {
-	case foundEvent:
-		if event.err != nil {
-			s.note = notedEvent{event.err.Error(), true}
+	case counters.Found:
+		if event.Err != nil {
+			s.note = counters.Note{Text: event.Err.Error(), IsBad: true}
 			return
 		}
-		s.runs = event.runs
+		s.runs = event.Runs
 		var names []string
 		for i := range s.runs {
 			names = append(names, s.runs[i].Name)
 		}
 		s.tally.board.Keep(names)
-	case countedEvent:
-		s.tally.add(event.from, event.answer)
-	case notedEvent:
+	case counters.Counted:
+		s.tally.add(event.From, event.Answer)
+	case counters.Note:
 		s.note = event
-	case tickedEvent:
-		s.now = event.now
+	case counters.Ticked:
+		s.now = event.Now
 		s.tally.board.Tick()
 	}
 }
@@ -138,22 +99,9 @@ var errEnough = errors.New("enough was read")
 
 // read applies events, and handles each, until handling fails or the context ends.
 func (s *state) read(ctx context.Context, source *counters.Feed, notes io.Writer, handle func(event any) error) error {
-	events := make(chan any)
-	reading, end := context.WithCancel(ctx)
-	source.To = listener(func(event any) {
-		select {
-		case events <- event:
-		case <-reading.Done():
-		}
-	})
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		source.Run(reading)
-	}()
+	events, end := source.Events(ctx)
 	err := s.handle(ctx, events, notes, handle)
 	end()
-	<-closed // objects of readers are deleted
 	if errors.Is(err, errEnough) || live.IsEnough(err) {
 		return nil
 	}
@@ -168,15 +116,15 @@ func (s *state) handle(ctx context.Context, events <-chan any, notes io.Writer, 
 		case event := <-events:
 			s.apply(event)
 			switch event := event.(type) {
-			case foundEvent:
-				if event.err != nil {
-					return event.err
+			case counters.Found:
+				if event.Err != nil {
+					return event.Err
 				}
-			case notedEvent:
-				if event.isBad {
-					return errors.New(event.text)
+			case counters.Note:
+				if event.IsBad {
+					return errors.New(event.Text)
 				}
-				fmt.Fprintln(notes, "note:", oneLine(event.text))
+				fmt.Fprintln(notes, "note:", oneLine(event.Text))
 			}
 			if err := handle(event); err != nil {
 				return err
@@ -198,14 +146,14 @@ func once(ctx context.Context, s *state, source *counters.Feed, to, notes io.Wri
 	case ctx.Err() != nil:
 		return exit.With(exit.Interrupted, errors.New("interrupted"))
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("not all counters were read in %s: %s", onceLimit+source.Interval, cmp.Or(s.note.text, s.waiting()))
+		return fmt.Errorf("not all counters were read in %s: %s", onceLimit+source.Interval, cmp.Or(s.note.Text, s.waiting()))
 	}
 	return err
 }
 
 // printOnce prints the rows when a tick finds all rates known.
 func (s *state) printOnce(event any, out *printer, notes io.Writer) error {
-	if _, isTick := event.(tickedEvent); !isTick {
+	if _, isTick := event.(counters.Ticked); !isTick {
 		return nil
 	}
 	switch {
@@ -231,14 +179,14 @@ func stream(ctx context.Context, s *state, source *counters.Feed, to, notes io.W
 	wasActive, wasHinted, wasPrinted := false, false, false
 	err := s.read(limited, source, notes, func(event any) error {
 		switch event := event.(type) {
-		case countedEvent:
+		case counters.Counted:
 			if hint := s.hint(); hint != "" && !wasHinted {
 				wasHinted = true
 				fmt.Fprintln(notes, "note:", hint)
 			}
-			wasPrinted = wasPrinted || s.tally.board.Complete(event.from)
-			return s.printReading(event.from, out)
-		case tickedEvent:
+			wasPrinted = wasPrinted || s.tally.board.Complete(event.From)
+			return s.printReading(event.From, out)
+		case counters.Ticked:
 			if s.isActive() {
 				wasActive = true
 				return nil
@@ -254,7 +202,7 @@ func stream(ctx context.Context, s *state, source *counters.Feed, to, notes io.W
 	case ctx.Err() != nil:
 		return nil // interrupted, which is how it ends without a duration
 	case errors.Is(err, context.DeadlineExceeded) && !wasPrinted:
-		return fmt.Errorf("no rates were known in %s: %s", s.flags.duration, cmp.Or(s.note.text, s.waiting()))
+		return fmt.Errorf("no rates were known in %s: %s", s.flags.duration, cmp.Or(s.note.Text, s.waiting()))
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil
 	}

@@ -83,10 +83,10 @@ func after(readings uint64, arguments flags) *state {
 	run := plugintest.Sending(of.Run, "tap", noon)
 	run.Status.Progress = &spatev1.RunProgress{RxRate: "1Mpps"}
 	s := newState("profile tap", &arguments)
-	s.apply(foundEvent{runs: []spatev1.TrafficRun{*run}})
+	s.apply(counters.Found{Runs: []spatev1.TrafficRun{*run}})
 	for n := uint64(1); n <= readings; n++ {
-		s.apply(countedEvent{of, reading(n)})
-		s.apply(tickedEvent{noon.Add(time.Duration(n) * time.Second)})
+		s.apply(counters.Counted{From: of, Answer: reading(n)})
+		s.apply(counters.Ticked{Now: noon.Add(time.Duration(n) * time.Second)})
 	}
 	return s
 }
@@ -121,10 +121,10 @@ func TestTables(t *testing.T) {
 		s := after(0, arguments)
 		out := &printer{to: &text, output: arguments.output, byWorker: s.byWorker, isStream: arguments.watch}
 		for n := uint64(1); n <= 5; n++ {
-			event := countedEvent{of, reading(n)}
+			event := counters.Counted{From: of, Answer: reading(n)}
 			s.apply(event)
 			if arguments.watch {
-				if err := s.printReading(event.from, out); err != nil {
+				if err := s.printReading(event.From, out); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -247,7 +247,7 @@ func TestCountingBeginsAnewWithAReset(t *testing.T) {
 	t.Parallel()
 	s := after(3, flags{})
 	s.tally.reset()
-	s.apply(countedEvent{of, reading(4)})
+	s.apply(counters.Counted{From: of, Answer: reading(4)})
 	east, west := s.tally.rows(false)[0], s.tally.rows(false)[1]
 	if east.packets != 0 || west.packets != 1_000_000 || west.interArrival.count != 1_000_000 || !west.began.Equal(noon.Add(3*time.Second)) {
 		t.Errorf("%+v\n%+v", east, west)
@@ -257,7 +257,7 @@ func TestCountingBeginsAnewWithAReset(t *testing.T) {
 	}
 	again := reading(5)
 	again.Engine.Receivers[0].Packets, again.Engine.Receivers[0].SinceNs = 100, noon.Add(4500*time.Millisecond).UnixNano() // somebody reset the receiver
-	s.apply(countedEvent{of, again})
+	s.apply(counters.Counted{From: of, Answer: again})
 	if west := s.tally.rows(false)[1]; west.packets != 100 || !math.IsNaN(west.packetRate) || !west.began.Equal(noon.Add(4500*time.Millisecond)) {
 		t.Errorf("%+v", west)
 	}
@@ -271,7 +271,7 @@ func TestARunOfAnOlderEngineHasNoPortsOfReceiversAndNoTimesByWorker(t *testing.T
 	for _, w := range older.Engine.Receivers[0].Workers {
 		w.InterArrival, w.Jitter, w.Latency = nil, nil, nil
 	}
-	s.apply(countedEvent{of, older})
+	s.apply(counters.Counted{From: of, Answer: older})
 	rows := s.tally.rows(true)
 	if len(rows) != 4 || rows[0].port != "" || rows[0].packetRate != 750_000 || !math.IsNaN(rows[0].jitter.mean) {
 		t.Errorf("%d rows, %+v", len(rows), rows[0])
@@ -286,8 +286,8 @@ func TestRowsOfSeveralRunsAndPods(t *testing.T) {
 		other := reading(n)
 		other.Engine.ReadAtNs++ // it is read later
 		other.Engine.Receivers = nil
-		s.apply(countedEvent{counters.Source{Run: "web-1", Pod: "lab-0"}, other})
-		s.apply(countedEvent{counters.Source{Run: "web-1", Pod: "lab-1"}, other})
+		s.apply(counters.Counted{From: counters.Source{Run: "web-1", Pod: "lab-0"}, Answer: other})
+		s.apply(counters.Counted{From: counters.Source{Run: "web-1", Pod: "lab-1"}, Answer: other})
 	}
 	var got []string
 	for _, r := range s.tally.rows(false) {
@@ -331,7 +331,7 @@ func TestTheScreen(t *testing.T) {
 	if text := shown(s); !strings.Contains(text, "counting from now on") {
 		t.Error(text)
 	}
-	s.apply(notedEvent{"forbidden", true})
+	s.apply(counters.Note{Text: "forbidden", IsBad: true})
 	if text := shown(s); !strings.Contains(text, "\n! forbidden\n") {
 		t.Error(text)
 	}
@@ -381,17 +381,17 @@ func TestReadingEndsWhenThereIsNothingToRead(t *testing.T) {
 	} {
 		switch name {
 		case "it has ended":
-			c.state.apply(foundEvent{runs: []spatev1.TrafficRun{*ended}})
+			c.state.apply(counters.Found{Runs: []spatev1.TrafficRun{*ended}})
 		case "there is none":
-			c.state.apply(foundEvent{})
+			c.state.apply(counters.Found{})
 		case "it waits":
-			c.state.apply(foundEvent{runs: []spatev1.TrafficRun{*pending}})
+			c.state.apply(counters.Found{Runs: []spatev1.TrafficRun{*pending}})
 			if waiting := c.state.waiting(); waiting != "run tap-2: Pending" {
 				t.Error(waiting)
 			}
 		}
 		var out, notes bytes.Buffer
-		err := c.state.printOnce(tickedEvent{noon}, &printer{to: &out, output: "table"}, &notes)
+		err := c.state.printOnce(counters.Ticked{Now: noon}, &printer{to: &out, output: "table"}, &notes)
 		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) || errors.Is(err, errEnough) != (out.Len() > 0) {
 			t.Errorf("%s: %v, want %q\n%s", name, err, c.want, out.String())
 		}

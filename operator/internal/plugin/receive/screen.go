@@ -5,20 +5,13 @@ package receive
 // This file answers: what does the live table look like, and which keys does it have?
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
-	"time"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/colorprofile"
 	"github.com/charmbracelet/x/ansi"
 
 	"spate.dev/operator/internal/plugin/counters"
-	"spate.dev/operator/internal/plugin/exit"
 	"spate.dev/operator/internal/plugin/figures"
 	"spate.dev/operator/internal/plugin/progress"
 )
@@ -70,13 +63,13 @@ func (s *screen) key(pressed string) tea.Cmd {
 		return tea.Quit
 	case "r":
 		s.tally.reset()
-		s.note = notedEvent{text: "counting from now on: only minima and maxima that are exceeded are known"}
+		s.note = counters.Note{Text: "counting from now on: only minima and maxima that are exceeded are known"}
 	case "b":
 		s.byWorker = !s.byWorker
 	case "w":
 		s.isWide = !s.isWide
 	case "esc":
-		s.note = notedEvent{}
+		s.note = counters.Note{}
 	case "down", "j":
 		s.offset++
 	case "up", "k":
@@ -159,41 +152,14 @@ func (s *screen) layout(rows []*row) (chosen []column, widths []int) {
 
 // message is the line above the keys: the last note, or what is missing.
 func (s *screen) message() string {
-	if s.note.isBad {
-		return alarm.Styled("! " + oneLine(s.note.text))
+	if s.note.IsBad {
+		return alarm.Styled("! " + oneLine(s.note.Text))
 	}
-	if s.note.text != "" {
-		return oneLine(s.note.text)
+	if s.note.Text != "" {
+		return oneLine(s.note.Text)
 	}
 	return s.hint()
 }
 
 // oneLine puts the lines of a message behind each other.
 func oneLine(text string) string { return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ") }
-
-// display draws until the user quits or the duration is over.
-func display(ctx context.Context, s *state, source *counters.Feed, to io.Writer) error {
-	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(to), tea.WithoutSignalHandler()}
-	if os.Getenv("NO_COLOR") != "" {
-		options = append(options, tea.WithColorProfile(colorprofile.NoTTY)) // no style at all, where the library would leave bold
-	}
-	program := tea.NewProgram(newScreen(s), options...)
-	source.To = listener(func(event any) { program.Send(event) })
-	reading, end := context.WithCancel(ctx)
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		source.Run(reading)
-	}()
-	if s.flags.duration > 0 {
-		timer := time.AfterFunc(s.flags.duration, program.Quit)
-		defer timer.Stop()
-	}
-	_, err := program.Run()
-	end()
-	<-closed // objects of readers are deleted
-	if ctx.Err() != nil {
-		return exit.With(exit.Interrupted, errors.New("interrupted"))
-	}
-	return err
-}

@@ -12,9 +12,8 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
-	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/colorprofile"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,7 +22,6 @@ import (
 	"spate.dev/operator/internal/plugin/change"
 	"spate.dev/operator/internal/plugin/cluster"
 	"spate.dev/operator/internal/plugin/counters"
-	"spate.dev/operator/internal/plugin/exit"
 	"spate.dev/operator/internal/plugin/result"
 )
 
@@ -34,6 +32,9 @@ type flags struct {
 	once         bool
 	output       string
 }
+
+// interval from one reading of counters to the next.
+const interval = time.Second
 
 // NewCommand returns `top`.
 func NewCommand() *cobra.Command {
@@ -76,7 +77,7 @@ part of the cluster's role view; to change runs takes spate-editor.`,
 			if f.once {
 				return once(c.Context(), m, source, c.OutOrStdout(), f.output, view)
 			}
-			return show(c.Context(), m, source, c.OutOrStdout())
+			return source.Show(c.Context(), m, c.OutOrStdout(), 0)
 		},
 	}
 	where.Add(c)
@@ -139,27 +140,4 @@ func actionsOf(ctx context.Context, connection *cluster.Connection) actions {
 			return fmt.Sprintf("run %s is being stopped", name), err
 		},
 	}
-}
-
-// show draws until the user quits.
-func show(ctx context.Context, m *model, source *counters.Feed, to io.Writer) error {
-	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(to), tea.WithoutSignalHandler()}
-	if os.Getenv("NO_COLOR") != "" {
-		options = append(options, tea.WithColorProfile(colorprofile.NoTTY)) // no style at all, where the library would leave bold
-	}
-	program := tea.NewProgram(m, options...)
-	source.To = screenFeed(program.Send)
-	reading, end := context.WithCancel(ctx)
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		source.Run(reading)
-	}()
-	_, err := program.Run()
-	end()
-	<-closed // objects of readers are deleted
-	if ctx.Err() != nil {
-		return exit.With(exit.Interrupted, errors.New("interrupted"))
-	}
-	return err
 }

@@ -16,30 +16,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	spatev1 "spate.dev/api/v1alpha1"
-	"spate.dev/operator/internal/live/livev1"
 	"spate.dev/operator/internal/plugin/counters"
 	"spate.dev/operator/internal/runs"
-)
-
-// Messages of the edge.
-type (
-	// runsMsg has the runs that are shown, or why they could not be read.
-	runsMsg struct {
-		runs []spatev1.TrafficRun
-		err  error
-	}
-	// statsMsg is one reading.
-	statsMsg struct {
-		counters.Source
-		answer *livev1.WatchStatsResponse
-	}
-	// tickMsg draws anew.
-	tickMsg struct{ now time.Time }
-	// noteMsg is written below the table.
-	noteMsg struct {
-		text  string
-		isBad bool
-	}
 )
 
 // actions change a run, with the user's own rights.
@@ -98,7 +76,7 @@ type model struct {
 	paused   bool
 	mode     mode
 	input    string
-	note     noteMsg
+	note     counters.Note
 
 	width, height int
 }
@@ -125,14 +103,14 @@ func (m *model) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.key(message)
 	case tea.PasteMsg:
 		m.paste(message.Content)
-	case runsMsg:
+	case counters.Found:
 		m.setRuns(message)
-	case statsMsg:
-		m.board.Add(message.Source, message.answer)
-	case noteMsg:
+	case counters.Counted:
+		m.board.Add(message.From, message.Answer)
+	case counters.Note:
 		m.note = message
-	case tickMsg:
-		m.now = message.now
+	case counters.Ticked:
+		m.now = message.Now
 		m.board.Tick()
 		if !m.paused {
 			m.draw()
@@ -141,12 +119,12 @@ func (m *model) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-func (m *model) setRuns(message runsMsg) {
-	if message.err != nil {
-		m.note = noteMsg{message.err.Error(), true}
+func (m *model) setRuns(message counters.Found) {
+	if message.Err != nil {
+		m.note = counters.Note{Text: message.Err.Error(), IsBad: true}
 		return
 	}
-	m.runs = message.runs
+	m.runs = message.Runs
 	names := m.runNames()
 	m.board.Keep(names)
 	if !slices.Contains(names, m.selected) {
@@ -247,7 +225,7 @@ func (m *model) key(key tea.KeyPressMsg) tea.Cmd {
 	case confirming:
 		m.mode = browsing
 		if pressed != "y" {
-			m.note = noteMsg{text: "not stopped"}
+			m.note = counters.Note{Text: "not stopped"}
 			return nil
 		}
 		return m.act(m.actions.stop)
@@ -273,7 +251,7 @@ func (m *model) key(key tea.KeyPressMsg) tea.Cmd {
 	case "/":
 		m.mode, m.input = filtering, m.filter
 	case "esc":
-		m.filter, m.note = "", noteMsg{}
+		m.filter, m.note = "", counters.Note{}
 	case "p", "space":
 		m.paused = !m.paused
 	case "down", "j":
@@ -360,9 +338,9 @@ func (m *model) run() *spatev1.TrafficRun {
 func (m *model) hasRun() bool {
 	switch run := m.run(); {
 	case run == nil:
-		m.note = noteMsg{"there is no run", true}
+		m.note = counters.Note{Text: "there is no run", IsBad: true}
 	case !runs.Active(run):
-		m.note = noteMsg{fmt.Sprintf("run %s has ended", run.Name), true}
+		m.note = counters.Note{Text: fmt.Sprintf("run %s has ended", run.Name), IsBad: true}
 	default:
 		m.target = run.Name
 		return true
@@ -377,12 +355,12 @@ func (m *model) setRate(rate string) tea.Cmd {
 // act changes the target beside the display; the answer, or the refusal, is written below the table.
 func (m *model) act(do func(run string) (string, error)) tea.Cmd {
 	run := m.target
-	m.note = noteMsg{text: fmt.Sprintf("run %s: ...", run)}
+	m.note = counters.Note{Text: fmt.Sprintf("run %s: ...", run)}
 	return func() tea.Msg {
 		text, err := do(run)
 		if err != nil {
-			return noteMsg{err.Error(), true}
+			return counters.Note{Text: err.Error(), IsBad: true}
 		}
-		return noteMsg{text: text}
+		return counters.Note{Text: text}
 	}
 }

@@ -66,7 +66,7 @@ func TestTheScreenInTheDocumentationIsTrue(t *testing.T) {
 
 func TestScreensOfAnySizeFit(t *testing.T) {
 	m := scene(actions{})
-	m.Update(noteMsg{strings.Repeat("a long refusal ", 20), true})
+	m.Update(counters.Note{Text: strings.Repeat("a long refusal ", 20), IsBad: true})
 	for width := 1; width < 200; width += 3 {
 		for _, height := range []int{3, 5, 8, 24, 60} {
 			m.Update(tea.WindowSizeMsg{Width: width, Height: height})
@@ -127,8 +127,8 @@ func TestRowsAreSortedAndFiltered(t *testing.T) {
 func TestTheDisplayPausesAndTheReadingDoesNot(t *testing.T) {
 	m := scene(actions{})
 	next := func(n uint64) {
-		m.Update(statsMsg{counters.Source{Run: "imix-1a2b3-4", Pod: "lab-0"}, stats(n, func(s *enginev1.WatchStatsResponse) { s.Ports[0].TxPackets += 1_000_000 })})
-		m.Update(tickMsg{noon.Add(time.Duration(n) * time.Second)})
+		m.Update(counters.Counted{From: counters.Source{Run: "imix-1a2b3-4", Pod: "lab-0"}, Answer: stats(n, func(s *enginev1.WatchStatsResponse) { s.Ports[0].TxPackets += 1_000_000 })})
+		m.Update(counters.Ticked{Now: noon.Add(time.Duration(n) * time.Second)})
 	}
 	press(m, "p")
 	next(13)
@@ -136,7 +136,7 @@ func TestTheDisplayPausesAndTheReadingDoesNot(t *testing.T) {
 		t.Error(text)
 	}
 	press(m, " ")
-	m.Update(tickMsg{noon.Add(13 * time.Second)})
+	m.Update(counters.Ticked{Now: noon.Add(13 * time.Second)})
 	if text := screen(m); strings.Contains(text, "PAUSED") || !strings.Contains(text, "2.00M") {
 		t.Error(text)
 	}
@@ -148,7 +148,7 @@ func TestRatesAreUnknownWhenReadingsStayAway(t *testing.T) {
 		if !strings.Contains(screen(m), "1.00M") {
 			t.Errorf("after %d s:\n%s", n, screen(m))
 		}
-		m.Update(tickMsg{noon})
+		m.Update(counters.Ticked{Now: noon})
 	}
 	if text := screen(m); strings.Contains(text, "1.00M") || !strings.Contains(text, "lab-0/east") {
 		t.Error(text)
@@ -159,8 +159,8 @@ func TestACounterThatGrowsIsMarkedForAWhile(t *testing.T) {
 	m := scene(actions{})
 	marked := func() bool { return strings.Contains(screen(m), "9!") }
 	for n := uint64(13); n <= 17; n++ {
-		m.Update(statsMsg{counters.Source{Run: "imix-1a2b3-4", Pod: "lab-0"}, stats(n, func(s *enginev1.WatchStatsResponse) { s.Ports[0].RxMissed = 9 })})
-		m.Update(tickMsg{noon.Add(time.Duration(n) * time.Second)})
+		m.Update(counters.Counted{From: counters.Source{Run: "imix-1a2b3-4", Pod: "lab-0"}, Answer: stats(n, func(s *enginev1.WatchStatsResponse) { s.Ports[0].RxMissed = 9 })})
+		m.Update(counters.Ticked{Now: noon.Add(time.Duration(n) * time.Second)})
 		if want := n < 13+markLength; marked() != want {
 			t.Errorf("after %d s: marked %v\n%s", n-12, marked(), screen(m))
 		}
@@ -206,7 +206,7 @@ func TestRunsAreChangedByKeys(t *testing.T) {
 	t.Run("the run that was confirmed, although another is selected now", func(t *testing.T) {
 		done = nil
 		press(m, "x")
-		m.Update(runsMsg{runs: []spatev1.TrafficRun{imix("other")}})
+		m.Update(counters.Found{Runs: []spatev1.TrafficRun{imix("other")}})
 		press(m, "y")
 		if got := strings.Join(done, ", "); got != "stop imix-1a2b3-4" {
 			t.Errorf("%q", got)
@@ -214,7 +214,7 @@ func TestRunsAreChangedByKeys(t *testing.T) {
 	})
 	t.Run("one of several", func(t *testing.T) {
 		done = nil
-		m.Update(runsMsg{runs: []spatev1.TrafficRun{imix("a"), imix("b"), imix("c"), imix("d"), imix("e"), imix("f")}})
+		m.Update(counters.Found{Runs: []spatev1.TrafficRun{imix("a"), imix("b"), imix("c"), imix("d"), imix("e"), imix("f")}})
 		press(m, "[", "+", "]", "]", "+")
 		if got := strings.Join(done, ", "); got != "f +10%, b +10%" || !strings.Contains(screen(m), "> b  Running") || !strings.Contains(screen(m), "and 2 more") {
 			t.Errorf("%q\n%s", got, screen(m))
@@ -224,12 +224,12 @@ func TestRunsAreChangedByKeys(t *testing.T) {
 		done = nil
 		ended := imix("a")
 		ended.Status.Phase, ended.Status.Verdict = spatev1.RunComplete, &spatev1.Verdict{Outcome: spatev1.VerdictPassed}
-		m.Update(runsMsg{runs: []spatev1.TrafficRun{ended}})
+		m.Update(counters.Found{Runs: []spatev1.TrafficRun{ended}})
 		press(m, "+", "x", "y")
 		if text := screen(m); len(done) != 0 || !strings.Contains(text, "! run a has ended") || !strings.Contains(text, "a  Complete: Passed") {
 			t.Errorf("%q\n%s", done, text)
 		}
-		m.Update(runsMsg{})
+		m.Update(counters.Found{})
 		press(m, "r")
 		if text := screen(m); !strings.Contains(text, "! there is no run") || !strings.Contains(text, "No run is active.") {
 			t.Error(text)
@@ -245,8 +245,8 @@ func TestRunsAreChangedByKeys(t *testing.T) {
 		t.Errorf("what is pasted is text of the filter: %q", m.filter)
 	}
 	for _, key := range []string{"q", "ctrl+c"} {
-		m.note = noteMsg{}
-		if press(m, key); m.note.text != "quit" {
+		m.note = counters.Note{}
+		if press(m, key); m.note.Text != "quit" {
 			t.Errorf("%s does not quit", key)
 		}
 	}
@@ -254,7 +254,7 @@ func TestRunsAreChangedByKeys(t *testing.T) {
 
 func TestManyRowsScroll(t *testing.T) {
 	m := newModel("run big", actions{})
-	m.Update(runsMsg{runs: []spatev1.TrafficRun{imix("big")}})
+	m.Update(counters.Found{Runs: []spatev1.TrafficRun{imix("big")}})
 	answer := stats(1, func(s *enginev1.WatchStatsResponse) {
 		s.Streams = nil
 		for i := range 100 {
@@ -262,8 +262,8 @@ func TestManyRowsScroll(t *testing.T) {
 		}
 	})
 	answer.Omitted = 500
-	m.Update(statsMsg{counters.Source{Run: "big", Pod: "lab-0"}, answer})
-	m.Update(tickMsg{noon})
+	m.Update(counters.Counted{From: counters.Source{Run: "big", Pod: "lab-0"}, Answer: answer})
+	m.Update(counters.Ticked{Now: noon})
 	press(m, "2")
 	if text := screen(m); !strings.Contains(text, "\ns00 ") || strings.Contains(text, "\ns18 ") || !strings.Contains(text, "500 streams and sides of templates are not shown") {
 		t.Error(text)

@@ -15,8 +15,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	tea "charm.land/bubbletea/v2"
-
 	"spate.dev/operator/internal/plugin/counters"
 	"spate.dev/operator/internal/plugin/exit"
 	"spate.dev/operator/internal/plugin/progress"
@@ -28,22 +26,11 @@ const onceLimit = 30 * time.Second
 
 // once takes two readings of each pod, and prints the tables, or only that of a view (-1: all).
 func once(ctx context.Context, m *model, source *counters.Feed, to io.Writer, output string, view int) error {
-	messages := make(chan tea.Msg)
-	reading, end := context.WithTimeout(ctx, onceLimit)
-	source.To = screenFeed(func(message tea.Msg) {
-		select {
-		case messages <- message:
-		case <-reading.Done():
-		}
-	})
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		source.Run(reading)
-	}()
+	reading, cancel := context.WithTimeout(ctx, onceLimit)
+	defer cancel()
+	messages, end := source.Events(reading)
 	err := m.collect(reading, messages, source.Pods)
 	end()
-	<-closed
 	switch {
 	case ctx.Err() != nil:
 		return exit.With(exit.Interrupted, errors.New("interrupted"))
@@ -58,24 +45,24 @@ func once(ctx context.Context, m *model, source *counters.Feed, to io.Writer, ou
 }
 
 // collect applies messages until all rates are known, or nothing can be read.
-func (m *model) collect(ctx context.Context, messages <-chan tea.Msg, pods []string) error {
+func (m *model) collect(ctx context.Context, messages <-chan any, pods []string) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("not all counters were read in %s: %s", onceLimit, cmp.Or(m.note.text, "engines do not answer"))
+			return fmt.Errorf("not all counters were read in %s: %s", onceLimit, cmp.Or(m.note.Text, "engines do not answer"))
 		case message := <-messages:
 			switch message := message.(type) {
-			case runsMsg:
-				if message.err != nil {
-					return message.err
+			case counters.Found:
+				if message.Err != nil {
+					return message.Err
 				}
-			case noteMsg:
-				if message.isBad {
-					return errors.New(message.text)
+			case counters.Note:
+				if message.IsBad {
+					return errors.New(message.Text)
 				}
 			}
 			m.Update(message)
-			if _, isTick := message.(tickMsg); isTick && m.board.AreComplete(m.runs, pods) {
+			if _, isTick := message.(counters.Ticked); isTick && m.board.AreComplete(m.runs, pods) {
 				return nil
 			}
 		}

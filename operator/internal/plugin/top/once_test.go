@@ -57,22 +57,22 @@ func TestReadingOnceEndsWhenAllRatesAreKnown(t *testing.T) {
 	readable, run := imix("a"), imix("b")
 	run.Status.Phase = spatev1.RunPreparing
 	of := counters.Source{Run: "a", Pod: "lab-0"}
-	shown := runsMsg{runs: []spatev1.TrafficRun{readable, run}}
+	shown := counters.Found{Runs: []spatev1.TrafficRun{readable, run}}
 	for name, c := range map[string]struct {
 		messages []tea.Msg
 		want     string // part of the error
 	}{
-		"two readings":            {[]tea.Msg{shown, tickMsg{}, statsMsg{of, stats(1, nil)}, tickMsg{}, statsMsg{of, stats(2, nil)}, tickMsg{}}, ""},
-		"nothing to read":         {[]tea.Msg{runsMsg{runs: []spatev1.TrafficRun{run}}, tickMsg{}}, ""},
-		"no run":                  {[]tea.Msg{runsMsg{}, tickMsg{}}, ""},
-		"runs cannot be read":     {[]tea.Msg{runsMsg{err: cause("forbidden")}}, "forbidden"},
-		"counters cannot be read": {[]tea.Msg{shown, noteMsg{"bind the ClusterRole", true}}, "bind the ClusterRole"},
-		"it lasts too long":       {[]tea.Msg{shown, noteMsg{text: "waiting: for pods"}, tickMsg{}}, "not all counters were read in 30s: waiting: for pods"},
+		"two readings":            {[]tea.Msg{shown, counters.Ticked{}, counters.Counted{From: of, Answer: stats(1, nil)}, counters.Ticked{}, counters.Counted{From: of, Answer: stats(2, nil)}, counters.Ticked{}}, ""},
+		"nothing to read":         {[]tea.Msg{counters.Found{Runs: []spatev1.TrafficRun{run}}, counters.Ticked{}}, ""},
+		"no run":                  {[]tea.Msg{counters.Found{}, counters.Ticked{}}, ""},
+		"runs cannot be read":     {[]tea.Msg{counters.Found{Err: cause("forbidden")}}, "forbidden"},
+		"counters cannot be read": {[]tea.Msg{shown, counters.Note{Text: "bind the ClusterRole", IsBad: true}}, "bind the ClusterRole"},
+		"it lasts too long":       {[]tea.Msg{shown, counters.Note{Text: "waiting: for pods"}, counters.Ticked{}}, "not all counters were read in 30s: waiting: for pods"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
-			messages := make(chan tea.Msg, len(c.messages))
+			messages := make(chan any, len(c.messages))
 			for _, message := range c.messages {
 				messages <- message
 			}

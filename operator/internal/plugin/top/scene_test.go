@@ -83,15 +83,15 @@ func stats(n uint64, change func(*enginev1.WatchStatsResponse)) *livev1.WatchSta
 // scene is a display of run imix after some readings, at 80 columns and 24 lines.
 func scene(a actions) *model {
 	m := newModel("profile imix", a)
-	m.Update(runsMsg{runs: []spatev1.TrafficRun{imix("imix-1a2b3-4")}})
+	m.Update(counters.Found{Runs: []spatev1.TrafficRun{imix("imix-1a2b3-4")}})
 	for n := uint64(1); n <= 12; n++ {
-		m.Update(statsMsg{counters.Source{Run: "imix-1a2b3-4", Pod: "lab-0"}, stats(n, func(s *enginev1.WatchStatsResponse) {
+		m.Update(counters.Counted{From: counters.Source{Run: "imix-1a2b3-4", Pod: "lab-0"}, Answer: stats(n, func(s *enginev1.WatchStatsResponse) {
 			for later := n + 1; later <= 12; later++ { // the rate rises to a million in eight seconds
 				s.Ports[0].TxPackets += 1_000_000 - 125_000*min(later-1, 8)
 				s.Streams[0].Measured.TxPackets += 1_000_000 - 125_000*min(later-1, 8)
 			}
 		})})
-		m.Update(tickMsg{noon.Add(time.Duration(n) * time.Second)})
+		m.Update(counters.Ticked{Now: noon.Add(time.Duration(n) * time.Second)})
 	}
 	return m
 }
@@ -115,7 +115,7 @@ func press(m *model, keys ...string) {
 				message := command()
 				_, command = m.Update(message)
 				if _, quits := message.(tea.QuitMsg); quits {
-					m.note = noteMsg{text: "quit"}
+					m.note = counters.Note{Text: "quit"}
 				}
 			}
 		}

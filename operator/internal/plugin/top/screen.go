@@ -141,8 +141,8 @@ func (m *model) message() string {
 	case confirming:
 		return m.cut(fmt.Sprintf("stop run %s? It cannot be undone. y, or any other key", m.target))
 	}
-	text := oneLine(m.note.text)
-	if m.note.isBad {
+	text := oneLine(m.note.Text)
+	if m.note.IsBad {
 		return alarm.Styled(figures.Fit("! "+text, m.width, false))
 	}
 	if omitted := m.board.Omitted(); text == "" && omitted > 0 {
