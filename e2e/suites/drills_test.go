@@ -92,8 +92,10 @@ func TestDrillEngineAbortsInItsContainer(t *testing.T) {
 	d := drill.New(t, "engine aborts in its container (release build, no memory to be had)", 3*time.Minute)
 	pod, p := underWay(t, "aborted", "  duration: 60s")
 	engine := engineOf(t, pod)
+	// A process of the engine's user may limit it; root may where it has CAP_SYS_RESOURCE, which root in a container often has not (prlimit(2)).
 	out, err := exec.CommandContext(t.Context(), "bash", "-c", fmt.Sprintf(
-		`kib=$(awk '$1 == "VmSize:" {print $2}' %s/status) && prlimit --pid %s --as=$((kib << 10))`, engine, filepath.Base(engine))).CombinedOutput()
+		`of() { awk -v name="$1:" '$1 == name {print $2}' %s/status; }
+		setpriv --reuid "$(of Uid)" --regid "$(of Gid)" --clear-groups prlimit --pid %s --as=$(($(of VmSize) << 10))`, engine, filepath.Base(engine))).CombinedOutput()
 	if err != nil {
 		t.Fatalf("prlimit: %v %s", err, out)
 	}
