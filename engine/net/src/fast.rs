@@ -256,6 +256,12 @@ impl<F: Family, T> Plain<F, T> {
     }
 }
 
+/// Whether a frame's EtherType is that of a family.
+#[inline(always)]
+pub fn is_of<F: Family>(frame: &[u8]) -> bool {
+    frame.get(MACS..ETHERNET).is_some_and(|ethertype| be16(ethertype, 0) == F::ETHERTYPE)
+}
+
 /// Where a plain packet's reader finds its endpoints, in a frame that is not looked at else: source, destination, their ports
 /// in the upper and the lower half, and whether it is UDP, else TCP. None if it is too short, or of another family, which for IPv4
 /// is not looked at.

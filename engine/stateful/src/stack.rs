@@ -18,7 +18,7 @@ mod transmit;
 use std::{collections::VecDeque, sync::Arc};
 
 use addresses::Upper;
-use key::Key;
+use key::{KIND, Key, kind};
 use opens::Opens;
 pub use opens::Request;
 pub use port::{MovedRouter, Neighbours, NextHops, PortLink};
@@ -382,13 +382,12 @@ impl Stack {
         let of = &self.scenario.templates[template];
         let port = of.client.as_ref().map(|client| client.port).expect("a template with clients");
         let udp = of.protocol == Protocol::Udp;
-        let key = Key::of(tuple, udp, &self.secrets.hash);
-        if self.find(&key, hash, tuple).is_some() {
+        if self.find(tuple, udp, hash).is_some() {
             return Err(NotOpened::InUse);
         }
         let mac = self.ports[port].towards(tuple.remote);
         let added =
-            if self.has_room(template) { self.add(template, true, number, (tuple, &key, hash), mac) } else { None };
+            if self.has_room(template) { self.add(template, true, number, (tuple, udp, hash), mac) } else { None };
         let Some(index) = added else {
             self.sides[side_of(template, true)].counters.one(Count::FlowsExhausted);
             return Err(NotOpened::Exhausted);
@@ -437,23 +436,30 @@ impl Stack {
         self.secrets.sequence(tuple).wrapping_add((self.now.ns >> 12) as u32)
     }
 
-    #[inline]
-    fn find(&self, key: &Key, hash: u32, tuple: &Tuple) -> Option<u32> {
-        self.table.find(hash, |index| key.is(&self.flows[index]) && self.is_between(index, tuple))
+    /// The flow between these.
+    #[inline(always)]
+    fn find(&self, tuple: &Tuple, udp: bool, hash: u32) -> Option<u32> {
+        let kind = kind(udp, tuple.local.is_v6());
+        self.table.find(hash, |index| self.is_between(index, tuple, kind))
     }
 
-    /// Compares what the flow itself does not have of addresses.
-    #[inline]
-    fn is_between(&self, index: u32, tuple: &Tuple) -> bool {
-        !tuple.local.is_v6() || self.uppers[index as usize] == [tuple.local, tuple.remote].map(Upper::of)
+    #[inline(always)]
+    fn is_between(&self, index: u32, tuple: &Tuple, kind: u32) -> bool {
+        let (flow, &Tuple { local, remote, local_port, remote_port }) = (&self.flows[index], tuple);
+        let ports = flow.local_port == local_port && flow.remote_port == remote_port;
+        // IPv4 has no more than these.
+        let lower = flow.local == local.0 as u32 && flow.remote == remote.0 as u32;
+        ports
+            && lower
+            && flow.flags & KIND == kind
+            && (kind & is::V6 == 0 || self.uppers[index as usize] == [Upper::of(local), Upper::of(remote)])
     }
 
     /// Local and remote address of a flow over IPv6.
-    #[inline]
+    #[inline(always)]
     fn v6(&self, index: u32) -> [Address; 2] {
         let (flow, [local, remote]) = (&self.flows[index], self.uppers[index as usize]);
-        let keys = &self.secrets.hash;
-        [local.with(flow.local, keys), remote.with(flow.remote, keys)]
+        [local.with(flow.local), remote.with(flow.remote)]
     }
 
     fn tuple_of(&self, index: u32) -> Tuple {
@@ -470,28 +476,25 @@ impl Stack {
         template: usize,
         client: bool,
         number: u64,
-        (tuple, key, hash): (&Tuple, &Key, u32),
+        (tuple, udp, hash): (&Tuple, bool, u32),
         remote_mac: [u8; 6],
     ) -> Option<u32> {
         let index = self.flows.take()?;
-        let v6 = key.kind & is::V6 != 0;
+        let kind = kind(udp, tuple.local.is_v6());
         let side = side_of(template, client);
         self.flows[index] = Flow {
-            local: key.local,
-            remote: key.remote,
-            local_port: key.local_port,
-            remote_port: key.remote_port,
+            local: tuple.local.0 as u32,
+            remote: tuple.remote.0 as u32,
+            local_port: tuple.local_port,
+            remote_port: tuple.remote_port,
             side: side as u16,
             number,
-            flags: key.kind
-                | is::OPEN
-                | if client { is::CLIENT } else { 0 }
-                | if key.kind & is::UDP != 0 { is::SILENT } else { 0 },
+            flags: kind | is::OPEN | if client { is::CLIENT } else { 0 } | if udp { is::SILENT } else { 0 },
             remote_mac,
             ..Flow::NOTHING
         };
-        if v6 {
-            self.uppers[index as usize] = [tuple.local, tuple.remote].map(Upper::of);
+        if kind & is::V6 != 0 {
+            self.uppers[index as usize] = [Upper::of(tuple.local), Upper::of(tuple.remote)];
         }
         if self.variables_each > 0 {
             let first = index as usize * self.variables_each;
@@ -509,7 +512,7 @@ impl Stack {
         self.table.insert(hash, index);
         self.sides[side].counters.opened();
         self.new[side % 2] += usize::from(self.sides[side].paired);
-        self.note_begin(index, tuple, key.kind & is::UDP != 0);
+        self.note_begin(index, tuple, udp);
         Some(index)
     }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a flow has of its addresses in its first cache line, and for IPv6 beside it. Of IPv6 the upper 96 bits lie beside, and their
-//! hash is in the lower 32 bits that the flow has: so these find it, and the upper ones give back the address.
+//! Where a flow has its addresses: those of IPv4, and the lower 32 bits of those of IPv6, in its first cache line; the other 96 bits of
+//! IPv6 lie beside.
 use super::secrets::{HashKeys, folded};
 use crate::Address;
 
-/// The upper 96 bits of an address.
+/// The upper 96 bits of an address of IPv6, the least significant 32 of its upper half first: that half is read at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Upper([u32; 3]);
 
@@ -13,30 +13,36 @@ impl Upper {
     pub(super) const NOTHING: Self = Self([0; 3]);
 
     /// An address's.
-    #[inline]
+    #[inline(always)]
     pub(super) fn of(address: Address) -> Self {
-        Self([(address.0 >> 96) as u32, (address.0 >> 64) as u32, (address.0 >> 32) as u32])
+        Self([(address.0 >> 64) as u32, (address.0 >> 96) as u32, (address.0 >> 32) as u32])
     }
 
-    #[inline]
-    fn hash(self, keys: &HashKeys) -> u32 {
-        let [first, second, third] = self.0.map(u64::from);
-        let [one, other] = keys.upper;
-        folded((first << 32 | second) ^ one, third ^ other) as u32
+    #[inline(always)]
+    fn halves(self) -> (u64, u64) {
+        let [low, high, next] = self.0.map(u64::from);
+        (high << 32 | low, next)
     }
 
-    /// The address of IPv6 that has these, and in a flow is that.
-    #[inline]
-    pub(super) fn with(self, short: u32, keys: &HashKeys) -> Address {
-        let [first, second, third] = self.0.map(u128::from);
-        Address(first << 96 | second << 64 | third << 32 | u128::from(short ^ self.hash(keys)))
+    /// The address that has these, and these lower bits.
+    #[inline(always)]
+    pub(super) fn with(self, lower: u32) -> Address {
+        let (upper, next) = self.halves();
+        Address(u128::from(upper) << 64 | u128::from(next << 32 | u64::from(lower)))
+    }
+
+    /// What is hashed of the address that has these.
+    #[inline(always)]
+    pub(super) fn short(self, lower: u32, keys: &HashKeys) -> u32 {
+        let ((upper, next), [one, other]) = (self.halves(), keys.upper);
+        lower ^ folded(upper ^ one, next ^ other) as u32
     }
 }
 
-/// What a flow has of an address.
+/// What is hashed of an address: of IPv6 the lower 32 bits, mixed with a keyed hash of the others.
 #[inline]
 pub(super) fn short(address: Address, keys: &HashKeys) -> u32 {
-    address.as_v4().unwrap_or_else(|| address.0 as u32 ^ Upper::of(address).hash(keys))
+    address.as_v4().unwrap_or_else(|| Upper::of(address).short(address.0 as u32, keys))
 }
 
 #[cfg(test)]
@@ -50,7 +56,8 @@ mod tests {
             let keys = &HashKeys { upper, ..HashKeys::COMMON };
             let address = Address(address);
             prop_assume!(address.is_v6());
-            prop_assert_eq!(Upper::of(address).with(short(address, keys), keys), address);
+            prop_assert_eq!(Upper::of(address).with(address.0 as u32), address);
+            prop_assert_eq!(Upper::of(address).short(address.0 as u32, keys), short(address, keys));
             // With the same upper bits none have the same in common.
             let other = Address(address.0 >> 32 << 32 | u128::from(lower));
             prop_assert_eq!(short(other, keys) == short(address, keys), other == address);
@@ -58,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn of_ipv4_all_is_in_the_flow() {
+    fn of_ipv4_all_is_hashed() {
         assert_eq!(short(Address::v4(0x0102_0304), &HashKeys::COMMON), 0x0102_0304);
     }
 }

@@ -2,14 +2,15 @@
 //! What finds a flow in the table.
 use super::{
     Tuple,
-    addresses::short,
+    addresses::{Upper, short},
     secrets::{HashKeys, folded},
 };
 use crate::flow::{Flow, is};
 
-/// What finds a flow: as much of its tuple as is in its first cache line.
+/// What is hashed of a flow's tuple.
 #[derive(Clone, Copy)]
 pub(super) struct Key {
+    /// As `short` gives them.
     pub(super) local: u32,
     pub(super) remote: u32,
     pub(super) local_port: u16,
@@ -18,25 +19,52 @@ pub(super) struct Key {
     pub(super) kind: u32,
 }
 
-const KIND: u32 = is::UDP | is::V6;
+/// What of a flow's flags is in its key.
+pub(super) const KIND: u32 = is::UDP | is::V6;
+
+/// The kind of flows of a protocol and a family.
+#[inline(always)]
+pub(super) fn kind(udp: bool, v6: bool) -> u32 {
+    (if udp { is::UDP } else { 0 }) | if v6 { is::V6 } else { 0 }
+}
 
 impl Key {
     #[inline]
     pub(super) fn of(tuple: &Tuple, udp: bool, keys: &HashKeys) -> Self {
-        let kind = (if udp { is::UDP } else { 0 }) | if tuple.local.is_v6() { is::V6 } else { 0 };
+        let kind = kind(udp, tuple.local.is_v6());
         let (local, remote) = (short(tuple.local, keys), short(tuple.remote, keys));
         Self { local, remote, local_port: tuple.local_port, remote_port: tuple.remote_port, kind }
     }
 
+    /// The same of addresses that are known to be of IPv6.
+    #[inline(always)]
+    pub(super) fn of_v6(tuple: &Tuple, udp: bool, keys: &HashKeys) -> Self {
+        let [local, remote] =
+            [tuple.local, tuple.remote].map(|address| Upper::of(address).short(address.0 as u32, keys));
+        Self { local, remote, local_port: tuple.local_port, remote_port: tuple.remote_port, kind: kind(udp, true) }
+    }
+
+    /// That of a flow, of whose addresses this lies beside, if anything does.
     #[inline]
-    pub(super) fn of_flow(flow: &Flow) -> Self {
-        Self {
-            local: flow.local,
-            remote: flow.remote,
-            local_port: flow.local_port,
-            remote_port: flow.remote_port,
-            kind: flow.flags & KIND,
-        }
+    pub(super) fn of_flow(flow: &Flow, beside: Option<&[Upper; 2]>, keys: &HashKeys) -> Self {
+        let kind = flow.flags & KIND;
+        let (local, remote) = match beside {
+            Some([local, remote]) if kind & is::V6 != 0 => {
+                (local.short(flow.local, keys), remote.short(flow.remote, keys))
+            }
+            _ => (flow.local, flow.remote),
+        };
+        Self { local, remote, local_port: flow.local_port, remote_port: flow.remote_port, kind }
+    }
+
+    /// Whether a flow over IPv4 is between these.
+    #[inline]
+    pub(super) fn is(&self, flow: &Flow) -> bool {
+        flow.local == self.local
+            && flow.remote == self.remote
+            && flow.local_port == self.local_port
+            && flow.remote_port == self.remote_port
+            && flow.flags & KIND == self.kind
     }
 
     #[inline]
@@ -46,22 +74,11 @@ impl Key {
         let folded = folded(addresses ^ keys.tuple[0], ports ^ keys.tuple[1]);
         (folded.wrapping_mul(0x9fb2_1c65_1e98_df25) >> 32) as u32
     }
-
-    /// Whether a flow is between these, as far as a key shows.
-    #[inline]
-    pub(super) fn is(&self, flow: &Flow) -> bool {
-        flow.local == self.local
-            && flow.remote == self.remote
-            && flow.local_port == self.local_port
-            && flow.remote_port == self.remote_port
-            && flow.flags & KIND == self.kind
-    }
 }
 
 /// A flow that was looked up: by what, and where it is if it is here.
 pub(super) struct Wanted {
     pub(super) tuple: Tuple,
-    pub(super) key: Key,
     pub(super) hash: u32,
     pub(super) index: Option<u32>,
 }

@@ -5,9 +5,8 @@ use spate_net::fast::{self, Bits, V4, V6};
 
 use super::{
     ANSWERS, Stack, Tuple, is_client,
-    key::{Key, Wanted},
+    key::{Key, Wanted, kind},
     port::Answer,
-    secrets::HashKeys,
     side_of,
 };
 use crate::{
@@ -72,24 +71,18 @@ impl Stack {
         for (frame, hash) in frames.zip(hashes.iter_mut()) {
             *hash = fast::ends::<V4>(frame).map_or(0, |(Bits(source), Bits(destination), ports, udp)| {
                 let (remote_port, local_port) = ((ports >> 16) as u16, ports as u16);
-                let kind = if udp { is::UDP } else { 0 };
-                Key { local: destination, remote: source, local_port, remote_port, kind }.hash(keys)
+                Key { local: destination, remote: source, local_port, remote_port, kind: kind(udp, false) }.hash(keys)
             });
-            if !self.uppers.is_empty() {
-                *hash = Self::hash_v6(frame, keys).unwrap_or(*hash);
+            if !self.uppers.is_empty()
+                && let Some((remote, local, ports, udp)) = fast::ends::<V6>(frame)
+            {
+                let tuple = Tuple { local, remote, local_port: ports as u16, remote_port: (ports >> 16) as u16 };
+                *hash = Key::of_v6(&tuple, udp, keys).hash(keys);
             }
             self.table.fetch(*hash);
             count += 1;
         }
         hashes[..count].iter().for_each(|hash| self.fetch_flow(*hash));
-    }
-
-    /// The hash of a frame of IPv6.
-    #[inline(never)]
-    fn hash_v6(frame: &[u8], keys: &HashKeys) -> Option<u32> {
-        let (remote, local, ports, udp) = fast::ends::<V6>(frame)?;
-        let tuple = Tuple { local, remote, local_port: ports as u16, remote_port: (ports >> 16) as u16 };
-        Some(Key::of(&tuple, udp, keys).hash(keys))
     }
 
     /// Fetches the flow that a hash most likely is of.
@@ -98,19 +91,25 @@ impl Stack {
         let index = self.table.first(hash);
         if index != NONE {
             fetch(&self.flows[index]);
-            if let Some(uppers) = self.uppers.get(index as usize) {
-                fetch(uppers);
+            if let Some(upper) = self.uppers.get(index as usize) {
+                fetch(upper);
             }
         }
     }
 
     /// As `receive`, of a frame of which something is known.
-    #[inline]
+    #[inline(always)]
     pub fn receive_hinted(&mut self, port: usize, frame: &[u8], hints: Hints, now_ns: u64) -> Received {
         if let Some(refused) = self.refused_by_mac(port, frame) {
             return refused;
         }
         self.now = Instant { ns: now_ns };
+        // Each family has a function of its own, in which all that is common is inlined.
+        if fast::is_of::<V6>(frame) { self.receive_v6(port, frame, hints) } else { self.receive_v4(port, frame, hints) }
+    }
+
+    #[inline(never)]
+    fn receive_v4(&mut self, port: usize, frame: &[u8], hints: Hints) -> Received {
         if let Some(plain) = Plain::<V4, Segment<'_>>::read(frame, hints.verified) {
             let s = &plain.content;
             let key = Key {
@@ -118,7 +117,7 @@ impl Stack {
                 remote: plain.source.0,
                 local_port: s.destination_port,
                 remote_port: s.source_port,
-                kind: 0,
+                kind: kind(false, false),
             };
             let keys = &self.secrets.hash;
             let hash = hints.hash.unwrap_or_else(|| key.hash(keys));
@@ -127,59 +126,64 @@ impl Stack {
             if let Some(index) = found {
                 return self.receive_known(port, index, frame, s, plain.ecn);
             }
-            return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), s, (&key, hash));
+            return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), s, hash);
         }
         self.receive_other(port, frame, hints)
     }
 
-    /// As `receive_hinted`, of what is no plain segment over IPv4: most of it is plain all the same.
     #[inline(never)]
-    fn receive_other(&mut self, port: usize, frame: &[u8], hints: Hints) -> Received {
+    fn receive_v6(&mut self, port: usize, frame: &[u8], hints: Hints) -> Received {
         if let Some(plain) = Plain::<V6, Segment<'_>>::read(frame, hints.verified) {
             let s = &plain.content;
             let (local, remote) = (plain.destination, plain.source);
             let tuple = Tuple { local, remote, local_port: s.destination_port, remote_port: s.source_port };
-            let (key, hash, found) = self.look_up_tuple(&tuple, false, hints);
+            let (hash, found) = self.look_up_v6(&tuple, false, hints);
             if let Some(index) = found {
                 return self.receive_known(port, index, frame, s, plain.ecn);
             }
-            return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), s, (&key, hash));
+            return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), s, hash);
         }
-        if let Some(plain) = Plain::<V4, Datagram<'_>>::read_udp(frame) {
-            return self.receive_plain_udp(
-                port,
-                &plain.packet(frame, Content::Udp(plain.content)),
-                &plain.content,
-                hints,
-            );
-        }
-        if let Some(plain) = Plain::<V6, Datagram<'_>>::read_udp(frame) {
-            return self.receive_plain_udp(
-                port,
-                &plain.packet(frame, Content::Udp(plain.content)),
-                &plain.content,
-                hints,
-            );
-        }
-        self.receive_any(port, frame, hints.verified)
+        self.receive_other_v6(port, frame, hints)
     }
 
-    #[inline(always)]
-    fn receive_plain_udp(&mut self, port: usize, packet: &Packet<'_>, d: &Datagram<'_>, hints: Hints) -> Received {
-        let tuple = Tuple::of(packet, d.source_port, d.destination_port);
-        let (key, hash, index) = self.look_up_tuple(&tuple, true, hints);
-        self.receive_udp(port, packet, d, &Wanted { tuple, key, hash, index })
+    #[inline(never)]
+    fn receive_other_v6(&mut self, port: usize, frame: &[u8], hints: Hints) -> Received {
+        let Some(plain) = Plain::<V6, Datagram<'_>>::read_udp(frame) else {
+            return self.receive_any(port, frame, hints.verified);
+        };
+        let (packet, d) = (plain.packet(frame, Content::Udp(plain.content)), &plain.content);
+        let tuple = Tuple::of(&packet, d.source_port, d.destination_port);
+        let (hash, index) = self.look_up_v6(&tuple, true, hints);
+        self.receive_udp(port, &packet, d, &Wanted { tuple, hash, index })
     }
 
-    /// The flow between these, by what is known of the frame.
+    /// As `receive_v4`, of what is no plain segment: most of it is plain all the same.
+    #[inline(never)]
+    fn receive_other(&mut self, port: usize, frame: &[u8], hints: Hints) -> Received {
+        let Some(plain) = Plain::<V4, Datagram<'_>>::read_udp(frame) else {
+            return self.receive_any(port, frame, hints.verified);
+        };
+        let (packet, d) = (plain.packet(frame, Content::Udp(plain.content)), &plain.content);
+        let tuple = Tuple::of(&packet, d.source_port, d.destination_port);
+        let hash = self.hash_of(&tuple, true, hints);
+        let index = self.find(&tuple, true, hash);
+        self.receive_udp(port, &packet, d, &Wanted { tuple, hash, index })
+    }
+
+    /// What finds the flow between these, which may be known of the frame.
     #[inline(always)]
-    fn look_up_tuple(&self, tuple: &Tuple, udp: bool, hints: Hints) -> (Key, u32, Option<u32>) {
+    fn hash_of(&self, tuple: &Tuple, udp: bool, hints: Hints) -> u32 {
         let keys = &self.secrets.hash;
-        let key = Key::of(tuple, udp, keys);
-        let hash = hints.hash.unwrap_or_else(|| key.hash(keys));
-        debug_assert_eq!(hash, key.hash(keys), "of another frame");
-        let found = self.find(&key, hash, tuple);
-        (key, hash, found)
+        let hash = hints.hash.unwrap_or_else(|| Key::of(tuple, udp, keys).hash(keys));
+        debug_assert_eq!(hash, Key::of(tuple, udp, keys).hash(keys), "of another frame");
+        hash
+    }
+
+    /// The flow over IPv6 between these, and what finds it.
+    #[inline(always)]
+    fn look_up_v6(&self, tuple: &Tuple, udp: bool, hints: Hints) -> (u32, Option<u32>) {
+        let (hash, kind) = (self.hash_of(tuple, udp, hints), kind(udp, true));
+        (hash, self.table.find(hash, |index| self.is_between(index, tuple, kind)))
     }
 
     /// What a frame is if its destination MAC says that it is for none of a port's stations: the port's own, and those of clients
@@ -250,16 +254,15 @@ impl Stack {
                 (tuple, !error.tcp)
             }
         };
-        let key = Key::of(&tuple, udp, &self.secrets.hash);
-        let hash = key.hash(&self.secrets.hash);
-        Wanted { tuple, key, hash, index: self.find(&key, hash, &tuple) }
+        let hash = self.hash_of(&tuple, udp, Hints::default());
+        Wanted { tuple, hash, index: self.find(&tuple, udp, hash) }
     }
 
     #[inline(always)]
     fn receive_packet(&mut self, port: usize, frame: &[u8], packet: &Packet<'_>, wanted: &Wanted) -> Received {
         match (&packet.content, wanted.index) {
-            (Content::Tcp(segment), Some(index)) => self.receive_known(port, index, frame, segment, packet.ecn),
-            (Content::Tcp(segment), None) => self.receive_unknown(port, packet, segment, (&wanted.key, wanted.hash)),
+            (Content::Tcp(segment), Some(index)) => self.receive_rare(port, index, frame, segment, packet.ecn),
+            (Content::Tcp(segment), None) => self.receive_unknown(port, packet, segment, wanted.hash),
             (Content::Udp(datagram), _) => self.receive_udp(port, packet, datagram, wanted),
             (Content::Icmp(error), _) => self.receive_icmp_error(port, error, wanted),
         }
@@ -309,6 +312,12 @@ impl Stack {
         }
         self.sides[side].counters.one(Count::IgnoredPackets);
         Received::Taken
+    }
+
+    /// As `receive_known`, of what is not plain: one function for all that reads such.
+    #[inline(never)]
+    fn receive_rare(&mut self, port: usize, index: u32, frame: &[u8], s: &Segment<'_>, ecn: u8) -> Received {
+        self.receive_known(port, index, frame, s, ecn)
     }
 
     /// A segment of a flow. It is all that is read of the frame, but for what is rare.
@@ -375,13 +384,7 @@ impl Stack {
         !flow.has(is::CLIENT) && (newer || seq_before(flow.rcv_nxt, s.seq))
     }
 
-    fn receive_unknown(
-        &mut self,
-        port: usize,
-        packet: &Packet<'_>,
-        s: &Segment<'_>,
-        (key, hash): (&Key, u32),
-    ) -> Received {
+    fn receive_unknown(&mut self, port: usize, packet: &Packet<'_>, s: &Segment<'_>, hash: u32) -> Received {
         if !self.ports[port].may_be_source(packet.source) {
             return Received::Foreign;
         }
@@ -392,7 +395,7 @@ impl Stack {
         let opens = s.flags & (flag::SYN | flag::ACK | flag::RST | flag::FIN) == flag::SYN;
         if opens && let Some(template) = self.server_for(port, tuple, Protocol::Tcp, None) {
             let (number, mac) = (self.server_number(template), self.ports[port].back_to(packet));
-            let Some(index) = self.add(template, false, number, (tuple, key, hash), mac) else {
+            let Some(index) = self.add(template, false, number, (tuple, false, hash), mac) else {
                 self.sides[side_of(template, false)].counters.one(Count::FlowsExhausted);
                 return Received::Taken;
             };
@@ -453,7 +456,7 @@ impl Stack {
 
     #[inline(always)]
     fn receive_udp(&mut self, port: usize, packet: &Packet<'_>, d: &Datagram<'_>, wanted: &Wanted) -> Received {
-        let &Wanted { tuple, key, hash, index } = wanted;
+        let &Wanted { tuple, hash, index } = wanted;
         let index = match index {
             Some(index) => index,
             None if !self.ports[port].may_be_source(packet.source) => return Received::Foreign,
@@ -470,7 +473,7 @@ impl Stack {
                     };
                 };
                 let (number, mac) = (self.server_number(template), self.ports[port].back_to(packet));
-                let Some(index) = self.add(template, false, number, (&tuple, &key, hash), mac) else {
+                let Some(index) = self.add(template, false, number, (&tuple, true, hash), mac) else {
                     self.sides[side_of(template, false)].counters.one(Count::FlowsExhausted);
                     return Received::Taken;
                 };

@@ -53,9 +53,16 @@ impl Stack {
                     self.time_has_come(entry.index);
                 }
             }
-            let (flows, table, keys) = (&self.flows, &self.table, &self.secrets.hash);
-            self.time_waits
-                .look_ahead(|index| fetch(&flows[index]), |index| table.fetch(Key::of_flow(&flows[index]).hash(keys)));
+            let (flows, uppers, table, keys) = (&self.flows, &self.uppers, &self.table, &self.secrets.hash);
+            self.time_waits.look_ahead(
+                |index| {
+                    fetch(&flows[index]);
+                    if let Some(upper) = uppers.get(index as usize) {
+                        fetch(upper);
+                    }
+                },
+                |index| table.fetch(Key::of_flow(&flows[index], uppers.get(index as usize), keys).hash(keys)),
+            );
         }
     }
 
@@ -194,7 +201,9 @@ impl Stack {
         let flow = &mut self.flows[index];
         flow.release(&mut self.recoveries);
         flow.drop_backlog(&mut self.backlogs);
-        let held = self.table.remove(Key::of_flow(flow).hash(&self.secrets.hash), index);
+        let keys = &self.secrets.hash;
+        let key = Key::of_flow(&self.flows[index], self.uppers.get(index as usize), keys);
+        let held = self.table.remove(key.hash(keys), index);
         if let Some(readers) = &mut self.readers {
             readers.release(index);
         }

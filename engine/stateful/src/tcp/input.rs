@@ -129,7 +129,7 @@ impl Flow {
     }
 
     /// Whether the program may go on: something that it can wait for has happened.
-    #[inline]
+    #[inline(always)]
     pub fn input(&mut self, s: &Segment<'_>, ecn: u8, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) -> bool {
         cx.counters.received(cx.now.ns);
         if self.is_predicted(s, ecn) {
