@@ -103,13 +103,14 @@ $(operator_test_parts): operator-test-part-%:
 	@cd operator/test && S3_SERVER=$(VERSITYGW) SPATE_TEST_PART=$*/$(words $(operator_test_parts)) timeout --kill-after 10 32m \
 	  ../../build/out/operator.test -test.paniconexit0 -test.timeout 30m
 
-# Reports in a browser, by a module of its own: nothing else needs its dependencies.
-.PHONY: test-report test-report-if-there report-pictures browser
+# Reports in a browser, and dashboards as they are drawn, by a module of its own: nothing else needs its dependencies.
+.PHONY: test-report test-report-if-there report-pictures dashboard-pictures browser
 browser:
 	@build/deps --also browser
+export SPATE_UPLOT := $(UPLOT)
 
-test-report: browser ## Open reports in Chromium, which this installs (357 MB): layout, contrast, sorting, searching, printing
-	@echo "report: testing in a browser (20 s)"
+test-report: browser $(UPLOT) ## Open reports in Chromium, which this installs (357 MB): layout, contrast, sorting, searching, printing; and dashboards as they are drawn
+	@echo "report: testing in a browser (25 s)"
 	@go test -C operator/test/browser -count=1 .
 
 test-report-if-there:
@@ -119,6 +120,13 @@ test-report-if-there:
 report-pictures: browser ## Renew the reports in docs/reports, and their pictures in docs/images
 	@SPATE_GOLDEN=renew go test -C operator -count=1 -run '^TestReportsAreThoseOfTheFiles$$' ./internal/plugin/report
 	@SPATE_PICTURES=$(CURDIR)/docs/images go test -C operator/test/browser -count=1 -run '^TestPictures$$' .
+
+# What Prometheus answered in these tests of the suites is drawn. With ANSWERS, the folder of an earlier recording, none is made.
+answers := $(SPATE_CACHE)/e2e/answers
+answering := TestAPresetRunsAndPrometheusHasItsNumbers|TestIMIXThroughARouter/forwarding|TestAWebSiteThroughARouter/every|TestASearchFindsTheRateOfAPolicer|TestSamples/^(astf-http|qinq|receive-only)
+dashboard-pictures: browser $(UPLOT) ## Draw the dashboards in docs/images with what Prometheus answers in the real cluster, 6 min (ANSWERS=FOLDER: with what it answered before)
+	@$(if $(ANSWERS),,rm -rf $(answers) && mkdir -p $(answers) && SPATE_ANSWERS=$(answers) $(by_itself) e2e RUN='$(answering)')
+	@SPATE_ANSWERS=$(abspath $(or $(ANSWERS),$(answers))) SPATE_PICTURES=$(CURDIR)/docs/images go test -C operator/test/browser -count=1 -v -run '^TestPicturesOfDashboards$$' .
 
 .PHONY: bench-operator
 bench-operator: envtest-assets engine-debug ## Print what 200 generators and 1,000 profiles cost the operator, on simulated engines, 5 min (SCALE=generators)

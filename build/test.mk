@@ -14,6 +14,8 @@ cluster_end := @echo "$@: Spate stays in the cluster; it goes by: kubectl delete
 else
 in_cluster := e2e/cluster/in
 cluster_there := cluster-up $(PEER_IMAGE) $(PROMETHEUS_IMAGE)
+# The server of a bucket, which the suites start on the node.
+s3_server := $(VERSITYGW)
 endif
 # Before Spate: its chart has monitors and alerts where their kinds are known.
 prometheus_there = e2e/prometheus/install $(PROMETHEUS_IMAGE) $(PROMETHEUS_OPERATOR)
@@ -147,14 +149,14 @@ test-cgroup2: deps images $(KUBE) $(MULTUS) $(HELM) $(NODE_IMAGE) ## Run our nod
 	@KUBE=$(KUBE) MULTUS=$(MULTUS) HELM=$(HELM) NODE_IMAGE=$(NODE_IMAGE) OPERATOR_IMAGE=$(operator_image) ENGINE_IMAGE=$(engine_image) \
 	  e2e/cgroup2/test $(CGROUP2_SUITES)
 
-e2e: images kubectl-spate $(cluster_there) ## Run the suites in the real cluster (RUN=regexp chooses tests, KEEP=1 leaves it running, a whole run compares the rights of the operator with its requests; EXTERNAL=1 LOAD=COMMAND: in yours)
+e2e: images kubectl-spate $(cluster_there) $(s3_server) ## Run the suites in the real cluster (RUN=regexp chooses tests, KEEP=1 leaves it running, a whole run compares the rights of the operator with its requests; EXTERNAL=1 LOAD=COMMAND: in yours)
 	@cd e2e && $(go_test_build) -o $(suites) ./suites
 	@$(if $(EXTERNAL),,$(prometheus_there))
 	@e2e/install $(operator_image) $(engine_image)
 	@$(if $(EXTERNAL),,e2e/cluster/load $(PEER_IMAGE) >/dev/null)
 	@$(if $(rights),$(go_build) -C e2e -o $(rbac) ./rbac)
 	@$(if $(EXTERNAL),,go test -C e2e -count=1 ./dra && $(go_build) -C e2e -o $(dra_links) ./dra)
-	@status=0; $(in_cluster) env SPATE_ROOT=$(CURDIR) $(suites) -test.v -test.parallel 3 -test.timeout $(if $(SPATE_LONG),45m,20m) -test.run '$(RUN)' 2>&1 | tee $(suites_log) || status=$$?; \
+	@status=0; $(in_cluster) env SPATE_ROOT=$(CURDIR) S3_SERVER=$(s3_server) $(suites) -test.v -test.parallel 3 -test.timeout $(if $(SPATE_LONG),45m,20m) -test.run '$(RUN)' 2>&1 | tee $(suites_log) || status=$$?; \
 	  $(if $(rights),$(in_cluster) $(rbac) /var/log/audit.log || status=$$?;) \
 	  [ -n "$${KEEP:-}$(EXTERNAL)" ] || e2e/cluster/down; [ $$status = 0 ] || e2e/failures $(suites_log); exit $$status
 

@@ -82,7 +82,15 @@ $(MLRSEARCH_PYTHON):
 	@$(MLRSEARCH).new/bin/python3 -m pip --quiet --disable-pip-version-check install --require-hashes --no-deps --requirement build/mlrsearch.txt
 	@rm -rf $(MLRSEARCH) && mv $(MLRSEARCH).new $(MLRSEARCH)
 
-# mkdocs with its theme, likewise.
+# The library of charts for the pictures of dashboards: the folder with its script and its style, of the package in which they are.
+UPLOT := $(SPATE_CACHE)/tools/uplot-$(shell sha256sum <build/uplot.txt | cut -c1-12)
+$(UPLOT):
+	@echo "tools: installing uPlot (first use of this version; usually 10 s)"
+	@rm -rf $@.new && python3 -m venv $@.new
+	@$@.new/bin/python3 -m pip --quiet --disable-pip-version-check install --require-hashes --no-deps --only-binary :all: --target $@.new/packages --requirement build/uplot.txt
+	@mv $@.new/packages/youplot/vendor $@ && rm -rf $@.new
+
+# mkdocs with its theme, in a virtual environment, too.
 DOCS_TOOLS := $(SPATE_CACHE)/tools/docs-$(shell sha256sum <build/docs.txt | cut -c1-12)
 DOCS_PYTHON := $(DOCS_TOOLS)/bin/python3
 $(DOCS_PYTHON):

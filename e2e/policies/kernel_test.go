@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The kernel enforces the rules as the policies say: pods are network namespaces on a bridge of another one. The addresses are those of
-// the State that `cluster` returns.
+// The kernel enforces the rules as the policies say, for connections that come in and for those that go out. Pods are network namespaces on a
+// bridge of another one. The addresses are those of the State that `cluster` returns.
 func TestTheKernelEnforcesTheRules(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Fatal("it makes network namespaces: run it as root")
@@ -67,15 +67,7 @@ ingress:
   ports: [{port: 7471}]
 `))
 	for range 2 { // the second time they replace those of before
-		rules, err := Rules(s, &s.Pods[0], "eth0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		nft := exec.Command("ip", "netns", "exec", engine, "nft", "-f", "-") //nolint:gosec // of the test's own
-		nft.Stdin = strings.NewReader(rules)
-		if out, err := nft.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s\n%s", err, out, rules)
-		}
+		enforce(t, engine, s, 0)
 	}
 	may := map[string]bool{"operator 7470": true, "prometheus 7471": true, "host 7470": true, "host 7471": true}
 	for _, from := range all {
@@ -84,6 +76,33 @@ ingress:
 				t.Errorf("%s connects to port %s: %t", from, port, got)
 			}
 		}
+	}
+
+	// What the client may connect to; the engine lets everything in again.
+	must(t, "ip", "netns", "exec", engine, "nft", "delete", "table", "inet", Table)
+	enforce(t, prefix+"client", cluster(policy(t, `
+podSelector: {}
+policyTypes: [Egress]
+egress: [{to: [{podSelector: {matchLabels: {app: engine}}}], ports: [{port: 7470}]}]
+`)), 1)
+	for from, want := range map[string][2]bool{"client": {true, false}, "operator": {true, true}} {
+		if got := [2]bool{connects(from, "7470"), connects(from, "7471")}; got != want {
+			t.Errorf("%s connects to ports 7470 and 7471: %t, want %t", from, got, want)
+		}
+	}
+}
+
+// enforce sets the rules of a pod of the state in a network namespace.
+func enforce(t *testing.T, netns string, s State, pod int) {
+	t.Helper()
+	rules, err := Rules(s, &s.Pods[pod], "eth0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nft := exec.Command("ip", "netns", "exec", netns, "nft", "-f", "-") //nolint:gosec // of the test's own
+	nft.Stdin = strings.NewReader(rules)
+	if out, err := nft.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s\n%s", err, out, rules)
 	}
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package policies does what a CNI that enforces NetworkPolicies does for ingress: it makes nftables rules of them. The CNI of the
-// project's own cluster enforces none.
+// Package policies does what a CNI that enforces NetworkPolicies does: it makes nftables rules of them. The CNI of the project's own
+// cluster enforces none.
 package policies
 
 // This file answers: which rules do the NetworkPolicies of a cluster mean for a pod?
@@ -32,60 +32,107 @@ type State struct {
 	NodeAddresses []netip.Addr
 }
 
-// Rules returns the nftables commands for a pod's network namespace: its policies apply to connections that come in on `device`, its
-// primary interface. They replace those of before. No policy selects the pod: everything may come in, and the text is empty.
-func Rules(s State, pod *corev1.Pod, device string) (string, error) {
-	var allowed []string
-	isolated := false
-	for i := range s.Policies {
-		policy := &s.Policies[i]
-		selects, err := selects(policy, pod)
-		if err != nil {
-			return "", fmt.Errorf("NetworkPolicy %s/%s: %w", policy.Namespace, policy.Name, err)
+// direction is one in which policies restrict connections, as nftables has it: a pod's rules are in its own network namespace.
+type direction struct {
+	kind networkingv1.PolicyType
+	// chain is named for the kind and its hook. device and address match a packet's interface and the address of its other end.
+	chain, hook, device, address string
+}
+
+var directions = []direction{
+	{networkingv1.PolicyTypeIngress, "ingress", "input", "iifname", "saddr"},
+	{networkingv1.PolicyTypeEgress, "egress", "output", "oifname", "daddr"},
+}
+
+// rule is one of a policy: of the peers, all when empty, and the ports, all when empty.
+type rule struct {
+	peers []networkingv1.NetworkPolicyPeer
+	ports []networkingv1.NetworkPolicyPort
+}
+
+// rules returns those of a policy in a direction, and whether it restricts that at all.
+func (d direction) rules(spec *networkingv1.NetworkPolicySpec) (all []rule, restricts bool) {
+	types := spec.PolicyTypes
+	if d.kind == networkingv1.PolicyTypeIngress {
+		for _, r := range spec.Ingress {
+			all = append(all, rule{r.From, r.Ports})
 		}
-		if !selects {
-			continue
-		}
-		isolated = true
-		for _, rule := range policy.Spec.Ingress {
-			lines, err := s.ingress(policy.Namespace, pod, rule)
-			if err != nil {
-				return "", fmt.Errorf("NetworkPolicy %s/%s: %w", policy.Namespace, policy.Name, err)
-			}
-			allowed = append(allowed, lines...)
-		}
+		return all, len(types) == 0 || slices.Contains(types, d.kind)
 	}
-	if !isolated {
+	for _, r := range spec.Egress {
+		all = append(all, rule{r.To, r.Ports})
+	}
+	return all, len(types) == 0 && len(all) > 0 || slices.Contains(types, d.kind)
+}
+
+// Rules returns the nftables commands for a pod's network namespace: its policies apply to connections that come in, or go out, on `device`, its
+// primary interface. They replace those of before. No policy selects the pod: every connection is allowed, and the text is empty. The
+// destinations of connections are those that the pod's programs have: a Service's address, before it is translated to that of a pod.
+func Rules(s State, pod *corev1.Pod, device string) (string, error) {
+	var lines []string
+	for _, d := range directions {
+		chain, err := s.chain(d, pod, device)
+		if err != nil {
+			return "", err
+		}
+		lines = append(lines, chain...)
+	}
+	if len(lines) == 0 {
 		return "", nil
 	}
+	lines = slices.Concat([]string{"table inet " + Table + " {}", "delete table inet " + Table, "table inet " + Table + " {"}, lines, []string{"}"})
+	return strings.Join(lines, "\n") + "\n", nil
+}
+
+// chain returns the chain of a direction; nothing if no policy restricts it.
+func (s State) chain(d direction, pod *corev1.Pod, device string) ([]string, error) {
 	lines := []string{
-		"table inet " + Table + " {}",
-		"delete table inet " + Table,
-		"table inet " + Table + " {",
-		"  chain ingress {",
-		"    type filter hook input priority filter; policy accept",
-		fmt.Sprintf("    iifname != %q accept", device),
+		"  chain " + d.chain + " {",
+		"    type filter hook " + d.hook + " priority filter; policy accept",
+		fmt.Sprintf("    %s != %q accept", d.device, device),
 		"    ct state established,related accept",
 		"    meta l4proto ipv6-icmp accept", // neighbor discovery
 	}
-	for _, addresses := range sources(s.NodeAddresses) {
-		lines = append(lines, "    "+addresses+" accept")
+	if d.kind == networkingv1.PolicyTypeIngress {
+		for _, addresses := range d.addresses(s.NodeAddresses) {
+			lines = append(lines, "    "+addresses+" accept")
+		}
 	}
-	for _, rule := range allowed {
-		lines = append(lines, "    "+rule)
+	isolated := false
+	for i := range s.Policies {
+		policy := &s.Policies[i]
+		allowed, restricted, err := s.allowed(d, policy, pod)
+		if err != nil {
+			return nil, fmt.Errorf("NetworkPolicy %s/%s: %w", policy.Namespace, policy.Name, err)
+		}
+		isolated = isolated || restricted
+		for _, rule := range allowed {
+			lines = append(lines, "    "+rule)
+		}
 	}
-	return strings.Join(append(lines, "    drop", "  }", "}"), "\n") + "\n", nil
+	if !isolated {
+		return nil, nil
+	}
+	return append(lines, "    drop", "  }"), nil
 }
 
-// selects reports whether the ingress rules of a policy are for a pod.
-func selects(policy *networkingv1.NetworkPolicy, pod *corev1.Pod) (bool, error) {
-	if policy.Namespace != pod.Namespace || pod.Spec.HostNetwork {
-		return false, nil
+// allowed returns what a policy allows a pod in a direction, and whether it restricts that at all.
+func (s State) allowed(d direction, policy *networkingv1.NetworkPolicy, pod *corev1.Pod) (all []string, restricts bool, err error) {
+	rules, restricts := d.rules(&policy.Spec)
+	if !restricts || policy.Namespace != pod.Namespace || pod.Spec.HostNetwork {
+		return nil, false, nil
 	}
-	if types := policy.Spec.PolicyTypes; slices.Contains(types, networkingv1.PolicyTypeEgress) || len(policy.Spec.Egress) > 0 {
-		return false, errors.New("egress is not implemented here")
+	if selected, err := matches(&policy.Spec.PodSelector, pod.Labels); err != nil || !selected {
+		return nil, false, err
 	}
-	return matches(&policy.Spec.PodSelector, pod.Labels)
+	for _, r := range rules {
+		lines, err := s.allow(d, policy.Namespace, pod, r)
+		if err != nil {
+			return nil, false, err
+		}
+		all = append(all, lines...)
+	}
+	return all, true, nil
 }
 
 func matches(selector *metav1.LabelSelector, of map[string]string) (bool, error) {
@@ -93,19 +140,19 @@ func matches(selector *metav1.LabelSelector, of map[string]string) (bool, error)
 	return err == nil && compiled.Matches(labels.Set(of)), err
 }
 
-// ingress returns a rule for each kind of source and port that may connect.
-func (s State) ingress(namespace string, pod *corev1.Pod, rule networkingv1.NetworkPolicyIngressRule) ([]string, error) {
-	from := []string{""}
-	if len(rule.From) > 0 {
-		from = nil
+// allow returns a match for each kind of peer and port that connections are allowed with.
+func (s State) allow(d direction, namespace string, pod *corev1.Pod, r rule) ([]string, error) {
+	peers := []string{""}
+	if len(r.peers) > 0 {
+		peers = nil
 		var pods []netip.Addr
-		for _, peer := range rule.From {
+		for _, peer := range r.peers {
 			if peer.IPBlock != nil {
-				text, err := block(peer.IPBlock)
+				text, err := d.block(peer.IPBlock)
 				if err != nil {
 					return nil, err
 				}
-				from = append(from, text)
+				peers = append(peers, text)
 				continue
 			}
 			addresses, err := s.peers(namespace, peer)
@@ -114,13 +161,13 @@ func (s State) ingress(namespace string, pod *corev1.Pod, rule networkingv1.Netw
 			}
 			pods = append(pods, addresses...)
 		}
-		from = append(from, sources(pods)...)
+		peers = append(peers, d.addresses(pods)...)
 	}
 	ports := []string{""}
-	if len(rule.Ports) > 0 {
+	if len(r.ports) > 0 {
 		ports = nil
-		for _, port := range rule.Ports {
-			text, err := destination(pod, port)
+		for _, port := range r.ports {
+			text, err := d.port(pod, port)
 			if err != nil {
 				return nil, err
 			}
@@ -130,9 +177,9 @@ func (s State) ingress(namespace string, pod *corev1.Pod, rule networkingv1.Netw
 		}
 	}
 	var rules []string
-	for _, source := range from {
+	for _, peer := range peers {
 		for _, port := range ports {
-			rules = append(rules, strings.Join(strings.Fields(source+" "+port+" accept"), " "))
+			rules = append(rules, strings.Join(strings.Fields(peer+" "+port+" accept"), " "))
 		}
 	}
 	return rules, nil
@@ -178,8 +225,8 @@ func (s State) peers(namespace string, peer networkingv1.NetworkPolicyPeer) ([]n
 	return addresses, nil
 }
 
-// sources returns a match for each family of addresses; none for no addresses.
-func sources(addresses []netip.Addr) []string {
+// addresses returns a match for each family of the other ends' addresses; none for no addresses.
+func (d direction) addresses(addresses []netip.Addr) []string {
 	var families []string
 	for _, family := range []struct {
 		name string
@@ -193,13 +240,14 @@ func sources(addresses []netip.Addr) []string {
 		}
 		slices.Sort(set)
 		if set = slices.Compact(set); len(set) > 0 {
-			families = append(families, fmt.Sprintf("%s saddr { %s }", family.name, strings.Join(set, ", ")))
+			families = append(families, fmt.Sprintf("%s %s { %s }", family.name, d.address, strings.Join(set, ", ")))
 		}
 	}
 	return families
 }
 
-func block(of *networkingv1.IPBlock) (string, error) {
+// block returns a match for the addresses of a block.
+func (d direction) block(of *networkingv1.IPBlock) (string, error) {
 	prefix, err := netip.ParsePrefix(of.CIDR)
 	if err != nil {
 		return "", err
@@ -208,19 +256,19 @@ func block(of *networkingv1.IPBlock) (string, error) {
 	if prefix.Addr().Is6() {
 		family = "ip6"
 	}
-	matches := []string{fmt.Sprintf("%s saddr %s", family, prefix.Masked())}
+	matches := []string{fmt.Sprintf("%s %s %s", family, d.address, prefix.Masked())}
 	for _, except := range of.Except {
 		without, err := netip.ParsePrefix(except)
 		if err != nil {
 			return "", err
 		}
-		matches = append(matches, fmt.Sprintf("%s saddr != %s", family, without.Masked()))
+		matches = append(matches, fmt.Sprintf("%s %s != %s", family, d.address, without.Masked()))
 	}
 	return strings.Join(matches, " "), nil
 }
 
-// destination returns a match for a port; empty if the pod has no port of that name, so that nothing may connect by it.
-func destination(pod *corev1.Pod, port networkingv1.NetworkPolicyPort) (string, error) {
+// port returns a match for a port of the end that is connected to; empty if the pod has no port of that name, so that nothing may connect by it.
+func (d direction) port(pod *corev1.Pod, port networkingv1.NetworkPolicyPort) (string, error) {
 	protocol := corev1.ProtocolTCP
 	if port.Protocol != nil {
 		protocol = *port.Protocol
@@ -235,6 +283,8 @@ func destination(pod *corev1.Pod, port networkingv1.NetworkPolicyPort) (string, 
 		return fmt.Sprintf("%s dport %d-%d", name, port.Port.IntVal, *port.EndPort), nil
 	case port.Port.Type == intstr.Int:
 		return fmt.Sprintf("%s dport %d", name, port.Port.IntVal), nil
+	case d.kind == networkingv1.PolicyTypeEgress:
+		return "", errors.New("names of the peers' ports are not implemented here")
 	}
 	for _, container := range pod.Spec.Containers {
 		for _, named := range container.Ports {

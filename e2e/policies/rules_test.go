@@ -100,6 +100,38 @@ func TestPeersAndPortsBecomeRules(t *testing.T) {
 	}
 }
 
+// What a policy allows an engine to connect to becomes a chain of its own, without what the node may; the engine's incoming connections stay as they
+// are.
+func TestEgressIsRestrictedByItself(t *testing.T) {
+	const base = `table inet policies {}
+delete table inet policies
+table inet policies {
+  chain egress {
+    type filter hook output priority filter; policy accept
+    oifname != "eth0" accept
+    ct state established,related accept
+    meta l4proto ipv6-icmp accept
+`
+	for name, c := range map[string]struct{ spec, want string }{
+		"nothing":             {`{podSelector: {}, policyTypes: [Egress]}`, ""},
+		"everything":          {`{podSelector: {}, policyTypes: [Egress], egress: [{}]}`, "    accept\n"},
+		"a port":              {`{podSelector: {}, policyTypes: [Egress], egress: [{ports: [{protocol: UDP, port: 53}, {port: 53}]}]}`, "    udp dport 53 accept\n    tcp dport 53 accept\n"},
+		"pods of a namespace": {`{podSelector: {}, policyTypes: [Egress], egress: [{to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}], ports: [{port: 9090}]}]}`, "    ip daddr { 10.0.0.6 } tcp dport 9090 accept\n"},
+		"a block":             {`{podSelector: {}, policyTypes: [Egress], egress: [{to: [{ipBlock: {cidr: 10.9.0.0/16, except: [10.9.1.0/24]}}]}]}`, "    ip daddr 10.9.0.0/16 ip daddr != 10.9.1.0/24 accept\n"},
+	} {
+		s := cluster(policy(t, c.spec))
+		rules, err := Rules(s, &s.Pods[0], "eth0")
+		if want := base + c.want + "    drop\n  }\n}\n"; err != nil || rules != want {
+			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, rules, want)
+		}
+	}
+	s := cluster(policy(t, `{podSelector: {}, egress: [{ports: [{port: 1}]}]}`)) // of both types, as the API server sets them
+	rules, err := Rules(s, &s.Pods[0], "eth0")
+	if err != nil || !strings.Contains(rules, "hook input") || !strings.Contains(rules, "    meta l4proto ipv6-icmp accept\n    tcp dport 1 accept\n    drop\n") || strings.Count(rules, "dport") != 1 {
+		t.Errorf("%v\n%s", err, rules)
+	}
+}
+
 func TestPoliciesAddUpAndOthersAreNotFollowed(t *testing.T) {
 	s := cluster(policy(t, `{podSelector: {}, ingress: [{ports: [{port: 1}]}]}`), policy(t, `{podSelector: {matchLabels: {app: engine}}, ingress: [{ports: [{port: 2}]}]}`))
 	if got := allowed(t, s); got != "tcp dport 1 accept\ntcp dport 2 accept" {
@@ -114,7 +146,7 @@ func TestPoliciesAddUpAndOthersAreNotFollowed(t *testing.T) {
 }
 
 func TestWhatIsNotImplementedIsRefused(t *testing.T) {
-	for _, spec := range []string{`{podSelector: {}, policyTypes: [Ingress, Egress]}`, `{podSelector: {}, egress: [{}]}`, `{podSelector: {}, ingress: [{from: [{ipBlock: {cidr: x}}]}]}`} {
+	for _, spec := range []string{`{podSelector: {}, egress: [{ports: [{port: metrics}]}]}`, `{podSelector: {}, ingress: [{from: [{ipBlock: {cidr: x}}]}]}`} {
 		s := cluster(policy(t, spec))
 		if rules, err := Rules(s, &s.Pods[0], "eth0"); err == nil || !strings.Contains(err.Error(), "NetworkPolicy lab/p") {
 			t.Errorf("%s: %v\n%s", spec, err, rules)

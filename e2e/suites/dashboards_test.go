@@ -59,15 +59,25 @@ var withoutData = map[string]string{
 }
 
 // asked is a query of a dashboard.
-type asked struct{ dashboard, panel, expression string }
+type asked struct {
+	dashboard, panel, expression string
+	shown                        string // the query as the dashboard has it, if it shows the answer
+	instant                      bool   // of one time, not of a range
+}
+
+// ofAnnotation begins the panel of a query whose answer is shown in all panels.
+const ofAnnotation = "annotation "
 
 // dashboardQueries returns the queries of all dashboards: of panels, annotations and variables.
 func dashboardQueries(t *testing.T) []asked {
 	t.Helper()
 	type panel struct {
 		Title   string
-		Targets []struct{ Expr string }
-		Panels  []json.RawMessage
+		Targets []struct {
+			Expr    string
+			Instant bool
+		}
+		Panels []json.RawMessage
 	}
 	var dashboard struct {
 		Panels      []panel
@@ -96,7 +106,7 @@ func dashboardQueries(t *testing.T) []asked {
 				t.Fatalf("%s: collapsed rows hide panels from this test", file)
 			}
 			for _, target := range p.Targets {
-				queries = append(queries, asked{name, p.Title, target.Expr})
+				queries = append(queries, asked{name, p.Title, target.Expr, target.Expr, target.Instant})
 			}
 		}
 		for _, a := range dashboard.Annotations.List {
@@ -105,21 +115,21 @@ func dashboardQueries(t *testing.T) []asked {
 			for _, outcome := range []string{"Passed", "Failed", "Invalid"} {
 				expression = strings.ReplaceAll(expression, `,outcome="`+outcome+`"`, "")
 			}
-			queries = append(queries, asked{name, "annotation " + a.Name, expression})
+			queries = append(queries, asked{name, ofAnnotation + a.Name, expression, a.Expr, false})
 		}
 		for _, v := range dashboard.Templating.List {
 			// label_values(SELECTOR, label): the selector must select something.
 			if selector, ok := strings.CutPrefix(v.Definition, "label_values("); ok {
-				queries = append(queries, asked{name, "variable " + v.Name, selector[:strings.LastIndex(selector, ",")]})
+				queries = append(queries, asked{dashboard: name, panel: "variable " + v.Name, expression: selector[:strings.LastIndex(selector, ",")]})
 			}
 		}
 	}
 	return queries
 }
 
-// chosen replaces the variables of dashboards, as Grafana does when a profile is chosen.
-func chosen(namespace, profile string) *strings.Replacer {
-	return strings.NewReplacer("$__rate_interval", "30s", "$generator_namespace", namespace, "$namespace", namespace, "$profile", profile,
+// chosen replaces the variables of dashboards, as Grafana does when a profile is chosen. Rates are of the interval.
+func chosen(namespace, profile string, interval time.Duration) *strings.Replacer {
+	return strings.NewReplacer("$__rate_interval", interval.String(), "$generator_namespace", namespace, "$namespace", namespace, "$profile", profile,
 		"$run", ".*", "$generator", ".*", "$stream", ".*", "$template", ".*", "$pod", ".*", "$port", ".*")
 }
 
@@ -134,7 +144,8 @@ func hasData(ctx context.Context, expression string, at time.Time) (bool, error)
 func queriesHaveData(t *testing.T, run *spate.TrafficRun, about traffic) {
 	t.Helper()
 	start, lasted := run.Status.TrafficStartTime.Time, run.Status.CompletionTime.Sub(run.Status.TrafficStartTime.Time)
-	variables := chosen(run.Namespace, string(run.Status.Resolved.Profile.Name))
+	profile := string(run.Status.Resolved.Profile.Name)
+	variables := chosen(run.Namespace, profile, 30*time.Second)
 	left := slices.DeleteFunc(dashboardQueries(t), func(q asked) bool { return trafficOf(q.expression) != about })
 	count := len(left)
 	excused := func(q asked) bool {
@@ -167,6 +178,7 @@ func queriesHaveData(t *testing.T, run *spate.TrafficRun, about traffic) {
 	}
 	t.Logf("%d queries, %d of them without data", count, len(left))
 	everyMetricIsInTheReference(t, run.Namespace)
+	recordAnswers(t, about, run.Namespace, profile, start, start.Add(lasted))
 }
 
 // searchQueriesHaveData executes the queries of the dashboards about searches, and returns one without data.
@@ -178,7 +190,7 @@ func searchQueriesHaveData(ctx context.Context, t *testing.T, ns string) (all bo
 			continue
 		}
 		queries++
-		if some, err := hasData(ctx, chosen(ns, "").Replace(q.expression), time.Now()); err != nil || !some {
+		if some, err := hasData(ctx, chosen(ns, "", 30*time.Second).Replace(q.expression), time.Now()); err != nil || !some {
 			return false, fmt.Sprintf("%s: %v", q.expression, err)
 		}
 	}

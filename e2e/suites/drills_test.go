@@ -254,16 +254,17 @@ func uncordon(t *testing.T, node string) {
 	}
 }
 
-// installedAgain installs the chart after the test with the values that it has now.
-func installedAgain(t *testing.T) {
+// installedAgain installs the chart after the test with the values that it has now, and returns the file that has them.
+func installedAgain(t *testing.T) (values string) {
 	t.Helper()
-	values := filepath.Join(t.TempDir(), "values.yaml")
+	values = filepath.Join(t.TempDir(), "values.yaml")
 	if err := os.WriteFile(values, []byte(run(t, "helm", "get", "values", "spate", "--namespace", operatorNamespace, "--output", "yaml")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		run(t, "helm", "upgrade", "--install", "spate", filepath.Join(root, "charts/spate"), "--namespace", operatorNamespace, "--create-namespace", "--values", values, "--wait", "--timeout=120s")
 	})
+	return values
 }
 
 // nothingTerminates waits until no object waits for its deletion, and fails if something of the chart is left.

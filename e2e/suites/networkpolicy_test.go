@@ -107,12 +107,7 @@ func TestOnlyWhoIsAllowedReachesEnginesAndOperator(t *testing.T) {
 // metricsFor restricts metrics to pods of a namespace, until the test has ended.
 func metricsFor(t *testing.T, ns string) {
 	t.Helper()
-	upgrade := func(value string) {
-		run(t, "helm", "upgrade", "spate", filepath.Join(root, "charts/spate"), "--namespace", operatorNamespace, "--reuse-values",
-			"--set-json", "metrics.allowedNamespaces="+value, "--wait", "--timeout=120s")
-	}
-	t.Cleanup(func() { upgrade("[]") })
-	upgrade(fmt.Sprintf("[%q]", ns))
+	upgrade(t, installedAgain(t), fmt.Sprintf("metrics: {allowedNamespaces: [%s]}", ns))
 }
 
 // ready waits until a pod is ready.

@@ -98,6 +98,7 @@ func TestASearchFindsTheRateOfAPolicer(t *testing.T) {
 	search := &spate.TrafficSearch{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "router"}}
 	until(t, time.Minute, "every query of the dashboards about searches has data", func(ctx context.Context) (bool, string) { return searchQueriesHaveData(ctx, t, ns) })
 	condition(t, 2*time.Minute, search, spate.ConditionComplete, metav1.ConditionTrue)
+	recordAnswers(t, ofSearches, ns, "", search.CreationTimestamp.Time, time.Now())
 	dropped := router(t, "dropped")
 	text, err := script("build/out/kubectl-spate", "search", "report", "router", "-n", ns)
 	if err != nil {

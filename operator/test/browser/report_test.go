@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package browser tests in a browser what users see: the pages of reports (docs/reports), which kubectl spate report writes.
+// Package browser tests in a browser what users see: the pages of reports (docs/reports), which kubectl spate report writes. It draws dashboards, too.
 package browser
 
 import (
@@ -72,15 +72,21 @@ type tab struct {
 // open shows a report on a screen.
 func open(t *testing.T, report string, width int64, media, scheme string) *tab {
 	t.Helper()
+	path, err := filepath.Abs(filepath.Join(folder, report+".html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return show(t, path, width, media, scheme)
+}
+
+// show opens a file, by its absolute path, on a screen.
+func show(t *testing.T, path string, width int64, media, scheme string) *tab {
+	t.Helper()
 	limited, cancel := context.WithTimeout(browser, 2*time.Minute)
 	t.Cleanup(cancel)
 	ctx, end := chromedp.NewContext(limited)
 	t.Cleanup(end)
 	p := &tab{T: t, ctx: ctx, messages: chromedp.Console(ctx)}
-	path, err := filepath.Abs(filepath.Join(folder, report+".html"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	p.do(chromedp.EmulateViewport(width, 900), chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: media, Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 		return err
