@@ -92,7 +92,7 @@ impl Crowd {
             read.add((own_cpu_ns() - since) as f64 / 1e6);
             anyhow::ensure!(all.streams.len() == self.streams && all.ports.len() == self.ports, "not all was read");
             let since = own_cpu_ns();
-            let text = metrics::page(&Arc::clone(rig.engine()))?.text;
+            let text = metrics::page(&Arc::clone(rig.engine()), metrics::Format::OpenMetrics)?.body;
             page.add((own_cpu_ns() - since) as f64 / 1e6);
             anyhow::ensure!(text.len() > self.streams, "the page is empty");
             rig.stop(&held)?;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! OpenMetrics: the counters of WatchStats, as a page that is encoded when it is requested.
+//! Metrics: the counters of WatchStats, as a page that is encoded when it is requested, in the format that is requested.
+mod accept;
 mod by_tag;
+mod exposition;
 mod latency;
+mod native;
 mod outage;
 mod receivers;
 mod serve;
@@ -11,15 +14,20 @@ use crate::control::groups::Group;
 use crate::control::runs::{Engine, Held};
 use crate::control::stats;
 use contract::{RunState, StreamCounters, StreamStats};
+use exposition::Encoder;
+use hyper::body::Bytes;
+use native::Native;
 use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
+pub use accept::Format;
+pub use exposition::protobuf;
 pub use serve::serve;
 
 const STATES: [(RunState, &str); 8] = [
@@ -40,11 +48,12 @@ const MAX_TAGS: usize = 10_000;
 /// Sides of templates that a page has at most, of all runs together.
 const MAX_SIDES: usize = 1_000;
 
-/// All metrics as OpenMetrics text, as they were at one time.
+/// All metrics as they were at one time.
 #[derive(Debug)]
 pub struct Page {
-    /// The text.
-    pub text: String,
+    /// Them in its format.
+    pub body: Bytes,
+    format: Format,
     /// Runs that had ended before: their counters in it are final.
     ended: Vec<Weak<Held>>,
 }
@@ -56,16 +65,27 @@ impl Page {
     }
 }
 
-/// Encodes all metrics. With thousands of streams this takes long: it is not for the thread of control.
-pub fn page(engine: &Arc<Engine>) -> Result<Page, fmt::Error> {
+/// Encodes all metrics, in either format by the same source (`Scrape::write`). With thousands of streams this takes long: it is not for the thread of control.
+pub fn page(engine: &Arc<Engine>, format: Format) -> Result<Page, fmt::Error> {
     let runs = engine.all();
     // A run that another one hides has no scrape to wait for.
     let ended = runs.iter().filter(|held| held.has_ended()).map(Arc::downgrade).collect();
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(Scrape { engine: engine.clone(), runs: shown(runs) }));
-    let mut text = String::new();
-    encode(&mut text, &registry)?;
-    Ok(Page { text, ended })
+    let scrape = Scrape { engine: engine.clone(), runs: shown(runs) };
+    let body = match format {
+        Format::OpenMetrics => {
+            let mut registry = Registry::default();
+            registry.register_collector(Box::new(scrape));
+            let mut text = String::new();
+            encode(&mut text, &registry)?;
+            text.into()
+        }
+        Format::Protobuf => {
+            let mut writer = protobuf::Writer::default();
+            scrape.write(&mut Encoder::Protobuf(&mut writer))?;
+            writer.finish()?.into()
+        }
+    };
+    Ok(Page { body, format, ended })
 }
 
 /// Of runs with the same labels the one prepared last: a page has each series once.
@@ -93,54 +113,48 @@ impl fmt::Debug for Scrape {
     }
 }
 
-/// A metric family under way.
-struct Family<'a>(MetricEncoder<'a>);
-
-impl Family<'_> {
-    fn counter(&mut self, labels: &impl EncodeLabelSet, value: u64) -> fmt::Result {
-        self.0.encode_family(labels)?.encode_counter::<NoLabelSet, u64, u64>(&value, None)
-    }
-
-    fn seconds(&mut self, labels: &impl EncodeLabelSet, ns: u64) -> fmt::Result {
-        self.0.encode_family(labels)?.encode_counter::<NoLabelSet, f64, u64>(&(ns as f64 / 1e9), None)
-    }
-
-    fn gauge(&mut self, labels: &impl EncodeLabelSet, value: u64) -> fmt::Result {
-        self.0.encode_family(labels)?.encode_gauge(&value)
-    }
-
-    fn number(&mut self, labels: &impl EncodeLabelSet, value: f64) -> fmt::Result {
-        self.0.encode_family(labels)?.encode_gauge(&value)
+impl Collector for Scrape {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.write(&mut Encoder::Text(encoder))
     }
 }
 
-impl Collector for Scrape {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        self.engine_info(&mut encoder)?;
-        self.runs(&mut encoder)?;
+/// Counters of a run's groups of streams, and histograms of their delays: none without delays, nor in a page without native histograms.
+type Read = (Vec<StreamStats>, Vec<Option<Native>>);
+
+impl Scrape {
+    fn write(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
+        self.engine_info(encoder)?;
+        self.runs(encoder)?;
         // Of runs with more groups than there is room for, the statistics are shorter than the list of groups: the rest is in no family.
         let sizes: Vec<_> = self.runs.iter().map(|held| (held.has_ended(), held.groups().len())).collect();
         let rooms = rooms(&sizes, MAX_STREAMS);
-        let streams: Vec<_> =
-            self.runs.iter().zip(&rooms).map(|(held, &room)| stats::streams(held, &held.groups()[..room])).collect();
+        let has_native = encoder.has_native_histograms();
+        let read = |(held, &room): (&Arc<Held>, &usize)| -> Read {
+            let native = |(stats, delays): (_, Option<spate_stats::Distribution>)| {
+                (stats, delays.filter(|_| has_native).map(|d| Native::of(&d)))
+            };
+            stats::with_delays(held, &held.groups()[..room]).map(native).unzip()
+        };
+        let (streams, delays): (Vec<_>, Vec<_>) = self.runs.iter().zip(&rooms).map(read).unzip();
         let streams_left: usize = sizes.iter().zip(&rooms).map(|((_, size), room)| size - room).sum();
-        self.streams(&mut encoder, &streams)?;
-        self.delays(&mut encoder, &streams)?;
-        self.stream_outages(&mut encoder, &streams)?;
-        let tags_left = self.by_tag(&mut encoder, &streams)?;
-        self.receivers(&mut encoder)?;
-        let sides_left = self.templates(&mut encoder)?;
-        self.template_outages(&mut encoder)?;
-        self.ports(&mut encoder)?;
-        self.workers(&mut encoder)?;
-        left_out(&mut encoder, [("streams", streams_left), ("tags", tags_left), ("template_sides", sides_left)])
+        self.streams(encoder, &streams)?;
+        self.delays(encoder, &streams, &delays)?;
+        self.stream_outages(encoder, &streams)?;
+        let tags_left = self.by_tag(encoder, &streams)?;
+        self.receivers(encoder)?;
+        let sides_left = self.templates(encoder)?;
+        self.template_outages(encoder)?;
+        self.ports(encoder)?;
+        self.workers(encoder)?;
+        left_out(encoder, [("streams", streams_left), ("tags", tags_left), ("template_sides", sides_left)])
     }
 }
 
 /// What a page has no room for.
-fn left_out(encoder: &mut DescriptorEncoder<'_>, counts: [(&str, usize); 3]) -> fmt::Result {
+fn left_out(encoder: &mut Encoder<'_>, counts: [(&str, usize); 3]) -> fmt::Result {
     let help = "Streams, their VLAN tags, and sides of templates that are left out because the page is full";
-    let mut family = Family(encoder.encode_descriptor("spate_engine_left_out", help, None, MetricType::Gauge)?);
+    let mut family = encoder.family("spate_engine_left_out", help, MetricType::Gauge)?;
     counts.into_iter().try_for_each(|(what, count)| family.gauge(&[("what", what)], count as u64))
 }
 
@@ -179,19 +193,18 @@ fn seconds(ns: u64) -> f64 {
 type Values<T> = [(&'static str, &'static str, fn(&T) -> u64)];
 
 impl Scrape {
-    fn engine_info(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn engine_info(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
         let dpdk = crate::datapath::Datapath::dpdk_version();
         let time = self.engine.time_source();
         let labels =
             [("version", env!("CARGO_PKG_VERSION")), ("dpdk_version", dpdk.as_str()), ("time_source", time.as_str())];
-        let mut family =
-            Family(encoder.encode_descriptor("spate_engine_info", "What the engine is", None, MetricType::Gauge)?);
+        let mut family = encoder.family("spate_engine_info", "What the engine is", MetricType::Gauge)?;
         family.gauge(&labels, 1)
     }
 
-    fn runs(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn runs(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
         let help = "1 for the state a run is in";
-        let mut family = Family(encoder.encode_descriptor("spate_run_state", help, None, MetricType::Gauge)?);
+        let mut family = encoder.family("spate_run_state", help, MetricType::Gauge)?;
         for held in &self.runs {
             let info = held.info(self.engine.now_ns());
             for (state, name) in STATES {
@@ -208,7 +221,7 @@ impl Scrape {
     }
 
     /// Counters of streams by group: there are at most as many as a plan has groups, however many streams they are.
-    fn streams(&self, encoder: &mut DescriptorEncoder<'_>, read: &[Vec<StreamStats>]) -> fmt::Result {
+    fn streams(&self, encoder: &mut Encoder<'_>, read: &[Vec<StreamStats>]) -> fmt::Result {
         let values: &Values<StreamCounters> = &[
             ("spate_stream_tx_packets", "Packets sent", |c| c.tx_packets),
             ("spate_stream_tx_bytes", "Bytes sent, FCS included", |c| c.tx_bytes),
@@ -231,7 +244,7 @@ impl Scrape {
             ),
         ];
         for (name, help, value) in values {
-            let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Counter)?);
+            let mut family = encoder.family(name, help, MetricType::Counter)?;
             for (held, streams) in self.runs.iter().zip(read) {
                 for (facts, counters) in held.groups().iter().zip(streams) {
                     for (phase, counters) in [("warmup", &counters.warmup), ("measured", &counters.measured)] {
@@ -245,7 +258,7 @@ impl Scrape {
         Ok(())
     }
 
-    fn ports(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn ports(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
         let values: &Values<contract::PortStats> = &[
             ("spate_port_tx_packets", "Packets the device took", |p| p.tx_packets),
             ("spate_port_tx_bytes", "Bytes the device took, FCS included", |p| p.tx_bytes),
@@ -280,37 +293,29 @@ impl Scrape {
         ];
         let stats = stats::ports(&self.engine);
         for (name, help, value) in values {
-            let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Counter)?);
+            let mut family = encoder.family(name, help, MetricType::Counter)?;
             for port in &stats {
                 family.counter(&[("port", port.port.as_str())], value(port))?;
             }
         }
         let help = "The device's own counters (ethdev's extended statistics), by the name that its driver gives them";
-        let mut own =
-            Family(encoder.encode_descriptor("spate_port_device_counter", help, None, MetricType::Counter)?);
+        let mut own = encoder.family("spate_port_device_counter", help, MetricType::Counter)?;
         for (port, counters) in self.engine.datapath().device_counters() {
             for (name, value) in &counters {
                 own.counter(&[("port", port), ("counter", name.as_str())], *value)?;
             }
         }
         let help = "Times that a neighbor of the port had another MAC address than before";
-        let mut moves =
-            Family(encoder.encode_descriptor("spate_port_neighbor_moves", help, None, MetricType::Counter)?);
+        let mut moves = encoder.family("spate_port_neighbor_moves", help, MetricType::Counter)?;
         for (port, count) in self.engine.datapath().neighbor_moves() {
             moves.counter(&[("port", port)], count)?;
         }
-        let mut up = Family(encoder.encode_descriptor(
-            "spate_port_link_up",
-            "1 while the port has a link",
-            None,
-            MetricType::Gauge,
-        )?);
+        let mut up = encoder.family("spate_port_link_up", "1 while the port has a link", MetricType::Gauge)?;
         for port in &stats {
             up.gauge(&[("port", port.port.as_str())], u64::from(port.link_up))?;
         }
         let help = "Line rate of the port, where it is known";
-        let mut rate =
-            Family(encoder.encode_descriptor("spate_port_line_rate_bits_per_second", help, None, MetricType::Gauge)?);
+        let mut rate = encoder.family("spate_port_line_rate_bits_per_second", help, MetricType::Gauge)?;
         for port in self.engine.ports() {
             if let Some(bps) = port.line_rate_bps {
                 rate.gauge(&[("port", port.name.as_str())], bps)?;
@@ -321,7 +326,7 @@ impl Scrape {
             ("spate_queue_rx_packets", "Packets received by the queue", |q| q.rx_packets),
         ];
         for (name, help, value) in queues {
-            let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Counter)?);
+            let mut family = encoder.family(name, help, MetricType::Counter)?;
             for port in &stats {
                 for queue in &port.queues {
                     let number = queue.queue.to_string();
@@ -332,7 +337,7 @@ impl Scrape {
         Ok(())
     }
 
-    fn workers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn workers(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
         let stats: Vec<_> =
             stats::workers(&self.engine).into_iter().map(|w| (w.worker.to_string(), w.cpu.to_string(), w)).collect();
         let seconds: &Values<contract::WorkerStats> = &[
@@ -340,7 +345,7 @@ impl Scrape {
             ("spate_worker_idle_seconds", "Time spent without", |w| w.idle_ns),
         ];
         for (name, help, value) in seconds {
-            let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Counter)?);
+            let mut family = encoder.family(name, help, MetricType::Counter)?;
             for (worker, cpu, w) in &stats {
                 family.seconds(&[("worker", worker.as_str()), ("cpu", cpu)], value(w))?;
             }
@@ -351,7 +356,7 @@ impl Scrape {
             ("spate_worker_rx_packets", "Packets received by the worker", |w| w.rx_packets),
         ];
         for (name, help, value) in counts {
-            let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Counter)?);
+            let mut family = encoder.family(name, help, MetricType::Counter)?;
             for (worker, cpu, w) in &stats {
                 family.counter(&[("worker", worker.as_str()), ("cpu", cpu)], value(w))?;
             }

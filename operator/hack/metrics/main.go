@@ -30,8 +30,8 @@ const head = `# Metrics
 
 <!-- Written by ` + "`make generate-docs`" + ` (operator/hack/metrics) from engine/engine/src/metrics and operator/internal/metrics: change those. -->
 
-Engines serve their metrics as OpenMetrics at ` + "`:7471/metrics`" + ` of each pod, the operator its own at ` + "`--metrics-bind-address`" + `. Names have the unit; counters have the
-suffix ` + "`_total`" + `, and a histogram has the series ` + "`_bucket`, `_sum` and `_count`" + `. Counters of runs count from the run's start, those of ports and workers from the
+Engines serve their metrics at ` + "`:7471/metrics`" + ` of each pod, as OpenMetrics text or as Prometheus' protobuf with [native histograms](../monitoring.md#native-histograms), the operator its own at ` + "`--metrics-bind-address`" + `. Names have the unit; counters have the
+suffix ` + "`_total`" + `, and a classic histogram has the series ` + "`_bucket`, `_sum` and `_count`" + `. Counters of runs count from the run's start, those of ports and workers from the
 engine's. Prometheus adds the labels of the target, for a PodMonitor ` + "`namespace`, `pod`, `container`, `endpoint`, `job` and `instance`" + `; those of engines have ` + "`generator`" + `,
 too. [Dashboards](../dashboards.md) show these metrics, and [alerts](../runbooks.md) watch them.
 `

@@ -56,8 +56,8 @@ func TestEachFormOfTheSourceIsRead(t *testing.T) {
 		t.Errorf("only %d metrics", len(types))
 	}
 	for _, unknown := range []string{
-		`encoder.encode_descriptor(&other, "help", None, MetricType::Gauge)`,
-		`encoder.encode_descriptor(name, help, None, MetricType::Gauge)`,
+		`encoder.family(&other, "help", MetricType::Gauge)`,
+		`encoder.family(name, help, MetricType::Gauge)`,
 	} {
 		if _, err := familiesIn(unknown); err == nil {
 			t.Errorf("no error of %s", unknown)

@@ -20,7 +20,7 @@ var (
 	// tuple is an entry of a list of metrics, or of parts of their names: name, help, and how it is read.
 	tuple = regexp.MustCompile(`\(\s*"([a-z_]+)",\s*"((?:[^"\\]|\\.)*)",\s*\|(\w+)\|`)
 	// described is the registration of a metric, by literals or by variables.
-	described = regexp.MustCompile(`encode_descriptor\(\s*(&?name|"\w+"),\s*(&?help|"(?:[^"\\]|\\.)*"),\s*None,\s*MetricType::(\w+)`)
+	described = regexp.MustCompile(`encoder\s*\.family\(\s*(&?name|"\w+"),\s*(&?help|"(?:[^"\\]|\\.)*"),\s*MetricType::(\w+)`)
 	named     = regexp.MustCompile(`let name =\s*"(\w+)";`)
 	helped    = regexp.MustCompile(`let help =\s*"((?:[^"\\]|\\.)*)";`)
 	formed    = regexp.MustCompile(`format!\("(spate_\w+\{\w+\}\w*(?:\{\w+\})?)"\)`)
@@ -91,7 +91,7 @@ func familiesIn(source string) ([]metrics.Family, error) {
 		}
 		all = append(all, metrics.Family{Name: name, Type: kind, Help: help})
 	}
-	if len(all) == 0 && strings.Contains(source, "MetricType::") || strings.Count(source, "encode_descriptor(") != len(described.FindAllString(source, -1)) {
+	if len(all) == 0 && strings.Contains(source, "MetricType::") || strings.Count(source, ".family(") != len(described.FindAllString(source, -1)) {
 		return nil, errors.New("a metric is registered in a form that is not known here")
 	}
 	return all, nil

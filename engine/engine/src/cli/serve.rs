@@ -47,7 +47,8 @@ pub struct Serve {
     /// for this process' user only.
     #[arg(long, value_name = "ADDRESS", env = super::RECORDS_SOCKET)]
     records_socket: Option<Address>,
-    /// Where OpenMetrics are served, in plain HTTP: /metrics, /healthz, /readyz.
+    /// Where metrics are served, in plain HTTP: /metrics (OpenMetrics text, or Prometheus' protobuf with native histograms if the request prefers it),
+    /// /healthz, /readyz.
     #[arg(long, default_value = "0.0.0.0:7471", value_name = "ADDRESS:PORT")]
     metrics: SocketAddr,
 }

@@ -16,9 +16,9 @@ fn bounds() -> impl Iterator<Item = u64> {
     (0..7).flat_map(|power| [1, 2, 5].map(|n| n * 1000 * 10u64.pow(power))).chain([10_000_000_000])
 }
 
-/// What was measured of a group's delays; none if it was not asked for.
-pub fn stats(held: &Held, group: &Group) -> Option<LatencyStats> {
-    let delays = held.run().delays(&group.streams)?;
+/// What was measured of a group's delays, and the histogram that it was read from; none of what is not measured.
+pub fn stats(held: &Held, group: &Group) -> (Option<LatencyStats>, Option<spate_stats::Distribution>) {
+    let Some(delays) = held.run().delays(&group.streams) else { return (None, None) };
     let mut stats = LatencyStats {
         jitter_ns: delays.jitter_ns,
         jitter_sum_ns: delays.difference_sum_ns,
@@ -28,7 +28,7 @@ pub fn stats(held: &Held, group: &Group) -> Option<LatencyStats> {
     };
     if delays.unknown > 0 {
         stats.one_way_unknown = true;
-        return Some(stats);
+        return (Some(stats), None);
     }
     stats.count = delays.count;
     stats.sum_ns = delays.sum_ns;
@@ -38,12 +38,10 @@ pub fn stats(held: &Held, group: &Group) -> Option<LatencyStats> {
     stats.sum_squares_low = delays.sum_squares as u64;
     stats.negative = delays.negative;
     stats.from_other_engines = delays.between_engines.min(delays.count);
-    if let Some(histogram) = group.histogram {
-        let read = held.run().distribution(histogram);
-        stats.distribution = held.has_distributions().then(|| distribution(&read));
-        stats = with_quantiles(stats, &read);
-    }
-    Some(stats)
+    let Some(histogram) = group.histogram else { return (Some(stats), None) };
+    let read = held.run().distribution(histogram);
+    stats.distribution = held.has_distributions().then(|| distribution(&read));
+    (Some(with_quantiles(stats, &read)), Some(read))
 }
 
 /// Times of a template as delays: the sum is exact, all else to 1/128 and at most 39 h.

@@ -9,7 +9,7 @@ use contract::{
     TemplateStats, WatchStatsResponse, WorkerStats,
 };
 use spate_stateful::COUNTERS;
-use spate_stats::Timed;
+use spate_stats::{Distribution, Timed};
 
 /// Counters of a run's streams: by group, or every stream by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,24 +76,30 @@ fn program_counter(counter: datapath::ProgramCounter) -> ProgramCounter {
 
 /// Counters of groups of a run's streams, in their order.
 pub fn streams(held: &Held, groups: &[Group]) -> Vec<StreamStats> {
+    with_delays(held, groups).map(|(stats, _)| stats).collect()
+}
+
+/// The same, each with the histogram of its delays, if it has one. One takes 216 KB: they are read one after another.
+pub fn with_delays(held: &Held, groups: &[Group]) -> impl Iterator<Item = (StreamStats, Option<Distribution>)> {
     let counters = held.run().counters();
-    let stats = |group: &Group| {
+    groups.iter().map(move |group| {
         let mut sum = datapath::StreamCounters::default();
         group.streams.iter().for_each(|&stream| sum.add(&counters[stream]));
         let last_loss_ns = match sum.measured.last_gap_at_ns {
             0 => 0,
             at_ns => at_ns.saturating_sub(held.run().measured_from_mono_ns()),
         };
+        let (latency, delays) = latency::stats(held, group);
         let measured = StreamCounters {
             last_loss_ns,
-            latency: latency::stats(held, group),
+            latency,
             outage: held.run().outage(&group.streams).map(|outage| outage::stats(held, outage, groups.len())),
             by_tag: by_tag::stats(held, group),
             ..phase(&sum.measured)
         };
-        StreamStats { name: group.name.clone(), warmup: Some(phase(&sum.warmup)), measured: Some(measured) }
-    };
-    groups.iter().map(stats).collect()
+        let warmup = Some(phase(&sum.warmup));
+        (StreamStats { name: group.name.clone(), warmup, measured: Some(measured) }, delays)
+    })
 }
 
 fn phase(c: &PhaseCounters) -> StreamCounters {

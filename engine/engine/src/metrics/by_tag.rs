@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Metrics of streams by the VLAN tags of what arrives: only of tags that arrived, so that a list of many tags is no series by itself.
 use contract::{StreamStats, TagCounters, TagStats};
-use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use std::fmt;
 
-use super::{Family, MAX_TAGS, Scrape, Values, labels};
+use super::{Encoder, MAX_TAGS, Scrape, Values, labels};
 
 impl Scrape {
     /// Of streams that are counted by tag, in the measured phase. Returns for how many tags there is no room.
-    pub(super) fn by_tag(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-        read: &[Vec<StreamStats>],
-    ) -> Result<usize, fmt::Error> {
+    pub(super) fn by_tag(&self, encoder: &mut Encoder<'_>, read: &[Vec<StreamStats>]) -> Result<usize, fmt::Error> {
         let values: &Values<TagCounters> = &[
             ("spate_stream_tag_rx_packets", "Packets received with a VLAN tag in the measured phase", |c| c.packets),
             ("spate_stream_tag_rx_bytes", "Their bytes, FCS included", |c| c.bytes),
@@ -28,7 +23,7 @@ impl Scrape {
         let mut tags = 0;
         for (name, help, value) in values {
             tags = 0;
-            let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Counter)?);
+            let mut family = encoder.family(name, help, MetricType::Counter)?;
             for (held, streams) in self.runs.iter().zip(read) {
                 for (facts, stats) in held.groups().iter().zip(streams) {
                     let Some(by_tag) = stats.measured.as_ref().and_then(|measured| measured.by_tag.as_ref()) else {

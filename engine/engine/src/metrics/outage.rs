@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Metrics of outages: the longest time without an arrival so far, by stream and by side of a template.
-use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use std::fmt;
 
-use super::{Family, MAX_SIDES, Scrape, labels, seconds, templates};
+use super::{Encoder, MAX_SIDES, Scrape, labels, seconds, templates};
 use contract::StreamStats;
 use spate_stats::Span;
 
 impl Scrape {
     /// Of streams that are counted on arrival.
-    pub(super) fn stream_outages(&self, encoder: &mut DescriptorEncoder<'_>, read: &[Vec<StreamStats>]) -> fmt::Result {
+    pub(super) fn stream_outages(&self, encoder: &mut Encoder<'_>, read: &[Vec<StreamStats>]) -> fmt::Result {
         let help = "Longest time without an arrival in the measured phase so far, at this engine";
         let name = "spate_stream_outage_longest_seconds";
-        let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?);
+        let mut family = encoder.family(name, help, MetricType::Gauge)?;
         for (held, streams) in self.runs.iter().zip(read) {
             for (facts, stats) in held.groups().iter().zip(streams) {
                 if let Some(outage) = stats.measured.as_ref().and_then(|measured| measured.outage.as_ref()) {
@@ -25,11 +24,11 @@ impl Scrape {
     }
 
     /// Of packets of flows.
-    pub(super) fn template_outages(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    pub(super) fn template_outages(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
         let help =
             "Longest time without an arrival of a packet of its flows in the measured phase so far, at this engine";
         let name = "spate_template_outage_longest_seconds";
-        let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?);
+        let mut family = encoder.family(name, help, MetricType::Gauge)?;
         let mut places = MAX_SIDES;
         for held in &self.runs {
             let sides = held.run().template_counters();

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Metrics of foreign traffic, by receiver.
-use super::{Family, Scrape, Values, seconds};
+use super::{Encoder, Scrape, Values, seconds};
 use crate::control::receivers;
 use crate::control::runs::Held;
 use contract::{Moments, ReceiverStats, WorkerReceived};
-use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use std::fmt;
 
@@ -15,7 +14,7 @@ type Value = (&'static str, &'static str, fn(&Moments) -> f64);
 
 impl Scrape {
     /// Foreign traffic, by receiver.
-    pub(super) fn receivers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    pub(super) fn receivers(&self, encoder: &mut Encoder<'_>) -> fmt::Result {
         let read: Vec<_> = self.runs.iter().map(|held| (held, receivers::stats(held))).collect();
         let labels = |held: &'_ Held, index: usize| {
             [
@@ -31,7 +30,7 @@ impl Scrape {
             ("spate_receiver_bytes", "Their bytes, FCS included", |w| w.bytes),
         ];
         for (name, help, value) in counts {
-            let mut family = Family(encoder.encode_descriptor(name, help, None, MetricType::Counter)?);
+            let mut family = encoder.family(name, help, MetricType::Counter)?;
             for (held, receivers) in &read {
                 for (index, receiver) in receivers.iter().enumerate() {
                     for worker in &receiver.workers {
@@ -58,7 +57,7 @@ impl Scrape {
         for (part, help, moments) in parts {
             for (unit, which, value) in values {
                 let (name, help) = (format!("spate_receiver_{part}_{unit}"), format!("{help}: {which}"));
-                let mut family = Family(encoder.encode_descriptor(&name, &help, None, MetricType::Gauge)?);
+                let mut family = encoder.family(&name, &help, MetricType::Gauge)?;
                 for (held, receivers) in &read {
                     let some = receivers.iter().enumerate().filter_map(|(i, r)| Some((i, moments(r)?)));
                     for (index, moments) in some.filter(|(_, moments)| moments.count > 0) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! /metrics, /healthz and /readyz in plain HTTP, without authentication: answers cost the thread of control little, connections are
 //! few and short, and a page that was not received counts for nothing.
-use super::{Page, page};
+use super::{Format, Page, page};
 use crate::control::runs::Engine;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -16,14 +17,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::AbortHandle;
 
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// Connections at a time. A further one closes the oldest, so that a client with many open keeps out neither a probe nor a scrape.
 const CONNECTIONS: usize = 32;
 /// A connection that has not asked for anything by then is closed.
 const ASKS_WITHIN: Duration = Duration::from_secs(5);
 /// A connection that has not taken its answer by then is closed.
 const ENDS_WITHIN: Duration = Duration::from_secs(30);
-/// Requests within this time of another get the same page.
+/// Requests within this time of another get the same page, if they are for the same format.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A connection, which is closed if this is dropped.
@@ -38,13 +38,13 @@ impl Drop for Connection {
 /// What answers are made of.
 struct Server {
     engine: Arc<Engine>,
-    /// The last page and when its encoding started. Held while one is encoded: there are never two under way.
-    last: AsyncMutex<Option<(Instant, Arc<Page>)>>,
+    /// The last page in each format, and when its encoding started. Held while one is encoded: there are never two under way.
+    last: AsyncMutex<[Option<(Instant, Arc<Page>)>; Format::COUNT]>,
 }
 
 /// Serves for ever.
 pub async fn serve(listener: TcpListener, engine: Arc<Engine>) {
-    let server = Arc::new(Server { engine, last: AsyncMutex::new(None) });
+    let server = Arc::new(Server { engine, last: AsyncMutex::default() });
     let mut open: VecDeque<Connection> = VecDeque::new();
     loop {
         let stream = match listener.accept().await {
@@ -78,7 +78,7 @@ impl Server {
         let service = service_fn(|request: Request<Incoming>| {
             let given = &given;
             async move {
-                let (response, page) = self.answer(request.method(), request.uri().path()).await;
+                let (response, page) = self.answer(request.method(), request.uri().path(), request.headers()).await;
                 *given.lock().unwrap_or_else(PoisonError::into_inner) = page;
                 Ok::<_, Infallible>(response)
             }
@@ -99,52 +99,64 @@ impl Server {
     }
 
     /// The answer, and the page if it is one.
-    async fn answer(self: &Arc<Self>, method: &Method, path: &str) -> (Response<Full<Bytes>>, Option<Arc<Page>>) {
+    async fn answer(
+        self: &Arc<Self>,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+    ) -> (Response<Full<Bytes>>, Option<Arc<Page>>) {
         if ![Method::GET, Method::HEAD].contains(method) {
-            return (respond(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "GET only\n".into()), None);
+            return (say(StatusCode::METHOD_NOT_ALLOWED, "GET only\n"), None);
         }
         match path {
-            "/metrics" => match self.page().await {
-                Ok(page) => {
-                    let text = page.text.clone();
-                    (respond(StatusCode::OK, CONTENT_TYPE, text), Some(page).filter(|_| method == Method::GET))
+            "/metrics" => {
+                let accept = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
+                match self.page(Format::preferred(accept)).await {
+                    Ok(page) => {
+                        let mut response = respond(StatusCode::OK, page.format.content_type(), page.body.clone());
+                        response.headers_mut().insert(VARY, HeaderValue::from_name(ACCEPT));
+                        (response, Some(page).filter(|_| method == Method::GET))
+                    }
+                    Err(error) => (say(StatusCode::INTERNAL_SERVER_ERROR, error), None),
                 }
-                Err(error) => (respond(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", error), None),
-            },
+            }
             "/healthz" | "/readyz" => match self.engine.watchdog().problem() {
-                None => (respond(StatusCode::OK, "text/plain", "ok\n".into()), None),
-                Some(problem) => (respond(StatusCode::SERVICE_UNAVAILABLE, "text/plain", problem + "\n"), None),
+                None => (say(StatusCode::OK, "ok\n"), None),
+                Some(problem) => (say(StatusCode::SERVICE_UNAVAILABLE, problem + "\n"), None),
             },
-            _ => (
-                respond(StatusCode::NOT_FOUND, "text/plain", "there are /metrics, /healthz and /readyz\n".into()),
-                None,
-            ),
+            _ => (say(StatusCode::NOT_FOUND, "there are /metrics, /healthz and /readyz\n"), None),
         }
     }
 
     /// The last page, or a new one if that is no longer fresh. It is made to its end although the client may leave: there are
-    /// never two under way, and clients that leave cause one a second at most.
-    async fn page(self: &Arc<Self>) -> Result<Arc<Page>, String> {
+    /// never two under way, and clients that leave cause one of each format a second at most.
+    async fn page(self: &Arc<Self>, format: Format) -> Result<Arc<Page>, String> {
         let this = self.clone();
-        tokio::spawn(async move { this.fresh_page().await }).await.map_err(|error| error.to_string())?
+        tokio::spawn(async move { this.fresh_page(format).await }).await.map_err(|error| error.to_string())?
     }
 
-    async fn fresh_page(&self) -> Result<Arc<Page>, String> {
-        let mut last = self.last.lock().await;
+    async fn fresh_page(&self, format: Format) -> Result<Arc<Page>, String> {
+        let mut all = self.last.lock().await;
+        let last = &mut all[format as usize];
         if let Some((_, page)) = last.as_ref().filter(|(started, _)| started.elapsed() < FRESH) {
             return Ok(page.clone());
         }
         let (started, engine) = (Instant::now(), self.engine.clone());
-        let encoded = tokio::task::spawn_blocking(move || page(&engine)).await;
+        let encoded = tokio::task::spawn_blocking(move || page(&engine, format)).await;
         let page = Arc::new(encoded.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?);
         *last = Some((started, page.clone()));
         Ok(page)
     }
 }
 
-fn respond(status: StatusCode, content_type: &str, text: String) -> Response<Full<Bytes>> {
-    let response = Response::builder().status(status).header(hyper::header::CONTENT_TYPE, content_type);
-    response.body(Full::new(Bytes::from(text))).unwrap_or_default()
+/// A short text.
+fn say(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    respond(status, "text/plain", text.into())
+}
+
+fn respond(status: StatusCode, content_type: &str, body: Bytes) -> Response<Full<Bytes>> {
+    let response = Response::builder().status(status).header(CONTENT_TYPE, content_type);
+    response.body(Full::new(body)).unwrap_or_default()
 }
 
 #[cfg(test)]

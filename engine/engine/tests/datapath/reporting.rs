@@ -17,7 +17,10 @@ use spate_engine::{
         stats::{self, Grouping},
     },
     datapath::{PollMode, PortDevice},
-    metrics,
+    metrics::{
+        self, Format,
+        protobuf::{Metric, MetricFamily},
+    },
     plan::decode::Format,
 };
 
@@ -69,6 +72,11 @@ fn run(engine: &Engine, plan: &Plan) -> Arc<Held> {
     held
 }
 
+/// The page as text.
+fn page_of(engine: &Arc<Engine>) -> String {
+    String::from_utf8(metrics::page(engine, Format::OpenMetrics).unwrap().body.into()).unwrap()
+}
+
 /// The page's samples: name with labels, and value.
 fn samples(page: &str) -> HashMap<String, f64> {
     let lines = page.lines().filter(|line| !line.starts_with('#'));
@@ -85,7 +93,7 @@ fn watch_stats_and_metrics_say_the_same() {
     let mut streams = vec![stream("alone".into(), "", 1, 50_000)];
     streams.extend((0..3).map(|i| stream(format!("all-{i}"), "all", 2 + i, 10_000)));
     let held = run(&engine, &plan(streams));
-    let page = metrics::page(&engine).unwrap().text;
+    let page = page_of(&engine);
     let reported = stats::read(&engine, &held, Grouping::ByGroup);
     let samples = samples(&page);
     let sample = |name: &str, labels: &str| {
@@ -196,7 +204,7 @@ fn the_label_run_is_the_name_in_the_plan_else_the_id_and_each_series_is_there_on
         engine.prepare(run_id, plan.encode_to_vec().into(), Format::Binary).unwrap().0.info(0).run
     };
     let shown = || {
-        let page = metrics::page(&engine).unwrap().text;
+        let page = page_of(&engine);
         assert_eq!(samples(&page).len(), page.lines().filter(|line| !line.starts_with('#')).count(), "{page}");
         let runs = page.lines().filter(|line| line.starts_with("spate_run_state"));
         let mut runs: Vec<_> = runs.filter_map(|line| line.split('"').nth(5)).map(str::to_owned).collect();
@@ -206,7 +214,7 @@ fn the_label_run_is_the_name_in_the_plan_else_the_id_and_each_series_is_there_on
     };
     let value = |state| {
         let labels = format!("profile_namespace=\"n\",profile=\"p\",run=\"web-1\",state=\"{state}\"");
-        samples(&metrics::page(&engine).unwrap().text)[&format!("spate_run_state{{{labels}}}")]
+        samples(&page_of(&engine))[&format!("spate_run_state{{{labels}}}")]
     };
     assert_eq!((prepare("web-1-b", "web-1", 1), prepare("bare", "", 2)), ("web-1".into(), "bare".into()));
     assert_eq!(shown(), ["bare", "web-1"]);
@@ -231,7 +239,7 @@ fn twenty_thousand_streams_of_a_group_take_one_histogram_and_a_short_page() {
     let streams = (0..20_000).map(|i| stream(format!("all-{i}"), "all", i, 10)).collect();
     let held = run(&engine, &plan(streams));
     assert_eq!(held.run().histogram_bytes(), (2048 + 25 * 1024) * 8);
-    let page = metrics::page(&engine).unwrap().text;
+    let page = page_of(&engine);
     assert!(page.len() < 40_000, "{} bytes", page.len());
     let reported = stats::read(&engine, &held, Grouping::ByGroup).streams;
     assert_eq!(reported.len(), 1);
@@ -257,7 +265,7 @@ fn a_page_has_at_most_five_thousand_streams_and_says_how_many_it_leaves_out() {
     let plan = Plan { namespace: long.clone(), profile: long, ..plan(streams) };
     engine.prepare(&plan.run_id, plan.encode_to_vec().into(), Format::Binary).unwrap();
     let begun = Instant::now();
-    let page = metrics::page(&engine).unwrap().text;
+    let page = page_of(&engine);
     let took = begun.elapsed();
     let of = |stream: u32| {
         let label = format!("stream=\"{}\"", name(stream));
@@ -280,4 +288,30 @@ fn a_page_has_at_most_five_thousand_streams_and_says_how_many_it_leaves_out() {
     assert_eq!(of(4_999), (series, bytes));
     assert!(others <= 200, "{others} series of no stream");
     assert!(page.len() <= 5_000 * 23 * 400, "{} bytes", page.len());
+
+    // The other format has the same bounds.
+    let begun = Instant::now();
+    let page = metrics::page(&engine, Format::Protobuf).unwrap().body;
+    let (took, bytes) = (begun.elapsed(), page.len());
+    let mut left = &page[..];
+    let mut families = Vec::new();
+    while !left.is_empty() {
+        families.push(MetricFamily::decode_length_delimited(&mut left).unwrap());
+    }
+    let of = |stream: u32| {
+        let name = name(stream);
+        let metrics = families.iter().flat_map(|family| &family.metric);
+        let named = |metric: &&Metric| metric.label.iter().any(|label| label.name == "stream" && label.value == name);
+        let lengths: Vec<_> = metrics.filter(named).map(Message::encoded_len).collect();
+        (lengths.len(), lengths.iter().sum::<usize>())
+    };
+    println!(
+        "as protobuf: {bytes} bytes, encoded in {took:?}; a stream: {:?} (metrics, bytes), with latency {:?}",
+        of(1),
+        of(0)
+    );
+    // A histogram is one metric instead of 22 buckets, one without bound, sum and count.
+    let streams = [0, 1, 4_999, 5_000, 5_001];
+    assert_eq!(streams.map(|stream| of(stream).0), [with_latency - 24, series, series, 0, 0]);
+    assert!(bytes <= 5_000 * 23 * 400, "{bytes} bytes");
 }

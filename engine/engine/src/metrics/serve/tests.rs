@@ -18,8 +18,14 @@ async fn listening() -> (TcpListener, std::net::SocketAddr) {
 }
 
 async fn ask(address: std::net::SocketAddr, request: &str) -> TcpStream {
+    ask_with(address, request, b"").await
+}
+
+/// The same, with lines of the header.
+async fn ask_with(address: std::net::SocketAddr, request: &str, header: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(format!("{request} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).await.unwrap();
+    let lines = [request.as_bytes(), b" HTTP/1.1\r\nHost: a\r\n", header, b"\r\n"].concat();
+    stream.write_all(&lines).await.unwrap();
     stream
 }
 
@@ -38,9 +44,10 @@ async fn a_run_has_been_scraped_when_its_final_page_was_written_and_not_before()
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     // More than sockets hold.
-    let long = Page { text: "~".repeat(64 << 20), ended: vec![Arc::downgrade(&run)] };
+    let body = "~".repeat(64 << 20).into();
+    let long = Page { body, format: Format::OpenMetrics, ended: vec![Arc::downgrade(&run)] };
     let (listener, address) = listening().await;
-    let last = AsyncMutex::new(Some((Instant::now() + FRESH * 60, Arc::new(long))));
+    let last = AsyncMutex::new([Some((Instant::now() + FRESH * 60, Arc::new(long))), None]);
     let server = Arc::new(Server { engine: engine.clone(), last });
     let serving = async {
         for _ in 0..4 {
@@ -72,19 +79,44 @@ async fn a_run_has_been_scraped_when_its_final_page_was_written_and_not_before()
 
 #[tokio::test]
 async fn who_asks_at_once_gets_the_same_page_and_who_asks_later_a_new_one() {
-    let server = Arc::new(Server { engine: Arc::new(tests::engine()), last: AsyncMutex::new(None) });
-    let (first, second) = tokio::join!(server.page(), server.page());
+    let server = Arc::new(Server { engine: Arc::new(tests::engine()), last: AsyncMutex::default() });
+    let page = || server.page(Format::OpenMetrics);
+    let (first, second) = tokio::join!(page(), page());
     let first = first.unwrap();
     assert!(Arc::ptr_eq(&first, &second.unwrap()));
+    let other = server.page(Format::Protobuf).await.unwrap();
+    assert!(!Arc::ptr_eq(&first, &other) && Arc::ptr_eq(&other, &server.page(Format::Protobuf).await.unwrap()));
     tokio::time::sleep(FRESH).await;
     // A page is made even if the client leaves at once.
     let leaves = server.clone();
-    let asking = tokio::spawn(async move { leaves.page().await });
+    let asking = tokio::spawn(async move { leaves.page(Format::OpenMetrics).await });
     tokio::task::yield_now().await;
     asking.abort();
-    let next = server.page().await.unwrap();
+    let next = page().await.unwrap();
     assert!(!Arc::ptr_eq(&first, &next));
-    assert!(Arc::ptr_eq(&next, &server.page().await.unwrap()));
+    assert!(Arc::ptr_eq(&next, &page().await.unwrap()));
+}
+
+#[tokio::test]
+async fn a_request_gets_the_format_that_it_prefers_and_a_malformed_one_gets_text() {
+    let (listener, address) = listening().await;
+    let served = tokio::spawn(serve(listener, Arc::new(tests::engine())));
+    let head = |header: &'static [u8]| async move {
+        let mut answer = Vec::new();
+        ask_with(address, "GET /metrics", header).await.read_to_end(&mut answer).await.unwrap();
+        String::from_utf8_lossy(&answer).split("\r\n\r\n").next().unwrap().to_owned()
+    };
+    let protobuf = "proto=io.prometheus.client.MetricFamily; encoding=delimited";
+    let several = b"Accept: text/plain;q=0.5\r\n\
+        accept: application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6\r\n";
+    let got = head(several).await;
+    assert!(got.starts_with("HTTP/1.1 200") && got.contains(protobuf) && got.contains("vary: accept"), "{got}");
+    for other in [&b""[..], b"Accept: */*\r\n", b"Accept: \xff\xfe;q=,;\r\n", b"Accept:\r\n"] {
+        let got = head(other).await;
+        assert!(got.starts_with("HTTP/1.1 200") && got.contains("application/openmetrics-text"), "{got}");
+    }
+    served.abort();
+    let _ = served.await;
 }
 
 #[tokio::test]
