@@ -100,7 +100,7 @@ operator-test-packages:
 operator_test_parts := operator-test-part-1 operator-test-part-2
 .PHONY: operator-test-packages $(operator_test_parts)
 $(operator_test_parts): operator-test-part-%:
-	@cd operator/test && S3_SERVER=$(VERSITYGW) SPATE_TEST_PART=$*/$(words $(operator_test_parts)) timeout --kill-after 10 32m \
+	@cd operator/test && S3_SERVER=$(VERSITYGW) SPATE_PROMETHEUS=$(PROMETHEUS_OPERATOR)/prometheus SPATE_TEST_PART=$*/$(words $(operator_test_parts)) timeout --kill-after 10 32m \
 	  ../../build/out/operator.test -test.paniconexit0 -test.timeout 30m
 
 # Reports in a browser, by a module of its own: nothing else needs its dependencies.

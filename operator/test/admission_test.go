@@ -262,7 +262,7 @@ func TestANameThatIsTakenIsReported(t *testing.T) {
 		case "Secret":
 			return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: podspec.TLSSecretName("loop")}}
 		case "PodMonitor":
-			return podspec.PodMonitor(generatorNamed(ns, "loop"), nil, 0)
+			return podspec.PodMonitor(generatorNamed(ns, "loop"), podspec.Scrapes{})
 		}
 		g := generatorNamed(ns, "loop")
 		return &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: podspec.PolicyName(g.Name)}}

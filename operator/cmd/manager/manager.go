@@ -144,8 +144,9 @@ func addControllers(mgr ctrl.Manager, o *options) error {
 	controllers := map[string]interface{ SetupWithManager(ctrl.Manager) error }{
 		"generator": &generator.Reconciler{
 			Client: c, Live: mgr.GetAPIReader(), Events: recorder, Engines: engines, Certificates: certificates,
-			Access: access, Images: images, PullPolicy: corev1.PullPolicy(o.pullPolicy), PodMonitors: o.podMonitors, MonitorLabels: monitorLabels,
-			ScrapeInterval: o.scrapeInterval, Namespaces: namespaces, Resolver: resolver,
+			Access: access, Images: images, PullPolicy: corev1.PullPolicy(o.pullPolicy), PodMonitors: o.podMonitors,
+			Scrapes:    podspec.Scrapes{Labels: monitorLabels, Interval: o.scrapeInterval, NativeHistograms: o.nativeHistograms},
+			Namespaces: namespaces, Resolver: resolver,
 		},
 		"profile": &profile.Reconciler{Client: c, Events: recorder, Clock: clock.RealClock{}, Resolver: resolver, Inline: o.inline},
 		"run":     &runcontroller.Reconciler{Client: c, Events: recorder, Engines: engines, Memory: memory, Resolver: resolver, Large: large},

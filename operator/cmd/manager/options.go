@@ -34,35 +34,36 @@ import (
 )
 
 type options struct {
-	help           bool
-	namespace      string
-	watched        string
-	engineImage    string
-	pullPolicy     string
-	images         string
-	memoryLimit    string
-	inline         admission.InlineAllowed
-	engineBinary   string
-	checkLimit     time.Duration
-	podMonitors    bool
-	monitorLabels  string
-	scrapeInterval model.Duration
-	metricsOf      string
-	leaderElection bool
-	metricsAddress string
-	authenticate   bool
-	healthAddress  string
-	liveAddress    string
-	liveService    string
-	logLevel       string
-	logFormat      string
-	certificates   pki.Policy
-	archive        string
-	bucket         archive.BucketConfig
-	keep           archive.Retention
-	remoteWrite    export.Target
-	otlp           export.Target
-	samplesLabels  string
+	help             bool
+	namespace        string
+	watched          string
+	engineImage      string
+	pullPolicy       string
+	images           string
+	memoryLimit      string
+	inline           admission.InlineAllowed
+	engineBinary     string
+	checkLimit       time.Duration
+	podMonitors      bool
+	monitorLabels    string
+	scrapeInterval   model.Duration
+	nativeHistograms bool
+	metricsOf        string
+	leaderElection   bool
+	metricsAddress   string
+	authenticate     bool
+	healthAddress    string
+	liveAddress      string
+	liveService      string
+	logLevel         string
+	logFormat        string
+	certificates     pki.Policy
+	archive          string
+	bucket           archive.BucketConfig
+	keep             archive.Retention
+	remoteWrite      export.Target
+	otlp             export.Target
+	samplesLabels    string
 }
 
 func parse(args []string) (*options, error) {
@@ -89,6 +90,8 @@ func parse(args []string) (*options, error) {
 	f.StringVar(&o.monitorLabels, "pod-monitor-labels", "",
 		"comma-separated list of labels (KEY=VALUE) of these PodMonitors, by which a Prometheus selects them, such as release=kube-prometheus-stack")
 	f.Var(&o.scrapeInterval, "pod-monitor-interval", "interval of scrapes in these PodMonitors, such as 1m")
+	f.BoolVar(&o.nativeHistograms, "pod-monitor-native-histograms", false,
+		"have Prometheus scrape native histograms of latency beside the classic ones, which needs Prometheus 3.8 and the CRDs of the Prometheus operator 0.88, or later ones")
 	f.StringVar(&o.metricsOf, "metrics-namespaces", "",
 		"comma-separated list of namespaces whose pods may read the metrics of engine pods, in the NetworkPolicy of each generator; empty: all may")
 	f.BoolVar(&o.leaderElection, "leader-elect", true, "reconcile only while holding the lease, so that replicas may stand by")

@@ -99,9 +99,12 @@ func TestPodMonitorsHaveTheIntervalOfTheFlag(t *testing.T) {
 			t.Errorf("%q: %v", flag, err)
 			continue
 		}
-		if got := o.scrapeInterval.String(); got != want {
+		if got := o.scrapeInterval.String(); got != want || o.nativeHistograms {
 			t.Errorf("%q: %s, want %s", flag, got, want)
 		}
+	}
+	if o, err := parse([]string{"--pod-monitor-native-histograms"}); err != nil || !o.nativeHistograms {
+		t.Errorf("--pod-monitor-native-histograms: %v", err)
 	}
 	for _, value := range []string{"0s", "1.5s", "-1s", "fast"} {
 		if _, err := parse([]string{"--pod-monitor-interval=" + value}); err == nil || !strings.Contains(err.Error(), "-pod-monitor-interval") {

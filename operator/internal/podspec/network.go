@@ -72,8 +72,18 @@ func NetworkPolicy(g *spatev1.TrafficGenerator, access Access) *networkingv1.Net
 // PodMonitorKind is the Prometheus operator's kind PodMonitor.
 var PodMonitorKind = schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: "PodMonitor"}
 
-// PodMonitor lets the Prometheus operator scrape the pods at an interval. It has these labels, by which a Prometheus selects it, besides its own.
-func PodMonitor(g *spatev1.TrafficGenerator, labels map[string]string, interval model.Duration) *unstructured.Unstructured {
+// Scrapes are what users set of the PodMonitors of generators.
+type Scrapes struct {
+	// Labels of PodMonitors besides their own, by which a Prometheus selects them.
+	Labels map[string]string
+	// Interval of scrapes.
+	Interval model.Duration
+	// NativeHistograms requests them beside the classic ones. The kind has the fields since the Prometheus operator 0.88; an older one drops them.
+	NativeHistograms bool
+}
+
+// PodMonitor lets the Prometheus operator scrape the pods.
+func PodMonitor(g *spatev1.TrafficGenerator, scrapes Scrapes) *unstructured.Unstructured {
 	pods := map[string]any{}
 	for k, v := range selector(g) {
 		pods[k] = v
@@ -82,17 +92,22 @@ func PodMonitor(g *spatev1.TrafficGenerator, labels map[string]string, interval 
 		"spec": map[string]any{
 			"selector": map[string]any{"matchLabels": pods},
 			"podMetricsEndpoints": []any{map[string]any{
-				"port": PortMetrics, "interval": interval.String(),
+				"port": PortMetrics, "interval": scrapes.Interval.String(),
 				// The label that the dashboards select by. The action is the default of the CRD: without it, what the API server returns would differ from this.
 				"relabelings": []any{map[string]any{"targetLabel": "generator", "replacement": g.Name, "action": "replace"}},
 			}},
 		},
 	}}
+	if scrapes.NativeHistograms {
+		spec := m.Object["spec"].(map[string]any)
+		// The dashboards and rules have the classic ones.
+		spec["scrapeNativeHistograms"], spec["scrapeClassicHistograms"] = true, true
+	}
 	m.SetGroupVersionKind(PodMonitorKind)
 	m.SetNamespace(g.Namespace)
 	m.SetName(PolicyName(g.Name))
 	all := map[string]string{}
-	maps.Copy(all, labels)
+	maps.Copy(all, scrapes.Labels)
 	maps.Copy(all, Labels(g))
 	m.SetLabels(all)
 	return m

@@ -48,19 +48,27 @@ func TestOnlyOperatorPodsCallEnginesAndMetricsAreOpenUnlessRestricted(t *testing
 
 func TestAPodMonitorHasTheLabelsOfUsersBesidesItsOwn(t *testing.T) {
 	g := &spatev1.TrafficGenerator{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "g"}}
-	if got := PodMonitor(g, nil, 0).GetLabels(); !maps.Equal(got, Labels(g)) {
+	if got := PodMonitor(g, Scrapes{}).GetLabels(); !maps.Equal(got, Labels(g)) {
 		t.Errorf("without labels of users: %v", got)
 	}
 	users := map[string]string{"release": "stack", LabelName: "other"}
 	want := Labels(g)
 	want["release"] = "stack"
-	if got := PodMonitor(g, users, 0).GetLabels(); !maps.Equal(got, want) {
+	if got := PodMonitor(g, Scrapes{Labels: users}).GetLabels(); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if endpoint := PodMonitor(g, nil, model.Duration(time.Minute)).Object["spec"].(map[string]any)["podMetricsEndpoints"].([]any)[0].(map[string]any); endpoint["interval"] != "1m" {
+	if endpoint := PodMonitor(g, Scrapes{Interval: model.Duration(time.Minute)}).Object["spec"].(map[string]any)["podMetricsEndpoints"].([]any)[0].(map[string]any); endpoint["interval"] != "1m" {
 		t.Errorf("an endpoint with %v instead of an interval of 1m", endpoint["interval"])
 	}
 	if len(users) != 2 {
 		t.Errorf("the labels of users were changed: %v", users)
+	}
+	for _, native := range []bool{false, true} {
+		spec := PodMonitor(g, Scrapes{NativeHistograms: native}).Object["spec"].(map[string]any)
+		for _, field := range []string{"scrapeNativeHistograms", "scrapeClassicHistograms"} {
+			if _, there := spec[field]; there != native || native && spec[field] != true {
+				t.Errorf("native histograms %t: %s is %v", native, field, spec[field])
+			}
+		}
 	}
 }

@@ -226,6 +226,7 @@ var inValues = map[string]struct {
 	"high-availability":       {nil, "replicas=2"},
 	"egress":                  {nil, "networkPolicy.egress.enabled=true"},
 	"metrics-from-monitoring": {nil, "metrics.allowedNamespaces={monitoring}"},
+	"native-histograms":       {nil, "metrics.enginePodMonitors.nativeHistograms=true"},
 	"metrics-authentication":  {nil, "metrics.authentication.enabled=true"},
 	"service-monitor":         {[]string{"metrics-authentication"}, "metrics.authentication.enabled=true,metrics.podMonitor.enabled=true"},
 	"pod-monitor":             {nil, "metrics.podMonitor.enabled=true"},

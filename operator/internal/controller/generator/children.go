@@ -108,7 +108,7 @@ func (r *Reconciler) podMonitor(ctx context.Context, g *spatev1.TrafficGenerator
 	if !r.PodMonitors || r.monitored(g) {
 		return nil, nil
 	}
-	want := podspec.PodMonitor(g, r.MonitorLabels, r.ScrapeInterval)
+	want := podspec.PodMonitor(g, r.Scrapes)
 	if _, err := r.Client.RESTMapper().RESTMapping(podspec.PodMonitorKind.GroupKind(), podspec.PodMonitorKind.Version); err != nil {
 		if meta.IsNoMatchError(err) {
 			return nil, nil

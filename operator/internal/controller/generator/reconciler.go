@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -72,10 +71,8 @@ type Reconciler struct {
 	PullPolicy corev1.PullPolicy
 	// PodMonitors are created if the cluster has the kind.
 	PodMonitors bool
-	// MonitorLabels are labels of PodMonitors besides their own.
-	MonitorLabels map[string]string
-	// ScrapeInterval is the interval of scrapes in PodMonitors.
-	ScrapeInterval model.Duration
+	// Scrapes are what PodMonitors have.
+	Scrapes podspec.Scrapes
 	// Namespaces are those that are watched; none for all.
 	Namespaces []string
 	// Resolver admits runs to generators, not while pods are deleted.
