@@ -123,8 +123,8 @@ report-pictures: browser ## Renew the reports in docs/reports, and their picture
 
 # What Prometheus answered in these tests of the suites is drawn. With ANSWERS, the folder of an earlier recording, none is made.
 answers := $(SPATE_CACHE)/e2e/answers
-answering := TestAPresetRunsAndPrometheusHasItsNumbers|TestIMIXThroughARouter/forwarding|TestAWebSiteThroughARouter/every|TestASearchFindsTheRateOfAPolicer|TestSamples/^(astf-http|qinq|receive-only)
-dashboard-pictures: browser $(UPLOT) ## Draw the dashboards in docs/images with what Prometheus answers in the real cluster, 6 min (ANSWERS=FOLDER: with what it answered before)
+answering := TestAPresetRunsAndPrometheusHasItsNumbers|TestIMIXThroughARouter/forwarding|TestAWebSiteThroughARouter/every|TestASearchFindsTheRateOfAPolicer|TestSamples
+dashboard-pictures: browser $(UPLOT) ## Draw the dashboards in docs/images with what Prometheus answers in the real cluster, 8 min (ANSWERS=FOLDER: with what it answered before)
 	@$(if $(ANSWERS),,rm -rf $(answers) && mkdir -p $(answers) && SPATE_ANSWERS=$(answers) $(by_itself) e2e RUN='$(answering)')
 	@SPATE_ANSWERS=$(abspath $(or $(ANSWERS),$(answers))) SPATE_PICTURES=$(CURDIR)/docs/images go test -C operator/test/browser -count=1 -v -run '^TestPicturesOfDashboards$$' .
 
