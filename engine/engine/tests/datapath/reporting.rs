@@ -18,7 +18,7 @@ use spate_engine::{
     },
     datapath::{PollMode, PortDevice},
     metrics::{
-        self, Format,
+        self,
         protobuf::{Metric, MetricFamily},
     },
     plan::decode::Format,
@@ -74,7 +74,7 @@ fn run(engine: &Engine, plan: &Plan) -> Arc<Held> {
 
 /// The page as text.
 fn page_of(engine: &Arc<Engine>) -> String {
-    String::from_utf8(metrics::page(engine, Format::OpenMetrics).unwrap().body.into()).unwrap()
+    String::from_utf8(metrics::page(engine, metrics::Format::OpenMetrics).unwrap().body.into()).unwrap()
 }
 
 /// The page's samples: name with labels, and value.
@@ -291,7 +291,7 @@ fn a_page_has_at_most_five_thousand_streams_and_says_how_many_it_leaves_out() {
 
     // The other format has the same bounds.
     let begun = Instant::now();
-    let page = metrics::page(&engine, Format::Protobuf).unwrap().body;
+    let page = metrics::page(&engine, metrics::Format::Protobuf).unwrap().body;
     let (took, bytes) = (begun.elapsed(), page.len());
     let mut left = &page[..];
     let mut families = Vec::new();
