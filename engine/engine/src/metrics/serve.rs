@@ -35,11 +35,14 @@ impl Drop for Connection {
     }
 }
 
+/// A page, and when its encoding started.
+type Encoded = (Instant, Arc<Page>);
+
 /// What answers are made of.
 struct Server {
     engine: Arc<Engine>,
-    /// The last page in each format, and when its encoding started. Held while one is encoded: there are never two under way.
-    last: AsyncMutex<[Option<(Instant, Arc<Page>)>; Format::COUNT]>,
+    /// The last page in each format. Held while one is encoded: there are never two under way.
+    last: AsyncMutex<[Option<Encoded>; Format::COUNT]>,
 }
 
 /// Serves for ever.
