@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -212,7 +213,7 @@ func sendOnLinks(engines []*linkedEngine) error {
 	for i := range engines {
 		near, far := fmt.Sprint("near", i), fmt.Sprint("far", i)
 		for _, args := range [][]string{
-			{"link", "add", near, "type", "veth", "peer", "name", far}, {"link", "set", near, "up"}, {"link", "set", far, "up"},
+			vethWithIndex(i, near, far), {"link", "set", near, "up"}, {"link", "set", far, "up"},
 		} {
 			if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
 				return fmt.Errorf("ip %v: %w: %s", args, err, out)
@@ -243,6 +244,12 @@ func sendOnLinks(engines []*linkedEngine) error {
 	}
 	time.Sleep(200 * time.Millisecond) // for what the readers have not taken yet
 	return errors.Join(errs...)
+}
+
+// vethWithIndex gives the arguments of ip for the link of an engine. DPDK's af_packet names the group of a port's sockets by the process ID and the
+// interface's index, of which it takes the exclusive or: of engines in one network namespace, whose IDs are close together, those indices must not be.
+func vethWithIndex(engine int, near, far string) []string {
+	return []string{"link", "add", near, "index", strconv.Itoa((engine + 1) << 13), "type", "veth", "peer", "name", far}
 }
 
 // capture keeps the streams' frames until the handle is closed.

@@ -232,7 +232,7 @@ func meetOnABridge(engines []*placed) error {
 	links := [][]string{{"link", "add", "lab", "type", "bridge"}, {"link", "set", "lab", "up"}}
 	for i := range engines {
 		near, far := fmt.Sprint("near", i), fmt.Sprint("far", i)
-		links = append(links, []string{"link", "add", near, "type", "veth", "peer", "name", far}, []string{"link", "set", far, "master", "lab"},
+		links = append(links, vethWithIndex(i, near, far), []string{"link", "set", far, "master", "lab"},
 			[]string{"link", "set", near, "up"}, []string{"link", "set", far, "up"})
 	}
 	for _, args := range links {
