@@ -284,7 +284,7 @@ func (d direction) port(pod *corev1.Pod, port networkingv1.NetworkPolicyPort) (s
 	case port.Port.Type == intstr.Int:
 		return fmt.Sprintf("%s dport %d", name, port.Port.IntVal), nil
 	case d.kind == networkingv1.PolicyTypeEgress:
-		return "", errors.New("names of the peers' ports are not implemented here")
+		return "", errors.New("egress to ports by name is not supported: give their numbers")
 	}
 	for _, container := range pod.Spec.Containers {
 		for _, named := range container.Ports {

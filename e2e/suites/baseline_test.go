@@ -28,7 +28,7 @@ func TestARunIsJudgedAgainstABaseline(t *testing.T) {
 	mustApply(t, ns, loopbackGenerator+"---"+loopbackStream+"---"+loopbackProfile("before", manual)+"---"+
 		loopbackProfile("after", manual+"  thresholds: [{name: as-before, expression: '"+asBefore+"'}]"))
 	condition(t, 45*time.Second, generatorNamed(ns, "loop"), spate.ConditionReady, metav1.ConditionTrue)
-	// runs types a command, whose run must have this verdict, and returns that with what is printed.
+	// runs executes a command of the plugin, which makes a run and must end with this exit code, and returns the run, which must have this verdict, and the output.
 	seen := map[string]bool{}
 	runs := func(profile, args string, code int, outcome spate.VerdictOutcome) (run *spate.TrafficRun, said string) {
 		t.Helper()

@@ -65,7 +65,7 @@ type asked struct {
 	instant                      bool   // of one time, not of a range
 }
 
-// ofAnnotation begins the panel of a query whose answer is shown in all panels.
+// ofAnnotation is the prefix of the panel of an annotation's query, whose answer is shown in all panels.
 const ofAnnotation = "annotation "
 
 // dashboardQueries returns the queries of all dashboards: of panels, annotations and variables.

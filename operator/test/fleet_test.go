@@ -246,8 +246,8 @@ func sendOnLinks(engines []*linkedEngine) error {
 	return errors.Join(errs...)
 }
 
-// vethWithIndex gives the arguments of ip for the link of an engine. DPDK's af_packet names the group of a port's sockets by the process ID and the
-// interface's index, of which it takes the exclusive or: of engines in one network namespace, whose IDs are close together, those indices must not be.
+// vethWithIndex returns the arguments of ip(8) that create the link of an engine. DPDK's af_packet computes the packet fanout group of a port as the
+// exclusive or of process ID and interface index: engines in one network namespace have adjacent process IDs, so their indices must be far apart.
 func vethWithIndex(engine int, near, far string) []string {
 	return []string{"link", "add", near, "index", strconv.Itoa((engine + 1) << 13), "type", "veth", "peer", "name", far}
 }
