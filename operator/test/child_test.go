@@ -5,6 +5,7 @@ package test
 // How do tests start processes that end with them?
 
 import (
+	"os"
 	"os/exec"
 	"runtime"
 	"syscall"
@@ -25,9 +26,22 @@ var children = func() chan<- func() {
 	return starts
 }()
 
+// inOwnProcesses gives an engine a PID namespace of its own, as a container has: it is process 1. DPDK's af_packet computes the packet fanout
+// group of a port as the exclusive or of process ID and interface index, and the kernel refuses a group that another process of the same network
+// namespace has: with one process ID for all engines, groups are as distinct as interfaces. It takes root, as ports on interfaces do.
+func inOwnProcesses(engine *exec.Cmd) *exec.Cmd {
+	if os.Geteuid() == 0 {
+		engine.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	}
+	return engine
+}
+
 // startChild starts a process that is killed when this one ends, however it ends.
 func startChild(command *exec.Cmd) error {
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if command.SysProcAttr == nil {
+		command.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	command.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	started := make(chan error)
 	children <- func() { started <- command.Start() }
 	return <-started

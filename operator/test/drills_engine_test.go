@@ -7,7 +7,6 @@ package test
 import (
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -52,7 +51,6 @@ func TestDrillEngineEnds(t *testing.T) {
 		within time.Duration
 	}{
 		"engine killed": {func(_ *testing.T, pod *corev1.Pod) { cluster.kubelet.crash(pod.UID) }, "exit code 137", 5 * time.Second},
-		"engine aborts": {func(_ *testing.T, pod *corev1.Pod) { cluster.kubelet.signal(pod.UID, syscall.SIGABRT) }, "exit code 134", 5 * time.Second},
 		"engine pod evicted through the API": {func(t *testing.T, pod *corev1.Pod) {
 			must(t, cluster.kube.SubResource("eviction").Create(t.Context(), pod, &policyv1.Eviction{}))
 		}, "is being deleted", 5 * time.Second},

@@ -15,7 +15,6 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -213,7 +212,7 @@ func sendOnLinks(engines []*linkedEngine) error {
 	for i := range engines {
 		near, far := fmt.Sprint("near", i), fmt.Sprint("far", i)
 		for _, args := range [][]string{
-			vethWithIndex(i, near, far), {"link", "set", near, "up"}, {"link", "set", far, "up"},
+			{"link", "add", near, "type", "veth", "peer", "name", far}, {"link", "set", near, "up"}, {"link", "set", far, "up"},
 		} {
 			if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
 				return fmt.Errorf("ip %v: %w: %s", args, err, out)
@@ -228,8 +227,8 @@ func sendOnLinks(engines []*linkedEngine) error {
 	}
 	commands := make([]*exec.Cmd, len(engines))
 	for i, e := range engines {
-		commands[i] = exec.Command(engineBinary(), "run", "--plan", "-", "--port", fmt.Sprintf("loop=kernel:near%d", i), "--workers", "2",
-			"--memory", "64M", "--hugepages", "none", "--poll-mode", "adaptive")
+		commands[i] = inOwnProcesses(exec.Command(engineBinary(), "run", "--plan", "-", "--port", fmt.Sprintf("loop=kernel:near%d", i),
+			"--workers", "2", "--memory", "64M", "--hugepages", "none", "--poll-mode", "adaptive"))
 		commands[i].Stdin, commands[i].Stdout, commands[i].Stderr = bytes.NewReader(e.plan), &e.log, &e.log
 		if err := commands[i].Start(); err != nil {
 			return err
@@ -244,12 +243,6 @@ func sendOnLinks(engines []*linkedEngine) error {
 	}
 	time.Sleep(200 * time.Millisecond) // for what the readers have not taken yet
 	return errors.Join(errs...)
-}
-
-// vethWithIndex returns the arguments of ip(8) that create the link of an engine. DPDK's af_packet computes the packet fanout group of a port as the
-// exclusive or of process ID and interface index: engines in one network namespace have adjacent process IDs, so their indices must be far apart.
-func vethWithIndex(engine int, near, far string) []string {
-	return []string{"link", "add", near, "index", strconv.Itoa((engine + 1) << 13), "type", "veth", "peer", "name", far}
 }
 
 // capture keeps the streams' frames until the handle is closed.

@@ -252,7 +252,7 @@ func (k *kubelet) run(ctx context.Context, pod *corev1.Pod) error {
 		a = strings.ReplaceAll(a, "/etc/spate/tls", p.tls)
 		replaced[i] = strings.ReplaceAll(a, "/etc/spate/pod", dir)
 	}
-	p.command = exec.Command(engineBinary(), replaced...)
+	p.command = inOwnProcesses(exec.Command(engineBinary(), replaced...))
 	p.command.Stdout, p.command.Stderr = p.log, p.log
 	var err error
 	if p.calls, err = newLink(p.ip+":7470", p.own); err != nil {

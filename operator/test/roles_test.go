@@ -232,7 +232,7 @@ func meetOnABridge(engines []*placed) error {
 	links := [][]string{{"link", "add", "lab", "type", "bridge"}, {"link", "set", "lab", "up"}}
 	for i := range engines {
 		near, far := fmt.Sprint("near", i), fmt.Sprint("far", i)
-		links = append(links, vethWithIndex(i, near, far), []string{"link", "set", far, "master", "lab"},
+		links = append(links, []string{"link", "add", near, "type", "veth", "peer", "name", far}, []string{"link", "set", far, "master", "lab"},
 			[]string{"link", "set", near, "up"}, []string{"link", "set", far, "up"})
 	}
 	for _, args := range links {
@@ -242,8 +242,8 @@ func meetOnABridge(engines []*placed) error {
 	}
 	commands := make([]*exec.Cmd, len(engines))
 	for i, e := range engines {
-		commands[i] = exec.Command(engineBinary(), "run", "--plan", "-", "--port", fmt.Sprintf("link=kernel:near%d", i), "--address", "link="+e.address,
-			"--memory", "64M", "--hugepages", "none", "--poll-mode", "adaptive", "--output", "json")
+		commands[i] = inOwnProcesses(exec.Command(engineBinary(), "run", "--plan", "-", "--port", fmt.Sprintf("link=kernel:near%d", i), "--address", "link="+e.address,
+			"--memory", "64M", "--hugepages", "none", "--poll-mode", "adaptive", "--output", "json"))
 		commands[i].Stdin, commands[i].Stdout, commands[i].Stderr = bytes.NewReader(e.plan), &e.out, &e.log
 		if err := commands[i].Start(); err != nil {
 			return err
