@@ -68,6 +68,7 @@ func TestIMIXThroughARouter(t *testing.T) {
 			t.Errorf("result of %d streams, want %d", len(run.Status.Result.Streams), len(want))
 		}
 		agree(t, run)
+		t.Run("Prometheus has each latency in native and classic histograms", func(t *testing.T) { histogramsAgree(t, run) })
 		t.Run("every query of the dashboards has data", func(t *testing.T) { queriesHaveData(t, run, ofStreams) })
 	})
 

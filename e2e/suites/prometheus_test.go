@@ -124,3 +124,25 @@ func agrees(t *testing.T, run *spate.TrafficRun) {
 		}
 	}
 }
+
+// histogramsAgree fails unless Prometheus, with PodMonitors for native histograms, has each latency of the run's streams in both kinds of histogram.
+func histogramsAgree(t *testing.T, run *spate.TrafficRun) {
+	t.Helper()
+	measured := 0
+	for name, s := range run.Status.Result.Streams {
+		if s.Latency == nil {
+			continue
+		}
+		measured++
+		of := fmt.Sprintf("{profile_namespace=%q,profile=%q,run=%q,stream=%q}", run.Namespace, run.Status.Resolved.Profile.Name, run.Name, name)
+		for _, expression := range []string{"spate_stream_latency_seconds_count" + of, "histogram_count(spate_stream_latency_seconds" + of + ")"} {
+			until(t, 15*time.Second, fmt.Sprintf("%s is %d", expression, s.Latency.Count), func(ctx context.Context) (bool, string) {
+				samples, err := query(ctx, expression)
+				return err == nil && len(samples) == 1 && int64(samples[0].value) == s.Latency.Count, fmt.Sprint(samples, err)
+			})
+		}
+	}
+	if measured == 0 {
+		t.Error("no stream has measured latencies")
+	}
+}

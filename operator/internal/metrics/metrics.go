@@ -61,7 +61,29 @@ var (
 
 var all = []prometheus.Collector{runsCompleted, runsArchived, samplesSent, runsWaiting, runsActive, runsSupervised, runWait, planBytes, apiWrites, engineCalls, certificates, existing, searches}
 
-func init() { metrics.Registry.MustRegister(all...) }
+// firstReasons are those that verdicts begin with. Their counters are there, at zero, from the operator's start on: Prometheus' increase() of a counter
+// begins with its first sample, so it would not have the run with which a counter came.
+var firstReasons = map[spatev1.VerdictOutcome][]string{
+	spatev1.VerdictPassed: {spatev1.ReasonThresholdsMet, spatev1.ReasonSearchRegular},
+	spatev1.VerdictFailed: {
+		spatev1.ReasonThresholdMissed, spatev1.ReasonThresholdError, spatev1.ReasonStageFailed, spatev1.ReasonAborted, spatev1.ReasonSearchIrregular,
+	},
+	spatev1.VerdictInvalid: {
+		spatev1.ReasonInvalidSpec, spatev1.ReasonNotSupported, spatev1.ReasonNotAllowed, spatev1.ReasonLimitExceeded, spatev1.ReasonOversubscribed,
+		spatev1.ReasonReferenceNotAllowed, spatev1.ReasonGeneratorBusy, spatev1.ReasonBaselineUnusable, spatev1.ReasonPrepareFailed, spatev1.ReasonStartFailed,
+		spatev1.ReasonSnapshotLost, spatev1.ReasonPodLost, spatev1.ReasonIncomplete, spatev1.ReasonGeneratorLimited, spatev1.ReasonCountersContradict,
+		spatev1.ReasonDrainTimedOut, spatev1.ReasonThresholdUnmeasured, spatev1.ReasonTrialsInvalid, spatev1.ReasonRecordsContradict,
+	},
+}
+
+func init() {
+	metrics.Registry.MustRegister(all...)
+	for outcome, reasons := range firstReasons {
+		for _, reason := range reasons {
+			runsCompleted.WithLabelValues(string(outcome), reason)
+		}
+	}
+}
 
 // RunCompleted counts a run that has ended.
 func RunCompleted(v *spatev1.Verdict) {

@@ -8,7 +8,24 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	spatev1 "spate.dev/api/v1alpha1"
 )
+
+func TestTheFirstRunOfAReasonIsAnIncreaseOfACounter(t *testing.T) {
+	before := testutil.CollectAndCount(runsCompleted)
+	for outcome, reason := range map[spatev1.VerdictOutcome]string{
+		spatev1.VerdictPassed: spatev1.ReasonThresholdsMet, spatev1.VerdictFailed: spatev1.ReasonThresholdMissed, spatev1.VerdictInvalid: spatev1.ReasonPodLost,
+	} {
+		RunCompleted(&spatev1.Verdict{Outcome: outcome, Reasons: []spatev1.VerdictReason{{Reason: reason}, {Reason: spatev1.ReasonPortDown}}})
+		if n := testutil.ToFloat64(runsCompleted.WithLabelValues(string(outcome), reason)); n != 1 {
+			t.Errorf("%v runs are %s with the reason %s", n, outcome, reason)
+		}
+	}
+	if after := testutil.CollectAndCount(runsCompleted); before == 0 || after != before {
+		t.Errorf("%d counters before the first runs, %d after them", before, after)
+	}
+}
 
 func TestWritesAreCountedByResource(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
