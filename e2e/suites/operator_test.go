@@ -117,6 +117,19 @@ func TestSteadyStateMakesNoWrites(t *testing.T) {
 	before, writesBefore := versions(), writes(t)
 	time.Sleep(quiet)
 	after, writesAfter := versions(), writes(t)
+	const generator = "*v1alpha1.TrafficGenerator loop"
+	for range 4 {
+		others := maps.Clone(after)
+		others[generator] = before[generator]
+		if maps.Equal(before, after) || !maps.Equal(before, others) {
+			break
+		}
+		// After a load, an engine's clock is known better with each of its measurements, and reported when it is several times better
+		// (clock.ReportOf): a few times.
+		before, writesBefore = after, writesAfter
+		time.Sleep(quiet)
+		after, writesAfter = versions(), writes(t)
+	}
 	if !maps.Equal(before, after) {
 		t.Errorf("objects changed in %s of nothing:\nbefore %v\nafter  %v", quiet, before, after)
 	}

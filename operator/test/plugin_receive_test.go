@@ -8,10 +8,12 @@ package test
 import (
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	spatev1 "spate.dev/api/v1alpha1"
 )
@@ -56,7 +58,7 @@ spec:
 		}
 	})
 	t.Run("for a time, counted anew", func(t *testing.T) {
-		done := executedWith(t, ns, viewer, "", "receive", run, "--reset", "--duration", "4s", "-o", "csv")
+		done := executedWith(t, ns, viewer, "", "receive", run, "--reset", "--duration", "8s", "-o", "csv")
 		lines, err := csv.NewReader(strings.NewReader(done.output)).ReadAll()
 		if err != nil || done.code != 0 || len(lines) < 3 {
 			t.Fatalf("%v, %+v", err, done)
@@ -65,10 +67,13 @@ spec:
 		for i, name := range lines[0] {
 			at[name] = i
 		}
-		for i, line := range lines[1:] {
+		for _, line := range lines[1:] {
 			packets, err := strconv.Atoi(line[at["packets"]])
-			if err != nil || packets < 990*(i+1) || packets > 1010*(i+1)+100 || line[at["interArrivalMeanNs"]] != "1000000" || line[at["interArrivalMinNs"]] != "" {
-				t.Errorf("%v, after %d s: %q", err, i+1, line)
+			since, noStart := time.Parse(time.RFC3339Nano, line[at["since"]])
+			read, noEnd := time.Parse(time.RFC3339Nano, line[at["time"]])
+			due := int(read.Sub(since).Milliseconds()) // one each millisecond, however late it was read
+			if errors.Join(err, noStart, noEnd) != nil || due < 990 || packets < due-1 || packets > due+1 || line[at["interArrivalMeanNs"]] != "1000000" || line[at["interArrivalMinNs"]] != "" {
+				t.Errorf("%v, %d due: %q", err, due, line)
 			}
 		}
 	})

@@ -200,7 +200,7 @@ func TestAChangedRateReachesTheRunUnderWay(t *testing.T) {
 
 func TestEntriesArePausedAndGetOtherRatesWhileTheRunIsUnderWay(t *testing.T) {
 	profile := func(rate, paused string) string {
-		return loopbackProfile("entries", "  - {name: other, stream: {ref: {name: small}, rate: "+rate+"}, transmitPort: loop, receivePort: loop, paused: "+paused+"}\n"+lenient+"  duration: 5s")
+		return loopbackProfile("entries", "  - {name: other, stream: {ref: {name: small}, rate: "+rate+"}, transmitPort: loop, receivePort: loop, paused: "+paused+"}\n"+lenient+"  duration: 10s")
 	}
 	ns := ready(t, "")
 	mustApply(t, ns, profile("1kpps", "false"))
@@ -224,7 +224,7 @@ func TestEntriesArePausedAndGetOtherRatesWhileTheRunIsUnderWay(t *testing.T) {
 	for name, s := range r.Status.Result.Streams {
 		streams[name] = s.Tx
 	}
-	if r.Name != first || r.Status.Result.Lost != 0 || streams["small"] != 5000 || streams["other"] == 5000 || streams["other"] >= 20000 {
+	if r.Name != first || r.Status.Result.Lost != 0 || streams["small"] != 10000 || streams["other"] == 10000 || streams["other"] >= 40000 {
 		t.Errorf("%s (first %s): %v", r.Name, first, streams)
 	}
 }
@@ -298,7 +298,7 @@ func deleteProfile(t *testing.T, ns string, p *spatev1.TrafficProfile, limit tim
 }
 
 func TestABusyGeneratorQueuesOrRefuses(t *testing.T) {
-	ns, _ := running(t, "first", "  rate: 6Mbps\n  duration: 4s")
+	ns, _ := running(t, "first", "  rate: 6Mbps\n  duration: 12s")
 	mustApply(t, ns, loopbackGenerator+"  limits: {maxRate: 10Mbps}\n")
 	time.Sleep(time.Second)
 	mustApply(t, ns, loopbackProfile("refused", lenient+"  rate: 6Mbps\n  duration: 1s\n  whenBusy: Refuse"))
@@ -310,7 +310,7 @@ func TestABusyGeneratorQueuesOrRefuses(t *testing.T) {
 
 func TestProfilesWithTheSameAddressesTakeTurns(t *testing.T) {
 	ns := ready(t, "")
-	mustApply(t, ns, loopbackTemplate+"---"+greetingProfile("first", "  duration: 3s\n"))
+	mustApply(t, ns, loopbackTemplate+"---"+greetingProfile("first", "  duration: 10s\n"))
 	phase(t, runLimit, profileNamed(ns, "first"), spatev1.ProfileRunning)
 	mustApply(t, ns, greetingProfile("second", "  duration: 1s\n"))
 	second := profileNamed(ns, "second")

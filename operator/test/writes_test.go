@@ -118,13 +118,14 @@ func TestDrillWritesOfARunUnderWay(t *testing.T) {
 				time.Sleep(100 * time.Millisecond)
 			}
 			seconds := to.Sub(from).Seconds()
-			runs, others := w.between("run", from, to), w.between("profile", from, to)+w.between("generator", from, to)
-			d.ReportsText(fmt.Sprintf("%.1f writes/s of the run while it sends, %d of profile and generator", float64(runs)/seconds, others))
+			runs, ofProfile, ofGenerator := w.between("run", from, to), w.between("profile", from, to), w.between("generator", from, to)
+			d.ReportsText(fmt.Sprintf("%.1f writes/s of the run while it sends, %d of profile and generator", float64(runs)/seconds, ofProfile+ofGenerator))
 			if float64(runs) > seconds+1 || float64(runs) < seconds/3 {
 				t.Errorf("want one a second")
 			}
-			if others != 0 {
-				t.Errorf("%d writes of profile and generator between phases; want none", others)
+			// After a load, an engine's clock is known better, and reported when it is several times better (clock.ReportOf).
+			if ofProfile != 0 || ofGenerator > 3 {
+				t.Errorf("%d writes of the profile and %d of the generator between phases; want none, and those of a clock", ofProfile, ofGenerator)
 			}
 			if name == "endless" {
 				return
@@ -132,7 +133,7 @@ func TestDrillWritesOfARunUnderWay(t *testing.T) {
 			complete(t, runLimit, p)
 			all := w.between("run", start.Add(-time.Minute), time.Now())
 			// The profile was created by the test.
-			ofProfile, ofGenerator := w.between("profile", start.Add(-time.Minute), time.Now())-1, w.between("generator", start.Add(-time.Minute), time.Now())
+			ofProfile, ofGenerator = w.between("profile", start.Add(-time.Minute), time.Now())-1, w.between("generator", start.Add(-time.Minute), time.Now())
 			beside := all + ofProfile + ofGenerator - int(math.Ceil(w.phase(spatev1.RunComplete).Sub(start).Seconds()))
 			d.ReportsText(fmt.Sprintf("%d writes of the run in all, %d of its profile, %d of its generator: %d beside one a second", all, ofProfile, ofGenerator, beside))
 			if beside > 15 {

@@ -89,11 +89,11 @@ func TestTheOldestConnectionThatIsNotKeptGivesWay(t *testing.T) {
 		}()
 		return ended, far
 	}
-	ends := func(one chan struct{}) bool {
+	ends := func(one chan struct{}, within time.Duration) bool {
 		select {
 		case <-one:
 			return true
-		case <-time.After(300 * time.Millisecond):
+		case <-time.After(within):
 			return false
 		}
 	}
@@ -102,13 +102,13 @@ func TestTheOldestConnectionThatIsNotKeptGivesWay(t *testing.T) {
 	idle, _ := open()
 	young, _ := open()
 	open()
-	if !ends(idle) || ends(reading) || ends(young) {
+	if !ends(idle, 10*time.Second) || ends(reading, 300*time.Millisecond) || ends(young, 300*time.Millisecond) {
 		t.Error("not the oldest that is not kept has ended")
 	}
 	over()
 	over()
 	open()
-	if !ends(reading) {
+	if !ends(reading, 10*time.Second) {
 		t.Error("it is kept although nothing is read any more")
 	}
 }

@@ -45,7 +45,7 @@ func TestAPlanThatCannotBeCheckedInTimeIsAProblemAndCheckedAgain(t *testing.T) {
 		}
 	}
 	write("exec sleep 60\n")
-	r := (&Resolver{Compiler: engine.Compiler{Binary: binary, Limit: 300 * time.Millisecond}}).Init()
+	r := (&Resolver{Compiler: engine.Compiler{Binary: binary, Limit: 2 * time.Second}}).Init()
 	try := func(inputs string) *Resolution {
 		t.Helper()
 		resolved, problems := plan.Resolve(plan.Input{Profile: p})
@@ -65,7 +65,7 @@ func TestAPlanThatCannotBeCheckedInTimeIsAProblemAndCheckedAgain(t *testing.T) {
 	for range 2 { // the second attempt runs no engine
 		s := try("a")
 		if s.Resolved != nil || s.Problems.Reason() != spatev1.ReasonCheckFailed || s.Retry <= 0 || s.Retry > firstPause || asked() != 1 ||
-			!strings.Contains(s.Problems.Message(), "spec.traffic: spate-engine could not try the plan within 300ms; use fewer") {
+			!strings.Contains(s.Problems.Message(), "spec.traffic: spate-engine could not try the plan within 2s; use fewer") {
 			t.Errorf("asked %d times, again in %s: %v", asked(), s.Retry, s.Problems)
 		}
 	}
