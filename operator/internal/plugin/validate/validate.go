@@ -54,7 +54,7 @@ line rates of devices, and what admission policies refuse.
 				fmt.Fprintln(c.ErrOrStderr(), "warning:", warning.Error())
 			}
 			for _, other := range read.Others {
-				fmt.Fprintf(c.ErrOrStderr(), "%s: %s: is not looked into\n", other.Origin, other.Value)
+				fmt.Fprintf(c.ErrOrStderr(), "%s: %s: is ignored\n", other.Origin, other.Value)
 			}
 			if len(problems) > 0 {
 				return fmt.Errorf("problems found: %d", len(problems))
