@@ -109,7 +109,8 @@ const (
 	// probe fails, the kubelet ends it within a minute, and its pod is replaced.
 	ReasonEngineHangs = "EngineHangs"
 	// ReasonOrphanedRun: an engine still executes a run that has ended or no longer exists (it could not be reached to be stopped);
-	// it is being stopped, and the generator takes no other run until that is done.
+	// it is being stopped, unless its TrafficRun may exist in a watched namespace that the operator cannot read, and the generator takes
+	// no other run until it has ended.
 	ReasonOrphanedRun = "OrphanedRun"
 	// ReasonVersionMismatch: an engine's contract differs from the operator's by more than one minor version.
 	ReasonVersionMismatch = "VersionMismatch"

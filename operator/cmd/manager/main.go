@@ -9,6 +9,7 @@ import (
 	"os"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 func main() {
@@ -27,9 +28,22 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	ctrl.SetLogger(o.logger())
-	mgr, err := newManager(ctrl.GetConfigOrDie(), o)
+	config := ctrl.GetConfigOrDie()
+	watched, err := o.watchedNamespaces()
 	if err != nil {
 		return err
 	}
-	return mgr.Start(ctx)
+	live, err := client.New(config, client.Options{Scheme: newScheme()})
+	if err != nil {
+		return err
+	}
+	namespaces, err := newLookout(ctx, live, watched)
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(config, o, namespaces.readable())
+	if err != nil {
+		return err
+	}
+	return namespaces.during(ctx, mgr.Start)
 }

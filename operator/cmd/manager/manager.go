@@ -59,15 +59,12 @@ const (
 	retryPeriod   = 2 * time.Second
 )
 
-func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
+// newManager makes the manager of an operator that reads these namespaces; all if there are none.
+func newManager(config *rest.Config, o *options, namespaces []string) (ctrl.Manager, error) {
 	// The rate of requests for each kind of objects; API priority and fairness protects the server from their sum. The
 	// controller of runs derives from it how often counters are written.
 	config.QPS, config.Burst = 200, 400
 	config.Wrap(metrics.Transport)
-	namespaces, err := o.watchedNamespaces()
-	if err != nil {
-		return nil, err
-	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:    newScheme(),
 		Cache:     cached(o.namespace, namespaces),

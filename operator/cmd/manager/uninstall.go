@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,8 @@ import (
 )
 
 const (
+	// rightsLimit bounds how long it may take until roles that are created with the job are in effect.
+	rightsLimit = 10 * time.Second
 	// podLimit bounds how long the operator's pods and engine pods may take to end, and finalizers to be removed.
 	podLimit = time.Minute
 	// pageSize is how many objects are read at once: a run's status may have hundreds of KB.
@@ -107,6 +110,9 @@ that all objects can be deleted without it. Profiles, generators and runs with t
 }
 
 func (u *uninstaller) run(ctx context.Context) error {
+	if err := u.omit(ctx); err != nil {
+		return err
+	}
 	refused := map[types.UID]bool{}
 	for _, step := range []struct {
 		what  string
@@ -129,6 +135,34 @@ func (u *uninstaller) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// omit takes the namespaces out of the list that must not be read. Nothing can be done in them, and they must not prevent the removal.
+func (u *uninstaller) omit(ctx context.Context) error {
+	omitted, err := u.until(ctx, rightsLimit, u.forbidden)
+	if err != nil {
+		return err
+	}
+	for _, namespace := range omitted {
+		fmt.Fprintf(u.out, "namespace %s is omitted: it does not exist, or has no Role of this job; objects in it keep the operator's finalizers\n", namespace)
+	}
+	u.namespaces = slices.DeleteFunc(u.namespaces, func(namespace string) bool { return slices.Contains(omitted, namespace) })
+	return nil
+}
+
+// forbidden returns the namespaces that must not be read: as a rule since they do not exist, and the roles in them do not either.
+func (u *uninstaller) forbidden(ctx context.Context) (names []string, err error) {
+	for _, namespace := range u.namespaces {
+		var pods metav1.PartialObjectMetadataList
+		pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+		err := u.List(ctx, &pods, client.InNamespace(namespace), client.Limit(1))
+		if apierrors.IsForbidden(err) && namespace != metav1.NamespaceAll {
+			names = append(names, namespace)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
 }
 
 // until looks until nothing is left, at most until the limit, and returns what is left.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -181,6 +182,64 @@ func TestAnUninstallLeavesNamespacesThatAreNotWatched(t *testing.T) {
 	if left := i.pods(t); !slices.Equal(left, []string{"lab/another", "other/engine"}) {
 		t.Errorf("pods that are left: %q", left)
 	}
+}
+
+// mustNotList makes lists of a namespace forbidden until a time.
+func (i *installation) mustNotList(namespace string, until time.Time) {
+	i.Client = interceptor.NewClient(i.Client.(client.WithWatch), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			var o client.ListOptions
+			if o.ApplyOptions(options); o.Namespace == namespace && time.Now().Before(until) {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", nil)
+			}
+			return c.List(ctx, list, options...)
+		},
+	})
+}
+
+func TestAnUninstallGoesOnWithoutANamespaceThatDoesNotExist(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newInstallation(t)
+		i.mustNotList("gone", time.Now().Add(time.Hour))
+		i.uninstall(t, "--watch-namespaces=gone,lab")
+		if run := has(t, i, "lab", "active", &spatev1.TrafficRun{}); !run.Spec.Stop || len(run.Finalizers) > 0 {
+			t.Errorf("stop %v, finalizers %q", run.Spec.Stop, run.Finalizers)
+		}
+		if left := i.pods(t); !slices.Equal(left, []string{"lab/another", "other/engine"}) {
+			t.Errorf("pods that are left: %q", left)
+		}
+		if want := "namespace gone is omitted: "; !strings.HasPrefix(i.out.String(), want) {
+			t.Errorf("printed:\n%swant: %s", i.out.String(), want)
+		}
+	})
+}
+
+func TestAnUninstallOfNamespacesThatDoNotExistLeavesOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newInstallation(t)
+		i.mustNotList("gone", time.Now().Add(time.Hour))
+		i.uninstall(t, "--watch-namespaces=gone")
+		if run := has(t, i, "lab", "active", &spatev1.TrafficRun{}); run.Spec.Stop || len(run.Finalizers) == 0 {
+			t.Errorf("stop %v, finalizers %q", run.Spec.Stop, run.Finalizers)
+		}
+		if left := i.pods(t); !slices.Equal(left, []string{"lab/another", "lab/engine", "other/engine"}) {
+			t.Errorf("pods that are left: %q", left)
+		}
+	})
+}
+
+func TestAnUninstallWaitsForRolesThatWereCreatedWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := newInstallation(t)
+		i.mustNotList("lab", time.Now().Add(rightsLimit/2))
+		i.uninstall(t, "--watch-namespaces=lab")
+		if run := has(t, i, "lab", "active", &spatev1.TrafficRun{}); !run.Spec.Stop || len(run.Finalizers) > 0 {
+			t.Errorf("stop %v, finalizers %q", run.Spec.Stop, run.Finalizers)
+		}
+		if strings.Contains(i.out.String(), "omitted") {
+			t.Error(i.out.String())
+		}
+	})
 }
 
 // A policy may refuse who may not read the Secrets that a run names.

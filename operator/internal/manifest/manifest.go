@@ -63,7 +63,7 @@ type Set struct {
 	Secrets    []Object[*corev1.Secret]
 	// Validated are Spate's objects of kinds that no plan is made of, by kind and name.
 	Validated []Object[string]
-	// Others are objects of other APIs, which are not looked into, by kind and name.
+	// Others are objects of other APIs, which are ignored, by kind and name.
 	Others []Object[string]
 
 	unread []unread

@@ -38,6 +38,9 @@ var (
 	runsSupervised = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "spate_operator_supervised_runs", Help: "TrafficRuns whose engines the operator supervises now, including those that are being deleted.",
 	})
+	namespacesUnreadable = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "spate_operator_unreadable_namespaces", Help: "Namespaces of --watch-namespaces that the operator cannot read, which its log names; it reconciles the others.",
+	})
 	runWait = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "spate_operator_run_wait_seconds", Help: "Time from the creation of a TrafficRun to its admission to a generator.",
 		Buckets: []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200},
@@ -59,7 +62,7 @@ var (
 	}, []string{"certificate"})
 )
 
-var all = []prometheus.Collector{runsCompleted, runsArchived, samplesSent, runsWaiting, runsActive, runsSupervised, runWait, planBytes, apiWrites, engineCalls, certificates, existing, searches}
+var all = []prometheus.Collector{runsCompleted, runsArchived, samplesSent, runsWaiting, runsActive, runsSupervised, namespacesUnreadable, runWait, planBytes, apiWrites, engineCalls, certificates, existing, searches}
 
 // firstReasons are those that verdicts begin with. Their counters are there, at zero, from the operator's start on: Prometheus' increase() of a counter
 // begins with its first sample, so it would not have the run with which a counter came.
@@ -122,6 +125,9 @@ func Runs(active int, waiting map[string]int) {
 
 // Supervised records how many runs have a task.
 func Supervised(n int) { runsSupervised.Set(float64(n)) }
+
+// NamespacesUnreadable records how many watched namespaces the operator cannot read.
+func NamespacesUnreadable(n int) { namespacesUnreadable.Set(float64(n)) }
 
 // CertificateIssued records when a certificate ends.
 func CertificateIssued(name string, end time.Time) {

@@ -66,8 +66,8 @@ func helm(t *testing.T, args ...string) objects {
 
 var named = regexp.MustCompile(`(?m)^  name: (\S+)$`)
 
-// kustomize builds config/default with components, and what else is given of config.
-func kustomize(t *testing.T, chosen []string, others ...string) objects {
+// kustomize builds folders of config with components.
+func kustomize(t *testing.T, chosen []string, folders ...string) objects {
 	t.Helper()
 	folder := t.TempDir()
 	above, err := filepath.Rel(folder, absolute(t, root))
@@ -81,7 +81,7 @@ func kustomize(t *testing.T, chosen []string, others ...string) objects {
 			fmt.Fprintln(&page, "-", filepath.Join(above, below, name))
 		}
 	}
-	list("resources:", "config", append([]string{"default"}, others...))
+	list("resources:", "config", folders)
 	if len(chosen) > 0 {
 		list("components:", components, chosen)
 	}
@@ -208,7 +208,7 @@ func same(t *testing.T, chart, kustomized objects) {
 func TestChartAndKustomizeInstallTheSame(t *testing.T) {
 	t.Parallel()
 	chart := helm(t)
-	same(t, chart, kustomize(t, nil, "uninstall"))
+	same(t, chart, kustomize(t, nil, "default", "uninstall"))
 	if len(chart) < 30 {
 		t.Errorf("%d objects", len(chart))
 	}
@@ -241,7 +241,7 @@ func TestAComponentOfKustomizeDoesWhatValuesOfTheChartDo(t *testing.T) {
 	}
 	for _, folder := range folders {
 		component := folder.Name()
-		if component == "namespaced" { // below
+		if strings.HasPrefix(component, "namespaced") { // below
 			continue
 		}
 		t.Run(component, func(t *testing.T) {
@@ -250,15 +250,16 @@ func TestAComponentOfKustomizeDoesWhatValuesOfTheChartDo(t *testing.T) {
 			if !known {
 				t.Fatal("no values of the chart do the same")
 			}
-			same(t, helm(t, "--set", values.set), kustomize(t, append(slices.Clone(values.with), component), "uninstall"))
+			same(t, helm(t, "--set", values.set), kustomize(t, append(slices.Clone(values.with), component), "default", "uninstall"))
 		})
 	}
 }
 
-// Both bind the same rules in the namespaces: the chart as Roles, kustomize by the ClusterRole.
-func TestAnOperatorOfOneNamespaceHasItsRightsThereAlone(t *testing.T) {
+// Both bind the same rules in the namespaces: the chart as Roles, kustomize by the ClusterRoles.
+func TestAnOperatorOfOneNamespaceAndItsUninstallJobHaveTheirRightsThereAlone(t *testing.T) {
 	t.Parallel()
-	chart, kustomized := helm(t, "--set", "watchNamespaces={lab}"), kustomize(t, []string{"namespaced"})
+	chart, kustomized := helm(t, "--set", "watchNamespaces={lab}"), kustomize(t, []string{"namespaced"}, "default")
+	maps.Copy(kustomized, kustomize(t, []string{"namespaced-uninstall"}, "uninstall"))
 	for name, all := range map[string]objects{"the chart": chart, "kustomize": kustomized} {
 		deployment, err := json.Marshal(all["Deployment spate-system/spate-operator"])
 		if err != nil || !bytes.Contains(deployment, []byte(`"--watch-namespaces=lab"`)) {
@@ -286,6 +287,17 @@ func TestAnOperatorOfOneNamespaceHasItsRightsThereAlone(t *testing.T) {
 	}
 	if inNamespace, inCluster := chart["Role lab/spate-operator-watched"]["rules"], kustomized["ClusterRole spate-operator"]["rules"]; !reflect.DeepEqual(inNamespace, without(inCluster)) {
 		t.Errorf("in its namespace the operator of the chart has %v, that of kustomize %v", inNamespace, inCluster)
+	}
+	if inNamespace, inCluster := chart["Role lab/spate-uninstall-objects"]["rules"], kustomized["ClusterRole spate-uninstall"]["rules"]; inNamespace == nil || !reflect.DeepEqual(inNamespace, inCluster) {
+		t.Errorf("in that namespace the uninstall job of the chart has %v, that of kustomize %v", inNamespace, inCluster)
+	}
+	for _, key := range []string{"RoleBinding lab/spate-operator-watched", "RoleBinding lab/spate-uninstall-objects"} {
+		if !reflect.DeepEqual(chart[key]["subjects"], kustomized[key]["subjects"]) || chart[key] == nil {
+			t.Errorf("%s: the chart has %v, kustomize %v", key, chart[key]["subjects"], kustomized[key]["subjects"])
+		}
+	}
+	if job := "Job spate-system/spate-uninstall"; !reflect.DeepEqual(chart[job], kustomized[job]) || chart[job] == nil {
+		t.Errorf("%s: the chart has %v, kustomize %v", job, chart[job], kustomized[job])
 	}
 	for _, key := range []string{"Role spate-system/spate-operator-authority", "Role spate-system/spate-operator"} {
 		if !reflect.DeepEqual(chart[key]["rules"], kustomized[key]["rules"]) || chart[key] == nil {

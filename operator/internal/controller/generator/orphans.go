@@ -6,11 +6,14 @@ package generator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,11 +34,16 @@ type orphan struct {
 	id    string
 	// gone is true if the TrafficRun no longer exists, lost if it has lost the pod.
 	gone, lost bool
+	// doubt is why a TrafficRun that was not found may exist all the same: such a run is not stopped.
+	doubt error
 }
 
 func (o orphan) message() string {
 	why := "has ended"
 	switch {
+	case o.doubt != nil:
+		why = fmt.Sprintf("may exist in a namespace that the operator cannot read (%s): create the operator's Role there, or, if it no longer exists, take it out of the watched namespaces",
+			strings.ReplaceAll(o.doubt.Error(), "\n", "; "))
 	case o.gone:
 		why = "no longer exists"
 	case o.lost:
@@ -82,18 +90,21 @@ func (r *Reconciler) orphans(ctx context.Context, g *spatev1.TrafficGenerator, p
 			of, has := known[run.RunId]
 			lost := has && runs.HasLost(of, pod.Name)
 			if !has || (lost || !runs.Active(of)) && !runs.Ended(run.State) {
-				found = append(found, orphan{pod, run.State, run.RunId, !has, lost})
+				found = append(found, orphan{pod: pod, state: run.State, id: run.RunId, gone: !has, lost: lost})
 			}
 		}
 	}
-	there := map[string]bool{}
-	for _, o := range found {
+	there, doubts := map[string]bool{}, map[string]error{}
+	for i := range found {
+		o := &found[i]
 		if _, asked := there[o.id]; o.gone && !asked {
 			var err error
-			if there[o.id], err = r.exists(ctx, o.id); err != nil {
+			if there[o.id], err = r.exists(ctx, g, o.id); err != nil && !apierrors.IsForbidden(err) {
 				return nil, err
 			}
+			doubts[o.id] = err
 		}
+		o.doubt = doubts[o.id]
 	}
 	return slices.DeleteFunc(found, func(o orphan) bool { return o.gone && there[o.id] }), nil
 }
@@ -111,26 +122,34 @@ func (r *Reconciler) runsOn(ctx context.Context, g *spatev1.TrafficGenerator) (m
 }
 
 // exists reports whether the API server has a run of that ID now, in any watched namespace: one that is not in the cache may have been started
-// by another operator, which has just become the leader.
-func (r *Reconciler) exists(ctx context.Context, id string) (bool, error) {
+// by another operator, which has just become the leader. The error is Forbidden if the run was not found, and may be in a namespace that cannot be
+// listed. Whether such a namespace exists is not known, as the right to get it is in the same Role. It does not matter to a generator for its own
+// namespace alone, on which no run of another may go on.
+func (r *Reconciler) exists(ctx context.Context, g *spatev1.TrafficGenerator, id string) (bool, error) {
 	namespaces := r.Namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
+	shared := slices.Contains([]spatev1.NamespaceSource{spatev1.NamespacesAll, spatev1.NamespacesSelector}, g.Spec.AllowedNamespaces.From)
+	var forbidden []error
 	for _, namespace := range namespaces {
 		var list metav1.PartialObjectMetadataList
 		list.SetGroupVersionKind(spatev1.GroupVersion.WithKind("TrafficRunList"))
 		err := r.Live.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{metav1.ObjectNameField: runs.NameOf(id)})
-		if err != nil {
+		switch {
+		case apierrors.IsForbidden(err):
+			if shared || namespace == g.Namespace || namespace == metav1.NamespaceAll {
+				forbidden = append(forbidden, err)
+			}
+		case err != nil:
 			return false, err
-		}
-		if slices.ContainsFunc(list.Items, func(run metav1.PartialObjectMetadata) bool {
+		case slices.ContainsFunc(list.Items, func(run metav1.PartialObjectMetadata) bool {
 			return runs.ID(&spatev1.TrafficRun{ObjectMeta: run.ObjectMeta}) == id
-		}) {
+		}):
 			return true, nil
 		}
 	}
-	return false, nil
+	return false, errors.Join(forbidden...)
 }
 
 // dismiss stops the orphans, removes ended ones from their engines, and returns what the generator waits for: while an orphan may send,
@@ -138,6 +157,12 @@ func (r *Reconciler) exists(ctx context.Context, id string) (bool, error) {
 func (r *Reconciler) dismiss(ctx context.Context, g *spatev1.TrafficGenerator, orphans []orphan, answers map[string]answer) (waiting []problem, unscraped bool) {
 	seen := map[string]time.Time{}
 	for _, o := range orphans {
+		if o.doubt != nil {
+			if !runs.Ended(o.state) {
+				waiting = append(waiting, problem{spatev1.ReasonOrphanedRun, o.message()})
+			}
+			continue
+		}
 		c, err := r.Engines.Client(ctx, podspec.EngineOf(o.pod))
 		switch {
 		case err != nil:

@@ -4,12 +4,17 @@ package generator
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,16 +24,20 @@ import (
 	"spate.dev/operator/internal/runs/runstest"
 )
 
-// server has one run, and records the names it is queried for.
+// server has one run, in whatever namespace is listed, and records the names it is queried for.
 type server struct {
 	client.Reader
-	has   *spatev1.TrafficRun
-	asked []string
+	has       *spatev1.TrafficRun
+	forbidden []string // namespaces
+	asked     []string
 }
 
 func (s *server) List(_ context.Context, into client.ObjectList, options ...client.ListOption) error {
 	var o client.ListOptions
 	o.ApplyOptions(options)
+	if slices.Contains(s.forbidden, o.Namespace) {
+		return apierrors.NewForbidden(schema.GroupResource{Group: spatev1.GroupVersion.Group, Resource: "trafficruns"}, "", errors.New("in the namespace "+o.Namespace))
+	}
 	name := "everything"
 	if o.FieldSelector != nil {
 		name, _ = o.FieldSelector.RequiresExactMatch("metadata.name")
@@ -95,6 +104,49 @@ func TestARunIsStoppedOnAPodThatItHasLost(t *testing.T) {
 		}
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %q, %v, want %q", state, got, err, want)
+		}
+	}
+}
+
+func TestARunThatMayExistWhereTheOperatorCannotReadIsNotStopped(t *testing.T) {
+	run := func(name string, uid types.UID) *spatev1.TrafficRun {
+		return &spatev1.TrafficRun{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: uid}}
+	}
+	gone, elsewhere := run("gone", "11111111-a"), run("of-another-leader", "22222222-a")
+	info := &enginev1.GetInfoResponse{}
+	for _, r := range []*spatev1.TrafficRun{gone, elsewhere} {
+		info.Runs = append(info.Runs, &enginev1.RunInfo{RunId: runs.ID(r), State: enginev1.RunState_RUN_STATE_RUNNING})
+	}
+	pods := []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "lab-0"}}}
+	for _, c := range []struct {
+		from      spatev1.NamespaceSource
+		forbidden string
+		doubted   bool
+	}{
+		{"", "missing", false},
+		{spatev1.NamespacesSame, "missing", false},
+		{spatev1.NamespacesAll, "missing", true},
+		{spatev1.NamespacesSelector, "missing", true},
+		{spatev1.NamespacesSame, "n", true},
+	} {
+		r := &Reconciler{
+			Client: runstest.Builder(t).Build(), Live: &server{has: elsewhere, forbidden: []string{c.forbidden}},
+			Namespaces: []string{"missing", "n", "others"}, unscraped: map[types.UID]map[string]time.Time{},
+		}
+		g := &spatev1.TrafficGenerator{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "lab"}}
+		g.Spec.AllowedNamespaces.From = c.from
+		found, err := r.orphans(t.Context(), g, pods, map[string]answer{"lab-0": {info: info}})
+		if err != nil || len(found) != 1 || found[0].id != runs.ID(gone) || (found[0].doubt != nil) != c.doubted {
+			t.Errorf("from %q, %s cannot be listed: %+v, %v", c.from, c.forbidden, found, err)
+			continue
+		}
+		if !c.doubted {
+			continue
+		}
+		// There are no engines: none is called.
+		if waiting, unscraped := r.dismiss(t.Context(), g, found, nil); len(waiting) != 1 || waiting[0].reason != spatev1.ReasonOrphanedRun ||
+			!strings.Contains(waiting[0].message, "in the namespace "+c.forbidden) || unscraped {
+			t.Errorf("from %q: %+v, %t", c.from, waiting, unscraped)
 		}
 	}
 }

@@ -107,7 +107,7 @@ func (s *Sources) Args(_ *cobra.Command, names []string) error {
 }
 
 // Objects returns all objects as they are written, in their order, and the problems of those that are not valid by the rules of their kinds. Objects of
-// other APIs are among them, and are not looked into.
+// other APIs are among them, and are not validated.
 func (s *Sources) Objects(c *cobra.Command, names []string) (objects []*unstructured.Unstructured, problems []manifest.Problem, err error) {
 	reader := &manifest.Reader{Written: func(object *unstructured.Unstructured) { objects = append(objects, object) }}
 	_, problems, err = s.into(reader, c, names)

@@ -186,7 +186,7 @@ func TestARunIsPlannedWithItsOverrides(t *testing.T) {
 func TestRunsAreValidatedAsWhatTheyExecute(t *testing.T) {
 	files := plugintest.Smoke + "---\n" + plugintest.UDP + "---\n"
 	output, stderr, err := spate(files+fast, "validate", "-", "--engine", "/bin/true")
-	if err != nil || output != "no problem found (TrafficProfiles: 1, TrafficRuns: 1, StatelessStreams: 1, ASTFTemplates: 0, TrafficGenerators: 0)\n" {
+	if err != nil || output != "no problem found (TrafficProfiles: 1, TrafficRuns: 1, TrafficSearches: 0, StatelessStreams: 1, ASTFTemplates: 0, TrafficGenerators: 0)\n" {
 		t.Errorf("got %q, %q, %v", output, stderr, err)
 	}
 	output, _, err = spate(files+strings.Replace(fast, "3x", "fast", 1), "validate", "-", "--engine", "/bin/true")

@@ -155,7 +155,7 @@ func (s *session) line(sub *subject) string {
 	case sub.waits != "":
 		return sub.waits
 	}
-	return "the operator has not answered yet"
+	return "the operator has not reconciled it yet"
 }
 
 // show shows all subjects.

@@ -239,7 +239,7 @@ func TestARunIsAwaitedForSoLong(t *testing.T) {
 	for i, want := range []string{
 		"run imix-1 has not ended within 10ms: Pending (GeneratorBusy): behind 1 run; it goes on, to stop it: kubectl spate stop imix-1 -n tests",
 		"run web-1 was deleted",
-		"profile imix has started no run within 10ms: the operator has not answered yet",
+		"profile imix has started no run within 10ms: the operator has not reconciled it yet",
 	} {
 		if err := subjects[i].err; err == nil || err.Error() != want || exit.Code(err) != exit.NotRun {
 			t.Errorf("%v, want %s", err, want)

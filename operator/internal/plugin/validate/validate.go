@@ -54,13 +54,13 @@ line rates of devices, and what admission policies refuse.
 				fmt.Fprintln(c.ErrOrStderr(), "warning:", warning.Error())
 			}
 			for _, other := range read.Others {
-				fmt.Fprintf(c.ErrOrStderr(), "%s: %s: is not looked into\n", other.Origin, other.Value)
+				fmt.Fprintf(c.ErrOrStderr(), "%s: %s: is ignored\n", other.Origin, other.Value)
 			}
 			if len(problems) > 0 {
 				return fmt.Errorf("problems found: %d", len(problems))
 			}
-			fmt.Fprintf(c.OutOrStdout(), "no problem found (TrafficProfiles: %d, TrafficRuns: %d, StatelessStreams: %d, ASTFTemplates: %d, TrafficGenerators: %d)\n",
-				len(read.Profiles), len(read.Runs), len(read.Streams), len(read.Templates), len(read.Generators))
+			fmt.Fprintf(c.OutOrStdout(), "no problem found (TrafficProfiles: %d, TrafficRuns: %d, TrafficSearches: %d, StatelessStreams: %d, ASTFTemplates: %d, TrafficGenerators: %d)\n",
+				len(read.Profiles), len(read.Runs), len(read.Searches), len(read.Streams), len(read.Templates), len(read.Generators))
 			return nil
 		},
 	}

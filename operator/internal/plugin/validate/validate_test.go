@@ -30,8 +30,26 @@ func TestValidateTellsEveryProblem(t *testing.T) {
 		}
 	}
 	output, stderr, err := spate(plugintest.Smoke+"---\n"+plugintest.UDP+"---\napiVersion: v1\nkind: Namespace\nmetadata: {name: lab}\n", "validate", "-", "--engine", "/bin/true")
-	if err != nil || output != "no problem found (TrafficProfiles: 1, TrafficRuns: 0, StatelessStreams: 1, ASTFTemplates: 0, TrafficGenerators: 0)\n" || stderr != "standard input, document 3: Namespace lab: is not looked into\n" {
+	if err != nil || output != "no problem found (TrafficProfiles: 1, TrafficRuns: 0, TrafficSearches: 0, StatelessStreams: 1, ASTFTemplates: 0, TrafficGenerators: 0)\n" || stderr != "standard input, document 3: Namespace lab: is ignored\n" {
 		t.Errorf("got %q, %q, %v", output, stderr, err)
+	}
+}
+
+func TestObjectsOfEveryPlannedKindAreCounted(t *testing.T) {
+	const search = `---
+apiVersion: spate.dev/v1alpha1
+kind: TrafficSearch
+metadata: {name: router}
+spec:
+  environment: Isolated
+  profileRef: {name: smoke}
+  load: {min: 1kpps}
+  throughput: {goals: [{name: ndr, standard: RFC2544}]}
+  budget: {time: 1h}
+`
+	output, _, err := spate(plugintest.Smoke+"---\n"+plugintest.UDP+search, "validate", "-", "--engine", "/bin/true")
+	if err != nil || output != "no problem found (TrafficProfiles: 1, TrafficRuns: 0, TrafficSearches: 1, StatelessStreams: 1, ASTFTemplates: 0, TrafficGenerators: 0)\n" {
+		t.Errorf("got %q, %v", output, err)
 	}
 }
 
