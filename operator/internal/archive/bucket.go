@@ -29,8 +29,8 @@ import (
 const Scheme = "s3://"
 
 const (
-	// headerLimit bounds the time until a response begins.
-	headerLimit = 30 * time.Second
+	// headerLimit bounds the time until the answer to a request for credentials begins. One to the bucket is given up before, with more of a reason.
+	headerLimit = idleLimit + 5*time.Second
 	// longestBackoff is the longest pause between the SDK's three attempts. The operator makes further ones after longer pauses.
 	longestBackoff = 200 * time.Millisecond
 	// regionOfEndpoint is what most servers other than AWS take requests for.
@@ -92,6 +92,11 @@ func (c *BucketConfig) Validate() error {
 
 // NewBucket returns a bucket. It sends no request: what is wrong with server, bucket and credentials is reported by the first use.
 func NewBucket(ctx context.Context, c BucketConfig) (*Bucket, error) {
+	return newBucket(ctx, c, idleLimit)
+}
+
+// newBucket is NewBucket with a limit of the time in which no byte is moved.
+func newBucket(ctx context.Context, c BucketConfig, idle time.Duration) (*Bucket, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -119,6 +124,7 @@ func NewBucket(ctx context.Context, c BucketConfig) (*Bucket, error) {
 	}
 	loaded.Credentials = credentials{loaded.Credentials}
 	client := s3.NewFromConfig(loaded, func(o *s3.Options) {
+		o.HTTPClient = &patientClient{o.HTTPClient, idle}
 		if c.Endpoint != "" {
 			o.BaseEndpoint = &c.Endpoint
 		}
@@ -170,9 +176,24 @@ func (b *Bucket) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	}
 	object, err := b.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.name, Key: key})
 	if err != nil {
-		return nil, b.failed(reads, err)
+		return nil, b.failed(reads, *key, err)
 	}
-	return object.Body, nil
+	return &objectBody{object.Body, b, *key}, nil
+}
+
+// objectBody is the content of an object.
+type objectBody struct {
+	io.ReadCloser
+	bucket *Bucket
+	key    string
+}
+
+func (o *objectBody) Read(into []byte) (int, error) {
+	n, err := o.ReadCloser.Read(into)
+	if err != io.EOF {
+		err = o.bucket.failed(reads, o.key, err)
+	}
+	return n, err
 }
 
 // List implements Store.
@@ -188,7 +209,7 @@ func (b *Bucket) List(ctx context.Context, folder string) (all []File, err error
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, b.failed(lists, err)
+			return nil, b.failed(lists, *below, err)
 		}
 		for _, object := range page.Contents {
 			if name := strings.TrimPrefix(aws.ToString(object.Key), b.prefix); !strings.HasSuffix(name, "/") { // as consoles mark folders
@@ -206,5 +227,5 @@ func (b *Bucket) Delete(ctx context.Context, name string) error {
 		return err
 	}
 	_, err = b.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.name, Key: key})
-	return b.failed(deletes, err)
+	return b.failed(deletes, *key, err)
 }
