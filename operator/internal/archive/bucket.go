@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -42,8 +43,10 @@ const (
 type BucketConfig struct {
 	// Location is s3://BUCKET or s3://BUCKET/PREFIX.
 	Location string
-	// Endpoint is the URL of a server, which has buckets in the path; empty: that of AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, or AWS.
+	// Endpoint is the URL of a server; empty: that of AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, or AWS.
 	Endpoint string
+	// VirtualHost has the bucket in the endpoint's host name (BUCKET.HOST), as AWS has it, instead of in the path.
+	VirtualHost bool
 	// Region is that of the bucket; empty: that of AWS_REGION or the profile.
 	Region string
 	// CAFile is a PEM file of the authorities that sign the server's certificate; empty: that of AWS_CA_BUNDLE, or the system's.
@@ -76,7 +79,7 @@ func split(location string) (name, prefix string, err error) {
 
 // Validate checks what can be checked without a server.
 func (c *BucketConfig) Validate() error {
-	_, _, err := split(c.Location)
+	name, _, err := split(c.Location)
 	if err != nil || c.Endpoint == "" {
 		return err
 	}
@@ -86,6 +89,10 @@ func (c *BucketConfig) Validate() error {
 		return errors.New("the endpoint must be a URL such as https://s3.example.com:9000")
 	case at.User != nil:
 		return errors.New("the endpoint must have no credentials: they are taken of the environment")
+	case c.VirtualHost && net.ParseIP(at.Hostname()) != nil:
+		return errors.New("without path style the endpoint must have a host name, before which the bucket can be (BUCKET.HOST), not an address")
+	case c.VirtualHost && strings.Contains(name, "."):
+		return fmt.Errorf("the name of bucket %s has a dot: it needs path style, as a certificate of *.HOST is not for it", name)
 	}
 	return nil
 }
@@ -128,13 +135,19 @@ func newBucket(ctx context.Context, c BucketConfig, idle time.Duration) (*Bucket
 		if c.Endpoint != "" {
 			o.BaseEndpoint = &c.Endpoint
 		}
-		o.UsePathStyle = o.BaseEndpoint != nil
+		o.UsePathStyle = o.BaseEndpoint != nil && !c.VirtualHost
 		if o.Region == "" && o.BaseEndpoint != nil {
 			o.Region = regionOfEndpoint
 		}
 		// Many servers do not know the SDK's own checksums. The signature covers the content.
 		o.RequestChecksumCalculation, o.ResponseChecksumValidation = aws.RequestChecksumCalculationWhenRequired, aws.ResponseChecksumValidationWhenRequired
 	})
+	if at := client.Options().BaseEndpoint; at != nil {
+		c.Endpoint = *at // may be that of the environment
+		if err := c.Validate(); err != nil {
+			return nil, err
+		}
+	}
 	if client.Options().Region == "" {
 		return nil, fmt.Errorf("the region of bucket %s is not known: set it (AWS_REGION), or the endpoint if the server is not that of AWS", name)
 	}
