@@ -120,8 +120,8 @@ func parse(args []string) (*options, error) {
 	f.StringVar(&o.bucket.Region, "archive-region", "", "the bucket's region; empty: us-east-1 with an endpoint (env AWS_REGION)")
 	f.StringVar(&o.bucket.CAFile, "archive-ca-file", "",
 		"PEM file with the authorities that sign the certificate of the bucket's server; empty: those of the system, or of Mozilla's list (env AWS_CA_BUNDLE)")
-	f.DurationVar(&o.keep.For, "archive-keep-for", 0, "how long a run stays in the archive; 0: without limit")
-	f.IntVar(&o.keep.Runs, "archive-keep-runs", 0, "number of runs of each namespace that stay in the archive, the latest; 0: without limit")
+	f.DurationVar(&o.keep.For, "archive-keep-for", 0, "how long a run stays in the archive after it was written; 0: without limit")
+	f.IntVar(&o.keep.Runs, "archive-keep-runs", 0, "number of runs of each namespace that stay in the archive, those written last; 0: without limit")
 	for _, t := range []struct {
 		*export.Target
 		flag, protocol, path string

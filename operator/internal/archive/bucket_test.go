@@ -24,6 +24,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"spate.dev/operator/internal/archive/s3test"
 	"spate.dev/operator/internal/runs/samples"
@@ -105,6 +106,41 @@ func TestRunsOfABucketAreKeptByAgeAndNumber(t *testing.T) {
 	}
 	if files, err := b.List(t.Context(), ""); err != nil || len(files) != 6 {
 		t.Errorf("%v, %v", files, err)
+	}
+}
+
+// When a run ended makes no difference.
+func TestARunOfABucketIsKeptSinceItWasWritten(t *testing.T) {
+	server := s3test.Start(t)
+	b, r, now := bucketOf(t, server), run("n", "r", 1), time.Now()
+	r.Status.CompletionTime = &metav1.Time{Time: now.AddDate(-1, 0, 0)}
+	written := func() { must(t, Save(t.Context(), b, r, nil)) }
+	hoursPass := func() {
+		at := now.Add(-2 * time.Hour)
+		must(t, os.Chtimes(server.File("spate/lab/"+Folder(r)+"/"+RunFile), at, at))
+	}
+	for i, c := range []struct {
+		then func()
+		want int
+	}{{written, 0}, {func() { hoursPass(); written() }, 0}, {hoursPass, 1}} {
+		c.then()
+		if deleted, err := (Retention{For: time.Hour}).Apply(t.Context(), b, now); err != nil || deleted != c.want {
+			t.Errorf("%d: %d deleted, want %d: %v", i, deleted, c.want, err)
+		}
+	}
+}
+
+// Its age is not known.
+func TestNothingIsDeletedOfAServerThatDoesNotSayWhenItWasWritten(t *testing.T) {
+	r := run("n", "r", 1)
+	b, _ := patientBucket(t, idleLimit, func(w http.ResponseWriter, request *http.Request) {
+		if request.Method != http.MethodGet {
+			t.Errorf("%s %s", request.Method, request.URL)
+		}
+		fmt.Fprintf(w, "<ListBucketResult><Contents><Key>spate/lab/%s/%s</Key></Contents></ListBucketResult>", Folder(r), RunFile)
+	})
+	if deleted, err := (Retention{For: time.Hour}).Apply(t.Context(), b, time.Now()); err == nil || deleted != 0 || !strings.Contains(err.Error(), "LastModified") {
+		t.Errorf("%d deleted: %v", deleted, err)
 	}
 }
 
