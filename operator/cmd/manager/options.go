@@ -114,12 +114,14 @@ func parse(args []string) (*options, error) {
 	f.StringVar(&o.bucket.Location, "archive-bucket", "",
 		"S3-compatible bucket into which they are written instead, as s3://BUCKET or s3://BUCKET/PREFIX. Credentials are those that the AWS SDK finds: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a web identity, a profile, or the machine's")
 	f.StringVar(&o.bucket.Endpoint, "archive-endpoint", "",
-		"URL of the bucket's server, which has buckets in the path, such as https://s3.example.com:9000; empty: AWS (env AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL)")
+		"URL of the bucket's server, such as https://s3.example.com:9000; empty: AWS (env AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL)")
+	pathStyle := f.Bool("archive-force-path-style", true,
+		"have the bucket in the path of the endpoint's URL, https://HOST/BUCKET/KEY; false: in its host name, https://BUCKET.HOST/KEY, as always with AWS")
 	f.StringVar(&o.bucket.Region, "archive-region", "", "the bucket's region; empty: us-east-1 with an endpoint (env AWS_REGION)")
 	f.StringVar(&o.bucket.CAFile, "archive-ca-file", "",
 		"PEM file with the authorities that sign the certificate of the bucket's server; empty: those of the system, or of Mozilla's list (env AWS_CA_BUNDLE)")
-	f.DurationVar(&o.keep.For, "archive-keep-for", 0, "how long a run stays in the archive; 0: without limit")
-	f.IntVar(&o.keep.Runs, "archive-keep-runs", 0, "number of runs of each namespace that stay in the archive, the latest; 0: without limit")
+	f.DurationVar(&o.keep.For, "archive-keep-for", 0, "how long a run stays in the archive after it was written; 0: without limit")
+	f.IntVar(&o.keep.Runs, "archive-keep-runs", 0, "number of runs of each namespace that stay in the archive, those written last; 0: without limit")
 	for _, t := range []struct {
 		*export.Target
 		flag, protocol, path string
@@ -136,6 +138,7 @@ func parse(args []string) (*options, error) {
 		}
 		return nil, err
 	}
+	o.bucket.VirtualHost = !*pathStyle
 	if f.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
@@ -271,10 +274,10 @@ func (o *options) validateArchive() error {
 		return errors.New("--archive-directory and --archive-bucket: set one of them")
 	case o.bucket.Location != "":
 		if err := o.bucket.Validate(); err != nil {
-			return fmt.Errorf("--archive-bucket, --archive-endpoint: %w", err)
+			return fmt.Errorf("--archive-bucket, --archive-endpoint, --archive-force-path-style: %w", err)
 		}
 	case others != (archive.BucketConfig{}):
-		return errors.New("--archive-endpoint, --archive-region and --archive-ca-file have no effect: set --archive-bucket too")
+		return errors.New("--archive-endpoint, --archive-force-path-style, --archive-region and --archive-ca-file have no effect: set --archive-bucket too")
 	case o.archive == "" && !o.keep.IsUnlimited():
 		return errors.New("--archive-keep-for and --archive-keep-runs have no effect: set --archive-directory or --archive-bucket too")
 	}
@@ -287,7 +290,7 @@ func (o *options) archiveStore(ctx context.Context) (archive.Store, error) {
 	case o.bucket.Location != "":
 		bucket, err := archive.NewBucket(ctx, o.bucket)
 		if err != nil {
-			return nil, fmt.Errorf("--archive-bucket, --archive-region, --archive-ca-file: %w", err)
+			return nil, fmt.Errorf("--archive-bucket, --archive-force-path-style, --archive-region, --archive-ca-file: %w", err)
 		}
 		return bucket, nil
 	case o.archive != "":

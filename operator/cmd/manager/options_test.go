@@ -48,6 +48,11 @@ func TestAnArchiveIsADirectoryOrABucket(t *testing.T) {
 	if store, err := o.archiveStore(t.Context()); err != nil || reflect.TypeOf(store) != reflect.TypeFor[*archive.Bucket]() {
 		t.Errorf("%v, %v", store, err)
 	}
+	for flag, virtualHost := range map[string]bool{"--archive-force-path-style": false, "--archive-force-path-style=false": true} {
+		if o, err = parse([]string{"--archive-bucket=s3://results", "--archive-endpoint=https://s3.example", flag}); err != nil || o.bucket.VirtualHost != virtualHost {
+			t.Errorf("%s: %+v, %v", flag, o, err)
+		}
+	}
 	if o, err = parse(nil); err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +70,12 @@ func TestAnArchiveIsADirectoryOrABucket(t *testing.T) {
 		"--archive-endpoint=https://s3.example":                                        "set --archive-bucket too",
 		"--archive-region=r --archive-directory=/a":                                    "set --archive-bucket too",
 		"--archive-ca-file=/ca.crt":                                                    "set --archive-bucket too",
+		"--archive-force-path-style=false":                                             "set --archive-bucket too",
 		"--archive-bucket=s3://results --archive-endpoint=host":                        "the endpoint must be a URL such as https://",
 		"--archive-bucket=s3://results --archive-endpoint=https://key:word@s3.example": "the endpoint must have no credentials",
+
+		"--archive-bucket=s3://results --archive-endpoint=https://192.0.2.1 --archive-force-path-style=false":      "without path style the endpoint must have a host name",
+		"--archive-bucket=s3://lab.results --archive-endpoint=https://s3.example --archive-force-path-style=false": "the name of bucket lab.results has a dot: it needs path style",
 	} {
 		if _, err := parse(strings.Fields(flags)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "word") {
 			t.Errorf("%s: %v", flags, err)

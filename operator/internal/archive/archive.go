@@ -65,12 +65,15 @@ func Save(ctx context.Context, s Store, run *spatev1.TrafficRun, encoded []byte)
 // Run is an archived run.
 type Run struct {
 	Namespace, Name, UID string
-	// At is when it was archived.
+	// At is when it was archived: when the latest of its files was written, by the clock of the place.
 	At time.Time
 
 	whole bool // it has RunFile
 	files []string
 }
+
+// folder returns that of the run.
+func (r *Run) folder() string { return path.Join(r.Namespace, r.Name+"-"+r.UID) }
 
 // Runs returns the archived runs of a namespace, or all if it is empty, the oldest first. Runs that are not whole are left out.
 func Runs(ctx context.Context, s Store, namespace string) ([]Run, error) {
@@ -78,15 +81,18 @@ func Runs(ctx context.Context, s Store, namespace string) ([]Run, error) {
 	return slices.DeleteFunc(all, func(run Run) bool { return !run.whole }), err
 }
 
-// folders returns the archived runs of a namespace, or all if it is empty, whole or not, the oldest first.
-func folders(ctx context.Context, s Store, namespace string) ([]Run, error) {
-	files, err := s.List(ctx, namespace)
+// folders returns the archived runs below a folder, or all if it is empty, whole or not, the oldest first. Files of others are no part of them.
+func folders(ctx context.Context, s Store, below string) ([]Run, error) {
+	files, err := s.List(ctx, below)
 	if err != nil {
 		return nil, err
 	}
 	byFolder := map[string]*Run{}
 	for _, file := range files {
-		folder := path.Dir(file.Name)
+		folder, own := path.Dir(file.Name), path.Base(file.Name)
+		if own != RunFile && own != SamplesFile && !strings.HasPrefix(own, unfinished) {
+			continue
+		}
 		namespace, base, found := strings.Cut(folder, "/")
 		at := len(base) - uidLength
 		if !found || strings.Contains(base, "/") || at < 2 || base[at-1] != '-' {
@@ -96,7 +102,7 @@ func folders(ctx context.Context, s Store, namespace string) ([]Run, error) {
 			byFolder[folder] = &Run{Namespace: namespace, Name: base[:at-1], UID: base[at:]}
 		}
 		run := byFolder[folder]
-		run.files, run.whole = append(run.files, file.Name), run.whole || path.Base(file.Name) == RunFile
+		run.files, run.whole = append(run.files, file.Name), run.whole || own == RunFile
 		if file.Modified.After(run.At) {
 			run.At = file.Modified
 		}
@@ -184,7 +190,7 @@ func Find(ctx context.Context, s Store, namespace, name string) (string, error) 
 	}
 	for _, run := range slices.Backward(all) {
 		if run.Name == name {
-			return path.Join(namespace, name+"-"+run.UID), nil
+			return run.folder(), nil
 		}
 	}
 	return "", fmt.Errorf("the archive has no run %q of namespace %s", name, namespace)

@@ -3,6 +3,7 @@
 package archive
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -135,6 +136,77 @@ func TestARunThatIsNotWholeIsNone(t *testing.T) {
 	}
 	if files, err := d.List(t.Context(), ""); err != nil || len(files) > 0 {
 		t.Errorf("%v, %v", files, err)
+	}
+}
+
+// What a process that has ended left of a file is deleted with the run, or by itself if there is none.
+func TestAnUnfinishedFileIsNotKeptForEver(t *testing.T) {
+	d, now := Directory(t.TempDir()), time.Now()
+	for i, age := range []time.Duration{time.Hour, 25 * time.Hour} { // runs that were never written whole
+		r := run("n", fmt.Sprint("part-", i), i)
+		must(t, os.MkdirAll(filepath.Join(string(d), Folder(r)), 0o755))
+		must(t, os.WriteFile(filepath.Join(string(d), Folder(r), unfinished+"1"), nil, 0o600))
+		aged(t, d, r, now.Add(-age))
+	}
+	whole := run("n", "whole", 3)
+	must(t, Save(t.Context(), d, whole, nil))
+	must(t, os.WriteFile(filepath.Join(string(d), Folder(whole), unfinished+"1"), nil, 0o600))
+	aged(t, d, whole, now.Add(-2*time.Hour))
+	if deleted, err := (Retention{For: time.Hour}).Apply(t.Context(), d, now); err != nil || deleted != 2 {
+		t.Errorf("%d deleted: %v", deleted, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(string(d), "n", "*")); len(left) != 1 || !strings.Contains(left[0], "part-0") {
+		t.Errorf("%v is left", left)
+	}
+}
+
+// Volumes and buckets are shared: names of folders that end in a UID are not only those of runs.
+func TestFilesOfOthersAreNotDeleted(t *testing.T) {
+	d, r, now := Directory(t.TempDir()), run("n", "r", 1), time.Now()
+	must(t, Save(t.Context(), d, r, []byte("samples")))
+	others := []string{Folder(r) + "/notes.txt", "volumes/pvc-" + string(uid(2)) + "/data"}
+	for _, name := range others {
+		must(t, d.Put(t.Context(), name, func(io.Writer) error { return nil }))
+	}
+	if deleted, err := (Retention{For: time.Hour}).Apply(t.Context(), d, now.Add(48*time.Hour)); err != nil || deleted != 1 {
+		t.Errorf("%d deleted: %v", deleted, err)
+	}
+	files, err := d.List(t.Context(), "")
+	must(t, err)
+	var left []string
+	for _, file := range files {
+		left = append(left, file.Name)
+	}
+	if slices.Sort(left); !slices.Equal(left, others) {
+		t.Errorf("%v are left, want %v", left, others)
+	}
+}
+
+// listed is a directory in which something happens after the first list.
+type listed struct {
+	Directory
+	then func()
+}
+
+func (l *listed) List(ctx context.Context, folder string) ([]File, error) {
+	files, err := l.Directory.List(ctx, folder)
+	then := l.then
+	l.then = func() {}
+	then()
+	return files, err
+}
+
+// As with another verdict, or when the operator starts again.
+func TestARunThatIsWrittenAgainMeanwhileIsKept(t *testing.T) {
+	d, r, now := Directory(t.TempDir()), run("n", "r", 1), time.Now()
+	must(t, Save(t.Context(), d, r, nil))
+	aged(t, d, r, now.Add(-2*time.Hour))
+	s := &listed{d, func() { must(t, Save(t.Context(), d, r, nil)) }}
+	if deleted, err := (Retention{For: time.Hour}).Apply(t.Context(), s, now); err != nil || deleted != 0 {
+		t.Errorf("%d deleted: %v", deleted, err)
+	}
+	if got := names(t, d); !slices.Equal(got, []string{"n/r"}) {
+		t.Errorf("%v", got)
 	}
 }
 

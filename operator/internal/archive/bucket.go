@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -29,8 +30,8 @@ import (
 const Scheme = "s3://"
 
 const (
-	// headerLimit bounds the time until a response begins.
-	headerLimit = 30 * time.Second
+	// headerLimit bounds the time until the answer to a request for credentials begins. One to the bucket is given up before, with more of a reason.
+	headerLimit = idleLimit + 5*time.Second
 	// longestBackoff is the longest pause between the SDK's three attempts. The operator makes further ones after longer pauses.
 	longestBackoff = 200 * time.Millisecond
 	// regionOfEndpoint is what most servers other than AWS take requests for.
@@ -42,8 +43,10 @@ const (
 type BucketConfig struct {
 	// Location is s3://BUCKET or s3://BUCKET/PREFIX.
 	Location string
-	// Endpoint is the URL of a server, which has buckets in the path; empty: that of AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, or AWS.
+	// Endpoint is the URL of a server; empty: that of AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, or AWS.
 	Endpoint string
+	// VirtualHost has the bucket in the endpoint's host name (BUCKET.HOST), as AWS has it, instead of in the path.
+	VirtualHost bool
 	// Region is that of the bucket; empty: that of AWS_REGION or the profile.
 	Region string
 	// CAFile is a PEM file of the authorities that sign the server's certificate; empty: that of AWS_CA_BUNDLE, or the system's.
@@ -76,7 +79,7 @@ func split(location string) (name, prefix string, err error) {
 
 // Validate checks what can be checked without a server.
 func (c *BucketConfig) Validate() error {
-	_, _, err := split(c.Location)
+	name, _, err := split(c.Location)
 	if err != nil || c.Endpoint == "" {
 		return err
 	}
@@ -86,12 +89,21 @@ func (c *BucketConfig) Validate() error {
 		return errors.New("the endpoint must be a URL such as https://s3.example.com:9000")
 	case at.User != nil:
 		return errors.New("the endpoint must have no credentials: they are taken of the environment")
+	case c.VirtualHost && net.ParseIP(at.Hostname()) != nil:
+		return errors.New("without path style the endpoint must have a host name, before which the bucket can be (BUCKET.HOST), not an address")
+	case c.VirtualHost && strings.Contains(name, "."):
+		return fmt.Errorf("the name of bucket %s has a dot: it needs path style, as a certificate of *.HOST is not for it", name)
 	}
 	return nil
 }
 
 // NewBucket returns a bucket. It sends no request: what is wrong with server, bucket and credentials is reported by the first use.
 func NewBucket(ctx context.Context, c BucketConfig) (*Bucket, error) {
+	return newBucket(ctx, c, idleLimit)
+}
+
+// newBucket is NewBucket with a limit of the time in which no byte is moved.
+func newBucket(ctx context.Context, c BucketConfig, idle time.Duration) (*Bucket, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -119,16 +131,23 @@ func NewBucket(ctx context.Context, c BucketConfig) (*Bucket, error) {
 	}
 	loaded.Credentials = credentials{loaded.Credentials}
 	client := s3.NewFromConfig(loaded, func(o *s3.Options) {
+		o.HTTPClient = &patientClient{o.HTTPClient, idle}
 		if c.Endpoint != "" {
 			o.BaseEndpoint = &c.Endpoint
 		}
-		o.UsePathStyle = o.BaseEndpoint != nil
+		o.UsePathStyle = o.BaseEndpoint != nil && !c.VirtualHost
 		if o.Region == "" && o.BaseEndpoint != nil {
 			o.Region = regionOfEndpoint
 		}
 		// Many servers do not know the SDK's own checksums. The signature covers the content.
 		o.RequestChecksumCalculation, o.ResponseChecksumValidation = aws.RequestChecksumCalculationWhenRequired, aws.ResponseChecksumValidationWhenRequired
 	})
+	if at := client.Options().BaseEndpoint; at != nil {
+		c.Endpoint = *at // may be that of the environment
+		if err := c.Validate(); err != nil {
+			return nil, err
+		}
+	}
 	if client.Options().Region == "" {
 		return nil, fmt.Errorf("the region of bucket %s is not known: set it (AWS_REGION), or the endpoint if the server is not that of AWS", name)
 	}
@@ -170,9 +189,24 @@ func (b *Bucket) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	}
 	object, err := b.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.name, Key: key})
 	if err != nil {
-		return nil, b.failed(reads, err)
+		return nil, b.failed(reads, *key, err)
 	}
-	return object.Body, nil
+	return &objectBody{object.Body, b, *key}, nil
+}
+
+// objectBody is the content of an object.
+type objectBody struct {
+	io.ReadCloser
+	bucket *Bucket
+	key    string
+}
+
+func (o *objectBody) Read(into []byte) (int, error) {
+	n, err := o.ReadCloser.Read(into)
+	if err != io.EOF {
+		err = o.bucket.failed(reads, o.key, err)
+	}
+	return n, err
 }
 
 // List implements Store.
@@ -188,7 +222,7 @@ func (b *Bucket) List(ctx context.Context, folder string) (all []File, err error
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, b.failed(lists, err)
+			return nil, b.failed(lists, *below, err)
 		}
 		for _, object := range page.Contents {
 			if name := strings.TrimPrefix(aws.ToString(object.Key), b.prefix); !strings.HasSuffix(name, "/") { // as consoles mark folders
@@ -206,5 +240,5 @@ func (b *Bucket) Delete(ctx context.Context, name string) error {
 		return err
 	}
 	_, err = b.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.name, Key: key})
-	return b.failed(deletes, err)
+	return b.failed(deletes, *key, err)
 }

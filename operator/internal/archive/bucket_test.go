@@ -12,15 +12,19 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"spate.dev/operator/internal/archive/s3test"
 	"spate.dev/operator/internal/runs/samples"
@@ -105,6 +109,41 @@ func TestRunsOfABucketAreKeptByAgeAndNumber(t *testing.T) {
 	}
 }
 
+// When a run ended makes no difference.
+func TestARunOfABucketIsKeptSinceItWasWritten(t *testing.T) {
+	server := s3test.Start(t)
+	b, r, now := bucketOf(t, server), run("n", "r", 1), time.Now()
+	r.Status.CompletionTime = &metav1.Time{Time: now.AddDate(-1, 0, 0)}
+	written := func() { must(t, Save(t.Context(), b, r, nil)) }
+	hoursPass := func() {
+		at := now.Add(-2 * time.Hour)
+		must(t, os.Chtimes(server.File("spate/lab/"+Folder(r)+"/"+RunFile), at, at))
+	}
+	for i, c := range []struct {
+		then func()
+		want int
+	}{{written, 0}, {func() { hoursPass(); written() }, 0}, {hoursPass, 1}} {
+		c.then()
+		if deleted, err := (Retention{For: time.Hour}).Apply(t.Context(), b, now); err != nil || deleted != c.want {
+			t.Errorf("%d: %d deleted, want %d: %v", i, deleted, c.want, err)
+		}
+	}
+}
+
+// Its age is not known.
+func TestNothingIsDeletedOfAServerThatDoesNotSayWhenItWasWritten(t *testing.T) {
+	r := run("n", "r", 1)
+	b, _ := patientBucket(t, idleLimit, func(w http.ResponseWriter, request *http.Request) {
+		if request.Method != http.MethodGet {
+			t.Errorf("%s %s", request.Method, request.URL)
+		}
+		fmt.Fprintf(w, "<ListBucketResult><Contents><Key>spate/lab/%s/%s</Key></Contents></ListBucketResult>", Folder(r), RunFile)
+	})
+	if deleted, err := (Retention{For: time.Hour}).Apply(t.Context(), b, time.Now()); err == nil || deleted != 0 || !strings.Contains(err.Error(), "LastModified") {
+		t.Errorf("%d deleted: %v", deleted, err)
+	}
+}
+
 func TestAFileOfABucketIsReplacedWhole(t *testing.T) {
 	b, failed := bucketOf(t, s3test.Start(t)), errors.New("not compressed")
 	large := make([]byte, 2*partSize+partSize/2)
@@ -147,6 +186,52 @@ func TestAFileOfABucketIsReplacedWhole(t *testing.T) {
 	must(t, b.Delete(t.Context(), "n/f"))
 	if all, err := b.List(t.Context(), "n"); err != nil || len(all) > 0 {
 		t.Errorf("%v, %v", all, err)
+	}
+}
+
+func TestABucketIsInThePathOrInTheHostName(t *testing.T) {
+	const host = "s3.test" // no name server knows it: connections to its port are led to the server
+	server := s3test.Start(t, "--virtual-domain", host)
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(server.Endpoint, "http://"))
+	must(t, err)
+	s3test.Setenv(t, s3test.AccessKey, s3test.SecretKey)
+	for virtualHost, want := range map[bool]string{false: host + ":" + port, true: s3test.Bucket + "." + host + ":" + port} {
+		b, err := NewBucket(t.Context(), BucketConfig{Location: "s3://" + s3test.Bucket + "/lab", Endpoint: "http://" + host + ":" + port, VirtualHost: virtualHost})
+		must(t, err)
+		var connected sync.Map // by address
+		b.client = s3.New(b.client.Options(), func(o *s3.Options) {
+			o.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(transport *http.Transport) {
+				transport.Proxy = nil
+				transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+					connected.Store(address, true)
+					return (&net.Dialer{}).DialContext(ctx, network, "127.0.0.1:"+port)
+				}
+			})
+		})
+		r := run("n", fmt.Sprint("virtual-host-", virtualHost), 1)
+		must(t, Save(t.Context(), b, r, nil))
+		folder, err := Find(t.Context(), b, "n", r.Name)
+		must(t, err)
+		if got, _, err := Load(t.Context(), b, folder); err != nil || got.UID != r.UID {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if _, err := os.Stat(server.File("lab/" + folder + "/" + RunFile)); err != nil {
+			t.Error(err)
+		}
+		must(t, b.Delete(t.Context(), folder+"/"+RunFile))
+		if left := names(t, b); len(left) > 0 {
+			t.Errorf("virtual host %t: %q are left", virtualHost, left)
+		}
+		connected.Range(func(address, _ any) bool {
+			if address != want {
+				t.Errorf("virtual host %t: connected to %s, want %s", virtualHost, address, want)
+			}
+			return true
+		})
+	}
+	t.Setenv("AWS_ENDPOINT_URL", server.Endpoint)
+	if _, err := NewBucket(t.Context(), BucketConfig{Location: "s3://" + s3test.Bucket, VirtualHost: true}); err == nil || !strings.Contains(err.Error(), "must have a host name") {
+		t.Error(err)
 	}
 }
 

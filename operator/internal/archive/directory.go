@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // Directory is the path of a directory that exists.
@@ -62,7 +61,7 @@ func (d Directory) Open(_ context.Context, name string) (io.ReadCloser, error) {
 	return os.Open(path)
 }
 
-// List implements Store.
+// List implements Store. What a process left unfinished is among the files: it is deleted with its run, or as a run that is not whole.
 func (d Directory) List(ctx context.Context, folder string) (all []File, err error) {
 	below := string(d)
 	if folder != "" {
@@ -77,7 +76,7 @@ func (d Directory) List(ctx context.Context, folder string) (all []File, err err
 		if err != nil || ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())
 		}
-		if !entry.Type().IsRegular() || strings.HasPrefix(entry.Name(), unfinished) {
+		if !entry.Type().IsRegular() {
 			return nil
 		}
 		info, err := entry.Info()

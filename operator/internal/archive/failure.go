@@ -52,8 +52,8 @@ func (e *BucketError) Error() string { return e.at + ": " + e.reason }
 
 func (e *BucketError) Unwrap() error { return e.err }
 
-// failed returns the error of a request that does something; nil if it has none.
-func (b *Bucket) failed(does string, err error) error {
+// failed returns the error of a request that does something with a key, or with all below one; nil if it has none.
+func (b *Bucket) failed(does, key string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -65,6 +65,7 @@ func (b *Bucket) failed(does string, err error) error {
 	failure := &BucketError{at: at, err: err}
 	var none *credentialsError
 	var answer smithy.APIError
+	var stalled *stalledError
 	var certificate *tls.CertificateVerificationError
 	var operation *net.OpError
 	var request *url.Error
@@ -78,6 +79,8 @@ func (b *Bucket) failed(does string, err error) error {
 		if answer.ErrorCode() == "NoSuchKey" {
 			failure.err = fs.ErrNotExist
 		}
+	case errors.As(err, &stalled):
+		failure.reason = fmt.Sprintf("the server stalled when asked to %s %q: %s: see whether it, or a proxy before it, hangs, and try again", does, key, stalled)
 	case errors.Is(err, context.DeadlineExceeded):
 		failure.reason = "the server did not answer in time"
 	case errors.Is(err, context.Canceled):

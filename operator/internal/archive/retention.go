@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// Retention says for how long runs stay in the archive.
+// Retention says for how long runs stay in the archive, since they were written. To know when they ended, each would have to be read.
 type Retention struct {
 	// For is how long a run is kept; without limit if 0.
 	For time.Duration
-	// Runs is the number of runs that are kept of each namespace; without limit if 0.
+	// Runs is the number of runs that are kept of each namespace, those written last; without limit if 0.
 	Runs int
 }
 
@@ -35,6 +35,9 @@ func (r Retention) Apply(ctx context.Context, s Store, now time.Time) (deleted i
 	if err != nil {
 		return 0, err
 	}
+	if len(all) > 0 && all[0].At.IsZero() {
+		return 0, errors.New("no archived run is deleted: the server does not say when objects were written (LastModified)")
+	}
 	newer := map[string]int{} // runs of a namespace
 	var problems []error
 	for _, run := range slices.Backward(all) {
@@ -47,17 +50,27 @@ func (r Retention) Apply(ctx context.Context, s Store, now time.Time) (deleted i
 		if run.whole && (r.Runs == 0 || newer[run.Namespace] <= r.Runs) && (r.For == 0 || now.Sub(run.At) <= r.For) {
 			continue
 		}
-		if err := run.delete(ctx, s); err != nil {
-			problems = append(problems, err)
-			continue
+		again, err := run.isWrittenAgain(ctx, s)
+		if err == nil && !again {
+			err = run.delete(ctx, s)
 		}
-		deleted++
+		if err != nil {
+			problems = append(problems, err)
+		} else if !again {
+			deleted++
+		}
 	}
 	return deleted, errors.Join(problems...)
 }
 
+// isWrittenAgain reports whether a run was written again since all were listed, which may be long ago.
+func (r *Run) isWrittenAgain(ctx context.Context, s Store) (bool, error) {
+	current, err := folders(ctx, s, r.folder())
+	return slices.ContainsFunc(current, func(run Run) bool { return run.At.After(r.At) }), err
+}
+
 // delete deletes the files of a run, RunFile first: a run that has it is whole.
-func (r Run) delete(ctx context.Context, s Store) error {
+func (r *Run) delete(ctx context.Context, s Store) error {
 	whole := func(name string) bool { return path.Base(name) == RunFile }
 	for _, first := range []bool{true, false} {
 		for _, name := range r.files {

@@ -54,13 +54,13 @@ func (u *upload) send() error {
 	if u.id == nil {
 		begun, err := b.client.CreateMultipartUpload(u.ctx, &s3.CreateMultipartUploadInput{Bucket: &b.name, Key: u.key, ContentType: contentType})
 		if err != nil {
-			return b.failed(writes, err)
+			return b.failed(writes, *u.key, err)
 		}
 		u.id = begun.UploadId
 	}
 	sent, err := b.client.UploadPart(u.ctx, &s3.UploadPartInput{Bucket: &b.name, Key: u.key, UploadId: u.id, PartNumber: &number, Body: bytes.NewReader(u.part)})
 	if err != nil {
-		return b.failed(writes, err)
+		return b.failed(writes, *u.key, err)
 	}
 	u.sent, u.part = append(u.sent, types.CompletedPart{ETag: sent.ETag, PartNumber: &number}), u.part[:0]
 	return nil
@@ -71,7 +71,7 @@ func (u *upload) close() error {
 	b := u.bucket
 	if u.id == nil {
 		_, err := b.client.PutObject(u.ctx, &s3.PutObjectInput{Bucket: &b.name, Key: u.key, Body: bytes.NewReader(u.part), ContentType: contentType})
-		return b.failed(writes, err)
+		return b.failed(writes, *u.key, err)
 	}
 	if len(u.part) > 0 {
 		if err := u.send(); err != nil {
@@ -81,7 +81,7 @@ func (u *upload) close() error {
 	_, err := b.client.CompleteMultipartUpload(u.ctx, &s3.CompleteMultipartUploadInput{
 		Bucket: &b.name, Key: u.key, UploadId: u.id, MultipartUpload: &types.CompletedMultipartUpload{Parts: u.sent},
 	})
-	return b.failed(writes, err)
+	return b.failed(writes, *u.key, err)
 }
 
 // abort removes the parts that were sent. It also does when the time for writing is over.

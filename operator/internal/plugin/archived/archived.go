@@ -22,17 +22,20 @@ import (
 // Source says where the runs of a command line are archived.
 type Source struct {
 	from, endpoint string
+	pathStyle      bool
 }
 
-// Add adds the flags to a command: --from with its usage, and --endpoint.
+// Add adds the flags to a command: --from with its usage, --endpoint and --force-path-style.
 func (s *Source) Add(c *cobra.Command, usage string) {
 	c.Flags().StringVar(&s.from, "from", "", usage)
 	c.Flags().StringVar(&s.endpoint, "endpoint", "",
 		"URL of the server of a bucket that --from names, such as https://s3.example.com:9000; AWS_ENDPOINT_URL when absent, or AWS")
+	c.Flags().BoolVar(&s.pathStyle, "force-path-style", true,
+		"have the bucket in the path of that URL, https://HOST/BUCKET/KEY; false: in its host name, https://BUCKET.HOST/KEY, as always with AWS")
 }
 
 // IsSet reports whether a run is read from an archive.
-func (s *Source) IsSet() bool { return s.from != "" || s.endpoint != "" }
+func (s *Source) IsSet() bool { return s.from != "" || s.endpoint != "" || !s.pathStyle }
 
 // Read returns the run that the arguments name, with its samples, if it has any: of an archive, or of the folder of one run.
 func (s *Source) Read(ctx context.Context, flags *cluster.Flags, args []string) (*spatev1.TrafficRun, *samples.Series, error) {
@@ -49,7 +52,7 @@ func (s *Source) Read(ctx context.Context, flags *cluster.Flags, args []string) 
 
 func (s *Source) open(ctx context.Context) (archive.Store, error) {
 	if strings.HasPrefix(s.from, archive.Scheme) {
-		bucket, err := archive.NewBucket(ctx, archive.BucketConfig{Location: s.from, Endpoint: s.endpoint})
+		bucket, err := archive.NewBucket(ctx, archive.BucketConfig{Location: s.from, Endpoint: s.endpoint, VirtualHost: !s.pathStyle})
 		if err != nil {
 			return nil, fmt.Errorf("--from %s: %w", s.from, err)
 		}
@@ -57,6 +60,9 @@ func (s *Source) open(ctx context.Context) (archive.Store, error) {
 	}
 	if s.endpoint != "" {
 		return nil, errors.New("--endpoint has no effect: it is for a bucket, --from s3://BUCKET/PREFIX")
+	}
+	if !s.pathStyle {
+		return nil, errors.New("--force-path-style has no effect: it is for a bucket, --from s3://BUCKET/PREFIX")
 	}
 	if info, err := os.Stat(s.from); err != nil {
 		return nil, fmt.Errorf("--from: %w", err)

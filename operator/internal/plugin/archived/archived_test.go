@@ -32,6 +32,8 @@ func TestTheRunOfAnArchive(t *testing.T) {
 		{"s3://results/", "--endpoint s3.example", "the endpoint must be a URL such as https://"},
 		{"s3:///results", "imix-1", `"s3:///results" is no location in a bucket: must be s3://BUCKET or s3://BUCKET/PREFIX`},
 		{root, "--endpoint https://s3.example", "--endpoint has no effect: it is for a bucket"},
+		{root, "--force-path-style=false", "--force-path-style has no effect: it is for a bucket"},
+		{"s3://results", "--force-path-style=false --endpoint https://192.0.2.1:9000", "without path style the endpoint must have a host name"},
 		{root, "imix-1 -n tests", ""},
 		{folder, "", ""},
 		{folder, "imix-1", ""},
