@@ -36,12 +36,14 @@ VERSITYGW := $(call tool_path,versitygw)
 empty :=
 TOOLS_PATH := $(subst $(empty) ,:,$(patsubst %/,%,$(foreach t,$(TOOL_NAMES),$(dir $(call tool_path,$(t))))))
 
-# The complete binary is moved into place: a failed build leaves nothing that a later make would use as the tool.
+# The complete binary is moved into place: a failed build leaves nothing that a later make would use as the tool. One make builds a tool at a time:
+# suites that run side by side need some of the same ones.
+# tool_lock is the beginning of a recipe that ends here if another make has built the target meanwhile.
+tool_lock = mkdir -p $(@D); exec {lock}> $(@D)/.lock; flock $$lock; if [ -e $@ ]; then exit 0; fi
 define tool_rule
 $(call tool_path,$(1)):
-	@echo "tools: building $(1) (first use of this version; usually 10-120 s)"
-	@mkdir -p $$(@D)
-	@nice -n 5 env $(go_build) -C tools/$(1) -ldflags='-s -w' -o $$@.new tool && mv $$@.new $$@
+	@$$(tool_lock); echo "tools: building $(1) (first use of this version; usually 10-120 s)"; \
+	  nice -n 5 env $(go_build) -C tools/$(1) -ldflags='-s -w' -o $$@.new tool; mv $$@.new $$@
 endef
 $(foreach t,$(filter-out prometheus-operator,$(TOOL_NAMES)),$(eval $(call tool_rule,$(t))))
 
@@ -50,12 +52,11 @@ $(foreach t,$(filter-out prometheus-operator,$(TOOL_NAMES)),$(eval $(call tool_r
 prometheus_crds := $(foreach kind,podmonitors probes prometheuses prometheusrules servicemonitors,prometheus-operator-crd/monitoring.coreos.com_$(kind).yaml)
 prometheus_roles := rbac/prometheus-operator/prometheus-operator-cluster-role.yaml rbac/prometheus/prometheus-cluster-role.yaml
 $(PROMETHEUS_OPERATOR):
-	@echo "tools: building prometheus-operator and prometheus (first use of this version; about 9 CPU minutes)"
-	@rm -rf $@.new && mkdir -p $@.new/crds $@.new/roles
-	@nice -n 5 env $(go_build) -C tools/prometheus-operator -tags=remove_all_sd,enable_kubernetes_sd -ldflags='-s -w' -o $@.new/ tool
-	@cd "$$(go list -C tools/prometheus-operator -m -f '{{.Dir}}' github.com/prometheus-operator/prometheus-operator)/example" && \
-	  install -m 644 -t $@.new/crds $(prometheus_crds) && install -m 644 -t $@.new/roles $(prometheus_roles)
-	@mv $@.new $@
+	@$(tool_lock); echo "tools: building prometheus-operator and prometheus (first use of this version; about 9 CPU minutes)"; \
+	  rm -rf $@.new; mkdir -p $@.new/crds $@.new/roles; \
+	  nice -n 5 env $(go_build) -C tools/prometheus-operator -tags=remove_all_sd,enable_kubernetes_sd -ldflags='-s -w' -o $@.new/ tool; \
+	  cd "$$(go list -C tools/prometheus-operator -m -f '{{.Dir}}' github.com/prometheus-operator/prometheus-operator)/example"; \
+	  install -m 644 -t $@.new/crds $(prometheus_crds); install -m 644 -t $@.new/roles $(prometheus_roles); mv $@.new $@
 
 # The only tool in Rust: cargo builds it, into the same cache.
 CARGO_DENY_VERSION := 0.20.2
