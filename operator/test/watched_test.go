@@ -45,8 +45,8 @@ subjects: [{kind: ServiceAccount, name: spate-operator, namespace: spate-system}
 // lookLimit is longer than two looks of the operator at its namespaces.
 const lookLimit = 45 * time.Second
 
-// confine gives the operator its rights in these namespaces alone until the test ends.
-func confine(t *testing.T, namespaces ...string) {
+// restrictRights gives the operator its rights in these namespaces alone until the test ends.
+func restrictRights(t *testing.T, namespaces ...string) {
 	t.Helper()
 	t.Cleanup(func() {
 		must(t, applyFile(context.Background(), "../../config/rbac/role_binding.yaml"))
@@ -67,7 +67,7 @@ func TestAnOperatorOfOneNamespaceNeedsNoRightsInOthers(t *testing.T) {
 	ns, other := ready(t, ""), bareNamespace(t)
 	mustApply(t, other, loopbackGenerator)
 	expect(t, startLimit, generatorNamed(other, "loop"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonPodsPending)
-	confine(t, ns)
+	restrictRights(t, ns)
 	restartOperator(t, "--watch-namespaces="+ns)
 
 	mustApply(t, other, loopbackStream+"---"+loopbackProfile("there", ""))
@@ -87,7 +87,7 @@ func TestAnOperatorOfOneNamespaceNeedsNoRightsInOthers(t *testing.T) {
 func TestAnOperatorGoesOnWithoutANamespaceThatDoesNotExistAndEndsWhenItDoes(t *testing.T) {
 	ns := ready(t, "")
 	later := ns + "-later"
-	confine(t, ns)
+	restrictRights(t, ns)
 	watching := "--watch-namespaces=" + later + "," + ns
 	restartOperator(t, watching)
 	if log := cluster.operator.log.lines(1000); !strings.Contains(log, "a watched namespace cannot be read") || !strings.Contains(log, later) {
@@ -125,7 +125,7 @@ func TestAnOperatorGoesOnWithoutANamespaceThatDoesNotExistAndEndsWhenItDoes(t *t
 func TestARoleThatIsMissingForATimeHoldsUpNoOtherNamespace(t *testing.T) {
 	ns, other := ready(t, ""), bareNamespace(t)
 	mustApply(t, other, loopbackGenerator)
-	confine(t, ns, other)
+	restrictRights(t, ns, other)
 	restartOperator(t, "--watch-namespaces="+other+","+ns)
 	must(t, cluster.kube.Delete(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: "spate-operator-watched"}}))
 	must(t, cluster.api.set(linkRefused)) // all watches end, and those of the other namespace are refused then
@@ -156,7 +156,7 @@ func TestARunThatIsGoneIsStoppedAlthoughAWatchedNamespaceDoesNotExist(t *testing
 	ip := enginePods(t, ns)[0].Status.PodIP
 	tear(t, p)
 	mustApply(t, ns, loopbackGenerator+"  allowedNamespaces: {from: All}\n")
-	confine(t, ns)
+	restrictRights(t, ns)
 	restartOperator(t, "--watch-namespaces="+ns+"-missing,"+ns)
 	// The run may be one of that namespace.
 	expect(t, answerLimit, generatorNamed(ns, "loop"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonOrphanedRun, "cannot read", ns+"-missing")
