@@ -203,7 +203,7 @@ type objectBody struct {
 
 func (o *objectBody) Read(into []byte) (int, error) {
 	n, err := o.ReadCloser.Read(into)
-	if err != io.EOF {
+	if !errors.Is(err, io.EOF) {
 		err = o.bucket.failed(reads, o.key, err)
 	}
 	return n, err
