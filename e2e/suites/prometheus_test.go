@@ -56,12 +56,13 @@ func query(ctx context.Context, expression string) ([]sample, error) {
 	return queryAt(ctx, expression, time.Now())
 }
 
-// queryAt requests an instant vector of a time.
+// queryAt requests an instant vector of a time. The value of a native histogram is its count.
 func queryAt(ctx context.Context, expression string, at time.Time) ([]sample, error) {
 	var data struct {
 		Result []struct {
-			Metric map[string]string
-			Value  [2]any
+			Metric    map[string]string
+			Value     [2]any
+			Histogram [2]any
 		}
 	}
 	if err := ask(ctx, fmt.Sprintf("query?time=%d.%03d&query=%s", at.Unix(), at.Nanosecond()/1e6, url.QueryEscape(expression)), &data); err != nil {
@@ -70,6 +71,9 @@ func queryAt(ctx context.Context, expression string, at time.Time) ([]sample, er
 	samples := make([]sample, 0, len(data.Result))
 	for _, r := range data.Result {
 		text, _ := r.Value[1].(string)
+		if native, is := r.Histogram[1].(map[string]any); is {
+			text, _ = native["count"].(string)
+		}
 		value, err := strconv.ParseFloat(text, 64)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", expression, err)
