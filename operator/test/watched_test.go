@@ -122,34 +122,6 @@ func TestAnOperatorGoesOnWithoutANamespaceThatDoesNotExistAndEndsWhenItDoes(t *t
 	expect(t, startLimit, generatorNamed(later, "loop"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonPodsPending)
 }
 
-func TestARoleThatIsMissingForATimeHoldsUpNoOtherNamespace(t *testing.T) {
-	ns, other := ready(t, ""), bareNamespace(t)
-	mustApply(t, other, loopbackGenerator)
-	restrictRights(t, ns, other)
-	restartOperator(t, "--watch-namespaces="+other+","+ns)
-	must(t, cluster.kube.Delete(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: "spate-operator-watched"}}))
-	must(t, cluster.api.set(linkRefused)) // all watches end, and those of the other namespace are refused then
-	must(t, cluster.api.set(linkOpen))
-	until(t, lookLimit, "it reports the namespace", func() (bool, string) {
-		n, seen := unreadableNamespaces()
-		return n == 1, seen
-	})
-	mustApply(t, ns, loopbackProfile("here", lenient+"  duration: 1s"))
-	// The pause between attempts to watch is up to a minute, of this namespace too: its watches have ended with all others.
-	if run := complete(t, 2*lookLimit, profileNamed(ns, "here")); run.Status.Result == nil || run.Status.Result.Tx == 0 {
-		t.Errorf("%+v", run.Status.Result)
-	}
-
-	mustApply(t, "", strings.ReplaceAll(rightsInOne, "WATCHED", other))
-	mustApply(t, other, loopbackGenerator+"  suspend: true\n")
-	expect(t, 2*lookLimit, generatorNamed(other, "loop"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonSuspended)
-	select {
-	case <-cluster.operator.done:
-		t.Errorf("it was ended:\n%s", cluster.operator.log.lines(20))
-	default:
-	}
-}
-
 func TestARunThatIsGoneIsStoppedAlthoughAWatchedNamespaceDoesNotExist(t *testing.T) {
 	ns, p := running(t, "torn", "  suspend: false")
 	first := p.Status.CurrentRun.Name
