@@ -65,7 +65,7 @@ type asked struct {
 	instant                      bool   // of one time, not of a range
 }
 
-// ofAnnotation is the prefix of the panel of an annotation's query, whose answer is shown in all panels.
+// ofAnnotation is the prefix of the panel name of a query that is an annotation's: Grafana draws annotations in every panel.
 const ofAnnotation = "annotation "
 
 // dashboardQueries returns the queries of all dashboards: of panels, annotations and variables.

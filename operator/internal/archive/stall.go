@@ -2,7 +2,7 @@
 
 package archive
 
-// This file answers: when is a request given up, of which the server takes or sends no more bytes?
+// This file answers: when is a request canceled because no byte of it or of its answer is transferred?
 
 import (
 	"context"
@@ -15,18 +15,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// idleLimit bounds the time in which no byte of a request or of its answer is moved. While bytes flow, a request may take any time. The SDK's three
+// idleLimit is the maximum time without a byte of a request or of its answer. While bytes are transferred, a request may take any time. The SDK's three
 // attempts end within what the operator gives a run (2 min), so that its condition has this reason.
 const idleLimit = 30 * time.Second
 
-// stalledError is why a request was given up.
+// stalledError is the cause of the cancellation of a request that stalled.
 type stalledError struct{ limit time.Duration }
 
 func (e *stalledError) Error() string {
 	return fmt.Sprintf("nothing was sent or received for %s", e.limit)
 }
 
-// patientClient gives up requests that stall. The limits of http.Client and http.Transport are for whole requests, or end where an answer begins.
+// patientClient cancels requests that stall. The limits of http.Client and http.Transport are for whole requests, or end where an answer begins.
 type patientClient struct {
 	s3.HTTPClient
 	limit time.Duration
@@ -52,7 +52,7 @@ func (c *patientClient) Do(request *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// patience is that with one request. Its timer runs while the server is waited for.
+// patience is the idle timeout of one request. Its timer runs while the client waits for the server.
 type patience struct {
 	ctx    context.Context // of the request
 	cancel context.CancelCauseFunc
@@ -60,7 +60,7 @@ type patience struct {
 	limit  time.Duration
 }
 
-// reason returns why the request failed: that it stalled, if it was given up, otherwise the error.
+// reason returns a stalledError if the request was canceled by the timer, otherwise the error itself.
 func (p *patience) reason(err error) error {
 	var stalled *stalledError
 	if err != nil && !errors.Is(err, io.EOF) && errors.As(context.Cause(p.ctx), &stalled) {
@@ -69,7 +69,7 @@ func (p *patience) reason(err error) error {
 	return err
 }
 
-// sentBody is the body of a request. It is read when what was read before is on its way.
+// sentBody is the body of a request. The transport reads the next bytes when it has sent the last ones.
 type sentBody struct {
 	io.ReadCloser
 	*patience
@@ -80,7 +80,7 @@ func (s *sentBody) Read(into []byte) (int, error) {
 	return s.ReadCloser.Read(into)
 }
 
-// receivedBody is the body of an answer. What its reader does between two reads is not the server's time.
+// receivedBody is the body of an answer. The timer does not run between two reads.
 type receivedBody struct {
 	io.ReadCloser
 	*patience
