@@ -92,7 +92,7 @@ operator-test: envtest-assets engine-debug $(HELM) $(KREW) $(PROMETHEUS_OPERATOR
 
 # -count=1, because Go does not notice a changed engine and would use cached results. Building them is behind the tests beside, which wait for answers.
 operator-test-packages:
-	@cd operator && HELM=$(HELM) KREW=$(KREW) S3_SERVER=$(VERSITYGW) SPATE_PROMETHEUS=$(PROMETHEUS_OPERATOR)/prometheus TREX_PYTHON=$(TREX_PYTHON) CONFORMANCE=$(conformance_there) nice -n 5 go test -count=1 $$(go list ./... | grep -v /test$$)
+	@cd operator && HELM=$(HELM) KREW=$(KREW) S3_SERVER=$(VERSITYGW) SPATE_PROMETHEUS=$(PROMETHEUS_OPERATOR)/prometheus TREX_PYTHON=$(TREX_PYTHON) CONFORMANCE=$(conformance_there) nice -n 5 ../build/again go test -count=1 $$(go list ./... | grep -v /test$$)
 	@go test -C e2e -count=1 ./policies
 	@go test -C dashboards/source -count=1 ./...
 
@@ -100,7 +100,7 @@ operator-test-packages:
 operator_test_parts := operator-test-part-1 operator-test-part-2
 .PHONY: operator-test-packages $(operator_test_parts)
 $(operator_test_parts): operator-test-part-%:
-	@cd operator/test && S3_SERVER=$(VERSITYGW) SPATE_PROMETHEUS=$(PROMETHEUS_OPERATOR)/prometheus SPATE_TEST_PART=$*/$(words $(operator_test_parts)) timeout --kill-after 10 32m \
+	@cd operator/test && S3_SERVER=$(VERSITYGW) SPATE_PROMETHEUS=$(PROMETHEUS_OPERATOR)/prometheus SPATE_TEST_PART=$*/$(words $(operator_test_parts)) ../../build/again timeout --kill-after 10 32m \
 	  ../../build/out/operator.test -test.paniconexit0 -test.timeout 30m
 
 # Reports in a browser, and dashboards as they are drawn, by a module of its own: nothing else needs its dependencies.

@@ -45,11 +45,15 @@ demo: deps images kubectl-spate $(cluster_there)
 	@if [ -n "$${KEEP:-}" ]; then e2e/demo/look; else e2e/cluster/down; fi
 endif
 
+# Tests that passed when they ran a second time (build/again).
+export FLAKY := $(CURDIR)/build/out/flaky
+
 # phase TARGETS[,ARGUMENTS[,COMMAND]]: makes them, with the command, and prints how long that took.
 phase = @start=$$SECONDS; $(3) $(MAKE) --no-print-directory $(2) $(1) || exit; echo "test: $(1): $$((SECONDS - start)) s"
 
 .PHONY: test-timed test-untimed test-nic
 test: deps ## Run all that CI runs: lint, unit tests, envtest, short fuzzing, instructions per packet, a NIC's driver, the suites in the real cluster
+	@mkdir -p $(dir $(FLAKY)) && rm -f $(FLAKY)
 	$(call phase,lint)
 	$(call phase,engine-debug)
 	@# A browser at idle priority is starved for minutes, and then gives no answer; by itself it takes half a minute.
@@ -58,6 +62,7 @@ test: deps ## Run all that CI runs: lint, unit tests, envtest, short fuzzing, in
 	@# Instructions depend a little on how many packets are due at once, so on the time that a worker is given.
 	$(call phase,bench-instructions test-cluster-clean,--jobs 2 --output-sync=line)
 	$(call phase,e2e test-nic,--jobs 2 --output-sync=line)
+	@[ ! -s $(FLAKY) ] || { echo "test: these failed first, and passed when they ran again; each is a fault of the test or of what it tests:"; sed 's/^/  /' $(FLAKY); }
 
 .PHONY: test-all
 test-all: test ## Run `make test`, then VFs under a real kubelet (CI does where 45 minutes are enough for the first)
@@ -142,7 +147,7 @@ check: engine-check operator-check lint-e2e ## Check format, clippy and vet, and
 
 nic: deps images kubectl-spate ## Run the engine's image on a NIC's driver, its offloads, queues and virtual functions, in an emulated machine (2 min)
 	@ENGINE_ARCHIVE=$(engine_image) KUBECTL_SPATE=$(CURDIR)/build/out/kubectl-spate NIC_FOLDER=$(SPATE_CACHE)/e2e/nic \
-	  go test -C e2e -count=1 -timeout 16m -v ./nic
+	  build/again go test -C e2e -count=1 -timeout 16m -v ./nic
 
 CGROUP2_SUITES ?= bookworm trixie
 test-cgroup2: deps images $(KUBE) $(MULTUS) $(HELM) $(NODE_IMAGE) ## Run our node, a pod and a profile on stock Debians with cgroup v2, in emulated machines (CGROUP2_SUITES; 17 min each)
@@ -156,7 +161,7 @@ e2e: images kubectl-spate $(cluster_there) $(s3_server) ## Run the suites in the
 	@$(if $(EXTERNAL),,e2e/cluster/load $(PEER_IMAGE) >/dev/null)
 	@$(if $(rights),$(go_build) -C e2e -o $(rbac) ./rbac)
 	@$(if $(EXTERNAL),,go test -C e2e -count=1 ./dra && $(go_build) -C e2e -o $(dra_links) ./dra)
-	@status=0; $(in_cluster) env SPATE_ROOT=$(CURDIR) S3_SERVER=$(s3_server) $(suites) -test.v -test.parallel 3 -test.timeout $(if $(SPATE_LONG),45m,20m) -test.run '$(RUN)' 2>&1 | tee $(suites_log) || status=$$?; \
+	@status=0; build/again $(in_cluster) env SPATE_ROOT=$(CURDIR) S3_SERVER=$(s3_server) $(suites) -test.v -test.parallel 3 -test.timeout $(if $(SPATE_LONG),45m,20m) -test.run '$(RUN)' 2>&1 | tee $(suites_log) || status=$$?; \
 	  $(if $(rights),$(in_cluster) $(rbac) /var/log/audit.log || status=$$?;) \
 	  [ -n "$${KEEP:-}$(EXTERNAL)" ] || e2e/cluster/down; [ $$status = 0 ] || e2e/failures $(suites_log); exit $$status
 
@@ -177,7 +182,7 @@ e2e-sriov: deps ## Run VFs under a real kubelet, device plugin and Multus, in an
 	@status=0; { $(by_itself) sriov-operator sriov-suites && $(prometheus_there) && \
 	    INSTALL_WITH=kustomize INSTALL_PATIENCE=300s e2e/install $(operator_image) $(engine_image); } & installed=$$!; \
 	  { $(sriov_env) e2e/sriov/join && wait $$installed && \
-	  $(in_cluster) env SPATE_ROOT=$(CURDIR) SPATE_SRIOV=1 $(suites) -test.v -test.timeout 30m -test.run '^TestSRIOV.*($(RUN))' 2>&1 | tee $(suites_log); } || status=$$?; \
+	  build/again $(in_cluster) env SPATE_ROOT=$(CURDIR) SPATE_SRIOV=1 $(suites) -test.v -test.timeout 30m -test.run '^TestSRIOV.*($(RUN))' 2>&1 | tee $(suites_log); } || status=$$?; \
 	  wait; [ -n "$${KEEP:-}" ] || { e2e/sriov/leave; e2e/cluster/down; }; [ $$status = 0 ] || e2e/failures $(suites_log); exit $$status
 
 # Programs in Go one after another: each uses what those before it have compiled, and side by side they would compile the same twice. Images

@@ -158,7 +158,7 @@ mod tests {
         let stages = held.stages().unwrap();
         assert_eq!(stages.end(1).unwrap_err().to_string(), "stage 1 has not ended");
         assert!(stages.end(3).unwrap_err().to_string().starts_with("stage_end: 3; the run has 3 stages"));
-        engine.start(&held, engine.now_ns() + 50_000_000).unwrap();
+        engine.start(&held, engine.now_ns() + 300_000_000).unwrap();
         let started = Instant::now();
         while !held.has_ended() {
             assert!(started.elapsed() < Duration::from_secs(10), "{:?}", held.run().state());
@@ -172,7 +172,7 @@ mod tests {
             counters.latency.as_ref().unwrap().distribution.as_ref().unwrap().counts.iter().sum()
         };
         assert_eq!(latencies(&whole), 18_000);
-        let near = |counted: u64, expected: u64| counted.abs_diff(expected) < expected / 5;
+        let near = |counted: u64, expected: u64| counted.abs_diff(expected) < expected / 2;
         assert!(near(first.tx_packets, 5000) && near(second.tx_packets, 16_000), "{first:?}\n{second:?}");
         for end in [first, second] {
             assert!(end.settled_tx_packets > 0 && end.settled_tx_packets <= end.tx_packets, "{end:?}");

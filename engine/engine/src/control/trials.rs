@@ -131,7 +131,7 @@ mod tests {
             drain_ns: 20_000_000,
             rate_factor: Some(Ratio { numerator: factor.0, denominator: factor.1 }),
             packets,
-            at_monotonic_ns: (engine.clock().mono_ns() + 20_000_000) as i64,
+            at_monotonic_ns: (engine.clock().mono_ns() + 200_000_000) as i64,
             ..Default::default()
         }
     }

@@ -326,7 +326,7 @@ fn inside_reference() {
             engines[index as usize].prepare(part).unwrap()
         })
         .collect();
-    let (first, at) = (ReferenceClock { offset_ns: 7, ..ReferenceClock::default() }, clocks[0].mono_ns() + 50 * MS);
+    let (first, at) = (ReferenceClock { offset_ns: 7, ..ReferenceClock::default() }, clocks[0].mono_ns() + 200 * MS);
     runs[0].set_reference(first).unwrap();
     runs[0].start_at_mono(at).unwrap();
     let follow = || {
@@ -378,7 +378,7 @@ fn inside_engines() {
                 engines[index as usize].prepare(part).unwrap()
             })
             .collect();
-        let at = engines[0].clock().now_wall_ns() + 50 * MS;
+        let at = engines[0].clock().now_wall_ns() + 200 * MS;
         runs.iter().for_each(|run| run.start(at).unwrap());
         for run in &runs {
             wait_for(run, RunState::Complete, 5);

@@ -150,7 +150,7 @@ fn blacked_out_by_seed(
     spec: RunSpec,
     check: impl Fn(&Run, &Passed, &[Span]) -> Result<(), String>,
 ) -> Result<(), String> {
-    let starts_ns = wall_ns() + 100 * MS;
+    let starts_ns = wall_ns() + 300 * MS;
     let (spans, ends_ns) = blackouts(seed, starts_ns);
     blacked_out(datapath, [starts_ns, ends_ns], &spans, spec, |run, passed| check(run, passed, &spans))
 }
@@ -234,7 +234,7 @@ fn inside_edges() {
     second_pair();
     let datapath = two_ports(1);
     undisturbed(|| {
-        let starts_ns = wall_ns() + 100 * MS;
+        let starts_ns = wall_ns() + 300 * MS;
         let (began_ns, ends_ns) = (starts_ns + WARMUP_NS, starts_ns + WARMUP_NS + PHASE_NS);
         let spans = [
             Span { from_ns: began_ns - 50 * MS, to_ns: began_ns + 80 * MS },

@@ -18,7 +18,7 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use spate_engine::datapath::{Datapath, PollMode, RecordsSpec, Run, RunSpec, RunState, TemplateCounters, Watch};
 use spate_stateful::{Count, Protocol, Record, Scenario};
 
-use crate::setup::{MS, start, turn, wait_for};
+use crate::setup::{MS, start, start_soon, turn, wait_for};
 use crate::stateful::{REQUEST, RESPONSE, emulated, loopback, over_v4, scenario, v6};
 
 fn recorded(datapath: &Datapath, tag: u16, scenario: Scenario, records: RecordsSpec) -> RunSpec {
@@ -199,7 +199,7 @@ fn a_volume_that_hangs_holds_no_run_open_and_what_it_does_later_is_no_harm() {
     let run = datapath.prepare(spec(7)).unwrap();
     let volume = hang(&partial);
     let watch = run.watch_records().unwrap();
-    run.start(datapath.clock().now_wall_ns() + 20 * MS).unwrap();
+    start_soon(&datapath, &run);
     wait_for(&run, RunState::Complete, 10);
     let (all, missed) = watched(&run, watch);
     assert_eq!((all.len(), missed), (1000, 0), "who watches needs no volume");

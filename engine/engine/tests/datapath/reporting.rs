@@ -65,7 +65,7 @@ fn plan(streams: Vec<Stream>) -> Plan {
 fn run(engine: &Engine, plan: &Plan) -> Arc<Held> {
     let (held, warnings) = engine.prepare(&plan.run_id, plan.encode_to_vec().into(), Format::Binary).unwrap();
     assert_eq!(warnings, Vec::<String>::new());
-    engine.start(&held, engine.now_ns() + 20_000_000).unwrap();
+    engine.start(&held, engine.now_ns() + 200_000_000).unwrap();
     while !held.has_ended() {
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -107,7 +107,7 @@ fn inside_bridge() {
         })
         .collect();
     drop(held);
-    let at = engines[0].clock().now_wall_ns() + 50 * MS;
+    let at = engines[0].clock().now_wall_ns() + 200 * MS;
     runs.iter().for_each(|run| run.start(at).unwrap());
     let sides: Vec<_> = runs
         .iter()

@@ -94,7 +94,7 @@ fn both_formats_have_the_same_families_and_series_and_histograms_have_native_buc
         .replacen("1000000000", "300000000", 1)
         .replacen(r#""flowsPerSecond": {"numerator": 1"#, r#""flowsPerSecond": {"numerator": 100"#, 1);
     let (held, _) = engine.prepare("r", plan.into(), decode::Format::Auto).unwrap();
-    engine.start(&held, engine.now_ns() + 20_000_000).unwrap();
+    engine.start(&held, engine.now_ns() + 200_000_000).unwrap();
     while !held.has_ended() {
         thread::sleep(Duration::from_millis(2));
     }

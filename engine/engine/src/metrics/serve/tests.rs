@@ -158,7 +158,7 @@ async fn a_worker_that_hangs_makes_the_engine_neither_ready_nor_alive_until_it_g
     });
     tokio::time::sleep(Duration::from_secs(2)).await;
     let run = held(&engine);
-    engine.start(&run, engine.now_ns() + 20_000_000).unwrap();
+    engine.start(&run, engine.now_ns() + 200_000_000).unwrap();
     let mut answers = Vec::new();
     for _ in 0..15 {
         answers = vec![answer_to(address, "GET /readyz").await, answer_to(address, "GET /healthz").await];
