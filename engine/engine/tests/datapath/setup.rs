@@ -9,8 +9,8 @@ use std::{
 
 use spate_engine::datapath::{
     Blueprint, ClockError, Config, Datapath, Measure, Memory, OpenError, PhaseCounters, PollMode, PortConfig,
-    PortDevice, Rate, Run, RunError, RunSpec, RunState, StreamReceive, StreamSpec, StreamTiming, Template, Timing, UseOffloads,
-    WorkerGroup,
+    PortDevice, Rate, Run, RunError, RunSpec, RunState, StreamReceive, StreamSpec, StreamTiming, Template, Timing,
+    UseOffloads, WorkerGroup,
 };
 
 pub const MS: u64 = 1_000_000;
