@@ -45,6 +45,21 @@ subjects: [{kind: ServiceAccount, name: spate-operator, namespace: spate-system}
 // lookLimit is longer than two looks of the operator at its namespaces.
 const lookLimit = 45 * time.Second
 
+// rightsInPart let the operator read some kinds of a namespace.
+const rightsInPart = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: spate-operator-part}
+rules:
+- {apiGroups: [spate.dev], resources: [KINDS], verbs: [list, watch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: spate-operator-part}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: spate-operator-part}
+subjects: [{kind: ServiceAccount, name: spate-operator, namespace: spate-system}]
+`
+
 // restrictRights gives the operator its rights in these namespaces alone until the test ends.
 func restrictRights(t *testing.T, namespaces ...string) {
 	t.Helper()
@@ -61,6 +76,23 @@ func restrictRights(t *testing.T, namespaces ...string) {
 func unreadableNamespaces() (int, string) {
 	n := int(cluster.operator.metric("spate_operator_unreadable_namespaces"))
 	return n, fmt.Sprintf("%d namespaces cannot be read", n)
+}
+
+func takeRights(t *testing.T, namespace, binding string) {
+	t.Helper()
+	must(t, cluster.kube.Delete(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: binding}}))
+}
+
+// controllers of an operator without an archive and exports.
+const controllers = 10
+
+// awaitControllers waits until the operator reconciles. It leads before: each controller then waits for the objects of all watched namespaces.
+func awaitControllers(t *testing.T) {
+	t.Helper()
+	until(t, startLimit, fmt.Sprintf("%d controllers work", controllers), func() (bool, string) {
+		n := strings.Count(cluster.operator.log.lines(10_000), "Starting workers")
+		return n == controllers, fmt.Sprintf("%d work", n)
+	})
 }
 
 func TestAnOperatorOfOneNamespaceNeedsNoRightsInOthers(t *testing.T) {
@@ -120,6 +152,72 @@ func TestAnOperatorGoesOnWithoutANamespaceThatDoesNotExistAndEndsWhenItDoes(t *t
 	}
 	mustApply(t, later, loopbackGenerator)
 	expect(t, startLimit, generatorNamed(later, "loop"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonPodsPending)
+}
+
+func TestARoleThatIsMissingForATimeHoldsUpNoOtherNamespace(t *testing.T) {
+	ns, other := ready(t, ""), bareNamespace(t)
+	mustApply(t, other, loopbackGenerator)
+	restrictRights(t, ns, other)
+	restartOperator(t, "--watch-namespaces="+other+","+ns)
+	awaitControllers(t)
+	takeRights(t, other, "spate-operator-watched")
+	must(t, cluster.api.set(linkRefused)) // all watches end, and those of the other namespace are refused then
+	must(t, cluster.api.set(linkOpen))
+	until(t, lookLimit, "it reports the namespace", func() (bool, string) {
+		n, seen := unreadableNamespaces()
+		return n == 1, seen
+	})
+	mustApply(t, ns, loopbackProfile("here", lenient+"  duration: 1s"))
+	if run := complete(t, runLimit, profileNamed(ns, "here")); run.Status.Result == nil || run.Status.Result.Tx == 0 {
+		t.Errorf("%+v", run.Status.Result)
+	}
+
+	mustApply(t, "", strings.ReplaceAll(rightsInOne, "WATCHED", other))
+	mustApply(t, other, loopbackGenerator+"  suspend: true\n")
+	// The pause between attempts to watch is up to a minute.
+	expect(t, 2*lookLimit, generatorNamed(other, "loop"), spatev1.ConditionReady, metav1.ConditionFalse, spatev1.ReasonSuspended)
+	select {
+	case <-cluster.operator.done:
+		t.Errorf("it was ended:\n%s", cluster.operator.log.lines(20))
+	default:
+	}
+}
+
+func TestARoleThatIsLostWhileTheOperatorStartsHoldsUpNoOtherNamespace(t *testing.T) {
+	ns, other := ready(t, ""), bareNamespace(t)
+	restrictRights(t, ns)
+	watching := "--watch-namespaces=" + other + "," + ns
+	for _, kinds := range []string{
+		"trafficruns",                  // it does not lead, since it has no profiles
+		"trafficruns, trafficprofiles", // it leads, and its controllers wait for objects of other kinds
+	} {
+		mustApply(t, other, strings.ReplaceAll(rightsInPart, "KINDS", kinds))
+		cluster.operator.stop()
+		o, err := launchOperator(watching)
+		must(t, err)
+		cluster.operator = o
+		until(t, startLimit, "it waits for objects", func() (bool, string) {
+			log := o.log.lines(1000)
+			return strings.Contains(log, "is forbidden"), log
+		})
+		if n, seen := unreadableNamespaces(); n != 0 {
+			t.Fatal(seen)
+		}
+		takeRights(t, other, "spate-operator-part")
+		select {
+		case <-o.done:
+		case <-time.After(lookLimit):
+			t.Fatalf("it has not ended:\n%s", o.log.lines(20))
+		}
+		if log := o.log.lines(20); !strings.Contains(log, "namespace "+other+" cannot be read any more") {
+			t.Errorf("it does not log why it ended:\n%s", log)
+		}
+	}
+	restartOperator(t, watching) // as Kubernetes does
+	mustApply(t, ns, loopbackProfile("here", lenient+"  duration: 1s"))
+	if run := complete(t, runLimit, profileNamed(ns, "here")); run.Status.Result == nil || run.Status.Result.Tx == 0 {
+		t.Errorf("%+v", run.Status.Result)
+	}
 }
 
 func TestARunThatIsGoneIsStoppedAlthoughAWatchedNamespaceDoesNotExist(t *testing.T) {

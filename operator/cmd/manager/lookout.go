@@ -28,6 +28,11 @@ const (
 	// others, so nothing is lost when its Role is only replaced. But what is cached of it does not change any more: a run that is active in the cache
 	// occupies its generator.
 	lossLimit = 5 * time.Minute
+	// syncLimit is how long to wait for the cache to say whether it has the objects of all namespaces. It knows that without a request.
+	syncLimit = time.Second
+	// endLimit is how long the operator may take to end: for its controllers (5 s) and for the release of its lease. Kubernetes kills it after
+	// 10 s. controller-runtime's manager does not end while its first informers wait for their objects.
+	endLimit = 9 * time.Second
 
 	unreadableRemedy = "create the operator's Role and RoleBinding there (helm upgrade; kustomize: the component namespaced), " +
 		"or, if the namespace no longer exists, take it out of --watch-namespaces (chart: watchNamespaces)"
@@ -36,7 +41,8 @@ const (
 // lookout looks at the watched namespaces. The namespaces of controller-runtime's cache are fixed when it is made, and no controller starts before it
 // has the objects of all of them: with one that does not exist, or without a Role in it, nothing would be reconciled in any. So the cache is
 // of those that can be read at the start. When others can, the operator ends, and Kubernetes restarts it: another cache in the same process
-// would need other controllers, too. Engines go on meanwhile.
+// would need other controllers, too. Engines go on meanwhile. It also ends when it loses a namespace before it has all of its objects, since its
+// controllers would wait for them, those of the other namespaces, too.
 type lookout struct {
 	client.Reader
 	watched         []string
@@ -87,22 +93,32 @@ func (l *lookout) look(ctx context.Context) (map[string]error, error) {
 	return unreadable, nil
 }
 
-// during executes the operator, and ends it when it is to be restarted.
-func (l *lookout) during(ctx context.Context, operator func(context.Context) error) error {
+// during executes the operator, and ends it when it is to be restarted. synced waits until the cache has the objects of all readable namespaces; it
+// returns false if the context ends before.
+func (l *lookout) during(ctx context.Context, operator func(context.Context) error, synced func(context.Context) bool) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	changed := make(chan error, 1)
+	changed, ended := make(chan error, 1), make(chan error, 1)
 	go func() {
-		changed <- l.change(ctx)
+		changed <- l.change(ctx, synced)
 		end()
 	}()
-	err := operator(ctx)
-	end()
-	return errors.Join(err, <-changed)
+	go func() {
+		ended <- operator(ctx)
+		end()
+	}()
+	<-ctx.Done()
+	var err error
+	select {
+	case err = <-ended:
+	case <-time.After(endLimit):
+		err = fmt.Errorf("the controllers have not ended within %s", endLimit)
+	}
+	return errors.Join(<-changed, err)
 }
 
 // change waits until the operator is to be restarted, and returns why; nil if the context ends before.
-func (l *lookout) change(ctx context.Context) error {
+func (l *lookout) change(ctx context.Context, synced func(context.Context) bool) error {
 	lost := map[string]time.Time{}
 	for {
 		select {
@@ -121,6 +137,9 @@ func (l *lookout) change(ctx context.Context) error {
 			case l.unreadable[namespace] != nil:
 			case now[namespace] == nil:
 				delete(lost, namespace)
+			case !isSynced(ctx, synced) && ctx.Err() == nil:
+				return fmt.Errorf("namespace %s cannot be read any more, and controllers still wait for its objects: the operator ends, to be restarted without it: %w; %s",
+					namespace, now[namespace], unreadableRemedy)
 			case !known:
 				lost[namespace] = time.Now()
 				reportUnreadable(namespace, now[namespace])
@@ -129,4 +148,11 @@ func (l *lookout) change(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// isSynced returns what synced returns, after syncLimit at the latest.
+func isSynced(ctx context.Context, synced func(context.Context) bool) bool {
+	ctx, end := context.WithTimeout(ctx, syncLimit)
+	defer end()
+	return synced(ctx)
 }

@@ -21,15 +21,33 @@ import (
 
 // rights decide which namespaces a client may list.
 type rights struct {
-	mu      sync.Mutex
-	missing []string
-	down    bool // the API server
+	mu       sync.Mutex
+	missing  []string
+	down     bool // the API server
+	unsynced bool // the cache lacks objects
 }
 
 func (r *rights) missIn(namespaces ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.missing = namespaces
+}
+
+func (r *rights) lackObjects() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unsynced = true
+}
+
+// synced waits as the cache does, which gets no objects meanwhile.
+func (r *rights) synced(ctx context.Context) bool {
+	r.mu.Lock()
+	synced := !r.unsynced
+	r.mu.Unlock()
+	if !synced {
+		<-ctx.Done()
+	}
+	return synced
 }
 
 func (r *rights) client() client.Client {
@@ -94,7 +112,7 @@ func started(t *testing.T, r *rights, namespaces ...string) (interrupt func(), e
 		ended <- l.during(ctx, func(ctx context.Context) error {
 			<-ctx.Done()
 			return nil
-		})
+		}, r.synced)
 	}()
 	return interrupt, ended
 }
@@ -144,6 +162,63 @@ func TestAnOperatorEndsToBeRestartedWithoutANamespaceThatCannotBeReadForLong(t *
 	})
 }
 
+// Controllers wait for the objects of all namespaces, and would wait for those of this one until its Role is there again.
+func TestAnOperatorEndsToBeRestartedWithoutANamespaceThatItLosesBeforeItHasItsObjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r rights
+		interrupt, ended := started(t, &r, "lab", "test")
+		defer interrupt()
+		r.lackObjects()
+		goesOn(t, ended, time.Hour) // it may be read, and is only slow
+		r.missIn("lab")
+		time.Sleep(2 * lookInterval)
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), "namespace lab cannot be read any more") || !apierrors.IsForbidden(err) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// A standby replica has few objects. When it leads, it needs those of all namespaces.
+func TestAnOperatorThatNeedsMoreObjectsOfALostNamespaceEndsToBeRestartedWithoutIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r rights
+		interrupt, ended := started(t, &r, "lab", "test")
+		defer interrupt()
+		r.missIn("lab")
+		goesOn(t, ended, 2*lookInterval)
+		r.lackObjects()
+		time.Sleep(2 * lookInterval)
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), "namespace lab cannot be read any more") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestControllersThatDoNotEndDoNotHoldUpTheRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r rights
+		l, err := newLookout(t.Context(), r.client(), []string{"lab"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.lackObjects()
+		r.missIn("lab")
+		release := make(chan struct{})
+		defer close(release)
+		begun := time.Now()
+		err = l.during(t.Context(), func(context.Context) error {
+			<-release
+			return nil
+		}, r.synced)
+		if err == nil || !strings.Contains(err.Error(), "namespace lab cannot be read any more") || !strings.Contains(err.Error(), "have not ended within") {
+			t.Errorf("%v", err)
+		}
+		if took := time.Since(begun); took > lookInterval+syncLimit+endLimit {
+			t.Errorf("it has ended after %s", took)
+		}
+	})
+}
+
 func TestAnOperatorThatIsInterruptedEndsWithoutAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		interrupt, ended := started(t, &rights{}, "lab")
@@ -161,7 +236,7 @@ func TestTheErrorOfAnOperatorIsReturned(t *testing.T) {
 		t.Fatal(err)
 	}
 	lost := errors.New("leader election lost")
-	if err := l.during(t.Context(), func(context.Context) error { return lost }); !errors.Is(err, lost) {
+	if err := l.during(t.Context(), func(context.Context) error { return lost }, (&rights{}).synced); !errors.Is(err, lost) {
 		t.Errorf("%v", err)
 	}
 }

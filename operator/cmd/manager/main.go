@@ -45,5 +45,5 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return namespaces.during(ctx, mgr.Start)
+	return namespaces.during(ctx, mgr.Start, mgr.GetCache().WaitForCacheSync)
 }
