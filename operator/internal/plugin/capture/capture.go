@@ -46,7 +46,7 @@ interrupted, or has --count packets, or --duration has passed. Runs go on undist
 
 The file is pcapng: times in nanoseconds, an interface for each port of each pod, each packet's direction (in Wireshark
 frame.packet_flags_direction; 1 received, 2 sent). It is written as packets come, so Wireshark and tshark read along in a pipe. Packets that
-the reader is too slow for are left out, counted, and their number is printed at the end on standard error and in the file.
+the reader is too slow for are omitted, counted, and their number is printed at the end on standard error and in the file.
 
 It takes the ClusterRole spate-capturer in the generator's namespace, bound by a RoleBinding; no right to pods.`,
 		Example: `  kubectl spate capture lab --port east -w - | wireshark -k -i -

@@ -185,9 +185,9 @@ func (r *reading) operatorSources(ctx context.Context, connection *cluster.Conne
 	pods, err := cluster.OperatorPods(ctx, connection.Client, r.operatorNamespace)
 	switch {
 	case err != nil:
-		r.note("the operator's lines are left out: %v", err)
+		r.note("the operator's lines are omitted: %v", err)
 	case len(pods) == 0:
-		r.note("the operator's lines are left out: it has no pods in namespace %s; --operator-namespace names another", r.operatorNamespace)
+		r.note("the operator's lines are omitted: it has no pods in namespace %s; --operator-namespace names another", r.operatorNamespace)
 	}
 	for i := range pods {
 		all = append(all, source{namespace: pods[i].Namespace, pod: pods[i].Name, container: pods[i].Spec.Containers[0].Name, has: r.of.isMentioned})
@@ -207,7 +207,7 @@ func (r *reading) start(ctx context.Context, sources []source) {
 			switch {
 			case err == nil:
 			case s.has != nil:
-				r.note("the operator's lines of pod %s are left out: %v", s.pod, err)
+				r.note("the operator's lines of pod %s are omitted: %v", s.pod, err)
 			default:
 				if apierrors.IsForbidden(err) {
 					err = fmt.Errorf("%w; bind the ClusterRole view in namespace %s", err, s.namespace)

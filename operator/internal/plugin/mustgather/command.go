@@ -42,7 +42,7 @@ func NewCommand(linked string) *cobra.Command {
 on, what kubectl spate doctor says, the operator's pods, Deployment, events and logs, and versions. Look at it before you pass it on: README.md in it says what
 each file is, what was redacted, and by which rules. Secrets are not read.
 
-What may not be read, or cannot be, is left out, and errors.txt has each with the reason; the exit code is 0 then, and 1 if none of Spate's objects could be read. All of it
+What may not be read, or cannot be, is omitted, and errors.txt has each with the reason; the exit code is 0 then, and 1 if none of Spate's objects could be read. All of it
 takes the ClusterRole spate-viewer, and view for events, pods and their logs, in the namespaces and in the operator's; and the right to get nodes in the cluster.`,
 		Example: `  kubectl spate must-gather
   kubectl spate must-gather -A -w problem.tar.gz

@@ -219,7 +219,7 @@ func (g *gathering) log(ctx context.Context, name string, pod *corev1.Pod, optio
 	g.text(name, text)
 }
 
-// keyEnd is the end of a private key, whose beginning may have been left out.
+// keyEnd is the end of a private key, whose beginning may have been omitted.
 var keyEnd = regexp.MustCompile(`-----END [A-Z0-9 ]*PRIVATE KEY-----`)
 
 // bounded reads a log to its end, and keeps as many bytes as most: a quarter of them from the beginning, the rest from the end.
@@ -252,7 +252,7 @@ func bounded(from io.Reader, most int64) (string, error) {
 	if end := keyEnd.FindIndex(tail); end != nil && !bytes.Contains(tail[:end[0]], []byte("-----BEGIN ")) {
 		tail = append([]byte(hidden), tail[end[1]:]...)
 	}
-	return fmt.Sprintf("%s\n[%d bytes are left out: --log-bytes]\n%s", head, left, tail), err
+	return fmt.Sprintf("%s\n[%d bytes are omitted: --log-bytes]\n%s", head, left, tail), err
 }
 
 // nodeFacts writes what is of use of the nodes: no addresses, no annotations, no identifiers of machines.

@@ -160,7 +160,7 @@ func TestAllIsGatheredInOneOrder(t *testing.T) {
 		"namespaces/tests/trafficprofiles/web.yaml":           {"seed: 4611686018427387905"},
 		"namespaces/tests/events.yaml":                        {"kind: EventList", "kind: Event\n", "reason: Ready"},
 		"namespaces/tests/pods/lab-0.yaml":                    {"kind: Pod", "name: LOGIN\n", "key: password"},
-		"namespaces/tests/pods/lab-0.log":                     {"first line\n", "last line\n", " bytes are left out: --log-bytes]\n"},
+		"namespaces/tests/pods/lab-0.log":                     {"first line\n", "last line\n", " bytes are omitted: --log-bytes]\n"},
 		"namespaces/tests/doctor/lab.txt":                     {"Pod lab-0 on node node-1: checks 1, findings 1", "powersave"},
 		"nodes/node-1.yaml":                                   {"kind: metal", "kernelVersion: 6.1.0"},
 		"operator/events.yaml":                                {"OOMKilled"},
@@ -269,8 +269,8 @@ func TestLogsAreBounded(t *testing.T) {
 		want string
 	}{
 		{"", ""}, {long[:4096], long[:4096]}, {long[:4000], long[:4000]},
-		{long, long[:1024] + fmt.Sprintf("\n[%d bytes are left out: --log-bytes]\n", len(long)-4096) + long[len(long)-3072:]},
-		{strings.Repeat("x", 9000) + "-----END RSA PRIVATE KEY-----\nend\n", strings.Repeat("x", 1024) + "\n[4938 bytes are left out: --log-bytes]\n" + hidden + "\nend\n"},
+		{long, long[:1024] + fmt.Sprintf("\n[%d bytes are omitted: --log-bytes]\n", len(long)-4096) + long[len(long)-3072:]},
+		{strings.Repeat("x", 9000) + "-----END RSA PRIVATE KEY-----\nend\n", strings.Repeat("x", 1024) + "\n[4938 bytes are omitted: --log-bytes]\n" + hidden + "\nend\n"},
 	} {
 		if got, err := bounded(strings.NewReader(c.text), 4096); err != nil || got != c.want {
 			t.Errorf("%d bytes: %v, %d bytes, want %d", len(c.text), err, len(got), len(c.want))
