@@ -41,7 +41,7 @@ func NewCommand() *cobra.Command {
 		Use:   "export RUN",
 		Short: "Send the samples of a run to Prometheus or an OpenTelemetry collector, or print them",
 		Long: `Sends the samples of a TrafficRun, its counters over time, with their own time stamps, or prints them as OpenMetrics text. RUN may be the name of a
-TrafficProfile, whose latest run is meant then. Samples of a run that has not ended are those stored so far.
+TrafficProfile: its latest run is used then. Samples of a run that has not ended are those stored so far.
 
   --remote-write URL  by Prometheus' remote write 1.0, to Prometheus, Mimir, Thanos or VictoriaMetrics, such as http://prometheus:9090/api/v1/write
   --otlp URL          by OTLP over HTTP with protobuf, to a collector (http://collector:4318/v1/metrics), or to Prometheus
@@ -142,7 +142,7 @@ func (f *command) find(ctx context.Context, args []string) (*spatev1.TrafficRun,
 		return f.source.Read(ctx, &f.cluster, args)
 	}
 	if len(args) == 0 {
-		return nil, nil, errors.New("name a RUN, or a TrafficProfile whose latest run is meant")
+		return nil, nil, errors.New("name a RUN, or a TrafficProfile, of which the latest run is used")
 	}
 	connection, err := f.cluster.Connect()
 	if err != nil {

@@ -28,7 +28,7 @@ func newPcapCommand() *cobra.Command {
 	var o importPcap
 	command := &cobra.Command{
 		Use:   "pcap FILE|-",
-		Short: "Make an ASTFTemplate of a captured session",
+		Short: "Convert a captured session to an ASTFTemplate",
 		Long: `Makes an ASTFTemplate of a capture (pcap or pcapng) of one session over TCP or UDP: what each side sent, it sends; what it
 received, it waits for.
 

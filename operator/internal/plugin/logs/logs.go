@@ -54,11 +54,11 @@ func NewCommand() *cobra.Command {
 		Long: `Prints the log lines of all engine pods of a run or of a TrafficGenerator in the order of their times, each with the pod's name and the time at which
 the node has recorded it. RUN may be the name of a TrafficProfile: its latest run is used then. run/NAME, profile/NAME and generator/NAME select one of several objects with the same name.
 
-Of a run, the lines from its creation to its end are printed, unless --since or --tail says otherwise: engines outlive runs. --follow goes on until the run has ended, or
+Of a run, the lines from its creation to its end are printed, unless --since or --tail restricts them: engines outlive runs. --follow goes on until the run has ended, or
 of a generator until interrupted, with pods that are created meanwhile. A line then waits up to 500 ms for earlier ones of other pods.
 
 It takes the rights to get pods/log, and of a generator to list pods, in the namespace of the generator, which the cluster's ClusterRole view has. --operator adds the
-operator's lines that have both the name and the namespace of the run or generator; that takes the same rights in the operator's namespace. Without them it says so, and goes on.`,
+operator's lines that have both the name and the namespace of the run or generator; that takes the same rights in the operator's namespace. Without them they are omitted, which is reported.`,
 		Example: `  kubectl spate logs imix
   kubectl spate logs lab --follow --tail 20
   kubectl spate logs imix-1a2b3-1 -n tests --since 10m --operator

@@ -167,7 +167,7 @@ func TestAllIsGatheredInOneOrder(t *testing.T) {
 		"operator/pods/spate-operator-0.manager.log":          {`previous: ""`},
 		"operator/pods/spate-operator-0.manager.previous.log": {`previous: "true"`},
 		"versions.txt":                                        {"plugin: v1\n", "engines of generator tests/lab: v1.2.3\n", "container engine of pod tests/lab-0: engine:1 sha256:aa\n", "operator:1"},
-		"errors.txt":                                          {"nothing: all could be had\n"},
+		"errors.txt":                                          {"nothing: all could be read\n"},
 		"README.md":                                           {"of namespace tests", "- namespaces/tests/pods/lab-0.yaml: spec.containers[0].env[0].value\n", "- namespaces/tests/pods/lab-0.log: parts of the text\n", "metadata.annotations.example.com/api-token", "Secrets are not read"},
 	} {
 		text := textOf(t, files, name)

@@ -113,7 +113,7 @@ func find(ctx context.Context, flags *cluster.Flags, source *archived.Source, ar
 		return s, incomplete, nil
 	}
 	if len(args) == 0 {
-		return nil, nil, errors.New("name a RUN, or a TrafficProfile whose latest run is meant")
+		return nil, nil, errors.New("name a RUN, or a TrafficProfile, of which the latest run is used")
 	}
 	connection, err := flags.Connect()
 	if err != nil {

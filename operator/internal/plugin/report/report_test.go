@@ -357,7 +357,7 @@ func TestAReportOfAnArchivedRunNeedsNoCluster(t *testing.T) {
 			t.Errorf("no %q in\n%s%s: %v", want, text, said, err)
 		}
 	}
-	if _, _, err := plugintest.Run("", []string{"report"}, NewCommand()); err == nil || err.Error() != "name a RUN, or a TrafficProfile whose latest run is meant" {
+	if _, _, err := plugintest.Run("", []string{"report"}, NewCommand()); err == nil || err.Error() != "name a RUN, or a TrafficProfile, of which the latest run is used" {
 		t.Error(err)
 	}
 }
