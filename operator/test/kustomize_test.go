@@ -100,6 +100,7 @@ func TestWhatIsShippedForKustomizeIsApplied(t *testing.T) {
 
 	names = append(names, applied(t, server, "uninstall")...)
 	t.Run("the uninstall job acts on the namespaces of its operator alone", func(t *testing.T) { uninstalls(t, server) })
+	t.Run("without the job, the documented commands remove finalizers", func(t *testing.T) { finalizersAreRemoved(t, server) })
 	applied(t, server, "uninstall") // as before, without a component
 	for _, folder := range []string{"samples", "uninstall", "default"} {
 		// A namespace stays until its controller, which does not run here, has emptied it.
