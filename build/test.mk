@@ -137,7 +137,7 @@ lint-modules:
 	@echo "lint: versions that Go modules share"
 	@build/go-versions
 
-advisories: $(CARGO_DENY) $(GOVULNCHECK) ## Ask whether a dependency is known to be vulnerable, where the databases can be had
+advisories: $(CARGO_DENY) ## Ask whether a dependency is known to be vulnerable, where the databases can be had
 	@CARGO_DENY=$(CARGO_DENY) GOVULNCHECK=$(GOVULNCHECK) build/advisories
 
 unit: engine-test operator-test ## Run unit, property and envtest tests

@@ -462,7 +462,7 @@ type PayloadCounter struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=9007199254740991
 	Step *int64 `json:"step,omitempty"`
-	// width in digits; higher ones are left out.
+	// width in digits; higher ones are omitted.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=20

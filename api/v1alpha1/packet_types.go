@@ -5,7 +5,7 @@
 package v1alpha1
 
 // Packet is a stack of headers with a payload, or raw bytes. Lengths, checksums and the fields that name the next
-// header are computed where they are left out.
+// header are computed where they are omitted.
 //
 // +kubebuilder:validation:ExactlyOneOf=headers;bytes
 // +kubebuilder:validation:AtMostOneOf=size;sizes;imix

@@ -917,7 +917,7 @@ type Latency struct {
 	Message string `json:"message,omitempty"`
 }
 
-// RunResult is what was measured over all streams, templates and engines after the warm-up. Engines in status.lostPods are left out.
+// RunResult is what was measured over all streams, templates and engines after the warm-up. Engines in status.lostPods are omitted.
 type RunResult struct {
 	StreamCounters `json:",inline"`
 

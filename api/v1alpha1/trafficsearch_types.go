@@ -491,7 +491,7 @@ type TrialRecord struct {
 	// +required
 	Sent int64 `json:"sent"`
 
-	// received packets, duplicates left out, or connections that succeeded.
+	// received packets without duplicates, or connections that succeeded.
 	// +required
 	Received int64 `json:"received"`
 

@@ -6,6 +6,7 @@ package test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,6 +48,21 @@ func applied(t *testing.T, server *envtest.Environment, folder string) []string 
 	return names
 }
 
+// withComponent makes a folder of a folder of config and a component, and returns its path.
+func withComponent(t *testing.T, resources, component string) string {
+	t.Helper()
+	config, err := filepath.Abs("../../config")
+	must(t, err)
+	config, err = filepath.EvalSymlinks(config)
+	must(t, err)
+	folder := t.TempDir()
+	above, err := filepath.Rel(folder, config) // kustomize takes no absolute path
+	must(t, err)
+	text := fmt.Sprintf("resources: [%s]\ncomponents: [%s]\n", filepath.Join(above, resources), filepath.Join(above, "components", component))
+	must(t, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600))
+	return folder
+}
+
 func TestWhatIsShippedForKustomizeIsApplied(t *testing.T) {
 	t.Parallel()
 	server := &envtest.Environment{ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute}
@@ -83,6 +99,9 @@ func TestWhatIsShippedForKustomizeIsApplied(t *testing.T) {
 	}
 
 	names = append(names, applied(t, server, "uninstall")...)
+	t.Run("the uninstall job acts on the namespaces of its operator alone", func(t *testing.T) { uninstalls(t, server) })
+	t.Run("without the job, the documented commands remove finalizers", func(t *testing.T) { finalizersAreRemoved(t, server) })
+	applied(t, server, "uninstall") // as before, without a component
 	for _, folder := range []string{"samples", "uninstall", "default"} {
 		// A namespace stays until its controller, which does not run here, has emptied it.
 		kubectl(t, server, "delete", "-k", filepath.Join("../../config", folder), "--wait=false", "--output=name")

@@ -87,8 +87,10 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-// The versions that the other programs built of client-go require (build/go-versions): builds without caches compile it once.
+// What the other modules of build/go-versions require, so that builds are shared: helm-unittest requires later ones, and compiles with these.
 replace (
+	dario.cat/mergo => dario.cat/mergo v1.0.1
+	github.com/cyphar/filepath-securejoin => github.com/cyphar/filepath-securejoin v0.6.1
 	github.com/fxamacker/cbor/v2 => github.com/fxamacker/cbor/v2 v2.9.1
 	github.com/go-openapi/swag => github.com/go-openapi/swag v0.27.1
 	github.com/go-openapi/swag/cmdutils => github.com/go-openapi/swag/cmdutils v0.27.1
@@ -103,6 +105,10 @@ replace (
 	github.com/go-openapi/swag/typeutils => github.com/go-openapi/swag/typeutils v0.27.1
 	github.com/go-openapi/swag/yamlutils => github.com/go-openapi/swag/yamlutils v0.27.1
 	github.com/google/gnostic-models => github.com/google/gnostic-models v0.7.0
+	github.com/mattn/go-colorable => github.com/mattn/go-colorable v0.1.14
+	github.com/mattn/go-isatty => github.com/mattn/go-isatty v0.0.20
+	github.com/sirupsen/logrus => github.com/sirupsen/logrus v1.9.3
+	github.com/spf13/cast => github.com/spf13/cast v1.7.0
 	k8s.io/kube-openapi => k8s.io/kube-openapi v0.0.0-20260317180543-43fb72c5454a
 	k8s.io/utils => k8s.io/utils v0.0.0-20260210185600-b8788abfbbc2
 	sigs.k8s.io/structured-merge-diff/v6 => sigs.k8s.io/structured-merge-diff/v6 v6.3.3

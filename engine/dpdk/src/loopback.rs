@@ -23,7 +23,7 @@ const RING: u32 = 4096;
 const MOST_QUEUES: usize = 16;
 
 /// Says how a burst arrives, from its packets and the receive queue of each: their indices in the order in which they
-/// arrive. One that is left out is lost, one that is there more often is duplicated, up to twice the packets in all.
+/// arrive. One that is omitted is lost, one that is there more often is duplicated, up to twice the packets in all.
 pub type Disturbance = dyn Fn(&[(&[u8], usize)]) -> Vec<usize> + Send + Sync;
 
 /// Chooses a packet's receive queue among this many.

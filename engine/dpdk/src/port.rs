@@ -797,7 +797,7 @@ impl Info {
         }
         let offers = |what: u32| self.offers & what != 0;
         let tap = self.driver == "net_tap";
-        // It compares a segment with its Ethernet header, and a tag, to the MTU, and leaves out what is of IPv6 (DPDK 22.11).
+        // It compares a segment with its Ethernet header, and a tag, to the MTU, and omits what is of IPv6 (DPDK 22.11).
         let longest_segment = if tap { self.max_frame_len.saturating_sub(14 + 4) } else { self.max_frame_len };
         let cut = Cut { longest_frame: LONGEST_TO_CUT, longest_segment, v6: !tap };
         let tx_checksum = offers(sys::SPATE_CAN_TX_CHECKSUM);

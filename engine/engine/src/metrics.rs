@@ -147,13 +147,13 @@ impl Scrape {
         self.template_outages(encoder)?;
         self.ports(encoder)?;
         self.workers(encoder)?;
-        left_out(encoder, [("streams", streams_left), ("tags", tags_left), ("template_sides", sides_left)])
+        omitted(encoder, [("streams", streams_left), ("tags", tags_left), ("template_sides", sides_left)])
     }
 }
 
 /// What a page has no room for.
-fn left_out(encoder: &mut Encoder<'_>, counts: [(&str, usize); 3]) -> fmt::Result {
-    let help = "Streams, their VLAN tags, and sides of templates that are left out because the page is full";
+fn omitted(encoder: &mut Encoder<'_>, counts: [(&str, usize); 3]) -> fmt::Result {
+    let help = "Streams, their VLAN tags, and sides of templates that are omitted because the page is full";
     let mut family = encoder.family("spate_engine_left_out", help, MetricType::Gauge)?;
     counts.into_iter().try_for_each(|(what, count)| family.gauge(&[("what", what)], count as u64))
 }

@@ -48,5 +48,5 @@ pub use mark::Mark;
 pub use tag_list::TagList;
 pub use trailer::Trailer;
 
-/// Bytes of a frame that `frame_len` leaves out: the frame check sequence.
+/// Bytes of a frame that `frame_len` omits: the frame check sequence.
 pub const FCS_LEN: u64 = 4;

@@ -163,7 +163,7 @@ impl RecordFile {
         self.written
     }
 
-    /// Records that were left out because the file has as many as it may have.
+    /// Records that were omitted because the file has as many as it may have.
     pub fn omitted(&self) -> u64 {
         self.omitted
     }

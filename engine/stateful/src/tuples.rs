@@ -18,7 +18,7 @@
 //!
 //! Distributed by hash, a worker can compute from a tuple whether replies will arrive at it. It walks over all clients, from the
 //! w-th on, and takes of a client's ports the next one that does. It notes how far it has come in a table: of one entry a
-//! client, or if they are more than a million, of a million that they share, so that some ports are left out.
+//! client, or if they are more than a million, of a million that they share, so that some ports are omitted.
 //!
 //! Connections that programs open come from a given client. For those a template has a mix more, with ports of its own of each client;
 //! how far they are taken is noted in such a table, and distributed by number, worker w of W takes every W-th of them.

@@ -66,7 +66,7 @@ fn so_much_memory_do_flows_take() {
 
 #[test]
 fn so_are_tunables_that_say_nothing() {
-    // By name, so that none is left out.
+    // By name, so that none is omitted.
     let Tunables {
         tos,
         ttl,

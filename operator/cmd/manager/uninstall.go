@@ -47,7 +47,7 @@ const (
 // uninstaller prepares the removal of an operator. Each step is bounded, and may be repeated.
 type uninstaller struct {
 	client.Client
-	namespaces []string         // of the objects; those that the operator watches, or metav1.NamespaceAll
+	namespaces []string         // of the objects: those that the operator watches, or metav1.NamespaceAll
 	operator   client.ObjectKey // its Deployment
 	limit      time.Duration    // for runs to end
 	interval   time.Duration    // between two looks
@@ -79,7 +79,8 @@ func parseUninstall(args []string) (*uninstaller, error) {
 	f := flag.NewFlagSet("spate-operator uninstall", flag.ContinueOnError)
 	f.Usage = func() {
 		fmt.Fprint(f.Output(), `Prepares the removal of the operator: ends runs and searches, stops the operator, deletes engine pods, and removes the operator's finalizers, so
-that all objects can be deleted without it. Profiles, generators and runs with their results are kept.
+that all objects can be deleted without it. Profiles, generators and runs with their results are kept. It acts on the namespaces that the operator watches, by
+--watch-namespaces of its Deployment. Without that Deployment it does nothing.
 
   spate-operator uninstall --namespace=spate-system --deployment=spate-operator --timeout=60s
 
@@ -87,9 +88,8 @@ that all objects can be deleted without it. Profiles, generators and runs with t
 		f.PrintDefaults()
 	}
 	f.StringVar(&u.operator.Namespace, "namespace", env("POD_NAMESPACE", "spate-system"), "the operator's namespace (env POD_NAMESPACE)")
-	f.StringVar(&u.operator.Name, "deployment", "spate-operator", "the operator's Deployment, which is scaled to 0")
+	f.StringVar(&u.operator.Name, "deployment", "spate-operator", "the operator's Deployment, which has the watched namespaces among its arguments, and is scaled to 0")
 	f.DurationVar(&u.limit, "timeout", time.Minute, "time for runs and searches to end; those that are active then end with their engine pods, without results")
-	watched := f.String("watch-namespaces", "", "comma-separated list of the namespaces that the operator watches; empty: all namespaces")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -99,17 +99,13 @@ that all objects can be deleted without it. Profiles, generators and runs with t
 	if u.limit < 0 {
 		return nil, fmt.Errorf("--timeout %s: must not be negative", u.limit)
 	}
-	var err error
-	if u.namespaces, err = namespaces("watch-namespaces", *watched); err != nil {
-		return nil, err
-	}
-	if len(u.namespaces) == 0 {
-		u.namespaces = []string{metav1.NamespaceAll}
-	}
 	return u, nil
 }
 
 func (u *uninstaller) run(ctx context.Context) error {
+	if there, err := u.watched(ctx); err != nil || !there {
+		return err
+	}
 	if err := u.omit(ctx); err != nil {
 		return err
 	}
@@ -135,6 +131,55 @@ func (u *uninstaller) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// watched takes over the namespaces of the operator's Deployment: objects in others may be those of other operators. It reports whether there is the
+// Deployment. Without it, as after an installation that failed, no operator has done anything, or nothing shows where.
+func (u *uninstaller) watched(ctx context.Context) (there bool, err error) {
+	var deployment appsv1.Deployment
+	var refused error
+	_, err = u.until(ctx, rightsLimit, func(ctx context.Context) ([]string, error) {
+		err := u.Get(ctx, u.operator, &deployment)
+		if refused = nil; apierrors.IsForbidden(err) {
+			refused = err
+			return []string{u.operator.Name}, nil
+		}
+		return nil, err
+	})
+	switch {
+	case apierrors.IsNotFound(err):
+		fmt.Fprintf(u.out, "Deployment %s does not exist: nothing is done. If its operator was removed before, install it again, or remove the finalizers of its objects, as docs/install.md describes in Remove\n", u.operator)
+		return false, nil
+	case refused != nil:
+		return false, fmt.Errorf("the namespaces that the operator watches are not known: %w; give the job the right to get that Deployment (config/uninstall/roles.yaml)", refused)
+	case err != nil:
+		return false, fmt.Errorf("get Deployment %s: %w", u.operator, err)
+	}
+	u.namespaces = []string{metav1.NamespaceAll}
+	for _, container := range deployment.Spec.Template.Spec.Containers {
+		if list := watchList(slices.Concat(container.Command, container.Args)); list != "" {
+			if u.namespaces, err = namespaces("watch-namespaces", list); err != nil {
+				return false, fmt.Errorf("arguments of Deployment %s: %w", u.operator, err)
+			}
+		}
+	}
+	return true, nil
+}
+
+// watchList returns the value of --watch-namespaces among the arguments of an operator, of this or another version. As for package flag, a name has one or
+// two dashes, a value is in the same argument or the next, and the last value counts.
+func watchList(args []string) (list string) {
+	for i, arg := range args {
+		name, value, same := strings.Cut(arg, "=")
+		switch {
+		case name != "-watch-namespaces" && name != "--watch-namespaces":
+		case same:
+			list = value
+		case i+1 < len(args):
+			list = args[i+1]
+		}
+	}
+	return list
 }
 
 // omit takes the namespaces out of the list that must not be read. Nothing can be done in them, and they must not prevent the removal.

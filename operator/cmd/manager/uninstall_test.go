@@ -95,12 +95,27 @@ func newInstallation(t *testing.T) *installation {
 // uninstall runs the command with these arguments, without waiting long.
 func (i *installation) uninstall(t *testing.T, args ...string) {
 	t.Helper()
+	if err := i.tryUninstall(t, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (i *installation) tryUninstall(t *testing.T, args ...string) error {
+	t.Helper()
 	u, err := parseUninstall(append([]string{"--namespace=system"}, args...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	u.Client, u.interval, u.out = i.Client, time.Millisecond, &i.out
-	if err := u.run(t.Context()); err != nil {
+	return u.run(t.Context())
+}
+
+// runsWith gives the operator's Deployment arguments.
+func (i *installation) runsWith(t *testing.T, args ...string) {
+	t.Helper()
+	deployment := has(t, i, "system", "spate-operator", &appsv1.Deployment{})
+	deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "operator", Args: args}, {Name: "proxy", Args: []string{"--verbose"}}}
+	if err := i.Update(t.Context(), deployment); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -170,18 +185,70 @@ func TestAnUninstallDoesNotWaitForeverForARun(t *testing.T) {
 	}
 }
 
-func TestAnUninstallLeavesNamespacesThatAreNotWatched(t *testing.T) {
+func TestAnUninstallLeavesNamespacesThatTheOperatorDoesNotWatch(t *testing.T) {
+	for _, args := range [][]string{
+		{"--engine-image=engine", "--watch-namespaces=lab", "--log-level=debug"},
+		{"-watch-namespaces", "lab", "--flag-of-another-version"},
+		{"--watch-namespaces=other", "--watch-namespaces=lab"}, // the last value counts
+	} {
+		i := newInstallation(t)
+		i.runsWith(t, args...)
+		i.uninstall(t)
+		if run := has(t, i, "other", "active", &spatev1.TrafficRun{}); run.Spec.Stop || len(run.Finalizers) == 0 {
+			t.Errorf("%q: stop %v, finalizers %q", args, run.Spec.Stop, run.Finalizers)
+		}
+		if g := has(t, i, "lab", "generator", &spatev1.TrafficGenerator{}); len(g.Finalizers) > 0 {
+			t.Errorf("%q: the generator has %q", args, g.Finalizers)
+		}
+		if left := i.pods(t); !slices.Equal(left, []string{"lab/another", "other/engine"}) {
+			t.Errorf("%q: pods that are left: %q", args, left)
+		}
+	}
+}
+
+// For instance after an installation that failed, beside other operators.
+func TestAnUninstallWithoutTheDeploymentOfItsOperatorDoesNothing(t *testing.T) {
 	i := newInstallation(t)
-	i.uninstall(t, "--watch-namespaces=lab")
-	if run := has(t, i, "other", "active", &spatev1.TrafficRun{}); run.Spec.Stop || len(run.Finalizers) == 0 {
+	i.uninstall(t, "--deployment=another-operator")
+	if run := has(t, i, "lab", "active", &spatev1.TrafficRun{}); run.Spec.Stop || len(run.Finalizers) == 0 {
 		t.Errorf("stop %v, finalizers %q", run.Spec.Stop, run.Finalizers)
 	}
-	if g := has(t, i, "lab", "generator", &spatev1.TrafficGenerator{}); len(g.Finalizers) > 0 {
-		t.Errorf("the generator has %q", g.Finalizers)
-	}
-	if left := i.pods(t); !slices.Equal(left, []string{"lab/another", "other/engine"}) {
+	if left := i.pods(t); len(left) != 4 {
 		t.Errorf("pods that are left: %q", left)
 	}
+	if want := "Deployment system/another-operator does not exist: nothing is done. "; !strings.HasPrefix(i.out.String(), want) || len(i.scaled) > 0 {
+		t.Errorf("scaled: %q, printed:\n%swant: %s", i.scaled, i.out.String(), want)
+	}
+}
+
+func TestAnUninstallThatCannotKnowTheNamespacesOfItsOperatorIsAnErrorAndDoesNothing(t *testing.T) {
+	for want, prepare := range map[string]func(*testing.T, *installation){
+		`arguments of Deployment system/spate-operator: --watch-namespaces: "Lab" is not a name`: func(t *testing.T, i *installation) { i.runsWith(t, "--watch-namespaces=Lab") },
+		"give the job the right to get that Deployment":                                          func(_ *testing.T, i *installation) { i.mustNotGetTheDeployment(time.Now().Add(time.Hour)) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			i := newInstallation(t)
+			prepare(t, i)
+			if err := i.tryUninstall(t); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %s", err, want)
+			}
+			if left := i.pods(t); len(left) != 4 || len(i.scaled) > 0 {
+				t.Errorf("pods that are left: %q; scaled: %q", left, i.scaled)
+			}
+		})
+	}
+}
+
+// mustNotGetTheDeployment makes that forbidden until a time.
+func (i *installation) mustNotGetTheDeployment(until time.Time) {
+	i.Client = interceptor.NewClient(i.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if _, ok := object.(*appsv1.Deployment); ok && time.Now().Before(until) {
+				return apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "deployments"}, key.Name, nil)
+			}
+			return c.Get(ctx, key, object, options...)
+		},
+	})
 }
 
 // mustNotList makes lists of a namespace forbidden until a time.
@@ -200,8 +267,9 @@ func (i *installation) mustNotList(namespace string, until time.Time) {
 func TestAnUninstallGoesOnWithoutANamespaceThatDoesNotExist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInstallation(t)
+		i.runsWith(t, "--watch-namespaces=gone,lab")
 		i.mustNotList("gone", time.Now().Add(time.Hour))
-		i.uninstall(t, "--watch-namespaces=gone,lab")
+		i.uninstall(t)
 		if run := has(t, i, "lab", "active", &spatev1.TrafficRun{}); !run.Spec.Stop || len(run.Finalizers) > 0 {
 			t.Errorf("stop %v, finalizers %q", run.Spec.Stop, run.Finalizers)
 		}
@@ -217,8 +285,9 @@ func TestAnUninstallGoesOnWithoutANamespaceThatDoesNotExist(t *testing.T) {
 func TestAnUninstallOfNamespacesThatDoNotExistLeavesOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInstallation(t)
+		i.runsWith(t, "--watch-namespaces=gone")
 		i.mustNotList("gone", time.Now().Add(time.Hour))
-		i.uninstall(t, "--watch-namespaces=gone")
+		i.uninstall(t)
 		if run := has(t, i, "lab", "active", &spatev1.TrafficRun{}); run.Spec.Stop || len(run.Finalizers) == 0 {
 			t.Errorf("stop %v, finalizers %q", run.Spec.Stop, run.Finalizers)
 		}
@@ -231,8 +300,10 @@ func TestAnUninstallOfNamespacesThatDoNotExistLeavesOthers(t *testing.T) {
 func TestAnUninstallWaitsForRolesThatWereCreatedWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInstallation(t)
-		i.mustNotList("lab", time.Now().Add(rightsLimit/2))
-		i.uninstall(t, "--watch-namespaces=lab")
+		i.runsWith(t, "--watch-namespaces=lab")
+		i.mustNotGetTheDeployment(time.Now().Add(rightsLimit / 2))
+		i.mustNotList("lab", time.Now().Add(rightsLimit))
+		i.uninstall(t)
 		if run := has(t, i, "lab", "active", &spatev1.TrafficRun{}); !run.Spec.Stop || len(run.Finalizers) > 0 {
 			t.Errorf("stop %v, finalizers %q", run.Spec.Stop, run.Finalizers)
 		}
@@ -266,7 +337,7 @@ func TestAnUninstallGoesOnWhereARunMustNotBeChanged(t *testing.T) {
 
 func TestWrongArgumentsOfUninstallAreNamed(t *testing.T) {
 	for args, want := range map[string]string{
-		"--timeout=-1s": "--timeout", "--watch-namespaces=Lab": "--watch-namespaces", "now": `unexpected argument "now"`, "--force": "force",
+		"--timeout=-1s": "--timeout", "now": `unexpected argument "now"`, "--force": "force",
 	} {
 		if _, err := parseUninstall([]string{args}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", args, err)

@@ -122,7 +122,7 @@ type Pool struct {
 	}
 }
 
-func TestPlainBadValuesAreLeftOut(t *testing.T) {
+func TestPlainBadValuesAreOmitted(t *testing.T) {
 	for text, want := range map[string]bool{
 		"%d: must be %d to %d": true, "must be a list, not %s": true, "is missing": true, "%s": true, "%s: %w": true, "{} bytes; must be 6, or none": true, "%s is not one of %s": true,
 		"missing": true, "is missing: it is not supported": false, "%q is not supported: use x": false, "a client must be alone": false,

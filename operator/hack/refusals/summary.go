@@ -12,7 +12,7 @@ import (
 
 const opening = `# What is not supported
 
-What cannot be done is refused with the path of the field and the reason, and nothing is left out silently. The first table has, in short, what people of other generators ask for; below it is
+What cannot be done is refused with the path of the field and the reason, and nothing is omitted silently. The first table has, in short, what people of other generators ask for; below it is
 what the imports from TRex, the API server, the operator before a run, and the engine refuse, by where it is found in the code, with … for what is filled in.
 This page is generated from the code (` + "`make generate`" + `), which fails where the first table lists a refusal that no longer exists. Not in it are
 

@@ -46,7 +46,7 @@ type BuildDefinition struct {
 	ResolvedDependencies []Resource        `json:"resolvedDependencies"`
 }
 
-// RunDetails says who built it. SLSA's metadata of the run, with its times, is left out: it would differ each time.
+// RunDetails says who built it. SLSA's metadata of the run, with its times, is omitted: it would differ each time.
 type RunDetails struct {
 	Builder struct {
 		ID string `json:"id"`

@@ -75,7 +75,7 @@ type Run struct {
 // folder returns that of the run.
 func (r *Run) folder() string { return path.Join(r.Namespace, r.Name+"-"+r.UID) }
 
-// Runs returns the archived runs of a namespace, or all if it is empty, the oldest first. Runs that are not whole are left out.
+// Runs returns the archived runs of a namespace, or all if it is empty, the oldest first. Runs that are not whole are omitted.
 func Runs(ctx context.Context, s Store, namespace string) ([]Run, error) {
 	all, err := folders(ctx, s, namespace)
 	return slices.DeleteFunc(all, func(run Run) bool { return !run.whole }), err

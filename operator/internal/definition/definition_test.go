@@ -39,7 +39,7 @@ func TestEveryKindHasADefinitionThatCompiles(t *testing.T) {
 			if d, err := Of(kind); d == nil || err != nil {
 				t.Errorf("%s: %v", kind, err)
 			}
-			// What validate leaves out, as no object of Spate has objects of other kinds in it.
+			// What validate omits, as no object of Spate has objects of other kinds in it.
 			if text, err := json.Marshal(version.Schema); err != nil || strings.Contains(string(text), `"x-kubernetes-embedded-resource":true`) {
 				t.Errorf("%s has embedded objects, whose metadata nothing judges", kind)
 			}

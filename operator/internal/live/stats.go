@@ -97,7 +97,7 @@ func mayGoOn(run *spatev1.TrafficRun, pod string, err error) error {
 	return nil
 }
 
-// reduce leaves out of an answer what no screen shows, and returns how many streams and sides of templates are beyond the bound.
+// reduce removes from an answer what no screen shows, and returns how many streams and sides of templates are beyond the bound.
 func reduce(answer *enginev1.WatchStatsResponse) (omitted uint32) {
 	omitted = uint32(max(len(answer.Streams)-maxRows, 0) + max(len(answer.Templates)-maxRows, 0))
 	answer.Streams, answer.Templates = answer.Streams[:min(len(answer.Streams), maxRows)], answer.Templates[:min(len(answer.Templates), maxRows)]

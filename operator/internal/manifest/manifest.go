@@ -72,12 +72,12 @@ type Set struct {
 // unread is an object that is there, and could not be read.
 type unread struct{ kind, namespace, name string }
 
-// Unread reports whether an object is in the files, and was left out because of a problem.
+// Unread reports whether an object is in the files, and was omitted because of a problem.
 func (s *Set) Unread(kind, namespace, name string) bool {
 	return slices.Contains(s.unread, unread{kind, namespace, name})
 }
 
-// AnyUnread reports whether an object of a kind is in the files, and was left out because of a problem.
+// AnyUnread reports whether an object of a kind is in the files, and was omitted because of a problem.
 func (s *Set) AnyUnread(kind, namespace string) bool {
 	return slices.ContainsFunc(s.unread, func(u unread) bool { return u.kind == kind && u.namespace == namespace })
 }

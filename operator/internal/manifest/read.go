@@ -43,10 +43,10 @@ type Reader struct {
 	looked int
 }
 
-// Done gives the objects that were read, and the problems of those that were left out.
+// Done gives the objects that were read, and the problems of those that were omitted.
 func (r *Reader) Done() (*Set, []Problem) { return &r.set, r.problems }
 
-// Read reads a file: documents of YAML with `---` between them, or JSON values one after the other. Objects with a problem are left out.
+// Read reads a file: documents of YAML with `---` between them, or JSON values one after the other. Objects with a problem are omitted.
 func (r *Reader) Read(file string, data []byte) {
 	at := Origin{File: file}
 	before, problems := r.looked, len(r.problems)

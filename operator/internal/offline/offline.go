@@ -183,7 +183,7 @@ func (f Files) Check() []manifest.Problem {
 // key of a profile among those of all namespaces.
 func key(profile *spatev1.TrafficProfile) string { return profile.Namespace + "/" + profile.Name }
 
-// without leaves out the problems of the profile that a run refers to.
+// without omits the problems of the profile that a run refers to.
 func without(found, ofProfile problem.Problems) problem.Problems {
 	return slices.DeleteFunc(found, func(problem problem.Problem) bool { return slices.Contains(ofProfile, problem) })
 }

@@ -67,7 +67,7 @@ type jsonField struct {
 	kind reflect.Type
 }
 
-// fieldsOf a type as JSON has them: those of embedded types are its own, but TypeMeta, which the page leaves out.
+// fieldsOf a type as JSON has them: those of embedded types are its own, but TypeMeta, which the page omits.
 func fieldsOf(kind reflect.Type) func(func(jsonField) bool) {
 	return func(yield func(jsonField) bool) {
 		for field := range kind.Fields() {

@@ -12,7 +12,7 @@ import (
 // with apply.
 //
 // Packet is a stack of headers with a payload, or raw bytes. Lengths, checksums and the fields that name the next
-// header are computed where they are left out.
+// header are computed where they are omitted.
 type PacketApplyConfiguration struct {
 	// headers from the outermost inwards; the first is ethernet.
 	Headers []HeaderApplyConfiguration `json:"headers,omitempty"`

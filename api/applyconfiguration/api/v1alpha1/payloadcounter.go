@@ -13,7 +13,7 @@ type PayloadCounterApplyConfiguration struct {
 	Start *int64 `json:"start,omitempty"`
 	// step from one connection to the next.
 	Step *int64 `json:"step,omitempty"`
-	// width in digits; higher ones are left out.
+	// width in digits; higher ones are omitted.
 	Width *int32 `json:"width,omitempty"`
 }
 

@@ -11,7 +11,7 @@ import (
 // RunResultApplyConfiguration represents a declarative configuration of the RunResult type for use
 // with apply.
 //
-// RunResult is what was measured over all streams, templates and engines after the warm-up. Engines in status.lostPods are left out.
+// RunResult is what was measured over all streams, templates and engines after the warm-up. Engines in status.lostPods are omitted.
 type RunResultApplyConfiguration struct {
 	StreamCountersApplyConfiguration `json:",inline"`
 	// duration of the measured phase so far, by which counters become mean rates.

@@ -19,7 +19,7 @@ type TrialRecordApplyConfiguration struct {
 	Intended *int64 `json:"intended,omitempty"`
 	// sent packets, or connections attempted, in time.
 	Sent *int64 `json:"sent,omitempty"`
-	// received packets, duplicates left out, or connections that succeeded.
+	// received packets without duplicates, or connections that succeeded.
 	Received *int64 `json:"received,omitempty"`
 	// lossRatio as searches count it: what was lost or not sent, of what was due, as a decimal number.
 	LossRatio *string `json:"lossRatio,omitempty"`

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 #[command(
     after_help = "Records are printed from now until the run has ended, as JSON Lines: an object for each, with the columns of \
     docs/reference/records.md. Times are in nanoseconds since the epoch; what is not known is null. What the reader is too slow for is \
-    left out, counted and reported on standard error.\n\nWith --file the records in a file are printed, finished or not (*.partial, as an engine leaves it \
+    omitted, counted and reported on standard error.\n\nWith --file the records in a file are printed, finished or not (*.partial, as an engine leaves it \
     that was killed or whose disk was full): up to its last whole row group, and standard error says what is missing.\n\nExamples:\n  \
     spate-engine records --connect unix:/run/spate.sock --run web\n  \
     kubectl exec POD -- spate-engine records | jq 'select(.end_reason != \"closed\")'\n  \
@@ -30,7 +30,7 @@ pub struct Records {
     /// A file of records instead, finished or not.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "until_eof"])]
     file: Option<PathBuf>,
-    /// The run's id; may be left out while only one run is under way.
+    /// The run's id; may be omitted while only one run is under way.
     #[arg(long, value_name = "ID")]
     run: Option<String>,
     /// Ends with standard input, too: for callers elsewhere that may vanish.

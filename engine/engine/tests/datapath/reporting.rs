@@ -7,8 +7,9 @@ use std::{
 };
 
 use contract::{
-    Continuous, Measure, Packet, Plan, Rate, Ratio, Receiver, Share, Stream, StreamCounters, Timing, rate,
-    stream::Transmit,
+    ByTag, Continuous, Counter, FieldProgram, Instruction, Measure, Packet, Payload, Plan, Pool, Program, Rate, Ratio,
+    Receive, Receiver, Send, Share, Stateful, Stream, StreamCounters, TagRange, Template, Timing, TransportProtocol,
+    Variable, WeightedPool, Write, instruction::Kind, payload, rate, stream::Transmit, variable,
 };
 use prost::Message;
 use spate_engine::{
@@ -248,6 +249,95 @@ fn twenty_thousand_streams_of_a_group_take_one_histogram_and_a_short_page() {
     assert_eq!((measured.tx_packets, measured.rx_packets), (60_000, 60_000));
     assert_eq!(measured.latency.as_ref().unwrap().count, 60_000);
     assert_eq!(stats::read(&engine, &held, Grouping::ByStream).streams.len(), 20_000);
+}
+
+/// Three streams of 4,094 tags each.
+#[test]
+fn a_page_has_at_most_ten_thousand_tags_and_counts_those_that_it_omits() {
+    const VLANS: u32 = 4094;
+    let _turn = turn();
+    let engine = Arc::new(Engine::new(open(&[("a", PortDevice::Loopback)], 1, PollMode::Busy)));
+    let tagged = |id: u32| {
+        let mut frame = vec![0; 64];
+        frame[12..18].copy_from_slice(&[0x81, 0, 0, 0, 0x88, 0xb5]);
+        let vlans = Counter { min: 1, max: VLANS.into(), step: 1, first: 1, down: false };
+        let vlan = Variable { name: "vlan".into(), kind: Some(variable::Kind::Counter(vlans)), ..Variable::default() };
+        let write = Write { variable: "vlan".into(), offset: 14, size: 2, ..Write::default() };
+        let all = TagRange { outer_vlan: 0, first_vlan: 1, last_vlan: VLANS };
+        Stream {
+            packet: Some(Packet { frame: frame.into(), ..Packet::default() }),
+            program: Some(FieldProgram { variables: vec![vlan], writes: vec![write] }),
+            measure: Some(Measure { flow: true, by_tag: Some(ByTag { ranges: vec![all] }), ..Measure::default() }),
+            // 6,000 packets in the measured phase: each tag is there.
+            ..stream(format!("s{id}"), "", id, 20_000)
+        }
+    };
+    run(&engine, &plan((0..3).map(tagged).collect()));
+    let samples = samples(&page_of(&engine));
+    let tags = samples.keys().filter(|name| name.starts_with("spate_stream_tag_rx_packets_total{")).count();
+    assert_eq!((tags, samples["spate_engine_left_out{what=\"tags\"}"]), (10_000, f64::from(3 * VLANS - 10_000)));
+    assert_eq!(samples["spate_engine_left_out{what=\"streams\"}"], 0.0);
+    let has = |stream: &str, vlan: u32| {
+        let labels = format!(
+            "profile_namespace=\"n\",profile=\"p\",run=\"r\",stream=\"{stream}\",tx_port=\"a\",rx_port=\"a\",\
+             outer_vlan=\"\",vlan=\"{vlan}\""
+        );
+        samples.contains_key(&format!("spate_stream_tag_rx_packets_total{{{labels}}}"))
+    };
+    let last = 10_000 - 2 * VLANS;
+    assert_eq!([has("s0", 1), has("s1", VLANS), has("s2", last), has("s2", last + 1)], [true, true, true, false]);
+}
+
+/// Clients and servers of 502 templates.
+#[test]
+fn a_page_has_at_most_a_thousand_sides_of_templates_and_counts_those_that_it_omits() {
+    let _turn = turn();
+    let engine = Arc::new(Engine::new(open(&[("a", PortDevice::Loopback)], 1, PollMode::Busy)));
+    let program = |kinds: [Kind; 2]| {
+        let instructions = kinds.into_iter().map(|kind| Instruction { kind: Some(kind) }).collect();
+        Some(Program { instructions, ..Program::default() })
+    };
+    let send = || Kind::Send(Send { payload: 0, wait: false });
+    let receive = || Kind::Receive(Receive { bytes: 100, clear: false });
+    let pool = |net: u8| Pool {
+        name: format!("net {net}"),
+        first: vec![net, 0, 0, 1].into(),
+        last: vec![net, 0, 0, 99].into(),
+        ..Pool::default()
+    };
+    let template = |index: u32| Template {
+        name: format!("t{index}"),
+        protocol: TransportProtocol::Tcp.into(),
+        client_port: "a".into(),
+        server_port: "a".into(),
+        client: program([send(), receive()]),
+        server: program([receive(), send()]),
+        destination_port: 1000 + index,
+        flows_per_second: Some(Ratio { numerator: 1, denominator: 1 }),
+        clients: vec![WeightedPool { pool: 0, weight: 1 }],
+        servers: vec![WeightedPool { pool: 1, weight: 1 }],
+        ..Template::default()
+    };
+    let stateful = Stateful {
+        payloads: vec![Payload { content: Some(payload::Content::Size(100)), fields: Vec::new() }],
+        pools: vec![pool(16), pool(48)],
+        templates: (0..502).map(template).collect(),
+        most_flows: 4096,
+        ..Stateful::default()
+    };
+    let plan = Plan { stateful: Some(stateful), ..plan(Vec::new()) };
+    engine.prepare(&plan.run_id, plan.encode_to_vec().into(), Format::Binary).unwrap();
+    let samples = samples(&page_of(&engine));
+    let sides = samples.keys().filter(|name| name.starts_with("spate_template_open_flows{")).count();
+    assert_eq!((sides, samples["spate_engine_left_out{what=\"template_sides\"}"]), (1000, 4.0));
+    let has = |template: &str, role: &str| {
+        let labels = format!(
+            "profile_namespace=\"n\",profile=\"p\",run=\"r\",template=\"{template}\",\
+             group=\"{template}\",role=\"{role}\""
+        );
+        samples.contains_key(&format!("spate_template_open_flows{{{labels}}}"))
+    };
+    assert_eq!([has("t499", "client"), has("t499", "server"), has("t500", "client")], [true, true, false]);
 }
 
 /// What docs/monitoring.md says of a page's size, with the longest names that the operator accepts.

@@ -459,7 +459,7 @@ fn the_table_has_all_transitions_of_figure_5() {
             Never(why) => assert!(!made.contains(&(*from, *to)) && !why.is_empty(), "{from:?} to {to:?}"),
         }
     }
-    // What the figure leaves out: RST from any state, two transitions by one segment, a new connection after TIME-WAIT.
+    // What the figure omits: RST from any state, two transitions by one segment, a new connection after TIME-WAIT.
     let more: Vec<_> = made
         .iter()
         .filter(|(from, to)| from != to && *to != Closed)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -105,6 +106,22 @@ func TestAStatusHasTheFirstEntriesOfALargeResult(t *testing.T) {
 	small := spatev1.RunResult{Streams: few}
 	if part, truncated := bounded(small, resultRoom); truncated != nil || len(part.Streams) != 100 {
 		t.Errorf("%d streams of 100, %v", len(part.Streams), truncated)
+	}
+}
+
+// Tags are those of their stream: a status has all of them, or not the stream.
+func TestAStatusOmitsAStreamWithMoreTagsThanItHasRoomFor(t *testing.T) {
+	tags := map[string]spatev1.TagCounters{}
+	for vlan := range 4094 {
+		tags[strconv.Itoa(vlan+1)] = spatev1.TagCounters{Packets: 1 << 40, Bytes: 1 << 50}
+	}
+	whole := spatev1.RunResult{Streams: map[string]spatev1.StreamResult{"first": {}, "second": {ByTag: tags}, "third": {}}}
+	part, truncated := bounded(whole, resultRoom)
+	if want := []spatev1.TruncatedList{{List: "streams", Kept: 1, Total: 3}}; !slices.Equal(truncated, want) || size(whole) <= resultRoom {
+		t.Errorf("%+v of a result of %d bytes, want %+v", truncated, size(whole), want)
+	}
+	if _, first := part.Streams["first"]; !first || len(part.Streams) != 1 || len(whole.Streams["second"].ByTag) != len(tags) {
+		t.Errorf("%d streams, and the whole result has %d tags of %d", len(part.Streams), len(whole.Streams["second"].ByTag), len(tags))
 	}
 }
 

@@ -477,7 +477,7 @@ type Records struct {
 	// The Parquet file to write, on a volume of the engine; it must not exist. Empty: none, records are only streamed (see
 	// WatchRecords).
 	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
-	// No more records than this are written, later ones are counted and left out; 0 means 10,000,000.
+	// No more records than this are written, later ones are counted and omitted; 0 means 10,000,000.
 	Most          uint64 `protobuf:"varint,3,opt,name=most,proto3" json:"most,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

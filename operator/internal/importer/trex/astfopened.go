@@ -77,7 +77,7 @@ func (a *astf) isOpened(template int) bool {
 // openedOnly reads what only templates with a rate have, and reports clients that differ from those of templates that open connections.
 func (a *astf) openedOnly(template int, client *object) {
 	if client.has("limit") || client.has("cont") {
-		a.notes.add("%s: is left out: as with TRex it limits no connections that programs open", client.at("limit"))
+		a.notes.add("%s: is omitted: as with TRex it limits no connections that programs open", client.at("limit"))
 	}
 	client.take("limit")
 	client.take("cont")

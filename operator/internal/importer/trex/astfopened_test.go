@@ -94,7 +94,7 @@ func TestProgramsOpenConnectionsOfTheTemplateTheyNamed(t *testing.T) {
 	}
 }
 
-func TestAnOpeningWithoutANameIsLeftOutAndALimitToo(t *testing.T) {
+func TestAnOpeningWithoutANameIsOmittedAndALimitToo(t *testing.T) {
 	got := importsASTF(t, astfJSON(`{"name": "exec_template"}, `+request, answer))
 	isYAML(t, got.Templates[0].Spec.Source.Programs.Client, `[{send: {content: {text: GET}}}]`)
 	if len(got.Notes) == 0 || !strings.Contains(got.Notes[0], "no set_template names a template for it") {

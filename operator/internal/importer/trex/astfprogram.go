@@ -342,7 +342,7 @@ func (p *astfProgram) withoutAlways() {
 	}
 }
 
-// executing leaves out openings of connections where no group is named for them.
+// executing omits openings of connections where no group is named for them.
 func (p *astfProgram) executing() {
 	if !p.executes || p.names {
 		return

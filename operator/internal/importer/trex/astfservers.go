@@ -63,7 +63,7 @@ func (a *astf) reached(index int, own *object, port uint64, pool *addresses, cli
 	}
 	for i := range a.servers {
 		if other := &a.servers[i]; other.answers(port, pool, clients.udp) && !other.picky {
-			a.notes.add("template %d: its clients connect to port %d of the servers of template %d, as with TRex; its own servers are left out", index+1, port, i+1)
+			a.notes.add("template %d: its clients connect to port %d of the servers of template %d, as with TRex; its own servers are omitted", index+1, port, i+1)
 			return a.problems.object(other.raw, fmt.Sprintf("$.templates[%d].server_template", i))
 		}
 	}

@@ -42,11 +42,11 @@ func NewCommand() *cobra.Command {
 		Short: "Capture packets of a generator's ports, live",
 		Long: `Copies packets of a TrafficGenerator's ports to a file or a pipe, as workers read them from the device or hand it to them, until it is
 interrupted, or has --count packets, or --duration has passed. Runs go on undisturbed, and none has to be active. A line that begins with
-"capturing:" on standard error says that all ports are captured from now on: start there what must not be missed.
+"capturing:" on standard error shows that all ports are captured from then on: start what must not be missed after it.
 
 The file is pcapng: times in nanoseconds, an interface for each port of each pod, each packet's direction (in Wireshark
 frame.packet_flags_direction; 1 received, 2 sent). It is written as packets come, so Wireshark and tshark read along in a pipe. Packets that
-the reader is too slow for are left out, counted, and their number is printed at the end on standard error and in the file.
+the reader is too slow for are omitted, counted, and their number is printed at the end on standard error and in the file.
 
 It takes the ClusterRole spate-capturer in the generator's namespace, bound by a RoleBinding; no right to pods.`,
 		Example: `  kubectl spate capture lab --port east -w - | wireshark -k -i -

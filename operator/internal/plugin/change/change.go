@@ -65,13 +65,13 @@ func newSwitchCommand(use, short, long, done string, set func(*spatev1.TrafficRu
 
 // NewPauseCommand returns `pause`.
 func NewPauseCommand() *cobra.Command {
-	return newSwitchCommand("pause", "Pause an active run", "Stops a run from sending, until it is resumed. Its time goes on.", "is paused",
+	return newSwitchCommand("pause", "Pause an active run", "Stops a run from sending, until it is resumed. Its duration includes the pause.", "is paused",
 		func(s *spatev1.TrafficRunSpec) { s.Paused = true })
 }
 
 // NewResumeCommand returns `resume`.
 func NewResumeCommand() *cobra.Command {
-	return newSwitchCommand("resume", "Resume a paused run", "Lets a paused run send again.", "is resumed",
+	return newSwitchCommand("resume", "Resume a paused run", "Makes a paused run send again.", "is resumed",
 		func(s *spatev1.TrafficRunSpec) { s.Paused = false })
 }
 
@@ -152,7 +152,7 @@ func changedRate(run *spatev1.TrafficRun, text string) (spatev1.ScaledRate, erro
 		for _, e := range resolved.Entries {
 			own, err := quantity.ParseRate(e.Rate)
 			if err != nil || own.Unit != change.Unit {
-				return "", fmt.Errorf("entry %s has the rate %q, to which it cannot be added; write a share such as +10%%, or a factor such as 2x", e.Name, e.Rate+spatev1.Rate(e.ConnectionRate))
+				return "", fmt.Errorf("entry %s has the rate %q, to which the change cannot be added; write a share such as +10%%, or a factor such as 2x", e.Name, e.Rate+spatev1.Rate(e.ConnectionRate))
 			}
 			total.Add(total, own.Value)
 		}
@@ -166,7 +166,7 @@ func changedRate(run *spatev1.TrafficRun, text string) (spatev1.ScaledRate, erro
 	}
 	factor.Mul(factor, part.Add(part, big.NewRat(1, 1)))
 	if factor.Sign() <= 0 {
-		return "", fmt.Errorf("nothing is left of the rate of run %s; use kubectl spate pause", run.Name)
+		return "", fmt.Errorf("the rate of run %s would not be more than 0; use kubectl spate pause", run.Name)
 	}
 	return spatev1.ScaledRate(strings.TrimSuffix(strings.TrimRight(factor.FloatString(decimals), "0"), ".") + "x"), nil
 }

@@ -34,7 +34,7 @@ func NewCommand() *cobra.Command {
 		Long: `Compares the results of two TrafficRuns: sums, streams, templates and delays, each with its change from the first run to the second. Either may be
 the name of a TrafficProfile: its latest run is used then. A single run is compared with its baseline (spec.baselineRef), as that was when the run
 started: it need not exist any more. Streams and templates of one run only are listed. Without -o json or yaml, metrics that are 0 in
-both runs are left out.
+both runs are omitted.
 
 --from PLACE reads the first run from an archive, where it need not exist any more: the folder that the operator writes to (--archive-directory), or the bucket and
 prefix (--archive-bucket), s3://BUCKET/PREFIX, with the credentials and the region that the AWS SDK finds.

@@ -193,6 +193,6 @@ func TestDifferencesAsTables(t *testing.T) {
 		}
 	}
 	if strings.Contains(out.String(), "duplicates") {
-		t.Errorf("what is 0 in both is left out:\n%s", out.String())
+		t.Errorf("what is 0 in both is omitted:\n%s", out.String())
 	}
 }

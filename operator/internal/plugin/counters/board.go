@@ -73,7 +73,7 @@ func (b *Board) Complete(of Source) bool {
 	return slices.ContainsFunc(b.Sources, func(r *Readings) bool { return r.Source == of && r.Previous != nil })
 }
 
-// Omitted is the number of streams and sides of templates that the operator left out.
+// Omitted is the number of streams and sides of templates that the operator omitted.
 func (b *Board) Omitted() (sum uint32) {
 	for _, r := range b.Sources {
 		sum += r.omitted

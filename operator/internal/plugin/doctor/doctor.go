@@ -30,7 +30,7 @@ func NewCommand() *cobra.Command {
 		Use:   "doctor GENERATOR",
 		Short: "Check the machines of a generator's pods",
 		Long: `Shows the preflight of a TrafficGenerator: for each pod, the checks of the machine that its engine runs on, what was observed, and the
-remedy of each finding. Findings come first, then what is unknown because it could not be read, then what is as it should be.
+remedy of each finding. Findings come first, then what is unknown because it could not be read, then checks without a finding.
 
 The operator judges what engines report, and keeps it in status.pods[].preflight; this command reads only that. The exit code is 1 if a
 check has the state Error, or if a pod has not reported its machine; 0 also with warnings. To wait for a generator without

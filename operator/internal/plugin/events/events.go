@@ -54,7 +54,7 @@ It takes the rights to list and watch events and to list pods in the namespace, 
 				}
 			}
 			if everywhere && len(args) > 0 {
-				return errors.New("a name is one of a namespace: leave out either it or -A")
+				return errors.New("a name is that of an object of one namespace: omit the name, or -A")
 			}
 			connection, err := where.Connect()
 			if err != nil {

@@ -188,7 +188,7 @@ func TestWithoutTheRightToPodsThoseOfGeneratorsAreKnown(t *testing.T) {
 	reader := interceptor.NewClient(room(t), interceptor.Funcs{List: forbidden})
 	var notes []string
 	list, err := List(t.Context(), reader, "tests", func(text string) { notes = append(notes, text) })
-	if err != nil || len(list.Items) != 6 || len(notes) != 1 || !strings.Contains(notes[0], "pods are known by their generators only") {
+	if err != nil || len(list.Items) != 6 || len(notes) != 1 || !strings.Contains(notes[0], "only pods that generators report are included: ") {
 		t.Errorf("%v %q\n%+v", err, notes, list)
 	}
 	refused := func(context.Context, kube.WithWatch, kube.ObjectList, ...kube.ListOption) error {

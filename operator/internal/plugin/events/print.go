@@ -65,7 +65,7 @@ func typed(e *corev1.Event) {
 	e.ManagedFields = nil
 }
 
-// follow writes events that others may follow: for programs a document for each. Those that were written are left out.
+// follow writes events that others may follow: for programs a document for each. Those that were written are omitted.
 func (p *printer) follow(all []corev1.Event) error {
 	var fresh []corev1.Event
 	for i := range all {

@@ -166,7 +166,7 @@ func (s *scope) load(ctx context.Context) (found bool, err error) {
 	pods, err := cluster.EnginePods(ctx, s.reader, s.namespace, generator)
 	switch {
 	case apierrors.IsForbidden(err):
-		s.once(fmt.Sprintf("pods are known by their generators only, and those that these do not report are left out: %v", err))
+		s.once(fmt.Sprintf("only pods that generators report are included: %v", err))
 	case err != nil:
 		return false, err
 	}

@@ -41,7 +41,7 @@ func NewCommand() *cobra.Command {
 		Use:   "export RUN",
 		Short: "Send the samples of a run to Prometheus or an OpenTelemetry collector, or print them",
 		Long: `Sends the samples of a TrafficRun, its counters over time, with their own time stamps, or prints them as OpenMetrics text. RUN may be the name of a
-TrafficProfile, whose latest run is meant then. Samples of a run that has not ended are those stored so far.
+TrafficProfile: its latest run is used then. Samples of a run that has not ended are those stored so far.
 
   --remote-write URL  by Prometheus' remote write 1.0, to Prometheus, Mimir, Thanos or VictoriaMetrics, such as http://prometheus:9090/api/v1/write
   --otlp URL          by OTLP over HTTP with protobuf, to a collector (http://collector:4318/v1/metrics), or to Prometheus
@@ -51,14 +51,17 @@ Without either they are printed: promtool tsdb create-blocks-from openmetrics ma
 file of --http-config, which is that of Prometheus' HTTP clients (authorization, basic_auth, tls_config, http_headers, ...), and of promtool --http.config.file.
 Prometheus takes samples that are older than an hour, or sent once more, only with storage.tsdb.out_of_order_time_window in its configuration.
 
-Samples are in a ConfigMap beside the run: reading them takes the right to get ConfigMaps. --from PLACE reads the run from an archive instead (a folder or a bucket), where it outlives its
-object: PATH is the folder that the operator writes to (--archive-directory), or that of a single run. No cluster is needed then.
+Samples are in a ConfigMap beside the run: reading them takes the right to get ConfigMaps. --from PLACE reads the run from an archive instead, where it outlives its
+object: PLACE is the folder that the operator writes to (--archive-directory), or the bucket and prefix (--archive-bucket), s3://BUCKET/PREFIX, or the folder of a
+single run in one. No cluster is needed then. Credentials of a bucket are those that the AWS SDK finds, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or
+AWS_PROFILE; its region is AWS_REGION.
 
 Exit codes: 0 if all samples were accepted, or printed; 1 otherwise, also for a run without samples.`,
 		Example: `  kubectl spate export imix-1a2b3-1 --remote-write http://prometheus.example:9090/api/v1/write
   kubectl spate export imix --otlp https://collector.example:4318/v1/metrics --http-config otlp.yaml --labels site=north,build=417
   kubectl spate export imix -o openmetrics --output-file imix.om && promtool tsdb create-blocks-from openmetrics imix.om data
-  kubectl spate export imix-1a2b3-1 -n tests --from /mnt/archive --remote-write http://prometheus.example:9090/api/v1/write`,
+  kubectl spate export imix-1a2b3-1 -n tests --from /mnt/archive --remote-write http://prometheus.example:9090/api/v1/write
+  kubectl spate export imix-1a2b3-1 -n tests --from s3://results/spate --endpoint https://s3.example.com:9000 --output-file imix.om`,
 		Args:              cobra.RangeArgs(0, 1),
 		ValidArgsFunction: f.cluster.Complete(1, cluster.Runs, cluster.Profiles),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -139,7 +142,7 @@ func (f *command) find(ctx context.Context, args []string) (*spatev1.TrafficRun,
 		return f.source.Read(ctx, &f.cluster, args)
 	}
 	if len(args) == 0 {
-		return nil, nil, errors.New("name a RUN, or a TrafficProfile whose latest run is meant")
+		return nil, nil, errors.New("name a RUN, or a TrafficProfile, of which the latest run is used")
 	}
 	connection, err := f.cluster.Connect()
 	if err != nil {

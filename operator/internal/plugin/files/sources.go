@@ -93,7 +93,7 @@ func (s *Sources) into(reader *manifest.Reader, c *cobra.Command, names []string
 	return set, problems, nil
 }
 
-// Set returns all objects by their kinds, and the problems of those that are left out because they are not valid.
+// Set returns all objects by their kinds, and the problems of those that are omitted because they are not valid.
 func (s *Sources) Set(c *cobra.Command, names []string) (*manifest.Set, []manifest.Problem, error) {
 	return s.into(&manifest.Reader{}, c, names)
 }

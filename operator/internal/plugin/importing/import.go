@@ -23,7 +23,7 @@ import (
 func NewCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "import",
-		Short: "Make resources of other generators' profiles, and of captures",
+		Short: "Convert profiles of other generators, and captures, to resources",
 		Example: `  kubectl spate import trex imix.json --generator lab --port east | kubectl apply -f -
   kubectl spate import pcap web.pcap --rate 100cps | kubectl apply -f -`,
 		Args: cobra.NoArgs,
@@ -47,7 +47,7 @@ func newTRexCommand() *cobra.Command {
 	var o importTRex
 	command := &cobra.Command{
 		Use:   "trex FILE.json|FILE.py|-",
-		Short: "Make StatelessStreams or ASTFTemplates, and a TrafficProfile, of TRex's profiles",
+		Short: "Convert profiles of TRex to StatelessStreams or ASTFTemplates, and a TrafficProfile",
 		Long: `Makes a StatelessStream of each of TRex's stateless streams, or an ASTFTemplate of each template of a stateful (ASTF) profile,
 and a TrafficProfile that runs them.
 
@@ -56,7 +56,7 @@ a profile in Python, stateless or stateful: TRex's own client loads it, for whic
 
 Packets, rates, gaps, chains and field engine programs keep their meaning; so do commands, addresses, rates and settings of
 templates. What cannot is refused, with the stream's, program's or template's number and the JSON path. What differs is printed on standard error.`,
-		Example: `  # Look at what becomes of a profile
+		Example: `  # Print what a profile is converted to
   kubectl spate import trex imix.json
 
   # Run it on the generator lab, from its port east, with what is measured expected at west

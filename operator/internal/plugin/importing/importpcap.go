@@ -28,11 +28,11 @@ func newPcapCommand() *cobra.Command {
 	var o importPcap
 	command := &cobra.Command{
 		Use:   "pcap FILE|-",
-		Short: "Make an ASTFTemplate of a captured session",
+		Short: "Convert a captured session to an ASTFTemplate",
 		Long: `Makes an ASTFTemplate of a capture (pcap or pcapng) of one session over TCP or UDP: what each side sent, it sends; what it
 received, it waits for.
 
-A TCP session starts with its handshake and has no gaps. Repeated bytes are left out, and what a side sent in one go is sent in one
+A TCP session starts with its handshake and has no gaps. Repeated bytes are omitted, and what a side sent in one go is sent in one
 go. Over UDP, delays between messages are kept from 50 us to 700 ms. What cannot be kept is refused, with the packet's number.
 
 The engine's program spate-engine reads the capture: it must be in PATH, or named.`,

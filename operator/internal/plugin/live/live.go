@@ -66,7 +66,7 @@ func Open(ctx context.Context, c *cluster.Connection, object spatev1.LiveReader,
 	case apierrors.IsForbidden(err):
 		return nil, fmt.Errorf("%w; bind the ClusterRole %s in namespace %s", err, role, c.Namespace)
 	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("%w; install the operator, or namespace %s does not exist", err, c.Namespace)
+		return nil, fmt.Errorf("%w; the operator is not installed, or namespace %s does not exist", err, c.Namespace)
 	case err != nil:
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func Follow[M any](ctx context.Context, r *Reader, progress io.Writer, open func
 		}
 		if absent.IsZero() {
 			absent = time.Now()
-			fmt.Fprintf(progress, "the operator does not answer: waiting for it; what comes meanwhile is lost (%v)\n", cause(refused, err))
+			fmt.Fprintf(progress, "the operator does not answer: waiting for it; what arrives until then is missed (%v)\n", cause(refused, err))
 		}
 		if time.Since(absent) > absenceLimit {
 			return fmt.Errorf("the operator has not answered for %s: %w; see kubectl get endpointslices -n %s", absenceLimit, cause(refused, err), r.Object.Live().Endpoint.Namespace)

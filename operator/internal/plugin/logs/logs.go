@@ -54,11 +54,11 @@ func NewCommand() *cobra.Command {
 		Long: `Prints the log lines of all engine pods of a run or of a TrafficGenerator in the order of their times, each with the pod's name and the time at which
 the node has recorded it. RUN may be the name of a TrafficProfile: its latest run is used then. run/NAME, profile/NAME and generator/NAME select one of several objects with the same name.
 
-Of a run, the lines from its creation to its end are printed, unless --since or --tail says otherwise: engines outlive runs. --follow goes on until the run has ended, or
+Of a run, the lines from its creation to its end are printed, unless --since or --tail restricts them: engines outlive runs. --follow goes on until the run has ended, or
 of a generator until interrupted, with pods that are created meanwhile. A line then waits up to 500 ms for earlier ones of other pods.
 
 It takes the rights to get pods/log, and of a generator to list pods, in the namespace of the generator, which the cluster's ClusterRole view has. --operator adds the
-operator's lines that have both the name and the namespace of the run or generator; that takes the same rights in the operator's namespace. Without them it says so, and goes on.`,
+operator's lines that have both the name and the namespace of the run or generator; that takes the same rights in the operator's namespace. Without them they are omitted, which is reported.`,
 		Example: `  kubectl spate logs imix
   kubectl spate logs lab --follow --tail 20
   kubectl spate logs imix-1a2b3-1 -n tests --since 10m --operator
@@ -185,9 +185,9 @@ func (r *reading) operatorSources(ctx context.Context, connection *cluster.Conne
 	pods, err := cluster.OperatorPods(ctx, connection.Client, r.operatorNamespace)
 	switch {
 	case err != nil:
-		r.note("the operator's lines are left out: %v", err)
+		r.note("the operator's lines are omitted: %v", err)
 	case len(pods) == 0:
-		r.note("the operator's lines are left out: it has no pods in namespace %s; --operator-namespace names another", r.operatorNamespace)
+		r.note("the operator's lines are omitted: it has no pods in namespace %s; --operator-namespace names another", r.operatorNamespace)
 	}
 	for i := range pods {
 		all = append(all, source{namespace: pods[i].Namespace, pod: pods[i].Name, container: pods[i].Spec.Containers[0].Name, has: r.of.isMentioned})
@@ -207,7 +207,7 @@ func (r *reading) start(ctx context.Context, sources []source) {
 			switch {
 			case err == nil:
 			case s.has != nil:
-				r.note("the operator's lines of pod %s are left out: %v", s.pod, err)
+				r.note("the operator's lines of pod %s are omitted: %v", s.pod, err)
 			default:
 				if apierrors.IsForbidden(err) {
 					err = fmt.Errorf("%w; bind the ClusterRole view in namespace %s", err, s.namespace)

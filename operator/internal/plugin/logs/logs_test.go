@@ -288,12 +288,12 @@ func TestLinesOfTheOperatorAreThoseAboutTheTarget(t *testing.T) {
 
 	// Without the right to the operator's pods, or without pods, that is said, and the engines' lines are printed.
 	for want, client := range map[string]kube.WithWatch{
-		"the operator's lines are left out: pods is forbidden": interceptor.NewClient(clientWith(t), interceptor.Funcs{
+		"the operator's lines are omitted: pods is forbidden": interceptor.NewClient(clientWith(t), interceptor.Funcs{
 			List: func(context.Context, kube.WithWatch, kube.ObjectList, ...kube.ListOption) error {
 				return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", nil)
 			},
 		}),
-		"the operator's lines are left out: it has no pods in namespace spate-system": clientWith(t),
+		"the operator's lines are omitted: it has no pods in namespace spate-system": clientWith(t),
 	} {
 		var notes []string
 		out.Reset()

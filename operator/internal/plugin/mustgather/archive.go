@@ -27,7 +27,7 @@ type archive struct {
 	files  *tar.Writer
 	root   string
 	at     time.Time
-	// missing is what could not be had, and why.
+	// missing is what could not be read, and why.
 	missing []string
 	// count is the number of files.
 	count int
@@ -87,7 +87,7 @@ func (a *archive) yaml(name string, object any) ([]byte, error) {
 	return yaml.Marshal(fields)
 }
 
-// lacks notes that something could not be had.
+// lacks notes that something could not be read.
 func (a *archive) lacks(name string, err error) {
 	a.missing = append(a.missing, name+": "+strings.Join(strings.Fields(redactText(err.Error())), " "))
 }

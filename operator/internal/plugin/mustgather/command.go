@@ -39,10 +39,10 @@ func NewCommand(linked string) *cobra.Command {
 		Use:   "must-gather",
 		Short: "Gather what is needed to look into a problem, in one archive",
 		Long: `Writes one archive (tar.gz) with Spate's objects of a namespace, or of all, their events, the pods of generators and their logs, facts of the nodes that they are
-on, what kubectl spate doctor says, the operator's pods, Deployment, events and logs, and versions. Look at it before you pass it on: README.md in it says what
+on, the output of kubectl spate doctor, the operator's pods, Deployment, events and logs, and versions. Look at it before you pass it on: README.md in it says what
 each file is, what was redacted, and by which rules. Secrets are not read.
 
-What may not be read, or cannot be, is left out, and errors.txt has each with the reason; the exit code is 0 then, and 1 if none of Spate's objects could be read. All of it
+What may not be read, or cannot be, is omitted, and errors.txt has each with the reason; the exit code is 0 then, and 1 if none of Spate's objects could be read. All of it
 takes the ClusterRole spate-viewer, and view for events, pods and their logs, in the namespaces and in the operator's; and the right to get nodes in the cluster.`,
 		Example: `  kubectl spate must-gather
   kubectl spate must-gather -A -w problem.tar.gz
@@ -81,7 +81,7 @@ func (o *options) run(ctx context.Context, connection *cluster.Connection, plugi
 	}
 	server, err := asked.ServerVersion()
 	if err != nil {
-		return fmt.Errorf("the API server does not say its version, and nothing was gathered: %w", err)
+		return fmt.Errorf("the API server does not report its version, and nothing was gathered: %w", err)
 	}
 	at := time.Now().UTC().Truncate(time.Second)
 	root := "spate-must-gather-" + at.Format("20060102T150405Z")
@@ -112,7 +112,7 @@ func (o *options) run(ctx context.Context, connection *cluster.Connection, plugi
 	if name == "-" {
 		name = root
 	}
-	fmt.Fprintf(stderr, "%s: files: %d; could not be had: %d (errors.txt); redacted: %d (README.md)\n", name, g.count, len(g.missing), len(g.done))
+	fmt.Fprintf(stderr, "%s: files: %d; could not be read: %d (errors.txt); redacted: %d (README.md)\n", name, g.count, len(g.missing), len(g.done))
 	switch {
 	case ctx.Err() != nil:
 		return exit.With(exit.Interrupted, errors.New("interrupted: the archive has what was read until then"))

@@ -86,7 +86,7 @@ func (g *gathering) all(ctx context.Context) {
 	g.nodeFacts(ctx)
 	g.operator(ctx)
 	g.text("versions.txt", strings.Join(g.versions, "\n")+"\n")
-	g.text("errors.txt", cmp.Or(strings.Join(g.missing, "\n"), "nothing: all could be had")+"\n")
+	g.text("errors.txt", cmp.Or(strings.Join(g.missing, "\n"), "nothing: all could be read")+"\n")
 	g.add("README.md", []byte(g.readme()))
 }
 
@@ -219,7 +219,7 @@ func (g *gathering) log(ctx context.Context, name string, pod *corev1.Pod, optio
 	g.text(name, text)
 }
 
-// keyEnd is the end of a private key, whose beginning may have been left out.
+// keyEnd is the end of a private key, whose beginning may have been omitted.
 var keyEnd = regexp.MustCompile(`-----END [A-Z0-9 ]*PRIVATE KEY-----`)
 
 // bounded reads a log to its end, and keeps as many bytes as most: a quarter of them from the beginning, the rest from the end.
@@ -252,7 +252,7 @@ func bounded(from io.Reader, most int64) (string, error) {
 	if end := keyEnd.FindIndex(tail); end != nil && !bytes.Contains(tail[:end[0]], []byte("-----BEGIN ")) {
 		tail = append([]byte(hidden), tail[end[1]:]...)
 	}
-	return fmt.Sprintf("%s\n[%d bytes are left out: --log-bytes]\n%s", head, left, tail), err
+	return fmt.Sprintf("%s\n[%d bytes are omitted: --log-bytes]\n%s", head, left, tail), err
 }
 
 // nodeFacts writes what is of use of the nodes: no addresses, no annotations, no identifiers of machines.
@@ -330,11 +330,11 @@ func (g *gathering) readme() string {
 		"| `namespaces/NAMESPACE/KIND/NAME.yaml` | Spate's objects |\n" +
 		"| `namespaces/NAMESPACE/events.yaml` | events of Spate's objects and of generators' pods, the oldest first |\n" +
 		"| `namespaces/NAMESPACE/pods/POD.yaml`, `POD.log` | generators' pods; what their engines have logged, with the times of the node |\n" +
-		"| `namespaces/NAMESPACE/doctor/GENERATOR.txt` | what `kubectl spate doctor` says |\n" +
+		"| `namespaces/NAMESPACE/doctor/GENERATOR.txt` | the output of `kubectl spate doctor` |\n" +
 		"| `nodes/NODE.yaml` | labels, taints, resources, conditions and versions of the nodes that pods are on; no addresses, no annotations |\n" +
 		"| `operator/` | the operator's Deployment, pods, events and logs |\n" +
 		"| `versions.txt` | versions of the plugin, the API server, engines and images |\n" +
-		"| `errors.txt` | what could not be had, and why |\n\n" +
+		"| `errors.txt` | what could not be read, and why |\n\n" +
 		fmt.Sprintf("Of each log at most %d bytes are kept. Results of runs that are too large for their status are in ConfigMaps, which are not read: `kubectl spate result RUN -o json` prints them.\n\n", g.logBytes) +
 		"## Rules of redaction\n\nThe value is replaced by `" + hidden + "`.\n\n" + rules + "\n## Redacted\n\n" + list(g.done) + "\n"
 }

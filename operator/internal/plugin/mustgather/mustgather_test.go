@@ -160,14 +160,14 @@ func TestAllIsGatheredInOneOrder(t *testing.T) {
 		"namespaces/tests/trafficprofiles/web.yaml":           {"seed: 4611686018427387905"},
 		"namespaces/tests/events.yaml":                        {"kind: EventList", "kind: Event\n", "reason: Ready"},
 		"namespaces/tests/pods/lab-0.yaml":                    {"kind: Pod", "name: LOGIN\n", "key: password"},
-		"namespaces/tests/pods/lab-0.log":                     {"first line\n", "last line\n", " bytes are left out: --log-bytes]\n"},
+		"namespaces/tests/pods/lab-0.log":                     {"first line\n", "last line\n", " bytes are omitted: --log-bytes]\n"},
 		"namespaces/tests/doctor/lab.txt":                     {"Pod lab-0 on node node-1: checks 1, findings 1", "powersave"},
 		"nodes/node-1.yaml":                                   {"kind: metal", "kernelVersion: 6.1.0"},
 		"operator/events.yaml":                                {"OOMKilled"},
 		"operator/pods/spate-operator-0.manager.log":          {`previous: ""`},
 		"operator/pods/spate-operator-0.manager.previous.log": {`previous: "true"`},
 		"versions.txt":                                        {"plugin: v1\n", "engines of generator tests/lab: v1.2.3\n", "container engine of pod tests/lab-0: engine:1 sha256:aa\n", "operator:1"},
-		"errors.txt":                                          {"nothing: all could be had\n"},
+		"errors.txt":                                          {"nothing: all could be read\n"},
 		"README.md":                                           {"of namespace tests", "- namespaces/tests/pods/lab-0.yaml: spec.containers[0].env[0].value\n", "- namespaces/tests/pods/lab-0.log: parts of the text\n", "metadata.annotations.example.com/api-token", "Secrets are not read"},
 	} {
 		text := textOf(t, files, name)
@@ -269,8 +269,8 @@ func TestLogsAreBounded(t *testing.T) {
 		want string
 	}{
 		{"", ""}, {long[:4096], long[:4096]}, {long[:4000], long[:4000]},
-		{long, long[:1024] + fmt.Sprintf("\n[%d bytes are left out: --log-bytes]\n", len(long)-4096) + long[len(long)-3072:]},
-		{strings.Repeat("x", 9000) + "-----END RSA PRIVATE KEY-----\nend\n", strings.Repeat("x", 1024) + "\n[4938 bytes are left out: --log-bytes]\n" + hidden + "\nend\n"},
+		{long, long[:1024] + fmt.Sprintf("\n[%d bytes are omitted: --log-bytes]\n", len(long)-4096) + long[len(long)-3072:]},
+		{strings.Repeat("x", 9000) + "-----END RSA PRIVATE KEY-----\nend\n", strings.Repeat("x", 1024) + "\n[4938 bytes are omitted: --log-bytes]\n" + hidden + "\nend\n"},
 	} {
 		if got, err := bounded(strings.NewReader(c.text), 4096); err != nil || got != c.want {
 			t.Errorf("%d bytes: %v, %d bytes, want %d", len(c.text), err, len(got), len(c.want))

@@ -16,7 +16,7 @@ const hidden = "REDACTED"
 
 // rules are what is replaced, for the reader of the archive. redactor has the code of each.
 const rules = `- Secrets are not read.
-- metadata.managedFields, and the annotation kubectl.kubernetes.io/last-applied-configuration, which repeats the whole object, are left out.
+- metadata.managedFields, and the annotation kubectl.kubernetes.io/last-applied-configuration, which repeats the whole object, are omitted.
 - Values of environment variables of containers (env[].value).
 - Strings in fields whose names end with password, passwd, passphrase, token, secret, credential, credentials, apiKey, accessKey or privateKey, and in annotations
   whose names have one of these words. References to Secrets are kept: they are names.

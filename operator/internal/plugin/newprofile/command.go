@@ -43,10 +43,10 @@ func newCommand(interactive func(io.Reader) bool) *cobra.Command {
 		Short: "Print a profile to start from",
 		Long: `Prints a complete TrafficProfile to start from, and for rfc2544 the TrafficSearch that uses it. It needs no cluster. Presets:
 ` + described() + `
-Without --preset it asks what is wanted, on a terminal; questions go to standard error, so the output can be piped.
+Without --preset it prompts for the values on a terminal; questions go to standard error, so the output can be piped.
 
 Without --generator the profile describes a generator of its own, with a loopback port: it needs no network, no hugepages and no CPU of its own, and
-what it sends is what it receives. It is for trying things, not for measurement. --generator names a TrafficGenerator to run on; traffic goes from its first
+what it sends is what it receives. It is for experiments, not for measurement. --generator names a TrafficGenerator to run on; traffic goes from its first
 port to its second unless --port and --receive-port name others. Its ports have addresses, or --destination-mac is where packets are sent; and kubectl spate validate
 and plan need that generator among their files. --with-generator prints a TrafficGenerator of that name with a loopback port, too.
 
@@ -154,7 +154,7 @@ func (o *options) complete() ([]manifest.Problem, error) {
 	case o.withGenerator && o.generator == "":
 		return nil, errors.New("--with-generator prints the TrafficGenerator that --generator names: name one that does not exist yet")
 	case o.isLoopback() && o.receivePort != "" && o.receivePort != cmp.Or(o.port, loopbackPort):
-		return nil, fmt.Errorf("--receive-port %s: a loopback port receives what it sends itself: leave it out, or name a TrafficGenerator that exists with --generator alone", o.receivePort)
+		return nil, fmt.Errorf("--receive-port %s: a loopback port receives what it sends itself: omit the flag, or name a TrafficGenerator that exists with --generator alone", o.receivePort)
 	case o.destinationMAC != "" && !o.preset.packets:
 		return nil, fmt.Errorf("--destination-mac goes with packets, and %s has connections, whose ports find their next hops", o.preset.name)
 	}

@@ -41,7 +41,7 @@ func NewCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ping GENERATOR DESTINATION --port PORT",
 		Short: "Send echo requests from a generator's port",
-		Long: `Sends ICMP or ICMPv6 echo requests from a port of a TrafficGenerator and prints what becomes of each, until it is interrupted or --count
+		Long: `Sends ICMP or ICMPv6 echo requests from a port of a TrafficGenerator and prints the reply to each, or why there is none, until it is interrupted or --count
 have been sent. Runs go on undisturbed, and none has to be active. The port needs an address of the destination's family (spec.ports[].addresses),
 and the generator's limits must allow it: the destination is in limits.allowedDestinations, if there are any, and limits.allowedPorts is absent.
 

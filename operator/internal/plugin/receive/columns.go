@@ -13,7 +13,7 @@ import (
 	"spate.dev/operator/internal/plugin/figures"
 )
 
-// column of a table. Those with the greatest rank are left out first where there is too little room; those from wideRank on are shown by -o wide only.
+// column of a table. Those with the greatest rank are omitted first where there is too little room; those from wideRank on are shown by -o wide only.
 type column struct {
 	title  string
 	rank   int

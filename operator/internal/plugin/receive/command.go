@@ -49,7 +49,7 @@ func NewCommand() *cobra.Command {
 measure it on the ports that the profile lists in spec.receive, while the run is active. On other ports only packets are counted, also while the
 run is active: without an active run nothing is read.
 
-In a terminal it is a live table until q is pressed: r counts anew, b shows ports or workers. Elsewhere it prints the table once, or with --watch a
+In a terminal it is a live table until q is pressed: r resets the counts, b shows ports or workers. Elsewhere it prints the table once, or with --watch a
 line for each port at every interval, until the run ends.
 
 ` + meaning + `

@@ -71,7 +71,7 @@ func (s *state) isActive() bool {
 func (s *state) inactive() error {
 	if len(s.runs) > 0 {
 		run := &s.runs[0]
-		return fmt.Errorf("run %s of profile %s has ended: kubectl spate result %s has what its receivers measured", run.Name, cluster.ProfileOf(run), run.Name)
+		return fmt.Errorf("run %s of profile %s has ended: kubectl spate result %s shows what its receivers measured", run.Name, cluster.ProfileOf(run), run.Name)
 	}
 	return fmt.Errorf("no run of %s is active: foreign traffic is read while a run is active", s.subject)
 }

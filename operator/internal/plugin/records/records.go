@@ -98,7 +98,7 @@ func awaited(ctx context.Context, reader kube.Reader, namespace, name string, pr
 			return nil, err
 		}
 		if !waits {
-			fmt.Fprintf(progress, "profile %s has no run: waiting for one; kubectl get tp %s -n %s says why there is none\n", name, name, namespace)
+			fmt.Fprintf(progress, "profile %s has no run: waiting for one; kubectl get tp %s -n %s shows why there is none\n", name, name, namespace)
 		}
 		select {
 		case <-ctx.Done():

@@ -59,7 +59,7 @@ Values over time are the run's samples, which the operator stores in a ConfigMap
 Without them, as for a run of an older release, the report states that and has everything else. Facts about the generator are from its current status.
 
 --from PLACE reads the run from an archive instead, where it outlives its object: PLACE is the folder that the operator writes to (--archive-directory), or the
-bucket and prefix (--archive-bucket), s3://BUCKET/PREFIX, or the folder of a single run in one. RUN is the name of a run then, and may be left out with the folder of
+bucket and prefix (--archive-bucket), s3://BUCKET/PREFIX, or the folder of a single run in one. RUN is the name of a run then, and may be omitted with the folder of
 one. No cluster is needed. Credentials of a bucket are those that the AWS SDK finds, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; its region is AWS_REGION.
 
 Exit codes: 0 if the report was written, whatever the verdict; 1 if it was not, or if a part of the result could not be read.`,
@@ -113,7 +113,7 @@ func find(ctx context.Context, flags *cluster.Flags, source *archived.Source, ar
 		return s, incomplete, nil
 	}
 	if len(args) == 0 {
-		return nil, nil, errors.New("name a RUN, or a TrafficProfile whose latest run is meant")
+		return nil, nil, errors.New("name a RUN, or a TrafficProfile, of which the latest run is used")
 	}
 	connection, err := flags.Connect()
 	if err != nil {

@@ -357,7 +357,7 @@ func TestAReportOfAnArchivedRunNeedsNoCluster(t *testing.T) {
 			t.Errorf("no %q in\n%s%s: %v", want, text, said, err)
 		}
 	}
-	if _, _, err := plugintest.Run("", []string{"report"}, NewCommand()); err == nil || err.Error() != "name a RUN, or a TrafficProfile whose latest run is meant" {
+	if _, _, err := plugintest.Run("", []string{"report"}, NewCommand()); err == nil || err.Error() != "name a RUN, or a TrafficProfile, of which the latest run is used" {
 		t.Error(err)
 	}
 }
@@ -435,6 +435,26 @@ func TestChartsMarkStages(t *testing.T) {
 		if got := within(room, "recovery"); got != want {
 			t.Errorf("%g: %q, not %q", room, got, want)
 		}
+	}
+}
+
+func TestAReportCountsWhatItOmits(t *testing.T) {
+	t.Parallel()
+	s := little()
+	s.samples.StreamsNotSampled, s.samples.TemplatesNotSampled = 12, 3
+	s.run.Status.Result.Details = &spatev1.ResultDetails{Truncated: []spatev1.TruncatedList{{List: "streams", Kept: 1, Total: 13}, {List: "receivers.workers", Kept: 2, Total: 64}}}
+	notes := slices.Concat(overTime(s).Notes, measured(s.run).Notes)
+	for _, want := range []string{
+		"Streams by themselves are the first 1 by name; 12 more are in the sums only.", "Templates by themselves are the first 1 by name; 3 more are in the sums only.",
+		"Not all of the result is here: 1 of 13 streams, 2 of 64 receivers.workers",
+	} {
+		if !slices.Contains(notes, want) {
+			t.Errorf("no note %q in %q", want, notes)
+		}
+	}
+	distributions := slices.Repeat([]timing{{"voice", s.run.Status.Result.Streams["imix"].Latency}}, mostInPicture+4)
+	if c, drawn := percentileChart(distributions); !drawn || !strings.HasSuffix(c.Title, " (the first 8; 4 more are in the table)") || len(c.Legend) != mostInPicture {
+		t.Errorf("drawn %v, %q, %d lines", drawn, c.Title, len(c.Legend))
 	}
 }
 

@@ -57,7 +57,7 @@ a TrafficRun or a TrafficSearch of the files names it. TrafficRuns of the files 
 applied, so the applied profile has the changed value.
 
 --baseline RUN compares the runs with one that has ended: thresholds read its result as ` + "`baseline`" + `, as in
-result.rx >= baseline.rx * 0.99. RUN may be the name of a TrafficProfile, whose latest run is meant then. Profiles of the files must have runPolicy Manual: runs
+result.rx >= baseline.rx * 0.99. RUN may be the name of a TrafficProfile: its latest run is used then. Profiles of the files must have runPolicy Manual: runs
 that a profile starts by itself have no baseline.
 
 Exit codes with --wait, the worst of all runs:

@@ -32,7 +32,7 @@ func newCompareCommand() *cobra.Command {
 	output := "table"
 	c := &cobra.Command{
 		Use:   "compare SEARCH OTHER",
-		Short: "Say whether the repeats of two searches differ",
+		Short: "Compare the repeats of two searches by a significance test",
 		Long: `Compares the lower bounds that two TrafficSearches found in their repeats (spec.repeats), for each variant and goal that both have: the medians, the shift
 from the first to the second, and whether the difference is more than chance, by a two-sided Mann-Whitney U test, which assumes no distribution. It is
 exact. Of fewer than 4 repeats each, no difference can be significant at the level of 0.05. A repeat without a lower bound counts as 0.`,

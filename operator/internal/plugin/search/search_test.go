@@ -56,7 +56,7 @@ func TestWhatCannotBeSimulatedIsRefused(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{sample, "--device", "capacity=1Mpps"}, `spec.load.max is "100%/port": which rate that is depends on the generator; say it with --max`},
+		{[]string{sample, "--device", "capacity=1Mpps"}, `spec.load.max is "100%/port": which rate that is depends on the generator; set it with --max`},
 		{[]string{sample, "--device", "buffer=5", "--max", "1Mpps"}, "capacity is missing"},
 		{[]string{sample, "--device", "speed=1", "--max", "1Mpps"}, "must be capacity=RATE"},
 		{[]string{sample, "--device", "capacity=1Mpps", "--max", "500pps"}, "spec: "},

@@ -34,7 +34,7 @@ func newSimulateCommand() *cobra.Command {
 		Short: "Print the trials that a search would do with a simulated device, their time and the result",
 		Long: `Reads the one TrafficSearch of the files (a file, a folder, a URL, or - for standard input, as for kubectl apply), and does its tests with a simulated device, without a cluster and without traffic: how long will
 the search take, and what will it find? The device forwards packets at a rate (capacity), and a number of packets more in each trial (buffer). A generator that
-cannot send more than a rate (generator) shows what is reported then. spec.load must be in packets or connections a second, or --min and --max say what its bounds are.`,
+cannot send more than a rate (generator) shows what is reported then. spec.load must be in packets or connections a second, or --min and --max set its bounds.`,
 		Example: `  kubectl spate search simulate router.yaml --device capacity=1Mpps
   kubectl spate search simulate router.yaml --device capacity=1Mpps,buffer=200000 --max 14.88Mpps
   kubectl spate search simulate -k overlays/lab --device capacity=1Mpps`,
@@ -56,8 +56,8 @@ cannot send more than a rate (generator) shows what is reported then. spec.load 
 	}
 	sources.Add(c)
 	c.Flags().StringVar(&flags.device, "device", "", "capacity=RATE[,buffer=PACKETS][,generator=RATE], such as capacity=1Mpps")
-	c.Flags().StringVar(&flags.least, "min", "", "least load, such as 1kpps; spec.load.min when absent")
-	c.Flags().StringVar(&flags.most, "max", "", "greatest load, such as 14.88Mpps; spec.load.max when absent")
+	c.Flags().StringVar(&flags.least, "min", "", "minimum load, such as 1kpps; spec.load.min when absent")
+	c.Flags().StringVar(&flags.most, "max", "", "maximum load, such as 14.88Mpps; spec.load.max when absent")
 	_ = c.MarkFlagRequired("device")
 	return c
 }
@@ -142,7 +142,7 @@ func loadOf(flag string, field spatev1.SearchRate, name string) (float64, spatev
 	}
 	value, unit, err := perSecond(text)
 	if err != nil && flag == "" {
-		return 0, "", fmt.Errorf("spec.load.%s is %q: which rate that is depends on the generator; say it with --%s, such as --%s 14.88Mpps", name, field, name, name)
+		return 0, "", fmt.Errorf("spec.load.%s is %q: which rate that is depends on the generator; set it with --%s, such as --%s 14.88Mpps", name, field, name, name)
 	}
 	if err != nil {
 		return 0, "", fmt.Errorf("--%s %s: %w", name, flag, err)

@@ -52,7 +52,7 @@ func NewCommand() *cobra.Command {
 		Use:   "simulate (FILE | -f FILE | -k FOLDER)... --pcap OUT",
 		Short: "Write the packets that a profile or a run would send to a capture",
 		Long: `Writes the packets that a profile, or a run with its overrides, would send to a capture, at the times at which they would leave, in nanoseconds from
-the start of the run. It takes the engine's own code and no device, no privilege and no time: the clock is virtual. Of a profile with stages it prints
+the start of the run. It is computed by the engine's own code with a virtual clock, without devices and privileges. Of a profile with stages it prints
 what is sent in each.
 
 ` + files.About,
@@ -69,7 +69,7 @@ what is sent in each.
 				return err
 			}
 			if s.limit == 0 && s.workerLimit == 0 && p.Plan.Timing.GetDurationNs() == 0 {
-				return errors.New("no duration is set: say with --limit or --worker-limit how many packets to write")
+				return errors.New("no duration is set: set the number of packets to write with --limit or --worker-limit")
 			}
 			for _, stage := range p.Definition.Profile.Spec.Stages {
 				s.stages = append(s.stages, string(stage.Name))

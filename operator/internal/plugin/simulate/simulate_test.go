@@ -70,7 +70,7 @@ func TestSimulateTellsWhatIsMissing(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	path := plugintest.Echoing(t, "0")
-	if _, _, err = spate(both, "simulate", "-", "--pcap", "o", "--engine", path); err == nil || !strings.Contains(err.Error(), "say with --limit or --worker-limit") {
+	if _, _, err = spate(both, "simulate", "-", "--pcap", "o", "--engine", path); err == nil || !strings.Contains(err.Error(), "set the number of packets to write with --limit or --worker-limit") {
 		t.Errorf("got %v", err)
 	}
 	if _, _, err = spate(both, "simulate", "-", "--engine", path); err == nil || !strings.Contains(err.Error(), `"pcap" not set`) {

@@ -47,7 +47,7 @@ generators the engine's version and whether machines and measurements are free o
 				}
 			}
 			if everywhere && len(names) > 0 {
-				return errors.New("names are those of one namespace: leave out either them or -A")
+				return errors.New("names are those of objects of one namespace: omit the names, or -A")
 			}
 			connection, err := where.Connect()
 			if err != nil {
@@ -212,7 +212,7 @@ func (o *objects) overview(now time.Time) *overview {
 		}
 		if r.Status.Resolved == nil {
 			if !all.wait(r, "TrafficRun", r.Status.Conditions) {
-				all.Waiting = append(all.Waiting, waiting{r.Namespace, "TrafficRun", r.Name, spatev1.ReasonProgressing, "the operator has not seen it yet"})
+				all.Waiting = append(all.Waiting, waiting{r.Namespace, "TrafficRun", r.Name, spatev1.ReasonProgressing, "the operator has not reconciled it yet"})
 			}
 			continue
 		}

@@ -96,7 +96,7 @@ imix-1  imix     lab        Running  12s/1m0s  99.8kpps  99.7kpps  0.001
 
 WAITS             NAME   REASON         MESSAGE
 TrafficRun        web-1  GeneratorBusy  in line for TrafficGenerator lab
-TrafficRun        dns-1  Progressing    the operator has not seen it yet
+TrafficRun        dns-1  Progressing    the operator has not reconciled it yet
 TrafficProfile    wrong  InvalidSpec    spec.rate: too much
 TrafficGenerator  spare  Unschedulable  no node has hugepages
 

@@ -75,7 +75,7 @@ func (o *overview) runRows(wide bool) (rows [][]string) {
 	return rows
 }
 
-// inNamespace leaves out the namespace of an object where it is the namespace of what refers to it.
+// inNamespace omits the namespace of an object where it is the namespace of what refers to it.
 func inNamespace(key, namespace string) string { return strings.TrimPrefix(key, namespace+"/") }
 
 func (o *overview) waitingRows() (rows [][]string) {

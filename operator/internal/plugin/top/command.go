@@ -112,7 +112,7 @@ func (f *flags) check(to io.Writer) (view int, err error) {
 	case f.output != "" && !f.once:
 		return 0, errors.New("--output: takes --once")
 	case !f.once && (!isFile || !term.IsTerminal(int(file.Fd()))):
-		return 0, errors.New("standard output is no terminal: --once prints the tables")
+		return 0, errors.New("standard output is not a terminal: --once prints the tables")
 	}
 	return view, result.CheckOutput(f.output)
 }

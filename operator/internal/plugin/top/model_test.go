@@ -54,7 +54,7 @@ func TestTheScreenInTheDocumentationIsTrue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		empty := regexp.MustCompile(`\n{3,}`) // the page leaves out empty lines
+		empty := regexp.MustCompile(`\n{3,}`) // the page omits empty lines
 		if shown := empty.ReplaceAllString(string(want), "\n\n"); !strings.Contains(string(page), "```text\n"+shown+"```\n") {
 			t.Errorf("docs/top.md lacks the screen of testdata/%s:\n%s", file, shown)
 		}

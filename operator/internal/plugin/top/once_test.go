@@ -90,7 +90,7 @@ func (c cause) Error() string { return string(c) }
 
 func TestTheCommandRefusesWhatItCannotShow(t *testing.T) {
 	for arguments, want := range map[string]string{
-		"top":                      "standard output is no terminal: --once prints the tables",
+		"top":                      "standard output is not a terminal: --once prints the tables",
 		"top --once --view queues": `--view "queues": must be one of ports, streams, templates, latency, workers`,
 		"top -o json":              "--output: takes --once",
 		"top --once -o csv":        "-o csv: must be json, yaml, or absent",

@@ -9,7 +9,7 @@ import "math"
 // bars are the levels of a sparkline, the lowest first.
 var bars = []rune("▁▂▃▄▅▆▇█")
 
-// sparkline draws the last values between 0 and their maximum; what is unknown is left out.
+// sparkline draws the last values between 0 and their maximum; what is unknown is omitted.
 func sparkline(values []float64, width int) string {
 	values = values[max(len(values)-width, 0):]
 	top := 0.0

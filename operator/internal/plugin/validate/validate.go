@@ -75,13 +75,13 @@ func try(c *cobra.Command, compiler engine.Compiler, read offline.Files, known [
 		return tried, nil
 	}
 	if compiler.Binary == "" {
-		fmt.Fprintln(c.ErrOrStderr(), "not tried by an engine, which may refuse more: spate-engine is not in PATH; build it with `make engine`, "+
+		fmt.Fprintln(c.ErrOrStderr(), "not checked by an engine, which may refuse more: spate-engine is not in PATH; build it with `make engine`, "+
 			"and name it with --engine or in the environment as "+enginebinary.Variable)
 		return tried, nil
 	}
 	tried, err = read.Try(c.Context(), compiler, known)
 	for _, one := range tried.Untried {
-		fmt.Fprintf(c.ErrOrStderr(), "%s: %s: not tried by an engine: %s\n", one.Origin, one.Object, one.Message)
+		fmt.Fprintf(c.ErrOrStderr(), "%s: %s: not checked by an engine: %s\n", one.Origin, one.Object, one.Message)
 	}
 	return tried, err
 }

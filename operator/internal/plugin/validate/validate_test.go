@@ -56,11 +56,11 @@ spec:
 func TestWhatNoEngineLookedAtIsReported(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv(enginebinary.Variable, "")
-	if _, stderr, err := spate(plugintest.Web, "validate", "-"); err != nil || !strings.Contains(stderr, "not tried by an engine") || !strings.Contains(stderr, "--engine") {
+	if _, stderr, err := spate(plugintest.Web, "validate", "-"); err != nil || !strings.Contains(stderr, "not checked by an engine") || !strings.Contains(stderr, "--engine") {
 		t.Errorf("got %q %v", stderr, err)
 	}
 	alone, _, _ := strings.Cut(strings.Replace(plugintest.Web, "{bytes: 4}}", "{bytes: 4}}, {switchTemplate: {template: other}}", 1), "---")
-	if _, stderr, err := spate(alone, "validate", "-", "--engine", "/bin/true"); err != nil || stderr != "standard input, document 1: ASTFTemplate http: not tried by an engine: the templates that it switches to, or whose connections it opens, are validated with a profile that runs all of them\n" {
+	if _, stderr, err := spate(alone, "validate", "-", "--engine", "/bin/true"); err != nil || stderr != "standard input, document 1: ASTFTemplate http: not checked by an engine: the templates that it switches to, or whose connections it opens, are validated with a profile that runs all of them\n" {
 		t.Errorf("got %q %v", stderr, err)
 	}
 	if _, _, err := spate(plugintest.Web, "validate", "-", "--engine", "/nowhere/engine"); err == nil || !strings.Contains(err.Error(), "--engine names the engine's program") {

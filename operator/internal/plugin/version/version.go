@@ -18,8 +18,8 @@ import (
 func NewCommand(linked string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Tell which version of the plugin this is",
-		Long: `Tell which version of the plugin this is: the tag or the commit that it was built from ("-dirty" where files were changed since), the
+		Short: "Show the version of the plugin",
+		Long: `Shows the version of the plugin: the tag or the commit that it was built from ("-dirty" where files were changed since), the
 version of the contract with engines, and what it was built with. It needs no cluster.`,
 		Example: "  kubectl spate version",
 		Args:    cobra.NoArgs,

@@ -277,7 +277,7 @@ impl SlowPort {
                     let mac = Some(mac_text(mac));
                     // Many servers may be behind one MAC: that is logged once.
                     match (mac != self.found).then(|| warnings.found.admit(now)).flatten() {
-                        Some(left_out) => tracing::info!(port, %address, mac, left_out, "neighbour found"),
+                        Some(omitted) => tracing::info!(port, %address, mac, omitted, "neighbour found"),
                         None => tracing::debug!(port, %address, mac, "neighbour found"),
                     }
                     self.found = mac;
@@ -285,28 +285,28 @@ impl SlowPort {
                 Event::Moved { address, from, to } => {
                     moves.note(self.index, address, to);
                     self.neighbor_moves += 1;
-                    let Some(left_out) = warnings.moved.admit(now) else { continue };
+                    let Some(omitted) = warnings.moved.admit(now) else { continue };
                     tracing::warn!(
                         port,
                         %address,
                         from = mac_text(from),
                         to = mac_text(to),
-                        left_out,
+                        omitted,
                         "a neighbour has another MAC, which runs that send to it take up"
                     );
                 }
                 Event::Lost(address) => {
-                    let Some(left_out) = warnings.silent.admit(now) else { continue };
-                    tracing::warn!(port, %address, left_out, "a neighbour does not answer");
+                    let Some(omitted) = warnings.silent.admit(now) else { continue };
+                    tracing::warn!(port, %address, omitted, "a neighbour does not answer");
                 }
                 Event::Reports(version) => {
-                    let Some(left_out) = warnings.reports.admit(now) else { continue };
-                    tracing::info!(port, version, left_out, "multicast groups are reported in the querier's version");
+                    let Some(omitted) = warnings.reports.admit(now) else { continue };
+                    tracing::info!(port, version, omitted, "multicast groups are reported in the querier's version");
                 }
                 Event::Conflict(address, mac) => {
-                    let Some(left_out) = warnings.conflict.admit(now) else { continue };
+                    let Some(omitted) = warnings.conflict.admit(now) else { continue };
                     let mac = mac_text(mac);
-                    tracing::warn!(port, %address, mac, left_out, "another station has the port's address too");
+                    tracing::warn!(port, %address, mac, omitted, "another station has the port's address too");
                 }
             }
         }

@@ -9,18 +9,18 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct Throttle {
     /// When the last one was admitted.
     last: Option<Instant>,
-    left_out: u64,
+    omitted: u64,
 }
 
 impl Throttle {
-    /// Whether a message may be written now: then how many were left out since the one before.
+    /// Whether a message may be written now: then how many were omitted since the one before.
     pub(super) fn admit(&mut self, now: Instant) -> Option<u64> {
         if self.last.is_some_and(|last| now.saturating_duration_since(last) < INTERVAL) {
-            self.left_out += 1;
+            self.omitted += 1;
             return None;
         }
         self.last = Some(now);
-        Some(std::mem::take(&mut self.left_out))
+        Some(std::mem::take(&mut self.omitted))
     }
 }
 
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_message_a_second_says_how_many_were_left_out() {
+    fn one_message_a_second_counts_those_that_were_omitted() {
         let (mut throttle, start) = (Throttle::default(), Instant::now());
         let mut at = |ms| throttle.admit(start + Duration::from_millis(ms));
         let admitted: Vec<_> = [0, 1, 999, 1000, 1001, 5000].into_iter().map(&mut at).collect();

@@ -86,7 +86,7 @@ pub(in crate::datapath) fn ranges(scenario: &Scenario) -> BTreeMap<usize, Vec<Ra
 /// Multicast groups that a scenario's servers are reached by on this engine, by port; and how many more there are than a port can be a
 /// member of.
 pub(in crate::datapath) fn groups(scenario: &Scenario) -> (BTreeMap<usize, Vec<Group>>, u128) {
-    let (mut groups, mut left_out): (BTreeMap<usize, BTreeSet<IpAddr>>, u128) = (BTreeMap::new(), 0);
+    let (mut groups, mut omitted): (BTreeMap<usize, BTreeSet<IpAddr>>, u128) = (BTreeMap::new(), 0);
     for Claim { port, pool, own_macs: of_clients, .. } in claims(scenario) {
         let Some(first) = pool.first_own().filter(|_| pool.is_of_groups() && !of_clients) else { continue };
         let of_port = groups.entry(port.0).or_default();
@@ -99,15 +99,15 @@ pub(in crate::datapath) fn groups(scenario: &Scenario) -> (BTreeMap<usize, Vec<G
             if of_port.len() < MOST_GROUPS {
                 of_port.insert(address);
             } else if !of_port.contains(&address) {
-                left_out += 1;
+                omitted += 1;
             }
         }
-        left_out += all - looked_at;
+        omitted += all - looked_at;
     }
     let members = |addresses: BTreeSet<IpAddr>| {
         addresses.into_iter().map(|address| Group { address, sources: Vec::new() }).collect()
     };
-    (groups.into_iter().map(|(port, addresses)| (port, members(addresses))).collect(), left_out)
+    (groups.into_iter().map(|(port, addresses)| (port, members(addresses))).collect(), omitted)
 }
 
 /// Refuses what another run, or this one, does already.
