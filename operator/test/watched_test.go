@@ -187,23 +187,26 @@ func TestARoleThatIsLostWhileTheOperatorStartsHoldsUpNoOtherNamespace(t *testing
 	ns, other := ready(t, ""), bareNamespace(t)
 	restrictRights(t, ns)
 	watching := "--watch-namespaces=" + other + "," + ns
-	for _, kinds := range []string{
-		"trafficruns",                  // it does not lead, since it has no profiles
-		"trafficruns, trafficprofiles", // it leads, and its controllers wait for objects of other kinds
+	for _, step := range []string{
+		"Serving metrics server",             // it does not lead, since it lacks runs and profiles, which it reads next
+		"Attempting to acquire leader lease", // it leads, and its controllers wait for objects of other kinds, which they read next
 	} {
-		mustApply(t, other, strings.ReplaceAll(rightsInPart, "KINDS", kinds))
+		mustApply(t, "", strings.ReplaceAll(rightsInOne, "WATCHED", other))
 		cluster.operator.stop()
+		must(t, cluster.api.set(linkSlow)) // so that the Role is gone before the next answer
+		t.Cleanup(func() { must(t, cluster.api.set(linkOpen)) })
 		o, err := launchOperator(watching)
 		must(t, err)
 		cluster.operator = o
-		until(t, startLimit, "it waits for objects", func() (bool, string) {
+		until(t, startLimit, step, func() (bool, string) {
 			log := o.log.lines(1000)
-			return strings.Contains(log, "is forbidden"), log
+			return strings.Contains(log, step), log
 		})
 		if n, seen := unreadableNamespaces(); n != 0 {
 			t.Fatal(seen)
 		}
-		takeRights(t, other, "spate-operator-part")
+		takeRights(t, other, "spate-operator-watched")
+		must(t, cluster.api.set(linkOpen))
 		select {
 		case <-o.done:
 		case <-time.After(lookLimit):
@@ -214,6 +217,23 @@ func TestARoleThatIsLostWhileTheOperatorStartsHoldsUpNoOtherNamespace(t *testing
 		}
 	}
 	restartOperator(t, watching) // as Kubernetes does
+	mustApply(t, ns, loopbackProfile("here", lenient+"  duration: 1s"))
+	if run := complete(t, runLimit, profileNamed(ns, "here")); run.Status.Result == nil || run.Status.Result.Tx == 0 {
+		t.Errorf("%+v", run.Status.Result)
+	}
+}
+
+func TestARoleThatLacksKindsHoldsUpNoOtherNamespace(t *testing.T) {
+	ns, other := ready(t, ""), bareNamespace(t)
+	restrictRights(t, ns)
+	mustApply(t, other, strings.ReplaceAll(rightsInPart, "KINDS", "trafficruns, trafficprofiles"))
+	restartOperator(t, "--watch-namespaces="+other+","+ns)
+	if n, seen := unreadableNamespaces(); n != 1 {
+		t.Error(seen)
+	}
+	if log := cluster.operator.log.lines(1000); !strings.Contains(log, "a watched namespace cannot be read") || !strings.Contains(log, "trafficgenerators.spate.dev is forbidden") {
+		t.Errorf("it does not log which kind it cannot read in %s:\n%s", other, log)
+	}
 	mustApply(t, ns, loopbackProfile("here", lenient+"  duration: 1s"))
 	if run := complete(t, runLimit, profileNamed(ns, "here")); run.Status.Result == nil || run.Status.Result.Tx == 0 {
 		t.Errorf("%+v", run.Status.Result)

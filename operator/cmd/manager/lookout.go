@@ -14,10 +14,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/metrics"
 )
 
@@ -75,13 +75,15 @@ func (l *lookout) readable() []string {
 	return slices.DeleteFunc(slices.Clone(l.watched), func(namespace string) bool { return l.unreadable[namespace] != nil })
 }
 
-// look returns why namespaces cannot be read. One kind shows it: a Role has all of them.
+// look returns why namespaces cannot be read. The cache needs all kinds of a namespace. When it has been made, one kind shows whether the Role is there.
 func (l *lookout) look(ctx context.Context) (map[string]error, error) {
 	unreadable := map[string]error{}
 	for _, namespace := range l.watched {
-		var list metav1.PartialObjectMetadataList
-		list.SetGroupVersionKind(spatev1.GroupVersion.WithKind("TrafficRunList"))
-		err := l.List(ctx, &list, client.InNamespace(namespace), client.Limit(1))
+		kinds := watchedKinds()
+		if l.unreadable != nil && l.unreadable[namespace] == nil {
+			kinds = kinds[:1]
+		}
+		err := l.list(ctx, namespace, kinds)
 		switch {
 		case apierrors.IsForbidden(err): // also if it does not exist, and the Role with it
 			unreadable[namespace] = err
@@ -91,6 +93,18 @@ func (l *lookout) look(ctx context.Context) (map[string]error, error) {
 	}
 	metrics.NamespacesUnreadable(len(unreadable))
 	return unreadable, nil
+}
+
+// list lists objects of each kind.
+func (l *lookout) list(ctx context.Context, namespace string, kinds []schema.GroupVersionKind) error {
+	for _, kind := range kinds {
+		var list metav1.PartialObjectMetadataList
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		if err := l.List(ctx, &list, client.InNamespace(namespace), client.Limit(1)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // during executes the operator, and ends it when it is to be restarted. synced waits until the cache has the objects of all readable namespaces; it

@@ -23,8 +23,9 @@ import (
 type rights struct {
 	mu       sync.Mutex
 	missing  []string
-	down     bool // the API server
-	unsynced bool // the cache lacks objects
+	secrets  []string // namespaces whose Secrets alone may not be listed
+	down     bool     // the API server
+	unsynced bool     // the cache lacks objects
 }
 
 func (r *rights) missIn(namespaces ...string) {
@@ -60,6 +61,8 @@ func (r *rights) client() client.Client {
 			switch {
 			case r.down:
 				return apierrors.NewServiceUnavailable("down")
+			case slices.Contains(r.secrets, o.Namespace) && list.GetObjectKind().GroupVersionKind().Kind == "SecretList":
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("in namespace "+o.Namespace))
 			case slices.Contains(r.missing, o.Namespace):
 				return apierrors.NewForbidden(schema.GroupResource{Group: "spate.dev", Resource: "trafficruns"}, "", errors.New("in namespace "+o.Namespace))
 			}
@@ -78,6 +81,23 @@ func TestNamespacesThatCannotBeReadAreNotCached(t *testing.T) {
 	if got := names(cached("system", l.readable()).DefaultNamespaces); !slices.Equal(got, []string{"lab", "test"}) {
 		t.Errorf("objects of %q are cached", got)
 	}
+}
+
+// The role of an older operator lacks kinds.
+func TestANamespaceWithARoleForSomeKindsIsNotCached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rights{secrets: []string{"lab"}}
+		l, err := newLookout(t.Context(), r.client(), []string{"lab", "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := l.readable(); !slices.Equal(got, []string{"test"}) {
+			t.Errorf("readable: %q", got)
+		}
+		interrupt, ended := started(t, &r, "lab", "test")
+		defer interrupt()
+		goesOn(t, ended, time.Hour) // a restart would change nothing
+	})
 }
 
 // The cache of no namespace would be the cache of all.

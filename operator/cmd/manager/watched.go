@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/podspec"
 )
 
@@ -41,6 +42,19 @@ func all(namespaces []string) map[string]cache.Config {
 		configs[namespace] = cache.Config{}
 	}
 	return configs
+}
+
+// watchedKinds returns the kinds whose objects in the watched namespaces controllers wait for.
+func watchedKinds() []schema.GroupVersionKind {
+	var kinds []schema.GroupVersionKind
+	for _, kind := range []string{
+		"TrafficRun", "TrafficProfile", "TrafficGenerator", "TrafficSearch", "StatelessStream", "ASTFTemplate",
+		"TrafficCapture", "TrafficPing", "TrafficRecordsReader", "TrafficStatsReader",
+	} {
+		kinds = append(kinds, spatev1.GroupVersion.WithKind(kind))
+	}
+	return append(kinds, corev1.SchemeGroupVersion.WithKind("Pod"), corev1.SchemeGroupVersion.WithKind("Secret"),
+		networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"))
 }
 
 // clientOf returns how the operator's client is made; nil for the default, if it watches all namespaces.

@@ -4,12 +4,17 @@ package main
 
 import (
 	"maps"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -19,6 +24,34 @@ import (
 
 func names(namespaces map[string]cache.Config) []string {
 	return slices.Sorted(maps.Keys(namespaces))
+}
+
+// The operator may watch what its controllers do: its role is made of their markers.
+func TestTheKindsOfWatchedNamespacesAreThoseThatTheRoleLetsItWatch(t *testing.T) {
+	file, err := os.Open("../../../config/rbac/role.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var role rbacv1.ClusterRole
+	if err := yaml.NewYAMLOrJSONDecoder(file, 4096).Decode(&role); err != nil {
+		t.Fatal(err)
+	}
+	var may, does []string
+	for _, rule := range role.Rules {
+		if slices.Contains(rule.Verbs, "watch") {
+			may = append(may, rule.Resources...)
+		}
+	}
+	for _, kind := range watchedKinds() {
+		resource, _ := meta.UnsafeGuessKindToResource(kind)
+		does = append(does, strings.ReplaceAll(resource.Resource, "searchs", "searches")) // a plural that is not guessed
+	}
+	slices.Sort(may)
+	slices.Sort(does)
+	if !slices.Equal(may, does) {
+		t.Errorf("watchedKinds has %q, the role %q", does, may)
+	}
 }
 
 func TestOnlyWatchedNamespacesAreCachedAndTheAuthorityOfTheOperators(t *testing.T) {
