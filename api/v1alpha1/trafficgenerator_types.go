@@ -337,7 +337,27 @@ type GeneratorPort struct {
 	// nor answered, so that a device that forwards to a wrong MAC is found out. Packets of streams are measured either way.
 	// +optional
 	AcceptAnyMAC bool `json:"acceptAnyMAC,omitempty"`
+
+	// receiveTimestamps says whose clock gives the arrival, in nanoseconds, of packets that streams and receivers measure. CPU (the
+	// default): the worker's, when it reads them. Device: the NIC's, when it receives them (RTE_ETH_RX_OFFLOAD_TIMESTAMP of DPDK). One-way
+	// latency, jitter and inter-arrival times are then without the wait in the receive queue, and the error of the NIC's clock, about half
+	// of what reading it takes, is in `latency.clockBound`. Device needs a NIC whose driver has it, in DPDK 22.11 that of mlx5; by others
+	// the port is not opened, and the condition Ready says why.
+	// +optional
+	ReceiveTimestamps ReceiveTimestamps `json:"receiveTimestamps,omitempty"`
 }
+
+// ReceiveTimestamps says what stamps the packets that a port receives.
+//
+// +kubebuilder:validation:Enum=CPU;Device
+type ReceiveTimestamps string
+
+const (
+	// TimestampsCPU is the worker that reads a packet, by its clock.
+	TimestampsCPU ReceiveTimestamps = "CPU"
+	// TimestampsDevice is the device, by its clock.
+	TimestampsDevice ReceiveTimestamps = "Device"
+)
 
 // PortPunt hands packets to an interface of the pod.
 type PortPunt struct {
@@ -932,6 +952,15 @@ type GeneratorPortStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Offloads []string `json:"offloads,omitempty"`
+
+	// receiveTimestamps is what stamps the packets that the port receives: CPU or Device.
+	// +optional
+	ReceiveTimestamps ReceiveTimestamps `json:"receiveTimestamps,omitempty"`
+
+	// timestampBound is the maximum error of the device's time stamps. Rounded up, and changed only when it is no longer true or known
+	// several times better. Absent with CPU, and while it is not known.
+	// +optional
+	TimestampBound MeasuredTime `json:"timestampBound,omitempty"`
 
 	// refused is what the device refused at the engine's start, as a virtual function does that its physical function does not trust: `mac`
 	// (another address than its own), `promiscuous` (receiving packets for other addresses).

@@ -903,7 +903,8 @@ type Latency struct {
 	// +required
 	JitterMax MeasuredTime `json:"jitterMax"`
 
-	// clockBound is the maximum error of delays between pods, by which their clocks may differ.
+	// clockBound is the maximum error of delays: between pods, by which their clocks may differ, and of the NIC's clock where a port has
+	// `receiveTimestamps: Device`.
 	// +optional
 	ClockBound MeasuredTime `json:"clockBound,omitempty"`
 

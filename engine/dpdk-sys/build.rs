@@ -104,6 +104,7 @@ fn main() {
         "rte_dev_event_callback_register",
         "rte_eth_dev_get_port_by_name",
         "rte_eth_dev_start",
+        "rte_eth_read_clock",
         "rte_eth_promiscuous_enable",
         "rte_eth_allmulticast_enable",
         "rte_eth_from_rings",

@@ -62,6 +62,12 @@ spate_note_offset(void)
 	return offset < 0 ? -rte_errno : offset;
 }
 
+int
+spate_stamp_field(int *offset, uint64_t *flag)
+{
+	return rte_mbuf_dyn_rx_timestamp_register(offset, flag) != 0 ? -rte_errno : 0;
+}
+
 #define TX_CHECKSUM (RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM)
 
 int
@@ -98,6 +104,8 @@ spate_port_info(uint16_t port, struct spate_port_info *info)
 		info->offloads |= SPATE_CAN_CUT;
 	if ((dev.rx_offload_capa & RTE_ETH_RX_OFFLOAD_CHECKSUM) == RTE_ETH_RX_OFFLOAD_CHECKSUM)
 		info->offloads |= SPATE_CAN_RX_CHECKSUM;
+	if ((dev.rx_offload_capa & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0)
+		info->offloads |= SPATE_CAN_RX_TIMESTAMP;
 	info->rss_key_len = (dev.flow_type_rss_offloads & RTE_ETH_RSS_IP) != 0 ? dev.hash_key_size : 0;
 	return 0;
 }
@@ -134,6 +142,8 @@ spate_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, cons
 		conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_TCP_TSO;
 	if ((offloads & SPATE_CAN_RX_CHECKSUM) != 0)
 		conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_CHECKSUM;
+	if ((offloads & SPATE_CAN_RX_TIMESTAMP) != 0)
+		conf.rxmode.offloads |= RTE_ETH_RX_OFFLOAD_TIMESTAMP;
 	return rte_eth_dev_configure(port, rx_queues, tx_queues, &conf);
 }
 

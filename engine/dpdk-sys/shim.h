@@ -56,11 +56,16 @@ enum {
 	SPATE_CAN_CUT = 2,
 	/* Verifies checksums of IPv4, TCP and UDP. */
 	SPATE_CAN_RX_CHECKSUM = 4,
+	/* Stamps received packets with the value of a counter of its own. */
+	SPATE_CAN_RX_TIMESTAMP = 8,
 };
 
 /* Where every mbuf has 8 bytes for a note of this program, which no driver uses and which stay as they are while it is free; they are 0 in
  * a new pool. A negative errno if there is no room for them. */
 int spate_note_offset(void);
+/* Where every mbuf has the 8 bytes of a received packet's time stamp, and the flag of packets that have one (rte_mbuf_dyn.h): drivers register
+ * the same. 0 or a negative errno. */
+int spate_stamp_field(int *offset, uint64_t *flag);
 
 /* Called for every line DPDK logs; level as RTE_LOG_*. */
 typedef void (*spate_log_fn)(uint32_t level, const char *text, size_t len);

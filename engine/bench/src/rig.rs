@@ -13,7 +13,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use spate_engine::control::runs::{Engine, Held};
 use spate_engine::control::status::Refusal;
 use spate_engine::datapath::{
-    ClockError, Config, Datapath, Memory, PollMode, PortConfig, PortDevice, RunState, UseOffloads, WORKER_THREAD,
+    ClockError, Config, Datapath, Memory, PollMode, PortConfig, PortDevice, RunState, StampedBy, UseOffloads,
+    WORKER_THREAD,
 };
 use spate_engine::plan::decode::Format;
 
@@ -94,6 +95,7 @@ impl Rig {
             offloads: UseOffloads::Auto,
             mac: None,
             any_mac: false,
+            stamped_by: StampedBy::Cpu,
         };
         let config = Config {
             ports: (0..setup.ports).map(port).collect(),

@@ -13,7 +13,9 @@ use contract::{
 };
 use prost::Message;
 use spate_engine::control::runs::{Engine, Held};
-use spate_engine::datapath::{ClockError, Config, Datapath, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
+use spate_engine::datapath::{
+    ClockError, Config, Datapath, Memory, PollMode, PortConfig, PortDevice, StampedBy, UseOffloads,
+};
 use spate_engine::plan::decode::Format;
 use spate_net::Trailer;
 use spate_stateful::random::Numbers;
@@ -159,6 +161,7 @@ fn open(pages: Pages, losses: Losses) -> anyhow::Result<Engine> {
         offloads: UseOffloads::Auto,
         mac: None,
         any_mac: false,
+        stamped_by: StampedBy::Cpu,
     };
     let datapath = Datapath::open(Config {
         ports: PORTS.map(port).into(),

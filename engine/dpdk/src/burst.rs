@@ -4,7 +4,7 @@ use std::{arch::asm, ops::Range, ptr, slice};
 
 use spate_dpdk_sys as sys;
 
-use crate::{Mempool, Prebuilt, RxQueue, TxQueue, mempool::HEADROOM};
+use crate::{Mempool, Prebuilt, RxQueue, TxQueue, mempool::HEADROOM, stamp::StampField};
 
 /// Packets a burst can hold.
 pub const BURST: usize = 64;
@@ -240,6 +240,16 @@ impl Burst {
         // SAFETY: a valid mbuf.
         let flags = unsafe { field::<u64>(packet, sys::SPATE_MBUF_OL_FLAGS).read() };
         flags & u64::from(sys::SPATE_RX_L4_MASK) == u64::from(sys::SPATE_RX_L4_GOOD)
+    }
+
+    /// The counter of the queue's device when packet `index` arrived; none if the device did not stamp it.
+    ///
+    /// # Panics
+    /// If there is no such packet.
+    #[inline]
+    pub fn stamp(&self, index: usize, queue: &RxQueue) -> Option<u64> {
+        // SAFETY: a valid mbuf.
+        queue.stamps().and_then(|at| unsafe { stamp(self.packets[self.head..self.tail][index], at) })
     }
 
     #[inline]
@@ -537,6 +547,19 @@ pub(crate) unsafe fn frame<'a>(packet: Mbuf, len: u16, room: usize) -> &'a mut [
     unsafe { slice::from_raw_parts_mut(begin(packet, len), pieces) }
 }
 
+/// A packet's time stamp; none if it has none.
+///
+/// # Safety
+/// A valid mbuf.
+#[inline]
+unsafe fn stamp(packet: Mbuf, at: StampField) -> Option<u64> {
+    // SAFETY: as the caller says; the field is registered.
+    unsafe {
+        let flags = field::<u64>(packet, sys::SPATE_MBUF_OL_FLAGS).read();
+        (flags & at.flag != 0).then(|| field::<u64>(packet, at.offset).read())
+    }
+}
+
 /// The bytes of a packet's first segment.
 ///
 /// # Safety
@@ -627,6 +650,32 @@ mod tests {
             }
             bursts.push(burst);
         }
+    }
+
+    #[test]
+    fn a_packet_has_a_time_stamp_where_its_flag_says_so() {
+        let eal = Eal::init(Memory::Normal { bytes: 32 << 20 }, &[], &[0], &[&[0]]).unwrap();
+        let pool = Mempool::new(&eal, "stamped", 7, 2048).unwrap();
+        let at = StampField::register().unwrap();
+        assert_eq!(StampField::register().unwrap(), at, "all ports have one field");
+        assert!(at.flag.is_power_of_two() && at.offset.is_multiple_of(8), "{at:?}");
+        let mut burst = Burst::new();
+        assert!(burst.alloc(&pool, 2));
+        (0..2).for_each(|index| burst.frame_mut(index, 60).fill(1));
+        // SAFETY: valid mbufs that only the burst refers to; the field is registered.
+        let stamps = unsafe {
+            for &packet in &burst.packets[..2] {
+                field::<u64>(packet, at.offset).write(1 << 63 | 7);
+            }
+            *field::<u64>(burst.packets[1], sys::SPATE_MBUF_OL_FLAGS) |= at.flag;
+            [stamp(burst.packets[0], at), stamp(burst.packets[1], at)]
+        };
+        assert_eq!(stamps, [None, Some(1 << 63 | 7)]);
+        // A port whose device stamps nothing has no field, whatever a buffer holds.
+        let port = Port::<Configured>::open(&eal, &Device::Null, 1, 1, UseOffloads::None).unwrap();
+        let (port, rx, _tx) = port.start(QueueSizes { rx: 64, tx: 64 }, &pool).unwrap();
+        assert!(!port.offers_stamps() && port.counter().is_none());
+        assert_eq!(burst.stamp(1, &rx[0]), None);
     }
 
     #[test]

@@ -77,6 +77,19 @@ pub enum Error {
         /// Queues.
         have: usize,
     },
+    /// A device of which time stamps are wanted that it does not give.
+    #[error(
+        "{device}: its driver {driver} {lacks}: use a NIC whose driver has both time stamps and their clock (of DPDK 22.11 that is mlx5), or \
+         leave the time stamps to the CPU (receiveTimestamps: CPU of the port, timestamps=cpu on the command line)"
+    )]
+    NoTimestamps {
+        /// The device.
+        device: String,
+        /// DPDK's driver.
+        driver: String,
+        /// What it lacks.
+        lacks: &'static str,
+    },
     /// Packet memory is used up.
     #[error("not enough packet memory for {what} ({wanted_kib} KiB): give the engine more (--memory)")]
     NoMemory {

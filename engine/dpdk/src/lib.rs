@@ -20,6 +20,7 @@ mod port;
 mod prebuilt;
 mod removal;
 mod resting;
+mod stamp;
 mod steering;
 mod tap;
 mod thread;
@@ -41,6 +42,7 @@ pub use port::{
     TxQueue, UseOffloads,
 };
 pub use prebuilt::Prebuilt;
+pub use stamp::{DeviceCounter, StampedBy};
 pub use tap::{Tap, TapError};
 pub use thread::{RegisteredThread, tsc};
 pub use xdp::CopyMode;

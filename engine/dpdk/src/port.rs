@@ -18,7 +18,9 @@ use crate::{
     kernel,
     log::Mark,
     loopback::Loopback,
-    removal, resting, steering, xdp,
+    removal, resting,
+    stamp::{self, DeviceCounter, StampField},
+    steering, xdp,
 };
 
 /// Bytes of each of the two rings of a kernel port at most.
@@ -143,13 +145,15 @@ pub struct PortStats {
 }
 
 #[derive(Debug)]
-struct Inner {
-    id: u16,
+pub(crate) struct Inner {
+    pub(crate) id: u16,
     device: Device,
     info: Info,
     rx_queues: u16,
     tx_queues: u16,
     offloads: Offloads,
+    /// Where received packets have the time stamps of the device; none: it gives them none.
+    stamps: Option<StampField>,
     kernel: Option<KernelSocket>,
     bond: Option<Bond>,
     /// Keeps others from the socket of a shared memory interface.
@@ -177,6 +181,8 @@ struct Info {
     tx_limits: Limits,
     /// Of `SPATE_CAN_*`.
     offers: u32,
+    /// The counter of its time stamps can be read.
+    has_clock: bool,
 }
 
 #[derive(Debug)]
@@ -249,6 +255,7 @@ impl Port<Configured> {
             id,
             device: device.clone(),
             offloads,
+            stamps: None,
             info,
             rx_queues: rx_queues as u16,
             tx_queues: tx_queues as u16,
@@ -273,6 +280,23 @@ impl Port<Configured> {
             inner.device_mac = Some(std::mem::replace(&mut inner.info.mac, mac));
         }
         self
+    }
+
+    /// Has the device stamp the packets that it receives.
+    ///
+    /// # Errors
+    /// If it does not, or if the counter of its time stamps cannot be read.
+    pub fn stamped_by_device(mut self) -> Result<Self, Error> {
+        let lacks = match (self.inner.info.offers(sys::SPATE_CAN_RX_TIMESTAMP), self.inner.info.has_clock) {
+            (false, _) => "gives received packets no time stamps (RTE_ETH_RX_OFFLOAD_TIMESTAMP)",
+            (true, false) => "gives received packets time stamps of a clock that cannot be read (rte_eth_read_clock)",
+            (true, true) => {
+                let field = StampField::register()?;
+                Arc::get_mut(&mut self.inner).expect("it has no queues yet").stamps = Some(field);
+                return Ok(self);
+            }
+        };
+        Err(Error::NoTimestamps { device: describe(&self.inner.device), driver: self.driver().to_owned(), lacks })
     }
 
     /// Bytes that buffers of the receive pool must have room for.
@@ -323,7 +347,8 @@ impl Port<Configured> {
         // SAFETY: calls on a port that is probed and not started; the pool lives as long as `inner`, the key for ever.
         unsafe {
             call(&format!("configuring {device}"), || {
-                let offloads = self.inner.offloads.bits();
+                let stamps = if self.inner.stamps.is_some() { sys::SPATE_CAN_RX_TIMESTAMP } else { 0 };
+                let offloads = self.inner.offloads.bits() | stamps;
                 sys::spate_port_configure(id, rx_queues, tx_queues, key.as_ptr(), key.len() as u8, offloads, mtu)
             })?;
             for queue in 0..rx_queues {
@@ -423,6 +448,11 @@ impl Port<Started> {
     pub fn group_filter(&self) -> Option<GroupFilter> {
         matches!(self.inner.device, Device::Pci(_)).then(|| GroupFilter { inner: Arc::clone(&self.inner) })
     }
+
+    /// The counter by which its device stamps packets; none if it stamps none.
+    pub fn counter(&self) -> Option<DeviceCounter> {
+        self.inner.stamps.map(|_| DeviceCounter { inner: Arc::clone(&self.inner) })
+    }
 }
 
 impl Port<Configured> {
@@ -470,6 +500,11 @@ impl<S> Port<S> {
     /// What its device does of the work on packets.
     pub fn offloads(&self) -> Offloads {
         self.inner.offloads
+    }
+
+    /// Whether its device could stamp the packets that it receives, by a counter that can be read.
+    pub fn offers_stamps(&self) -> bool {
+        self.inner.info.offers(sys::SPATE_CAN_RX_TIMESTAMP) && self.inner.info.has_clock
     }
 
     /// Receive queues that its device can share packets out to, and transmit queues that it has.
@@ -612,6 +647,12 @@ impl RxQueue {
     #[inline]
     pub fn marks_checksums(&self) -> bool {
         self.inner.offloads.rx_checksum
+    }
+
+    /// Where packets have the time stamps of the device; none: it gives them none.
+    #[inline]
+    pub(crate) fn stamps(&self) -> Option<StampField> {
+        self.inner.stamps
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -785,27 +826,33 @@ impl Info {
             rx_limits: Limits { min: raw.rx_desc_min, max: raw.rx_desc_max, align: raw.rx_desc_align },
             tx_limits: Limits { min: raw.tx_desc_min, max: raw.tx_desc_max, align: raw.tx_desc_align },
             offers: raw.offloads,
+            // Of a device without time stamps it would not be the clock of any.
+            has_clock: raw.offloads & sys::SPATE_CAN_RX_TIMESTAMP != 0 && stamp::read(id).is_some(),
         })
     }
 }
 
 impl Info {
+    /// Whether it offers one of `SPATE_CAN_*`.
+    fn offers(&self, what: u32) -> bool {
+        self.offers & what != 0
+    }
+
     /// What is used of what it offers. Nothing is cut where checksums are not completed.
     fn offloads(&self, device: &Device) -> Offloads {
         if !matches!(device, Device::Pci(_) | Device::Tap(_)) {
             return Offloads::default();
         }
-        let offers = |what: u32| self.offers & what != 0;
         let tap = self.driver == "net_tap";
         // It compares a segment with its Ethernet header, and a tag, to the MTU, and omits what is of IPv6 (DPDK 22.11).
         let longest_segment = if tap { self.max_frame_len.saturating_sub(14 + 4) } else { self.max_frame_len };
         let cut = Cut { longest_frame: LONGEST_TO_CUT, longest_segment, v6: !tap };
-        let tx_checksum = offers(sys::SPATE_CAN_TX_CHECKSUM);
+        let tx_checksum = self.offers(sys::SPATE_CAN_TX_CHECKSUM);
         Offloads {
             // To ask a virtual host for marks is to allow it packets without checksums, which are not verified.
-            rx_checksum: offers(sys::SPATE_CAN_RX_CHECKSUM) && !self.driver.starts_with("net_virtio"),
+            rx_checksum: self.offers(sys::SPATE_CAN_RX_CHECKSUM) && !self.driver.starts_with("net_virtio"),
             tx_checksum,
-            cut: (tx_checksum && offers(sys::SPATE_CAN_CUT)).then_some(cut),
+            cut: (tx_checksum && self.offers(sys::SPATE_CAN_CUT)).then_some(cut),
         }
     }
 }

@@ -290,6 +290,11 @@ impl Scrape {
             ("spate_port_receive_waits", "Times nothing was read because the worker that counts was behind", |p| {
                 p.receive_waits
             }),
+            (
+                "spate_port_unstamped_packets",
+                "Measured packets without a time stamp of the device that was to stamp them: stamped by the CPU",
+                |p| p.unstamped_packets,
+            ),
         ];
         let stats = stats::ports(&self.engine);
         for (name, help, value) in values {
@@ -309,6 +314,13 @@ impl Scrape {
         let mut moves = encoder.family("spate_port_neighbor_moves", help, MetricType::Counter)?;
         for (port, count) in self.engine.datapath().neighbor_moves() {
             moves.counter(&[("port", port)], count)?;
+        }
+        let help = "Maximum error of the time stamps that the port's device gives packets it receives, where it does and this is known";
+        let mut bounds = encoder.family("spate_port_timestamp_bound_seconds", help, MetricType::Gauge)?;
+        for (port, bound_ns) in self.engine.datapath().stamp_bounds() {
+            if let Some(bound_ns) = bound_ns {
+                bounds.number(&[("port", port)], seconds(bound_ns))?;
+            }
         }
         let mut up = encoder.family("spate_port_link_up", "1 while the port has a link", MetricType::Gauge)?;
         for port in &stats {

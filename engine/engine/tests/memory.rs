@@ -2,7 +2,9 @@
 //! What an idle engine's data path costs in memory, beside its hugepages. A process of its own: DPDK comes up once.
 use std::fs;
 
-use spate_engine::datapath::{ClockError, Config, Datapath, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
+use spate_engine::datapath::{
+    ClockError, Config, Datapath, Memory, PollMode, PortConfig, PortDevice, StampedBy, UseOffloads,
+};
 
 const HUGEPAGES: u64 = 128 << 20;
 const PAGE: u64 = 2 << 20;
@@ -60,6 +62,7 @@ fn an_idle_engine_takes_less_than_150_mib_beside_its_hugepages() {
         offloads: UseOffloads::Auto,
         mac: None,
         any_mac: false,
+        stamped_by: StampedBy::Cpu,
     };
     let datapath = Datapath::open(Config {
         ports: vec![port("loop", PortDevice::Loopback), port("null", PortDevice::Null)],

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a receiver measures of foreign traffic on one worker: packets, inter-arrival times, their jitter, latency.
-use std::sync::atomic::{
-    AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
-    fence,
-};
-
-use crate::Moments;
+use crate::{Moments, Snapshot};
 
 /// What arrived. Bytes include the FCS.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -47,38 +41,20 @@ impl Arrivals {
 /// Numbers that arrivals are made of, as far as they are reported.
 const WORDS: usize = 17;
 
-/// Arrivals as their one worker leaves them for control, which tries again when it read while they were written.
+/// Arrivals as their one worker leaves them for control.
 #[derive(Debug, Default)]
-pub struct ArrivalsSlot {
-    /// Odd while they are written.
-    version: AtomicU64,
-    words: [AtomicU64; WORDS],
-}
+pub struct ArrivalsSlot(Snapshot<WORDS>);
 
 impl ArrivalsSlot {
     /// Leaves what is known now; only its one writer may.
     #[inline]
     pub fn publish(&self, arrivals: &Arrivals) {
-        let version = self.version.load(Relaxed);
-        self.version.store(version + 1, Relaxed);
-        fence(Release);
-        for (slot, word) in self.words.iter().zip(arrivals.words()) {
-            slot.store(word, Relaxed);
-        }
-        self.version.store(version + 2, Release);
+        self.0.publish(arrivals.words());
     }
 
     /// What was left last.
     pub fn read(&self) -> Arrivals {
-        loop {
-            let before = self.version.load(Acquire);
-            let words = std::array::from_fn(|i| self.words[i].load(Relaxed));
-            fence(Acquire);
-            if before.is_multiple_of(2) && before == self.version.load(Relaxed) {
-                return Arrivals::of(words);
-            }
-            std::thread::yield_now();
-        }
+        Arrivals::of(self.0.read())
     }
 }
 

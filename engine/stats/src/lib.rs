@@ -22,6 +22,7 @@ mod gaps;
 mod histogram;
 mod moments;
 mod single_writer;
+mod snapshot;
 mod times;
 mod tracker;
 
@@ -33,5 +34,6 @@ pub use gaps::{Collected, Gaps, LastArrival, Silence, Span, intersection, union,
 pub use histogram::{Distribution, Histogram, LogDistribution, LogHistogram};
 pub use moments::Moments;
 pub use single_writer::{Counter, RxSlot, Sent, TxSlot};
+pub use snapshot::Snapshot;
 pub use times::{Timed, Times};
 pub use tracker::{Arrival, Queue, Tracker, WIDE_WINDOW, WINDOW};

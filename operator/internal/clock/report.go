@@ -2,7 +2,7 @@
 
 package clock
 
-// This file answers: how is an offset reported, so that what is reported is true and seldom changes?
+// This file answers: how are an offset and an error reported, so that what is reported is true and seldom changes?
 
 import "time"
 
@@ -27,6 +27,15 @@ func ReportOf(before *Report, now Offset) Report {
 	bound := roundUp(slack * measured)
 	step := int64(bound) / 10
 	return Report{Offset: time.Duration(now.Middle() / step * step), Bound: bound}
+}
+
+// BoundOf returns the bound to report of an error that is at most now: the one before, while that is true and not much coarser than what is
+// known now.
+func BoundOf(before, now time.Duration) time.Duration {
+	if before >= now && before <= 4*slack*now {
+		return before
+	}
+	return roundUp(2 * now)
 }
 
 func (r Report) holds(now Offset) bool {

@@ -37,6 +37,7 @@ func checkGenerator(spec *spatev1.TrafficGeneratorSpec, at *field.Path) problem.
 		if _, err := quantity.ParseBitRate(port.LineRate); port.LineRate != "" && err != nil {
 			problems.Add(spatev1.ReasonInvalidSpec, at.Child("ports").Index(i).Child("lineRate"), "%q: %v", port.LineRate, err)
 		}
+		check.timestamps(&spec.Ports[i], at.Child("ports").Index(i).Child("receiveTimestamps"))
 	}
 	if _, err := load.EngineRate(spec.Limits, max(1, int(spec.Replicas))); err != nil {
 		problems.Add(spatev1.ReasonInvalidSpec, at.Child("limits", "maxRate"), "%q: %v", spec.Limits.MaxRate, err)
@@ -67,6 +68,13 @@ func (p checker) groupSizes(spec *spatev1.TrafficGeneratorSpec, at *field.Path) 
 	}
 	if sum != spec.Replicas {
 		p.Add(spatev1.ReasonInvalidSpec, at.Child("replicas"), "with podGroups it must be the sum of their replicas, which is %d: set it to that, or change the replicas of a group", sum)
+	}
+}
+
+// timestamps reports a port whose packets no device can stamp. Whether a driver can, its engine finds out.
+func (p checker) timestamps(port *spatev1.GeneratorPort, at *field.Path) {
+	if port.ReceiveTimestamps == spatev1.TimestampsDevice && port.Attachment.SRIOV == nil && port.Attachment.ResourceClaim == nil {
+		p.Add(spatev1.ReasonInvalidSpec, at, "Device is for NICs that DPDK drives (attachment.sriov and attachment.resourceClaim): set it to CPU, or attach the port to such a device")
 	}
 }
 

@@ -35,6 +35,21 @@ func TestPlacesOnLinks(t *testing.T) {
 		"another family's source": {func(p *spatev1.GeneratorPort) {
 			p.MulticastGroups = []spatev1.MulticastGroup{{Address: "232.1.1.1", Sources: []spatev1.IPAddress{"198.18.0.9", "2001:2::9"}}}
 		}, `spec.ports[0].multicastGroups[0].sources[1]: "2001:2::9": must be the address of a host`},
+		"time stamps of no NIC": {func(p *spatev1.GeneratorPort) {
+			p.ReceiveTimestamps, p.Attachment.Kernel = spatev1.TimestampsDevice, &spatev1.KernelAttachment{}
+		}, "spec.ports[0].receiveTimestamps: Device is for NICs that DPDK drives"},
+		"time stamps of a bond": {func(p *spatev1.GeneratorPort) {
+			p.ReceiveTimestamps, p.Attachment.Bond = spatev1.TimestampsDevice, &spatev1.BondAttachment{}
+		}, "spec.ports[0].receiveTimestamps: Device is for NICs that DPDK drives"},
+		"time stamps of a function": {func(p *spatev1.GeneratorPort) {
+			p.ReceiveTimestamps, p.Attachment.SRIOV = spatev1.TimestampsDevice, &spatev1.SRIOVAttachment{Driver: spatev1.DriverBifurcated}
+		}, ""},
+		"time stamps of a claimed device": {func(p *spatev1.GeneratorPort) {
+			p.ReceiveTimestamps, p.Attachment.ResourceClaim = spatev1.TimestampsDevice, &spatev1.ResourceClaimAttachment{}
+		}, ""},
+		"time stamps of the CPU": {func(p *spatev1.GeneratorPort) {
+			p.ReceiveTimestamps, p.Attachment.Kernel = spatev1.TimestampsCPU, &spatev1.KernelAttachment{}
+		}, ""},
 		"groups on no link": {func(p *spatev1.GeneratorPort) {
 			*p = spatev1.GeneratorPort{Name: "east", Attachment: spatev1.PortAttachment{Loopback: &spatev1.LoopbackAttachment{}}, MulticastGroups: []spatev1.MulticastGroup{{Address: "239.1.1.1"}}}
 		}, "spec.ports[0].multicastGroups: nobody else is on the link of a loopback"},

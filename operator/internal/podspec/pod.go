@@ -211,6 +211,9 @@ func (t Template) args(index int) []string {
 		if port.AcceptAnyMAC {
 			device += ",accept=any"
 		}
+		if port.ReceiveTimestamps == spatev1.TimestampsDevice {
+			device += ",timestamps=device"
+		}
 		if address, ok := ports.MACOf(port.MAC, index); ok {
 			device += ",mac=" + address.String()
 		}

@@ -196,6 +196,15 @@ func TestPortsThatAcceptAnyMACSaySo(t *testing.T) {
 	}
 }
 
+func TestReceiveTimestampsOfTheDeviceArePassedOn(t *testing.T) {
+	g := generator()
+	g.Spec.Ports[0].ReceiveTimestamps, g.Spec.Ports[1].ReceiveTimestamps = spatev1.TimestampsDevice, spatev1.TimestampsCPU
+	args := strings.Join(Template{Generator: g}.Pod(0, 0).Spec.Containers[0].Args, " ")
+	if !strings.Contains(args, "--port east=kernel:east,timestamps=device ") || strings.Count(args, "timestamps=") != 1 {
+		t.Errorf("args %s", args)
+	}
+}
+
 func TestEachPodHasAMACOfItsOwn(t *testing.T) {
 	g := generator()
 	g.Spec.Ports[0].MAC = "02:00:00:00:00:FF"

@@ -139,6 +139,34 @@ func queuesFewerThanWorkers(f facts) (found []finding) {
 	return found
 }
 
+// timestampsNotByDevice looks at ports with receiveTimestamps: Device. An engine that is started with it refuses devices without time stamps;
+// one that was started before, and is replaced when no run uses it, reports whether its successor will.
+func timestampsNotByDevice(f facts) (found []finding) {
+	for i := range f.spec.Ports {
+		name := string(f.spec.Ports[i].Name)
+		p := f.port(name)
+		if p == nil || f.spec.Ports[i].ReceiveTimestamps != spatev1.TimestampsDevice {
+			continue
+		}
+		switch {
+		case p.ReceiveTimestamps == enginev1.ReceiveTimestamps_RECEIVE_TIMESTAMPS_UNSPECIFIED:
+			found = append(found, unknown(name, "the engine is of an older release, which reports no time stamps"))
+		case !p.OffersTimestamps:
+			found = append(found, finding{name, spatev1.PreflightError, fmt.Sprintf("driver %s gives received packets no time stamps by a clock that can be read", p.Driver),
+				"set spec.ports[].receiveTimestamps of the port to CPU, or attach it to a NIC whose driver has both (in DPDK 22.11 that of mlx5)"})
+		case p.ReceiveTimestamps != enginev1.ReceiveTimestamps_RECEIVE_TIMESTAMPS_DEVICE:
+			found = append(found, warning(name, "the engine was started with time stamps of the CPU",
+				"let the runs that use the generator end: its pods are then replaced"))
+		case p.TimestampBoundNs == 0:
+			found = append(found, warning(name, "the device's clock is not known: it does not count, or is read anew after a step",
+				"look at the engine's log; if this stays, set spec.ports[].receiveTimestamps of the port to CPU"))
+		default:
+			found = append(found, ok(name, fmt.Sprintf("the device stamps packets (driver %s)", p.Driver)))
+		}
+	}
+	return found
+}
+
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -52,6 +52,7 @@ var checks = []check{
 	{"BondMemberUnused", bondMemberUnused},
 	{"FunctionNotTrusted", functionNotTrusted},
 	{"QueuesFewerThanWorkers", queuesFewerThanWorkers},
+	{"TimestampsNotByDevice", timestampsNotByDevice},
 	{"DeviceOnOtherNUMANode", deviceOnOtherNUMANode},
 	{"PCIeLinkDegraded", pcieLinkDegraded},
 	{"NoIOMMU", noIOMMU},

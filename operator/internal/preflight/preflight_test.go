@@ -296,6 +296,45 @@ func TestOfWorkerGroupsThoseThatServeAPortAreJudged(t *testing.T) {
 	}
 }
 
+func TestADriverWithoutTimeStampsIsFoundWhereThePortIsToHaveThem(t *testing.T) {
+	of := func(timestamps spatev1.ReceiveTimestamps) *spatev1.TrafficGeneratorSpec {
+		return &spatev1.TrafficGeneratorSpec{Ports: []spatev1.GeneratorPort{{Name: "east", ReceiveTimestamps: timestamps}, {Name: "loop"}, {Name: "later", ReceiveTimestamps: timestamps}}}
+	}
+	for name, c := range map[string]struct {
+		reported *enginev1.PortInfo
+		want     string
+		remedy   string
+	}{
+		"none": {&enginev1.PortInfo{Driver: "net_iavf", ReceiveTimestamps: enginev1.ReceiveTimestamps_RECEIVE_TIMESTAMPS_CPU},
+			"TimestampsNotByDevice | east | Error | driver net_iavf gives received packets no time stamps by a clock that can be read", "receiveTimestamps of the port to CPU"},
+		"an engine from before": {&enginev1.PortInfo{Driver: "mlx5_pci", ReceiveTimestamps: enginev1.ReceiveTimestamps_RECEIVE_TIMESTAMPS_CPU, OffersTimestamps: true},
+			"TimestampsNotByDevice | east | Warning | the engine was started with time stamps of the CPU", "pods are then replaced"},
+		"a clock that stands": {&enginev1.PortInfo{Driver: "mlx5_pci", ReceiveTimestamps: enginev1.ReceiveTimestamps_RECEIVE_TIMESTAMPS_DEVICE, OffersTimestamps: true},
+			"TimestampsNotByDevice | east | Warning | the device's clock is not known: it does not count, or is read anew after a step", "the engine's log"},
+		"an older engine": {&enginev1.PortInfo{Driver: "mlx5_pci"},
+			"TimestampsNotByDevice | east | Unknown | the engine is of an older release, which reports no time stamps", ""},
+		"a device that stamps packets": {&enginev1.PortInfo{Driver: "mlx5_pci", ReceiveTimestamps: enginev1.ReceiveTimestamps_RECEIVE_TIMESTAMPS_DEVICE, OffersTimestamps: true, TimestampBoundNs: 420},
+			"TimestampsNotByDevice | east | Ok | the device stamps packets (driver mlx5_pci)", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			info := sound()
+			east := info.Ports[0]
+			east.Driver, east.ReceiveTimestamps, east.OffersTimestamps, east.TimestampBoundNs = c.reported.Driver, c.reported.ReceiveTimestamps, c.reported.OffersTimestamps, c.reported.TimestampBoundNs
+			all := Check(of(spatev1.TimestampsDevice), info)
+			at := slices.IndexFunc(all, func(one spatev1.PreflightCheck) bool { return one.Check == "TimestampsNotByDevice" })
+			if at < 0 || line(&all[at]) != c.want || !strings.Contains(all[at].Remedy, c.remedy) || (c.remedy == "") != (all[at].Remedy == "") {
+				t.Fatalf("want\n%s\ngot\n%s", c.want, lines(all))
+			}
+			if asked := strings.Count(lines(all), "TimestampsNotByDevice"); asked != 1 {
+				t.Errorf("%d ports are judged, of which the engine has one that is to have time stamps", asked)
+			}
+			if got := lines(Check(of(spatev1.TimestampsCPU), info)); strings.Contains(got, "TimestampsNotByDevice") {
+				t.Error(got)
+			}
+		})
+	}
+}
+
 func TestOfSharedCPUsNothingIsExpected(t *testing.T) {
 	info := sound()
 	info.HugepageBytes = 0

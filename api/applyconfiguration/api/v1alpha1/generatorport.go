@@ -50,6 +50,12 @@ type GeneratorPortApplyConfiguration struct {
 	// a frame for another station than the port's or one of its clients' is counted (`otherMAC` of the result) and neither delivered
 	// nor answered, so that a device that forwards to a wrong MAC is found out. Packets of streams are measured either way.
 	AcceptAnyMAC *bool `json:"acceptAnyMAC,omitempty"`
+	// receiveTimestamps says whose clock gives the arrival, in nanoseconds, of packets that streams and receivers measure. CPU (the
+	// default): the worker's, when it reads them. Device: the NIC's, when it receives them (RTE_ETH_RX_OFFLOAD_TIMESTAMP of DPDK). One-way
+	// latency, jitter and inter-arrival times are then without the wait in the receive queue, and the error of the NIC's clock, about half
+	// of what reading it takes, is in `latency.clockBound`. Device needs a NIC whose driver has it, in DPDK 22.11 that of mlx5; by others
+	// the port is not opened, and the condition Ready says why.
+	ReceiveTimestamps *apiv1alpha1.ReceiveTimestamps `json:"receiveTimestamps,omitempty"`
 }
 
 // GeneratorPortApplyConfiguration constructs a declarative configuration of the GeneratorPort type for use with
@@ -158,5 +164,13 @@ func (b *GeneratorPortApplyConfiguration) WithOffloads(value apiv1alpha1.PortOff
 // If called multiple times, the AcceptAnyMAC field is set to the value of the last call.
 func (b *GeneratorPortApplyConfiguration) WithAcceptAnyMAC(value bool) *GeneratorPortApplyConfiguration {
 	b.AcceptAnyMAC = &value
+	return b
+}
+
+// WithReceiveTimestamps sets the ReceiveTimestamps field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ReceiveTimestamps field is set to the value of the last call.
+func (b *GeneratorPortApplyConfiguration) WithReceiveTimestamps(value apiv1alpha1.ReceiveTimestamps) *GeneratorPortApplyConfiguration {
+	b.ReceiveTimestamps = &value
 	return b
 }

@@ -31,6 +31,11 @@ type GeneratorPortStatusApplyConfiguration struct {
 	MTU *int32 `json:"mtu,omitempty"`
 	// offloads that are used of the device: `tx-checksum`, `tcp-segmentation`, `rx-checksum`.
 	Offloads []string `json:"offloads,omitempty"`
+	// receiveTimestamps is what stamps the packets that the port receives: CPU or Device.
+	ReceiveTimestamps *apiv1alpha1.ReceiveTimestamps `json:"receiveTimestamps,omitempty"`
+	// timestampBound is the maximum error of the device's time stamps. Rounded up, and changed only when it is no longer true or known
+	// several times better. Absent with CPU, and while it is not known.
+	TimestampBound *apiv1alpha1.MeasuredTime `json:"timestampBound,omitempty"`
 	// refused is what the device refused at the engine's start, as a virtual function does that its physical function does not trust: `mac`
 	// (another address than its own), `promiscuous` (receiving packets for other addresses).
 	Refused []string `json:"refused,omitempty"`
@@ -121,6 +126,22 @@ func (b *GeneratorPortStatusApplyConfiguration) WithOffloads(values ...string) *
 	for i := range values {
 		b.Offloads = append(b.Offloads, values[i])
 	}
+	return b
+}
+
+// WithReceiveTimestamps sets the ReceiveTimestamps field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ReceiveTimestamps field is set to the value of the last call.
+func (b *GeneratorPortStatusApplyConfiguration) WithReceiveTimestamps(value apiv1alpha1.ReceiveTimestamps) *GeneratorPortStatusApplyConfiguration {
+	b.ReceiveTimestamps = &value
+	return b
+}
+
+// WithTimestampBound sets the TimestampBound field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TimestampBound field is set to the value of the last call.
+func (b *GeneratorPortStatusApplyConfiguration) WithTimestampBound(value apiv1alpha1.MeasuredTime) *GeneratorPortStatusApplyConfiguration {
+	b.TimestampBound = &value
 	return b
 }
 

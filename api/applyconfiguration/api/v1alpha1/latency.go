@@ -42,7 +42,8 @@ type LatencyApplyConfiguration struct {
 	JitterMean *apiv1alpha1.MeasuredTime `json:"jitterMean,omitempty"`
 	// jitterMax is the greatest difference of the delays of successive packets.
 	JitterMax *apiv1alpha1.MeasuredTime `json:"jitterMax,omitempty"`
-	// clockBound is the maximum error of delays between pods, by which their clocks may differ.
+	// clockBound is the maximum error of delays: between pods, by which their clocks may differ, and of the NIC's clock where a port has
+	// `receiveTimestamps: Device`.
 	ClockBound *apiv1alpha1.MeasuredTime `json:"clockBound,omitempty"`
 	// oneWayUnknown is true for packets between pods with clocks that are not known well enough: only jitter is reported.
 	OneWayUnknown *bool `json:"oneWayUnknown,omitempty"`

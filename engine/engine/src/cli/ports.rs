@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How ports are named on the command line: `NAME=DEVICE`, and what `attached:` and `claimed` mean in a pod.
 use super::claimed::Claims;
-use crate::datapath::{Memif, PortDevice, UseOffloads};
+use crate::datapath::{Memif, PortDevice, StampedBy, UseOffloads};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use std::path::Path;
@@ -24,6 +24,8 @@ pub struct Asked {
     pub mac: Option<[u8; 6]>,
     /// Its flows take frames whatever their destination MAC.
     pub any_mac: bool,
+    /// What stamps the packets that it receives.
+    pub stamped_by: StampedBy,
 }
 
 /// A device as it is asked for.
@@ -98,7 +100,7 @@ impl FromStr for Asked {
         let mut parts = device.split(',');
         let device = parts.next().unwrap_or(device);
         let (mut offloads, mut mac, mut any_mac, mut resource) = (UseOffloads::Auto, None, false, None);
-        let (mut members, mut role, mut id) = (Vec::new(), None, None);
+        let (mut members, mut role, mut id, mut stamped_by) = (Vec::new(), None, None, StampedBy::Cpu);
         for option in parts {
             match option {
                 "offloads=auto" => offloads = UseOffloads::Auto,
@@ -106,6 +108,8 @@ impl FromStr for Asked {
                 "offloads=none" => offloads = UseOffloads::None,
                 "accept=own" => any_mac = false,
                 "accept=any" => any_mac = true,
+                "timestamps=cpu" => stamped_by = StampedBy::Cpu,
+                "timestamps=device" => stamped_by = StampedBy::Device,
                 other => match other.split_once('=') {
                     Some(("mac", address)) => mac = Some(station(address)?),
                     Some(("resource", name)) if !name.is_empty() => resource = Some(name.to_owned()),
@@ -123,7 +127,8 @@ impl FromStr for Asked {
                     _ => {
                         return Err(format!(
                             "unknown port option {other:?}; valid are offloads=auto, offloads=all or offloads=none; mac=ADDRESS; \
-                             accept=own or accept=any; resource=NAME; member=DEVICE; role=server or role=client; id=NUMBER"
+                             accept=own or accept=any; timestamps=cpu or timestamps=device; resource=NAME; member=DEVICE; role=server or \
+                             role=client; id=NUMBER"
                         ));
                     }
                 },
@@ -160,7 +165,7 @@ impl FromStr for Asked {
         if let Some(resource) = resource {
             return Err(format!("resource={resource} is for NAME=attached:INTERFACE"));
         }
-        Ok(Self { name: name.into(), device, offloads, mac, any_mac })
+        Ok(Self { name: name.into(), device, offloads, mac, any_mac, stamped_by })
     }
 }
 
@@ -405,6 +410,10 @@ mod tests {
         assert_eq!(mac("v=null,mac=02:00:00:00:0A:fe"), Ok((Some([2, 0, 0, 0, 10, 254]), false)));
         assert_eq!(mac("v=loopback,accept=any,mac=02:00:00:00:00:01"), Ok((Some([2, 0, 0, 0, 0, 1]), true)));
         assert_eq!(mac("v=loopback"), Ok((None, false)));
+        let stamped = |text: &str| text.parse::<Asked>().map(|asked| (asked.stamped_by, asked.any_mac));
+        assert_eq!(stamped("v=pci:01:00.1"), Ok((StampedBy::Cpu, false)));
+        assert_eq!(stamped("v=pci:01:00.1,timestamps=device,accept=any"), Ok((StampedBy::Device, true)));
+        assert_eq!(stamped("v=pci:01:00.1,timestamps=device,timestamps=cpu"), Ok((StampedBy::Cpu, false)));
         let kernel = |name: &str| AskedDevice::Known(PortDevice::Kernel(name.into()));
         assert_eq!(
             device("e=bond,member=kernel:a,offloads=none,member=kernel:b"),
@@ -436,6 +445,7 @@ mod tests {
             "e=kernel:a,role=client",
             "e=bond,member=kernel:a,member=kernel:b,id=1",
             "v=pci:01:00.1,mac=any",
+            "v=pci:01:00.1,timestamps=nic",
             "v=pci:01:00.1,mac=03:00:00:00:00:01",
             "v=pci:01:00.1,mac=00:00:00:00:00:00",
             "v=pci:01:00.1,mac=02:00:00:00:01",

@@ -365,6 +365,10 @@ fn latencies(last: &WatchStatsResponse) {
             jitter.map_or("-".into(), us),
         );
     }
+    let stamped = last.streams.iter().filter_map(|s| Some(s.measured.as_ref()?.latency.as_ref()?.device_bound_ns));
+    if let Some(bound_ns) = stamped.max().filter(|bound_ns| *bound_ns > 0) {
+        println!("Packets are stamped on arrival by the device's clock, to within {} us", us(bound_ns));
+    }
 }
 
 fn row(name: &str, c: &StreamCounters) {

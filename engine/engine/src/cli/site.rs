@@ -38,6 +38,8 @@ pub struct Site {
     ///                              checksums of all that is sent too (all), or nothing
     ///   ,mac=ADDRESS               the port's MAC address instead of the device's
     ///   ,accept=own|any            applications and the port's addresses take frames to the port's MAC address only (own), or to any
+    ///   ,timestamps=cpu|device     delays and inter-arrival times are by the clock of the worker that reads packets (cpu), or by
+    ///                              the time stamps of a NIC whose driver has them (device: mlx5)
     #[arg(verbatim_doc_comment)]
     #[arg(long = "port", value_name = "NAME=DEVICE", required = true)]
     ports: Vec<Asked>,
@@ -145,6 +147,7 @@ impl Site {
                 offloads: port.offloads,
                 mac: port.mac,
                 any_mac: port.any_mac,
+                stamped_by: port.stamped_by,
             });
         }
         let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();

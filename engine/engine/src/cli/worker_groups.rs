@@ -89,7 +89,7 @@ pub fn cpus(roots: &Roots, group: &WorkerGroup, ports: &[PortConfig]) -> cpus::G
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::datapath::{PortDevice, UseOffloads};
+    use crate::datapath::{PortDevice, StampedBy, UseOffloads};
     use std::fs;
 
     fn asked(text: &str) -> Asked {
@@ -162,6 +162,7 @@ mod tests {
                 offloads: UseOffloads::Auto,
                 mac: None,
                 any_mac: false,
+                stamped_by: StampedBy::Cpu,
             };
             let ports: Vec<_> = devices.iter().map(port).collect();
             let group = WorkerGroup { ports: (0..ports.len()).collect(), workers: 3 };

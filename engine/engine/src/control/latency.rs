@@ -19,11 +19,13 @@ fn bounds() -> impl Iterator<Item = u64> {
 /// What was measured of a group's delays, and the histogram that it was read from; none of what is not measured.
 pub fn stats(held: &Held, group: &Group) -> (Option<LatencyStats>, Option<spate_stats::Distribution>) {
     let Some(delays) = held.run().delays(&group.streams) else { return (None, None) };
+    let device_bound_ns = held.run().stamp_bound_ns(&group.streams);
     let mut stats = LatencyStats {
         jitter_ns: delays.jitter_ns,
         jitter_sum_ns: delays.difference_sum_ns,
         jitter_max_ns: delays.difference_max_ns,
-        clock_bound_ns: held.clock_bound_ns().unwrap_or(0),
+        clock_bound_ns: held.clock_bound_ns().unwrap_or(0).saturating_add(device_bound_ns),
+        device_bound_ns,
         ..LatencyStats::default()
     };
     if delays.unknown > 0 {

@@ -407,7 +407,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::datapath::{ClockError, Config, Memory, PollMode, PortConfig, PortDevice, UseOffloads};
+    use crate::datapath::{ClockError, Config, Memory, PollMode, PortConfig, PortDevice, StampedBy, UseOffloads};
     use std::thread;
 
     pub(crate) const ONE_TEMPLATE: &str = r#"{"runId": "r", "runTag": 1, "timing": {"durationNs": 1000000000}, "stateful": {
@@ -439,6 +439,7 @@ pub(crate) mod tests {
             offloads: UseOffloads::Auto,
             mac: None,
             any_mac: false,
+            stamped_by: StampedBy::Cpu,
         };
         let datapath = Datapath::open(Config {
             ports: vec![loopback],

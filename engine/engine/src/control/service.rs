@@ -4,7 +4,7 @@ use super::capture::Captures;
 use super::runs::{Engine, Held, instant_of};
 use super::status::Refusal;
 use super::{machine, receivers, stats};
-use crate::datapath::{BondMember, CopyMode, LacpState, PortDevice, PortInfo};
+use crate::datapath::{BondMember, CopyMode, LacpState, PortDevice, PortInfo, StampedBy};
 use crate::machine::Facts;
 use crate::plan::{MAX_PLAN_BYTES, decode, rate, validate};
 use contract::engine_server;
@@ -375,5 +375,12 @@ fn port_info(port: &PortInfo) -> contract::PortInfo {
         refused: port.refused.iter().map(|refusal| refusal.name().to_owned()).collect(),
         bond_members: port.bond.iter().map(bond_member).collect(),
         xdp_copy_mode: port.copy_mode.map_or(contract::XdpCopyMode::Unspecified, copy_mode).into(),
+        receive_timestamps: match port.stamped_by {
+            StampedBy::Cpu => contract::ReceiveTimestamps::Cpu,
+            StampedBy::Device => contract::ReceiveTimestamps::Device,
+        }
+        .into(),
+        timestamp_bound_ns: port.stamp_bound_ns.unwrap_or(0),
+        offers_timestamps: port.offers_stamps,
     }
 }

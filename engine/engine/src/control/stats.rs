@@ -153,6 +153,7 @@ fn port_stats(port: String, c: &datapath::PortCounters) -> PortStats {
         throttled_packets: c.throttled_packets,
         tx_segmented_frames: c.tx_segmented_frames,
         receive_waits: c.receive_waits,
+        unstamped_packets: c.unstamped_packets,
     }
 }
 

@@ -173,6 +173,9 @@ impl Clock {
     const COUNTER_TOLERANCE_PPB: u32 = 60_000;
     /// The same of the system's monotonic clock, which the kernel slews by up to 500 ppm (adjtimex(2)).
     const SYSTEM_TOLERANCE_PPB: u32 = 560_000;
+    /// By how much the frequencies of two crystals change against each other within seconds, at most: crystals are specified to change by less
+    /// than 1 ppm for each kelvin.
+    const COUNTER_WANDER_PPB: u64 = 1_000;
 
     /// Measures the time stamp counter; where it is not invariant, the system's monotonic clock is used.
     pub(super) fn calibrate(error: ClockError) -> Self {
@@ -203,6 +206,15 @@ impl Clock {
         match self.inner.counter {
             Some(_) => Self::COUNTER_TOLERANCE_PPB,
             None => Self::SYSTEM_TOLERANCE_PPB,
+        }
+    }
+
+    /// By how much the rate of the monotonic clock, and that of another that a crystal keeps, may change against each other within seconds,
+    /// in parts per billion.
+    pub(super) fn wander_ppb(&self) -> u64 {
+        match self.inner.counter {
+            Some(_) => Self::COUNTER_WANDER_PPB,
+            None => Self::SYSTEM_TOLERANCE_PPB.into(),
         }
     }
 

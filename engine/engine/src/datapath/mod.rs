@@ -3,6 +3,7 @@
 mod capture;
 mod clock;
 mod command;
+mod device_clock;
 mod frames;
 mod limit;
 mod monitor;
@@ -33,7 +34,7 @@ pub use run::{
 pub use simulation::{RateStep, SimulatedPacket, Simulating, Simulation, SimulationError};
 pub use slow::{Holding, Hop, Link, NoNextHop, NotPinged, Punt};
 pub use spate_dpdk::{
-    BondMember, CopyMode, Cut, Disturbance, LacpState, Memif, Offloads, Refusal, Spread, UseOffloads,
+    BondMember, CopyMode, Cut, Disturbance, LacpState, Memif, Offloads, Refusal, Spread, StampedBy, UseOffloads,
 };
 use spate_dpdk::{RegisteredThread, RxQueue, on_own_lines};
 use spate_neighbour::{Ping, PingEvent, Sought};
@@ -56,7 +57,7 @@ use tokio::sync::mpsc;
 
 use command::{Command, RUNS};
 use limit::Budget;
-use monitor::Monitor;
+use monitor::{Monitor, Stamping};
 use open::{OpenPort, Opened, Placement};
 use prepare::LongPackets;
 use slow::{Moves, SlowPath};
@@ -89,7 +90,8 @@ impl Datapath {
     fn open_at(config: Config, placement: Placement) -> Result<Self, OpenError> {
         let opened = on_own_lines(|| open::open(config, placement))?;
         let moves = Arc::new(Moves::default());
-        let monitor = Monitor::start(opened.clock.clone(), Arc::clone(&opened.lines), Arc::clone(&moves))
+        let devices = opened.ports.iter().enumerate().filter_map(|(port, open)| open.stamping(port)).collect();
+        let monitor = Monitor::start(opened.clock.clone(), Arc::clone(&opened.lines), Arc::clone(&moves), devices)
             .map_err(|e| OpenError::System { context: "monitor".into(), message: e.to_string() })?;
         let long_packets = Mutex::new(opened.workers.iter().map(|_| None).collect());
         let packets_to_cut = Mutex::new(opened.workers.iter().map(|_| None).collect());
@@ -102,7 +104,7 @@ impl Datapath {
         let with_link = |(index, port): (usize, &OpenPort)| PortInfo {
             addresses: self.slow.addresses(index),
             gateways: self.slow.gateways(index),
-            ..port.info()
+            ..port.info(&self.opened.clock)
         };
         self.opened.ports.iter().enumerate().map(with_link).collect()
     }
@@ -266,6 +268,13 @@ impl Datapath {
         ports.map(|(index, port)| (port.config.name.as_str(), self.slow.neighbor_moves(index)))
     }
 
+    /// Of ports whose device stamps packets, by name: by how much its time stamps may be off now, if that is known.
+    pub fn stamp_bounds(&self) -> impl Iterator<Item = (&str, Option<u64>)> {
+        let stamping =
+            |port: &OpenPort| port.device_clock.as_ref().map(|clock| clock.bound_ns(self.opened.clock.mono_ns()));
+        self.opened.ports.iter().filter_map(move |port| Some((port.config.name.as_str(), stamping(port)?)))
+    }
+
     /// Counters of every port since `open`, in the order of the configuration.
     pub fn port_counters(&self) -> Vec<PortCounters> {
         self.opened.ports.iter().map(OpenPort::counters).collect()
@@ -309,7 +318,7 @@ impl Drop for Datapath {
 }
 
 impl OpenPort {
-    fn info(&self) -> PortInfo {
+    fn info(&self, clock: &Clock) -> PortInfo {
         let link = self.port.link();
         PortInfo {
             name: self.config.name.clone(),
@@ -329,9 +338,18 @@ impl OpenPort {
             refused: self.port.refused().to_vec(),
             bond: self.port.bond_members(),
             copy_mode: self.port.copy_mode(),
+            stamped_by: self.config.stamped_by,
+            stamp_bound_ns: self.device_clock.as_ref().and_then(|device| device.bound_ns(clock.mono_ns())),
+            offers_stamps: self.port.offers_stamps(),
             addresses: Vec::new(),
             gateways: Vec::new(),
         }
+    }
+
+    /// Its device's clock, for the monitor to follow; none if the device stamps no packets. `port` is its index.
+    fn stamping(&self, port: usize) -> Option<Stamping> {
+        let (counter, clock) = (self.port.counter()?, self.device_clock.clone()?);
+        Some(Stamping { port, counter, clock })
     }
 
     fn counters(&self) -> PortCounters {
@@ -361,6 +379,7 @@ impl OpenPort {
             counters.other_mac_packets += queue.other_mac.get();
             counters.not_reflected_packets += queue.not_reflected.get();
             counters.receive_waits += queue.receive_waits.get();
+            counters.unstamped_packets += queue.unstamped.get();
             match counters.queues.get_mut(index) {
                 Some(both) => both.1 = packets,
                 None => counters.queues.push((0, packets)),

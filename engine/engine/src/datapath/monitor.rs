@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A light thread beside the workers: follows the wall clock, moves runs through their drain, passes them next hops that have another
-//! MAC, frees what workers are done with.
+//! A light thread beside the workers: follows the wall clock and the clocks of devices, moves runs through their drain, passes them next hops
+//! that have another MAC, frees what workers are done with.
 use std::{
     sync::{Arc, Condvar, Mutex, PoisonError},
     thread::{self, JoinHandle},
     time::Duration,
 };
 
-use super::{Clock, Run, slow::Moves, workers::Workers};
+use spate_dpdk::DeviceCounter;
+
+use super::{
+    Clock, Run,
+    device_clock::{DeviceClock, REFRESH_NS},
+    slow::Moves,
+    workers::Workers,
+};
 
 /// How often the wall clock is looked at.
 const WALL_NS: u64 = 1_000_000_000;
@@ -18,6 +25,14 @@ const RUNS_NS: u64 = 20_000_000;
 pub(super) struct Monitor {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// A device that stamps packets.
+pub(super) struct Stamping {
+    /// Index of its port.
+    pub(super) port: usize,
+    pub(super) counter: DeviceCounter,
+    pub(super) clock: Arc<DeviceClock>,
 }
 
 struct Shared {
@@ -32,11 +47,17 @@ struct State {
 }
 
 impl Monitor {
-    pub(super) fn start(clock: Clock, workers: Arc<Workers>, moves: Arc<Moves>) -> std::io::Result<Self> {
+    pub(super) fn start(
+        clock: Clock,
+        workers: Arc<Workers>,
+        moves: Arc<Moves>,
+        devices: Vec<Stamping>,
+    ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
         let theirs = Arc::clone(&shared);
-        let thread =
-            thread::Builder::new().name("monitor".into()).spawn(move || watch(&theirs, &clock, &workers, &moves))?;
+        let thread = thread::Builder::new()
+            .name("monitor".into())
+            .spawn(move || watch(&theirs, &clock, &workers, &moves, &devices))?;
         Ok(Self { shared, thread: Some(thread) })
     }
 
@@ -63,14 +84,24 @@ impl Drop for Monitor {
     }
 }
 
-fn watch(shared: &Shared, clock: &Clock, workers: &Workers, moves: &Moves) {
+fn watch(shared: &Shared, clock: &Clock, workers: &Workers, moves: &Moves, devices: &[Stamping]) {
     let mut wall_at = 0;
+    let mut devices_at = if devices.is_empty() { u64::MAX } else { 0 };
     let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
     while !state.quit {
         let now = clock.mono_ns();
         if now >= wall_at {
             clock.follow_wall();
             wall_at = now + WALL_NS;
+        }
+        if now >= devices_at {
+            for device in devices {
+                // Each run keeps by how much time stamps were off at most while it was active.
+                if let Some(was_off_ns) = device.clock.follow(&device.counter, clock) {
+                    state.runs.iter().for_each(|run| run.note_stamp_bound(device.port, was_off_ns));
+                }
+            }
+            devices_at = now + REFRESH_NS;
         }
         workers.clean_up();
         state.runs.retain(|run| !run.is_removed());
@@ -79,7 +110,7 @@ fn watch(shared: &Shared, clock: &Clock, workers: &Workers, moves: &Moves) {
         if !moved.is_empty() {
             state.runs.iter().for_each(|run| run.follow(&moved));
         }
-        let mut until = wall_at;
+        let mut until = wall_at.min(devices_at);
         for run in &state.runs {
             if let Some(at) = run.proceed() {
                 until = until.min(at).min(now + RUNS_NS);

@@ -10,13 +10,14 @@ use std::{
 use rtrb::RingBuffer;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use spate_dpdk::{
-    Configured, Device, Eal, Error, Mempool, Port, QueueSizes, RegisteredThread, RxQueue, Started, StartedPort,
-    TxQueue, on_own_lines,
+    Configured, Device, Eal, Error, Mempool, Port, QueueSizes, RegisteredThread, RxQueue, StampedBy, Started,
+    StartedPort, TxQueue, on_own_lines,
 };
 
 use super::{
     Clock, Config, Memory, OpenError, PollMode, PortConfig, PortDevice,
     command::QUEUE,
+    device_clock::DeviceClock,
     shared::{QueueShare, WorkerShare},
     worker::{self, Idle, Waker, Worker},
     workers::Workers,
@@ -33,6 +34,8 @@ const IN_CACHE: u32 = 384;
 pub(super) struct OpenPort {
     pub(super) config: PortConfig,
     pub(super) port: Port<Started>,
+    /// Of its device, if that stamps packets.
+    pub(super) device_clock: Option<Arc<DeviceClock>>,
     /// The workers that serve it: those of its group, or all.
     pub(super) group: Range<usize>,
     pub(super) tx_workers: Vec<usize>,
@@ -123,7 +126,8 @@ pub(super) fn open(config: Config, placement: Placement) -> Result<Opened, OpenE
             };
             tracing::info!(port = port.name, driver = opened.0.driver(), offloads = used, steering, "opened");
         }
-        ports.push(parts.assign(index, port, opened, tx_workers, rx_workers));
+        let device_clock = opened.0.counter().map(|counter| Arc::new(DeviceClock::calibrate(&counter, &clock)));
+        ports.push(parts.assign(index, port, opened, device_clock, (tx_workers, rx_workers)));
     }
     let (workers, lines, nodes) = parts.start(&config, placement, &eal, &clock)?;
     Ok(Opened { eal, clock, ports, workers, lines, nodes })
@@ -271,6 +275,9 @@ fn open_port(
     if let Some(mac) = config.mac {
         port = port.with_mac(mac);
     }
+    if config.stamped_by == StampedBy::Device {
+        port = port.stamped_by_device()?;
+    }
     let packets = match device {
         Device::Pci(_) | Device::Tap(_) => {
             port.rx_queues() as u32 * (u32::from(DESCRIPTORS) + IN_CACHE) + u32::from(DESCRIPTORS) + 1023
@@ -320,8 +327,8 @@ impl Threads {
         index: usize,
         config: &PortConfig,
         (port, rx_queues, tx_queues): StartedPort,
-        tx_workers: Vec<usize>,
-        rx_workers: Vec<usize>,
+        device_clock: Option<Arc<DeviceClock>>,
+        (tx_workers, rx_workers): (Vec<usize>, Vec<usize>),
     ) -> OpenPort {
         let tx: Vec<_> = tx_workers.iter().map(|_| Arc::new(QueueShare::default())).collect();
         let rx: Vec<_> = rx_workers.iter().map(|_| Arc::new(QueueShare::default())).collect();
@@ -337,12 +344,18 @@ impl Threads {
             receiver.kernel |=
                 config.device.parts().iter().any(|part| matches!(part, PortDevice::Kernel(_) | PortDevice::Xdp(_)));
             if !matches!(config.device, PortDevice::Null | PortDevice::NetNull) {
-                let mac = (!config.any_mac).then(|| port.mac());
-                receiver.rx.push((index, queue, Arc::clone(share), mac));
+                receiver.rx.push(worker::ReceiveQueue {
+                    port: index,
+                    queue,
+                    share: Arc::clone(share),
+                    mac: (!config.any_mac).then(|| port.mac()),
+                    device_clock: device_clock.clone(),
+                });
             }
         }
         let group = self.groups[index].clone();
-        OpenPort { config: config.clone(), port, group, tx_workers, rx_workers, tx, rx, outlet: Mutex::new(outlet) }
+        let (config, outlet) = (config.clone(), Mutex::new(outlet));
+        OpenPort { config, port, device_clock, group, tx_workers, rx_workers, tx, rx, outlet }
     }
 
     fn start(
@@ -369,7 +382,7 @@ impl Threads {
             };
             let is_loopback = |port: usize| device(&config.ports[port].device) == Device::Loopback;
             let loopback =
-                queues.rx.iter().map(|queue| queue.0).chain(queues.tx.iter().map(|queue| queue.0)).any(is_loopback);
+                queues.rx.iter().map(|queue| queue.port).chain(queues.tx.iter().map(|queue| queue.0)).any(is_loopback);
             let serving = self.groups.iter().zip(&config.ports).filter(|(group, _)| group.contains(&index));
             let nics = |(_, port): (&Range<usize>, &PortConfig)| {
                 port.device

@@ -102,6 +102,8 @@ pub(super) struct QueueShare {
     pub(super) throttled_packets: Counter,
     /// Cut into segments by the device.
     pub(super) tx_segmented_frames: Counter,
+    /// Measured by the worker's clock although the device is to stamp them.
+    pub(super) unstamped: Counter,
 }
 
 /// What a worker counts of itself.

@@ -2,7 +2,7 @@
 //! What the control side sends to the data path, and what it gets back: plain data and errors.
 use std::{collections::BTreeMap, net::IpAddr, ops::Range, path::PathBuf, sync::Arc};
 
-use spate_dpdk::{BondMember, CopyMode, Memif, Offloads, Refusal, UseOffloads};
+use spate_dpdk::{BondMember, CopyMode, Memif, Offloads, Refusal, StampedBy, UseOffloads};
 use spate_neighbour::{Neighbour, Prefix};
 use spate_net::{
     Mark, TagList,
@@ -92,6 +92,8 @@ pub struct PortConfig {
     pub mac: Option<[u8; 6]>,
     /// Frames on it are for its flows and its station whatever their destination MAC.
     pub any_mac: bool,
+    /// What stamps the packets that it receives, where they are measured.
+    pub stamped_by: StampedBy,
 }
 
 /// Where packet memory comes from.
@@ -185,6 +187,12 @@ pub struct PortInfo {
     pub bond: Vec<BondMember>,
     /// Whether packets of an AF_XDP socket are copied; none of other devices.
     pub copy_mode: Option<CopyMode>,
+    /// What stamps the packets that it receives.
+    pub stamped_by: StampedBy,
+    /// By how much the time stamps of its device may be off now; none if that is not known, or the device stamps no packets.
+    pub stamp_bound_ns: Option<u64>,
+    /// Whether its device could stamp packets.
+    pub offers_stamps: bool,
     /// Its addresses.
     pub addresses: Vec<Prefix>,
     /// Its gateways and what is known of them.
@@ -543,6 +551,8 @@ pub struct PortCounters {
     pub tx_segmented_frames: u64,
     /// Times a worker read nothing because another, which keeps sequences, was behind.
     pub receive_waits: u64,
+    /// Measured by the worker's clock although the device is to stamp them: they had no time stamp, or one that cannot be.
+    pub unstamped_packets: u64,
     /// By queue, in queue order: (transmitted, received).
     pub queues: Vec<(u64, u64)>,
     /// Link state now.

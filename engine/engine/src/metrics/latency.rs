@@ -43,7 +43,7 @@ impl Scrape {
             ("spate_stream_latency_max_seconds", "The maximum of the same", |l| l.max_ns),
             (
                 "spate_stream_clock_bound_seconds",
-                "What the clocks of engines agree to; 0 where only one takes part",
+                "What the clocks of engines agree to, and the maximum error of a device's time stamps; 0 where one clock gives all",
                 |l| l.clock_bound_ns,
             ),
         ];

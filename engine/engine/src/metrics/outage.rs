@@ -29,16 +29,15 @@ impl Scrape {
             "Longest time without an arrival of a packet of its flows in the measured phase so far, at this engine";
         let name = "spate_template_outage_longest_seconds";
         let mut family = encoder.family(name, help, MetricType::Gauge)?;
-        let mut places = MAX_SIDES;
-        for held in &self.runs {
-            let sides = held.run().template_counters();
-            for (side, outage) in sides.iter().zip(held.run().template_outages()).take(places) {
-                if let Some(outage) = outage {
-                    let longest_ns = outage.silence.longest().map_or(0, Span::len_ns);
-                    family.number(&templates::labels(held, side), seconds(longest_ns))?;
-                }
+        let sides = self.runs.iter().flat_map(|held| {
+            let outages = held.run().template_outages();
+            held.run().template_counters().into_iter().zip(outages).map(move |(side, outage)| (held, side, outage))
+        });
+        for (held, side, outage) in sides.take(MAX_SIDES) {
+            if let Some(outage) = outage {
+                let longest_ns = outage.silence.longest().map_or(0, Span::len_ns);
+                family.number(&templates::labels(held, &side), seconds(longest_ns))?;
             }
-            places = places.saturating_sub(sides.len());
         }
         Ok(())
     }

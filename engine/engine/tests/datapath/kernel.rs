@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use spate_engine::datapath::{
-    ClockError, Config, Datapath, Memory, OpenError, PollMode, PortConfig, PortDevice, RunState, UseOffloads,
+    ClockError, Config, Datapath, Memory, OpenError, PollMode, PortConfig, PortDevice, RunState, StampedBy, UseOffloads,
 };
 
 use crate::setup::{MS, assert_all_received, open, pps, spec, start, stream, turn, wait_for};
@@ -169,6 +169,7 @@ fn inside_not_there() {
             offloads: UseOffloads::Auto,
             mac: None,
             any_mac: false,
+            stamped_by: StampedBy::Cpu,
         }],
         worker_cpus: vec![0],
         worker_groups: Vec::new(),

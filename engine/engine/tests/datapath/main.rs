@@ -36,6 +36,7 @@ mod shared;
 mod slow;
 mod stateful;
 mod steering;
+mod timestamps;
 mod vlans;
 mod vxlan;
 mod xdp;

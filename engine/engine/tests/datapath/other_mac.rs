@@ -2,7 +2,7 @@
 //! Frames for another station: counted, neither given to flows nor answered, unless a port accepts any MAC. Packets of streams are
 //! measured whatever MAC they are for.
 use spate_engine::datapath::{
-    ClockError, Config, Datapath, Memory, PollMode, PortConfig, PortDevice, RunState, UseOffloads,
+    ClockError, Config, Datapath, Memory, PollMode, PortConfig, PortDevice, RunState, StampedBy, UseOffloads,
 };
 use spate_stateful::{Count, Protocol};
 
@@ -19,7 +19,15 @@ const ELSEWHERE: [u8; 6] = [2, 9, 9, 9, 9, 9];
 fn loopback(any_mac: bool) -> Datapath {
     let (name, device, offloads) = ("a".into(), PortDevice::Loopback, UseOffloads::Auto);
     Datapath::open(Config {
-        ports: vec![PortConfig { name, device, line_rate_bps: None, offloads, mac: None, any_mac }],
+        ports: vec![PortConfig {
+            name,
+            device,
+            line_rate_bps: None,
+            offloads,
+            mac: None,
+            any_mac,
+            stamped_by: StampedBy::Cpu,
+        }],
         worker_cpus: vec![0],
         worker_groups: Vec::new(),
         control_cpus: vec![1],

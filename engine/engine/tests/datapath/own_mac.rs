@@ -3,7 +3,7 @@
 use std::fs;
 
 use spate_engine::datapath::{
-    ClockError, Config, Datapath, Memory, PollMode, PortConfig, PortDevice, RunState, UseOffloads,
+    ClockError, Config, Datapath, Memory, PollMode, PortConfig, PortDevice, RunState, StampedBy, UseOffloads,
 };
 use spate_stateful::Protocol;
 
@@ -20,7 +20,15 @@ const GIVEN: [u8; 6] = [2, 0xaa, 0, 0, 0, 0x17];
 fn open(device: PortDevice) -> Datapath {
     let (name, offloads) = ("east".into(), UseOffloads::Auto);
     Datapath::open(Config {
-        ports: vec![PortConfig { name, device, line_rate_bps: None, offloads, mac: Some(GIVEN), any_mac: false }],
+        ports: vec![PortConfig {
+            name,
+            device,
+            line_rate_bps: None,
+            offloads,
+            mac: Some(GIVEN),
+            any_mac: false,
+            stamped_by: StampedBy::Cpu,
+        }],
         worker_cpus: vec![0],
         worker_groups: Vec::new(),
         control_cpus: vec![1],

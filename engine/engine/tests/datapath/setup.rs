@@ -9,8 +9,8 @@ use std::{
 
 use spate_engine::datapath::{
     Blueprint, ClockError, Config, Datapath, Measure, Memory, OpenError, PhaseCounters, PollMode, PortConfig,
-    PortDevice, Rate, Run, RunError, RunSpec, RunState, StreamReceive, StreamSpec, StreamTiming, Template, Timing,
-    UseOffloads, WorkerGroup,
+    PortDevice, Rate, Run, RunError, RunSpec, RunState, StampedBy, StreamReceive, StreamSpec, StreamTiming, Template,
+    Timing, UseOffloads, WorkerGroup,
 };
 
 pub const MS: u64 = 1_000_000;
@@ -73,6 +73,7 @@ fn config(ports: &[(&str, PortDevice)], workers: usize, poll: PollMode, offloads
                 offloads,
                 mac: None,
                 any_mac: false,
+                stamped_by: StampedBy::Cpu,
             })
             .collect(),
         worker_cpus: (0..workers).collect(),

@@ -44,7 +44,7 @@ impl Key {
         Self { local, remote, local_port: tuple.local_port, remote_port: tuple.remote_port, kind: kind(udp, true) }
     }
 
-    /// That of a flow, of whose addresses this lies beside, if anything does.
+    /// The key of a flow; `beside` are the upper parts of its addresses, where flows have such.
     #[inline]
     pub(super) fn of_flow(flow: &Flow, beside: Option<&[Upper; 2]>, keys: &HashKeys) -> Self {
         let kind = flow.flags & KIND;

@@ -104,6 +104,16 @@ var copyModes = map[enginev1.XdpCopyMode]spatev1.XDPCopyMode{
 	enginev1.XdpCopyMode_XDP_COPY_MODE_COPY:      spatev1.XDPCopy,
 }
 
+// portsBefore returns what was reported of a pod's ports.
+func portsBefore(before []spatev1.GeneratorPodStatus, pod string) []spatev1.GeneratorPortStatus {
+	for _, status := range before {
+		if status.Name == pod {
+			return status.Ports
+		}
+	}
+	return nil
+}
+
 // clockStatus returns what is reported of a clock: what was reported of the same pod before, while that is true.
 func clockStatus(before []spatev1.GeneratorPodStatus, pod string, now *clock.Offset) *spatev1.PodClock {
 	if now == nil {
@@ -119,13 +129,34 @@ func clockStatus(before []spatev1.GeneratorPodStatus, pod string, now *clock.Off
 	return &spatev1.PodClock{Offset: spatev1.MeasuredTime(next.Offset), Bound: spatev1.MeasuredTime(next.Bound)}
 }
 
-func portStatus(info *enginev1.GetInfoResponse) []spatev1.GeneratorPortStatus {
+var timestamps = map[enginev1.ReceiveTimestamps]spatev1.ReceiveTimestamps{
+	enginev1.ReceiveTimestamps_RECEIVE_TIMESTAMPS_CPU:    spatev1.TimestampsCPU,
+	enginev1.ReceiveTimestamps_RECEIVE_TIMESTAMPS_DEVICE: spatev1.TimestampsDevice,
+}
+
+// timestampBound returns what is reported of the error of a device's time stamps, after what was reported of the port before.
+func timestampBound(before []spatev1.GeneratorPortStatus, p *enginev1.PortInfo) spatev1.MeasuredTime {
+	if p.TimestampBoundNs == 0 {
+		return 0
+	}
+	reported := spatev1.MeasuredTime(0)
+	for i := range before {
+		if before[i].Name == p.Name {
+			reported = before[i].TimestampBound
+		}
+	}
+	return spatev1.MeasuredTime(clock.BoundOf(time.Duration(reported), time.Duration(p.TimestampBoundNs)))
+}
+
+// portStatus returns what an engine reports of its ports, after what was reported of the same pod before.
+func portStatus(before []spatev1.GeneratorPortStatus, info *enginev1.GetInfoResponse) []spatev1.GeneratorPortStatus {
 	var ports []spatev1.GeneratorPortStatus
 	for _, p := range info.GetPorts() {
 		status := spatev1.GeneratorPortStatus{
 			Name: p.Name, Kind: portKinds[p.Kind], Device: p.Device, Driver: p.Driver, MAC: p.Mac, LinkUp: p.LinkUp, MTU: int32(p.Mtu),
 		}
 		status.Addresses, status.Offloads, status.Refused = p.Addresses, p.Offloads, p.Refused
+		status.ReceiveTimestamps, status.TimestampBound = timestamps[p.ReceiveTimestamps], timestampBound(before, p)
 		if mode, ok := copyModes[p.XdpCopyMode]; ok {
 			status.XDP = &spatev1.XDPStatus{CopyMode: mode}
 		}

@@ -40,3 +40,22 @@ func TestADeviceThatItsNodeRequestsMakesAGeneratorUnready(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 }
+
+func TestTheErrorOfADevicesTimeStampsIsReportedRoundedAndSeldomChanges(t *testing.T) {
+	port := &enginev1.PortInfo{Name: "east", ReceiveTimestamps: enginev1.ReceiveTimestamps_RECEIVE_TIMESTAMPS_DEVICE}
+	info := &enginev1.GetInfoResponse{Ports: []*enginev1.PortInfo{{Name: "loop", ReceiveTimestamps: enginev1.ReceiveTimestamps_RECEIVE_TIMESTAMPS_CPU}, port}}
+	var before []spatev1.GeneratorPortStatus
+	for _, c := range []struct{ measured, want int64 }{{3000, 10_000}, {420, 1000}, {700, 1000}, {1000, 1000}, {1001, 5000}, {900, 5000}, {310, 1000}, {0, 0}, {420, 1000}} {
+		port.TimestampBoundNs = uint64(c.measured)
+		before = portStatus(before, info)
+		if got := before[1]; got.ReceiveTimestamps != spatev1.TimestampsDevice || int64(got.TimestampBound) != c.want {
+			t.Errorf("of %d ns %s is reported, want %d ns", c.measured, got.TimestampBound, c.want)
+		}
+	}
+	if loop := before[0]; loop.ReceiveTimestamps != spatev1.TimestampsCPU || loop.TimestampBound != 0 {
+		t.Errorf("%+v", loop)
+	}
+	if older := portStatus(nil, &enginev1.GetInfoResponse{Ports: []*enginev1.PortInfo{{Name: "east"}}}); older[0].ReceiveTimestamps != "" {
+		t.Errorf("an engine that does not report it: %+v", older)
+	}
+}

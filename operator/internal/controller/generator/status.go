@@ -42,7 +42,7 @@ func (r *Reconciler) report(ctx context.Context, g *spatev1.TrafficGenerator, al
 			found = device
 		}
 		if a := reports.answers[pod.Name]; a.info != nil {
-			status.TimeSource, status.DPDKVersion, status.Ports = a.info.TimeSource, a.info.DpdkVersion, portStatus(a.info)
+			status.TimeSource, status.DPDKVersion, status.Ports = a.info.TimeSource, a.info.DpdkVersion, portStatus(portsBefore(before, pod.Name), a.info)
 			status.Clock = clockStatus(before, pod.Name, a.clock)
 			status.Preflight = preflight.Check(&g.Spec, a.info)
 			versions[a.info.Version] = true

@@ -187,7 +187,7 @@ func delaysBetween(before, after *enginev1.LatencyStats) *enginev1.LatencyStats 
 	least, greatest := cells.Bounds()
 	out := &enginev1.LatencyStats{
 		Count: after.Count - before.Count, SumNs: after.SumNs - before.SumNs, MinNs: max(least, after.MinNs), MaxNs: min(greatest, after.MaxNs),
-		JitterNs: after.JitterNs, JitterSumNs: after.JitterSumNs - before.JitterSumNs, OneWayUnknown: after.OneWayUnknown, ClockBoundNs: after.ClockBoundNs,
+		JitterNs: after.JitterNs, JitterSumNs: after.JitterSumNs - before.JitterSumNs, OneWayUnknown: after.OneWayUnknown, ClockBoundNs: after.ClockBoundNs, DeviceBoundNs: after.DeviceBoundNs,
 		SumSquaresHigh: squaresHigh, SumSquaresLow: squaresLow, Negative: after.Negative - before.Negative,
 		FromOtherEngines: after.FromOtherEngines - before.FromOtherEngines, Distribution: cells.Message(),
 	}

@@ -191,7 +191,8 @@ func clockBound(stats []*enginev1.WatchStatsResponse, stated time.Duration) spat
 }
 
 // oneWay decides whether a stream's delays between pods are reported: if the clocks' bound is small against them, or if a threshold reads
-// them. between is how many packets went from one pod to another.
+// them. between is how many packets went from one pod to another. The error of a device's clock that stamped packets, which the delays have
+// already as their bound, adds to that of the pods' clocks.
 func oneWay(l *spatev1.Latency, between uint64, bound spatev1.MeasuredTime, read bool) *spatev1.Latency {
 	switch {
 	case l == nil:
@@ -200,6 +201,7 @@ func oneWay(l *spatev1.Latency, between uint64, bound spatev1.MeasuredTime, read
 	case between > 0 && bound == 0:
 		return onlyJitter(l, 0, "a pod of the run was lost, and with it by how much its clock may have differed")
 	case between > 0:
+		bound += l.ClockBound
 		l.ClockBound = bound
 		if bound*boundShare <= l.P50 || read {
 			return l

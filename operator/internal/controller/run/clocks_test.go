@@ -103,6 +103,45 @@ func TestDelaysBetweenPodsAreReportedIfTheClocksAreKnownWellEnough(t *testing.T)
 	}
 }
 
+// Packets that a device stamps are exact to its clock's error within a pod, and between pods to that and the error of the pods' clocks.
+func TestTheErrorOfADevicesClockIsInTheBoundOfDelays(t *testing.T) {
+	const reads = `result.streams["a"].latency.p50 < duration("1ms")`
+	resultWith := func(fromOthers uint64, devices ...uint64) spatev1.RunResult {
+		var stats []*enginev1.WatchStatsResponse
+		for _, bound := range devices {
+			latency := &enginev1.LatencyStats{
+				Count: 10, SumNs: 5_000_000, MinNs: 1, MaxNs: 900_000, FromOtherEngines: fromOthers, DeviceBoundNs: bound,
+				Quantiles: []*enginev1.Quantile{{PartsPerMillion: 500_000, Ns: 500_000}},
+			}
+			streams := []*enginev1.StreamStats{{Name: "a", Measured: &enginev1.StreamCounters{Latency: latency}}}
+			stats = append(stats, &enginev1.WatchStatsResponse{Run: &enginev1.RunInfo{ReferenceBoundNs: 10_000}, Streams: streams})
+		}
+		run := &spatev1.TrafficRun{}
+		run.Status.Resolved = &spatev1.ResolvedRun{}
+		return resultOf(stats, &storage.Facts{}, run)
+	}
+	judged := func(r spatev1.RunResult) string {
+		return thresholds([]spatev1.Threshold{{Name: "t", Expression: reads}}, r, compared{}, nil)[0].Message
+	}
+	one := resultWith(0, 400)
+	if l := one.Streams["a"].Latency; one.ClockBound != 0 || l.ClockBound != 400 || l.OneWayUnknown || l.P50 != 500_000 {
+		t.Errorf("bound %s, %+v", one.ClockBound, l)
+	}
+	if got := judged(one); !strings.HasSuffix(got, "(delays are exact to 400ns, by which the clock of the receiving device may be off)") {
+		t.Error(got)
+	}
+	both := resultWith(5, 400, 700)
+	if l := both.Streams["a"].Latency; both.ClockBound != 20_000 || l.ClockBound != 20_700 || l.OneWayUnknown {
+		t.Errorf("bound %s, %+v", both.ClockBound, l)
+	}
+	if got := judged(both); !strings.HasSuffix(got, "(delays between pods are exact to 20.7us, by which their clocks may differ)") {
+		t.Error(got)
+	}
+	if l := resultWith(0, 0).Streams["a"].Latency; l.ClockBound != 0 {
+		t.Errorf("stamped by the CPU: %+v", l)
+	}
+}
+
 // The packets of a lost pod were stamped by a clock of which nothing more is known.
 func TestDelaysAreNotReportedWithoutTheBoundOfALostPodsClock(t *testing.T) {
 	latency := &enginev1.LatencyStats{Count: 10, MinNs: 1, MaxNs: 9, JitterMaxNs: 9, FromOtherEngines: 4, Quantiles: []*enginev1.Quantile{{PartsPerMillion: 500_000, Ns: 1e9}}}

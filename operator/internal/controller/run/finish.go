@@ -319,8 +319,11 @@ func thresholds(wanted []spatev1.Threshold, whole spatev1.RunResult, with compar
 			if outcome.Failed {
 				j.reason = spatev1.ReasonThresholdError
 			}
-			if bound := boundOf(whole, compiled); bound > 0 {
+			switch bound := boundOf(whole, compiled); {
+			case bound > 0 && whole.ClockBound > 0:
 				j.Message += fmt.Sprintf(" (delays between pods are exact to %s, by which their clocks may differ)", humanReadable(bound))
+			case bound > 0: // within one pod, on a port with receiveTimestamps: Device
+				j.Message += fmt.Sprintf(" (delays are exact to %s, by which the clock of the receiving device may be off)", humanReadable(bound))
 			}
 		}
 		all = append(all, j)

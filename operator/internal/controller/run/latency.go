@@ -66,6 +66,7 @@ func momentsAndJitter(all []*enginev1.LatencyStats) *spatev1.Latency {
 		}
 		out.Count += min(int64(min(l.GetCount(), math.MaxInt64)), math.MaxInt64-out.Count)
 		out.Max = max(out.Max, nanoseconds(l.GetMaxNs()))
+		out.ClockBound = max(out.ClockBound, nanoseconds(l.GetDeviceBoundNs()))
 		sum.Add(sum, unsigned(l.GetSumNs()))
 		differences.Add(differences, unsigned(l.GetJitterSumNs()))
 		squares.Add(squares, new(big.Int).Add(new(big.Int).Lsh(unsigned(l.GetSumSquaresHigh()), 64), unsigned(l.GetSumSquaresLow())))

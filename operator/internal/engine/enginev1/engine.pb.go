@@ -94,6 +94,59 @@ func (PortKind) EnumDescriptor() ([]byte, []int) {
 	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{0}
 }
 
+// What stamps the packets that a port receives.
+type ReceiveTimestamps int32
+
+const (
+	// From engines that do not report it, whose workers do.
+	ReceiveTimestamps_RECEIVE_TIMESTAMPS_UNSPECIFIED ReceiveTimestamps = 0
+	// The worker that reads them, by its clock.
+	ReceiveTimestamps_RECEIVE_TIMESTAMPS_CPU ReceiveTimestamps = 1
+	// The device, by its clock.
+	ReceiveTimestamps_RECEIVE_TIMESTAMPS_DEVICE ReceiveTimestamps = 2
+)
+
+// Enum value maps for ReceiveTimestamps.
+var (
+	ReceiveTimestamps_name = map[int32]string{
+		0: "RECEIVE_TIMESTAMPS_UNSPECIFIED",
+		1: "RECEIVE_TIMESTAMPS_CPU",
+		2: "RECEIVE_TIMESTAMPS_DEVICE",
+	}
+	ReceiveTimestamps_value = map[string]int32{
+		"RECEIVE_TIMESTAMPS_UNSPECIFIED": 0,
+		"RECEIVE_TIMESTAMPS_CPU":         1,
+		"RECEIVE_TIMESTAMPS_DEVICE":      2,
+	}
+)
+
+func (x ReceiveTimestamps) Enum() *ReceiveTimestamps {
+	p := new(ReceiveTimestamps)
+	*p = x
+	return p
+}
+
+func (x ReceiveTimestamps) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ReceiveTimestamps) Descriptor() protoreflect.EnumDescriptor {
+	return file_spate_engine_v1_engine_proto_enumTypes[1].Descriptor()
+}
+
+func (ReceiveTimestamps) Type() protoreflect.EnumType {
+	return &file_spate_engine_v1_engine_proto_enumTypes[1]
+}
+
+func (x ReceiveTimestamps) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ReceiveTimestamps.Descriptor instead.
+func (ReceiveTimestamps) EnumDescriptor() ([]byte, []int) {
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{1}
+}
+
 // Whether the kernel copies packets between a device's memory and that of an AF_XDP socket.
 type XdpCopyMode int32
 
@@ -129,11 +182,11 @@ func (x XdpCopyMode) String() string {
 }
 
 func (XdpCopyMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_spate_engine_v1_engine_proto_enumTypes[1].Descriptor()
+	return file_spate_engine_v1_engine_proto_enumTypes[2].Descriptor()
 }
 
 func (XdpCopyMode) Type() protoreflect.EnumType {
-	return &file_spate_engine_v1_engine_proto_enumTypes[1]
+	return &file_spate_engine_v1_engine_proto_enumTypes[2]
 }
 
 func (x XdpCopyMode) Number() protoreflect.EnumNumber {
@@ -142,7 +195,7 @@ func (x XdpCopyMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use XdpCopyMode.Descriptor instead.
 func (XdpCopyMode) EnumDescriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{1}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{2}
 }
 
 type RunState int32
@@ -199,11 +252,11 @@ func (x RunState) String() string {
 }
 
 func (RunState) Descriptor() protoreflect.EnumDescriptor {
-	return file_spate_engine_v1_engine_proto_enumTypes[2].Descriptor()
+	return file_spate_engine_v1_engine_proto_enumTypes[3].Descriptor()
 }
 
 func (RunState) Type() protoreflect.EnumType {
-	return &file_spate_engine_v1_engine_proto_enumTypes[2]
+	return &file_spate_engine_v1_engine_proto_enumTypes[3]
 }
 
 func (x RunState) Number() protoreflect.EnumNumber {
@@ -212,7 +265,7 @@ func (x RunState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RunState.Descriptor instead.
 func (RunState) EnumDescriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{2}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{3}
 }
 
 type Side int32
@@ -248,11 +301,11 @@ func (x Side) String() string {
 }
 
 func (Side) Descriptor() protoreflect.EnumDescriptor {
-	return file_spate_engine_v1_engine_proto_enumTypes[3].Descriptor()
+	return file_spate_engine_v1_engine_proto_enumTypes[4].Descriptor()
 }
 
 func (Side) Type() protoreflect.EnumType {
-	return &file_spate_engine_v1_engine_proto_enumTypes[3]
+	return &file_spate_engine_v1_engine_proto_enumTypes[4]
 }
 
 func (x Side) Number() protoreflect.EnumNumber {
@@ -261,7 +314,7 @@ func (x Side) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Side.Descriptor instead.
 func (Side) EnumDescriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{3}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{4}
 }
 
 type Direction int32
@@ -297,11 +350,11 @@ func (x Direction) String() string {
 }
 
 func (Direction) Descriptor() protoreflect.EnumDescriptor {
-	return file_spate_engine_v1_engine_proto_enumTypes[4].Descriptor()
+	return file_spate_engine_v1_engine_proto_enumTypes[5].Descriptor()
 }
 
 func (Direction) Type() protoreflect.EnumType {
-	return &file_spate_engine_v1_engine_proto_enumTypes[4]
+	return &file_spate_engine_v1_engine_proto_enumTypes[5]
 }
 
 func (x Direction) Number() protoreflect.EnumNumber {
@@ -310,7 +363,7 @@ func (x Direction) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Direction.Descriptor instead.
 func (Direction) EnumDescriptor() ([]byte, []int) {
-	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{4}
+	return file_spate_engine_v1_engine_proto_rawDescGZIP(), []int{5}
 }
 
 type GetInfoRequest struct {
@@ -1365,9 +1418,15 @@ type PortInfo struct {
 	// "promiscuous" (packets for other addresses).
 	Refused []string `protobuf:"bytes,21,rep,name=refused,proto3" json:"refused,omitempty"`
 	// Of a kernel interface that is attached through an AF_XDP socket, and of no other.
-	XdpCopyMode   XdpCopyMode `protobuf:"varint,22,opt,name=xdp_copy_mode,json=xdpCopyMode,proto3,enum=spate.engine.v1.XdpCopyMode" json:"xdp_copy_mode,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	XdpCopyMode XdpCopyMode `protobuf:"varint,22,opt,name=xdp_copy_mode,json=xdpCopyMode,proto3,enum=spate.engine.v1.XdpCopyMode" json:"xdp_copy_mode,omitempty"`
+	// What stamps the packets that the port receives, where they are measured.
+	ReceiveTimestamps ReceiveTimestamps `protobuf:"varint,23,opt,name=receive_timestamps,json=receiveTimestamps,proto3,enum=spate.engine.v1.ReceiveTimestamps" json:"receive_timestamps,omitempty"`
+	// If that is the device: the maximum error of its time stamps now; 0 while it is not known.
+	TimestampBoundNs uint64 `protobuf:"varint,24,opt,name=timestamp_bound_ns,json=timestampBoundNs,proto3" json:"timestamp_bound_ns,omitempty"`
+	// Its device could stamp packets, by a clock that can be read.
+	OffersTimestamps bool `protobuf:"varint,25,opt,name=offers_timestamps,json=offersTimestamps,proto3" json:"offers_timestamps,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *PortInfo) Reset() {
@@ -1538,6 +1597,27 @@ func (x *PortInfo) GetXdpCopyMode() XdpCopyMode {
 		return x.XdpCopyMode
 	}
 	return XdpCopyMode_XDP_COPY_MODE_UNSPECIFIED
+}
+
+func (x *PortInfo) GetReceiveTimestamps() ReceiveTimestamps {
+	if x != nil {
+		return x.ReceiveTimestamps
+	}
+	return ReceiveTimestamps_RECEIVE_TIMESTAMPS_UNSPECIFIED
+}
+
+func (x *PortInfo) GetTimestampBoundNs() uint64 {
+	if x != nil {
+		return x.TimestampBoundNs
+	}
+	return 0
+}
+
+func (x *PortInfo) GetOffersTimestamps() bool {
+	if x != nil {
+		return x.OffersTimestamps
+	}
+	return false
 }
 
 // A member of a bond by LACP (IEEE 802.1AX). States are the names of the variables that are true (6.4.2.3), such as "Distributing".
@@ -4711,7 +4791,8 @@ func (x *ArrivalGap) GetToNs() uint64 {
 }
 
 // Delays of a stream's packets in the measured phase, in nanoseconds. Duplicates do not count. A packet's arrival is the
-// time at which its burst was read: never early, late by at most the time since its queue was last looked at.
+// time at which its burst was read: never early, late by at most the time since its queue was last looked at. On ports whose device stamps
+// packets (PortInfo.receive_timestamps) it is when the device received it, to within device_bound_ns.
 type LatencyStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Packets whose delay was taken.
@@ -4729,7 +4810,7 @@ type LatencyStats struct {
 	Buckets []*Bucket `protobuf:"bytes,9,rep,name=buckets,proto3" json:"buckets,omitempty"`
 	// Sender and receiver do not share a clock: all but jitter is 0.
 	OneWayUnknown bool `protobuf:"varint,10,opt,name=one_way_unknown,json=oneWayUnknown,proto3" json:"one_way_unknown,omitempty"`
-	// Bound of the engines' clocks: the plan's, or RunInfo.reference_bound_ns of this engine.
+	// Bound of the engines' clocks: the plan's, or RunInfo.reference_bound_ns of this engine; and device_bound_ns.
 	ClockBoundNs uint64 `protobuf:"varint,11,opt,name=clock_bound_ns,json=clockBoundNs,proto3" json:"clock_bound_ns,omitempty"`
 	// Sum of squares for the variance, in ns^2, as two halves.
 	SumSquaresHigh uint64 `protobuf:"varint,12,opt,name=sum_squares_high,json=sumSquaresHigh,proto3" json:"sum_squares_high,omitempty"`
@@ -4742,8 +4823,10 @@ type LatencyStats struct {
 	Distribution *Distribution `protobuf:"bytes,15,opt,name=distribution,proto3" json:"distribution,omitempty"`
 	// Of `count`, packets that another engine sent: the error of clocks is in their delay.
 	FromOtherEngines uint64 `protobuf:"varint,16,opt,name=from_other_engines,json=fromOtherEngines,proto3" json:"from_other_engines,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Maximum error, since the start of the run, of the time stamps that the receiving port's device gave packets; 0 where the CPU stamps them.
+	DeviceBoundNs uint64 `protobuf:"varint,17,opt,name=device_bound_ns,json=deviceBoundNs,proto3" json:"device_bound_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LatencyStats) Reset() {
@@ -4884,6 +4967,13 @@ func (x *LatencyStats) GetDistribution() *Distribution {
 func (x *LatencyStats) GetFromOtherEngines() uint64 {
 	if x != nil {
 		return x.FromOtherEngines
+	}
+	return 0
+}
+
+func (x *LatencyStats) GetDeviceBoundNs() uint64 {
+	if x != nil {
+		return x.DeviceBoundNs
 	}
 	return 0
 }
@@ -5368,8 +5458,10 @@ type PortStats struct {
 	// Of the foreign packets, those whose destination MAC is another station's: neither that of the port nor of a client of its
 	// flows, nor a group's. They are neither given to flows nor answered.
 	OtherMacPackets uint64 `protobuf:"varint,15,opt,name=other_mac_packets,json=otherMacPackets,proto3" json:"other_mac_packets,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Where the device is to stamp packets: those that were measured by the worker's clock, since they had no time stamp of the device's clock.
+	UnstampedPackets uint64 `protobuf:"varint,18,opt,name=unstamped_packets,json=unstampedPackets,proto3" json:"unstamped_packets,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *PortStats) Reset() {
@@ -5517,6 +5609,13 @@ func (x *PortStats) GetTxSegmentedFrames() uint64 {
 func (x *PortStats) GetOtherMacPackets() uint64 {
 	if x != nil {
 		return x.OtherMacPackets
+	}
+	return 0
+}
+
+func (x *PortStats) GetUnstampedPackets() uint64 {
+	if x != nil {
+		return x.UnstampedPackets
 	}
 	return 0
 }
@@ -6650,7 +6749,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\fPcieLinkFact\x121\n" +
 	"\x05value\x18\x01 \x01(\v2\x19.spate.engine.v1.PcieLinkH\x00R\x05value\x12\x1a\n" +
 	"\aunknown\x18\x02 \x01(\tH\x00R\aunknownB\x06\n" +
-	"\x04fact\"\xca\x05\n" +
+	"\x04fact\"\xf8\x06\n" +
 	"\bPortInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x19.spate.engine.v1.PortKindR\x04kind\x12\x16\n" +
@@ -6673,7 +6772,10 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x11removal_requested\x18\x11 \x01(\bR\x10removalRequested\x12>\n" +
 	"\fbond_members\x18\x14 \x03(\v2\x1b.spate.engine.v1.BondMemberR\vbondMembers\x12\x18\n" +
 	"\arefused\x18\x15 \x03(\tR\arefused\x12@\n" +
-	"\rxdp_copy_mode\x18\x16 \x01(\x0e2\x1c.spate.engine.v1.XdpCopyModeR\vxdpCopyModeJ\x04\b\n" +
+	"\rxdp_copy_mode\x18\x16 \x01(\x0e2\x1c.spate.engine.v1.XdpCopyModeR\vxdpCopyMode\x12Q\n" +
+	"\x12receive_timestamps\x18\x17 \x01(\x0e2\".spate.engine.v1.ReceiveTimestampsR\x11receiveTimestamps\x12,\n" +
+	"\x12timestamp_bound_ns\x18\x18 \x01(\x04R\x10timestampBoundNs\x12+\n" +
+	"\x11offers_timestamps\x18\x19 \x01(\bR\x10offersTimestampsJ\x04\b\n" +
 	"\x10\vR\trx_worker\"\xa5\x02\n" +
 	"\n" +
 	"BondMember\x12\x16\n" +
@@ -6938,7 +7040,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\n" +
 	"ArrivalGap\x12\x17\n" +
 	"\afrom_ns\x18\x01 \x01(\x04R\x06fromNs\x12\x13\n" +
-	"\x05to_ns\x18\x02 \x01(\x04R\x04toNs\"\xe7\x04\n" +
+	"\x05to_ns\x18\x02 \x01(\x04R\x04toNs\"\x8f\x05\n" +
 	"\fLatencyStats\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x04R\x05count\x12\x15\n" +
 	"\x06sum_ns\x18\x02 \x01(\x04R\x05sumNs\x12\x15\n" +
@@ -6956,7 +7058,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x0fsum_squares_low\x18\r \x01(\x04R\rsumSquaresLow\x12\x1a\n" +
 	"\bnegative\x18\x0e \x01(\x04R\bnegative\x12A\n" +
 	"\fdistribution\x18\x0f \x01(\v2\x1d.spate.engine.v1.DistributionR\fdistribution\x12,\n" +
-	"\x12from_other_engines\x18\x10 \x01(\x04R\x10fromOtherEngines\"c\n" +
+	"\x12from_other_engines\x18\x10 \x01(\x04R\x10fromOtherEngines\x12&\n" +
+	"\x0fdevice_bound_ns\x18\x11 \x01(\x04R\rdeviceBoundNs\"c\n" +
 	"\fDistribution\x12%\n" +
 	"\x0eprecision_bits\x18\x01 \x01(\rR\rprecisionBits\x12\x14\n" +
 	"\x05cells\x18\x02 \x03(\rR\x05cells\x12\x16\n" +
@@ -6989,7 +7092,7 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\amean_ns\x18\x02 \x01(\x01R\x06meanNs\x12!\n" +
 	"\fvariance_ns2\x18\x03 \x01(\x01R\vvarianceNs2\x12\x15\n" +
 	"\x06min_ns\x18\x04 \x01(\x04R\x05minNs\x12\x15\n" +
-	"\x06max_ns\x18\x05 \x01(\x04R\x05maxNs\"\xf2\x04\n" +
+	"\x06max_ns\x18\x05 \x01(\x04R\x05maxNs\"\x9f\x05\n" +
 	"\tPortStats\x12\x12\n" +
 	"\x04port\x18\x01 \x01(\tR\x04port\x12\x1d\n" +
 	"\n" +
@@ -7011,7 +7114,8 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x11throttled_packets\x18\x11 \x01(\x04R\x10throttledPackets\x12#\n" +
 	"\rreceive_waits\x18\r \x01(\x04R\freceiveWaits\x12.\n" +
 	"\x13tx_segmented_frames\x18\x0e \x01(\x04R\x11txSegmentedFrames\x12*\n" +
-	"\x11other_mac_packets\x18\x0f \x01(\x04R\x0fotherMacPackets\"D\n" +
+	"\x11other_mac_packets\x18\x0f \x01(\x04R\x0fotherMacPackets\x12+\n" +
+	"\x11unstamped_packets\x18\x12 \x01(\x04R\x10unstampedPackets\"D\n" +
 	"\x10SetLimitsRequest\x120\n" +
 	"\bmax_rate\x18\x01 \x01(\v2\x15.spate.engine.v1.RateR\amaxRate\"\x13\n" +
 	"\x11SetLimitsResponse\"`\n" +
@@ -7098,7 +7202,11 @@ const file_spate_engine_v1_engine_proto_rawDesc = "" +
 	"\x0ePORT_KIND_NULL\x10\x04\x12\x11\n" +
 	"\rPORT_KIND_TAP\x10\x05\x12\x12\n" +
 	"\x0ePORT_KIND_BOND\x10\x06\x12\x13\n" +
-	"\x0fPORT_KIND_MEMIF\x10\a*a\n" +
+	"\x0fPORT_KIND_MEMIF\x10\a*r\n" +
+	"\x11ReceiveTimestamps\x12\"\n" +
+	"\x1eRECEIVE_TIMESTAMPS_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16RECEIVE_TIMESTAMPS_CPU\x10\x01\x12\x1d\n" +
+	"\x19RECEIVE_TIMESTAMPS_DEVICE\x10\x02*a\n" +
 	"\vXdpCopyMode\x12\x1d\n" +
 	"\x19XDP_COPY_MODE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17XDP_COPY_MODE_ZERO_COPY\x10\x01\x12\x16\n" +
@@ -7156,230 +7264,232 @@ func file_spate_engine_v1_engine_proto_rawDescGZIP() []byte {
 	return file_spate_engine_v1_engine_proto_rawDescData
 }
 
-var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_spate_engine_v1_engine_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
 var file_spate_engine_v1_engine_proto_msgTypes = make([]protoimpl.MessageInfo, 79)
 var file_spate_engine_v1_engine_proto_goTypes = []any{
 	(PortKind)(0),                  // 0: spate.engine.v1.PortKind
-	(XdpCopyMode)(0),               // 1: spate.engine.v1.XdpCopyMode
-	(RunState)(0),                  // 2: spate.engine.v1.RunState
-	(Side)(0),                      // 3: spate.engine.v1.Side
-	(Direction)(0),                 // 4: spate.engine.v1.Direction
-	(*GetInfoRequest)(nil),         // 5: spate.engine.v1.GetInfoRequest
-	(*GetInfoResponse)(nil),        // 6: spate.engine.v1.GetInfoResponse
-	(*Machine)(nil),                // 7: spate.engine.v1.Machine
-	(*WorkerCpu)(nil),              // 8: spate.engine.v1.WorkerCpu
-	(*PciDevice)(nil),              // 9: spate.engine.v1.PciDevice
-	(*PcieLink)(nil),               // 10: spate.engine.v1.PcieLink
-	(*TextFact)(nil),               // 11: spate.engine.v1.TextFact
-	(*BytesFact)(nil),              // 12: spate.engine.v1.BytesFact
-	(*BoolFact)(nil),               // 13: spate.engine.v1.BoolFact
-	(*NumbersFact)(nil),            // 14: spate.engine.v1.NumbersFact
-	(*Numbers)(nil),                // 15: spate.engine.v1.Numbers
-	(*PcieLinkFact)(nil),           // 16: spate.engine.v1.PcieLinkFact
-	(*PortInfo)(nil),               // 17: spate.engine.v1.PortInfo
-	(*BondMember)(nil),             // 18: spate.engine.v1.BondMember
-	(*Neighbour)(nil),              // 19: spate.engine.v1.Neighbour
-	(*RunInfo)(nil),                // 20: spate.engine.v1.RunInfo
-	(*StartTrialRequest)(nil),      // 21: spate.engine.v1.StartTrialRequest
-	(*StartTrialResponse)(nil),     // 22: spate.engine.v1.StartTrialResponse
-	(*ExchangeTimesRequest)(nil),   // 23: spate.engine.v1.ExchangeTimesRequest
-	(*ExchangeTimesResponse)(nil),  // 24: spate.engine.v1.ExchangeTimesResponse
-	(*ReferenceClock)(nil),         // 25: spate.engine.v1.ReferenceClock
-	(*SetReferenceRequest)(nil),    // 26: spate.engine.v1.SetReferenceRequest
-	(*SetReferenceResponse)(nil),   // 27: spate.engine.v1.SetReferenceResponse
-	(*PrepareRequest)(nil),         // 28: spate.engine.v1.PrepareRequest
-	(*PrepareHeader)(nil),          // 29: spate.engine.v1.PrepareHeader
-	(*PrepareResponse)(nil),        // 30: spate.engine.v1.PrepareResponse
-	(*StartRequest)(nil),           // 31: spate.engine.v1.StartRequest
-	(*StartResponse)(nil),          // 32: spate.engine.v1.StartResponse
-	(*Selector)(nil),               // 33: spate.engine.v1.Selector
-	(*UpdateRequest)(nil),          // 34: spate.engine.v1.UpdateRequest
-	(*UpdateResponse)(nil),         // 35: spate.engine.v1.UpdateResponse
-	(*PauseRequest)(nil),           // 36: spate.engine.v1.PauseRequest
-	(*PauseResponse)(nil),          // 37: spate.engine.v1.PauseResponse
-	(*ResumeRequest)(nil),          // 38: spate.engine.v1.ResumeRequest
-	(*ResumeResponse)(nil),         // 39: spate.engine.v1.ResumeResponse
-	(*StopRequest)(nil),            // 40: spate.engine.v1.StopRequest
-	(*StopResponse)(nil),           // 41: spate.engine.v1.StopResponse
-	(*RemoveRequest)(nil),          // 42: spate.engine.v1.RemoveRequest
-	(*RemoveResponse)(nil),         // 43: spate.engine.v1.RemoveResponse
-	(*WatchStatsRequest)(nil),      // 44: spate.engine.v1.WatchStatsRequest
-	(*WatchStatsResponse)(nil),     // 45: spate.engine.v1.WatchStatsResponse
-	(*RecordStats)(nil),            // 46: spate.engine.v1.RecordStats
-	(*WatchRecordsRequest)(nil),    // 47: spate.engine.v1.WatchRecordsRequest
-	(*WatchRecordsResponse)(nil),   // 48: spate.engine.v1.WatchRecordsResponse
-	(*ConnectionRecord)(nil),       // 49: spate.engine.v1.ConnectionRecord
-	(*TemplateStats)(nil),          // 50: spate.engine.v1.TemplateStats
-	(*NamedCounter)(nil),           // 51: spate.engine.v1.NamedCounter
-	(*ProgramCounter)(nil),         // 52: spate.engine.v1.ProgramCounter
-	(*StreamStats)(nil),            // 53: spate.engine.v1.StreamStats
-	(*StreamCounters)(nil),         // 54: spate.engine.v1.StreamCounters
-	(*TagStats)(nil),               // 55: spate.engine.v1.TagStats
-	(*TagRangeStats)(nil),          // 56: spate.engine.v1.TagRangeStats
-	(*TagCounters)(nil),            // 57: spate.engine.v1.TagCounters
-	(*Outage)(nil),                 // 58: spate.engine.v1.Outage
-	(*ArrivalGap)(nil),             // 59: spate.engine.v1.ArrivalGap
-	(*LatencyStats)(nil),           // 60: spate.engine.v1.LatencyStats
-	(*Distribution)(nil),           // 61: spate.engine.v1.Distribution
-	(*Quantile)(nil),               // 62: spate.engine.v1.Quantile
-	(*Bucket)(nil),                 // 63: spate.engine.v1.Bucket
-	(*ReceiverStats)(nil),          // 64: spate.engine.v1.ReceiverStats
-	(*WorkerReceived)(nil),         // 65: spate.engine.v1.WorkerReceived
-	(*Moments)(nil),                // 66: spate.engine.v1.Moments
-	(*PortStats)(nil),              // 67: spate.engine.v1.PortStats
-	(*SetLimitsRequest)(nil),       // 68: spate.engine.v1.SetLimitsRequest
-	(*SetLimitsResponse)(nil),      // 69: spate.engine.v1.SetLimitsResponse
-	(*QueueStats)(nil),             // 70: spate.engine.v1.QueueStats
-	(*WorkerStats)(nil),            // 71: spate.engine.v1.WorkerStats
-	(*FlowSteering)(nil),           // 72: spate.engine.v1.FlowSteering
-	(*ResetReceiversRequest)(nil),  // 73: spate.engine.v1.ResetReceiversRequest
-	(*ResetReceiversResponse)(nil), // 74: spate.engine.v1.ResetReceiversResponse
-	(*CaptureRequest)(nil),         // 75: spate.engine.v1.CaptureRequest
-	(*CaptureResponse)(nil),        // 76: spate.engine.v1.CaptureResponse
-	(*CapturedPacket)(nil),         // 77: spate.engine.v1.CapturedPacket
-	(*PingRequest)(nil),            // 78: spate.engine.v1.PingRequest
-	(*PingResponse)(nil),           // 79: spate.engine.v1.PingResponse
-	(*PingStarted)(nil),            // 80: spate.engine.v1.PingStarted
-	(*EchoReply)(nil),              // 81: spate.engine.v1.EchoReply
-	(*NoReply)(nil),                // 82: spate.engine.v1.NoReply
-	(*IcmpError)(nil),              // 83: spate.engine.v1.IcmpError
-	(*Ratio)(nil),                  // 84: spate.engine.v1.Ratio
-	(*Stage)(nil),                  // 85: spate.engine.v1.Stage
-	(*Rate)(nil),                   // 86: spate.engine.v1.Rate
-	(*TagRange)(nil),               // 87: spate.engine.v1.TagRange
+	(ReceiveTimestamps)(0),         // 1: spate.engine.v1.ReceiveTimestamps
+	(XdpCopyMode)(0),               // 2: spate.engine.v1.XdpCopyMode
+	(RunState)(0),                  // 3: spate.engine.v1.RunState
+	(Side)(0),                      // 4: spate.engine.v1.Side
+	(Direction)(0),                 // 5: spate.engine.v1.Direction
+	(*GetInfoRequest)(nil),         // 6: spate.engine.v1.GetInfoRequest
+	(*GetInfoResponse)(nil),        // 7: spate.engine.v1.GetInfoResponse
+	(*Machine)(nil),                // 8: spate.engine.v1.Machine
+	(*WorkerCpu)(nil),              // 9: spate.engine.v1.WorkerCpu
+	(*PciDevice)(nil),              // 10: spate.engine.v1.PciDevice
+	(*PcieLink)(nil),               // 11: spate.engine.v1.PcieLink
+	(*TextFact)(nil),               // 12: spate.engine.v1.TextFact
+	(*BytesFact)(nil),              // 13: spate.engine.v1.BytesFact
+	(*BoolFact)(nil),               // 14: spate.engine.v1.BoolFact
+	(*NumbersFact)(nil),            // 15: spate.engine.v1.NumbersFact
+	(*Numbers)(nil),                // 16: spate.engine.v1.Numbers
+	(*PcieLinkFact)(nil),           // 17: spate.engine.v1.PcieLinkFact
+	(*PortInfo)(nil),               // 18: spate.engine.v1.PortInfo
+	(*BondMember)(nil),             // 19: spate.engine.v1.BondMember
+	(*Neighbour)(nil),              // 20: spate.engine.v1.Neighbour
+	(*RunInfo)(nil),                // 21: spate.engine.v1.RunInfo
+	(*StartTrialRequest)(nil),      // 22: spate.engine.v1.StartTrialRequest
+	(*StartTrialResponse)(nil),     // 23: spate.engine.v1.StartTrialResponse
+	(*ExchangeTimesRequest)(nil),   // 24: spate.engine.v1.ExchangeTimesRequest
+	(*ExchangeTimesResponse)(nil),  // 25: spate.engine.v1.ExchangeTimesResponse
+	(*ReferenceClock)(nil),         // 26: spate.engine.v1.ReferenceClock
+	(*SetReferenceRequest)(nil),    // 27: spate.engine.v1.SetReferenceRequest
+	(*SetReferenceResponse)(nil),   // 28: spate.engine.v1.SetReferenceResponse
+	(*PrepareRequest)(nil),         // 29: spate.engine.v1.PrepareRequest
+	(*PrepareHeader)(nil),          // 30: spate.engine.v1.PrepareHeader
+	(*PrepareResponse)(nil),        // 31: spate.engine.v1.PrepareResponse
+	(*StartRequest)(nil),           // 32: spate.engine.v1.StartRequest
+	(*StartResponse)(nil),          // 33: spate.engine.v1.StartResponse
+	(*Selector)(nil),               // 34: spate.engine.v1.Selector
+	(*UpdateRequest)(nil),          // 35: spate.engine.v1.UpdateRequest
+	(*UpdateResponse)(nil),         // 36: spate.engine.v1.UpdateResponse
+	(*PauseRequest)(nil),           // 37: spate.engine.v1.PauseRequest
+	(*PauseResponse)(nil),          // 38: spate.engine.v1.PauseResponse
+	(*ResumeRequest)(nil),          // 39: spate.engine.v1.ResumeRequest
+	(*ResumeResponse)(nil),         // 40: spate.engine.v1.ResumeResponse
+	(*StopRequest)(nil),            // 41: spate.engine.v1.StopRequest
+	(*StopResponse)(nil),           // 42: spate.engine.v1.StopResponse
+	(*RemoveRequest)(nil),          // 43: spate.engine.v1.RemoveRequest
+	(*RemoveResponse)(nil),         // 44: spate.engine.v1.RemoveResponse
+	(*WatchStatsRequest)(nil),      // 45: spate.engine.v1.WatchStatsRequest
+	(*WatchStatsResponse)(nil),     // 46: spate.engine.v1.WatchStatsResponse
+	(*RecordStats)(nil),            // 47: spate.engine.v1.RecordStats
+	(*WatchRecordsRequest)(nil),    // 48: spate.engine.v1.WatchRecordsRequest
+	(*WatchRecordsResponse)(nil),   // 49: spate.engine.v1.WatchRecordsResponse
+	(*ConnectionRecord)(nil),       // 50: spate.engine.v1.ConnectionRecord
+	(*TemplateStats)(nil),          // 51: spate.engine.v1.TemplateStats
+	(*NamedCounter)(nil),           // 52: spate.engine.v1.NamedCounter
+	(*ProgramCounter)(nil),         // 53: spate.engine.v1.ProgramCounter
+	(*StreamStats)(nil),            // 54: spate.engine.v1.StreamStats
+	(*StreamCounters)(nil),         // 55: spate.engine.v1.StreamCounters
+	(*TagStats)(nil),               // 56: spate.engine.v1.TagStats
+	(*TagRangeStats)(nil),          // 57: spate.engine.v1.TagRangeStats
+	(*TagCounters)(nil),            // 58: spate.engine.v1.TagCounters
+	(*Outage)(nil),                 // 59: spate.engine.v1.Outage
+	(*ArrivalGap)(nil),             // 60: spate.engine.v1.ArrivalGap
+	(*LatencyStats)(nil),           // 61: spate.engine.v1.LatencyStats
+	(*Distribution)(nil),           // 62: spate.engine.v1.Distribution
+	(*Quantile)(nil),               // 63: spate.engine.v1.Quantile
+	(*Bucket)(nil),                 // 64: spate.engine.v1.Bucket
+	(*ReceiverStats)(nil),          // 65: spate.engine.v1.ReceiverStats
+	(*WorkerReceived)(nil),         // 66: spate.engine.v1.WorkerReceived
+	(*Moments)(nil),                // 67: spate.engine.v1.Moments
+	(*PortStats)(nil),              // 68: spate.engine.v1.PortStats
+	(*SetLimitsRequest)(nil),       // 69: spate.engine.v1.SetLimitsRequest
+	(*SetLimitsResponse)(nil),      // 70: spate.engine.v1.SetLimitsResponse
+	(*QueueStats)(nil),             // 71: spate.engine.v1.QueueStats
+	(*WorkerStats)(nil),            // 72: spate.engine.v1.WorkerStats
+	(*FlowSteering)(nil),           // 73: spate.engine.v1.FlowSteering
+	(*ResetReceiversRequest)(nil),  // 74: spate.engine.v1.ResetReceiversRequest
+	(*ResetReceiversResponse)(nil), // 75: spate.engine.v1.ResetReceiversResponse
+	(*CaptureRequest)(nil),         // 76: spate.engine.v1.CaptureRequest
+	(*CaptureResponse)(nil),        // 77: spate.engine.v1.CaptureResponse
+	(*CapturedPacket)(nil),         // 78: spate.engine.v1.CapturedPacket
+	(*PingRequest)(nil),            // 79: spate.engine.v1.PingRequest
+	(*PingResponse)(nil),           // 80: spate.engine.v1.PingResponse
+	(*PingStarted)(nil),            // 81: spate.engine.v1.PingStarted
+	(*EchoReply)(nil),              // 82: spate.engine.v1.EchoReply
+	(*NoReply)(nil),                // 83: spate.engine.v1.NoReply
+	(*IcmpError)(nil),              // 84: spate.engine.v1.IcmpError
+	(*Ratio)(nil),                  // 85: spate.engine.v1.Ratio
+	(*Stage)(nil),                  // 86: spate.engine.v1.Stage
+	(*Rate)(nil),                   // 87: spate.engine.v1.Rate
+	(*TagRange)(nil),               // 88: spate.engine.v1.TagRange
 }
 var file_spate_engine_v1_engine_proto_depIdxs = []int32{
-	17,  // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
-	20,  // 1: spate.engine.v1.GetInfoResponse.runs:type_name -> spate.engine.v1.RunInfo
-	7,   // 2: spate.engine.v1.GetInfoResponse.machine:type_name -> spate.engine.v1.Machine
-	8,   // 3: spate.engine.v1.Machine.worker_cpus:type_name -> spate.engine.v1.WorkerCpu
-	14,  // 4: spate.engine.v1.Machine.isolated_cpus:type_name -> spate.engine.v1.NumbersFact
-	14,  // 5: spate.engine.v1.Machine.nohz_full_cpus:type_name -> spate.engine.v1.NumbersFact
-	14,  // 6: spate.engine.v1.Machine.numa_nodes:type_name -> spate.engine.v1.NumbersFact
-	14,  // 7: spate.engine.v1.Machine.packet_memory_nodes:type_name -> spate.engine.v1.NumbersFact
-	11,  // 8: spate.engine.v1.Machine.clock_source:type_name -> spate.engine.v1.TextFact
-	12,  // 9: spate.engine.v1.Machine.memlock_bytes:type_name -> spate.engine.v1.BytesFact
-	13,  // 10: spate.engine.v1.Machine.ipc_lock:type_name -> spate.engine.v1.BoolFact
-	9,   // 11: spate.engine.v1.Machine.pci_devices:type_name -> spate.engine.v1.PciDevice
-	14,  // 12: spate.engine.v1.WorkerCpu.numa_node:type_name -> spate.engine.v1.NumbersFact
-	14,  // 13: spate.engine.v1.WorkerCpu.siblings:type_name -> spate.engine.v1.NumbersFact
-	11,  // 14: spate.engine.v1.WorkerCpu.governor:type_name -> spate.engine.v1.TextFact
-	14,  // 15: spate.engine.v1.PciDevice.numa_node:type_name -> spate.engine.v1.NumbersFact
-	11,  // 16: spate.engine.v1.PciDevice.kernel_driver:type_name -> spate.engine.v1.TextFact
-	11,  // 17: spate.engine.v1.PciDevice.iommu:type_name -> spate.engine.v1.TextFact
-	16,  // 18: spate.engine.v1.PciDevice.link:type_name -> spate.engine.v1.PcieLinkFact
-	15,  // 19: spate.engine.v1.NumbersFact.value:type_name -> spate.engine.v1.Numbers
-	10,  // 20: spate.engine.v1.PcieLinkFact.value:type_name -> spate.engine.v1.PcieLink
+	18,  // 0: spate.engine.v1.GetInfoResponse.ports:type_name -> spate.engine.v1.PortInfo
+	21,  // 1: spate.engine.v1.GetInfoResponse.runs:type_name -> spate.engine.v1.RunInfo
+	8,   // 2: spate.engine.v1.GetInfoResponse.machine:type_name -> spate.engine.v1.Machine
+	9,   // 3: spate.engine.v1.Machine.worker_cpus:type_name -> spate.engine.v1.WorkerCpu
+	15,  // 4: spate.engine.v1.Machine.isolated_cpus:type_name -> spate.engine.v1.NumbersFact
+	15,  // 5: spate.engine.v1.Machine.nohz_full_cpus:type_name -> spate.engine.v1.NumbersFact
+	15,  // 6: spate.engine.v1.Machine.numa_nodes:type_name -> spate.engine.v1.NumbersFact
+	15,  // 7: spate.engine.v1.Machine.packet_memory_nodes:type_name -> spate.engine.v1.NumbersFact
+	12,  // 8: spate.engine.v1.Machine.clock_source:type_name -> spate.engine.v1.TextFact
+	13,  // 9: spate.engine.v1.Machine.memlock_bytes:type_name -> spate.engine.v1.BytesFact
+	14,  // 10: spate.engine.v1.Machine.ipc_lock:type_name -> spate.engine.v1.BoolFact
+	10,  // 11: spate.engine.v1.Machine.pci_devices:type_name -> spate.engine.v1.PciDevice
+	15,  // 12: spate.engine.v1.WorkerCpu.numa_node:type_name -> spate.engine.v1.NumbersFact
+	15,  // 13: spate.engine.v1.WorkerCpu.siblings:type_name -> spate.engine.v1.NumbersFact
+	12,  // 14: spate.engine.v1.WorkerCpu.governor:type_name -> spate.engine.v1.TextFact
+	15,  // 15: spate.engine.v1.PciDevice.numa_node:type_name -> spate.engine.v1.NumbersFact
+	12,  // 16: spate.engine.v1.PciDevice.kernel_driver:type_name -> spate.engine.v1.TextFact
+	12,  // 17: spate.engine.v1.PciDevice.iommu:type_name -> spate.engine.v1.TextFact
+	17,  // 18: spate.engine.v1.PciDevice.link:type_name -> spate.engine.v1.PcieLinkFact
+	16,  // 19: spate.engine.v1.NumbersFact.value:type_name -> spate.engine.v1.Numbers
+	11,  // 20: spate.engine.v1.PcieLinkFact.value:type_name -> spate.engine.v1.PcieLink
 	0,   // 21: spate.engine.v1.PortInfo.kind:type_name -> spate.engine.v1.PortKind
-	19,  // 22: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
-	18,  // 23: spate.engine.v1.PortInfo.bond_members:type_name -> spate.engine.v1.BondMember
-	1,   // 24: spate.engine.v1.PortInfo.xdp_copy_mode:type_name -> spate.engine.v1.XdpCopyMode
-	2,   // 25: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
-	84,  // 26: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
-	84,  // 27: spate.engine.v1.StartTrialRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	25,  // 28: spate.engine.v1.StartTrialRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	85,  // 29: spate.engine.v1.StartTrialRequest.stages:type_name -> spate.engine.v1.Stage
-	20,  // 30: spate.engine.v1.StartTrialResponse.run:type_name -> spate.engine.v1.RunInfo
-	25,  // 31: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	29,  // 32: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
-	20,  // 33: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
-	25,  // 34: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
-	20,  // 35: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
-	33,  // 36: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
-	86,  // 37: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
-	84,  // 38: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
-	84,  // 39: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
-	20,  // 40: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
-	20,  // 41: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
-	20,  // 42: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
-	20,  // 43: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
-	20,  // 44: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
-	53,  // 45: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
-	67,  // 46: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
-	71,  // 47: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
-	64,  // 48: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
-	50,  // 49: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
-	46,  // 50: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
-	49,  // 51: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
-	3,   // 52: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
-	3,   // 53: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
-	51,  // 54: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
-	51,  // 55: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
-	52,  // 56: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
-	60,  // 57: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
-	60,  // 58: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
-	58,  // 59: spate.engine.v1.TemplateStats.outage:type_name -> spate.engine.v1.Outage
-	54,  // 60: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
-	54,  // 61: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
-	60,  // 62: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
-	58,  // 63: spate.engine.v1.StreamCounters.outage:type_name -> spate.engine.v1.Outage
-	55,  // 64: spate.engine.v1.StreamCounters.by_tag:type_name -> spate.engine.v1.TagStats
-	56,  // 65: spate.engine.v1.TagStats.ranges:type_name -> spate.engine.v1.TagRangeStats
-	57,  // 66: spate.engine.v1.TagStats.untagged:type_name -> spate.engine.v1.TagCounters
-	57,  // 67: spate.engine.v1.TagStats.other:type_name -> spate.engine.v1.TagCounters
-	87,  // 68: spate.engine.v1.TagRangeStats.tags:type_name -> spate.engine.v1.TagRange
-	57,  // 69: spate.engine.v1.TagRangeStats.counters:type_name -> spate.engine.v1.TagCounters
-	59,  // 70: spate.engine.v1.Outage.gaps:type_name -> spate.engine.v1.ArrivalGap
-	59,  // 71: spate.engine.v1.Outage.sent:type_name -> spate.engine.v1.ArrivalGap
-	62,  // 72: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
-	63,  // 73: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
-	61,  // 74: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
-	65,  // 75: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
-	66,  // 76: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
-	66,  // 77: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
-	66,  // 78: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
-	66,  // 79: spate.engine.v1.WorkerReceived.inter_arrival:type_name -> spate.engine.v1.Moments
-	66,  // 80: spate.engine.v1.WorkerReceived.jitter:type_name -> spate.engine.v1.Moments
-	66,  // 81: spate.engine.v1.WorkerReceived.latency:type_name -> spate.engine.v1.Moments
-	70,  // 82: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
-	86,  // 83: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
-	72,  // 84: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
-	4,   // 85: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
-	77,  // 86: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
-	4,   // 87: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
-	80,  // 88: spate.engine.v1.PingResponse.started:type_name -> spate.engine.v1.PingStarted
-	81,  // 89: spate.engine.v1.PingResponse.reply:type_name -> spate.engine.v1.EchoReply
-	82,  // 90: spate.engine.v1.PingResponse.no_reply:type_name -> spate.engine.v1.NoReply
-	83,  // 91: spate.engine.v1.PingResponse.error:type_name -> spate.engine.v1.IcmpError
-	5,   // 92: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
-	28,  // 93: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
-	31,  // 94: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
-	21,  // 95: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
-	34,  // 96: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
-	36,  // 97: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
-	38,  // 98: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
-	40,  // 99: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
-	42,  // 100: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
-	44,  // 101: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
-	75,  // 102: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
-	78,  // 103: spate.engine.v1.Engine.Ping:input_type -> spate.engine.v1.PingRequest
-	73,  // 104: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
-	68,  // 105: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
-	23,  // 106: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
-	26,  // 107: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
-	47,  // 108: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
-	6,   // 109: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
-	30,  // 110: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
-	32,  // 111: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
-	22,  // 112: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
-	35,  // 113: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
-	37,  // 114: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
-	39,  // 115: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
-	41,  // 116: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
-	43,  // 117: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
-	45,  // 118: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
-	76,  // 119: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
-	79,  // 120: spate.engine.v1.Engine.Ping:output_type -> spate.engine.v1.PingResponse
-	74,  // 121: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
-	69,  // 122: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
-	24,  // 123: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
-	27,  // 124: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
-	48,  // 125: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
-	109, // [109:126] is the sub-list for method output_type
-	92,  // [92:109] is the sub-list for method input_type
-	92,  // [92:92] is the sub-list for extension type_name
-	92,  // [92:92] is the sub-list for extension extendee
-	0,   // [0:92] is the sub-list for field type_name
+	20,  // 22: spate.engine.v1.PortInfo.gateways:type_name -> spate.engine.v1.Neighbour
+	19,  // 23: spate.engine.v1.PortInfo.bond_members:type_name -> spate.engine.v1.BondMember
+	2,   // 24: spate.engine.v1.PortInfo.xdp_copy_mode:type_name -> spate.engine.v1.XdpCopyMode
+	1,   // 25: spate.engine.v1.PortInfo.receive_timestamps:type_name -> spate.engine.v1.ReceiveTimestamps
+	3,   // 26: spate.engine.v1.RunInfo.state:type_name -> spate.engine.v1.RunState
+	85,  // 27: spate.engine.v1.RunInfo.rate_factor:type_name -> spate.engine.v1.Ratio
+	85,  // 28: spate.engine.v1.StartTrialRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	26,  // 29: spate.engine.v1.StartTrialRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	86,  // 30: spate.engine.v1.StartTrialRequest.stages:type_name -> spate.engine.v1.Stage
+	21,  // 31: spate.engine.v1.StartTrialResponse.run:type_name -> spate.engine.v1.RunInfo
+	26,  // 32: spate.engine.v1.SetReferenceRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	30,  // 33: spate.engine.v1.PrepareRequest.header:type_name -> spate.engine.v1.PrepareHeader
+	21,  // 34: spate.engine.v1.PrepareResponse.run:type_name -> spate.engine.v1.RunInfo
+	26,  // 35: spate.engine.v1.StartRequest.reference:type_name -> spate.engine.v1.ReferenceClock
+	21,  // 36: spate.engine.v1.StartResponse.run:type_name -> spate.engine.v1.RunInfo
+	34,  // 37: spate.engine.v1.UpdateRequest.selector:type_name -> spate.engine.v1.Selector
+	87,  // 38: spate.engine.v1.UpdateRequest.rate:type_name -> spate.engine.v1.Rate
+	85,  // 39: spate.engine.v1.UpdateRequest.rate_factor:type_name -> spate.engine.v1.Ratio
+	85,  // 40: spate.engine.v1.UpdateRequest.flows_per_second:type_name -> spate.engine.v1.Ratio
+	21,  // 41: spate.engine.v1.UpdateResponse.run:type_name -> spate.engine.v1.RunInfo
+	21,  // 42: spate.engine.v1.PauseResponse.run:type_name -> spate.engine.v1.RunInfo
+	21,  // 43: spate.engine.v1.ResumeResponse.run:type_name -> spate.engine.v1.RunInfo
+	21,  // 44: spate.engine.v1.StopResponse.run:type_name -> spate.engine.v1.RunInfo
+	21,  // 45: spate.engine.v1.WatchStatsResponse.run:type_name -> spate.engine.v1.RunInfo
+	54,  // 46: spate.engine.v1.WatchStatsResponse.streams:type_name -> spate.engine.v1.StreamStats
+	68,  // 47: spate.engine.v1.WatchStatsResponse.ports:type_name -> spate.engine.v1.PortStats
+	72,  // 48: spate.engine.v1.WatchStatsResponse.workers:type_name -> spate.engine.v1.WorkerStats
+	65,  // 49: spate.engine.v1.WatchStatsResponse.receivers:type_name -> spate.engine.v1.ReceiverStats
+	51,  // 50: spate.engine.v1.WatchStatsResponse.templates:type_name -> spate.engine.v1.TemplateStats
+	47,  // 51: spate.engine.v1.WatchStatsResponse.records:type_name -> spate.engine.v1.RecordStats
+	50,  // 52: spate.engine.v1.WatchRecordsResponse.records:type_name -> spate.engine.v1.ConnectionRecord
+	4,   // 53: spate.engine.v1.ConnectionRecord.side:type_name -> spate.engine.v1.Side
+	4,   // 54: spate.engine.v1.TemplateStats.side:type_name -> spate.engine.v1.Side
+	52,  // 55: spate.engine.v1.TemplateStats.counters:type_name -> spate.engine.v1.NamedCounter
+	52,  // 56: spate.engine.v1.TemplateStats.warmup:type_name -> spate.engine.v1.NamedCounter
+	53,  // 57: spate.engine.v1.TemplateStats.program_counters:type_name -> spate.engine.v1.ProgramCounter
+	61,  // 58: spate.engine.v1.TemplateStats.connect_time:type_name -> spate.engine.v1.LatencyStats
+	61,  // 59: spate.engine.v1.TemplateStats.round_trip:type_name -> spate.engine.v1.LatencyStats
+	59,  // 60: spate.engine.v1.TemplateStats.outage:type_name -> spate.engine.v1.Outage
+	55,  // 61: spate.engine.v1.StreamStats.warmup:type_name -> spate.engine.v1.StreamCounters
+	55,  // 62: spate.engine.v1.StreamStats.measured:type_name -> spate.engine.v1.StreamCounters
+	61,  // 63: spate.engine.v1.StreamCounters.latency:type_name -> spate.engine.v1.LatencyStats
+	59,  // 64: spate.engine.v1.StreamCounters.outage:type_name -> spate.engine.v1.Outage
+	56,  // 65: spate.engine.v1.StreamCounters.by_tag:type_name -> spate.engine.v1.TagStats
+	57,  // 66: spate.engine.v1.TagStats.ranges:type_name -> spate.engine.v1.TagRangeStats
+	58,  // 67: spate.engine.v1.TagStats.untagged:type_name -> spate.engine.v1.TagCounters
+	58,  // 68: spate.engine.v1.TagStats.other:type_name -> spate.engine.v1.TagCounters
+	88,  // 69: spate.engine.v1.TagRangeStats.tags:type_name -> spate.engine.v1.TagRange
+	58,  // 70: spate.engine.v1.TagRangeStats.counters:type_name -> spate.engine.v1.TagCounters
+	60,  // 71: spate.engine.v1.Outage.gaps:type_name -> spate.engine.v1.ArrivalGap
+	60,  // 72: spate.engine.v1.Outage.sent:type_name -> spate.engine.v1.ArrivalGap
+	63,  // 73: spate.engine.v1.LatencyStats.quantiles:type_name -> spate.engine.v1.Quantile
+	64,  // 74: spate.engine.v1.LatencyStats.buckets:type_name -> spate.engine.v1.Bucket
+	62,  // 75: spate.engine.v1.LatencyStats.distribution:type_name -> spate.engine.v1.Distribution
+	66,  // 76: spate.engine.v1.ReceiverStats.workers:type_name -> spate.engine.v1.WorkerReceived
+	67,  // 77: spate.engine.v1.ReceiverStats.inter_arrival:type_name -> spate.engine.v1.Moments
+	67,  // 78: spate.engine.v1.ReceiverStats.jitter:type_name -> spate.engine.v1.Moments
+	67,  // 79: spate.engine.v1.ReceiverStats.latency:type_name -> spate.engine.v1.Moments
+	67,  // 80: spate.engine.v1.WorkerReceived.inter_arrival:type_name -> spate.engine.v1.Moments
+	67,  // 81: spate.engine.v1.WorkerReceived.jitter:type_name -> spate.engine.v1.Moments
+	67,  // 82: spate.engine.v1.WorkerReceived.latency:type_name -> spate.engine.v1.Moments
+	71,  // 83: spate.engine.v1.PortStats.queues:type_name -> spate.engine.v1.QueueStats
+	87,  // 84: spate.engine.v1.SetLimitsRequest.max_rate:type_name -> spate.engine.v1.Rate
+	73,  // 85: spate.engine.v1.WorkerStats.flows:type_name -> spate.engine.v1.FlowSteering
+	5,   // 86: spate.engine.v1.CaptureRequest.direction:type_name -> spate.engine.v1.Direction
+	78,  // 87: spate.engine.v1.CaptureResponse.packets:type_name -> spate.engine.v1.CapturedPacket
+	5,   // 88: spate.engine.v1.CapturedPacket.direction:type_name -> spate.engine.v1.Direction
+	81,  // 89: spate.engine.v1.PingResponse.started:type_name -> spate.engine.v1.PingStarted
+	82,  // 90: spate.engine.v1.PingResponse.reply:type_name -> spate.engine.v1.EchoReply
+	83,  // 91: spate.engine.v1.PingResponse.no_reply:type_name -> spate.engine.v1.NoReply
+	84,  // 92: spate.engine.v1.PingResponse.error:type_name -> spate.engine.v1.IcmpError
+	6,   // 93: spate.engine.v1.Engine.GetInfo:input_type -> spate.engine.v1.GetInfoRequest
+	29,  // 94: spate.engine.v1.Engine.Prepare:input_type -> spate.engine.v1.PrepareRequest
+	32,  // 95: spate.engine.v1.Engine.Start:input_type -> spate.engine.v1.StartRequest
+	22,  // 96: spate.engine.v1.Engine.StartTrial:input_type -> spate.engine.v1.StartTrialRequest
+	35,  // 97: spate.engine.v1.Engine.Update:input_type -> spate.engine.v1.UpdateRequest
+	37,  // 98: spate.engine.v1.Engine.Pause:input_type -> spate.engine.v1.PauseRequest
+	39,  // 99: spate.engine.v1.Engine.Resume:input_type -> spate.engine.v1.ResumeRequest
+	41,  // 100: spate.engine.v1.Engine.Stop:input_type -> spate.engine.v1.StopRequest
+	43,  // 101: spate.engine.v1.Engine.Remove:input_type -> spate.engine.v1.RemoveRequest
+	45,  // 102: spate.engine.v1.Engine.WatchStats:input_type -> spate.engine.v1.WatchStatsRequest
+	76,  // 103: spate.engine.v1.Engine.Capture:input_type -> spate.engine.v1.CaptureRequest
+	79,  // 104: spate.engine.v1.Engine.Ping:input_type -> spate.engine.v1.PingRequest
+	74,  // 105: spate.engine.v1.Engine.ResetReceivers:input_type -> spate.engine.v1.ResetReceiversRequest
+	69,  // 106: spate.engine.v1.Engine.SetLimits:input_type -> spate.engine.v1.SetLimitsRequest
+	24,  // 107: spate.engine.v1.Engine.ExchangeTimes:input_type -> spate.engine.v1.ExchangeTimesRequest
+	27,  // 108: spate.engine.v1.Engine.SetReference:input_type -> spate.engine.v1.SetReferenceRequest
+	48,  // 109: spate.engine.v1.Observer.WatchRecords:input_type -> spate.engine.v1.WatchRecordsRequest
+	7,   // 110: spate.engine.v1.Engine.GetInfo:output_type -> spate.engine.v1.GetInfoResponse
+	31,  // 111: spate.engine.v1.Engine.Prepare:output_type -> spate.engine.v1.PrepareResponse
+	33,  // 112: spate.engine.v1.Engine.Start:output_type -> spate.engine.v1.StartResponse
+	23,  // 113: spate.engine.v1.Engine.StartTrial:output_type -> spate.engine.v1.StartTrialResponse
+	36,  // 114: spate.engine.v1.Engine.Update:output_type -> spate.engine.v1.UpdateResponse
+	38,  // 115: spate.engine.v1.Engine.Pause:output_type -> spate.engine.v1.PauseResponse
+	40,  // 116: spate.engine.v1.Engine.Resume:output_type -> spate.engine.v1.ResumeResponse
+	42,  // 117: spate.engine.v1.Engine.Stop:output_type -> spate.engine.v1.StopResponse
+	44,  // 118: spate.engine.v1.Engine.Remove:output_type -> spate.engine.v1.RemoveResponse
+	46,  // 119: spate.engine.v1.Engine.WatchStats:output_type -> spate.engine.v1.WatchStatsResponse
+	77,  // 120: spate.engine.v1.Engine.Capture:output_type -> spate.engine.v1.CaptureResponse
+	80,  // 121: spate.engine.v1.Engine.Ping:output_type -> spate.engine.v1.PingResponse
+	75,  // 122: spate.engine.v1.Engine.ResetReceivers:output_type -> spate.engine.v1.ResetReceiversResponse
+	70,  // 123: spate.engine.v1.Engine.SetLimits:output_type -> spate.engine.v1.SetLimitsResponse
+	25,  // 124: spate.engine.v1.Engine.ExchangeTimes:output_type -> spate.engine.v1.ExchangeTimesResponse
+	28,  // 125: spate.engine.v1.Engine.SetReference:output_type -> spate.engine.v1.SetReferenceResponse
+	49,  // 126: spate.engine.v1.Observer.WatchRecords:output_type -> spate.engine.v1.WatchRecordsResponse
+	110, // [110:127] is the sub-list for method output_type
+	93,  // [93:110] is the sub-list for method input_type
+	93,  // [93:93] is the sub-list for extension type_name
+	93,  // [93:93] is the sub-list for extension extendee
+	0,   // [0:93] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_engine_proto_init() }
@@ -7431,7 +7541,7 @@ func file_spate_engine_v1_engine_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_engine_proto_rawDesc), len(file_spate_engine_v1_engine_proto_rawDesc)),
-			NumEnums:      5,
+			NumEnums:      6,
 			NumMessages:   79,
 			NumExtensions: 0,
 			NumServices:   2,

@@ -307,7 +307,7 @@ func environment(s *subject) section {
 	}
 	out.Notes = append(out.Notes, "What follows is the generator as it was at the time of the report, "+s.at.UTC().Format(time.RFC3339)+".")
 	pods := result.Table{Headings: strings.Split("POD,NODE,READY,ENGINE,DPDK,TIME SOURCE,CLOCK OFFSET,CLOCK BOUND", ",")}
-	ports := result.Table{Headings: strings.Split("PORT OF,PORT,KIND,DEVICE,DRIVER,LINK,LINE RATE,MTU,MAC,OFFLOADS", ",")}
+	ports := result.Table{Headings: strings.Split("PORT OF,PORT,KIND,DEVICE,DRIVER,LINK,LINE RATE,MTU,MAC,OFFLOADS,STAMPED BY", ",")}
 	checks := result.Table{Headings: strings.Split("PREFLIGHT OF,CHECK,SUBJECT,STATE,OBSERVED,REMEDY", ",")}
 	for _, pod := range g.Status.Pods {
 		offset, bound := "-", "-"
@@ -318,7 +318,7 @@ func environment(s *subject) section {
 		for _, p := range pod.Ports {
 			ports.Rows = append(ports.Rows, []string{
 				pod.Name, p.Name, cmp.Or(string(p.Kind), "-"), cmp.Or(p.Device, "-"), cmp.Or(p.Driver, "-"), map[bool]string{true: "up", false: "down"}[p.LinkUp], cmp.Or(p.LineRate, "-"),
-				strconv.Itoa(int(p.MTU)), cmp.Or(p.MAC, "-"), cmp.Or(strings.Join(p.Offloads, " "), "-"),
+				strconv.Itoa(int(p.MTU)), cmp.Or(p.MAC, "-"), cmp.Or(strings.Join(p.Offloads, " "), "-"), stampedBy(&p),
 			})
 		}
 		for _, c := range pod.Preflight {
@@ -331,6 +331,19 @@ func environment(s *subject) section {
 		}
 	}
 	return out
+}
+
+// stampedBy says what stamps the packets that a port receives, and how exactly.
+func stampedBy(p *spatev1.GeneratorPortStatus) string {
+	switch {
+	case p.ReceiveTimestamps == spatev1.TimestampsCPU:
+		return "CPU"
+	case p.ReceiveTimestamps == spatev1.TimestampsDevice && p.TimestampBound > 0:
+		return "device, to within " + result.Span(p.TimestampBound)
+	case p.ReceiveTimestamps == spatev1.TimestampsDevice:
+		return "device, whose clock is not known"
+	}
+	return "-"
 }
 
 func yesOrNo(is bool) string {

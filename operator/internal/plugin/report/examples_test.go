@@ -175,7 +175,7 @@ func example(name, profile string, outcome spatev1.VerdictOutcome, tolerance spa
 	g.Status.EngineVersion = "0.1.0"
 	port := func(name, device, mac string) spatev1.GeneratorPortStatus {
 		return spatev1.GeneratorPortStatus{
-			Name: name, Kind: spatev1.PortPCI, Device: device, Driver: "net_iavf", LinkUp: true, LineRate: "25Gbps", MTU: 1500, MAC: mac, Offloads: []string{"ipv4Checksum", "udpChecksum", "tcpChecksum"},
+			Name: name, Kind: spatev1.PortPCI, Device: device, Driver: "net_iavf", LinkUp: true, LineRate: "25Gbps", MTU: 1500, MAC: mac, Offloads: []string{"ipv4Checksum", "udpChecksum", "tcpChecksum"}, ReceiveTimestamps: spatev1.TimestampsCPU,
 		}
 	}
 	g.Status.Pods = []spatev1.GeneratorPodStatus{{

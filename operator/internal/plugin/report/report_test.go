@@ -399,6 +399,25 @@ func TestCSVHasEachSampleAndEachStream(t *testing.T) {
 	}
 }
 
+func TestWhatStampsThePacketsOfAPortIsShown(t *testing.T) {
+	for want, port := range map[string]spatev1.GeneratorPortStatus{
+		"-":                                {},
+		"CPU":                              {ReceiveTimestamps: spatev1.TimestampsCPU},
+		"device, to within 2µs":            {ReceiveTimestamps: spatev1.TimestampsDevice, TimestampBound: 2000},
+		"device, whose clock is not known": {ReceiveTimestamps: spatev1.TimestampsDevice},
+	} {
+		if got := stampedBy(&port); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	of := passedExample()
+	of.generator.Status.Pods[0].Ports[0].ReceiveTimestamps, of.generator.Status.Pods[0].Ports[0].TimestampBound = spatev1.TimestampsDevice, 2000
+	var got bytes.Buffer
+	if err := formats["html"](&got, of); err != nil || !strings.Contains(got.String(), "STAMPED BY") || !strings.Contains(got.String(), "device, to within 2µs") {
+		t.Errorf("%v: a report without what stamps the packets of a port", err)
+	}
+}
+
 func TestARunThatWasNeverResolvedHasAReport(t *testing.T) {
 	t.Parallel()
 	run := plugintest.RunNamed("early", "imix", time.Unix(0, 0))

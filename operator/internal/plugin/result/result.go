@@ -207,7 +207,7 @@ func Measured(run *spatev1.TrafficRun) []Table {
 	}
 	return withRows(
 		table("STREAM,TX,RX,LOST,LOSS RATIO,DUPLICATES,OUT OF ORDER,LATE,TX DROPPED,P50,P99,MAX", streamRows(result, run.Status.LostPods)),
-		table("DELAYS BETWEEN PODS OF,CLOCK BOUND,REPORTED", clockRows(result)),
+		table("DELAYS BY TWO CLOCKS OF,CLOCK BOUND,REPORTED", clockRows(result)),
 		table("TEMPLATE,"+sideColumns, templateRows(result)),
 		table("GROUP,"+sideColumns, groupRows(result)),
 		table("COUNTER OF,SIDE,NAME,COUNT", counterRows(result)),
@@ -291,7 +291,8 @@ func streamRows(r *spatev1.RunResult, lostPods []spatev1.LostPod) (rows [][]stri
 	return rows
 }
 
-// clockRows returns the streams whose packets went from one pod to another, and why their delays are not reported.
+// clockRows returns the streams whose delays are by two clocks, of two pods or of a pod and the device that stamps packets on arrival, and why
+// they are not reported.
 func clockRows(r *spatev1.RunResult) (rows [][]string) {
 	for _, name := range slices.Sorted(maps.Keys(r.Streams)) {
 		l := r.Streams[name].Latency

@@ -145,7 +145,7 @@ probe   4000  3999  unknown  -           0           0             0     0      
 	}
 }
 
-func TestWhetherDelaysBetweenPodsAreReportedIsShown(t *testing.T) {
+func TestWhetherDelaysByTwoClocksAreReportedIsShown(t *testing.T) {
 	run := ended()
 	run.Status.Result.Streams = map[string]spatev1.StreamResult{
 		"far":  {Latency: &spatev1.Latency{Count: 1, P50: 900_000, ClockBound: 50_000}},
@@ -154,9 +154,9 @@ func TestWhetherDelaysBetweenPodsAreReportedIsShown(t *testing.T) {
 	}
 	var out bytes.Buffer
 	want := `
-DELAYS BETWEEN PODS OF  CLOCK BOUND  REPORTED
-far                     50µs         yes
-near                    250µs        no: the clocks of the pods may differ by 250us
+DELAYS BY TWO CLOCKS OF  CLOCK BOUND  REPORTED
+far                      50µs         yes
+near                     250µs        no: the clocks of the pods may differ by 250us
 
 `
 	if err := writeResult(&out, run); err != nil || !strings.Contains(out.String(), want) {

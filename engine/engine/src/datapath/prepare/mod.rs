@@ -24,6 +24,7 @@ use crate::datapath::{
     run::{
         self, Run,
         clock::RunClock,
+        device_bounds::DeviceBounds,
         next_hops::NextHops,
         outage::Pauses,
         rates::{Rates, StreamRate},
@@ -161,6 +162,7 @@ pub(in crate::datapath) fn prepare(
         end_ns,
         clock: context.clock.clone(),
         stamps,
+        device_bounds: DeviceBounds::new(context.ports.iter().map(|port| port.device_clock.clone())),
         workers: Arc::clone(context.workers),
         shares,
         streams: control_streams,

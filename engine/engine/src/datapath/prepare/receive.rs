@@ -47,6 +47,8 @@ pub(in crate::datapath) struct Control {
     pub(in crate::datapath) reflecting: Vec<usize>,
     /// By stream: its packets are counted where they arrive.
     pub(in crate::datapath) measured: Vec<bool>,
+    /// By stream: the port that should receive it, if any.
+    pub(in crate::datapath) rx_ports: Vec<Option<usize>>,
     /// Marks by stream.
     pub(in crate::datapath) marks: Vec<(usize, spate_net::Mark)>,
     /// As in `Measure`.
@@ -185,6 +187,7 @@ pub(in crate::datapath) fn receive(
             receivers: spec.measure.receivers.iter().map(receiver).collect(),
             reflecting: spec.measure.reflectors.iter().map(|reflector| reflector.port).collect(),
             measured: spec.streams.iter().map(measured).collect(),
+            rx_ports: spec.streams.iter().map(|s| s.rx_port).collect(),
             marks,
             by_tag: spec.measure.by_tag.clone(),
         },

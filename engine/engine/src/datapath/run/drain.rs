@@ -25,6 +25,9 @@ impl Run {
         if control.removed || self.closed() {
             self.report_contradictions(&mut control);
             control.holding = None;
+            if control.closed_at_mono_ns.is_none() {
+                control.device_bounds.note_last(now);
+            }
             let closed_at = *control.closed_at_mono_ns.get_or_insert(now);
             return self.records.as_ref().and_then(|records| records.await_file(closed_at, now));
         }

@@ -2,6 +2,7 @@
 //! A run as control sees it: its clock, the commands to its streams, its state, its counters.
 mod changes;
 pub(in crate::datapath) mod clock;
+pub(in crate::datapath) mod device_bounds;
 mod drain;
 pub(in crate::datapath) mod next_hops;
 pub(in crate::datapath) mod outage;
@@ -18,6 +19,7 @@ use spate_stats::{Collected, StreamCounters};
 
 pub(in crate::datapath) use changes::Stream;
 use clock::{ClockChange, RunClock};
+use device_bounds::DeviceBounds;
 use next_hops::NextHops;
 use outage::{Pauses, Timeline};
 use rates::{Factors, Rates};
@@ -54,6 +56,8 @@ pub struct Run {
     pub(in crate::datapath) delays: Vec<Option<u32>>,
     /// By stream: its packets are counted where they arrive.
     measured: Vec<bool>,
+    /// By stream: the port that should receive it, if any.
+    rx_ports: Vec<Option<usize>>,
     reflecting: Vec<usize>,
     marks: Vec<(usize, Mark)>,
     by_tag: Vec<Arc<TagList>>,
@@ -86,6 +90,7 @@ pub(in crate::datapath) struct Control {
     common_offset_ns: Option<i64>,
     /// What its time stamps are by.
     stamps: Stamps,
+    device_bounds: DeviceBounds,
     /// End of transmission on the run's clock.
     end_ns: u64,
     stop_reason: Option<String>,
@@ -132,6 +137,7 @@ pub(in crate::datapath) struct Parts {
     pub(in crate::datapath) end_ns: u64,
     pub(in crate::datapath) clock: Clock,
     pub(in crate::datapath) stamps: Stamps,
+    pub(in crate::datapath) device_bounds: DeviceBounds,
     pub(in crate::datapath) workers: Arc<Workers>,
     pub(in crate::datapath) shares: Vec<Arc<RunShare>>,
     pub(in crate::datapath) streams: Vec<Stream>,
@@ -156,6 +162,7 @@ impl Run {
             timeline: Timeline::default(),
             common_offset_ns: None,
             stamps: parts.stamps,
+            device_bounds: parts.device_bounds,
             end_ns: parts.end_ns,
             stop_reason: None,
             ended_at_mono_ns: None,
@@ -189,6 +196,7 @@ impl Run {
             shares: parts.shares,
             delays: parts.receive.delays,
             measured: parts.receive.measured,
+            rx_ports: parts.receive.rx_ports,
             reflecting: parts.receive.reflecting,
             marks: parts.receive.marks,
             by_tag: parts.receive.by_tag,
@@ -315,6 +323,22 @@ impl Run {
     pub fn reference_bound_ns(&self) -> Option<u64> {
         let control = self.control();
         control.stamps.bound_ns(control.closed_at_mono_ns.unwrap_or_else(|| self.clock.mono_ns()))
+    }
+
+    /// Greatest error so far of the time stamps that devices give packets of some streams (by index) on arrival; 0 where the CPU stamps them.
+    pub fn stamp_bound_ns(&self, streams: &[usize]) -> u64 {
+        let control = self.control();
+        let now = control.closed_at_mono_ns.is_none().then(|| self.clock.mono_ns());
+        streams.iter().map(|&stream| control.device_bounds.bound_ns(self.rx_ports[stream], now)).max().unwrap_or(0)
+    }
+
+    /// Time stamps of a port's device were off by at most this for a while, until now.
+    pub(in crate::datapath) fn note_stamp_bound(&self, port: usize, bound_ns: u64) {
+        let mut control = self.control();
+        let started = control.started_at_mono_ns.is_some_and(|at| at <= self.clock.mono_ns());
+        if started && control.closed_at_mono_ns.is_none() {
+            control.device_bounds.note(port, bound_ns);
+        }
     }
 
     /// What ended it early, if something did.

@@ -119,6 +119,8 @@ pub(in crate::datapath) trait Packets<D: Device> {
     fn leave(&mut self, index: usize, left: &Unfinished);
     /// Whether the device says that the checksum of the TCP or UDP in a packet is right.
     fn is_verified(&self, index: usize) -> bool;
+    /// The counter of a queue's device when a packet arrived; none if the device did not stamp it.
+    fn stamp(&self, index: usize, queue: &D::Rx) -> Option<u64>;
     /// Adds packets that were built beforehand, from number `from` on, around without end.
     fn repeat(&mut self, prebuilt: &D::Prebuilt, from: u64, count: usize);
     /// Bytes without FCS of the packets from `first` on.

@@ -153,6 +153,11 @@ impl Packets<Dpdk> for Burst {
     }
 
     #[inline(always)]
+    fn stamp(&self, index: usize, queue: &RxQueue) -> Option<u64> {
+        Self::stamp(self, index, queue)
+    }
+
+    #[inline(always)]
     fn repeat(&mut self, prebuilt: &Prebuilt, from: u64, count: usize) {
         Self::repeat(self, prebuilt, from, count);
     }

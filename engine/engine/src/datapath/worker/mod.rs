@@ -6,6 +6,7 @@ mod attach;
 mod bell;
 mod by_tag;
 mod device;
+mod device_stamps;
 mod dpdk;
 mod egress;
 mod flow_handoff;
@@ -38,6 +39,7 @@ pub(super) use stream_handoff::{StreamHandoff, between_workers};
 use super::{
     clock::Timescale,
     command::{Command, RUNS, Reclaim},
+    device_clock::DeviceClock,
     run::clock::RunClock,
     shared::{QueueShare, RunShare, WorkerShare},
 };
@@ -75,9 +77,18 @@ pub(super) struct WorkerRun<D: Device = Dpdk> {
     pub(super) emptying: bool,
 }
 
-/// A queue to receive from: its port, the queue, its counters, and the MAC address of the port's station (none: frames for any
-/// address are taken).
-pub(super) type ReceiveQueue<D = Dpdk> = (usize, <D as Device>::Rx, Arc<QueueShare>, Option<[u8; 6]>);
+/// A queue to receive from.
+pub(super) struct ReceiveQueue<D: Device = Dpdk> {
+    /// Index of its port.
+    pub(super) port: usize,
+    pub(super) queue: D::Rx,
+    /// Its counters.
+    pub(super) share: Arc<QueueShare>,
+    /// MAC address of the port's station; none: frames for any address are taken.
+    pub(super) mac: Option<[u8; 6]>,
+    /// Of the port's device, if that stamps packets.
+    pub(super) device_clock: Option<Arc<DeviceClock>>,
+}
 
 /// What a worker is made of.
 pub(super) struct Parts<D: Device = Dpdk> {
@@ -138,11 +149,7 @@ impl<D: Device> Worker<D> {
                 .collect(),
             limited: false,
             turn: 0,
-            receiver: Receiver::new(
-                parts.index,
-                parts.rx.into_iter().map(|(port, queue, share, mac)| RxPort::new(port, queue, share, mac)).collect(),
-                parts.handoff,
-            ),
+            receiver: Receiver::new(parts.index, parts.rx.into_iter().map(RxPort::new).collect(), parts.handoff),
             share: parts.share,
             idle: parts.idle,
             quit: false,

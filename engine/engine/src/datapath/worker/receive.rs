@@ -2,7 +2,7 @@
 //! Reception: read a burst from each port, and offer its packets to the sinks.
 //!
 //! A packet's arrival is the clock right after the burst it came in was read: late by at most the time since this worker
-//! looked at that queue before, never early.
+//! looked at that queue before, never early. Where the port's device stamps packets, those that are measured arrived when it says.
 use std::sync::Arc;
 
 use spate_dpdk::{BURST, KernelSocket};
@@ -10,9 +10,10 @@ use spate_net::{FCS_LEN, Trailer, trailer};
 use spate_stateful::Hints;
 
 use super::{
-    Device, Dpdk, Time, WorkerRun,
+    Device, Dpdk, ReceiveQueue, Time, WorkerRun,
     attach::Taps,
     device::{Packets as _, RxDevice as _},
+    device_stamps::DeviceStamps,
     flows::{Arrived, Demux},
     outlet::TxPort,
     sinks::{After, Arrivals, Inlet, Measure, Packet, Sink, Sinks},
@@ -27,14 +28,17 @@ pub(super) struct RxPort<D: Device> {
     share: Arc<QueueShare>,
     /// Its device marks packets whose TCP checksum is right.
     marks: bool,
+    /// If its device stamps packets.
+    stamps: Option<DeviceStamps>,
     pub(super) taps: Taps,
     pub(super) sinks: Sinks,
 }
 
 impl<D: Device> RxPort<D> {
-    pub(super) fn new(port: usize, queue: D::Rx, share: Arc<QueueShare>, mac: Option<[u8; 6]>) -> Self {
+    pub(super) fn new(of: ReceiveQueue<D>) -> Self {
+        let ReceiveQueue { port, queue, share, mac, device_clock } = of;
         let (marks, sinks) = (queue.marks_checksums(), Sinks::new(&Inlet { port, mac }));
-        Self { port, queue, share, marks, taps: Taps::new(), sinks }
+        Self { port, queue, share, marks, stamps: device_clock.map(DeviceStamps::new), taps: Taps::new(), sinks }
     }
 }
 
@@ -128,10 +132,6 @@ impl<D: Device> Receiver<D> {
             let ahead = port.sinks.flows.look_ahead(flows.as_deref(), &self.burst, &mut hashes);
             let bytes = lens[..packets].iter().map(|len| u64::from(*len) + FCS_LEN).sum();
             let marks = port.marks;
-            let hints = |burst: &D::Burst, index: usize| Hints {
-                verified: marks && burst.is_verified(index),
-                hash: ahead.then_some(hashes[index]),
-            };
             if let Some(emulated) = flows.filter(|_| !trailers) {
                 // Nothing but one run's flows is expected: no more is done for each packet than they need.
                 let frames = self.burst.heads().zip(&lens).zip(&hashes).enumerate();
@@ -148,21 +148,16 @@ impl<D: Device> Receiver<D> {
                 port.sinks.station.take_all::<D>(&self.burst, &lens[..packets], at_ns);
             } else {
                 let (lens, tails) = (&lens[..packets], &tails[..packets]);
-                let arrivals = Arrivals { port: port.port, at_ns, sent_on, burst: &self.burst, lens, tails };
-                let mut next = 0;
-                while next < packets {
-                    let index = next;
-                    // Zeros, of a packet that is too short, are no trailer: a run's tag is never 0.
-                    let trailer = if trailers { Trailer::decode(&tails[index]) } else { None };
-                    let taken =
-                        trailer.map_or(0, |trailer| self.measure.offer_sequence(trailer, index, &arrivals, runs));
-                    next += taken.max(1);
-                    if taken > 0 {
-                        continue;
+                let (hashes, sinks) = (ahead.then_some(&hashes), (&mut self.measure, &mut port.sinks));
+                // Made for each of the two: what one gives to a function of its own would be in memory for the other, too.
+                let reading = || Reading { clock, read_ns: at_ns, trailers, marks, hashes };
+                let arrivals = || Arrivals { port: port.port, at_ns, sent_on, burst: &self.burst, lens, tails };
+                match &mut port.stamps {
+                    None => offer(&reading(), &arrivals(), 0, sinks, runs),
+                    Some(stamps) => {
+                        let unstamped = offer_stamped(&reading(), &arrivals(), (stamps, &port.queue), sinks, runs);
+                        port.share.unstamped.add(unstamped);
                     }
-                    let (frame, hints) = (self.burst.head(index), hints(&self.burst, index));
-                    let mut packet = Packet { frame, len: lens[index], at_ns, hints, trailer, demux: None };
-                    Sink::<D>::offer(&mut port.sinks, &mut packet, clock, runs);
                 }
             }
             let mut after = After { at_ns, runs, tx, share: &port.share };
@@ -175,6 +170,73 @@ impl<D: Device> Receiver<D> {
         self.drained = received + handed == 0;
         received
     }
+}
+
+/// How a burst was read.
+struct Reading<'a, D: Device> {
+    clock: &'a D::Clock,
+    /// When; monotonic.
+    read_ns: u64,
+    /// A sink looks at trailers.
+    trailers: bool,
+    /// The device marks packets whose checksum is right.
+    marks: bool,
+    /// What packets hash to, if that was computed.
+    hashes: Option<&'a [u32; BURST]>,
+}
+
+impl<D: Device> Reading<'_, D> {
+    #[inline(always)]
+    fn hints(&self, burst: &D::Burst, index: usize) -> Hints {
+        Hints { verified: self.marks && burst.is_verified(index), hash: self.hashes.map(|hashes| hashes[index]) }
+    }
+}
+
+/// Offers packets that arrived at one instant to the sinks: those of a burst from `first` on.
+#[inline(always)]
+fn offer<D: Device>(
+    reading: &Reading<'_, D>,
+    arrivals: &Arrivals<'_, D>,
+    first: usize,
+    (measure, sinks): (&mut Measure, &mut Sinks),
+    runs: &mut [Option<Box<WorkerRun<D>>>],
+) {
+    let &Arrivals { at_ns: arrived_ns, burst, lens, tails, .. } = arrivals;
+    let mut next = first;
+    while next < lens.len() {
+        let index = next;
+        // Zeros, of a packet that is too short, are no trailer: a run's tag is never 0.
+        let trailer = if reading.trailers { Trailer::decode(&tails[index]) } else { None };
+        let taken = trailer.map_or(0, |trailer| measure.offer_sequence(trailer, index, arrivals, runs));
+        next += taken.max(1);
+        if taken > 0 {
+            continue;
+        }
+        let (frame, hints, at_ns) = (burst.head(index), reading.hints(burst, index), reading.read_ns);
+        let mut packet = Packet { frame, len: lens[index], at_ns, arrived_ns, hints, trailer, demux: None };
+        Sink::<D>::offer(sinks, &mut packet, reading.clock, runs);
+    }
+}
+
+/// The same for a whole burst of a queue whose device stamps packets: each has arrived at its own instant, and is offered by itself. Returns
+/// how many are not stamped. A function of its own, so that bursts without time stamps pay nothing for it.
+#[inline(never)]
+fn offer_stamped<D: Device>(
+    reading: &Reading<'_, D>,
+    arrivals: &Arrivals<'_, D>,
+    (stamps, queue): (&mut DeviceStamps, &D::Rx),
+    (measure, sinks): (&mut Measure, &mut Sinks),
+    runs: &mut [Option<Box<WorkerRun<D>>>],
+) -> u64 {
+    let packets = arrivals.lens.len();
+    let mut arrived_ns = [0; BURST];
+    let unstamped = stamps.arrivals::<D>(arrivals.burst, queue, reading.read_ns, &mut arrived_ns[..packets]);
+    for (index, &at_ns) in arrived_ns[..packets].iter().enumerate() {
+        let (lens, tails) = (&arrivals.lens[..=index], &arrivals.tails[..=index]);
+        let arrival = Arrivals { at_ns, lens, tails, ..*arrivals };
+        offer(reading, &arrival, index, (&mut *measure, &mut *sinks), runs);
+    }
+    unstamped
 }
 
 impl Receiver<Dpdk> {

@@ -7,15 +7,18 @@ use spate_net::{
     reflect::{Allowed, Rules, Swap},
 };
 use spate_stateless::{Blueprint, FieldProgram, Frames as _, Rate, StreamTiming, Template, WorkerShare};
-use spate_stats::{Arrivals, PhaseCounters, Queue, StreamCounters, Tracker, WIDE_WINDOW, WINDOW};
+use spate_stats::{
+    Arrivals, Delays, Histogram, PhaseCounters, Queue, StreamCounters, Tracker, Transit, WIDE_WINDOW, WINDOW,
+};
 
 use super::{
-    Marks, Owner, PortRun, RunForeign, RunReceive, RunReceiver, SendStream, StreamReceive, WorkerRun,
+    DelayPlace, Marks, Owner, PortRun, RunForeign, RunReceive, RunReceiver, SendStream, StreamReceive, WorkerRun,
     simulated::{Packet, Simulated, Speed, World},
 };
 use crate::datapath::{
     clock::Timescale,
     command::{Command, RateChange},
+    device_clock::{DeviceClock, tests::known},
     run::clock::{ClockChange, RunClock},
     shared::RunShare,
 };
@@ -43,9 +46,12 @@ struct Asked {
     warmup_ns: u64,
     end_ns: u64,
     late_after_ns: u64,
+    /// Delays are measured.
+    delays: bool,
 }
 
-const USUAL: Asked = Asked { workers: 1, rate: (1000, SECOND), warmup_ns: 0, end_ns: u64::MAX, late_after_ns: 0 };
+const USUAL: Asked =
+    Asked { workers: 1, rate: (1000, SECOND), warmup_ns: 0, end_ns: u64::MAX, late_after_ns: 0, delays: false };
 
 fn rate((packets, ns): (u64, u64)) -> Rate {
     assert_eq!(ns, SECOND);
@@ -66,9 +72,14 @@ impl Run {
 
     /// The same, of which each worker does something with packets that carry no trailer.
     fn with_foreign(asked: Asked, foreign: impl Fn() -> RunForeign) -> Self {
+        Self::stamped(asked, None, foreign)
+    }
+
+    /// The same, on a port whose device stamps packets if it has a clock.
+    fn stamped(asked: Asked, clock: Option<DeviceClock>, foreign: impl Fn() -> RunForeign) -> Self {
         let workers = asked.workers;
-        let mut this =
-            Self { world: World::new(workers, 1, 64, POLL_NS), workers, shares: Vec::new(), left: Vec::new() };
+        let world = World::with_clocks(workers, &[clock.map(Arc::new)], 64, POLL_NS);
+        let mut this = Self { world, workers, shares: Vec::new(), left: Vec::new() };
         let send: Arc<[SendStream]> = [SendStream { template: template(), id: 7, index: 0 }].into();
         let timescale = Arc::new(Timescale::new(0));
         for worker in 0..workers {
@@ -77,7 +88,10 @@ impl Run {
             let none = |_: &_, _: &mut [_]| Ok::<_, ()>(Box::default());
             let port = PortRun::new(0, &send, share, timing, asked.late_after_ns, None, none).unwrap();
             let foreign = foreign();
-            let share = Arc::new(RunShare::new(1, 0, 0, foreign.receivers.len()));
+            let measured = usize::from(asked.delays);
+            let mut share = RunShare::new(1, measured, measured, foreign.receivers.len());
+            share.histograms.iter_mut().for_each(|histogram| *histogram = Some(Histogram::new()));
+            let share = Arc::new(share);
             this.shares.push(Arc::clone(&share));
             let run = WorkerRun {
                 tag: 9,
@@ -90,7 +104,7 @@ impl Run {
                 ports: vec![port],
                 replays: Vec::new(),
                 emulated: None,
-                receive: receive(workers, worker, &timescale, foreign),
+                receive: receive(&asked, worker, &timescale, foreign),
                 share,
                 emptying: false,
             };
@@ -139,13 +153,15 @@ impl Run {
 }
 
 /// The first worker keeps all sequences of the stream.
-fn receive(workers: usize, worker: usize, timescale: &Arc<Timescale>, foreign: RunForeign) -> RunReceive {
+fn receive(asked: &Asked, worker: usize, timescale: &Arc<Timescale>, foreign: RunForeign) -> RunReceive {
+    let workers = asked.workers;
     let owned = if worker == 0 { workers } else { 0 };
+    let delay = asked.delays.then_some(DelayPlace { slot: 0, histogram: 0 });
     let wide = workers > 1;
     let window = if wide { WIDE_WINDOW } else { WINDOW };
     RunReceive {
         by_id: RunReceive::index_by_id([Some(7)].into_iter()),
-        streams: [StreamReceive { port: Some(0), wide, delay: None }].into(),
+        streams: [StreamReceive { port: Some(0), wide, delay }].into(),
         owners: (0..workers).map(|sender| Owner::new(0, sender, false)).collect(),
         senders: workers,
         here: 0..workers,
@@ -153,7 +169,7 @@ fn receive(workers: usize, worker: usize, timescale: &Arc<Timescale>, foreign: R
         clocks_agree: false,
         trackers: (0..owned).map(|_| Tracker::new(window)).collect(),
         queues: vec![Queue::default(); if wide { owned * workers } else { 0 }].into(),
-        transits: Box::default(),
+        transits: vec![Transit::default(); if asked.delays { owned } else { 0 }].into(),
         foreign,
         by_tag: None,
     }
@@ -455,4 +471,83 @@ fn packets_without_a_trailer_count_where_their_mark_is_known_and_else_for_the_re
     // No sink before the station took them.
     let port = run.world.port(0, 0);
     assert_eq!((port.received.rx_packets.get(), port.received.foreign.get()), (5, 2));
+}
+
+/// Packets of one burst of a stream, all with one time stamp of their sender, 0.
+fn burst(packets: usize) -> Vec<Packet> {
+    // 100 each nanosecond.
+    let mut run = Run::new(Asked { rate: (100_000_000_000, SECOND), ..USUAL });
+    run.until(1);
+    run.left.into_iter().map(|(.., packet)| packet).take(packets).collect()
+}
+
+/// A receiver of its port.
+fn receiving() -> RunForeign {
+    RunForeign { receivers: [RunReceiver { port: 0, arrivals: Arrivals::default() }].into(), ..foreign() }
+}
+
+fn delays(run: &Run) -> Delays {
+    Delays::merge(run.shares.iter().flat_map(|share| &share.delays))
+}
+
+/// A device's counter of 1 GHz, which begins again at 0 at 5.0005 ms.
+const COUNTER: u64 = 0u64.wrapping_sub(5_000_500);
+
+/// Its value at an instant.
+fn counted(at_ns: u64) -> u64 {
+    COUNTER.wrapping_add(at_ns)
+}
+
+#[test]
+fn packets_that_the_device_stamps_arrived_when_it_says_and_others_when_they_were_read() {
+    let receive = |clock: Option<DeviceClock>| {
+        let mut run = Run::stamped(Asked { end_ns: 1, delays: true, ..USUAL }, clock, receiving);
+        run.to(MS);
+        // Read 1 ms after they arrived, the others of nobody's stream behind them.
+        for (n, packet) in (0..).zip(burst(5)) {
+            run.world.arrive(0, 0, 6 * MS, packet.stamped(counted(5 * MS + 300 * n)));
+        }
+        for n in 0..3 {
+            run.world.arrive(0, 0, 6 * MS, packet(IPV4, 7).stamped(counted(5 * MS + 2000 + 100 * n * n)));
+        }
+        run.to(7 * MS);
+        let Delays { count, sum_ns, min_ns, max_ns, difference_sum_ns, .. } = delays(&run);
+        let gaps = run.shares[0].receivers[0].read().inter_arrival;
+        let unstamped = run.world.port(0, 0).received.unstamped.get();
+        ((count, sum_ns, min_ns, max_ns, difference_sum_ns), (gaps.count, gaps.min_ns, gaps.max_ns), unstamped)
+    };
+    let by_device = ((5, 25 * MS + 3000, 5 * MS, 5 * MS + 1200, 1200), (2, 100, 300), 0);
+    assert_eq!(receive(Some(known(COUNTER, 1e9))), by_device);
+    // Of a port whose packets the CPU stamps no time stamp is looked at.
+    assert_eq!(receive(None), ((5, 30 * MS, 6 * MS, 6 * MS, 0), (2, 0, 0), 0));
+}
+
+#[test]
+fn packets_without_a_time_stamp_of_the_devices_clock_are_counted() {
+    let mut run = Run::stamped(Asked { end_ns: 1, delays: true, ..USUAL }, Some(known(COUNTER, 1e9)), foreign);
+    run.to(MS);
+    let others = [1_764_300_000 * SECOND, counted(7 * MS)];
+    let [stamped, plain, of_the_day, in_the_future] = burst(4).try_into().unwrap();
+    let [day, future] = [(of_the_day, others[0]), (in_the_future, others[1])].map(|(packet, at)| packet.stamped(at));
+    for packet in [stamped.stamped(counted(5 * MS)), plain, day, future] {
+        run.world.arrive(0, 0, 6 * MS, packet);
+    }
+    run.to(6 * MS);
+    let Delays { count, min_ns, max_ns, sum_ns, .. } = delays(&run);
+    assert_eq!((count, min_ns, max_ns, sum_ns), (4, 5 * MS, 6 * MS, 23 * MS));
+    let port = &run.world.port(0, 0).received;
+    assert_eq!((port.unstamped.get(), port.rx_packets.get()), (3, 4));
+    assert_eq!(run.counters().measured.rx_packets, 4);
+}
+
+#[test]
+fn packets_of_a_queue_arrive_in_its_order_whatever_their_time_stamps_say() {
+    let mut run = Run::stamped(Asked { end_ns: 1, delays: true, ..USUAL }, Some(known(COUNTER, 1e9)), foreign);
+    run.to(MS);
+    for (packet, at_ns) in burst(3).into_iter().zip([5 * MS + 40, 5 * MS, 5 * MS + 70]) {
+        run.world.arrive(0, 0, 6 * MS, packet.stamped(counted(at_ns)));
+    }
+    run.to(6 * MS);
+    let Delays { min_ns, max_ns, difference_sum_ns, .. } = delays(&run);
+    assert_eq!((min_ns, max_ns, difference_sum_ns), (5 * MS + 40, 5 * MS + 70, 30));
 }

@@ -198,7 +198,7 @@ impl Writer {
         native: Option<&Native>,
     ) -> fmt::Result {
         let histogram = self.series.metric.histogram.get_or_insert_default();
-        // Prometheus refuses a histogram whose native buckets are not as many as its count. They were read with the classic buckets.
+        // The count is the sum of the native buckets, or Prometheus refuses the histogram. They were read with the classic buckets.
         histogram.sample_count = native.map_or_else(|| super::count(latency), |native| native.count);
         histogram.sample_sum = seconds(latency.sum_ns);
         let finite = |b: &contract::Bucket| Bucket { cumulative_count: b.count, upper_bound: seconds(b.upper_ns) };

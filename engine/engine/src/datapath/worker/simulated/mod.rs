@@ -54,6 +54,8 @@ pub(in crate::datapath) struct Packet {
     note: u64,
     /// Which packet of a stream it is; none: it is of something else.
     origin: Option<Origin>,
+    /// The counter of the receiving device when it arrived, if that stamps it.
+    stamp: Option<u64>,
 }
 
 impl Packet {
@@ -73,6 +75,12 @@ impl Packet {
     /// Its bytes, without FCS.
     pub(in crate::datapath) fn bytes(&self) -> &[u8] {
         &self.buffer[..self.len]
+    }
+
+    /// The same, as a device that stamps it receives it.
+    #[cfg(test)]
+    pub(in crate::datapath) fn stamped(self, stamp: u64) -> Self {
+        Self { stamp: Some(stamp), ..self }
     }
 
     /// Its bytes, without FCS.
@@ -301,6 +309,10 @@ impl Packets<Simulated> for Burst {
 
     fn is_verified(&self, _: usize) -> bool {
         false
+    }
+
+    fn stamp(&self, index: usize, _: &RxEnd) -> Option<u64> {
+        self.0[index].stamp
     }
 
     fn repeat(&mut self, prebuilt: &Box<[Packet]>, from: u64, count: usize) {

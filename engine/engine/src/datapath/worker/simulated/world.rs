@@ -15,8 +15,9 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use super::{Clock, Idle, Packet, RxEnd, Sent, Simulated, Speed, TxEnd, Unbounded};
 use crate::datapath::{
     command::{Command, Reclaim},
+    device_clock::DeviceClock,
     shared::{QueueShare, WorkerShare},
-    worker::{Parts, Worker, between_workers},
+    worker::{Parts, ReceiveQueue, Worker, between_workers},
 };
 
 /// A worker, and what is on its way to it.
@@ -56,13 +57,24 @@ impl World {
     /// This many workers, each with a queue of each port. A queue of commands holds `commands`; a pass of a worker that polls takes
     /// `poll_ns`.
     pub(in crate::datapath) fn new(workers: usize, ports: usize, commands: usize, poll_ns: u64) -> Self {
+        Self::with_clocks(workers, &vec![None; ports], commands, poll_ns)
+    }
+
+    /// The same with the clocks of those ports whose device stamps packets.
+    pub(in crate::datapath) fn with_clocks(
+        workers: usize,
+        clocks: &[Option<Arc<DeviceClock>>],
+        commands: usize,
+        poll_ns: u64,
+    ) -> Self {
         let now_ns = Rc::new(Cell::new(0));
         let lane = |(index, handoff)| {
             let (producer, their_commands) = RingBuffer::new(commands);
             let (their_reclaim, reclaim) = RingBuffer::new(2 * commands);
             let due_ns = Rc::new(Cell::new(0));
             let sent = Rc::new(RefCell::new(Vec::new()));
-            let ports: Vec<_> = (0..ports)
+            let ports: Vec<_> = clocks
+                .iter()
                 .map(|_| Port {
                     rx: Rc::default(),
                     speed: Rc::new(Cell::new(None)),
@@ -74,8 +86,13 @@ impl World {
                 let (now_ns, speed, sent) = (Rc::clone(&now_ns), Rc::clone(&queue.speed), Rc::clone(&sent));
                 (port, TxEnd { port, now_ns, speed, free_at_ns: 0, sent }, Arc::clone(&queue.tx))
             };
-            let rx =
-                |(port, queue): (usize, &Port)| (port, RxEnd(Rc::clone(&queue.rx)), Arc::clone(&queue.received), None);
+            let rx = |(port, queue): (usize, &Port)| ReceiveQueue {
+                port,
+                queue: RxEnd(Rc::clone(&queue.rx)),
+                share: Arc::clone(&queue.received),
+                mac: None,
+                device_clock: clocks[port].clone(),
+            };
             let worker = Worker::new(Parts {
                 index,
                 clock: Clock::new(Rc::clone(&now_ns)),

@@ -90,7 +90,7 @@ impl Foreign {
                 let misdirected = run.receive.streams[stream].port != Some(self.port as u16);
                 let measured = at >= run.warmup_ns;
                 run.share.rx[stream].marked(measured, bytes(packet), misdirected);
-                run.share.note_arrival(stream, packet.at_ns, measured);
+                run.share.note_arrival(stream, packet.arrived_ns, measured);
                 return true;
             }
         }

@@ -80,7 +80,7 @@ pub(super) trait Sink<D: Device> {
 pub(super) struct Arrivals<'a, D: Device> {
     /// Index of the port.
     pub(super) port: usize,
-    /// Monotonic.
+    /// When they arrived; monotonic.
     pub(super) at_ns: u64,
     /// A sink sends the packets on.
     pub(super) sent_on: bool,
@@ -97,8 +97,10 @@ pub(super) struct Packet<'a> {
     pub(super) frame: &'a [u8],
     /// Bytes of all of it, without FCS.
     pub(super) len: u32,
-    /// Monotonic.
+    /// When it was read; monotonic.
     pub(super) at_ns: u64,
+    /// When it arrived: the same, or earlier where the device stamps packets.
+    pub(super) arrived_ns: u64,
     /// What the device and the look ahead found of it.
     pub(super) hints: Hints,
     /// What its end reads as, if it was read; of a run that is not here, if it is one.

@@ -28,7 +28,7 @@ impl<D: Device> WorkerRun<D> {
         let foreign = &mut self.receive.foreign;
         for receiver in foreign.receivers.iter_mut().filter(|receiver| receiver.port == port) {
             let delay_ns = if foreign.clocks_agree { delay(clock, headers, packet) } else { None };
-            receiver.arrivals.add(packet.at_ns, bytes(packet), delay_ns);
+            receiver.arrivals.add(packet.arrived_ns, bytes(packet), delay_ns);
         }
     }
 
@@ -54,8 +54,8 @@ impl<D: Device> WorkerRun<D> {
 fn delay(clock: &impl Time, headers: Option<&Headers>, packet: &Packet<'_>) -> Option<u64> {
     let pktgen = headers.and_then(|headers| pktgen::sent_at_ns(packet.frame, headers));
     let delay = match (pktgen, packet.trailer) {
-        (Some(sent), _) => clock.wall_of(packet.at_ns).wrapping_sub(sent).cast_signed(),
-        (None, Some(trailer)) => clock.wall_timescale().since_stamp(trailer.timestamp, packet.at_ns),
+        (Some(sent), _) => clock.wall_of(packet.arrived_ns).wrapping_sub(sent).cast_signed(),
+        (None, Some(trailer)) => clock.wall_timescale().since_stamp(trailer.timestamp, packet.arrived_ns),
         (None, None) => return None,
     };
     (0..=LONGEST_DELAY_NS).contains(&delay).then(|| delay.cast_unsigned())
