@@ -174,7 +174,7 @@ fn chains_with_replays(plan: &Plan, timings: &mut [StreamTiming], wrong: &mut Vi
         let mut starting = chain.iter().filter(|&&i| !timings[i].waits);
         if let (Some(&one), Some(&other)) = (starting.next(), starting.next()) {
             let problem = format!(
-                "must be true: a capture is replayed in its chain, whose streams take turns, and {:?} starts by itself already",
+                "must be true: a capture is replayed in its chain, whose streams take turns, and {:?} starts by itself already; or leave it out of the chain",
                 plan.streams[one].name
             );
             wrong.add(StreamIndex(other).path().field("waits"), problem);
