@@ -271,9 +271,10 @@ fn a_long_file_is_read_anew_whenever_its_chain_comes_to_it() {
 
 #[test]
 fn a_chain_with_a_replay_that_several_workers_would_send_is_refused_by_name() {
+    type Spoil = fn(&mut [StreamSpec]);
     let _turn = turn();
     let datapath = open(&[("a", PortDevice::Loopback)], 2, PollMode::Adaptive);
-    let rows: [(fn(&mut [StreamSpec]), &str); 2] = [
+    let rows: [(Spoil, &str); 2] = [
         (
             |streams| streams[0].timing.pinned = false,
             "streams[0].timing.next: it and streams[1] must be pinned, as one of them replays a capture",

@@ -433,7 +433,8 @@ fn streams_of_a_chain_with_a_replay_take_turns_on_one_worker_of_the_first_engine
 
 #[test]
 fn what_is_wrong_with_a_chain_with_a_replay_is_reported_by_its_field() {
-    let rows: [(fn(&mut Plan), &str); 6] = [
+    type Spoil = fn(&mut Plan);
+    let rows: [(Spoil, &str); 6] = [
         (|p| loops(p, 0), "streams[0].next: nothing comes after a replay that has no end: set replay.loops"),
         (
             |p| {
