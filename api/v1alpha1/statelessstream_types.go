@@ -177,7 +177,7 @@ type ReplayTransmit struct {
 	// +optional
 	Gap *ReplayGap `json:"gap,omitempty"`
 
-	// loops is how often the capture is sent; without end when absent.
+	// loops is how often the capture is sent at each start; without end when absent.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=9007199254740991

@@ -459,7 +459,9 @@ type StreamEntry struct {
 	// +default="Auto"
 	Start EntryStart `json:"start,omitempty"`
 
-	// next is the entry that starts when this one has sent its last packet. Not for continuous streams.
+	// next is the entry that starts when this one has sent its last packet. Not for streams without an end: continuous, and multiBurst and
+	// replay without their number. In a chain with a replay one entry starts by itself, and one worker sends all of them: the first of the
+	// port, on the first pod.
 	// +optional
 	Next *NextEntry `json:"next,omitempty"`
 }
@@ -520,7 +522,8 @@ const (
 
 // NextEntry is the entry that follows another in a chain.
 type NextEntry struct {
-	// entry is the name of an entry on the same transmitPort. Its stream has as many copies as this one's, or neither has any.
+	// entry is the name of an entry on the same transmitPort. Its stream has as many copies as this one's, or neither has any. None of both
+	// replays both directions of a capture.
 	// +required
 	Entry EntryName `json:"entry"`
 

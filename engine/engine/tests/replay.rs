@@ -73,12 +73,16 @@ impl Folder {
     fn run(&self, replay: Value, more: Value, workers: u32) -> Output {
         let mut stream = json!({"name": "r", "id": 5, "txPort": "east", "replay": replay});
         stream.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.run_streams(json!([stream]), workers, 100)
+    }
+
+    fn run_streams(&self, streams: Value, workers: u32, limit: u32) -> Output {
         let plan = json!({
-            "runId": "r", "profile": "p", "namespace": "n", "runTag": 9, "timing": {}, "streams": [stream],
+            "runId": "r", "profile": "p", "namespace": "n", "runTag": 9, "timing": {}, "streams": streams,
         });
         let plan = self.write("plan.json", plan.to_string().as_bytes());
         Command::new(env!("CARGO_BIN_EXE_spate-engine"))
-            .args(["simulate", "--limit", "100", "--plan", &plan, "--pcap"])
+            .args(["simulate", "--limit", &limit.to_string(), "--plan", &plan, "--pcap"])
             .arg(self.path("out.pcap"))
             .args(["--workers", &workers.to_string()])
             .output()
@@ -87,6 +91,10 @@ impl Folder {
 
     fn simulate(&self, replay: Value, more: Value, workers: u32) -> Packets {
         let done = self.run(replay, more, workers);
+        self.written(&done)
+    }
+
+    fn written(&self, done: &Output) -> Packets {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         read(&fs::read(self.path("out.pcap")).unwrap())
     }
@@ -157,6 +165,44 @@ fn times_are_scaled_fixed_kept_apart_and_gone_through_again() {
     let endless = folder.simulate(with(fixed, "loops", json!("0")), json!({}), 1);
     assert_eq!(endless.len(), 100);
     assert!(endless.iter().zip(packets.iter().cycle()).all(|(sent, packet)| sent.1 == packet.1));
+}
+
+/// Two packets, then a capture twice, then the two again; once more from the start on. A file that is too long to be held is read anew.
+#[test]
+fn a_chain_goes_through_a_replay_and_back_whoever_sends_it() {
+    let folder = Folder::new();
+    let short: Packets = packets().into_iter().take(5).collect();
+    let long: Packets = (0..9000u64).map(|n| (n * 100, vec![n as u8; 1000])).collect();
+    for (captured, limit) in [(short, 30), (long, 40_000)] {
+        let path = folder.write("a.pcap", &pcap(&captured));
+        let frame = vec![7; 60];
+        let burst = json!({
+            "name": "b", "id": 1, "txPort": "east", "packet": {"frame": base64(&frame)}, "startDelayNs": "100",
+            "bursts": {"rate": {"packetsPerSecond": {"numerator": "1000000", "denominator": "1"}}, "packets": "2", "count": "1"},
+            "next": {"stream": "r"},
+        });
+        let replay = json!({
+            "name": "r", "id": 5, "txPort": "east", "replay": with(as_captured(&path), "loops", json!("2")), "waits": true,
+            "startDelayNs": "7", "next": {"stream": "b", "times": "1"},
+        });
+        let (offsets, mut at, mut wanted) = (offsets(&captured), 0, Vec::new());
+        let last = *offsets.last().unwrap();
+        let pass = last + last / (offsets.len() as u64 - 1);
+        for _ in 0..2 {
+            wanted.extend([(at + 100, frame.clone()), (at + 1100, frame.clone())]);
+            at += 1107;
+            for start in [at, at + pass] {
+                wanted.extend(offsets.iter().zip(&captured).map(|(offset, packet)| (start + offset, packet.1.clone())));
+            }
+            at += pass + last;
+        }
+        for workers in [1, 3] {
+            let done = folder.run_streams(json!([replay.clone(), burst.clone()]), workers, limit);
+            let sent = folder.written(&done);
+            assert_eq!(sent.len(), wanted.len(), "{workers} workers");
+            assert!(sent == wanted, "{workers} workers");
+        }
+    }
 }
 
 #[test]
@@ -243,6 +289,7 @@ fn what_cannot_be_replayed_is_refused_by_its_field_and_packet() {
     let once = folder.write("once.pcap", &pcap(&vec![(7, vec![0; 60]); 3]));
     let nowhere = folder.path("nowhere.pcap");
     let next = json!({"next": {"stream": "r"}});
+    let endless = with(good(), "loops", json!("0"));
     for (replay, more, message) in [
         (as_captured(nowhere.to_str().unwrap()), json!({}), ".replay.path: \"/"),
         (as_captured(nowhere.to_str().unwrap()), json!({}), "there is no such file on the engine"),
@@ -258,8 +305,8 @@ fn what_cannot_be_replayed_is_refused_by_its_field_and_packet() {
         (with(as_captured(&once), "loops", json!("9")), json!({}), "streams[0].replay.min_gap_ns: 0; must be greater"),
         (good(), json!({"packet": {"frame": ""}}), "streams[0].packet: goes not with replay"),
         (good(), json!({"cache": 5}), "streams[0].cache: goes not with replay"),
-        (good(), json!({"waits": true}), "streams[0].waits: nothing starts a stream that replays"),
-        (good(), next, "streams[0].next: a stream that replays a capture starts no other"),
+        (good(), json!({"waits": true}), "streams[0].waits: no stream's next starts \"r\""),
+        (endless, next, "streams[0].next: nothing comes after a replay that has no end: set replay.loops"),
         (
             good(),
             json!({"program": {

@@ -132,6 +132,17 @@ impl Tape {
         }
     }
 
+    /// It is played as often as at first once more, from its first packet on. Packets are numbered on.
+    pub fn again(&mut self) -> Result<(), ReadError> {
+        match &mut self.0 {
+            Kind::Held(tape) => {
+                tape.again();
+                Ok(())
+            }
+            Kind::File { player, .. } => player.again(),
+        }
+    }
+
     /// Packets of this pass that were played.
     pub fn position(&self) -> u64 {
         match &self.0 {
@@ -143,16 +154,55 @@ impl Tape {
 
 #[cfg(test)]
 mod tests {
+    use spate_stateless::{FieldProgram, Sequence, Variable, Write};
+
     use super::*;
     use crate::{Changes, SplitBy, reader::tests::pcap};
 
     fn play(source: &Source, rewrite: &Rewrite) -> Vec<(u64, Vec<u8>)> {
-        let mut tape = Tape::new(source, Gap::Captured, rewrite, Some(2)).unwrap();
+        play_all(&mut Tape::new(source, Gap::Captured, rewrite, Some(2)).unwrap())
+    }
+
+    fn play_all(tape: &mut Tape) -> Vec<(u64, Vec<u8>)> {
         let (mut all, mut frame) = (Vec::new(), Vec::new());
         while let Some((gap, _)) = tape.next(&mut frame).unwrap() {
             all.push((gap, frame.clone()));
         }
+        assert!(tape.next(&mut frame).unwrap().is_none());
         all
+    }
+
+    /// Numbers of packets are written into their first four bytes.
+    #[test]
+    fn what_is_played_once_more_is_numbered_on() {
+        let packets: Vec<_> = (0..3u64).map(|n| (n * n, vec![0; 60])).collect();
+        let path = std::env::temp_dir().join(format!("spate-replay-again-{}.pcap", std::process::id()));
+        std::fs::write(&path, pcap(&packets)).unwrap();
+        let variable = Variable {
+            sequence: Sequence::Counter { min: 0, max: 99, step: 1, first: 0, down: false },
+            after: None,
+            limit: 0,
+            per_worker: false,
+        };
+        let write = Write { variable: 0, offset: 0, size: 4, add: 0, shift: 0, mask: 0, little_endian: false };
+        let program = FieldProgram { variables: vec![variable], writes: vec![write] };
+        let rewrite = Rewrite::new(&Changes { program, ..Changes::default() }).unwrap();
+        let held = Capture::of_file(&path, Gap::Captured, None, &rewrite, |_| Ok(())).unwrap();
+        for source in [held.source, Source::File { path: path.clone(), half: None }] {
+            let mut tape = Tape::new(&source, Gap::Captured, &rewrite, Some(2)).unwrap();
+            let mut numbers = Vec::new();
+            for start in 0..3 {
+                if start > 0 {
+                    tape.again().unwrap();
+                }
+                let played = play_all(&mut tape);
+                // The gap before the first packet of a start is the start's to say.
+                assert_eq!(played[1..].iter().map(|(gap, _)| *gap).collect::<Vec<_>>(), [1, 3, 2, 1, 3]);
+                numbers.extend(played.iter().map(|(_, frame)| frame[3]));
+            }
+            assert_eq!(numbers, (0..18).collect::<Vec<_>>());
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

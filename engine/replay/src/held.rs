@@ -4,7 +4,7 @@ use std::{io::Cursor, sync::Arc};
 
 use crate::{
     Gap, Half, ReadError, Reader, Rewrite,
-    player::Gaps,
+    player::{Gaps, after_the_first},
     seal::Seal,
     survey::{Survey, Surveyor},
 };
@@ -32,6 +32,8 @@ pub struct HeldTape {
     held: Arc<Held>,
     /// What is written again in every pass; none if all was written beforehand.
     rewrite: Option<Rewrite>,
+    /// How often it is played; none: without an end.
+    loops: Option<u64>,
     /// Passes left after this one; none: without an end.
     left: Option<u64>,
     /// The next packet's index in its pass; that of none if all is played.
@@ -79,10 +81,17 @@ impl HeldTape {
         Self {
             held,
             rewrite: (!rewrite.is_constant()).then(|| rewrite.clone()),
-            left: loops.map(|loops| loops.saturating_sub(1)),
+            loops,
+            left: after_the_first(loops),
             at: 0,
             number: 0,
         }
+    }
+
+    /// It is played as often as at first once more, from its first packet on. Packets are numbered on.
+    pub fn again(&mut self) {
+        self.left = after_the_first(self.loops);
+        self.at = 0;
     }
 
     /// Packets of this pass that were played.

@@ -36,8 +36,17 @@ pub struct Player<R> {
     gaps: Gaps,
     /// Packets of this pass that were played.
     played: u64,
+    /// How often it is played; none: without an end.
+    loops: Option<u64>,
     /// Passes left after this one; none: without an end.
     left: Option<u64>,
+    /// All is played.
+    over: bool,
+}
+
+/// How many passes there are after the first of so many; none: without an end.
+pub(crate) fn after_the_first(loops: Option<u64>) -> Option<u64> {
+    loops.map(|loops| loops.saturating_sub(1))
 }
 
 impl Gaps {
@@ -93,7 +102,9 @@ impl<R: Read + Seek> Player<R> {
             divider: Divider::new(half),
             gaps: Gaps::new(gap),
             played: 0,
-            left: loops.map(|loops| loops.saturating_sub(1)),
+            loops,
+            left: after_the_first(loops),
+            over: false,
         })
     }
 
@@ -101,8 +112,8 @@ impl<R: Read + Seek> Player<R> {
     /// first is its distance from the first of the whole capture.
     pub fn next(&mut self, frame: &mut Vec<u8>) -> Result<Option<u64>, ReadError> {
         let mut distance = 0u64;
-        loop {
-            let Some(reader) = &mut self.reader else { return Ok(None) };
+        while !self.over {
+            let Some(reader) = &mut self.reader else { break };
             if let Some(captured_ns) = reader.next(frame)? {
                 distance = distance.saturating_add(self.gaps.next(captured_ns));
                 if self.divider.keeps(frame, reader.interface()) {
@@ -116,14 +127,22 @@ impl<R: Read + Seek> Player<R> {
                 return Err(ReadError { packet: 0, problem: Problem::Empty });
             }
             match &mut self.left {
-                Some(0) => self.reader = None,
+                Some(0) => self.over = true,
                 Some(left) => {
                     *left -= 1;
-                    self.again()?;
+                    self.rewind()?;
                 }
-                None => self.again()?,
+                None => self.rewind()?,
             }
         }
+        Ok(None)
+    }
+
+    /// It is played as often as at first once more, from its first packet on.
+    pub fn again(&mut self) -> Result<(), ReadError> {
+        self.left = after_the_first(self.loops);
+        self.over = false;
+        self.rewind()
     }
 
     /// Packets of this pass that were played.
@@ -136,7 +155,7 @@ impl<R: Read + Seek> Player<R> {
         self.gaps.packets()
     }
 
-    fn again(&mut self) -> Result<(), ReadError> {
+    fn rewind(&mut self) -> Result<(), ReadError> {
         let Some(reader) = self.reader.take() else { return Ok(()) };
         let mut file = reader.into_inner();
         rewind(&mut file)?;

@@ -44,6 +44,13 @@ impl Tempo {
         self
     }
 
+    /// The capture is played anew: its first packet is due this long after an instant. Not for one that is behind another half.
+    pub fn again(&mut self, at_ns: u64, delay_ns: u64) {
+        (self.last_ns, self.lead_ns, self.rest) = (None, 0, 0);
+        self.due_ns = at_ns.saturating_add(delay_ns);
+        self.left_ns = self.left_ns.map(|_| delay_ns);
+    }
+
     /// When the next packet is due; none while it stands.
     #[inline]
     pub fn due_ns(&self) -> Option<u64> {
@@ -179,6 +186,25 @@ mod tests {
         tempo.change(1500, None);
         tempo.change(5000, Some(AS_CAPTURED));
         assert_eq!(tempo.due_ns(), Some(5700));
+    }
+
+    #[test]
+    fn a_capture_that_is_played_anew_keeps_its_speed_and_stands_if_it_stood() {
+        let thirds = Speed { distance: 3, nanoseconds: 1 };
+        let mut tempo = Tempo::new(100, AS_CAPTURED, 0);
+        tempo.go_on(1000);
+        tempo.change(600, Some(thirds));
+        tempo.go_on(100);
+        tempo.again(5000, 70);
+        assert_eq!(tempo.due_ns(), Some(5070));
+        // Nothing is left of the division before.
+        tempo.go_on(2);
+        assert_eq!(tempo.due_ns(), Some(5070));
+        tempo.change(5070, None);
+        tempo.again(6000, 70);
+        assert_eq!(tempo.due_ns(), None);
+        tempo.change(6500, Some(thirds));
+        assert_eq!(tempo.due_ns(), Some(6570));
     }
 
     #[test]

@@ -26,7 +26,7 @@ mod template;
 pub use pace::{Pace, Position};
 pub use program::{FieldProgram, Lanes, MAX_VARIABLES, MAX_WRITES, ProgramError, Variable, Write};
 pub use rate::{Rate, RateError};
-pub use schedule::{Batch, Schedule, StreamTiming, Transmit, WorkerShare};
+pub use schedule::{Batch, Next, Schedule, StreamTiming, Successor, Transmit, WorkerShare};
 pub use sequence::{ListOrder, Sequence};
 pub use template::{
     Blueprint, Checksum, ChecksumKind, Frames, Length, MAX_FRAME_LEN, MIN_FRAME_LEN, Numbers, PIECE, Template,

@@ -7,10 +7,12 @@
 //! group that is stepped through, so that thousands of streams cost what one does. Groups and bursting streams lie in a
 //! binary heap by due time.
 mod bursts;
+mod chain;
 mod group;
 
 use crate::{Pace, Rate};
 use bursts::Bursting;
+pub use chain::{Next, Successor};
 use group::Group;
 
 /// A worker's part of every stream's packets: the numbers `first`, `first + stride`, ...
@@ -49,8 +51,8 @@ pub struct StreamTiming {
     pub start_delay_ns: u64,
     /// Starts only when another stream's `next` says so.
     pub waits: bool,
-    /// Starts this stream (by index) after its last packet, this many times (none: always).
-    pub next: Option<(usize, Option<u64>)>,
+    /// Starts after its last packet.
+    pub next: Option<Successor>,
     /// One worker sends it all: the first.
     pub pinned: bool,
 }
@@ -139,6 +141,8 @@ pub struct Schedule {
     bursting: Vec<Option<Box<Bursting>>>,
     /// A binary min-heap of what has a next packet or event.
     heap: Vec<Entry>,
+    /// What is on no schedule and starts now: its number, and when the stream before it ended.
+    started: Vec<(usize, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -231,13 +235,23 @@ const EVENTS: usize = 256;
 impl Schedule {
     /// A schedule of streams, all at their start.
     pub fn new(share: WorkerShare, streams: impl IntoIterator<Item = StreamTiming>) -> Self {
-        let mut this = Self { share, streams: Vec::new(), groups: Vec::new(), bursting: Vec::new(), heap: Vec::new() };
+        let mut this = Self {
+            share,
+            streams: Vec::new(),
+            groups: Vec::new(),
+            bursting: Vec::new(),
+            heap: Vec::new(),
+            started: Vec::new(),
+        };
         for timing in streams {
             let pace = Pace::starting(timing.start_delay_ns, timing.rate);
             this.streams.push(Cursor { sequence: 0, pace, timing });
             this.bursting.push(Bursting::new(&timing));
         }
         this.heap.reserve_exact(this.streams.len() + 1);
+        let elsewhere =
+            |cursor: &&Cursor| matches!(cursor.timing.next, Some(Successor { next: Next::Elsewhere(_), .. }));
+        this.started.reserve_exact(this.streams.iter().filter(elsewhere).count());
         this.arrange();
         this
     }
@@ -306,6 +320,16 @@ impl Schedule {
             }
         }
         self.sift_down(0);
+    }
+
+    /// When the first of what is to start elsewhere may; none if nothing is.
+    pub fn first_started_ns(&self) -> Option<u64> {
+        self.started.iter().map(|(_, end_ns)| *end_ns).min()
+    }
+
+    /// What is to start elsewhere since streams before it have ended: its number, and when that was. Once.
+    pub fn take_started(&mut self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.started.drain(..)
     }
 
     /// Gives streams other rates (none: to stand) from an instant on. What they owe already stays owed: take it first.

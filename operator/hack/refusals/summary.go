@@ -44,7 +44,7 @@ var summary = []unsupported{
 	{"TRex: `blackhole: 1`, `do_ecn: 2`", "servers answer, or do not; ECN is on or off", "1, which leaves only SYN unanswered, is not supported"},
 	{"TRex: keys that the import does not know", "to leave them out could change what is sent", "is not known to the import, and would be ignored"},
 	{"More than 65,536 streams at once, copies counted", "their numbers have 16 bits", "at most … can run at once"},
-	{"`next` across ports, and into or out of a replay", "a chain is one worker's of one port", "a chain stays on one port"},
+	{"`next` across ports, and into or out of a replay of both directions", "a chain is one of one port", "a chain stays on one port"},
 	{"A rate on the entry of a replay", "its times are the capture's", "a replay has no rate but that of its capture"},
 	{"`minGap` beside the `directions` of a replay", "it would delay one direction and not the other: set `gap.fixed`", "does not go with directions, since it would delay one of them"},
 	{"A number in `measure.mark` of both directions of a replay", "it would not tell them apart: set `auto`", "one number does not tell the directions of a replay apart"},

@@ -89,7 +89,7 @@ func TestChainsTellWhatIsWrong(t *testing.T) {
 		"to another port":   {[]spatev1.TrafficEntry{chained("a", one(), false, "b", 0), elsewhere}, `spec.traffic[0].stream.next.entry: "b" is sent from port west; a chain stays on one port`},
 		"after continuous":  {[]spatev1.TrafficEntry{chained("a", streamOf("1pps", 64), false, "a", 0)}, "spec.traffic[0].stream.next: nothing comes after a stream without an end"},
 		"after endless":     {[]spatev1.TrafficEntry{chained("a", endless, false, "a", 0)}, "spec.traffic[0].stream.next: nothing comes after a stream without an end"},
-		"to a running one":  {[]spatev1.TrafficEntry{chained("a", one(), false, "b", 0), chained("b", streamOf("1pps", 64), false, "", 0)}, `"b" is continuous and starts by itself: set its start to Waiting`},
+		"to a running one":  {[]spatev1.TrafficEntry{chained("a", one(), false, "b", 0), chained("b", streamOf("1pps", 64), false, "", 0)}, `"b" has no end and starts by itself: set its start to Waiting`},
 		"waits for nothing": {[]spatev1.TrafficEntry{chained("a", one(), true, "", 0)}, "spec.traffic[0].stream.start: nothing starts it"},
 		"copies differ":     {[]spatev1.TrafficEntry{chained("a", streamOf("", 64, burst(5, "1kpps"), copies(2)), false, "b", 0), chained("b", one(), true, "", 0)}, `it has 2 copies and "b" has 0`},
 		"one is pinned":     {[]spatev1.TrafficEntry{chained("a", one(), false, "b", 0), chained("b", pinned, true, "", 0)}, "must both be pinned, or neither"},

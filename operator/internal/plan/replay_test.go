@@ -193,20 +193,61 @@ func TestMarksAreChosen(t *testing.T) {
 	}
 }
 
-func TestReplaysAreInNoChain(t *testing.T) {
-	data := map[spatev1.DataReference][]byte{{Kind: spatev1.DataConfigMap, Name: "captures", Key: "web"}: recording(t, 11)}
-	once := func() *spatev1.StatelessStreamSpec {
-		s := replay(func(r *spatev1.ReplayTransmit) { r.Loops = ptr.To[int64](1) })
+func TestChainsGoThroughReplays(t *testing.T) {
+	data := map[spatev1.DataReference][]byte{{Kind: spatev1.DataConfigMap, Name: "captures", Key: "web"}: conversation(t, 1, 2, 1, 1, 2, 3, 1, 1, 1, 1, 1)}
+	measured := func(loops *int64, change ...func(*spatev1.StatelessStreamSpec)) *spatev1.StatelessStreamSpec {
+		s := replay(func(r *spatev1.ReplayTransmit) { r.Loops = loops })
 		s.Measure.Flow = true
+		for _, c := range change {
+			c(s)
+		}
 		return s
 	}
-	for _, p := range []*spatev1.TrafficProfile{
-		profile(chained("b", streamOf("", 64, burst(1, "1pps")), false, "a", 0), chained("a", once(), true, "", 0)),
-		profile(chained("a", once(), false, "b", 0), chained("b", streamOf("", 64, burst(1, "1pps")), true, "", 0)),
-	} {
-		_, problems := Resolve(Input{Profile: p, Generator: generator(), Data: data})
-		if got := problems.Message(); !strings.Contains(got, `spec.traffic[0].stream.next.entry: "a" replays a capture, and the engine does not chain such streams`) {
-			t.Errorf("got %s", got)
-		}
+	once, five := ptr.To[int64](1), func() *spatev1.StatelessStreamSpec { return streamOf("", 64, burst(5, "1kpps")) }
+	p := profile(chained("a", five(), false, "b", 0), chained("b", measured(once), true, "a", 3))
+	resolved := mustResolve(t, Input{Profile: p, Generator: generator(), Data: data})
+	streams := resolved.Plan(Identity{}).Streams
+	if streams[0].Next.Stream != "b" || streams[1].Next.Stream != "a" || streams[1].Next.Times != 3 || !streams[1].Waits || streams[1].GetReplay().Loops != 1 {
+		t.Errorf("got %v", streams)
 	}
+	// The capture has 10 kpps, and both take turns.
+	if resolved.Load.Packets.Cmp(big.NewRat(10000, 1)) != 0 {
+		t.Errorf("load %s", resolved.Load.Packets)
+	}
+
+	both := measured(once, func(s *spatev1.StatelessStreamSpec) {
+		s.Transmit.Replay.Directions = &spatev1.ReplayDirections{By: spatev1.DirectionsByMAC}
+	})
+	pinned := measured(once, func(s *spatev1.StatelessStreamSpec) { s.Pinned = true })
+	for name, c := range map[string]struct {
+		entries []spatev1.TrafficEntry
+		want    string
+	}{
+		"after one without an end": {[]spatev1.TrafficEntry{chained("a", measured(nil), false, "b", 0), chained("b", five(), true, "", 0)},
+			"spec.traffic[0].stream.next: nothing comes after a stream without an end; use burst, or set multiBurst.bursts or replay.loops"},
+		"to one without an end": {[]spatev1.TrafficEntry{chained("a", five(), false, "b", 0), chained("b", measured(nil), false, "", 0)},
+			`spec.traffic[0].stream.next.entry: "b" has no end and starts by itself: set its start to Waiting`},
+		"two beginnings": {[]spatev1.TrafficEntry{chained("a", five(), false, "b", 0), chained("b", measured(once), true, "c", 0), chained("c", five(), false, "", 0)},
+			`spec.traffic[2].stream.start: a capture is replayed in its chain, whose entries take turns, and "a" starts by itself already: set Waiting`},
+		"two streams into one": {[]spatev1.TrafficEntry{chained("a", five(), false, "c", 0), chained("b", five(), false, "c", 0), chained("c", measured(once), true, "", 0)},
+			"spec.traffic[1].stream.start: a capture is replayed in its chain"},
+		"both directions": {[]spatev1.TrafficEntry{chained("a", five(), false, "b", 0), chained("b", both, true, "", 0)},
+			`spec.traffic[0].stream.next.entry: "b" replays both directions of a capture, each from a port of its own, and a chain stays on one port`},
+		"one is pinned": {[]spatev1.TrafficEntry{chained("a", five(), false, "b", 0), chained("b", pinned, true, "", 0)}, "must both be pinned, or neither"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, problems := Resolve(Input{Profile: profile(c.entries...), Generator: generator(), Data: data})
+			if !strings.Contains(problems.Message(), c.want) {
+				t.Errorf("got %s\nwant %s", problems.Message(), c.want)
+			}
+		})
+	}
+}
+
+func TestChainsWithoutReplaysMayHaveSeveralBeginnings(t *testing.T) {
+	data := map[spatev1.DataReference][]byte{{Kind: spatev1.DataConfigMap, Name: "captures", Key: "web"}: recording(t, 11)}
+	five := func() *spatev1.StatelessStreamSpec { return streamOf("", 64, burst(5, "1kpps")) }
+	alone := entryOf("alone", "east", "", replay())
+	p := profile(chained("a", five(), false, "c", 0), chained("b", five(), false, "c", 0), chained("c", five(), true, "", 0), alone)
+	mustResolve(t, Input{Profile: p, Generator: generator(), Data: data})
 }

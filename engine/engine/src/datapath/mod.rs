@@ -45,8 +45,8 @@ pub use spate_net::{
 pub use spate_replay::{Capture as Recording, Changes, Gap, Half, ReadError, Rewrite, SplitBy};
 use spate_stateful::Scenario;
 pub use spate_stateless::{
-    Blueprint, Checksum, ChecksumKind, FieldProgram, Length, ListOrder, Rate, RateError, Sequence, StreamTiming,
-    Template, TemplateError, Transmit, Variable, Write,
+    Blueprint, Checksum, ChecksumKind, FieldProgram, Length, ListOrder, Next, Rate, RateError, Sequence, StreamTiming,
+    Successor, Template, TemplateError, Transmit, Variable, Write,
 };
 pub use spate_stats::{
     Arrivals, Delays, Distribution, Moments, PhaseCounters, Silence, Span, StreamCounters, TagCounters,

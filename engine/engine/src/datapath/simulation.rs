@@ -19,10 +19,13 @@ use spate_stateful::{
 use spate_stateless::{Lanes, Numbers, Rate, Schedule, StreamTiming, WorkerShare, Writer};
 
 use super::{
-    ReadError, ReplaySpec, RunSpec,
+    ReadError, RunSpec,
     clock::Timescale,
     command::{Command, FlowRate, RateChange, TempoChange},
-    prepare::{UNMEASURED, replay::Reading},
+    prepare::{
+        UNMEASURED,
+        replay::{Reading, is_started},
+    },
     run::clock::RunClock,
     shared::RunShare,
     worker::{
@@ -105,7 +108,7 @@ pub struct Simulation {
     world: World,
     /// By worker.
     workers: Vec<OfWorker>,
-    /// By stream: it replays a capture.
+    /// By stream: it replays a capture, in no chain.
     replayed: Vec<bool>,
     /// By port that has a side of a template: where what it sends arrives, if a peer is there.
     peers: BTreeMap<usize, Option<usize>>,
@@ -146,7 +149,7 @@ impl Simulation {
         let mut this = Self {
             world: World::new(what.workers, what.ports + 1, commands, 1),
             workers: Vec::new(),
-            replayed: spec.streams.iter().map(|stream| stream.replay.is_some()).collect(),
+            replayed: spec.streams.iter().map(|stream| stream.replay.is_some() && !stream.timing.pinned).collect(),
             peers: what.scenario.as_deref().map(peers).unwrap_or_default(),
             readings: Vec::new(),
             flows_begin: false,
@@ -247,8 +250,9 @@ impl Simulation {
         Ok(())
     }
 
-    /// Brings what was sent at an instant into its order: streams before flows. Of a worker's streams replays come first, then what its
-    /// schedule says; between workers the stream decides, then the packet's number. Flows' packets are in order of worker and port.
+    /// Brings what was sent at an instant into its order: streams before flows. Of a worker's streams replays come first, but for those in
+    /// chains, then what its schedule says; between workers the stream decides, then the packet's number. Flows' packets are in order of
+    /// worker and port.
     fn order(&mut self, at_ns: u64) {
         let mut flows = Vec::new();
         let mut streams: Vec<VecDeque<_>> = Vec::new();
@@ -292,24 +296,34 @@ impl Simulation {
     ) -> Result<Vec<Replay<Simulated>>, SimulationError> {
         let mut all = Vec::new();
         for (index, stream) in what.spec.streams.iter().enumerate().filter(|(_, s)| s.enabled && !s.paused) {
-            let Some((asked, (engine, engines))) = stream.replay.as_ref().zip(stream.part) else { continue };
-            let sender = (asked.engine(engines), ReplaySpec::worker(stream.id, engines, what.workers));
-            let Some(speed) = stream.timing.rate.filter(|_| sender == (engine, worker)) else { continue };
+            let (Some(asked), timing) = (&stream.replay, &stream.timing) else { continue };
+            let here = stream.replayer(what.workers) == Some(worker);
+            let Some(speed) = timing.rate.filter(|_| here) else { continue };
             let tape = match &asked.capture.source {
                 Source::Held(held) => {
                     ReplayTape::Held(Box::new(HeldTape::new(held.clone(), &asked.rewrite, asked.loops)))
                 }
                 Source::File { .. } => {
                     let failed = |error| SimulationError::Capture { stream: stream.name.clone(), error };
-                    let (reading, frames) = Reading::new(&stream.name, asked).map_err(failed)?;
+                    let repeats = is_started(what.spec, index);
+                    let (reading, frames) = Reading::new(&stream.name, asked, repeats).map_err(failed)?;
                     self.readings.push(reading);
                     ReplayTape::Read(frames)
                 }
             };
-            let (id, flow) = (stream.id, stream.template.flow());
-            let parts = ReplayParts { port, index, id, flow, late_after_ns: u64::MAX, long_packets: None };
+            let parts = ReplayParts {
+                port,
+                index,
+                id: stream.id,
+                flow: stream.template.flow(),
+                late_after_ns: u64::MAX,
+                long_packets: None,
+                start_delay_ns: timing.start_delay_ns,
+                waits: timing.waits,
+                next: timing.next,
+            };
             let lead = asked.capture.survey.lead(asked.gap);
-            let tempo = Tempo::new(stream.timing.start_delay_ns, speed_of(speed), asked.min_gap_ns);
+            let tempo = Tempo::new(timing.start_delay_ns, speed_of(speed), asked.min_gap_ns);
             all.push(Replay::new(parts, tape, tempo.behind(lead)));
         }
         Ok(all)

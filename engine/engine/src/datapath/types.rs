@@ -225,9 +225,10 @@ pub struct StreamSpec {
     pub part: Option<(u32, u32)>,
     /// Its packets. `Template::flow` says whether they are measured. Of a replay it stands for them, like the first.
     pub template: Template,
-    /// The capture it replays instead; `timing.rate` is then its speed: distances (see `Gap`) in nanoseconds, `next` none.
+    /// The capture it replays instead; `timing.rate` is then its speed: distances (see `Gap`) in nanoseconds.
     pub replay: Option<ReplaySpec>,
-    /// When it sends; `next` is an index in `RunSpec::streams`, of the same port. Its rate is set, also if it stands.
+    /// When it sends; `next` is an index in `RunSpec::streams`, of the same port, and `Elsewhere` if that one replays. Its rate is set, also
+    /// if it stands. Streams of a chain with a replay are pinned, and take turns: one of them starts by itself.
     pub timing: StreamTiming,
     /// A disabled stream sends nothing until enabled.
     pub enabled: bool,
@@ -259,14 +260,21 @@ pub struct ReplaySpec {
 }
 
 impl ReplaySpec {
-    /// Which of several engines sends it: one sends both halves of a capture.
+    /// Which of several engines sends it, unless it is pinned: one sends both halves of a capture.
     pub fn engine(&self, engines: u32) -> u32 {
         u32::from(self.first_id) % engines.max(1)
     }
+}
 
-    /// Which of its workers does.
-    pub fn worker(id: u16, engines: u32, workers: usize) -> usize {
-        (u32::from(id) / engines.max(1)) as usize % workers.max(1)
+impl StreamSpec {
+    /// Which of this many workers of its port replays its capture; none if it is no replay, or another engine's.
+    pub fn replayer(&self, workers: usize) -> Option<usize> {
+        let (replay, (engine, engines)) = self.replay.as_ref().zip(self.part)?;
+        if self.timing.pinned {
+            return (engine == 0).then_some(0);
+        }
+        let worker = (u32::from(self.id) / engines.max(1)) as usize % workers.max(1);
+        (replay.engine(engines) == engine).then_some(worker)
     }
 }
 

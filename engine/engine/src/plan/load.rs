@@ -36,8 +36,8 @@ pub fn chains(timings: &[StreamTiming]) -> Vec<StreamIndex> {
         at
     }
     for (index, timing) in timings.iter().enumerate() {
-        if let Some((next, _)) = timing.next {
-            let (a, b) = (root(&mut chain, index), root(&mut chain, next));
+        if let Some(after) = timing.next {
+            let (a, b) = (root(&mut chain, index), root(&mut chain, after.next.index()));
             chain[a.max(b)] = a.min(b);
         }
     }

@@ -60,6 +60,7 @@ pub fn replay(
     if wrong.0.len() > before {
         return None;
     }
+    let takes_time = rate.is_some() && (capture.survey.packets > 1 || asked.loops != 1);
     // All at one instant: as fast as the port is, and over at once. It asks for nothing.
     let rate = rate.or_else(|| Rate::new(1, LONGEST_NS.into()).ok());
     let spec = ReplaySpec {
@@ -70,7 +71,7 @@ pub fn replay(
         min_gap_ns: asked.min_gap_ns,
         first_id: asked.half.as_ref().map_or(stream.id, |half| half.other.min(stream.id)) as u16,
     };
-    let replay = Some(CheckedReplay { spec, speed });
+    let replay = Some(CheckedReplay { spec, speed, takes_time });
     Some(CheckedStream { tx_port: PortIndex(0), rx_port: None, rate, template, replay })
 }
 
@@ -80,9 +81,6 @@ fn goes_not_with(at: &FieldPath, stream: &Stream, wrong: &mut Violations) {
     }
     if stream.cache > 0 {
         wrong.add(at.field("cache"), "goes not with replay, whose packets are those of its capture; leave it out");
-    }
-    if stream.waits {
-        wrong.add(at.field("waits"), "nothing starts a stream that replays a capture; leave it out");
     }
 }
 

@@ -179,6 +179,8 @@ pub struct CheckedReplay {
     pub spec: ReplaySpec,
     /// How fast: distances (see [`spate_replay::Gap`]) in nanoseconds.
     pub speed: Rate,
+    /// Its last packet is due after its first.
+    pub takes_time: bool,
 }
 
 impl CheckedStream {
@@ -195,9 +197,10 @@ impl CheckedStream {
     }
 
     /// How many engines send what the plan says of it with this one, which is (index, count) of all; 0 if this one sends none of it.
-    pub fn part(&self, stream: &Stream, share: (u32, u32)) -> u32 {
+    pub fn part(&self, stream: &Stream, timing: &StreamTiming, share: (u32, u32)) -> u32 {
         let Some((index, count)) = sending_part(stream, share) else { return 0 };
         match &self.replay {
+            _ if timing.pinned => u32::from(index == 0),
             Some(replay) => u32::from(replay.spec.engine(count) == index),
             None => count.max(1),
         }
@@ -258,9 +261,7 @@ pub fn validate(plan: &Plan, site: &Site) -> Result<Checked, Violations> {
         warnings: Vec::new(),
     };
     if wrong.is_empty() {
-        let rates: Vec<_> =
-            checked.streams.iter().map(|s| s.replay.as_ref().map_or(s.rate, |r| Some(r.speed))).collect();
-        checked.timings = transmit::timings(plan, &rates, &mut wrong);
+        checked.timings = transmit::timings(plan, &checked.streams, &mut wrong);
     }
     if wrong.is_empty() {
         let flows = checked.stateful.as_ref().map(flows::asks);
@@ -491,7 +492,7 @@ fn port_bits(plan: &Plan, checked: &Checked) -> BTreeMap<PortIndex, u128> {
     let chains = load::chains(&checked.timings);
     let asks = plan.streams.iter().zip(&checked.streams).zip(&checked.timings).zip(chains);
     let asks = asks.filter(|(((stream, _), _), _)| !stream.disabled).filter_map(|(((stream, one), timing), chain)| {
-        let (starts, part) = (!timing.waits, one.part(stream, checked.share));
+        let (starts, part) = (!timing.waits, one.part(stream, timing, checked.share));
         Some(load::Ask { port: one.tx_port, chain, starts, frame_bytes: one.frame_bytes(), rate: one.rate?, part })
     });
     load::by_port(asks)

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use spate_engine::datapath::{
-    Blueprint, CaptureSpec, Captured, Datapath, Direction, FieldProgram, Gap, OpenError, PollMode, PortDevice,
-    RunState, Sequence, StreamReceive, StreamSpec, StreamTiming, Template, Transmit, Variable, Write,
+    Blueprint, CaptureSpec, Captured, Datapath, Direction, FieldProgram, Gap, Next, OpenError, PollMode, PortDevice,
+    RunState, Sequence, StreamReceive, StreamSpec, StreamTiming, Successor, Template, Transmit, Variable, Write,
 };
 use spate_filter::{Instruction, Program};
 use spate_stateful::{Count, Protocol, Scenario};
@@ -79,7 +79,10 @@ fn streams_bursts_and_replays_are_shared_out_over_the_group_of_their_port() {
         stream(1, 0, Some(0), 60, pps(20_000)),
         stream(2, 1, Some(1), 60, pps(10_000)),
         StreamSpec { tx_port: 2, rx_port: Some(2), ..replaying(3, held(100, MS, |_| 80), Gap::Captured, Some(2)) },
-        StreamSpec { timing: burst(10, Some((4, Some(1))), false), ..stream(4, 3, Some(3), 60, pps(10_000)) },
+        StreamSpec {
+            timing: burst(10, Some(Successor { next: Next::Scheduled(4), times: Some(1) }), false),
+            ..stream(4, 3, Some(3), 60, pps(10_000))
+        },
         StreamSpec { timing: burst(4, None, true), ..stream(5, 3, Some(3), 60, pps(10_000)) },
     ];
     let run = start(&datapath, spec(1, 0, Some(500 * MS), streams));

@@ -9,8 +9,9 @@ use std::{
 };
 
 use spate_engine::datapath::{
-    Blueprint, Change, Changes, Gap, Half, Mark, PhaseCounters, PollMode, PortDevice, Rate, Recording, ReplaySpec,
-    Rewrite, Run, RunState, SplitBy, StreamReceive, StreamSpec, StreamTiming, Template,
+    Blueprint, Change, Changes, Gap, Half, Mark, Next, PhaseCounters, PollMode, PortDevice, Rate, Recording,
+    ReplaySpec, Rewrite, Run, RunState, SplitBy, StreamReceive, StreamSpec, StreamTiming, Successor, Template,
+    Transmit,
 };
 
 use spate_engine::index::StreamIndex;
@@ -204,6 +205,91 @@ fn a_replays_speed_changes_while_it_plays_and_it_stands_and_goes_on() {
     run.resume(0).unwrap();
     wait_for(&run, RunState::Complete, 5);
     assert_all_received(&run.counters()[0].measured, 200);
+}
+
+/// A burst of packets that are a tenth of a millisecond apart.
+fn burst(id: u16, packets: u64) -> StreamSpec {
+    let one = stream(id, 0, Some(0), 60, pps(10_000));
+    let transmit = Transmit::Bursts { packets, count: Some(1), gap_ns: 0 };
+    StreamSpec { timing: StreamTiming { transmit, ..one.timing }, ..one }
+}
+
+/// Streams that start each other in a circle, which is gone through this many times.
+fn circle(mut streams: Vec<StreamSpec>, rounds: u64) -> Vec<StreamSpec> {
+    let count = streams.len();
+    for index in 0..count {
+        let next = (index + 1) % count;
+        let to = if streams[next].replay.is_some() { Next::Elsewhere(next) } else { Next::Scheduled(next) };
+        let times = (next == 0).then_some(rounds - 1);
+        let timing = &mut streams[index].timing;
+        (timing.pinned, timing.waits, timing.next) = (true, index > 0, Some(Successor { next: to, times }));
+    }
+    streams
+}
+
+#[test]
+fn a_chain_goes_through_a_replay_with_exact_counts_and_times() {
+    let _turn = turn();
+    for workers in [1, 2] {
+        let datapath = open(&[("a", PortDevice::Loopback)], workers, PollMode::Adaptive);
+        let mut replay = replaying(2, held(100, MS / 10, |_| 80), Gap::Captured, Some(2));
+        replay.timing.start_delay_ns = 5 * MS;
+        let streams = circle(vec![burst(1, 100), replay, burst(3, 50)], 3);
+        let run = start(&datapath, spec(7, 30 * MS, Some(270 * MS), streams));
+        wait_for(&run, RunState::Complete, 5);
+        let counters = run.counters();
+        // A round takes 9.9 ms, then 5 and 19.9, then 4.9: 39.7 ms. 151 packets of the replay are of the warm-up.
+        for (counters, warmup, measured) in [(&counters[0], 100, 200), (&counters[1], 151, 449), (&counters[2], 0, 150)]
+        {
+            assert_all_received(&counters.warmup, warmup);
+            assert_all_received(&counters.measured, measured);
+        }
+        let last: Vec<u64> = counters.iter().map(|stream| stream.measured.last_due_ns / (MS / 10)).collect();
+        assert_eq!(last, [794 + 99, 794 + 348, 794 + 397]);
+        let sent: Vec<u64> = datapath.worker_counters().iter().map(|worker| worker.tx_packets).collect();
+        assert_eq!((sent[0], sent.iter().sum::<u64>()), (1050, 1050));
+        run.remove();
+    }
+}
+
+#[test]
+fn a_long_file_is_read_anew_whenever_its_chain_comes_to_it() {
+    let _turn = turn();
+    let datapath = open(&[("a", PortDevice::Loopback)], 2, PollMode::Adaptive);
+    let file = Temporary::new("chained", 9000, 20_000, 1000);
+    assert!(fs::metadata(&file.0).unwrap().len() > 8 << 20);
+    let streams =
+        circle(vec![burst(1, 10), replaying(2, from_file(&file.0, Gap::Captured), Gap::Captured, Some(1))], 3);
+    let run = start(&datapath, spec(7, 0, Some(800 * MS), streams));
+    wait_for(&run, RunState::Complete, 10);
+    let counters = run.counters();
+    assert_all_received(&counters[0].measured, 30);
+    assert_all_received(&counters[1].measured, 27_000);
+    // Rounds of 0.9 ms and 179.98 ms.
+    assert_eq!(counters[1].measured.last_due_ns, 3 * 180_880_000);
+}
+
+#[test]
+fn a_chain_with_a_replay_that_several_workers_would_send_is_refused_by_name() {
+    type Spoil = fn(&mut [StreamSpec]);
+    let _turn = turn();
+    let datapath = open(&[("a", PortDevice::Loopback)], 2, PollMode::Adaptive);
+    let rows: [(Spoil, &str); 2] = [
+        (
+            |streams| streams[0].timing.pinned = false,
+            "streams[0].timing.next: it and streams[1] must be pinned, as one of them replays a capture",
+        ),
+        (
+            |streams| streams[1].replay = None,
+            "streams[0].timing.next: streams[1] is to be elsewhere exactly if it replays a capture",
+        ),
+    ];
+    for (change, problem) in rows {
+        let mut streams = circle(vec![burst(1, 10), replaying(2, held(3, MS, |_| 60), Gap::Captured, Some(1))], 3);
+        change(&mut streams);
+        let refused = datapath.prepare(spec(7, 0, Some(100 * MS), streams)).map(|_| ()).unwrap_err();
+        assert_eq!(refused.to_string(), problem);
+    }
 }
 
 #[test]

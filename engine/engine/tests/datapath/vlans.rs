@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Clients in VLANs of their own behind gateways of their own: on a port that gives back what it takes, where frames are examined as they
 //! are sent, and between two ports, where gateways are asked for and frames are read from the wire.
+use std::collections::HashSet;
+use std::io::{BufReader, Read};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 
 use spate_engine::{
     control::next_hop,
@@ -11,7 +15,7 @@ use spate_engine::{
 };
 use spate_net::{
     Headers,
-    vlan::{SERVICE, Tag, Tags},
+    vlan::{self, SERVICE, Tag, Tags},
 };
 use spate_stateful::{
     Address, Pool, Protocol, Scenario, WeightedPool,
@@ -22,6 +26,7 @@ use spate_stateful::{
 use crate::answers::resolved;
 use crate::gtpu::tunnels;
 use crate::kernel::run_inside;
+use crate::packet_socket::PacketSocket;
 use crate::setup::{MS, open, pps, start, stream, turn, wait_for};
 use crate::slow::{link, mac_bytes, mac_of};
 use crate::stateful::{assert_all_complete, emulated, loopback, over_v4, scenario, v4, v6};
@@ -174,7 +179,7 @@ fn captured(file: &std::path::Path, interface: &str, frames: usize) -> Child {
     let ready = || std::fs::metadata(file).is_ok_and(|file| file.len() >= 24);
     for _ in 0..1000 {
         if !ready() {
-            std::thread::sleep(std::time::Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(5));
         }
     }
     tcpdump
@@ -259,6 +264,129 @@ fn inside_found() {
             assert_eq!([&frame[..6], &frame[6..12]], [to, from], "{up}");
         }
         assert!(asked >= 2 * gateways_of(&pools), "{asked}");
+        drop(holding);
+        run.remove();
+    }
+}
+
+/// A link of a router: its tags, the router's address, and the first byte of all addresses behind it.
+type Stick = (Tags, [u8; 4], u8);
+
+const ROUTER: [u8; 6] = [2, 7, 0, 0, 0, 1];
+
+/// What a router has returned: answers to who asked for its addresses, and by link the stations (IPv4 address and port) that packets came
+/// from.
+#[derive(Default)]
+struct Returned {
+    answers: u64,
+    stations: [HashSet<[u8; 6]>; 3],
+}
+
+/// What a router sends back to where a frame came from: its answer to who asks for its address on a link, or the packet in the tags of the
+/// link that its destination is behind.
+fn routed(links: &[Stick; 3], frame: &[u8], returned: &mut Returned) -> Option<Vec<u8>> {
+    let tags = Tags::of(frame)?;
+    let from = links.iter().position(|(link, ..)| *link == tags).expect("no other tags are sent");
+    let (_, own, network) = &links[from];
+    let station = &frame[6..12];
+    let in_tags = |tags: Tags, packet: &[&[u8]]| {
+        let tags: Vec<u8> = tags.as_slice().iter().flat_map(|tag| tag.bytes()).collect();
+        [station, &ROUTER, &tags, &packet.concat()].concat()
+    };
+    match &frame[12 + vlan::LEN * tags.as_slice().len()..] {
+        // What is asked for is the last of 28 bytes, and who asks begins with the ninth.
+        [8, 6, arp @ ..] if arp[6..8] == [0, 1] && arp[24..28] == *own => {
+            let answer: [&[u8]; 6] = [&[8, 6], &arp[..6], &[0, 2], &ROUTER, own, &arp[8..18]];
+            returned.answers += 1;
+            Some(in_tags(tags, &answer))
+        }
+        packet @ [8, 0, ip @ ..] => {
+            assert_eq!((&frame[..6], ip[12]), (&ROUTER[..], *network), "in {tags:?}");
+            let (to, ..) = links.iter().find(|(.., network)| *network == ip[16])?;
+            returned.stations[from].insert([&ip[12..16], &ip[20..22]].concat().try_into().unwrap());
+            Some(in_tags(*to, &[packet]))
+        }
+        _ => None,
+    }
+}
+
+/// A router on a stick at the kernel's end of the link, which returns frames to the port that they came from.
+struct Router {
+    tcpdump: Child,
+    returned: Arc<Mutex<Returned>>,
+}
+
+impl Router {
+    fn new(links: [Stick; 3]) -> Self {
+        // The kernel takes the outermost tag out of frames that it gives to a socket; tcpdump puts it in again.
+        let command = "-n -U --immediate-mode -B 8192 -s 0 -Q in -i sp1 -w -";
+        let tcpdump =
+            Command::new("tcpdump").args(command.split(' ')).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let mut this = Self { tcpdump: tcpdump.unwrap(), returned: Arc::default() };
+        let mut file = BufReader::new(this.tcpdump.stdout.take().unwrap());
+        // It captures once it has written the file's header.
+        file.read_exact(&mut [0; 24]).unwrap();
+        let (socket, returned) = (PacketSocket::open("sp1").unwrap(), Arc::clone(&this.returned));
+        thread::spawn(move || {
+            let mut header = [0; 16];
+            while file.read_exact(&mut header).is_ok() {
+                let mut frame = vec![0; u32::from_le_bytes(*header[8..].first_chunk().unwrap()) as usize];
+                file.read_exact(&mut frame).unwrap();
+                if let Some(frame) = routed(&links, &frame, &mut returned.lock().unwrap()) {
+                    assert_eq!(socket.send(&[frame]).unwrap(), 1, "a veth takes all");
+                }
+            }
+        });
+        this
+    }
+
+    /// What it has returned since it was last asked.
+    fn take(&self) -> Returned {
+        std::mem::take(&mut self.returned.lock().unwrap())
+    }
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        let _ = self.tcpdump.kill();
+        let _ = self.tcpdump.wait();
+    }
+}
+
+/// One-arm: frames of clients in their tags and of servers in none leave from one port and come back to it.
+#[test]
+fn veth_clients_in_a_vlan_and_in_qinq_reach_servers_of_their_own_port_through_a_router() {
+    run_inside("vlans::inside_one_arm", "1508");
+}
+
+#[test]
+#[ignore = "runs in the namespace that the test above makes"]
+fn inside_one_arm() {
+    let vlan = Tags::from(Some(100));
+    let router =
+        Router::new([(vlan, [16, 0, 0, 254], 16), (qinq(), [17, 0, 0, 254], 17), (Tags::NONE, [10, 9, 0, 2], 48)]);
+    for (protocol, workers) in [(Protocol::Tcp, 1), (Protocol::Tcp, 2), (Protocol::Udp, 2)] {
+        let mut datapath = open(&[("east", PortDevice::Kernel("sp0".into()))], workers, PollMode::Adaptive);
+        let mut east = link(&["10.9.0.1/16"], None);
+        east.config.gateway_v4 = Some("10.9.0.2".parse().unwrap());
+        datapath.join(vec![("east".into(), east)]).unwrap();
+        let mut all = over_v4(protocol, 400);
+        all.templates[0].looped = false;
+        all.pools[0].access = access(vlan, v4(16, 0, 0, 254));
+        let all = with_clients(all, v4(17, 0, 0, 1), access(qinq(), v4(17, 0, 0, 254)));
+        router.take();
+        let (spec, holding) = found(&datapath, all);
+        let on_link = &spec.stateful.as_ref().unwrap().on_link;
+        assert_eq!(on_link.gateways[..], [0, 2].map(|pool| GatewayMac { port: 0, pool, mac: ROUTER }));
+        let run = start(&datapath, spec);
+        wait_for(&run, RunState::Complete, 10);
+        assert_all_complete(&run.template_counters(), 200);
+        let Returned { answers, stations } = router.take();
+        // Clients of both pools take turns; each flow has a port of its own. Servers have one port.
+        assert_eq!(stations.map(|link| link.len()), [100, 100, 20], "{protocol:?}, {workers} workers");
+        // Of what arrives, nothing but the answers of gateways is foreign.
+        let port = &datapath.port_counters()[0];
+        assert!(port.foreign_packets <= answers && port.tx_dropped == 0, "{port:?}, {answers} answers");
         drop(holding);
         run.remove();
     }

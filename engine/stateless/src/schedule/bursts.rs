@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Streams that send in bursts, and chains of them. Every worker follows every burst, whether it sends in it or not: the end
 //! of a burst, and so the start of what comes after it, is the due time of its last packet, which all compute alike.
-use super::{Batch, Entry, Schedule, Step, StreamTiming, Transmit, Who, WorkerShare};
+use super::{Batch, Entry, Next, Schedule, Step, StreamTiming, Successor, Transmit, Who, WorkerShare};
 use crate::Pace;
 
 /// Where a bursting stream stands, beside its cursor, whose pace is the present burst's.
@@ -18,8 +18,8 @@ pub(super) struct Bursting {
     base: u64,
     /// Packets of the present burst that this worker has taken.
     taken: u64,
-    /// How often `next` may still be followed; none: always.
-    links: Option<u64>,
+    /// What starts after it.
+    next: Option<Successor>,
 }
 
 impl Bursting {
@@ -39,7 +39,7 @@ impl Bursting {
             active: !timing.waits && count != Some(0),
             base: 0,
             taken: 0,
-            links: timing.next.and_then(|(_, times)| times),
+            next: timing.next,
         }))
     }
 
@@ -104,17 +104,20 @@ impl Schedule {
         count
     }
 
-    /// Starts the stream that comes after one, if any.
+    /// Starts what comes after a stream, if anything.
     fn follow(&mut self, stream: usize, end_ns: u64) {
-        let Some((next, _)) = self.streams[stream].timing.next else { return };
-        if let Some(bursting) = &mut self.bursting[stream] {
-            if bursting.links == Some(0) {
-                return;
-            }
-            bursting.links = bursting.links.map(|n| n - 1);
+        let bursting = self.bursting[stream].as_mut();
+        match bursting.and_then(|bursting| bursting.next.as_mut()?.follow()) {
+            Some(Next::Scheduled(next)) => self.start(next, end_ns),
+            Some(Next::Elsewhere(next)) => self.started.push((next, end_ns)),
+            None => {}
         }
-        let cursor = &mut self.streams[next];
-        let Some(bursting) = &mut self.bursting[next] else { return };
+    }
+
+    /// Starts a stream that something else comes before, which ended at an instant.
+    pub fn start(&mut self, stream: usize, end_ns: u64) {
+        let cursor = &mut self.streams[stream];
+        let Some(bursting) = &mut self.bursting[stream] else { return };
         let running = bursting.active;
         if running {
             // It starts again: what it had not sent is not sent.
@@ -125,13 +128,13 @@ impl Schedule {
         bursting.taken = 0;
         cursor.pace = Pace::starting(end_ns.saturating_add(cursor.timing.start_delay_ns), cursor.timing.rate);
         if running {
-            self.heap.retain(|e| e.who != Who::Burst(next));
+            self.heap.retain(|e| e.who != Who::Burst(stream));
             for at in (0..self.heap.len() / 2).rev() {
                 self.sift_down(at);
             }
         }
-        if let Some(due_ns) = self.aim_burst(next) {
-            self.insert(Entry { due_ns, who: Who::Burst(next) });
+        if let Some(due_ns) = self.aim_burst(stream) {
+            self.insert(Entry { due_ns, who: Who::Burst(stream) });
         }
     }
 }

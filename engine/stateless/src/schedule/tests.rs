@@ -22,6 +22,11 @@ fn bursts(rate: Option<Rate>, packets: u64, count: Option<u64>, gap_ns: u64) -> 
     StreamTiming { transmit: Transmit::Bursts { packets, count, gap_ns }, ..StreamTiming::continuous(rate) }
 }
 
+/// Starts a stream so often.
+fn after(stream: usize, times: Option<u64>) -> Option<Successor> {
+    Some(Successor { next: Next::Scheduled(stream), times })
+}
+
 /// All packets before an instant, at most `most` of them; each call takes at most a few.
 fn take_all(schedule: &mut Schedule, before_ns: u64, most: usize) -> Vec<Packet> {
     let mut packets = Vec::new();
@@ -93,7 +98,7 @@ fn a_chain_goes_on_at_its_last_packet_and_loops() {
     let ms = 1_000_000;
     let link = |packets, waits, next, times| StreamTiming {
         waits,
-        next: Some((next, times)),
+        next: after(next, times),
         ..bursts(pps(10), packets, Some(1), 0)
     };
     let streams = [
@@ -121,6 +126,38 @@ fn a_chain_goes_on_at_its_last_packet_and_loops() {
             (2, 5, at(6) + 10_000),
         ]
     );
+}
+
+/// Something else, which takes 1 ms, comes after the first stream and before the second.
+#[test]
+fn a_chain_leaves_the_schedule_at_the_last_packet_and_comes_back_when_it_is_started() {
+    let elsewhere = Some(Successor { next: Next::Elsewhere(77), times: Some(2) });
+    let first = StreamTiming { next: elsewhere, pinned: true, ..bursts(pps(1_000_000), 3, Some(1), 0) };
+    let second = StreamTiming { waits: true, next: after(0, None), start_delay_ns: 500, ..first };
+    let mut schedule = Schedule::new(WHOLE, [first, second]);
+    let mut seen = Vec::new();
+    for started in [true, true, false] {
+        seen.extend(take_all(&mut schedule, u64::MAX, usize::MAX).iter().map(|p| (p.stream, p.due_ns)));
+        let (_, ended_ns) = *seen.last().unwrap();
+        assert_eq!(schedule.next_due_ns(), None);
+        let expected = started.then_some(ended_ns);
+        assert_eq!(schedule.first_started_ns(), expected);
+        assert_eq!(schedule.take_started().collect::<Vec<_>>(), Vec::from_iter(expected.map(|at| (77, at))));
+        if started {
+            schedule.start(1, ended_ns + 1_000_000);
+        }
+    }
+    // Each pass: three packets of the second 500 ns after its start, and three of the first.
+    let pass =
+        |at: u64| [(1, at + 500), (1, at + 1500), (1, at + 2500), (0, at + 2500), (0, at + 3500), (0, at + 4500)];
+    let mut expected = vec![(0, 0), (0, 1000), (0, 2000)];
+    expected.extend(pass(1_002_000));
+    expected.extend(pass(2_006_500));
+    assert_eq!(seen, expected);
+    // Other workers follow the first stream's end, too, and send nothing.
+    let mut other = Schedule::new(WorkerShare { first: 1, stride: 2 }, [first, second]);
+    assert!(take_all(&mut other, u64::MAX, usize::MAX).is_empty());
+    assert_eq!(other.take_started().collect::<Vec<_>>(), [(77, 2000)]);
 }
 
 #[test]
@@ -178,7 +215,7 @@ prop_compose! {
             // A chain takes some time: one that takes none would never end.
             start_delay_ns: delay + 1,
             waits: waits && kind > 1,
-            next: next.filter(|_| !endless),
+            next: next.filter(|_| !endless).and_then(|(next, times)| after(next, times)),
             pinned: pinned == 0,
         }
     }
@@ -192,7 +229,9 @@ prop_compose! {
         // What is started by another must not be continuous and self-started: such a link is refused before.
         let mut streams = streams;
         for index in 0..streams.len() {
-            if let Some((next, _)) = streams[index].next && streams[next].transmit == Transmit::Continuous && !streams[next].waits {
+            if let Some(Successor { next, .. }) = streams[index].next
+                && let StreamTiming { transmit: Transmit::Continuous, waits: false, .. } = streams[next.index()]
+            {
                 streams[index].next = None;
             }
         }

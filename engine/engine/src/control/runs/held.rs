@@ -199,7 +199,7 @@ pub(super) fn stream_facts(plan: &Plan, checked: &Checked) -> Vec<StreamFacts> {
                     starts: !timing.waits,
                     frame_bytes: found.frame_bytes(),
                     rate,
-                    part: found.part(stream, checked.share),
+                    part: found.part(stream, timing, checked.share),
                 },
                 replayed: found.replay.is_some(),
             })

@@ -16,10 +16,12 @@ use spate_net::{
     vlan::{self, Tags},
 };
 use spate_stateful::FieldPath;
-use spate_stateless::{Frames, Lanes, MAX_FRAME_LEN, Numbers, Schedule, StreamTiming, Template, WorkerShare, Writer};
+use spate_stateless::{
+    Frames, Lanes, MAX_FRAME_LEN, Next, Numbers, Schedule, StreamTiming, Successor, Template, WorkerShare, Writer,
+};
 
 use crate::datapath::{
-    Clock, PrepareError, RunSpec,
+    Clock, PrepareError, RunSpec, StreamSpec,
     open::{Nodes, OpenPort, SHORT_ROOM},
     run::{
         self, Run,
@@ -138,12 +140,12 @@ pub(in crate::datapath) fn prepare(
         }
     }
     for (index, stream) in spec.streams.iter().enumerate() {
+        let workers = &context.ports[stream.tx_port].tx_workers;
         if let Some(asked) = &stream.replay
-            && let Some((engine, engines)) = stream.part
-            && asked.engine(engines) == engine
+            && let Some(worker) = stream.replayer(workers.len()).map(|position| workers[position])
         {
-            let rate = rates.streams()[index].in_force();
-            let (worker, replay) = replay::prepare(&mut context, &spec, index, (asked, engines), rate)?;
+            let timing = timing_on_port(&spec, &control_streams, &rates, index);
+            let replay = replay::prepare(&mut context, &spec, index, asked, worker, timing)?;
             parts[worker].replays.push(replay);
         }
     }
@@ -230,16 +232,10 @@ fn validate(context: &Context<'_>, spec: &RunSpec) -> Result<usize, PrepareError
         {
             return Err(wrong(field("rx_port"), format!("there is no port {rx_port}: there are {ports}")));
         }
-        if let Some((next, _)) = stream.timing.next
-            && spec.streams.get(next).is_none_or(|other| other.tx_port != stream.tx_port || other.part != stream.part)
+        if let Some(after) = stream.timing.next
+            && let Err(problem) = follows(spec, stream, after.next)
         {
-            return Err(wrong(
-                field("timing.next"),
-                format!("streams[{next}] is no stream of the same port and engines"),
-            ));
-        }
-        if stream.timing.next.is_some_and(|(next, _)| stream.replay.is_some() || spec.streams[next].replay.is_some()) {
-            return Err(wrong(field("timing.next"), "a stream that replays a capture is in no chain"));
+            return Err(wrong(field("timing.next"), problem));
         }
         let of_port = &mut parts[stream.tx_port];
         *of_port = of_port.or(stream.part);
@@ -276,12 +272,33 @@ fn validate(context: &Context<'_>, spec: &RunSpec) -> Result<usize, PrepareError
     Ok(senders)
 }
 
-/// A stream's timing as its port's schedule takes it: `next` by index among the port's streams.
+/// Why something cannot come after a stream.
+fn follows(spec: &RunSpec, stream: &StreamSpec, next: Next) -> Result<(), String> {
+    let index = next.index();
+    let other = spec.streams.get(index).filter(|other| other.tx_port == stream.tx_port && other.part == stream.part);
+    let Some(other) = other else {
+        return Err(format!("streams[{index}] is no stream of the same port and engines"));
+    };
+    if other.replay.is_some() != matches!(next, Next::Elsewhere(_)) {
+        return Err(format!("streams[{index}] is to be elsewhere exactly if it replays a capture"));
+    }
+    let pinned = stream.timing.pinned && other.timing.pinned;
+    if (stream.replay.is_some() || other.replay.is_some()) && !pinned {
+        return Err(format!("it and streams[{index}] must be pinned, as one of them replays a capture"));
+    }
+    Ok(())
+}
+
+/// A stream's timing as its port's schedule takes it: `next` by index among the port's streams, if it is one of them.
 fn timing_on_port(spec: &RunSpec, control: &[run::Stream], rates: &Rates, index: usize) -> StreamTiming {
     let timing = spec.streams[index].timing;
+    let on_port = |next| match next {
+        Next::Scheduled(next) => Next::Scheduled(control[next].index),
+        Next::Elsewhere(_) => next,
+    };
     StreamTiming {
         rate: rates.streams()[index].in_force(),
-        next: timing.next.map(|(next, times)| (control[next].index, times)),
+        next: timing.next.map(|after| Successor { next: on_port(after.next), ..after }),
         ..timing
     }
 }
@@ -342,7 +359,7 @@ impl Frames for Beforehand<'_> {
 /// Indices of the streams that each port sends on a schedule.
 fn streams_by_port(ports: usize, spec: &RunSpec) -> Vec<Vec<usize>> {
     let mut by_port = vec![Vec::new(); ports];
-    let scheduled = |stream: &super::StreamSpec| stream.replay.is_none() && stream.part.is_some();
+    let scheduled = |stream: &StreamSpec| stream.replay.is_none() && stream.part.is_some();
     for (index, stream) in spec.streams.iter().enumerate().filter(|(_, stream)| scheduled(stream)) {
         by_port[stream.tx_port].push(index);
     }
@@ -359,7 +376,7 @@ fn control_streams(
             indices[stream] = index;
         }
     }
-    let stream = |(index, s): (usize, &super::StreamSpec)| {
+    let stream = |(index, s): (usize, &StreamSpec)| {
         let rate = s.timing.rate.ok_or_else(|| wrong(StreamIndex(index).path().field("rate"), "it is missing"))?;
         let stream = run::Stream {
             tx_port: PortIndex(s.tx_port),

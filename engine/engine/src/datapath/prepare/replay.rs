@@ -7,7 +7,7 @@ use std::{
 };
 
 use spate_replay::{HeldTape, Source, Tape, Tempo};
-use spate_stateless::Rate;
+use spate_stateless::StreamTiming;
 
 use crate::datapath::{
     PrepareError, ReadError, ReplaySpec, RunSpec,
@@ -25,15 +25,16 @@ const MOST_READERS: usize = 16;
 /// How often a reader looks for room again: a worker cannot call without a system call.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The replay of `spec.streams[index]`, which several engines may send, and the worker that sends it; `rate` is its speed at
-/// first, none if it stands.
+/// The replay of `spec.streams[index]` for the worker that sends it. Of `timing` the rate is its speed at first, none if it stands, and
+/// `next` as its port's schedule has it.
 pub(in crate::datapath) fn prepare(
     context: &mut Context<'_>,
     spec: &RunSpec,
     index: usize,
-    (asked, engines): (&ReplaySpec, u32),
-    rate: Option<Rate>,
-) -> Result<(usize, Replay), PrepareError> {
+    asked: &ReplaySpec,
+    worker: usize,
+    timing: StreamTiming,
+) -> Result<Replay, PrepareError> {
     let stream = &spec.streams[index];
     let port = &context.ports[stream.tx_port];
     let wrong = |problem: String, exhausted| PrepareError {
@@ -44,7 +45,7 @@ pub(in crate::datapath) fn prepare(
     let base = stream.timing.rate.ok_or_else(|| wrong("its speed is missing".into(), false))?;
     let lead = asked.capture.survey.lead(asked.gap);
     let mut tempo = Tempo::new(stream.timing.start_delay_ns, speed_of(base), asked.min_gap_ns).behind(lead);
-    if rate.is_none() {
+    if timing.rate.is_none() {
         tempo.change(0, None);
     }
     let tape = match &asked.capture.source {
@@ -55,10 +56,10 @@ pub(in crate::datapath) fn prepare(
                     format!("{MOST_READERS} long captures are read at a time already: remove a run, or use fewer");
                 return Err(wrong(problem, true));
             };
-            ReplayTape::Read(read_ahead(&stream.name, asked, permit).map_err(|problem| wrong(problem, false))?)
+            let repeats = is_started(spec, index);
+            ReplayTape::Read(read_ahead(&stream.name, asked, repeats, permit).map_err(|problem| wrong(problem, false))?)
         }
     };
-    let worker = port.tx_workers[ReplaySpec::worker(stream.id, engines, port.tx_workers.len())];
     let late_after_ns = late_after_ns(spec, port);
     let long_packets = match asked.capture.survey.longest > SHORT_ROOM {
         true => Some(long_pool(context, worker)?),
@@ -71,8 +72,16 @@ pub(in crate::datapath) fn prepare(
         flow: stream.template.flow(),
         late_after_ns,
         long_packets,
+        start_delay_ns: timing.start_delay_ns,
+        waits: timing.waits,
+        next: timing.next,
     };
-    Ok((worker, Replay::new(parts, tape, tempo)))
+    Ok(Replay::new(parts, tape, tempo))
+}
+
+/// Whether another stream starts one, which may then be more than once.
+pub(in crate::datapath) fn is_started(spec: &RunSpec, index: usize) -> bool {
+    spec.streams.iter().any(|stream| stream.timing.next.is_some_and(|after| after.next.index() == index))
 }
 
 /// One of the readers there may be.
@@ -93,9 +102,10 @@ impl Drop for ReaderPermit {
     }
 }
 
-/// Starts a thread that reads a capture as far ahead as there is room, until all is read or it is no longer wanted.
-fn read_ahead(stream: &str, asked: &ReplaySpec, permit: ReaderPermit) -> Result<FrameReader, String> {
-    let (mut read, reader) = Reading::new(stream, asked).map_err(|e| e.to_string())?;
+/// Starts a thread that reads a capture as far ahead as there is room, until all is read or it is no longer wanted. `repeats`: again and
+/// again.
+fn read_ahead(stream: &str, asked: &ReplaySpec, repeats: bool, permit: ReaderPermit) -> Result<FrameReader, String> {
+    let (mut read, reader) = Reading::new(stream, asked, repeats).map_err(|e| e.to_string())?;
     let work = move || {
         read.work();
         drop(permit);
@@ -112,19 +122,25 @@ pub(in crate::datapath) struct Reading {
     /// Of a pass, when it was looked through.
     packets: u64,
     writer: FrameWriter,
-    /// Read, and not yet put in.
+    /// It is read once more behind its end, for another start.
+    repeats: bool,
+    /// Read, and not yet put in; of the end the frame is empty.
     next: Option<(u64, u32)>,
     frame: Vec<u8>,
     over: bool,
 }
 
 impl Reading {
-    /// Of the capture of a stream, and where its packets come out.
-    pub(in crate::datapath) fn new(stream: &str, asked: &ReplaySpec) -> Result<(Self, FrameReader), ReadError> {
+    /// Of the capture of a stream, and where its packets come out. `repeats`: for one start after the other.
+    pub(in crate::datapath) fn new(
+        stream: &str,
+        asked: &ReplaySpec,
+        repeats: bool,
+    ) -> Result<(Self, FrameReader), ReadError> {
         let tape = Tape::new(&asked.capture.source, asked.gap, &asked.rewrite, asked.loops)?;
         let (writer, reader) = frames::ring(AHEAD_BYTES);
         let (stream, packets) = (stream.to_owned(), asked.capture.survey.packets);
-        Ok((Self { stream, tape, packets, writer, next: None, frame: Vec::new(), over: false }, reader))
+        Ok((Self { stream, tape, packets, writer, repeats, next: None, frame: Vec::new(), over: false }, reader))
     }
 
     /// Name of its stream.
@@ -135,63 +151,49 @@ impl Reading {
     /// Reads as far ahead as there is room.
     pub(in crate::datapath) fn fill(&mut self) -> Result<(), ReadError> {
         while !self.over {
-            if self.next.is_none() {
-                self.next = match self.tape.next(&mut self.frame)? {
-                    Some((gap, seal)) => Some((gap, seal.to_bits())),
+            let (at, beside) = match self.next.take() {
+                Some(next) => next,
+                None => match self.tape.next(&mut self.frame)? {
+                    Some((gap, seal)) => (gap, seal.to_bits()),
                     None => {
                         self.frame.clear();
-                        let (unsent, beside) = TapeEnd::Played.encode();
-                        self.over = self.writer.has_room(0) && self.writer.push(unsent, beside as usize, &[]);
-                        return Ok(());
+                        TapeEnd::Played.encode()
                     }
-                };
-            }
+                },
+            };
             if !self.writer.has_room(self.frame.len()) {
+                self.next = Some((at, beside));
                 return Ok(());
             }
-            if let Some((gap, seal)) = self.next.take() {
-                self.writer.push(gap, seal as usize, &self.frame);
+            self.writer.push(at, beside as usize, &self.frame);
+            if self.frame.is_empty() {
+                if self.repeats {
+                    self.tape.again()?;
+                } else {
+                    self.over = true;
+                }
             }
         }
         Ok(())
     }
 
     fn work(&mut self) {
-        let mut frame = Vec::new();
         loop {
-            let sent = match self.tape.next(&mut frame) {
-                Ok(Some((gap, seal))) => self.push(gap, seal.to_bits(), &frame),
-                Ok(None) => return self.end(TapeEnd::Played),
-                Err(error) => {
-                    let unsent = self.packets.saturating_sub(self.tape.position()).max(1);
-                    tracing::error!(
-                        stream = self.stream,
-                        %error,
-                        unsent,
-                        "a capture changed or failed while it was replayed: the rest of this pass counts as dropped"
-                    );
-                    return self.end(TapeEnd::Failed(unsent));
-                }
-            };
-            if !sent {
-                return;
+            if let Err(error) = self.fill() {
+                let unsent = self.packets.saturating_sub(self.tape.position()).max(1);
+                tracing::error!(
+                    stream = self.stream,
+                    %error,
+                    unsent,
+                    "a capture changed or failed while it was replayed: the rest of this pass counts as dropped"
+                );
+                self.frame.clear();
+                (self.next, self.repeats) = (Some(TapeEnd::Failed(unsent).encode()), false);
             }
-        }
-    }
-
-    /// Puts a packet in when there is room; false if it is no longer wanted.
-    fn push(&mut self, at: u64, beside: u32, frame: &[u8]) -> bool {
-        while !self.writer.has_room(frame.len()) {
-            if self.writer.is_abandoned() {
-                return false;
+            if self.over || self.writer.is_abandoned() {
+                return;
             }
             thread::sleep(LOOK);
         }
-        self.writer.push(at, beside as usize, frame)
-    }
-
-    fn end(&mut self, end: TapeEnd) {
-        let (unsent, beside) = end.encode();
-        self.push(unsent, beside, &[]);
     }
 }

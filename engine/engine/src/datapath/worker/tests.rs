@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The workers' loop in virtual time, without DPDK: when packets leave, and what is counted of them.
+mod chains;
+
 use std::sync::Arc;
 
 use spate_net::{

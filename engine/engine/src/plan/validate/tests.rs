@@ -5,6 +5,7 @@ use contract::{
     Bursts, Checksum, Continuous, FieldProgram, Measure, Next, Packet, Ratio, Share, SizeList, Sizes, Timing, Variable,
     WeightedSize, rate::Kind, sizes,
 };
+use spate_stateless::Successor;
 
 fn good() -> Plan {
     Plan {
@@ -389,15 +390,98 @@ fn what_is_wrong_with_a_half_is_reported_by_its_field() {
     }
 }
 
-#[test]
-fn a_replay_is_held_to_its_port_and_to_no_chain() {
+/// Stream 0 replays a capture of 3 packets once and starts stream 1, a burst, which starts it again.
+fn chained_replay() -> Plan {
     let mut plan = good();
+    bursts(&mut plan, 2);
+    plan.streams[1].transmit = plan.streams[0].transmit.take();
+    plan.streams[1].waits = true;
+    plan.streams[1].next = Some(Next { stream: "small".into(), times: 4 });
     replay(&mut plan, 3);
+    loops(&mut plan, 1);
     next(&mut plan, "large");
-    plan.streams[1].next = Some(Next { stream: "small".into(), times: 0 });
-    let wrong = validate(&plan, &site()).unwrap_err().to_string();
-    assert!(wrong.contains("streams[0].next: a stream that replays a capture starts no other"), "{wrong}");
-    assert!(wrong.contains("streams[1].next.stream: \"small\" replays a capture, and nothing starts such"), "{wrong}");
+    plan
+}
+
+fn loops(plan: &mut Plan, loops: u64) {
+    let Some(Transmit::Replay(replay)) = &mut plan.streams[0].transmit else { unreachable!("it was set") };
+    replay.loops = loops;
+}
+
+#[test]
+fn streams_of_a_chain_with_a_replay_take_turns_on_one_worker_of_the_first_engine() {
+    let mut plan = chained_replay();
+    let found = validate(&plan, &site()).unwrap();
+    let after = |next, times| Some(Successor { next, times });
+    let timings: Vec<_> = found.timings.iter().map(|timing| (timing.pinned, timing.waits, timing.next)).collect();
+    let expected = [
+        (true, false, after(spate_stateless::Next::Scheduled(1), None)),
+        (true, true, after(spate_stateless::Next::Elsewhere(0), Some(4))),
+    ];
+    assert_eq!(timings, expected);
+    // The replay is the faster: a packet every 2 us of 84 bytes on the medium.
+    for (index, bits) in [(0, 500_000 * 84 * 8), (1, 0)] {
+        plan.share = Some(Share { index, count: 2 });
+        assert_eq!(validate(&plan, &site()).unwrap().port_bits[&PortIndex(0)], bits, "engine {index}");
+    }
+    // A replay that nothing comes after, and that comes after nothing, is any engine's.
+    plan.streams[0].next = None;
+    plan.streams[1] = stream("large", 2);
+    let found = validate(&plan, &site()).unwrap();
+    assert!(found.timings.iter().all(|timing| !timing.pinned));
+}
+
+#[test]
+fn what_is_wrong_with_a_chain_with_a_replay_is_reported_by_its_field() {
+    type Spoil = fn(&mut Plan);
+    let rows: [(Spoil, &str); 6] = [
+        (|p| loops(p, 0), "streams[0].next: nothing comes after a replay that has no end: set replay.loops"),
+        (
+            |p| {
+                loops(p, 0);
+                p.streams[0].next = None;
+            },
+            "streams[1].next.stream: \"small\" has no end and starts by itself: set waits there",
+        ),
+        (
+            |p| p.streams[1].waits = false,
+            "streams[1].waits: must be true: a capture is replayed in its chain, whose streams take turns, and \"small\" starts",
+        ),
+        (
+            |p| {
+                p.streams[1].next = None;
+                p.streams[0].waits = true;
+            },
+            "streams[0].waits: no stream's next starts \"small\"",
+        ),
+        (
+            |p| {
+                let one = chained_replay().streams.remove(1);
+                replay(p, 1);
+                loops(p, 1);
+                let bursts = Bursts { rate: Some(pps(1000)), packets: 1, count: 1, gap_ns: 0 };
+                p.streams[1] = Stream { transmit: Some(Transmit::Bursts(bursts)), ..one };
+            },
+            "comes back to it in no time: give one of its streams a start delay or more packets",
+        ),
+        (
+            |p| {
+                p.streams = halves().streams;
+                p.streams[0].next = Some(Next { stream: "half-1".into(), times: 0 });
+            },
+            "streams[0].next: \"half-0\" is in no chain: it sends one half of a capture, and the other half has a port",
+        ),
+    ];
+    for (change, message) in rows {
+        let mut plan = chained_replay();
+        change(&mut plan);
+        let wrong = validate(&plan, &site()).unwrap_err().to_string();
+        assert!(wrong.contains(message), "{message:?} is not in {wrong}");
+    }
+}
+
+#[test]
+fn a_replay_is_held_to_its_port() {
     let mut small = site();
     small.ports[0].mtu = Some(40);
     let mut plan = good();

@@ -5,10 +5,10 @@ use std::{collections::VecDeque, marker::PhantomData};
 use spate_dpdk::BURST;
 use spate_net::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
 use spate_replay::{HeldTape, Rewrite, Seal, Speed, Tempo};
-use spate_stateless::Rate;
+use spate_stateless::{Next, Rate, Successor};
 use spate_stats::Sent;
 
-use super::{Ending, Pass, Source};
+use super::{Ending, Pass, PortRun, Source};
 use crate::datapath::{
     clock::Timescale,
     command::TempoChange,
@@ -104,6 +104,18 @@ impl ReplayTape {
             Self::Read(frames) => frames.skip(),
         }
     }
+
+    /// The capture is played anew, whether or not it was before. One that is read follows in the ring behind the end of its last time.
+    fn again(&mut self) {
+        match self {
+            Self::Held(tape) => tape.again(),
+            Self::Read(frames) => {
+                if frames.next().is_some_and(|head| head.len == 0) {
+                    frames.skip();
+                }
+            }
+        }
+    }
 }
 
 /// A stream's speed, from its rate: distance in nanoseconds.
@@ -124,6 +136,12 @@ pub(in crate::datapath) struct ReplayParts<D: Device = Dpdk> {
     pub(in crate::datapath) late_after_ns: u64,
     /// Where packets come from if they are longer than the port's own pool has room for.
     pub(in crate::datapath) long_packets: Option<D::Pool>,
+    /// From its start to its first packet.
+    pub(in crate::datapath) start_delay_ns: u64,
+    /// Starts only when another stream has ended.
+    pub(in crate::datapath) waits: bool,
+    /// Starts after its last packet.
+    pub(in crate::datapath) next: Option<Successor>,
 }
 
 /// A stream that replays a capture, of which one worker sends all.
@@ -133,10 +151,17 @@ pub(in crate::datapath) struct Replay<D: Device = Dpdk> {
     tempo: Tempo,
     /// What is to change, in order of time.
     changes: VecDeque<TempoChange>,
-    /// `tempo` is at the packet with this number, which has this length.
+    /// `tempo` is at the packet with this number, over all starts, which has this length.
     number: u64,
     len: Option<usize>,
+    /// That packet is the first since the start.
+    first: bool,
+    /// It has ended, or waits for its start.
     over: bool,
+    /// When what comes before it has ended, and it starts.
+    start_ns: Option<u64>,
+    /// When it has ended itself, until what comes after it is started.
+    ended_ns: Option<u64>,
     /// Built, of which `taken` were sent.
     burst: D::Burst,
     dues_ns: [u64; BURST],
@@ -194,31 +219,47 @@ impl<D: Device> Source<D> for Replays<D> {
 
     fn is_waiting(&self, port: usize, runs: &[Option<Box<WorkerRun<D>>>]) -> bool {
         let mut replays = runs.iter().flatten().flat_map(|run| &run.replays);
-        replays.any(|replay| replay.parts.port == port && !replay.burst.is_empty())
+        replays.any(|replay| replay.is_on(port) && !replay.burst.is_empty())
     }
 
     fn due_ns(run: &WorkerRun<D>) -> Option<u64> {
-        if run.share.sent.is_up() {
+        if run.share.sent.is_up() || run.replays.is_empty() {
             return None;
         }
-        run.replays.iter().filter_map(Replay::due_ns).min().and_then(|due| run.clock.mono_of(due))
+        let started = run.ports.iter().filter_map(|part| part.schedule.first_started_ns());
+        run.replays.iter().filter_map(Replay::due_ns).chain(started).min().and_then(|due| run.clock.mono_of(due))
     }
 
     fn settle(&mut self, run: &mut WorkerRun<D>, ending: &mut Ending<'_, D>, outlet: &mut Outlet<D>) -> bool {
         if run.replays.is_empty() {
             return true;
         }
-        let (scope, &mut Ending { now, past_grace, .. }) = (scope!(run), ending);
+        let (now, past_grace, port) = (ending.now, ending.past_grace, outlet.port);
+        let scope = scope!(run);
+        let (ports, replays) = (&mut run.ports[..], &mut run.replays[..]);
+        start_what_follows_streams(ports, replays, port);
         let mut settled = true;
-        for replay in run.replays.iter_mut().filter(|replay| replay.parts.port == outlet.port) {
+        for index in 0..replays.len() {
+            let replay = &mut replays[index];
+            if !replay.is_on(port) {
+                continue;
+            }
             settled &=
                 if past_grace { replay.give_up(now, &scope, &outlet.egress) } else { replay.is_settled(scope.end_ns) };
+            settled &= !start_what_follows(index, ports, replays);
+        }
+        if past_grace
+            && !settled
+            && let Some(part) = ports.iter_mut().find(|part| part.port == port)
+        {
+            // Streams that replays have started are given up, too, before they send.
+            part.give_up(scope.warmup_ns, scope.end_ns, scope.share, replays, ending.reclaim);
         }
         settled && (outlet.egress.flush(now) || past_grace)
     }
 
     fn remove(&mut self, _: usize, run: &mut WorkerRun<D>, outlet: &mut Outlet<D>) {
-        let replays = run.replays.iter_mut().filter(|replay| replay.parts.port == outlet.port);
+        let replays = run.replays.iter_mut().filter(|replay| replay.is_on(outlet.port));
         replays.for_each(|replay| replay.burst.clear());
     }
 }
@@ -231,8 +272,14 @@ impl<D: Device> WorkerRun<D> {
         }
         let Some(at) = self.clock.at(now).and_then(|at| u64::try_from(at).ok()) else { return 0 };
         let (scope, run_clock, port) = (scope!(self), &self.clock, outlet.port);
+        let (ports, replays) = (&mut self.ports[..], &mut self.replays[..]);
+        start_what_follows_streams(ports, replays, port);
         let mut sent = 0;
-        for replay in self.replays.iter_mut().filter(|replay| replay.parts.port == port && replay.sends()) {
+        for index in 0..replays.len() {
+            let replay = &mut replays[index];
+            if !replay.is_on(port) || !replay.sends() {
+                continue;
+            }
             // Packets are not made before they may leave, so that their time stamps are right and they hold no memory.
             if outlet.egress.is_closed(now) {
                 replay.held |= replay.due_ns().is_some_and(|due| due <= at);
@@ -241,6 +288,7 @@ impl<D: Device> WorkerRun<D> {
             replay.fill(at, &scope, clock, outlet);
             let left_at = || run_clock.at(clock.mono_ns()).map_or(0, |at| at.max(0).cast_unsigned());
             sent += replay.offer(left_at, &scope, &mut outlet.egress);
+            start_what_follows(index, ports, replays);
         }
         sent
     }
@@ -248,21 +296,56 @@ impl<D: Device> WorkerRun<D> {
     /// Another speed for one of its replays, if this worker has it.
     pub(in crate::datapath::worker) fn change_tempo(&mut self, change: TempoChange) {
         if let Some(replay) = self.replays.iter_mut().find(|replay| replay.parts.index == change.stream) {
-            replay.changes.push_back(change);
+            replay.note(change);
         }
+    }
+}
+
+/// Starts the replays that come after streams of a port that have ended.
+fn start_what_follows_streams<D: Device>(ports: &mut [PortRun<D>], replays: &mut [Replay<D>], port: usize) {
+    if let Some(part) = ports.iter_mut().find(|part| part.port == port) {
+        part.schedule.take_started().for_each(|(stream, end_ns)| start(replays, stream, end_ns));
+    }
+}
+
+/// Starts what comes after a replay if that has ended. Returns whether it did.
+fn start_what_follows<D: Device>(index: usize, ports: &mut [PortRun<D>], replays: &mut [Replay<D>]) -> bool {
+    let replay = &mut replays[index];
+    let Some(end_ns) = replay.ended_ns.take() else { return false };
+    let port = replay.parts.port;
+    match replay.parts.next.as_mut().and_then(Successor::follow) {
+        Some(Next::Scheduled(stream)) => {
+            if let Some(part) = ports.iter_mut().find(|part| part.port == port) {
+                part.schedule.start(stream, end_ns);
+            }
+        }
+        Some(Next::Elsewhere(stream)) => start(replays, stream, end_ns),
+        None => return false,
+    }
+    true
+}
+
+/// Starts the replay of a stream, by its index in the run. Workers that do not have it follow its chain until there, and no further.
+fn start<D: Device>(replays: &mut [Replay<D>], stream: usize, end_ns: u64) {
+    if let Some(replay) = replays.iter_mut().find(|replay| replay.parts.index == stream) {
+        debug_assert!(replay.over, "the streams of a chain with a replay take turns");
+        replay.start_ns = Some(end_ns);
     }
 }
 
 impl<D: Device> Replay<D> {
     pub(in crate::datapath) fn new(parts: ReplayParts<D>, tape: ReplayTape, tempo: Tempo) -> Self {
         Self {
+            over: parts.waits,
             parts,
             tape,
             tempo,
             changes: VecDeque::with_capacity(256),
             number: 0,
             len: None,
-            over: false,
+            first: true,
+            start_ns: None,
+            ended_ns: None,
             burst: D::Burst::new(),
             dues_ns: [0; BURST],
             bytes: [0; BURST],
@@ -283,7 +366,7 @@ impl<D: Device> Replay<D> {
         }
         match self.tape.head() {
             Head::Packet(gap, len) => {
-                if self.number > 0 {
+                if !std::mem::take(&mut self.first) {
                     self.tempo.go_on(gap);
                 }
                 self.len = Some(len);
@@ -291,12 +374,52 @@ impl<D: Device> Replay<D> {
             Head::Unread => {}
             Head::End(end) => {
                 self.over = true;
-                if let TapeEnd::Failed(unsent) = end {
-                    share.tx[self.parts.index].dropped(measured(self.tempo.due_ns().unwrap_or(0)), unsent);
+                match end {
+                    // `tempo` is at the last packet still, and nothing has changed since.
+                    TapeEnd::Played => self.ended_ns = self.tempo.due_ns(),
+                    TapeEnd::Failed(unsent) => {
+                        share.tx[self.parts.index].dropped(measured(self.tempo.due_ns().unwrap_or(0)), unsent);
+                    }
                 }
             }
         }
         self.len.is_some()
+    }
+
+    /// Starts, if what comes before it has ended. Changes until then are made first.
+    fn begin(&mut self) {
+        let Some(start_ns) = self.start_ns.take() else { return };
+        while self.changes.front().is_some_and(|change| change.at_ns <= start_ns) {
+            self.make_change();
+        }
+        self.tempo.again(start_ns, self.parts.start_delay_ns);
+        self.tape.again();
+        (self.first, self.over) = (true, false);
+    }
+
+    /// Another speed, at its instant. While it waits for its start, which may be before, changes are kept, but not without end.
+    fn note(&mut self, change: TempoChange) {
+        if self.over && self.changes.len() == self.changes.capacity() {
+            self.make_change();
+        }
+        self.changes.push_back(change);
+    }
+
+    /// Makes the next change.
+    fn make_change(&mut self) {
+        if let Some(change) = self.changes.pop_front() {
+            self.tempo.change(change.at_ns, change.speed.map(speed_of));
+        }
+    }
+
+    /// Whether it is sent on a port.
+    pub(super) fn is_on(&self, port: usize) -> bool {
+        self.parts.port == port
+    }
+
+    /// Whether it may end, and something start after it, before an instant.
+    pub(super) fn may_be_followed_before(&self, at_ns: u64) -> bool {
+        self.parts.next.is_some() && self.due_ns().is_some_and(|due| due < at_ns)
     }
 
     /// The packet's instant if it is before another, changes made whose time has come by `at`; it is looked at.
@@ -308,9 +431,8 @@ impl<D: Device> Replay<D> {
             if let Some(due) = self.tempo.due_ns().filter(|due| *due < before_ns.min(change_ns)) {
                 return Some(due);
             }
-            let change = change.filter(|change| change.at_ns <= at)?;
-            self.changes.pop_front();
-            self.tempo.change(change.at_ns, change.speed.map(speed_of));
+            change.filter(|change| change.at_ns <= at)?;
+            self.make_change();
         }
     }
 
@@ -318,6 +440,7 @@ impl<D: Device> Replay<D> {
         if !self.burst.is_empty() {
             return;
         }
+        self.begin();
         self.taken = 0;
         let timestamp = scope.timescale.of(clock.mono_ns()) % TIMESTAMP_MODULUS;
         let before_ns = (at + 1).min(scope.end_ns);
@@ -385,7 +508,7 @@ impl<D: Device> Replay<D> {
     /// When it next needs the worker, on the run's clock; at once while a packet is not read yet.
     fn due_ns(&self) -> Option<u64> {
         if self.over {
-            return None;
+            return self.start_ns;
         }
         let change = self.changes.front().map(|change| change.at_ns);
         // Without a look the packet may be due later: the look is what it needs.
@@ -410,6 +533,7 @@ impl<D: Device> Replay<D> {
             egress.dropped(1);
         }
         self.burst.clear();
+        self.begin();
         for _ in 0..COUNTED {
             if self.is_settled(scope.end_ns) {
                 return true;

@@ -10,7 +10,7 @@ use spate_net::{FCS_LEN, Trailer, trailer::TIMESTAMP_MODULUS};
 use spate_stateless::{Batch, Frames, Lanes, Numbers, PIECE, Schedule, StreamTiming, Template, WorkerShare, Writer};
 use spate_stats::Sent;
 
-use super::{Ending, Pass, Source};
+use super::{Ending, Pass, Replay, Source};
 use crate::datapath::{
     command::{RateChange, Reclaim},
     shared::RunShare,
@@ -172,8 +172,7 @@ impl<D: Device> Source<D> for Streams<D> {
         }
         let Some(part) = run.ports.iter_mut().find(|part| part.port == outlet.port) else { return true };
         if ending.past_grace {
-            part.give_up(run.warmup_ns, run.end_ns, &run.share, ending.reclaim);
-            return true;
+            return part.give_up(run.warmup_ns, run.end_ns, &run.share, &run.replays, ending.reclaim);
         }
         !self.holds(ending.slot)
             && part.schedule.next_due_ns().is_none_or(|due| due >= run.end_ns)
@@ -211,7 +210,8 @@ impl<D: Device> Streams<D> {
             let Some(at) = run.clock.at(*now).and_then(|at| u64::try_from(at).ok()) else { continue };
             let (warmup_ns, end_ns) = (run.warmup_ns, run.end_ns);
             let Some(part) = run.ports.iter().position(|part| part.port == port) else { continue };
-            let (batches, packets) = run.ports[part].take_due(at, warmup_ns, end_ns, &mut self.batches, reclaim);
+            let (batches, packets) =
+                run.ports[part].take_due(at, warmup_ns, end_ns, &mut self.batches, &run.replays, reclaim);
             if packets > 0 {
                 (self.head, self.tail, self.packets) = (0, batches, packets);
                 (self.slot, self.part, self.built) = (slot, part, false);
@@ -435,6 +435,7 @@ impl<D: Device> PortRun<D> {
         warmup_ns: u64,
         end_ns: u64,
         batches: &mut [Batch; BURST],
+        replays: &[Replay<D>],
         reclaim: &mut Producer<Reclaim<D>>,
     ) -> (usize, usize) {
         let (mut count, mut packets) = (0, 0);
@@ -451,11 +452,20 @@ impl<D: Device> PortRun<D> {
                     count += 1;
                 });
             }
-            if packets == BURST || change_ns > at {
+            if packets == BURST || change_ns > at || self.may_be_started_before(change_ns, replays) {
                 return (count, packets);
             }
             self.make_change(reclaim);
         }
+    }
+
+    /// Whether a stream may yet be started by a replay before an instant: a change at that instant comes after what it sends until then.
+    #[cold]
+    fn may_be_started_before(&self, at_ns: u64, replays: &[Replay<D>]) -> bool {
+        // Of a chain that a worker only follows, the replay is another's.
+        !replays.is_empty()
+            && (self.schedule.first_started_ns().is_some()
+                || replays.iter().any(|replay| replay.is_on(self.port) && replay.may_be_followed_before(at_ns)))
     }
 
     /// Makes the next change; what is due before it has been taken.
@@ -466,8 +476,15 @@ impl<D: Device> PortRun<D> {
         }
     }
 
-    /// Counts all that is owed as dropped, by the rates that were in force when it was due.
-    fn give_up(&mut self, warmup_ns: u64, end_ns: u64, share: &RunShare, reclaim: &mut Producer<Reclaim<D>>) {
+    /// Counts all that is owed as dropped, by the rates that were in force when it was due. False while a replay may start more.
+    pub(super) fn give_up(
+        &mut self,
+        warmup_ns: u64,
+        end_ns: u64,
+        share: &RunShare,
+        replays: &[Replay<D>],
+        reclaim: &mut Producer<Reclaim<D>>,
+    ) -> bool {
         loop {
             let change_ns = self.changes.front().map_or(u64::MAX, |change| change.at_ns);
             let before_ns = end_ns.min(change_ns);
@@ -479,7 +496,10 @@ impl<D: Device> PortRun<D> {
             give_up(warmup_ns.min(before_ns), false);
             give_up(before_ns, true);
             if change_ns >= end_ns {
-                return;
+                return true;
+            }
+            if self.may_be_started_before(change_ns, replays) {
+                return false;
             }
             self.make_change(reclaim);
         }
