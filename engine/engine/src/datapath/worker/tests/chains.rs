@@ -112,7 +112,7 @@ fn chained(asked: Asked, links: &[Link]) -> Run {
             ports: vec![port],
             replays: replays.filter_map(|(index, link)| replaying(index, link, asked.late_after_ns)).collect(),
             emulated: None,
-            receive: receive(workers, worker, &timescale, foreign()),
+            receive: receive(&asked, worker, &timescale, foreign()),
             share,
             emptying: false,
         };
