@@ -13,7 +13,8 @@ import (
 //
 // NextEntry is the entry that follows another in a chain.
 type NextEntryApplyConfiguration struct {
-	// entry is the name of an entry on the same transmitPort. Its stream has as many copies as this one's, or neither has any.
+	// entry is the name of an entry on the same transmitPort. Its stream has as many copies as this one's, or neither has any. None of both
+	// replays both directions of a capture.
 	Entry *apiv1alpha1.EntryName `json:"entry,omitempty"`
 	// loops is how often it is started by this entry; without end when absent or 0.
 	Loops *int64 `json:"loops,omitempty"`

@@ -17,7 +17,7 @@ type ReplayTransmitApplyConfiguration struct {
 	Pcap *CaptureSourceApplyConfiguration `json:"pcap,omitempty"`
 	// gap between packets; as captured when absent.
 	Gap *ReplayGapApplyConfiguration `json:"gap,omitempty"`
-	// loops is how often the capture is sent; without end when absent.
+	// loops is how often the capture is sent at each start; without end when absent.
 	Loops *int64 `json:"loops,omitempty"`
 	// minGap is the least time between two packets.
 	MinGap *apiv1alpha1.Duration `json:"minGap,omitempty"`

@@ -30,7 +30,9 @@ type StreamEntryApplyConfiguration struct {
 	IMIX *apiv1alpha1.IMIX `json:"imix,omitempty"`
 	// start is `Auto` for a stream that starts with the run, and `Waiting` for one that the `next` of another entry starts.
 	Start *apiv1alpha1.EntryStart `json:"start,omitempty"`
-	// next is the entry that starts when this one has sent its last packet. Not for continuous streams.
+	// next is the entry that starts when this one has sent its last packet. Not for streams without an end: continuous, and multiBurst and
+	// replay without their number. In a chain with a replay one entry starts by itself, and one worker sends all of them: the first of the
+	// port, on the first pod.
 	Next *NextEntryApplyConfiguration `json:"next,omitempty"`
 }
 

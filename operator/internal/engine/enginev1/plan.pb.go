@@ -688,12 +688,13 @@ type Stream struct {
 	StartDelayNs uint64 `protobuf:"varint,13,opt,name=start_delay_ns,json=startDelayNs,proto3" json:"start_delay_ns,omitempty"`
 	// Does not start by itself: another stream's `next` starts it.
 	Waits bool `protobuf:"varint,14,opt,name=waits,proto3" json:"waits,omitempty"`
-	// What starts when this stream has sent its last packet. Not for continuous streams.
+	// What starts when this stream has sent its last packet. Not for streams without an end, and not for one half of a capture.
 	Next *Next `protobuf:"bytes,15,opt,name=next,proto3" json:"next,omitempty"`
 	// The first this many packets of each worker are built at Prepare and then repeated; 0 means none. Fields then take only
 	// the values they take there. Up to 10000.
 	Cache uint32 `protobuf:"varint,16,opt,name=cache,proto3" json:"cache,omitempty"`
-	// Sent by one worker only: the first of the port on the first engine.
+	// Sent by one worker only: the first of the port on the first engine. So are all streams of a chain with a replay, of which one only
+	// starts by itself.
 	Pinned bool `protobuf:"varint,17,opt,name=pinned,proto3" json:"pinned,omitempty"`
 	// Prepared, and stands until an Update sets `paused` to false.
 	Paused bool `protobuf:"varint,18,opt,name=paused,proto3" json:"paused,omitempty"`
@@ -905,7 +906,7 @@ func (*Stream_Replay) isStream_Transmit() {}
 // The stream that starts after another, at the instant of that one's last packet plus its own start_delay_ns.
 type Next struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of a stream of the same tx_port.
+	// Name of a stream of the same tx_port, which may replay a capture.
 	Stream string `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
 	// How often this link is followed; 0 means without an end.
 	Times         uint64 `protobuf:"varint,2,opt,name=times,proto3" json:"times,omitempty"`
@@ -2048,7 +2049,7 @@ type Replay struct {
 	//	*Replay_Scale
 	//	*Replay_FixedNs
 	Gap isReplay_Gap `protobuf_oneof:"gap"`
-	// How often; 0 means without an end.
+	// How often at each start; 0 means without an end.
 	Loops uint64 `protobuf:"varint,5,opt,name=loops,proto3" json:"loops,omitempty"`
 	// No gap is shorter.
 	MinGapNs uint64 `protobuf:"varint,6,opt,name=min_gap_ns,json=minGapNs,proto3" json:"min_gap_ns,omitempty"`
