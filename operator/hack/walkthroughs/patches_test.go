@@ -94,7 +94,8 @@ func exercise(t *testing.T, patch, command string, tests []string) {
 	if err := os.WriteFile(overlaid, list, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run := exec.CommandContext(t.Context(), "bash", "-c", strings.Replace(command, "go test -C operator ", "go test -C operator -v -count=1 -overlay '"+overlaid+"' ", 1))
+	// vet, and tests of a package, would look for a folder that the patch makes, and that is not there.
+	run := exec.CommandContext(t.Context(), "bash", "-c", strings.Replace(command, "go test -C operator ", "go test -C operator -v -count=1 -vet=off -overlay '"+overlaid+"' ", 1))
 	run.Dir = checkout
 	out, err := run.CombinedOutput()
 	if err != nil {
