@@ -66,6 +66,12 @@ kubectl-spate: ## Build kubectl's plugin, `kubectl spate` (build/out/kubectl-spa
 	@cp operator/cmd/kubectl-spate/kubectl_complete-spate build/out/
 	@echo "kubectl-spate: build/out/kubectl-spate, and kubectl_complete-spate for kubectl's completion (put both into a folder of PATH)"
 
+.PHONY: kubectl-spate-platforms
+kubectl-spate-platforms: ## Compile the plugin for each platform of a release (build/platforms)
+	@for platform in $$(grep -v '^#' build/platforms); do \
+	  echo "kubectl-spate: $$platform"; \
+	  GOOS=$${platform%/*} GOARCH=$${platform#*/} $(go_build) -C operator -o /dev/null ./cmd/kubectl-spate || exit; done
+
 .PHONY: verify-generated
 verify-generated: ## Fail if a generated file is not current
 	@before=$$(cat $$(find $(GENERATED) -type f | sort) | sha256sum); \

@@ -54,7 +54,7 @@ func room(t *testing.T) kube.Reader {
 		Progress: &spatev1.RunProgress{TxRate: "99.8kpps", RxRate: "99.7kpps", LossRatio: "0.001", TimeLeft: "48s", Stage: "soak (2/4)"},
 	}
 	waits := plugintest.RunNamed("web-1", "web", started.Add(time.Second))
-	waits.Status = spatev1.TrafficRunStatus{Phase: spatev1.RunPending, Generator: "tests/lab", Conditions: notReady(spatev1.ReasonGeneratorBusy, "in line for TrafficGenerator lab")}
+	waits.Status = spatev1.TrafficRunStatus{Phase: spatev1.RunPending, Generator: "tests/lab", Conditions: notReady(spatev1.ReasonGeneratorBusy, "queued for TrafficGenerator lab")}
 	fresh := plugintest.RunNamed("dns-1", "dns", started.Add(2*time.Second))
 	ended := plugintest.RunNamed("imix-0", "imix", started.Add(-time.Hour))
 	ended.Status.Phase = spatev1.RunComplete
@@ -95,7 +95,7 @@ func TestEverythingIsOnOneScreen(t *testing.T) {
 imix-1  imix     lab        Running  12s/1m0s  99.8kpps  99.7kpps  0.001
 
 WAITS             NAME   REASON         MESSAGE
-TrafficRun        web-1  GeneratorBusy  in line for TrafficGenerator lab
+TrafficRun        web-1  GeneratorBusy  queued for TrafficGenerator lab
 TrafficRun        dns-1  Progressing    the operator has not reconciled it yet
 TrafficProfile    wrong  InvalidSpec    spec.rate: too much
 TrafficGenerator  spare  Unschedulable  no node has hugepages
@@ -108,7 +108,7 @@ SEARCH  PROFILE  PHASE      PROGRESS
 router  imix     Searching  64: trial 5 (Throughput), 1/7 variants done
 `},
 		{names: []string{"web"}, want: `WAITS       NAME   REASON         MESSAGE
-TrafficRun  web-1  GeneratorBusy  in line for TrafficGenerator lab
+TrafficRun  web-1  GeneratorBusy  queued for TrafficGenerator lab
 
 GENERATOR  READY  PODS  PORTS  RUNS    REASON
 lab        True   1/1   1/2    imix-1  -
