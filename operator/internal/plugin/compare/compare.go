@@ -18,6 +18,7 @@ import (
 	"spate.dev/operator/internal/plugin/archived"
 	"spate.dev/operator/internal/plugin/cluster"
 	"spate.dev/operator/internal/plugin/exit"
+	"spate.dev/operator/internal/plugin/output"
 	"spate.dev/operator/internal/plugin/result"
 	"spate.dev/operator/internal/runs/storage"
 )
@@ -26,15 +27,15 @@ import (
 func NewCommand() *cobra.Command {
 	var flags cluster.Flags
 	var source archived.Source
-	var output string
+	var form output.Flag
 	var failOn []string
 	c := &cobra.Command{
 		Use:   "compare [RUN] OTHER",
 		Short: "Compare the results of two runs",
 		Long: `Compares the results of two TrafficRuns: sums, streams, templates and delays, each with its change from the first run to the second. Either may be
 the name of a TrafficProfile: its latest run is used then. A single run is compared with its baseline (spec.baselineRef), as that was when the run
-started: it need not exist any more. Streams and templates of one run only are listed. Without -o json or yaml, metrics that are 0 in
-both runs are omitted.
+started: it need not exist any more. Streams and templates of one run only are listed. Tables omit metrics that are 0 in both runs, but for
+-o wide.
 
 --from PLACE reads the first run from an archive, where it need not exist any more: the folder that the operator writes to (--archive-directory), or the bucket and
 prefix (--archive-bucket), s3://BUCKET/PREFIX, with the credentials and the region that the AWS SDK finds.
@@ -58,7 +59,7 @@ Exit codes: 0 no condition holds; 1 one does; 2 a condition is not valid or cann
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: flags.Complete(2, cluster.Runs, cluster.Profiles),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := result.CheckOutput(output); err != nil {
+			if err := form.Check(); err != nil {
 				return exit.With(exit.Invalid, err)
 			}
 			conditions, err := parseAll(failOn)
@@ -71,19 +72,14 @@ Exit codes: 0 no condition holds; 1 one does; 2 a condition is not valid or cann
 			}
 			d := compare(first, second)
 			judged := d.judge(conditions)
-			if output != "" {
-				err = result.WriteDocument(c.OutOrStdout(), output, d)
-			} else {
-				err = d.write(c.OutOrStdout())
-			}
-			return errors.Join(err, judged)
+			return errors.Join(form.Write(c.OutOrStdout(), d.shown()), judged)
 		},
 	}
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit.With(exit.Invalid, err) })
 	flags.Add(c)
 	source.Add(c, "folder or s3://BUCKET/PREFIX of an archive to read the first run from instead of the cluster")
 	c.Flags().StringArrayVar(&failOn, "fail-on", nil, "METRIC>AMOUNT or METRIC<AMOUNT: exit with 1 if the change from the first run to the second is beyond the amount, such as latency.p99>5%")
-	c.Flags().StringVarP(&output, "output", "o", "", result.OutputUsage)
+	form.Add(c)
 	return c
 }
 
@@ -170,8 +166,13 @@ func comparedOf(run *spatev1.TrafficRun) compared {
 	return c
 }
 
-// write writes the comparison as tables.
-func (d *document) write(w io.Writer) error {
+// shown is the comparison in every form.
+func (d *document) shown() output.Shown {
+	return output.Shown{Document: d, Lists: []output.List{{Name: "difference", Objects: d.Differences}}, Tables: d.write}
+}
+
+// write writes the comparison as tables: wide with metrics that are 0 in both runs.
+func (d *document) write(w io.Writer, wide bool) error {
 	for i, c := range []compared{d.First, d.Second} {
 		outcome := string(c.Phase)
 		if c.Outcome != "" {
@@ -182,7 +183,7 @@ func (d *document) write(w io.Writer) error {
 	out := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(out, "\nMETRIC\tFIRST\tSECOND\tCHANGE\tRELATIVE")
 	for i := range d.Differences {
-		if diff := &d.Differences[i]; !diff.isZero() {
+		if diff := &d.Differences[i]; wide || !diff.isZero() {
 			fmt.Fprintln(out, strings.Join(diff.cells(), "\t"))
 		}
 	}

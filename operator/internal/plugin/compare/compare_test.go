@@ -18,6 +18,7 @@ import (
 
 	spatev1 "spate.dev/api/v1alpha1"
 	"spate.dev/operator/internal/plugin/exit"
+	"spate.dev/operator/internal/plugin/output"
 	"spate.dev/operator/internal/plugin/plugintest"
 	"spate.dev/operator/internal/runs/storage"
 )
@@ -160,7 +161,7 @@ func TestASingleRunIsComparedWithItsBaseline(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, want bytes.Buffer
-	if err := errors.Join(compare(first, run).write(&out), compare(before, run).write(&want)); err != nil || out.String() != want.String() {
+	if err := errors.Join(compare(first, run).write(&out, false), compare(before, run).write(&want, false)); err != nil || out.String() != want.String() {
 		t.Errorf("%v\ngot\n%s\nwant\n%s", err, out.String(), want.String())
 	}
 }
@@ -176,7 +177,7 @@ func TestDifferencesAsTables(t *testing.T) {
 		t.Error("no condition holds")
 	}
 	var out bytes.Buffer
-	if err := d.write(&out); err != nil {
+	if err := d.write(&out, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -194,5 +195,15 @@ func TestDifferencesAsTables(t *testing.T) {
 	}
 	if strings.Contains(out.String(), "duplicates") {
 		t.Errorf("what is 0 in both is omitted:\n%s", out.String())
+	}
+	out.Reset()
+	if err := d.write(&out, true); err != nil || !strings.Contains(out.String(), "\nduplicates ") {
+		t.Errorf("%v: what is 0 in both is in wide tables:\n%s", err, out.String())
+	}
+	out.Reset()
+	var form output.Flag
+	form.Choose(output.CSV)
+	if err := form.Write(&out, d.shown()); err != nil || !strings.HasPrefix(out.String(), "metric,unit,first,second,change,relativePercent\nduration,ns,10000000000,10000000000,0,0\n") {
+		t.Errorf("%v:\n%s", err, out.String())
 	}
 }
