@@ -42,7 +42,7 @@ metadata: {name: tapped, annotations: {example.com/api-token: e2e-of-an-annotati
 spec:
   generatorRef: {name: loop}
   runPolicy: Manual
-  duration: 12s
+  duration: 14s
   generatorTolerance: {late: 100%, txDropped: 25%}
   receive: [{name: tap, port: loop}]
   traffic:
@@ -132,7 +132,7 @@ func TestThePluginReadsRunsOfTwoEngines(t *testing.T) {
 	})
 	condition(t, 60*time.Second, first, spate.ConditionComplete, metav1.ConditionTrue)
 	// Also for a report without samples it takes a whole run: at twice the rate.
-	second := startedBy(t, ns, editor.says(t, 0, "kubectl spate run tapped --set rate=2x --set duration=8s --wait --timeout 1m -o json 2>/dev/null"))
+	second := startedBy(t, ns, editor.says(t, 0, "kubectl spate run tapped --set rate=2x --set duration=10s --wait --timeout 1m -o json 2>/dev/null"))
 
 	t.Run("report", func(t *testing.T) { reports(t, reader, first, pods) })
 	t.Run("compare", func(t *testing.T) {
@@ -140,6 +140,27 @@ func TestThePluginReadsRunsOfTwoEngines(t *testing.T) {
 		for _, words := range []string{"First: run " + first.Name + " of profile tapped: Passed", "Second: run " + second.Name + " of profile tapped: Passed", "\nstreams.small.rxPps ", "lost>0 "} {
 			if !strings.Contains(said, words) {
 				t.Errorf("no %q", words)
+			}
+		}
+		// Both have sent at a steady rate, the second at twice that of the first.
+		said = reader.says(t, 0, "kubectl spate compare "+first.Name+" "+second.Name+" -o json 2>/dev/null")
+		var compared struct {
+			Test, NotTested string
+			Differences     []struct {
+				Metric     string
+				Statistics *struct {
+					P      float64
+					Differ bool
+					First  struct{ Intervals int }
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(said), &compared); err != nil || compared.Test == "" {
+			t.Fatalf("%v: %q %s", err, compared.NotTested, said)
+		}
+		for _, d := range compared.Differences {
+			if s := d.Statistics; d.Metric == "streams.small.txPps" && (s == nil || !s.Differ || s.First.Intervals < 6) || d.Metric == "streams.small.tx" && s != nil {
+				t.Errorf("%+v of %s", s, d.Metric)
 			}
 		}
 		if said := reader.says(t, 1, "kubectl spate compare "+first.Name+" "+second.Name+" --fail-on 'streams.small.txPps>50%'"); !strings.Contains(said, `--fail-on "streams.small.txPps>50%" holds: `) {

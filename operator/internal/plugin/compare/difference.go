@@ -18,6 +18,8 @@ type difference struct {
 	metric        string
 	unit          measured.Unit
 	first, second *big.Rat
+	// statistics are nil for a metric that is not tested.
+	statistics *statistics
 }
 
 func (d *difference) change() *big.Rat { return new(big.Rat).Sub(d.second, d.first) }
@@ -42,7 +44,9 @@ func (d difference) MarshalJSON() ([]byte, error) {
 		Second   json.Number   `json:"second"`
 		Change   json.Number   `json:"change"`
 		Relative json.Number   `json:"relativePercent,omitempty"`
-	}{d.metric, d.unit, measured.Decimal(d.first, 9), measured.Decimal(d.second, 9), measured.Decimal(d.change(), 9), ""}
+
+		Statistics *statistics `json:"statistics,omitempty"`
+	}{d.metric, d.unit, measured.Decimal(d.first, 9), measured.Decimal(d.second, 9), measured.Decimal(d.change(), 9), "", d.statistics}
 	if relative := d.relative(); relative != nil {
 		out.Relative = measured.Decimal(relative, 9)
 	}
@@ -96,7 +100,7 @@ func compare(first, second *spatev1.TrafficRun) *document {
 	}
 	for _, m := range measured.Of(first.Status.Result) {
 		if other, both := others[m.Name]; both {
-			d.Differences = append(d.Differences, difference{m.Name, m.Unit, m.Value, other.Value})
+			d.Differences = append(d.Differences, difference{m.Name, m.Unit, m.Value, other.Value, nil})
 		}
 	}
 	d.OnlyInFirst, d.OnlyInSecond = only(first.Status.Result, second.Status.Result), only(second.Status.Result, first.Status.Result)
