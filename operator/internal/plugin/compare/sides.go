@@ -38,7 +38,7 @@ func both(ctx context.Context, flags *cluster.Flags, from places, args []string)
 		return first, second, errors.New("--from reads the first of two runs: name the other one, too")
 	case len(args) == 1 && isSecond:
 		return first, second, errors.New("--other-from reads the second of two runs: name the first one, too; an archive has no copies of baselines")
-	case len(args) == 0 && !(isFirst && isSecond):
+	case len(args) == 0 && (!isFirst || !isSecond):
 		return first, second, errors.New("name two runs, or one that has a baseline")
 	}
 	var connection *cluster.Connection

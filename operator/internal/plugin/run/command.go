@@ -98,7 +98,6 @@ Without --wait: 0 if all runs were started, otherwise 2 or 3.`,
 	c.Flags().StringVar(&o.junit, "junit", "", "with --wait: write a JUnit report to this file, with a test case for each threshold and one for validity")
 	o.output.Add(c)
 	c.Flags().BoolVar(&o.json, "json", false, "the same as -o json")
-	c.MarkFlagsMutuallyExclusive("json", "output")
 	return c
 }
 
@@ -116,6 +115,8 @@ func (o *options) check(args []string) (names, paths []string, set spatev1.RunOv
 		err = errors.New("nothing to run: name a PROFILE or a FILE, - for standard input, or -k FOLDER")
 	case !o.wait && (o.timeout != 0 || o.junit != "" || o.stopOnInterrupt):
 		err = errors.New("--timeout, --junit and --stop-on-interrupt need --wait")
+	case o.json && !o.output.IsTable():
+		err = errors.New("--json is -o json: name one of both")
 	default:
 		if o.json {
 			o.output.Choose(output.JSON)

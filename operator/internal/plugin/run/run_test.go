@@ -319,7 +319,7 @@ func TestWhatIsWrongIsReportedBeforeAnythingIsApplied(t *testing.T) {
 		{args: "imix --timeout 5m", code: 3, want: "--timeout, --junit and --stop-on-interrupt need --wait"},
 		{args: "imix --set speed=2x", code: 3, want: "NAME is one of rate, duration, warmup, generator"},
 		{args: "imix -o html", code: 3, want: "-o html: must be one of table, wide, json, yaml, csv"},
-		{args: "imix --json -o yaml", code: 3, want: "if any flags in the group [json output] are set none of the others can be"},
+		{args: "imix --json -o yaml", code: 3, want: "--json is -o json: name one of both"},
 		{args: "-f none.yaml", code: 3, want: "no such file"},
 		{args: "imix " + kubeconfig, code: 3, want: "none"},
 		{args: streams, code: 2, want: "nothing was applied: the files have no TrafficProfile and no TrafficRun"},
