@@ -218,7 +218,7 @@ func TestArchivedRunsAreComparedWithoutACluster(t *testing.T) {
 	folders := map[string]string{}
 	for name, rate := range map[string]int64{"imix-1": 1000, "imix-2": 1100} {
 		s := sampledRun(name, rate, 20_000)
-		s.run.UID = types.UID("of-" + name)
+		s.run.UID = types.UID("00000000-0000-4000-8000-00000000000" + strings.TrimPrefix(name, "imix-"))
 		encoded, err := s.samples.Encode()
 		if err != nil {
 			t.Fatal(err)

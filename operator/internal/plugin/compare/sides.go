@@ -112,8 +112,15 @@ func baselineOf(ctx context.Context, reader kube.Reader, run *spatev1.TrafficRun
 	baseline.Namespace, baseline.Name, baseline.UID = run.Namespace, string(b.Name), b.UID
 	baseline.Spec.ProfileRef = &spatev1.LocalReference{Name: b.Profile}
 	baseline.Status.Phase, baseline.Status.Verdict, baseline.Status.Result = spatev1.RunComplete, &spatev1.Verdict{Outcome: b.Outcome}, kept
-	baseline.Status.Resolved = &spatev1.ResolvedRun{Timing: spatev1.RunTiming{Warmup: b.Warmup}}
 	s.run = baseline
-	s.load(ctx, reader)
+	if s.load(ctx, reader); s.samples == nil {
+		return s, nil
+	}
+	// The copy of a result does not say when the warm-up was over, which the run itself does: it exists, since its samples go with it.
+	itself := &spatev1.TrafficRun{}
+	if err := reader.Get(ctx, kube.ObjectKeyFromObject(baseline), itself); err != nil {
+		s.samples, s.noSamples = nil, fmt.Sprintf("run %s, the baseline, cannot be read: %v", baseline.Name, err)
+	}
+	baseline.Status.Resolved, baseline.Status.Stages = itself.Status.Resolved, itself.Status.Stages
 	return s, nil
 }
