@@ -4,7 +4,9 @@ package status
 
 import (
 	"bytes"
+	"encoding/csv"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	spatev1 "spate.dev/api/v1alpha1"
+	"spate.dev/operator/internal/plugin/output"
 	"spate.dev/operator/internal/plugin/plugintest"
-	"spate.dev/operator/internal/plugin/result"
 )
 
 var started = time.Unix(1000, 0)
@@ -148,7 +150,7 @@ func TestAnUnknownNameIsAnError(t *testing.T) {
 
 func TestTheOverviewIsForProgramsToo(t *testing.T) {
 	var out bytes.Buffer
-	if err := result.WriteDocument(&out, "json", shown(t)); err != nil {
+	if err := output.WriteDocument(&out, output.JSON, shown(t)); err != nil {
 		t.Fatal(err)
 	}
 	var read overview
@@ -159,7 +161,25 @@ func TestTheOverviewIsForProgramsToo(t *testing.T) {
 		t.Errorf("%s", out.String())
 	}
 	out.Reset()
-	if err := result.WriteDocument(&out, "json", (&objects{}).overview(started)); err != nil || strings.Contains(out.String(), "null") {
+	var form output.Flag
+	form.Choose(output.CSV)
+	if err := form.Write(&out, shown(t).shown(false)); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&out).ReadAll()
+	if err != nil || len(rows) < 2 {
+		t.Fatalf("%v %v", rows, err)
+	}
+	cell := func(row []string, column string) string { return row[slices.Index(rows[0], column)] }
+	kinds := map[string]int{}
+	for _, row := range rows[1:] {
+		kinds[cell(row, "row")]++
+	}
+	if kinds["run"] != 1 || kinds["waiting"] != 4 || kinds["generator"] != 2 || kinds["search"] != 1 || cell(rows[1], "name") != "imix-1" || cell(rows[1], "progress.txRate") != "99.8kpps" || cell(rows[1], "reason") != "" {
+		t.Errorf("%q", rows)
+	}
+	out.Reset()
+	if err := output.WriteDocument(&out, output.JSON, (&objects{}).overview(started)); err != nil || strings.Contains(out.String(), "null") {
 		t.Errorf("%v, %s", err, out.String())
 	}
 }
