@@ -42,10 +42,11 @@ SRIOV_IMAGE := $(SPATE_CACHE)/images/sriov-device-plugin-$(shell cat e2e/sriov/p
 $(SRIOV_IMAGE): $(SRIOV_DEVICE_PLUGIN)
 	@e2e/sriov/plugin-image $@ $(SRIOV_DEVICE_PLUGIN)
 
-cluster-images: $(NODE_IMAGE) $(PEER_IMAGE) $(PROMETHEUS_IMAGE) $(SRIOV_IMAGE)
+# What the one-node cluster of the suites takes besides the Kubernetes binary.
+cluster-programs: $(MULTUS) $(NODE_IMAGE) $(PEER_IMAGE) $(PROMETHEUS_IMAGE)
 
 ##@ Cluster
-.PHONY: kube envtest-assets cluster-images cluster-up cluster-down cluster-status cluster-shell test-cluster-clean
+.PHONY: kube envtest-assets cluster-programs cluster-up cluster-down cluster-status cluster-shell test-cluster-clean
 kube: $(KUBE) ## Build the Kubernetes binary (etcd to kubectl in one)
 envtest-assets: $(KUBEBUILDER_ASSETS)/.done ## Make the folder envtest takes its binaries from (KUBEBUILDER_ASSETS)
 

@@ -51,17 +51,17 @@ export FLAKY := $(CURDIR)/build/out/flaky
 # phase TARGETS[,ARGUMENTS[,COMMAND]]: makes them, with the command, and prints how long that took.
 phase = @start=$$SECONDS; $(3) $(MAKE) --no-print-directory $(2) $(1) || exit; echo "test: $(1): $$((SECONDS - start)) s"
 
-.PHONY: test-timed test-untimed test-nic
+.PHONY: test-timed test-images test-untimed
 test: deps ## Run all that CI runs: lint, unit tests, envtest, short fuzzing, instructions per packet, a NIC's driver, the suites in the real cluster
 	@rm -f $(FLAKY)
 	$(call phase,lint)
 	$(call phase,engine-debug)
 	@# A browser at idle priority is starved for minutes, and then gives no answer; by itself it takes half a minute.
 	$(call phase,test-report-if-there)
-	$(call phase,test-timed test-untimed,--jobs 2 --output-sync=line)
+	$(call phase,test-timed test-images,--jobs 2 --output-sync=line)
+	$(call phase,e2e test-untimed,--jobs 2 --output-sync=line)
 	@# Instructions depend a little on how many packets are due at once, so on the time that a worker is given.
 	$(call phase,bench-instructions test-cluster-clean,--jobs 2 --output-sync=line)
-	$(call phase,e2e test-nic,--jobs 2 --output-sync=line)
 	@[ ! -s $(FLAKY) ] || { echo "test: these failed first, and passed when they ran again; each is a fault of the test or of what it tests:"; sed 's/^/  /' $(FLAKY); }
 
 .PHONY: test-all
@@ -73,13 +73,15 @@ test-timed:
 	$(call phase,engine-test)
 	$(call phase,operator-test)
 
-# Tests that measure no time use the CPU that those leave (SCHED_IDLE, sched(7)).
-test-untimed:
-	$(call phase,images kubectl-spate cluster-images fuzz engine-test-aarch64 bench-program conformance-if-there,--jobs 2 --output-sync=line FUZZ=$(FUZZ_IN_TEST),env MAKEFLAGS= chrt --idle 0)
+# What the suites in the cluster need is built with the CPU that those leave (SCHED_IDLE, sched(7)).
+test-images:
+	$(call phase,images kubectl-spate cluster-programs,--jobs 2 --output-sync=line,env MAKEFLAGS= chrt --idle 0)
 
-# An emulated machine measures no time either: the suites in the cluster leave about half of two CPUs idle.
-test-nic:
+# Tests that measure no time, and what they and bench-instructions need, likewise with what the suites in the cluster leave: about half of two CPUs. The
+# emulated machine is first, and alone, as it has to answer in time.
+test-untimed:
 	$(call phase,nic,,chrt --idle 0)
+	$(call phase,fuzz engine-test-aarch64 conformance-if-there bench-program,FUZZ=$(FUZZ_IN_TEST),env MAKEFLAGS= chrt --idle 0)
 
 ##@ Tests
 PEERS_CONNECTIONS ?= 10000
