@@ -88,8 +88,18 @@ PEERS_CONNECTIONS ?= 10000
 PEERS_ROUNDS ?= 5
 PEERS_SEED ?= 1
 
-.PHONY: lint lint-shell lint-yaml lint-workflows lint-chart lint-alerts lint-e2e lint-modules lint-docs docs advisories unit nic test-cgroup2 e2e peers
-lint: engine-lint operator-lint verify-generated lint-shell lint-yaml lint-workflows lint-chart lint-alerts lint-e2e lint-modules lint-docs advisories ## Check style and that generated files are current
+lint_lanes := lint-lane-engine lint-lane-others
+.PHONY: lint $(lint_lanes) lint-shell lint-yaml lint-workflows lint-chart lint-alerts lint-e2e lint-modules lint-docs docs advisories unit nic test-cgroup2 e2e peers
+# The engine beside all others: downloads and the ends of builds leave a CPU idle. Last is what asks databases: it says whether it could.
+lint: ## Check style and that generated files are current
+	@$(call side_by_side_lines,$(lint_lanes))
+	@$(by_itself) advisories
+
+lint-lane-engine:
+	@$(by_itself) engine-lint
+# One after another: linters read what verify-generated writes. operator-lint has the checks of `go vet`, for all modules.
+lint-lane-others:
+	@$(by_itself) operator-lint verify-generated lint-shell lint-yaml lint-workflows lint-chart lint-alerts lint-modules lint-docs
 
 shell_scripts = $(shell git ls-files --cached --others --exclude-standard -- e2e build .ci | xargs -r grep -lE -m1 '^\#!.*(ba)?sh$$')
 lint-shell:
