@@ -54,8 +54,7 @@ phase = @start=$$SECONDS; $(3) $(MAKE) --no-print-directory $(2) $(1) || exit; e
 .PHONY: test-timed test-images test-untimed
 test: deps ## Run all that CI runs: lint, unit tests, envtest, short fuzzing, instructions per packet, a NIC's driver, the suites in the real cluster
 	@rm -f $(FLAKY)
-	$(call phase,lint)
-	$(call phase,engine-debug)
+	$(call phase,lint engine-debug,--jobs 2 --output-sync=line)
 	@# A browser at idle priority is starved for minutes, and then gives no answer; by itself it takes half a minute.
 	$(call phase,test-report-if-there)
 	$(call phase,test-timed test-images,--jobs 2 --output-sync=line)
