@@ -13,7 +13,8 @@ cluster_there := external-cluster
 cluster_end := @echo "$@: Spate stays in the cluster; it goes by: kubectl delete ts,tp,tr,tg --all --all-namespaces, then helm uninstall spate --namespace spate-system"
 else
 in_cluster := e2e/cluster/in
-cluster_there := cluster-up $(PEER_IMAGE) $(PROMETHEUS_IMAGE)
+cluster_there := $(PEER_IMAGE) $(PROMETHEUS_IMAGE) cluster-up
+demo e2e: CLUSTER_IMAGES = $(PROMETHEUS_IMAGE) $(operator_image) $(engine_image) $(PEER_IMAGE)
 # The server of a bucket, which the suites start on the node.
 s3_server := $(VERSITYGW)
 endif
@@ -37,7 +38,8 @@ demo: images kubectl-spate $(cluster_there) ## Run IMIX, a web site, a real ngin
 	@$(in_cluster) e2e/demo/anywhere
 	$(cluster_end)
 else
-demo: deps images kubectl-spate $(cluster_there)
+demo: deps images $(PEER_IMAGE) $(PROMETHEUS_IMAGE)
+	@$(call side_by_side_lines,kubectl-spate cluster-up) CLUSTER_IMAGES='$(CLUSTER_IMAGES)'
 	@$(prometheus_there)
 	@e2e/install $(operator_image) $(engine_image)
 	@e2e/cluster/load $(PEER_IMAGE) >/dev/null
