@@ -128,7 +128,7 @@ func TestALineOutlivesTheOperator(t *testing.T) {
 		return 1
 	})
 	for _, r := range line {
-		hasPlace(t, r, "queued for TrafficGenerator loop")
+		hasPlace(t, r, "for TrafficGenerator loop")
 	}
 	cluster.operator.kill()
 	patched(t, active, `{"spec":{"stop":true}}`)
