@@ -338,7 +338,7 @@ func gathered(t *testing.T, user *terminal, ns, kubeconfig string, pods []string
 	in := "namespaces/" + ns + "/"
 	want := map[string]string{
 		in + "trafficgenerators/loop.yaml": "kind: TrafficGenerator", in + "trafficprofiles/tapped.yaml": "example.com/api-token: REDACTED", in + "statelessstreams/small.yaml": "size: 128",
-		in + "events.yaml": "reason: Started", in + "doctor/loop.txt": "Generator loop: MachineReady=", "operator/events.yaml": "kind: EventList",
+		in + "events.yaml": "reason: Started", in + "doctor/loop.txt": "Generator loop: MachineReady=",
 		"versions.txt": "engines of generator " + ns + "/loop: ", "README.md": "trafficprofiles/tapped.yaml: metadata.annotations.example.com/api-token",
 		"errors.txt": "nodes/", // which the ClusterRole view may not read
 	}

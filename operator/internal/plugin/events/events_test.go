@@ -184,7 +184,8 @@ tests       10s                Normal    Because   TrafficRun/imix-1   spate-ope
 		t.Error(got)
 	}
 	if got, want := shownOf(t, "csv", "imix-1", false), `namespace,lastSeen,firstSeen,count,type,reason,kind,name,source,message,event
-tests,2023-11-14T22:13:00Z,2023-11-14T22:08:20Z,3,Warning,Because,Pod,lab-0,"spate-operator, spate-operator-0",probe failed,e6
+tests,2023-11-14T22:13:00Z,2023-11-14T22:08:20Z,3,Warning,Because,Pod,lab-0,"spate-operator, spate-operator-0","probe
+ failed",e6
 tests,2023-11-14T22:13:10Z,2023-11-14T22:13:10Z,1,Normal,Because,TrafficRun,imix-1,"spate-operator, spate-operator-0",sends,e7
 `; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
