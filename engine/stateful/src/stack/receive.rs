@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What becomes of a frame that arrives: its flow is found, or a server's begins; what is of no open flow is answered, counted or left to others.
 use spate_arch::fetch;
-use spate_net::fast::{self, Bits, V4, V6};
+use spate_net::fast::{self, Bits, Family, V4, V6};
 
 use super::{
     ANSWERS, Stack, Tuple, is_client,
@@ -128,7 +128,7 @@ impl Stack {
             }
             return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), s, hash);
         }
-        self.receive_other(port, frame, hints)
+        self.receive_other::<V4>(port, frame, hints)
     }
 
     #[inline(never)]
@@ -137,30 +137,19 @@ impl Stack {
             let s = &plain.content;
             let (local, remote) = (plain.destination, plain.source);
             let tuple = Tuple { local, remote, local_port: s.destination_port, remote_port: s.source_port };
-            let (hash, found) = self.look_up_v6(&tuple, false, hints);
-            if let Some(index) = found {
+            let hash = self.hash_of(&tuple, false, hints);
+            if let Some(index) = self.find(&tuple, false, hash) {
                 return self.receive_known(port, index, frame, s, plain.ecn);
             }
             return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), s, hash);
         }
-        self.receive_other_v6(port, frame, hints)
+        self.receive_other::<V6>(port, frame, hints)
     }
 
+    /// As `receive_v4` and `receive_v6`, of what is no plain segment: most of it is plain all the same.
     #[inline(never)]
-    fn receive_other_v6(&mut self, port: usize, frame: &[u8], hints: Hints) -> Received {
-        let Some(plain) = Plain::<V6, Datagram<'_>>::read_udp(frame) else {
-            return self.receive_any(port, frame, hints.verified);
-        };
-        let (packet, d) = (plain.packet(frame, Content::Udp(plain.content)), &plain.content);
-        let tuple = Tuple::of(&packet, d.source_port, d.destination_port);
-        let (hash, index) = self.look_up_v6(&tuple, true, hints);
-        self.receive_udp(port, &packet, d, &Wanted { tuple, hash, index })
-    }
-
-    /// As `receive_v4`, of what is no plain segment: most of it is plain all the same.
-    #[inline(never)]
-    fn receive_other(&mut self, port: usize, frame: &[u8], hints: Hints) -> Received {
-        let Some(plain) = Plain::<V4, Datagram<'_>>::read_udp(frame) else {
+    fn receive_other<F: Family>(&mut self, port: usize, frame: &[u8], hints: Hints) -> Received {
+        let Some(plain) = Plain::<F, Datagram<'_>>::read_udp(frame) else {
             return self.receive_any(port, frame, hints.verified);
         };
         let (packet, d) = (plain.packet(frame, Content::Udp(plain.content)), &plain.content);
@@ -177,13 +166,6 @@ impl Stack {
         let hash = hints.hash.unwrap_or_else(|| Key::of(tuple, udp, keys).hash(keys));
         debug_assert_eq!(hash, Key::of(tuple, udp, keys).hash(keys), "of another frame");
         hash
-    }
-
-    /// The flow over IPv6 between these, and what finds it.
-    #[inline(always)]
-    fn look_up_v6(&self, tuple: &Tuple, udp: bool, hints: Hints) -> (u32, Option<u32>) {
-        let (hash, kind) = (self.hash_of(tuple, udp, hints), kind(udp, true));
-        (hash, self.table.find(hash, |index| self.is_between(index, tuple, kind)))
     }
 
     /// What a frame is if its destination MAC says that it is for none of a port's stations: the port's own, and those of clients
