@@ -284,7 +284,7 @@ impl BothEnds {
                         ..Options::default()
                     };
                     let frame = out.frame(BELOW + TCP_HEADER + SYN_OPTIONS);
-                    below.write_tcp(frame, &head(flags, 0xffff), &options, (0, 0));
+                    below.write_syn(frame, &head(flags, 0xffff), &options);
                     flow.snd_nxt = flow.snd_nxt.wrapping_add(1);
                     counters.one(Count::SentControlPackets);
                 }
@@ -340,11 +340,11 @@ impl BothEnds {
 /// The contents of a SYN.
 #[inline]
 fn agree(flow: &mut Flow, s: &Segment<'_>) {
-    let options = s.options();
+    let offers = s.offers();
     flow.rcv_nxt = s.seq.wrapping_add(1);
-    flow.mss = options.mss.expect("an MSS");
-    flow.scales = options.window_scale.expect("a scale");
-    flow.ts_recent = options.timestamps.expect("timestamps").0;
+    flow.mss = offers.mss.expect("an MSS");
+    flow.scales = offers.window_scale.expect("a scale");
+    flow.ts_recent = offers.timestamps.expect("timestamps").0;
     flow.cwnd = 10 * u32::from(flow.mss);
 }
 

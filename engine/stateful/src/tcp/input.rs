@@ -40,18 +40,18 @@ impl Flow {
 
     /// Takes in what a SYN offers.
     fn agree(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) {
-        let (options, tunables) = (s.options(), cx.tunables);
-        self.mss = options.mss.unwrap_or(if self.has(is::V6) { 1220 } else { 536 }).max(64).min(tunables.mss);
+        let (offers, tunables) = (s.offers(), cx.tunables);
+        self.mss = offers.mss.unwrap_or(if self.has(is::V6) { 1220 } else { 536 }).max(64).min(tunables.mss);
         if tunables.timestamps
-            && let Some((value, _)) = options.timestamps
+            && let Some((value, _)) = offers.timestamps
         {
             self.set(is::TIMESTAMPS);
             (self.ts_recent, self.ts_recent_at) = (value, cx.now.minutes());
         }
-        if tunables.sack && options.sack_permitted {
+        if tunables.sack && offers.sack_permitted {
             self.set(is::SACK);
         }
-        self.scales = match (tunables.window_scale, options.window_scale) {
+        self.scales = match (tunables.window_scale, offers.window_scale) {
             (true, Some(scale)) => scale_of(tunables.receive_buffer) << 4 | scale,
             _ => NOT_SCALED,
         };

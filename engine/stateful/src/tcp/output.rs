@@ -599,7 +599,7 @@ impl Flow {
         }
         let Some(frame) = out.frame(from.below.len() + TCP_HEADER + options.len()) else { return false };
         let head = self.head(self.snd_una, flags, cx);
-        from.below.write_tcp(frame, &head, &options, (0, 0));
+        from.below.write_syn(frame, &head, &options);
         if self.snd_max == self.snd_una {
             // The first: it is answered, and waited for, from now on.
             self.rtt_at = cx.now.us();
