@@ -3,7 +3,7 @@
 use super::Context;
 use crate::{
     flow::{Flow, is},
-    scenario::CongestionControl,
+    scenario::{CongestionControl, Tunables},
 };
 
 /// CUBIC's constants (RFC 9438 section 4.6 and 5).
@@ -14,8 +14,8 @@ const K_TICK: f64 = 1_048_576e-9;
 
 impl Flow {
     /// The window with which a connection starts, and starts again after a pause (RFC 6928, RFC 5681 section 4.1).
-    pub(super) fn initial_cwnd(&self, cx: &Context<'_>) -> u32 {
-        u32::from(cx.tunables.initial_window) * u32::from(self.mss)
+    pub(super) fn initial_cwnd(&self, tunables: &Tunables) -> u32 {
+        u32::from(tunables.initial_window) * u32::from(self.mss)
     }
 
     /// This many bytes were acknowledged while the window was what limited us.

@@ -55,7 +55,7 @@ impl Flow {
             (true, Some(scale)) => scale_of(tunables.receive_buffer) << 4 | scale,
             _ => NOT_SCALED,
         };
-        self.cwnd = self.initial_cwnd(cx);
+        self.cwnd = self.initial_cwnd(tunables);
     }
 
     /// Header prediction: from the end of the handshake to the last FIN most segments are the next in sequence, to an end without
@@ -339,7 +339,7 @@ impl Flow {
     #[cold]
     fn is_late_ack(&self, s: &Segment<'_>, value: u32, cx: &Context<'_>) -> bool {
         let bare = s.flags & !(flag::PSH | flag::ECE | flag::CWR) == flag::ACK && s.payload.is_empty();
-        bare && s.seq == self.rcv_nxt && u64::from(self.ts_recent.wrapping_sub(value)) <= self.rto_ns(cx) >> 20
+        bare && s.seq == self.rcv_nxt && u64::from(self.ts_recent.wrapping_sub(value)) <= self.rto_ns(cx.tunables) >> 20
     }
 
     /// What of a segment lies in the window: its sequence number, data and FIN (RFC 9293 section 3.4). None, and an
@@ -575,7 +575,7 @@ impl Flow {
             }
         } else if !PLAIN && self.has(is::PERSIST) && self.has_more_to_send() {
             // The probe was taken; the window is closed all the same, or `peer_window` finds it open.
-            self.wait_until(cx.now.tick_in(self.rto_ns(cx)));
+            self.wait_until(cx.now.tick_in(self.rto_ns(cx.tunables)));
         } else {
             if !PLAIN && self.has(is::PERSIST) {
                 // It was the last: there is nothing to probe with.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An end sends what it owes, as far as windows and the room for frames go: segments are built when they are sent.
-use super::{Context, TIMESTAMPS_LEN};
+use super::{Context, Instant, TIMESTAMPS_LEN};
 use crate::{
     counters::Count,
     flow::{Flow, State, is, seq_before, seq_max},
     offload::Cut,
     packet::{self, Below, Head, Options, TCP_HEADER, flag},
     payload::Payload,
+    scenario::Tunables,
     sending::Backlog,
     slab::{NONE, Slab},
 };
@@ -70,6 +71,7 @@ pub enum SendOutcome {
 }
 
 /// What a segment is.
+#[derive(Clone, Copy)]
 pub(super) struct Plan {
     pub(super) seq: u32,
     /// Bytes of data.
@@ -83,12 +85,16 @@ pub(super) struct Plan {
 
 impl Flow {
     /// Sends what it owes and may send.
+    // Where it is inlined, what all references here are to is in registers, as long as none is given to a function that is not: to those that
+    // are rare goes one to a copy.
+    #[inline(always)]
     pub fn output(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> SendOutcome {
         let (before, idle) = (self.snd_max, self.in_flight() == 0);
         let turn = if self.is_plain() {
             self.send_all::<true>(cx, from, out)
         } else {
-            match self.output_rare(cx, from, out) {
+            let below = *from.below;
+            match self.output_rare(&mut cx.copy(), &Sources { below: &below, ..*from }, out) {
                 Ok(turn) => turn,
                 Err(turn) => return turn,
             }
@@ -155,9 +161,10 @@ impl Flow {
             if let Some(cut) = out.cut()
                 && !(plan.again || plan.forced || plan.fin)
             {
-                let segments = self.segments_together((plan.seq, plan.len), cut, left, cx, from.below);
+                let (mut cx, below) = (cx.copy(), *from.below);
+                let segments = self.segments_together((plan.seq, plan.len), cut, left, &cx, &below);
                 if segments > 1 {
-                    if self.send_together(&plan, segments, cx, from, out) {
+                    if self.send_together(plan, segments, &mut cx, &Sources { below: &below, ..*from }, out) {
                         left = left.saturating_sub(segments);
                         continue;
                     }
@@ -173,6 +180,11 @@ impl Flow {
                     self.set(is::FORCED);
                 }
                 return SendOutcome::NoRoom;
+            }
+            // The next plan would be none, and what was sent acknowledges.
+            if PLAIN && (plan.fin || (self.snd_nxt == self.snd_end && !self.has(is::FIN_QUEUED))) {
+                self.clear(is::OUTPUT);
+                return SendOutcome::Done;
             }
         }
         SendOutcome::More
@@ -228,7 +240,7 @@ impl Flow {
         }
         let flight = self.in_flight();
         if flight == 0 && left > 0 {
-            self.restart(cx);
+            self.restart(cx.now, cx.tunables);
         }
         let mut len = left.min(mss);
         // The buffer holds what is not acknowledged.
@@ -244,7 +256,7 @@ impl Flow {
                 if flight == 0 && !self.has(is::PERSIST) {
                     self.set(is::PERSIST);
                     self.clear(is::PROBE | is::REORDER);
-                    self.wait_until(cx.now.tick_in(self.rto_ns(cx)));
+                    self.wait_until(cx.now.tick_in(self.rto_ns(cx.tunables)));
                 }
                 return None;
             }
@@ -299,11 +311,11 @@ impl Flow {
     }
 
     /// After a pause the window starts again (RFC 5681 section 4.1).
-    fn restart(&mut self, cx: &Context<'_>) {
-        let idle_ns = u64::from(cx.now.us().wrapping_sub(self.rtt_at)) << 10;
+    fn restart(&mut self, now: Instant, tunables: &Tunables) {
+        let idle_ns = u64::from(now.us().wrapping_sub(self.rtt_at)) << 10;
         // No time-out is shorter than the least.
-        if self.srtt > 0 && idle_ns > cx.tunables.minimum_rto_ns && idle_ns > self.rto_ns(cx) {
-            self.cwnd = self.cwnd.min(self.initial_cwnd(cx));
+        if self.srtt > 0 && idle_ns > tunables.minimum_rto_ns && idle_ns > self.rto_ns(tunables) {
+            self.cwnd = self.cwnd.min(self.initial_cwnd(tunables));
             // The pause is no time in which CUBIC may have grown (RFC 9438 section 5.8).
             self.epoch_at = 0;
         }
@@ -355,7 +367,7 @@ impl Flow {
     }
 
     /// The window to announce: what was announced before is never taken back.
-    #[inline]
+    #[inline(always)]
     fn window(&mut self, cx: &Context<'_>) -> u16 {
         let scale = if matches!(self.state, State::SynSent | State::SynReceived) { 0 } else { self.receive_scale() };
         let edge = self.rcv_nxt.wrapping_add(cx.tunables.receive_buffer);

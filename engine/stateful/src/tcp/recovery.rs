@@ -378,7 +378,7 @@ impl Flow {
     }
 
     /// Estimate of the bytes in the network (RFC 6675 section 4).
-    #[inline]
+    #[inline(always)]
     pub(super) fn pipe(&self, cx: &Context<'_>) -> u32 {
         if self.recovery != NONE {
             return self.pipe_of(&cx.recoveries[self.recovery]);

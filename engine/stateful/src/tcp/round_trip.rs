@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Round trips and the retransmission time-out (RFC 6298).
-use super::Context;
+use super::{Context, Instant};
 use crate::{
     counters::Count,
     flow::{Flow, State, is},
     packet::Segment,
+    scenario::Tunables,
 };
 
 /// Before the first measurement, in ns (RFC 6298 section 2.1).
@@ -49,22 +50,27 @@ impl Flow {
     }
 
     /// The retransmission time-out in ns, as it is now.
-    pub(super) fn rto_ns(&self, cx: &Context<'_>) -> u64 {
+    pub(super) fn rto_ns(&self, tunables: &Tunables) -> u64 {
         let rto = if self.srtt == 0 {
             let first = if self.rttvar > 0 { AFTER_LOST_SYN } else { FIRST_RTO };
-            first.max(cx.tunables.minimum_rto_ns)
+            first.max(tunables.minimum_rto_ns)
         } else {
             let us = u64::from(self.srtt) + 4 * u64::from(self.rttvar);
-            (us << 10).max(cx.tunables.minimum_rto_ns)
+            (us << 10).max(tunables.minimum_rto_ns)
         };
         (rto << self.backoff.min(16)).min(LONGEST_RTO)
     }
 
     /// Waits for an acknowledgement of what is in flight: until the time-out, or until a tail loss probe (RFC 8985 section
     /// 7.2).
-    #[inline]
+    #[inline(always)]
     pub(super) fn arm_retransmit(&mut self, cx: &Context<'_>) {
-        let rto = self.rto_ns(cx);
+        self.arm_retransmit_from(cx.now, cx.tunables);
+    }
+
+    #[inline]
+    fn arm_retransmit_from(&mut self, now: Instant, tunables: &Tunables) {
+        let rto = self.rto_ns(tunables);
         self.clear(is::PROBE | is::REORDER);
         let may_probe = self.has(is::SACK)
             && !self.any(is::RECOVERY | is::LOSS | is::PROBED)
@@ -79,6 +85,6 @@ impl Flow {
             self.set(is::PROBE);
             wait = rto.min(LEAST_PROBE.max(u64::from(self.srtt) << 11) + delayed);
         }
-        self.wait_until(cx.now.tick_in(wait));
+        self.wait_until(now.tick_in(wait));
     }
 }
