@@ -75,6 +75,8 @@ impl<'a> Segment<'a> {
     }
 
     /// All of its options.
+    // Inlined, so that the segment need not be in memory for it.
+    #[inline(always)]
     pub fn options(&self) -> Options {
         Options::read(self.first_timestamps, self.more_options)
     }

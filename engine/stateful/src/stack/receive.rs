@@ -126,7 +126,7 @@ impl Stack {
             if let Some(index) = found {
                 return self.receive_known(port, index, frame, s, plain.ecn);
             }
-            return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), s, hash);
+            return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), *s, hash);
         }
         self.receive_other::<V4>(port, frame, hints)
     }
@@ -141,7 +141,7 @@ impl Stack {
             if let Some(index) = self.find(&tuple, false, hash) {
                 return self.receive_known(port, index, frame, s, plain.ecn);
             }
-            return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), s, hash);
+            return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), *s, hash);
         }
         self.receive_other::<V6>(port, frame, hints)
     }
@@ -244,7 +244,7 @@ impl Stack {
     fn receive_packet(&mut self, port: usize, frame: &[u8], packet: &Packet<'_>, wanted: &Wanted) -> Received {
         match (&packet.content, wanted.index) {
             (Content::Tcp(segment), Some(index)) => self.receive_rare(port, index, frame, segment, packet.ecn),
-            (Content::Tcp(segment), None) => self.receive_unknown(port, packet, segment, wanted.hash),
+            (Content::Tcp(segment), None) => self.receive_unknown(port, packet, *segment, wanted.hash),
             (Content::Udp(datagram), _) => self.receive_udp(port, packet, datagram, wanted),
             (Content::Icmp(error), _) => self.receive_icmp_error(port, error, wanted),
         }
@@ -308,7 +308,7 @@ impl Stack {
         let flow = &self.flows[index];
         if flow.state == State::TimeWait
             && s.flags & (flag::SYN | flag::ACK | flag::RST) == flag::SYN
-            && self.may_be_reused(index, s)
+            && self.may_be_reused(index, *s)
         {
             self.side(index).counters.one(Count::TimeWaitReused);
             self.flows[index].state = State::Closed;
@@ -320,7 +320,7 @@ impl Stack {
             return self.receive_any(port, frame, false);
         }
         if flow.is_stranger(s) {
-            return self.receive_strange(port, index, frame, s);
+            return self.receive_strange(port, index, frame, *s);
         }
         self.note_before(index);
         let flow = &self.flows[index];
@@ -333,7 +333,7 @@ impl Stack {
             return Received::Taken;
         }
         let progress = if self.readers.is_some() {
-            self.input_and_read(index, s, ecn)
+            self.input_and_read(index, *s, ecn)
         } else {
             let (flow, mut cx, backlogs) = self.parts(index);
             flow.input(s, ecn, &mut cx, backlogs)
@@ -346,18 +346,18 @@ impl Stack {
     }
 
     #[cold]
-    fn receive_strange(&mut self, port: usize, index: u32, frame: &[u8], s: &Segment<'_>) -> Received {
+    fn receive_strange(&mut self, port: usize, index: u32, frame: &[u8], s: Segment<'_>) -> Received {
         let side = usize::from(self.flows[index].side);
         self.sides[side].counters.received(self.now.ns);
         self.sides[side].counters.one(Count::AcksOfUnsent);
         if let Ok(packet) = Packet::read(frame) {
-            self.refuse(port, &packet, s, side);
+            self.refuse(port, &packet, &s, side);
         }
         Received::Taken
     }
 
     /// RFC 6191, RFC 9293 section 3.10.7.4: a SYN beyond what a server's flow in TIME-WAIT has seen.
-    fn may_be_reused(&self, index: u32, s: &Segment<'_>) -> bool {
+    fn may_be_reused(&self, index: u32, s: Segment<'_>) -> bool {
         let flow = &self.flows[index];
         let newer = match s.timestamps() {
             Some((value, _)) if flow.has(is::TIMESTAMPS) => seq_before(flow.ts_recent, value),
@@ -366,7 +366,7 @@ impl Stack {
         !flow.has(is::CLIENT) && (newer || seq_before(flow.rcv_nxt, s.seq))
     }
 
-    fn receive_unknown(&mut self, port: usize, packet: &Packet<'_>, s: &Segment<'_>, hash: u32) -> Received {
+    fn receive_unknown(&mut self, port: usize, packet: &Packet<'_>, s: Segment<'_>, hash: u32) -> Received {
         if !self.ports[port].may_be_source(packet.source) {
             return Received::Foreign;
         }
@@ -384,7 +384,7 @@ impl Stack {
             let isn = self.initial_sequence(tuple);
             self.note_before(index);
             let (flow, mut cx, _) = self.parts(index);
-            flow.accept(s, isn, &mut cx);
+            flow.accept(&s, isn, &mut cx);
             self.settle(index);
             return Received::Taken;
         }
@@ -393,7 +393,7 @@ impl Stack {
             return Received::Elsewhere;
         }
         if !s.has(flag::RST) {
-            self.refuse(port, packet, s, side);
+            self.refuse(port, packet, &s, side);
         }
         Received::Taken
     }

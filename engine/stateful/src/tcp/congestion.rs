@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The congestion window: slow start and NewReno (RFC 5681), CUBIC (RFC 9438).
-use super::Context;
+use super::{Context, Instant};
 use crate::{
     flow::{Flow, is},
     scenario::{CongestionControl, Tunables},
@@ -19,7 +19,7 @@ impl Flow {
     }
 
     /// This many bytes were acknowledged while the window was what limited us.
-    pub(super) fn grow(&mut self, acked: u32, cx: &Context<'_>) {
+    pub(super) fn grow(&mut self, acked: u32, now: Instant, tunables: &Tunables) {
         let mss = u32::from(self.mss);
         if self.cwnd < self.ssthresh {
             // By all that was acknowledged, as peers that acknowledge many segments at once would slow it down (RFC 3465
@@ -28,9 +28,9 @@ impl Flow {
             self.cwnd = self.cwnd.saturating_add(acked).min(self.ssthresh.saturating_add(mss));
             return;
         }
-        let target = match cx.tunables.congestion_control {
+        let target = match tunables.congestion_control {
             CongestionControl::NewReno => self.cwnd.saturating_add(mss),
-            CongestionControl::Cubic => self.cubic_target(cx.now.us()),
+            CongestionControl::Cubic => self.cubic_target(now.us()),
         };
         // Evenly over a window of acknowledgements.
         if target > self.cwnd {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A segment arrives (RFC 9293 section 3.10.7).
-use super::{Context, NOT_SCALED, Recovery, scale_of};
+use super::{Context, Instant, NOT_SCALED, Recovery, scale_of};
 use crate::{
     counters::Count,
     flow::{Flow, State, is, seq_before, seq_max},
@@ -86,12 +86,12 @@ impl Flow {
     }
 
     /// The timestamp to echo: of the segment that reaches to what was acknowledged last (RFC 7323 section 4.3).
-    #[inline]
+    #[inline(always)]
     fn note_timestamp(&mut self, s: &Segment<'_>, cx: &Context<'_>) {
         if let Some((value, _)) = s.timestamps()
             && self.has(is::TIMESTAMPS)
             && !seq_before(self.ack_sent, s.seq)
-            && (!seq_before(value, self.ts_recent) || self.has_stale_timestamp(cx))
+            && (!seq_before(value, self.ts_recent) || self.has_stale_timestamp(cx.now))
         {
             (self.ts_recent, self.ts_recent_at) = (value, cx.now.minutes());
         }
@@ -99,16 +99,17 @@ impl Flow {
 
     /// Whether the timestamp to echo is so old that a newer one may look older (RFC 7323 section 5.5).
     #[cold]
-    fn has_stale_timestamp(&self, cx: &Context<'_>) -> bool {
-        cx.now.minutes().wrapping_sub(self.ts_recent_at) >= STALE
+    fn has_stale_timestamp(&self, now: Instant) -> bool {
+        now.minutes().wrapping_sub(self.ts_recent_at) >= STALE
     }
 
     /// Takes such a segment in.
+    // As `output`: functions that are not inlined here get copies.
     #[inline(always)]
     fn input_predicted(&mut self, s: &Segment<'_>, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) {
         self.note_timestamp(s, cx);
         if self.state == State::SynReceived {
-            self.established(s, cx);
+            self.established(*s, &mut cx.copy());
         } else {
             if s.ack != self.snd_una {
                 self.advance::<true>(s, cx, backlogs);
@@ -121,7 +122,7 @@ impl Flow {
             self.data(s.seq, len, cx);
         }
         if s.has(flag::FIN) {
-            self.take_fin(s.seq.wrapping_add(len), cx);
+            self.take_fin(s.seq.wrapping_add(len), &mut cx.copy());
         }
         if self.in_flight() == 0 && !matches!(self.state, State::TimeWait | State::Closed) {
             self.arm_idle(cx);
@@ -136,7 +137,8 @@ impl Flow {
             self.input_predicted(s, cx, backlogs);
             return true;
         }
-        self.input_any(s, ecn, usize::MAX, cx, backlogs)
+        let (s, mut cx) = (*s, cx.copy());
+        self.input_any(&s, ecn, usize::MAX, &mut cx, backlogs)
     }
 
     /// The same, but no more than `most` bytes of what is new in the segment are taken in, as if the rest had been lost.
@@ -201,7 +203,7 @@ impl Flow {
             if old || !self.answers_syn(s) {
                 return false;
             }
-            self.established(s, cx);
+            self.established(*s, cx);
             progress = true;
         }
         let Some(acked) = self.acknowledged(s, cx, backlogs) else { return progress };
@@ -235,7 +237,7 @@ impl Flow {
 
     /// Whether a segment is of another connection between these two, of which we know nothing: it is answered with RST (RFC
     /// 9293 sections 3.10.7.3 and 3.10.7.4).
-    #[inline]
+    #[inline(always)]
     pub fn is_stranger(&self, s: &Segment<'_>) -> bool {
         matches!(self.state, State::SynSent | State::SynReceived)
             && s.has(flag::ACK)
@@ -280,13 +282,13 @@ impl Flow {
             self.set(is::OUTPUT);
             return false;
         }
-        self.established(s, cx);
+        self.established(*s, cx);
         self.set(is::ACK_NOW | is::OUTPUT);
         true
     }
 
     /// The handshake is over.
-    fn established(&mut self, s: &Segment<'_>, cx: &mut Context<'_>) {
+    fn established(&mut self, s: Segment<'_>, cx: &mut Context<'_>) {
         cx.one(Count::FlowsEstablished);
         cx.counters.connected_after(self.connected_after_ns(cx.now));
         self.handshake_is_over();
@@ -296,8 +298,8 @@ impl Flow {
         self.snd_nxt = seq_max(self.snd_nxt, s.ack);
         self.recover = s.ack;
         if timed {
-            self.round_trip(cx.now.us().wrapping_sub(self.rtt_at), cx);
-        } else if self.backoff > 0 && !self.echoed_round_trip(s, cx) {
+            self.round_trip(cx.now.us().wrapping_sub(self.rtt_at), cx.counters);
+        } else if self.backoff > 0 && !self.echoed_round_trip(s.timestamps(), cx.now, cx.counters) {
             self.syn_was_lost();
         }
         if self.backoff > 1 {
@@ -322,7 +324,7 @@ impl Flow {
             cx.one(Count::MissingTimestamps);
             return false;
         };
-        if seq_before(value, self.ts_recent) && !self.has_stale_timestamp(cx) {
+        if seq_before(value, self.ts_recent) && !self.has_stale_timestamp(cx.now) {
             if self.is_late_ack(s, value, cx) {
                 return true;
             }
@@ -538,7 +540,7 @@ impl Flow {
     }
 
     /// New data was acknowledged; with `PLAIN`, to an end without recovery state.
-    #[inline]
+    #[inline(always)]
     fn advance<const PLAIN: bool>(&mut self, s: &Segment<'_>, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) {
         let (ack, una) = (s.ack, self.snd_una);
         let acked = ack.wrapping_sub(una);
@@ -550,9 +552,11 @@ impl Flow {
             self.clear(is::TIMED);
             let us = cx.now.us().wrapping_sub(self.rtt_at);
             cx.counters.round_trip(u64::from(us) << 10);
-            self.round_trip(us, cx);
+            self.round_trip(us, cx.counters);
             self.backoff = 0;
-        } else if (self.backoff > 0 || (!PLAIN && self.any(is::RECOVERY | is::LOSS))) && self.echoed_round_trip(s, cx) {
+        } else if (self.backoff > 0 || (!PLAIN && self.any(is::RECOVERY | is::LOSS)))
+            && self.echoed_round_trip(s.timestamps(), cx.now, cx.counters)
+        {
             self.backoff = 0;
         }
         let newly = if PLAIN { 0 } else { self.take_sack(s, cx) };
@@ -565,7 +569,7 @@ impl Flow {
             self.detect_spurious(s, cx);
             self.delivered(acked, newly, cx);
         } else if self.has(is::LIMITED) {
-            self.grow(acked, cx);
+            self.grow(acked, cx.now, cx.tunables);
         }
         self.dequeue(backlogs);
         self.set(is::OUTPUT);
@@ -589,7 +593,7 @@ impl Flow {
                 State::FinWait1 => {
                     self.state = State::FinWait2;
                 }
-                State::Closing => self.time_wait(cx),
+                State::Closing => self.time_wait(&mut cx.copy()),
                 State::LastAck => self.state = State::Closed,
                 _ => {}
             }
@@ -597,7 +601,7 @@ impl Flow {
     }
 
     /// Takes the peer's window, if the segment is not older than the last one that updated it (RFC 9293 section 3.10.7.4).
-    #[inline]
+    #[inline(always)]
     fn peer_window(&mut self, s: &Segment<'_>, window: u32, cx: &mut Context<'_>) {
         let newer = seq_before(self.snd_wl1, s.seq) || (self.snd_wl1 == s.seq && !seq_before(s.ack, self.snd_wl2));
         if !newer {
@@ -632,14 +636,14 @@ impl Flow {
     }
 
     /// Processes data. True if it begins at `rcv_nxt`.
-    #[inline]
+    #[inline(always)]
     fn data(&mut self, seq: u32, len: u32, cx: &mut Context<'_>) -> bool {
         if !matches!(self.state, State::Established | State::FinWait1 | State::FinWait2) {
             cx.one(Count::AfterClosePackets);
             return false;
         }
         if seq != self.rcv_nxt {
-            self.out_of_order(seq, len, cx);
+            self.out_of_order(seq, len, &mut cx.copy());
             return false;
         }
         self.rcv_nxt = seq.wrapping_add(len);

@@ -587,7 +587,7 @@ impl Flow {
             self.queue_cwr();
         }
         if self.has(is::LIMITED) {
-            self.grow(acked, cx);
+            self.grow(acked, cx.now, cx.tunables);
         }
         if !self.has(is::LOSS) {
             self.detect_loss(delivered, cx);

@@ -2,9 +2,8 @@
 //! Round trips and the retransmission time-out (RFC 6298).
 use super::{Context, Instant};
 use crate::{
-    counters::Count,
+    counters::{Count, Counters},
     flow::{Flow, State, is},
-    packet::Segment,
     scenario::Tunables,
 };
 
@@ -20,8 +19,8 @@ const LONGEST_RTO: u64 = 120_000_000_000;
 
 impl Flow {
     /// Takes a round trip in, in microseconds of 1024 ns (RFC 6298 section 2).
-    pub(super) fn round_trip(&mut self, us: u32, cx: &Context<'_>) {
-        cx.one(Count::RoundTrips);
+    pub(super) fn round_trip(&mut self, us: u32, counters: &Counters) {
+        counters.one(Count::RoundTrips);
         let us = us.max(1);
         if self.srtt == 0 {
             self.srtt = us;
@@ -34,13 +33,18 @@ impl Flow {
 
     /// Takes a round-trip time sample from an echoed timestamp: of a segment that was sent again too, it is that of the
     /// transmission that was answered (RFC 7323 section 4). Whether there was one.
-    pub(super) fn echoed_round_trip(&mut self, s: &Segment<'_>, cx: &Context<'_>) -> bool {
-        let Some((_, echo)) = s.timestamps().filter(|_| self.has(is::TIMESTAMPS)) else { return false };
-        let ms = cx.now.ms().wrapping_sub(echo);
+    pub(super) fn echoed_round_trip(
+        &mut self,
+        timestamps: Option<(u32, u32)>,
+        now: Instant,
+        counters: &Counters,
+    ) -> bool {
+        let Some((_, echo)) = timestamps.filter(|_| self.has(is::TIMESTAMPS)) else { return false };
+        let ms = now.ms().wrapping_sub(echo);
         if u64::from(ms) > LONGEST_RTO >> 20 {
             return false;
         }
-        self.round_trip(ms << 10, cx);
+        self.round_trip(ms << 10, counters);
         true
     }
 

@@ -181,7 +181,7 @@ impl Flow {
     }
 
     /// Nothing is in flight: waits for silence to end, or for nothing.
-    #[inline]
+    #[inline(always)]
     pub(super) fn arm_idle(&mut self, cx: &Context<'_>) {
         self.clear(is::WAITING | is::PROBE | is::REORDER);
         if self.state == State::FinWait2 {
