@@ -139,6 +139,8 @@ pub struct Stack {
     opens: Option<Box<Opens>>,
     /// A server of TCP is known by the first bytes it gets.
     first_bytes_choose: bool,
+    /// More is done with a segment than TCP does: first bytes choose, readers look through it, or its flow is recorded.
+    looks_into: bool,
     ports: Vec<Port>,
     /// The next hops of flows from this slot on are to be looked up again; beyond the last: of none.
     redirected: usize,
@@ -226,6 +228,11 @@ impl Stack {
             })
         });
         let found = Sides::new(&scenario);
+        let first_bytes_choose = scenario.templates.iter().any(|template| {
+            let server = template.server.as_ref();
+            template.protocol == Protocol::Tcp && server.is_some_and(|server| !server.matches.is_empty())
+        });
+        let readers = Readers::new(&scenario, count);
         let port = |(port, link): (usize, &PortLink)| Port {
             link: *link,
             station: if found.has_own_macs(&scenario.pools, port) { Station::NONE } else { Station::of(link.mac) },
@@ -246,12 +253,10 @@ impl Stack {
             variables: vec![0; count * variables_each].into(),
             variables_each,
             replies: replies::places(&scenario, count),
-            readers: Readers::new(&scenario, count),
             opens: Opens::new(&scenario, count),
-            first_bytes_choose: scenario.templates.iter().any(|template| {
-                let server = template.server.as_ref();
-                template.protocol == Protocol::Tcp && server.is_some_and(|server| !server.matches.is_empty())
-            }),
+            first_bytes_choose,
+            looks_into: first_bytes_choose || readers.is_some(),
+            readers,
             ports: ports.iter().enumerate().map(port).collect(),
             redirected: count,
             shared: false,

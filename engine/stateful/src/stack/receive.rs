@@ -322,27 +322,28 @@ impl Stack {
         if flow.is_stranger(s) {
             return self.receive_strange(port, index, frame, *s);
         }
-        self.note_before(index);
-        let flow = &self.flows[index];
-        if self.first_bytes_choose
-            && !s.payload.is_empty()
-            && s.seq == flow.rcv_nxt
-            && !self.choose(index, port, s.payload)
-        {
-            self.settle(index);
+        if self.looks_into {
+            self.input_looked_into(index, port, *s, ecn);
             return Received::Taken;
         }
-        let progress = if self.readers.is_some() {
-            self.input_and_read(index, *s, ecn)
-        } else {
-            let (flow, mut cx, backlogs) = self.parts(index);
-            flow.input(s, ecn, &mut cx, backlogs)
-        };
-        if progress && !self.flows[index].has(is::PROGRAM_ENDED) {
+        let (flow, mut cx, backlogs) = self.parts(index);
+        if flow.input(s, ecn, &mut cx, backlogs) && !flow.has(is::PROGRAM_ENDED) {
             self.go_on(index);
         }
         self.settle(index);
         Received::Taken
+    }
+
+    /// A segment of a flow arrives where more is done with segments than TCP does.
+    #[inline(never)]
+    fn input_looked_into(&mut self, index: u32, port: usize, s: Segment<'_>, ecn: u8) {
+        self.note_before(index);
+        let next = !s.payload.is_empty() && s.seq == self.flows[index].rcv_nxt;
+        let chosen = !(self.first_bytes_choose && next) || self.choose(index, port, s.payload);
+        if chosen && self.input_and_read(index, &s, ecn) && !self.flows[index].has(is::PROGRAM_ENDED) {
+            self.go_on(index);
+        }
+        self.settle(index);
     }
 
     #[cold]
