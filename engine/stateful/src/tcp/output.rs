@@ -245,6 +245,13 @@ impl Flow {
         let mut len = left.min(mss);
         // The buffer holds what is not acknowledged.
         let window = self.snd_wnd.min(cx.tunables.send_buffer);
+        if flight == 0 && len.max(1) <= window {
+            // There is room for it, and nothing to wait for.
+            if len > 0 && 2 * len < self.cwnd / 2 {
+                self.clear(is::LIMITED);
+            }
+            return Some(Plan { seq: self.snd_nxt, len, fin: fin && len == left, again: false, forced: false });
+        }
         let edge = self.snd_una.wrapping_add(window);
         let usable = if seq_before(self.snd_nxt, edge) { edge.wrapping_sub(self.snd_nxt) } else { 0 };
         // RFC 9293 section 3.8.6.2.1: more room than a little is waited for, unless it is the rest of a buffer of our own.
