@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What becomes of a frame that arrives: its flow is found, or a server's begins; what is of no open flow is answered, counted or left to others.
 use spate_arch::fetch;
-use spate_net::fast::{self, Bits, Family, V4, V6};
+use spate_net::{
+    ethernet::macs,
+    fast::{self, Bits, Family, V4, V6},
+};
 
 use super::{
     ANSWERS, Stack, Tuple, is_client,
@@ -404,16 +407,13 @@ impl Stack {
         if self.sides[side].tunables.blackhole || self.ports[port].answers.len() == ANSWERS {
             return;
         }
-        let mut macs = [0; 12];
-        macs[..6].copy_from_slice(&self.ports[port].back_to(packet));
         let own = if self.sides[side].own_macs {
             self.found.own_mac(&self.scenario.pools, side / 2, packet.destination)
         } else {
             None
         };
-        macs[6..].copy_from_slice(&own.unwrap_or(self.ports[port].link.mac));
         let below = Below {
-            macs,
+            macs: macs(self.ports[port].back_to(packet), own.unwrap_or(self.ports[port].link.mac)),
             ends: Ends::of(packet.destination, packet.source),
             tos: 0,
             ttl: self.sides[side].tunables.ttl,
