@@ -107,9 +107,14 @@ impl Flow {
     // As `output`: functions that are not inlined here get copies.
     #[inline(always)]
     fn input_predicted(&mut self, s: &Segment<'_>, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) {
-        self.note_timestamp(s, cx);
+        // As `note_timestamp`: it is none that was not agreed on, and not older than the last.
+        if let Some((value, _)) = s.timestamps()
+            && !seq_before(self.ack_sent, s.seq)
+        {
+            (self.ts_recent, self.ts_recent_at) = (value, cx.now.minutes());
+        }
         if self.state == State::SynReceived {
-            self.established(*s, &mut cx.copy());
+            self.established(s, cx);
         } else {
             if s.ack != self.snd_una {
                 self.advance::<true>(s, cx, backlogs);
@@ -119,7 +124,7 @@ impl Flow {
         self.probes = 0;
         let len = s.payload.len() as u32;
         if len > 0 {
-            self.data(s.seq, len, cx);
+            self.next_data(len, cx);
         }
         if s.has(flag::FIN) {
             self.take_fin(s.seq.wrapping_add(len), &mut cx.copy());
@@ -203,7 +208,7 @@ impl Flow {
             if old || !self.answers_syn(s) {
                 return false;
             }
-            self.established(*s, cx);
+            self.established(s, cx);
             progress = true;
         }
         let Some(acked) = self.acknowledged(s, cx, backlogs) else { return progress };
@@ -282,13 +287,14 @@ impl Flow {
             self.set(is::OUTPUT);
             return false;
         }
-        self.established(*s, cx);
+        self.established(s, cx);
         self.set(is::ACK_NOW | is::OUTPUT);
         true
     }
 
     /// The handshake is over.
-    fn established(&mut self, s: Segment<'_>, cx: &mut Context<'_>) {
+    #[inline(always)]
+    fn established(&mut self, s: &Segment<'_>, cx: &Context<'_>) {
         cx.one(Count::FlowsEstablished);
         cx.counters.connected_after(self.connected_after_ns(cx.now));
         self.handshake_is_over();
@@ -636,17 +642,29 @@ impl Flow {
     }
 
     /// Processes data. True if it begins at `rcv_nxt`.
-    #[inline(always)]
+    #[inline]
     fn data(&mut self, seq: u32, len: u32, cx: &mut Context<'_>) -> bool {
-        if !matches!(self.state, State::Established | State::FinWait1 | State::FinWait2) {
+        if seq != self.rcv_nxt && self.takes_data() {
+            self.out_of_order(seq, len, cx);
+            return false;
+        }
+        self.next_data(len, cx)
+    }
+
+    /// Whether the peer may still send data.
+    #[inline(always)]
+    fn takes_data(&self) -> bool {
+        matches!(self.state, State::Established | State::FinWait1 | State::FinWait2)
+    }
+
+    /// The same of data that begins at `rcv_nxt`.
+    #[inline(always)]
+    fn next_data(&mut self, len: u32, cx: &Context<'_>) -> bool {
+        if !self.takes_data() {
             cx.one(Count::AfterClosePackets);
             return false;
         }
-        if seq != self.rcv_nxt {
-            self.out_of_order(seq, len, &mut cx.copy());
-            return false;
-        }
-        self.rcv_nxt = seq.wrapping_add(len);
+        self.rcv_nxt = self.rcv_nxt.wrapping_add(len);
         self.received += u64::from(len);
         cx.one(Count::ReceivedDataPackets);
         cx.counters.add(Count::ReceivedDataBytes, u64::from(len));

@@ -19,6 +19,7 @@ const LONGEST_RTO: u64 = 120_000_000_000;
 
 impl Flow {
     /// Takes a round trip in, in microseconds of 1024 ns (RFC 6298 section 2).
+    #[inline]
     pub(super) fn round_trip(&mut self, us: u32, counters: &Counters) {
         counters.one(Count::RoundTrips);
         let us = us.max(1);
