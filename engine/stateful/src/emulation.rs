@@ -7,7 +7,7 @@ use crate::{
     arrivals::{Arrival, Arrivals, Timing, TimingError},
     counters::{Count, Counters},
     records::Recorder,
-    stack::{Hints, Neighbours, NextHops, NotOpened, Opening, PortLink, Received, Request, Stack, Tuple},
+    stack::{Ahead, Hints, Neighbours, NextHops, NotOpened, Opening, PortLink, Received, Request, Stack, Tuple},
     tcp::Output,
     tuples::{self, Dealing, Draw, Share, TupleError, Tuples},
 };
@@ -449,14 +449,14 @@ impl Emulation {
 
     /// See [`Stack::receive_hinted`].
     #[inline]
-    pub fn receive_hinted(&mut self, port: usize, frame: &[u8], hints: Hints, now_ns: u64) -> Received {
+    pub fn receive_hinted(&mut self, port: usize, frame: &[u8], hints: Hints<'_>, now_ns: u64) -> Received {
         self.stack.receive_hinted(port, frame, hints, now_ns)
     }
 
     /// See [`Stack::look_ahead`].
     #[inline]
-    pub fn look_ahead<'a>(&self, frames: impl Iterator<Item = &'a [u8]>, hashes: &mut [u32]) {
-        self.stack.look_ahead(frames, hashes);
+    pub fn look_ahead<'a>(&self, frames: impl Iterator<Item = &'a [u8]>, found: &mut [Ahead]) {
+        self.stack.look_ahead(frames, found);
     }
 
     /// Whether a port has something to send.

@@ -23,7 +23,7 @@ use opens::Opens;
 pub use opens::Request;
 pub use port::{MovedRouter, Neighbours, NextHops, PortLink};
 use port::{Port, Queue, Station};
-pub use receive::{Hints, Received};
+pub use receive::{Ahead, Hints, Received};
 use replies::Unanswered;
 use secrets::Secrets;
 use sides::Sides;

@@ -20,17 +20,24 @@ use crate::{
     packet::{
         Below, Content, Datagram, Ends, Error, Head, Packet, Plain, Reject, Segment, destination, echo_request, flag,
     },
-    slab::NONE,
     tcp::Instant,
 };
 
 /// What is known of a frame before it is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Hints {
+pub struct Hints<'a> {
     /// The port's device has verified the checksum of the TCP segment that is in it.
     pub verified: bool,
     /// What [`Stack::look_ahead`] gave for it.
-    pub hash: Option<u32>,
+    pub ahead: Option<&'a Ahead>,
+}
+
+/// What is found of a frame before its turn to be received: it holds however many others are received in between.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ahead {
+    hash: u32,
+    /// The slot of the flow that the frame most likely is of; none may have it any more, or another flow.
+    index: u32,
 }
 
 /// Outcome of demultiplexing one frame.
@@ -66,12 +73,12 @@ impl Stack {
         self.receive_hinted(port, frame, Hints::default(), now_ns)
     }
 
-    /// Frames are about to be received: what finds their flows, and the flows, is fetched for all at once. Gives a hash for each.
+    /// Frames are about to be received: what finds their flows, and the flows, is fetched for all at once. Gives what it finds of each.
     #[inline]
-    pub fn look_ahead<'a>(&self, frames: impl Iterator<Item = &'a [u8]>, hashes: &mut [u32]) {
+    pub fn look_ahead<'a>(&self, frames: impl Iterator<Item = &'a [u8]>, found: &mut [Ahead]) {
         let keys = &self.secrets.hash;
         let mut count = 0;
-        for (frame, hash) in frames.zip(hashes.iter_mut()) {
+        for (frame, Ahead { hash, .. }) in frames.zip(found.iter_mut()) {
             *hash = fast::ends::<V4>(frame).map_or(0, |(Bits(source), Bits(destination), ports, udp)| {
                 let (remote_port, local_port) = ((ports >> 16) as u16, ports as u16);
                 Key { local: destination, remote: source, local_port, remote_port, kind: kind(udp, false) }.hash(keys)
@@ -85,24 +92,20 @@ impl Stack {
             self.table.fetch(*hash);
             count += 1;
         }
-        hashes[..count].iter().for_each(|hash| self.fetch_flow(*hash));
-    }
-
-    /// Fetches the flow that a hash most likely is of.
-    #[inline]
-    fn fetch_flow(&self, hash: u32) {
-        let index = self.table.first(hash);
-        if index != NONE {
-            fetch(&self.flows[index]);
-            if let Some(upper) = self.uppers.get(index as usize) {
-                fetch(upper);
+        for Ahead { hash, index } in &mut found[..count] {
+            *index = self.table.first(*hash);
+            if let Some(flow) = self.flows.get(*index) {
+                fetch(flow);
+                if let Some(upper) = self.uppers.get(*index as usize) {
+                    fetch(upper);
+                }
             }
         }
     }
 
     /// As `receive`, of a frame of which something is known.
     #[inline(always)]
-    pub fn receive_hinted(&mut self, port: usize, frame: &[u8], hints: Hints, now_ns: u64) -> Received {
+    pub fn receive_hinted(&mut self, port: usize, frame: &[u8], hints: Hints<'_>, now_ns: u64) -> Received {
         if let Some(refused) = self.refused_by_mac(port, frame) {
             return refused;
         }
@@ -112,7 +115,7 @@ impl Stack {
     }
 
     #[inline(never)]
-    fn receive_v4(&mut self, port: usize, frame: &[u8], hints: Hints) -> Received {
+    fn receive_v4(&mut self, port: usize, frame: &[u8], hints: Hints<'_>) -> Received {
         if let Some(plain) = Plain::<V4, Segment<'_>>::read(frame, hints.verified) {
             let s = &plain.content;
             let key = Key {
@@ -123,10 +126,9 @@ impl Stack {
                 kind: kind(false, false),
             };
             let keys = &self.secrets.hash;
-            let hash = hints.hash.unwrap_or_else(|| key.hash(keys));
+            let hash = hints.ahead.map_or_else(|| key.hash(keys), |ahead| ahead.hash);
             debug_assert_eq!(hash, key.hash(keys), "of another frame");
-            let found = self.table.find(hash, |index| key.is(&self.flows[index]));
-            if let Some(index) = found {
+            if let Some(index) = self.find_hinted(hash, hints, |index| key.is(&self.flows[index])) {
                 return self.receive_known(port, index, frame, s, plain.ecn);
             }
             return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), *s, hash);
@@ -135,13 +137,14 @@ impl Stack {
     }
 
     #[inline(never)]
-    fn receive_v6(&mut self, port: usize, frame: &[u8], hints: Hints) -> Received {
+    fn receive_v6(&mut self, port: usize, frame: &[u8], hints: Hints<'_>) -> Received {
         if let Some(plain) = Plain::<V6, Segment<'_>>::read(frame, hints.verified) {
             let s = &plain.content;
             let (local, remote) = (plain.destination, plain.source);
             let tuple = Tuple { local, remote, local_port: s.destination_port, remote_port: s.source_port };
             let hash = self.hash_of(&tuple, false, hints);
-            if let Some(index) = self.find(&tuple, false, hash) {
+            let kind = kind(false, true);
+            if let Some(index) = self.find_hinted(hash, hints, |index| self.is_between(index, &tuple, kind)) {
                 return self.receive_known(port, index, frame, s, plain.ecn);
             }
             return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), *s, hash);
@@ -151,24 +154,37 @@ impl Stack {
 
     /// As `receive_v4` and `receive_v6`, of what is no plain segment: most of it is plain all the same.
     #[inline(never)]
-    fn receive_other<F: Family>(&mut self, port: usize, frame: &[u8], hints: Hints) -> Received {
+    fn receive_other<F: Family>(&mut self, port: usize, frame: &[u8], hints: Hints<'_>) -> Received {
         let Some(plain) = Plain::<F, Datagram<'_>>::read_udp(frame) else {
             return self.receive_any(port, frame, hints.verified);
         };
         let (packet, d) = (plain.packet(frame, Content::Udp(plain.content)), &plain.content);
         let tuple = Tuple::of(&packet, d.source_port, d.destination_port);
-        let hash = self.hash_of(&tuple, true, hints);
-        let index = self.find(&tuple, true, hash);
+        let (hash, kind) = (self.hash_of(&tuple, true, hints), kind(true, tuple.local.is_v6()));
+        let index = self.find_hinted(hash, hints, |index| self.is_between(index, &tuple, kind));
         self.receive_udp(port, &packet, d, &Wanted { tuple, hash, index })
     }
 
     /// What finds the flow between these, which may be known of the frame.
     #[inline(always)]
-    fn hash_of(&self, tuple: &Tuple, udp: bool, hints: Hints) -> u32 {
+    fn hash_of(&self, tuple: &Tuple, udp: bool, hints: Hints<'_>) -> u32 {
         let keys = &self.secrets.hash;
-        let hash = hints.hash.unwrap_or_else(|| Key::of(tuple, udp, keys).hash(keys));
+        let hash = hints.ahead.map_or_else(|| Key::of(tuple, udp, keys).hash(keys), |ahead| ahead.hash);
         debug_assert_eq!(hash, Key::of(tuple, udp, keys).hash(keys), "of another frame");
         hash
+    }
+
+    /// The flow of a frame with this hash that `is` says it is: most often that which was found ahead.
+    #[inline(always)]
+    fn find_hinted(&self, hash: u32, hints: Hints<'_>, is: impl Fn(u32) -> bool) -> Option<u32> {
+        if let Some(&Ahead { index, .. }) = hints.ahead
+            // One that has ended may be in no table any more.
+            && self.flows.get(index).is_some_and(|flow| flow.state != State::Closed)
+            && is(index)
+        {
+            return Some(index);
+        }
+        self.table.find(hash, is)
     }
 
     /// What a frame is if its destination MAC says that it is for none of a port's stations: the port's own, and those of clients

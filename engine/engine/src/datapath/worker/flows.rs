@@ -13,7 +13,7 @@ use spate_net::{
     vlan::Tags,
 };
 use spate_stateful::{
-    Emulation, Hints, NextHops, Received,
+    Ahead, Emulation, Hints, NextHops, Received,
     envelope::{Arrival, Envelopes},
 };
 
@@ -45,7 +45,7 @@ enum Stage {
 pub(super) struct Arrived<'a> {
     pub(super) port: usize,
     pub(super) frame: &'a [u8],
-    pub(super) hints: Hints,
+    pub(super) hints: Hints<'a>,
     pub(super) at_ns: u64,
 }
 
@@ -190,18 +190,18 @@ impl<D: Device> Emulated<D> {
         }
     }
 
-    /// Frames are about to be received on a port, which has a hash for each then. False if what is in them is not found before they
-    /// are read.
+    /// Frames are about to be received on a port: gives what it finds of each. False if what is in them is not found before they are
+    /// read.
     #[inline]
     pub(super) fn look_ahead<'a>(
         &self,
         port: usize,
         frames: impl Iterator<Item = &'a [u8]>,
-        hashes: &mut [u32; BURST],
+        found: &mut [Ahead; BURST],
     ) -> bool {
         let plain = !self.in_vlans && self.envelopes.as_ref().is_none_or(|envelopes| !envelopes.are_on(port));
         if plain {
-            self.emulation.look_ahead(frames, hashes);
+            self.emulation.look_ahead(frames, found);
         }
         plain
     }
