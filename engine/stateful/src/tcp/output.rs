@@ -15,7 +15,7 @@ use crate::{
 /// ECN-capable transport (RFC 3168 section 5).
 const CAPABLE: u8 = 2;
 /// Segments that one flow sends in its turn: others wait too.
-const MOST_SEGMENTS: usize = 32;
+const MOST_SEGMENTS: u32 = 32;
 
 /// Where frames go.
 pub trait Output {
@@ -90,13 +90,22 @@ impl Flow {
     #[inline(always)]
     pub fn output(&mut self, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> SendOutcome {
         let (before, idle) = (self.snd_max, self.in_flight() == 0);
-        let turn = if self.is_plain() {
-            self.send_all::<true>(cx, from, out)
-        } else {
-            let below = *from.below;
-            match self.output_rare(&mut cx.copy(), &Sources { below: &below, ..*from }, out) {
-                Ok(turn) => turn,
-                Err(turn) => return turn,
+        let mut left = MOST_SEGMENTS;
+        let plain = self.is_plain();
+        let first = if plain { self.send_next::<true>(&mut left, cx, from, out) } else { None };
+        let turn = match first {
+            Some(turn) => turn,
+            None => {
+                let (below, mut cx) = (*from.below, cx.copy());
+                let from = Sources { below: &below, ..*from };
+                if plain {
+                    self.send_more(left, &mut cx, &from, out)
+                } else {
+                    match self.output_rare(&mut cx, &from, out) {
+                        Ok(turn) => turn,
+                        Err(turn) => return turn,
+                    }
+                }
             }
         };
         if self.in_flight() > 0 && !self.has(is::PERSIST) {
@@ -142,52 +151,81 @@ impl Flow {
             }
             self.clear(is::KEEPALIVE);
         }
-        Ok(self.send_all::<false>(cx, from, out))
+        Ok(self.send_all::<false>(MOST_SEGMENTS, cx, from, out))
+    }
+
+    /// What is behind the first segment of a turn in the common case.
+    // Not inlined: what all segments of a loop have in common is computed before it, which a turn of one segment would pay for.
+    #[inline(never)]
+    fn send_more(
+        &mut self,
+        left: u32,
+        cx: &mut Context<'_>,
+        from: &Sources<'_>,
+        out: &mut impl Output,
+    ) -> SendOutcome {
+        self.send_all::<true>(left, cx, from, out)
     }
 
     #[inline(always)]
     fn send_all<const PLAIN: bool>(
         &mut self,
+        mut left: u32,
         cx: &mut Context<'_>,
         from: &Sources<'_>,
         out: &mut impl Output,
     ) -> SendOutcome {
-        let mut left = MOST_SEGMENTS as u32;
         while left > 0 {
-            let Some(plan) = self.plan::<PLAIN>(cx, &from.data) else {
-                self.clear(is::OUTPUT);
-                return if self.acknowledge::<PLAIN>(cx, from, out) { SendOutcome::Done } else { SendOutcome::NoRoom };
-            };
-            if let Some(cut) = out.cut()
-                && !(plan.again || plan.forced || plan.fin)
-            {
-                let (mut cx, below) = (cx.copy(), *from.below);
-                let segments = self.segments_together((plan.seq, plan.len), cut, left, &cx, &below);
-                if segments > 1 {
-                    if self.send_together(plan, segments, &mut cx, &Sources { below: &below, ..*from }, out) {
-                        left = left.saturating_sub(segments);
-                        continue;
-                    }
-                    if out.cut().is_some() {
-                        return SendOutcome::NoRoom;
-                    }
-                    // No memory for it now: what goes alone makes the device give some back.
-                }
-            }
-            left -= 1;
-            if !self.send_data::<PLAIN>(&plan, cx, from, out) {
-                if plan.forced {
-                    self.set(is::FORCED);
-                }
-                return SendOutcome::NoRoom;
-            }
-            // The next plan would be none, and what was sent acknowledges.
-            if PLAIN && (plan.fin || (self.snd_nxt == self.snd_end && !self.has(is::FIN_QUEUED))) {
-                self.clear(is::OUTPUT);
-                return SendOutcome::Done;
+            if let Some(turn) = self.send_next::<PLAIN>(&mut left, cx, from, out) {
+                return turn;
             }
         }
         SendOutcome::More
+    }
+
+    /// Sends the next segment of a turn with this many left. Gives how the turn has ended, if it has.
+    #[inline(always)]
+    fn send_next<const PLAIN: bool>(
+        &mut self,
+        left: &mut u32,
+        cx: &mut Context<'_>,
+        from: &Sources<'_>,
+        out: &mut impl Output,
+    ) -> Option<SendOutcome> {
+        let Some(plan) = self.plan::<PLAIN>(cx, &from.data) else {
+            self.clear(is::OUTPUT);
+            let all = self.acknowledge::<PLAIN>(cx, from, out);
+            return Some(if all { SendOutcome::Done } else { SendOutcome::NoRoom });
+        };
+        if let Some(cut) = out.cut()
+            && !(plan.again || plan.forced || plan.fin)
+        {
+            let (mut cx, below) = (cx.copy(), *from.below);
+            let segments = self.segments_together((plan.seq, plan.len), cut, *left, &cx, &below);
+            if segments > 1 {
+                if self.send_together(plan, segments, &mut cx, &Sources { below: &below, ..*from }, out) {
+                    *left = left.saturating_sub(segments);
+                    return None;
+                }
+                if out.cut().is_some() {
+                    return Some(SendOutcome::NoRoom);
+                }
+                // No memory for it now: what goes alone makes the device give some back.
+            }
+        }
+        *left -= 1;
+        if !self.send_data::<PLAIN>(&plan, cx, from, out) {
+            if plan.forced {
+                self.set(is::FORCED);
+            }
+            return Some(SendOutcome::NoRoom);
+        }
+        // The next plan would be none, and what was sent acknowledges.
+        if PLAIN && (plan.fin || (self.snd_nxt == self.snd_end && !self.has(is::FIN_QUEUED))) {
+            self.clear(is::OUTPUT);
+            return Some(SendOutcome::Done);
+        }
+        None
     }
 
     /// What to send next, if anything may be sent.
@@ -551,11 +589,14 @@ impl Flow {
         from: &Sources<'_>,
         out: &mut impl Output,
     ) -> bool {
+        if PLAIN {
+            return !self.has(is::ACK_NOW) || self.send_bare::<true>(self.snd_max, cx, from, out);
+        }
         while self.has(is::ACK_NOW) {
-            if !self.send_bare::<PLAIN>(self.snd_max, cx, from, out) {
+            if !self.send_bare::<false>(self.snd_max, cx, from, out) {
                 return false;
             }
-            if !PLAIN && self.recovery != NONE {
+            if self.recovery != NONE {
                 let unanswered = &mut cx.recoveries[self.recovery].unanswered;
                 *unanswered = unanswered.saturating_sub(1);
                 if *unanswered > 0 && !self.has(is::SACK) {
