@@ -208,6 +208,21 @@ impl<'a, F: Family> Plain<F, Segment<'a>> {
     }
 }
 
+impl<F: Family> Plain<F, Segment<'_>> {
+    /// The segment of a frame that `read` has read.
+    ///
+    /// # Panics
+    /// If it would not read it.
+    #[inline(always)]
+    pub fn again(frame: &[u8]) -> Segment<'_> {
+        let headers = ETHERNET + F::HEADER;
+        let (ip, header) = frame[ETHERNET..headers + tcp::HEADER].split_at(F::HEADER);
+        let (end, data) = (ETHERNET + F::packet_len(ip), headers + usize::from(header[12] >> 4) * 4);
+        let fixed = header.first_chunk().expect("it is as long as that");
+        Segment::of(fixed, &frame[headers + tcp::HEADER..data], &frame[data..end])
+    }
+}
+
 impl<'a, F: Family> Plain<F, Datagram<'a>> {
     /// Reads a frame without FCS if it is a plain datagram of UDP with a checksum, and its checksums are right.
     #[inline(always)]
@@ -461,6 +476,8 @@ mod tests {
             let below = Below { macs: *b"abcdefghijkl", ends, tos: 4, ttl: 9, id: 7, finish };
             let ((seq, ack, window), data) = (numbers, (usize::from(data.0), data.1));
             let head = Head { source_port: 1, destination_port: 2, seq, ack, flags, window, ecn: 1 };
+            // Without a maximum segment size nothing else is offered.
+            let (window_scale, sack_permitted) = (window_scale.filter(|_| mss.is_some()), sack_permitted && mss.is_some());
             let syn = Options { mss, window_scale, sack_permitted, timestamps, ..Options::default() };
             let plain = Options { timestamps, ..Options::default() };
             let written = |write: &dyn Fn(&mut [u8])| {
