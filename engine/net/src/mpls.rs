@@ -68,7 +68,8 @@ mod tests {
 
     #[test]
     fn the_bottom_of_a_stack_is_its_last_entry() {
-        let [outer, inner] = [Entry { label: 16, traffic_class: 5, ttl: 64 }, Entry { label: MAX_LABEL, ..Entry::default() }];
+        let [outer, inner] =
+            [Entry { label: 16, traffic_class: 5, ttl: 64 }, Entry { label: MAX_LABEL, ..Entry::default() }];
         let stack = [outer.bits(false), inner.bits(true)].map(u32::to_be_bytes).concat();
         assert_eq!(stack, [0, 1, 0x0a, 64, 0xff, 0xff, 0xf1, 0]);
         let packet = [&stack[..], &[0x45, 6, 7]].concat();

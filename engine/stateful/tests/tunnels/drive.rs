@@ -109,9 +109,10 @@ pub fn drive(bytes: &[u8]) {
 /// The same by way of GRE and of MPLS.
 fn in_gre_and_labels(choice: u8, rest: &[u8]) {
     let above = vec![Entry { label: 7, ..Entry::default() }; usize::from(choice & 7)];
-    for kind in
-        [Kind::Gre(Gre { keyed: choice & 1 == 1 }), Kind::Mpls(Mpls::new(&above, false).expect("at most 7 labels above"))]
-    {
+    for kind in [
+        Kind::Gre(Gre { keyed: choice & 1 == 1 }),
+        Kind::Mpls(Mpls::new(&above, false).expect("at most 7 labels above")),
+    ] {
         let mut envelopes = envelopes(kind);
         let mpls = [&[0; 12][..], &[0x88, 0x47]].concat();
         for frame in [rest.to_vec(), to_near_end(47, rest), [&mpls[..], rest].concat()] {

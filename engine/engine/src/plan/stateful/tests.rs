@@ -4,10 +4,10 @@ use super::super::validate::{PortFacts, validate};
 use super::super::{Macs, Violations, rate::LineRate};
 use super::*;
 use contract::{
-    Capture, CountTime, Delay, Gre, Gtpu, Instruction, Jump, Loop, Mpls, MplsLabel, Nothing, OpenConnection, Payload, PayloadCounter,
-    PayloadField, PayloadList, PayloadMatch, Pool, Program, Receive, ReceiveMessages, ReceiveUntil, Send, SendMessage,
-    SourcePorts, Timing, Tunables, VariableValue, VlanTag, Vxlan, WeightedPool, capture, instruction::Kind, payload,
-    payload_field, receive_until,
+    Capture, CountTime, Delay, Gre, Gtpu, Instruction, Jump, Loop, Mpls, MplsLabel, Nothing, OpenConnection, Payload,
+    PayloadCounter, PayloadField, PayloadList, PayloadMatch, Pool, Program, Receive, ReceiveMessages, ReceiveUntil,
+    Send, SendMessage, SourcePorts, Timing, Tunables, VariableValue, VlanTag, Vxlan, WeightedPool, capture,
+    instruction::Kind, payload, payload_field, receive_until,
 };
 use spate_stateful::{Address, IgnoredSources, Instruction as Executed, pool::Start};
 use std::borrow::Cow;
@@ -448,7 +448,8 @@ fn packets_in_labels_are_as_the_plan_says_and_segments_fit_beside_them() {
     let kind = |popped| tunnel::Kind::Mpls(MplsKind::new(&above, popped).unwrap());
     let bottom = 1000 << 12 | 1 << 9 | 1 << 8 | 255;
     let (uplink, downlink, step) = (bottom, bottom, 2 << 12);
-    let expected = tunnel::Tunnels { local, local_count: 4, remote, uplink, downlink, step, mirror: false, kind: kind(false) };
+    let expected =
+        tunnel::Tunnels { local, local_count: 4, remote, uplink, downlink, step, mirror: false, kind: kind(false) };
     assert_eq!(checked(&plan).pools[0].tunnels, Some(expected));
     mpls(&mut plan, |m| (m.downlink_label, m.mirror) = (Some(16), true));
     let tunnels = checked(&plan).pools[0].tunnels.unwrap();

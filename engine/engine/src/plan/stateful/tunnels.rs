@@ -166,7 +166,8 @@ fn mpls(at: &FieldPath, asked: &Mpls, pool: &Pool, wrong: &mut Violations) -> Op
 fn entry(at: &FieldPath, asked: &MplsLabel, wrong: &mut Violations) -> Option<Entry> {
     let label = asked.label;
     if label > MAX_LABEL || label == IMPLICIT_NULL {
-        let problem = format!("{label}; must be 0..{MAX_LABEL}, and not {IMPLICIT_NULL}, which is in no stack (RFC 3032)");
+        let problem =
+            format!("{label}; must be 0..{MAX_LABEL}, and not {IMPLICIT_NULL}, which is in no stack (RFC 3032)");
         wrong.add(at.field("label"), problem);
         return None;
     }
@@ -372,7 +373,9 @@ fn conflict(one: &Pool, other: &Pool) -> Option<&'static str> {
     match (a.kind, b.kind) {
         (Kind::Gtpu(_), Kind::Gtpu(_)) => {}
         // Packets are assigned to their flows by their addresses.
-        (Kind::Vxlan(_), Kind::Vxlan(_)) | (Kind::Gre(_), Kind::Gre(_)) | (Kind::Mpls(_), Kind::Mpls(_)) => return None,
+        (Kind::Vxlan(_), Kind::Vxlan(_)) | (Kind::Gre(_), Kind::Gre(_)) | (Kind::Mpls(_), Kind::Mpls(_)) => {
+            return None;
+        }
         _ if gnbs_in_common || a.remote == b.remote => {
             return Some("has tunnels of another kind between the same addresses; use addresses apart");
         }
