@@ -280,14 +280,14 @@ fn factor(at_ns: u64, factor: (u64, u64)) -> Command<Simulated> {
 #[test]
 fn each_connection_begins_at_the_instant_at_which_it_is_due_in_the_worker_whose_turn_it_is() {
     for workers in [1, 2, 3] {
-        // 333,333 1/3 ns apart.
-        let mut run = Flows::new(Of { workers, rate: 3000, ..ANY });
-        run.to(10 * MS - 1);
+        // 33,333 1/3 ns apart, while packets of others arrive.
+        let mut run = Flows::new(Of { workers, rate: 30_000, end_ns: MS, ..ANY });
+        run.to(MS - 1);
         assert!(!run.is_sent());
-        run.to(10 * MS);
+        run.to(MS);
         assert!(run.is_sent(), "{workers} workers");
         run.to(SECOND);
-        let due: Vec<_> = (0..30).map(|n| (n * MS / 3, n as usize % workers)).collect();
+        let due: Vec<_> = (0..30).map(|n| (n * MS / 30, n as usize % workers)).collect();
         assert_eq!(run.begun, due, "{workers} workers");
         run.assert_complete(30);
         assert_eq!(run.count(true, Count::FlowsLate), 0);
