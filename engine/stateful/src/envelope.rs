@@ -140,10 +140,12 @@ impl End {
     /// Whether an outer address is its tunnels'.
     #[inline]
     fn is_at(&self, address: Address) -> bool {
-        let over_ip = |tunnels: &Tunnels| !matches!(tunnels.kind.tunnelling().over(), Over::Link(_));
-        self.tunnels.filter(over_ip).is_some_and(|tunnels| match self.sends {
-            Way::Up => (tunnels.local..=tunnels.last_near_end()).contains(&address),
-            Way::Down => tunnels.remote == address,
+        self.tunnels.is_some_and(|tunnels| {
+            let is_its = match self.sends {
+                Way::Up => (tunnels.local..=tunnels.last_near_end()).contains(&address),
+                Way::Down => tunnels.remote == address,
+            };
+            is_its && !matches!(tunnels.kind.tunnelling().over(), Over::Link(_))
         })
     }
 
