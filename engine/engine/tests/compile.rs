@@ -22,7 +22,8 @@ fn compile(plan: &Value, options: &[&str]) -> Output {
 #[test]
 fn the_version_is_that_of_the_release_that_the_image_is_of() {
     let version = |released: &str| {
-        let engine = Command::new(env!("CARGO_BIN_EXE_spate-engine")).arg("--version").env("SPATE_VERSION", released).output();
+        let engine =
+            Command::new(env!("CARGO_BIN_EXE_spate-engine")).arg("--version").env("SPATE_VERSION", released).output();
         String::from_utf8(engine.unwrap().stdout).unwrap()
     };
     assert_eq!(version("9.8.7-rc.1"), "spate-engine 9.8.7-rc.1\n");
