@@ -24,9 +24,13 @@ generate-api: $(CONTROLLER_GEN) $(CLIENT_GEN) $(APPLYCONFIGURATION_GEN)
 	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficprofiles.yaml spec.traffic.application.inline.source.programs
 	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficprofiles.yaml spec.traffic.application.inline.pools.servers.vxlan
 	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficprofiles.yaml spec.traffic.application.inline.pools.servers.gtpu
+	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficprofiles.yaml spec.traffic.application.inline.pools.servers.gre
+	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficprofiles.yaml spec.traffic.application.inline.pools.servers.mpls
 	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficruns.yaml spec.profile.traffic.application.inline.source.programs
 	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficruns.yaml spec.profile.traffic.application.inline.pools.servers.vxlan
 	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficruns.yaml spec.profile.traffic.application.inline.pools.servers.gtpu
+	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficruns.yaml spec.profile.traffic.application.inline.pools.servers.gre
+	@cd operator && go run ./hack/trim rules ../crds/spate.dev_trafficruns.yaml spec.profile.traffic.application.inline.pools.servers.mpls
 	@cd operator && go run ./hack/trim descriptions ../crds/spate.dev_trafficprofiles.yaml spec.traffic.stream.inline.packet.headers statelessstream.spec.packet.headers
 	@cd operator && go run ./hack/trim descriptions ../crds/spate.dev_trafficprofiles.yaml spec.traffic.application.inline.pools.servers astftemplate.spec.pools.servers
 	@cd operator && go run ./hack/trim descriptions ../crds/spate.dev_trafficruns.yaml spec.profile.traffic.stream trafficprofile.spec.traffic.stream

@@ -50,8 +50,10 @@ fn one(at: &FieldPath, asked: &contract::Pool, wrong: &mut Violations) -> Option
     pool.source_ports = source_ports?;
     pool.tunnels = tunnels::tunnels(at, asked, &pool, wrong)?;
     if pool.tunnels.is_some_and(|tunnels| tunnels.carries() == Carries::Packet) && pool.first_mac.is_some() {
-        let problem = "clients in tunnels of packets have no MACs, and local ends have the port's; leave it out";
-        wrong.add(at.field("first_mac"), problem);
+        wrong.add(
+            at.field("first_mac"),
+            "clients in tunnels of packets have no MACs, and local ends have the port's; leave it out",
+        );
         return None;
     }
     pool.access = access::access(at, asked, &pool, wrong)?;
