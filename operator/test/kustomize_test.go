@@ -135,8 +135,8 @@ func TestWhatIsShippedForKustomizeIsApplied(t *testing.T) {
 	}
 }
 
-// together are components that a user may choose at once, with the folder that they are for: one archive, and one way to the operator's metrics.
-var together = []struct {
+// componentGroups are components that a user may choose at once, with the folder that they are for: one archive, and one way to the operator's metrics.
+var componentGroups = []struct {
 	folder     string
 	components []string
 }{
@@ -157,13 +157,13 @@ func componentsAreApplied(t *testing.T, server *envtest.Environment, without []s
 	for _, folder := range folders {
 		there = append(there, filepath.Base(filepath.Dir(folder)))
 	}
-	for _, group := range together {
+	for _, group := range componentGroups {
 		chosen = append(chosen, group.components...)
 	}
 	if slices.Sort(chosen); !slices.Equal(there, chosen) {
 		t.Errorf("applied are %q, there are %q", chosen, there)
 	}
-	for _, group := range together {
+	for _, group := range componentGroups {
 		t.Run(strings.Join(group.components, ","), func(t *testing.T) {
 			var definitions []string
 			for _, component := range group.components {
