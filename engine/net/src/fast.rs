@@ -461,6 +461,8 @@ mod tests {
             let below = Below { macs: *b"abcdefghijkl", ends, tos: 4, ttl: 9, id: 7, finish };
             let ((seq, ack, window), data) = (numbers, (usize::from(data.0), data.1));
             let head = Head { source_port: 1, destination_port: 2, seq, ack, flags, window, ecn: 1 };
+            // Without a maximum segment size nothing else is offered.
+            let (window_scale, sack_permitted) = (window_scale.filter(|_| mss.is_some()), sack_permitted && mss.is_some());
             let syn = Options { mss, window_scale, sack_permitted, timestamps, ..Options::default() };
             let plain = Options { timestamps, ..Options::default() };
             let written = |write: &dyn Fn(&mut [u8])| {

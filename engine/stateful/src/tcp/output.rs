@@ -157,13 +157,7 @@ impl Flow {
     /// What is behind the first segment of a turn in the common case.
     // Not inlined: what all segments of a loop have in common is computed before it, which a turn of one segment would pay for.
     #[inline(never)]
-    fn send_more(
-        &mut self,
-        left: u32,
-        cx: &mut Context<'_>,
-        from: &Sources<'_>,
-        out: &mut impl Output,
-    ) -> SendOutcome {
+    fn send_more(&mut self, left: u32, cx: &mut Context<'_>, from: &Sources<'_>, out: &mut impl Output) -> SendOutcome {
         self.send_all::<true>(left, cx, from, out)
     }
 
