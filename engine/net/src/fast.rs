@@ -208,21 +208,6 @@ impl<'a, F: Family> Plain<F, Segment<'a>> {
     }
 }
 
-impl<F: Family> Plain<F, Segment<'_>> {
-    /// The segment of a frame that `read` has read.
-    ///
-    /// # Panics
-    /// If it would not read it.
-    #[inline(always)]
-    pub fn again(frame: &[u8]) -> Segment<'_> {
-        let headers = ETHERNET + F::HEADER;
-        let (ip, header) = frame[ETHERNET..headers + tcp::HEADER].split_at(F::HEADER);
-        let (end, data) = (ETHERNET + F::packet_len(ip), headers + usize::from(header[12] >> 4) * 4);
-        let fixed = header.first_chunk().expect("it is as long as that");
-        Segment::of(fixed, &frame[headers + tcp::HEADER..data], &frame[data..end])
-    }
-}
-
 impl<'a, F: Family> Plain<F, Datagram<'a>> {
     /// Reads a frame without FCS if it is a plain datagram of UDP with a checksum, and its checksums are right.
     #[inline(always)]

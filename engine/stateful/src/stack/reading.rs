@@ -11,7 +11,7 @@ impl Stack {
         let room = self.readers.as_mut().map_or(usize::MAX, |readers| readers.room(index, side, flow, s));
         let (flow, mut cx, backlogs) = self.parts(index);
         let progress = if room >= s.payload.len() {
-            flow.input(s, || *s, ecn, &mut cx, backlogs)
+            flow.input(s, ecn, &mut cx, backlogs)
         } else {
             // As if the rest had been lost; what it acknowledges holds.
             cx.counters.one(Count::OutOfOrderDropped);

@@ -129,13 +129,7 @@ impl Stack {
             let hash = hints.ahead.map_or_else(|| key.hash(keys), |ahead| ahead.hash);
             debug_assert_eq!(hash, key.hash(keys), "of another frame");
             if let Some(index) = self.find_hinted(hash, hints, |index| key.is(&self.flows[index])) {
-                return self.receive_known(
-                    port,
-                    index,
-                    frame,
-                    (s, || Plain::<V4, Segment<'_>>::again(frame)),
-                    plain.ecn,
-                );
+                return self.receive_known(port, index, frame, s, plain.ecn);
             }
             return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), *s, hash);
         }
@@ -151,13 +145,7 @@ impl Stack {
             let hash = self.hash_of(&tuple, false, hints);
             let kind = kind(false, true);
             if let Some(index) = self.find_hinted(hash, hints, |index| self.is_between(index, &tuple, kind)) {
-                return self.receive_known(
-                    port,
-                    index,
-                    frame,
-                    (s, || Plain::<V6, Segment<'_>>::again(frame)),
-                    plain.ecn,
-                );
+                return self.receive_known(port, index, frame, s, plain.ecn);
             }
             return self.receive_unknown(port, &plain.packet(frame, Content::Tcp(*s)), *s, hash);
         }
@@ -330,23 +318,16 @@ impl Stack {
     /// As `receive_known`, of what is not plain: one function for all that reads such.
     #[inline(never)]
     fn receive_rare(&mut self, port: usize, index: u32, frame: &[u8], s: &Segment<'_>, ecn: u8) -> Received {
-        self.receive_known(port, index, frame, (s, || *s), ecn)
+        self.receive_known(port, index, frame, s, ecn)
     }
 
-    /// A segment of a flow, and the same read again (see `Flow::input`). It is all that is read of the frame, but for what is rare.
+    /// A segment of a flow. It is all that is read of the frame, but for what is rare.
     #[inline(always)]
-    fn receive_known<'a>(
-        &mut self,
-        port: usize,
-        index: u32,
-        frame: &[u8],
-        (s, again): (&Segment<'_>, impl FnOnce() -> Segment<'a>),
-        ecn: u8,
-    ) -> Received {
+    fn receive_known(&mut self, port: usize, index: u32, frame: &[u8], s: &Segment<'_>, ecn: u8) -> Received {
         let flow = &self.flows[index];
         if flow.state == State::TimeWait
             && s.flags & (flag::SYN | flag::ACK | flag::RST) == flag::SYN
-            && self.may_be_reused(index, s.timestamps(), s.seq)
+            && self.may_be_reused(index, *s)
         {
             self.side(index).counters.one(Count::TimeWaitReused);
             self.flows[index].state = State::Closed;
@@ -358,14 +339,14 @@ impl Stack {
             return self.receive_any(port, frame, false);
         }
         if flow.is_stranger(s) {
-            return self.receive_strange(port, index, frame);
+            return self.receive_strange(port, index, frame, *s);
         }
         if self.looks_into {
-            self.input_looked_into(index, port, again(), ecn);
+            self.input_looked_into(index, port, *s, ecn);
             return Received::Taken;
         }
         let (flow, mut cx, backlogs) = self.parts(index);
-        if flow.input(s, again, ecn, &mut cx, backlogs) && !flow.has(is::PROGRAM_ENDED) {
+        if flow.input(s, ecn, &mut cx, backlogs) && !flow.has(is::PROGRAM_ENDED) {
             self.go_on(index);
         }
         self.settle(index);
@@ -385,26 +366,24 @@ impl Stack {
     }
 
     #[cold]
-    fn receive_strange(&mut self, port: usize, index: u32, frame: &[u8]) -> Received {
+    fn receive_strange(&mut self, port: usize, index: u32, frame: &[u8], s: Segment<'_>) -> Received {
         let side = usize::from(self.flows[index].side);
         self.sides[side].counters.received(self.now.ns);
         self.sides[side].counters.one(Count::AcksOfUnsent);
-        if let Ok(packet) = Packet::read(frame)
-            && let Content::Tcp(s) = &packet.content
-        {
-            self.refuse(port, &packet, s, side);
+        if let Ok(packet) = Packet::read(frame) {
+            self.refuse(port, &packet, &s, side);
         }
         Received::Taken
     }
 
     /// RFC 6191, RFC 9293 section 3.10.7.4: a SYN beyond what a server's flow in TIME-WAIT has seen.
-    fn may_be_reused(&self, index: u32, timestamps: Option<(u32, u32)>, seq: u32) -> bool {
+    fn may_be_reused(&self, index: u32, s: Segment<'_>) -> bool {
         let flow = &self.flows[index];
-        let newer = match timestamps {
+        let newer = match s.timestamps() {
             Some((value, _)) if flow.has(is::TIMESTAMPS) => seq_before(flow.ts_recent, value),
             _ => false,
         };
-        !flow.has(is::CLIENT) && (newer || seq_before(flow.rcv_nxt, seq))
+        !flow.has(is::CLIENT) && (newer || seq_before(flow.rcv_nxt, s.seq))
     }
 
     fn receive_unknown(&mut self, port: usize, packet: &Packet<'_>, s: Segment<'_>, hash: u32) -> Received {

@@ -134,23 +134,16 @@ impl Flow {
         }
     }
 
-    /// Whether the program may go on: something that it can wait for has happened. `again` gives the same segment: what is seldom done with
-    /// it gets that, so that the one that is predicted stays in registers.
+    /// Whether the program may go on: something that it can wait for has happened.
     #[inline(always)]
-    pub fn input<'a>(
-        &mut self,
-        s: &Segment<'_>,
-        again: impl FnOnce() -> Segment<'a>,
-        ecn: u8,
-        cx: &mut Context<'_>,
-        backlogs: &mut Slab<Backlog>,
-    ) -> bool {
+    pub fn input(&mut self, s: &Segment<'_>, ecn: u8, cx: &mut Context<'_>, backlogs: &mut Slab<Backlog>) -> bool {
         cx.counters.received(cx.now.ns);
         if self.is_predicted(s, ecn) {
             self.input_predicted(s, cx, backlogs);
             return true;
         }
-        self.input_any(&again(), ecn, usize::MAX, &mut cx.copy(), backlogs)
+        let (s, mut cx) = (*s, cx.copy());
+        self.input_any(&s, ecn, usize::MAX, &mut cx, backlogs)
     }
 
     /// The same, but no more than `most` bytes of what is new in the segment are taken in, as if the rest had been lost.
