@@ -40,10 +40,15 @@ func kubectl(t *testing.T, server *envtest.Environment, args ...string) []string
 // applied makes the objects of a folder of config, and gives their names. All are there then, and go again with the folder.
 func applied(t *testing.T, server *envtest.Environment, folder string) []string {
 	t.Helper()
-	path := filepath.Join("../../config", folder)
+	return appliedAt(t, server, filepath.Join("../../config", folder))
+}
+
+// appliedAt is applied for any folder with a kustomization.
+func appliedAt(t *testing.T, server *envtest.Environment, path string) []string {
+	t.Helper()
 	names := kubectl(t, server, "apply", "-k", path, "--validate=strict", "--output=name")
 	if there := kubectl(t, server, "get", "-k", path, "--output=name"); !slices.Equal(there, names) {
-		t.Errorf("config/%s: applied are\n%s\nthere are\n%s", folder, strings.Join(names, "\n"), strings.Join(there, "\n"))
+		t.Errorf("%s: applied are\n%s\nthere are\n%s", path, strings.Join(names, "\n"), strings.Join(there, "\n"))
 	}
 	return names
 }
@@ -99,6 +104,10 @@ func TestWhatIsShippedForKustomizeIsApplied(t *testing.T) {
 	}
 
 	names = append(names, applied(t, server, "uninstall")...)
+	for _, ns := range []string{"lab", "other"} {
+		kubectl(t, server, "create", "namespace", ns)
+	}
+	t.Run("every component is applied", func(t *testing.T) { componentsAreApplied(t, server, names) })
 	t.Run("the uninstall job acts on the namespaces of its operator alone", func(t *testing.T) { uninstalls(t, server) })
 	t.Run("without the job, the documented commands remove finalizers", func(t *testing.T) { finalizersAreRemoved(t, server) })
 	applied(t, server, "uninstall") // as before, without a component
@@ -120,6 +129,47 @@ func TestWhatIsShippedForKustomizeIsApplied(t *testing.T) {
 			}
 		}
 	}
+}
+
+// kindsOfPrometheus are the kinds of the Prometheus operator that a component has.
+var kindsOfPrometheus = map[string]string{"alerts": "prometheusrules", "pod-monitor": "podmonitors", "service-monitor": "servicemonitors"}
+
+// componentsAreApplied fails unless the API server takes each component with the folder that it is for, strictly. What a component adds goes again; some of them
+// name the namespace lab, which is there.
+func componentsAreApplied(t *testing.T, server *envtest.Environment, without []string) {
+	folders, err := filepath.Glob("../../config/components/*/kustomization.yaml")
+	must(t, err)
+	if len(folders) < 14 {
+		t.Fatalf("%d components", len(folders))
+	}
+	for _, folder := range folders {
+		component := filepath.Base(filepath.Dir(folder))
+		t.Run(component, func(t *testing.T) {
+			if kind := kindsOfPrometheus[component]; kind != "" {
+				definition := filepath.Join(filepath.Dir(os.Getenv("SPATE_PROMETHEUS")), "crds", "monitoring.coreos.com_"+kind+".yaml")
+				if _, err := os.Stat(definition); err != nil {
+					t.Skipf("NO PROMETHEUS OPERATOR: set SPATE_PROMETHEUS to the prometheus beside its crds, as make operator-test does: %v", err)
+				}
+				kubectl(t, server, "apply", "--server-side", "--filename", definition)
+				kubectl(t, server, "wait", "--for=condition=Established", "--timeout=30s", "customresourcedefinition/"+kind+".monitoring.coreos.com")
+			}
+			base := "default"
+			if component == "namespaced-uninstall" {
+				base = "uninstall"
+			}
+			added := slices.DeleteFunc(appliedAt(t, server, withComponent(t, base, component)), func(name string) bool { return slices.Contains(without, name) })
+			if kind := kindsOfPrometheus[component]; kind != "" && !slices.ContainsFunc(added, func(name string) bool { return strings.HasPrefix(name, strings.TrimSuffix(kind, "s")+".") }) {
+				t.Errorf("no object of the kind %s is applied: %q", kind, added)
+			}
+			for _, ns := range []string{operatorNamespace, "lab"} {
+				if len(added) > 0 {
+					kubectl(t, server, append([]string{"delete", "--ignore-not-found", "--namespace", ns}, added...)...)
+				}
+			}
+		})
+	}
+	applied(t, server, "default") // as before
+	applied(t, server, "uninstall")
 }
 
 // A server-side apply adds the health checks to the keys that the ConfigMap has.

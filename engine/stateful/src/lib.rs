@@ -98,4 +98,6 @@ pub use pool::{Part, Pool, WeightedPool};
 pub use program::{Comparison, Instruction, Program};
 pub use records::{End, Record, Recorder};
 pub use scenario::{Client, CongestionControl, Protocol, Scenario, Server, Template, Tunables};
-pub use stack::{Hints, MovedRouter, Neighbours, NextHops, NotOpened, Opening, PortLink, Received, Stack, Tuple};
+pub use stack::{
+    Ahead, Hints, MovedRouter, Neighbours, NextHops, NotOpened, Opening, PortLink, Received, Stack, Tuple,
+};
