@@ -46,7 +46,7 @@ func uninstalls(t *testing.T, server *envtest.Environment) {
 	kubectl(t, server, append([]string{"patch", "--type=json", `--patch=[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--watch-namespaces=lab"}]`}, deployment...)...)
 	for _, rights := range []string{"config/uninstall", "the component namespaced-uninstall"} {
 		if rights != "config/uninstall" {
-			kubectl(t, server, "apply", "-k", withComponent(t, "uninstall", "namespaced-uninstall"))
+			kubectl(t, server, "apply", "-k", withComponents(t, "uninstall", "namespaced-uninstall"))
 			kubectl(t, server, "delete", "clusterrolebinding", "spate-uninstall")
 		}
 		kubectl(t, server, append([]string{"scale", "--replicas=1"}, deployment...)...)
