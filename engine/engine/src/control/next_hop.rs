@@ -39,8 +39,8 @@ pub fn fill_in(plan: &mut Plan, datapath: &Datapath) -> Result<Vec<Option<IpAddr
         .filter_map(|(i, stream)| Some((StreamIndex(i), port(&stream.tx_port)?)))
         .collect();
     let frame = |packet: &Option<Packet>| packet.as_ref().map(|packet| packet.frame.clone()).unwrap_or_default();
-    let frames: Vec<_> = asking.iter().map(|&(i, port)| (port.0, frame(&plan.streams[i.0].packet))).collect();
-    let packets: Vec<(usize, &[u8])> = frames.iter().map(|(port, frame)| (*port, &frame[..])).collect();
+    let frames: Vec<_> = asking.iter().map(|&(i, port)| (port, frame(&plan.streams[i.0].packet))).collect();
+    let packets: Vec<(PortIndex, &[u8])> = frames.iter().map(|(port, frame)| (*port, &frame[..])).collect();
     let hops = datapath.next_hops(&packets);
     let mut wrong = Violations::default();
     let mut neighbours = vec![None; plan.streams.len()];
@@ -86,8 +86,8 @@ pub fn links(scenario: &Scenario, datapath: &Datapath) -> Result<Links, Violatio
     let servers = |pool: PoolIndex| sample(&pools[pool.0]);
     let asked: Vec<_> =
         asking.keys().flat_map(|&(port, pool)| servers(pool).map(move |server| (port, server))).collect();
-    let frames: Vec<_> = asked.iter().map(|&(port, server)| (port.0, frame_to(server))).collect();
-    let packets: Vec<(usize, &[u8])> = frames.iter().map(|(port, frame)| (*port, &frame[..])).collect();
+    let frames: Vec<_> = asked.iter().map(|&(port, server)| (port, frame_to(server))).collect();
+    let packets: Vec<(PortIndex, &[u8])> = frames.iter().map(|(port, frame)| (*port, &frame[..])).collect();
     let mut hops = asked.iter().zip(datapath.next_hops(&packets));
     let mut wrong = Violations::default();
     let mut found: Vec<LinkHops> = vec![LinkHops::default(); ports.len()];
@@ -182,8 +182,8 @@ fn gateways(scenario: &Scenario, datapath: &Datapath, ports: &[PortInfo], wrong:
     let (here, outside): (Vec<_>, Vec<_>) =
         all.into_iter().partition(|(port, ..)| !ports[port.0].device.leads_outside());
     let (of_ports, of_clients): (Vec<_>, Vec<_>) = outside.into_iter().partition(by_port);
-    let frames: Vec<_> = of_ports.iter().map(|&(port, _, gateway)| (port.0, frame_to(gateway))).collect();
-    let packets: Vec<(usize, &[u8])> = frames.iter().map(|(port, frame)| (*port, &frame[..])).collect();
+    let frames: Vec<_> = of_ports.iter().map(|&(port, _, gateway)| (port, frame_to(gateway))).collect();
+    let packets: Vec<(PortIndex, &[u8])> = frames.iter().map(|(port, frame)| (*port, &frame[..])).collect();
     let sought: Vec<_> = of_clients
         .iter()
         .map(|&(port, pool, gateway)| {
@@ -192,7 +192,7 @@ fn gateways(scenario: &Scenario, datapath: &Datapath, ports: &[PortInfo], wrong:
             // An engine without clients of its own sends nothing to the gateway.
             let first = stations.first_own().unwrap_or(0);
             let (station, station_mac) = (stations.address(first).into(), stations.mac(first));
-            (port.0, Sought { address: gateway.into(), station, station_mac, tags: pool.access.tags })
+            (port, Sought { address: gateway.into(), station, station_mac, tags: pool.access.tags })
         })
         .collect();
     let here = here.into_iter().map(|place| (place, Ok(ports[place.0.0].mac)));

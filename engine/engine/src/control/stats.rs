@@ -175,7 +175,7 @@ pub fn workers(engine: &Engine) -> Vec<WorkerStats> {
 /// With how packets of a run's flows came to each worker.
 fn with_steering(mut workers: Vec<WorkerStats>, held: &Held) -> Vec<WorkerStats> {
     for s in held.run().steering() {
-        workers[s.worker].flows =
+        workers[s.worker.0].flows =
             Some(FlowSteering { rss: s.rss, placed: s.placed, handed_off: s.handed_off, handoff_lost: s.handoff_lost });
     }
     workers

@@ -12,6 +12,7 @@ use std::time::Duration;
 use spate_engine::{
     control::next_hop,
     datapath::{Blueprint, Datapath, Holding, Link, PollMode, PortDevice, RunSpec, RunState, Template},
+    index::PortIndex,
 };
 use spate_net::{
     Headers,
@@ -83,7 +84,7 @@ fn complete(workers: usize, scenario: Scenario) {
         Tags::of(frame) == Some(tags) && frame[..6] == frame[6..12]
     };
     datapath.disturb(
-        0,
+        PortIndex(0),
         Box::new(move |burst: &[(&[u8], usize)]| (0..burst.len()).filter(|at| right(burst[*at].0)).collect()),
     );
     let run = start(&datapath, emulated(&datapath, 7, Some(1000 * MS), scenario));
@@ -115,7 +116,7 @@ fn tunnels_of_clients_in_vlans_are_within_the_tags() {
     let datapath = loopback(2, PollMode::Busy);
     let right = move |frame: &[u8]| Tags::of(frame) == Some(expected(&outside, frame).0);
     datapath.disturb(
-        0,
+        PortIndex(0),
         Box::new(move |burst: &[(&[u8], usize)]| (0..burst.len()).filter(|at| right(burst[*at].0)).collect()),
     );
     let run = start(&datapath, emulated(&datapath, 7, Some(1000 * MS), scenario));

@@ -36,6 +36,7 @@ use super::{
     slow::Holding,
     workers::Workers,
 };
+use crate::index::{PortIndex, WorkerIndex};
 
 /// Commands reach every worker within this time, so that they take effect at one instant on all.
 const LEAD_NS: u64 = 1_000_000;
@@ -57,8 +58,8 @@ pub struct Run {
     /// By stream: its packets are counted where they arrive.
     measured: Vec<bool>,
     /// By stream: the port that should receive it, if any.
-    rx_ports: Vec<Option<usize>>,
-    reflecting: Vec<usize>,
+    rx_ports: Vec<Option<PortIndex>>,
+    reflecting: Vec<PortIndex>,
     marks: Vec<(usize, Mark)>,
     by_tag: Vec<Arc<TagList>>,
     templates: Templates,
@@ -72,7 +73,7 @@ pub struct Run {
 #[derive(Clone, Debug)]
 pub(in crate::datapath) struct Receiver {
     /// Workers that receive from its port.
-    pub(in crate::datapath) workers: Vec<usize>,
+    pub(in crate::datapath) workers: Vec<WorkerIndex>,
     /// When its statistics were last reset; 0 for the run's start.
     pub(in crate::datapath) since_wall_ns: u64,
 }
@@ -333,7 +334,7 @@ impl Run {
     }
 
     /// Time stamps of a port's device were off by at most this for a while, until now.
-    pub(in crate::datapath) fn note_stamp_bound(&self, port: usize, bound_ns: u64) {
+    pub(in crate::datapath) fn note_stamp_bound(&self, port: PortIndex, bound_ns: u64) {
         let mut control = self.control();
         let started = control.started_at_mono_ns.is_some_and(|at| at <= self.clock.mono_ns());
         if started && control.closed_at_mono_ns.is_none() {
@@ -417,7 +418,7 @@ impl Run {
     }
 
     /// Whether it sends back what arrives on a port.
-    pub(in crate::datapath) fn reflects(&self, port: usize) -> bool {
+    pub(in crate::datapath) fn reflects(&self, port: PortIndex) -> bool {
         self.reflecting.contains(&port) && !self.closed()
     }
 

@@ -19,6 +19,7 @@ use crate::datapath::{
     slow::Moved,
     worker::{NewStreams, SendStream},
 };
+use crate::index::{PortIndex, WorkerIndex};
 
 /// MACs that a router had, and that are remembered of it.
 const FORMER_MACS: usize = 8;
@@ -35,8 +36,8 @@ pub(in crate::datapath) struct NextHops {
 /// The streams of a port that are on a schedule, as its workers have them.
 #[derive(Debug)]
 struct StreamsOfPort {
-    port: usize,
-    workers: Vec<usize>,
+    port: PortIndex,
+    workers: Vec<WorkerIndex>,
     streams: Arc<[SendStream]>,
     /// By stream: its neighbor, if that is known; and whether its packets are built beforehand.
     hops: Vec<(Option<IpAddr>, bool)>,
@@ -45,8 +46,8 @@ struct StreamsOfPort {
 /// Where flows of a port send to, as its workers have it.
 #[derive(Debug)]
 struct LinkOfPort {
-    port: usize,
-    workers: Vec<usize>,
+    port: PortIndex,
+    workers: Vec<WorkerIndex>,
     hops: LinkHops,
     /// Where frames go for which there is no hop.
     next_hop: Mac,
@@ -74,7 +75,7 @@ struct Outcome {
 }
 
 /// By port and address of the neighbor.
-type Outcomes = BTreeMap<(usize, IpAddr), Outcome>;
+type Outcomes = BTreeMap<(PortIndex, IpAddr), Outcome>;
 
 /// What a worker needs.
 enum New {
@@ -84,7 +85,7 @@ enum New {
 
 impl Run {
     /// Port, neighbor and MAC of each next hop that its packets have now.
-    pub(in crate::datapath) fn next_hops(&self) -> BTreeSet<(usize, IpAddr, Mac)> {
+    pub(in crate::datapath) fn next_hops(&self) -> BTreeSet<(PortIndex, IpAddr, Mac)> {
         self.control().next_hops.all()
     }
 
@@ -103,7 +104,7 @@ impl Run {
         };
         let outcomes = on_own_lines(|| control.next_hops.follow(moved, send));
         for (to @ (port, address), outcome) in outcomes {
-            let (port, mac) = (&control.next_hops.ports[port], mac_text(moved[&to]));
+            let (port, mac) = (&control.next_hops.ports[port.0], mac_text(moved[&to]));
             let Outcome { streams, flows, left } = outcome;
             if streams > 0 || flows {
                 tracing::info!(
@@ -140,8 +141,8 @@ impl NextHops {
     /// Adds a port's streams that are on a schedule, which these of its workers send; `specs` are in the same order.
     pub(in crate::datapath) fn add_streams<'a>(
         &mut self,
-        port: usize,
-        workers: &[usize],
+        port: PortIndex,
+        workers: &[WorkerIndex],
         streams: &Arc<[SendStream]>,
         specs: impl Iterator<Item = &'a StreamSpec>,
     ) {
@@ -157,14 +158,14 @@ impl NextHops {
         &mut self,
         flows: &StatefulSpec,
         known: &[(Vec<Prefix>, Vec<Neighbour>)],
-        workers: &[usize],
+        workers: &[WorkerIndex],
     ) {
         let hops = flows.on_link.hops.iter();
         for (port, ((link, hops), (addresses, gateways))) in flows.links.iter().zip(hops).zip(known).enumerate() {
             let found =
                 |gateway: &Neighbour| Router { address: gateway.address, macs: gateway.mac.into_iter().collect() };
             self.links.push(LinkOfPort {
-                port,
+                port: PortIndex(port),
                 workers: workers.to_vec(),
                 hops: hops.clone(),
                 next_hop: link.next_hop,
@@ -174,13 +175,13 @@ impl NextHops {
         }
     }
 
-    fn all(&self) -> BTreeSet<(usize, IpAddr, Mac)> {
+    fn all(&self) -> BTreeSet<(PortIndex, IpAddr, Mac)> {
         let of_links = self.links.iter().flat_map(LinkOfPort::all);
         self.streams.iter().flat_map(StreamsOfPort::all).chain(of_links).collect()
     }
 
     /// Takes up where neighbors are now; `send` gets what each worker needs for that.
-    fn follow(&mut self, moved: &Moved, mut send: impl FnMut(usize, New)) -> Outcomes {
+    fn follow(&mut self, moved: &Moved, mut send: impl FnMut(WorkerIndex, New)) -> Outcomes {
         let mut outcomes = Outcomes::new();
         self.streams.iter_mut().for_each(|of_port| of_port.follow(moved, &mut send, &mut outcomes));
         self.links.iter_mut().for_each(|of_port| of_port.follow(moved, &mut send, &mut outcomes));
@@ -189,13 +190,13 @@ impl NextHops {
 }
 
 impl StreamsOfPort {
-    fn all(&self) -> impl Iterator<Item = (usize, IpAddr, Mac)> {
+    fn all(&self) -> impl Iterator<Item = (PortIndex, IpAddr, Mac)> {
         self.streams.iter().zip(&self.hops).filter_map(|(stream, (neighbour, _))| {
             Some((self.port, (*neighbour)?, *stream.template.frame().first_chunk()?))
         })
     }
 
-    fn follow(&mut self, moved: &Moved, send: &mut impl FnMut(usize, New), outcomes: &mut Outcomes) {
+    fn follow(&mut self, moved: &Moved, send: &mut impl FnMut(WorkerIndex, New), outcomes: &mut Outcomes) {
         let mut next: Option<Vec<SendStream>> = None;
         for (index, &(neighbour, prebuilt)) in self.hops.iter().enumerate() {
             let Some(to) = neighbour.map(|neighbour| (self.port, neighbour)) else { continue };
@@ -214,20 +215,20 @@ impl StreamsOfPort {
         self.streams = next.into();
         let any_prebuilt = self.hops.iter().any(|(_, prebuilt)| *prebuilt);
         for worker in &self.workers {
-            send(*worker, New::Streams(NewStreams::new(self.port, &self.streams, any_prebuilt)));
+            send(*worker, New::Streams(NewStreams::new(self.port.0, &self.streams, any_prebuilt)));
         }
     }
 }
 
 impl LinkOfPort {
-    fn all(&self) -> impl Iterator<Item = (usize, IpAddr, Mac)> {
+    fn all(&self) -> impl Iterator<Item = (PortIndex, IpAddr, Mac)> {
         let hops = self.hops.servers.values().chain(self.hops.others.iter().flatten());
         let of_clients = hops.filter_map(|hop| Some((self.port, hop.neighbour?, hop.mac)));
         of_clients
             .chain(self.routers.iter().filter_map(|router| Some((self.port, router.address, *router.macs.last()?))))
     }
 
-    fn follow(&mut self, moved: &Moved, send: &mut impl FnMut(usize, New), outcomes: &mut Outcomes) {
+    fn follow(&mut self, moved: &Moved, send: &mut impl FnMut(WorkerIndex, New), outcomes: &mut Outcomes) {
         let mut changed = false;
         for hop in self.hops.servers.values_mut().chain(self.hops.others.iter_mut().flatten()) {
             let Some(to) = hop.neighbour.map(|neighbour| (self.port, neighbour)) else { continue };
@@ -251,7 +252,7 @@ impl LinkOfPort {
         if changed {
             let hops = self.of_flows();
             for worker in &self.workers {
-                send(*worker, New::Hops(NewNextHops { port: self.port, hops: hops.clone() }));
+                send(*worker, New::Hops(NewNextHops { port: self.port.0, hops: hops.clone() }));
             }
         }
     }
@@ -325,10 +326,10 @@ mod tests {
     fn followed(hops: LinkHops, moved: &Moved) -> Vec<FlowHops> {
         let routers = vec![Router { address: ip("10.9.0.254"), macs: vec![OLD] }];
         let on_link = on_link(&["10.9.0.1/24".parse().unwrap()]);
-        let mut link = LinkOfPort { port: 0, workers: vec![3], hops, next_hop: OLD, routers, on_link };
+        let mut link = LinkOfPort { port: PortIndex(0), workers: vec![WorkerIndex(3)], hops, next_hop: OLD, routers, on_link };
         let mut sent = Vec::new();
-        let mut send = |worker: usize, new: New| match new {
-            New::Hops(NewNextHops { port: 0, hops }) if worker == 3 => sent.push(hops),
+        let mut send = |worker: WorkerIndex, new: New| match new {
+            New::Hops(NewNextHops { port: 0, hops }) if worker == WorkerIndex(3) => sent.push(hops),
             New::Hops(_) | New::Streams(_) => panic!("to another worker, or of another port"),
         };
         link.follow(moved, &mut send, &mut Outcomes::new());
@@ -342,20 +343,20 @@ mod tests {
         let servers =
             BTreeMap::from([(v4(0, 2), at("10.9.0.2")), (v4(0, 3), at("10.9.0.3")), (v4(0, 4), at("10.9.0.4"))]);
         let hops = LinkHops { servers, ..LinkHops::default() };
-        let sent = followed(hops.clone(), &Moved::from([((0, ip("10.9.0.3")), NEW)]));
+        let sent = followed(hops.clone(), &Moved::from([((PortIndex(0), ip("10.9.0.3")), NEW)]));
         assert_eq!(sent.len(), 1, "once");
         assert_eq!((&*sent[0].neighbours, sent[0].others), (&[(v4(0, 3), NEW)][..], [OLD, OLD]));
         assert!(sent[0].moved.is_empty());
         // On another port, and where it was.
-        let elsewhere =
-            Moved::from([((1, ip("10.9.0.3")), NEW), ((0, ip("10.9.0.4")), OLD), ((0, ip("10.9.0.9")), NEW)]);
+        let elsewhere = [(1, "10.9.0.3", NEW), (0, "10.9.0.4", OLD), (0, "10.9.0.9", NEW)];
+        let elsewhere = Moved::from(elsewhere.map(|(port, address, mac)| ((PortIndex(port), ip(address)), mac)));
         assert_eq!(followed(hops, &elsewhere), []);
     }
 
     #[test]
     fn the_next_hop_of_a_large_pool_is_followed_if_it_is_one_neighbour() {
         let gateway = || Some(ip("10.9.0.254"));
-        let moved = Moved::from([((0, ip("10.9.0.254")), NEW)]);
+        let moved = Moved::from([((PortIndex(0), ip("10.9.0.254")), NEW)]);
         for (neighbours, others) in [
             (vec![gateway(), gateway()], [NEW, OLD]),
             (vec![gateway(), Some(ip("10.9.0.7"))], [OLD, OLD]),

@@ -27,6 +27,7 @@ use spate_net::vlan::Tags;
 use tokio::sync::mpsc;
 
 use super::{Clock, OpenError, open::Opened, worker::Waker, workers::Workers};
+use crate::index::PortIndex;
 use port::SlowPort;
 
 pub(super) use moves::{Moved, Moves};
@@ -72,7 +73,7 @@ pub struct Hop {
 pub struct Holding {
     shared: Arc<Shared>,
     holder: u64,
-    ports: Vec<usize>,
+    ports: Vec<PortIndex>,
     /// Multicast groups that no port is a member of, since there are too many.
     unreported: u128,
 }
@@ -114,15 +115,15 @@ impl SlowPath {
                     problem: "there is no such port".into(),
                 });
             };
-            self.add(index, link, opened)?;
+            self.add(PortIndex(index), link, opened)?;
         }
         Ok(())
     }
 
     /// Another port sends on its link.
-    fn add(&self, index: usize, link: Link, opened: &Opened) -> Result<(), OpenError> {
+    fn add(&self, index: PortIndex, link: Link, opened: &Opened) -> Result<(), OpenError> {
         let port = Arc::new(Mutex::new(SlowPort::new(index, link, opened)?));
-        lock(&self.shared.ports)[index] = Some(port);
+        lock(&self.shared.ports)[index.0] = Some(port);
         let mut thread = lock(&self.thread);
         if thread.is_none() {
             let theirs = Arc::clone(&self.shared);
@@ -132,12 +133,12 @@ impl SlowPath {
         Ok(())
     }
 
-    /// From now on ports (by index) answer for addresses of emulated stations and are members of their groups. Software ports without
+    /// From now on ports answer for addresses of emulated stations and are members of their groups. Software ports without
     /// addresses have no link where a peer could ask.
     pub(super) fn hold(
         &self,
-        mut ranges: BTreeMap<usize, Vec<Range>>,
-        mut groups: BTreeMap<usize, Vec<Group>>,
+        mut ranges: BTreeMap<PortIndex, Vec<Range>>,
+        mut groups: BTreeMap<PortIndex, Vec<Group>>,
         unreported: u128,
         opened: &Opened,
     ) -> Result<Holding, OpenError> {
@@ -148,7 +149,7 @@ impl SlowPath {
             ranges.entry(*index).or_default();
         }
         for (index, ranges) in ranges {
-            let asked = opened.ports[index].config.device.leads_outside();
+            let asked = opened.ports[index.0].config.device.leads_outside();
             if self.port(index).is_none() {
                 if !asked {
                     continue;
@@ -167,34 +168,34 @@ impl SlowPath {
         Ok(holding)
     }
 
-    fn port(&self, index: usize) -> Option<Arc<Mutex<SlowPort>>> {
+    fn port(&self, PortIndex(index): PortIndex) -> Option<Arc<Mutex<SlowPort>>> {
         lock(&self.shared.ports).get(index)?.clone()
     }
 
     /// Addresses of a port.
-    pub(super) fn addresses(&self, port: usize) -> Vec<Prefix> {
+    pub(super) fn addresses(&self, port: PortIndex) -> Vec<Prefix> {
         self.port(port).map_or_else(Vec::new, |port| lock(&port).interface.config().addresses.clone())
     }
 
     /// The tags of a port's own frames.
-    pub(super) fn tags(&self, port: usize) -> Tags {
+    pub(super) fn tags(&self, port: PortIndex) -> Tags {
         self.port(port).and_then(|port| lock(&port).interface.config().vlan).into()
     }
 
     /// Gateways of a port and what is known of them.
-    pub(super) fn gateways(&self, port: usize) -> Vec<Neighbour> {
+    pub(super) fn gateways(&self, port: PortIndex) -> Vec<Neighbour> {
         let Some(port) = self.port(port) else { return Vec::new() };
         let port = lock(&port);
         port.interface.gateways().into_iter().filter_map(|gateway| port.interface.neighbour(gateway)).collect()
     }
 
     /// How often neighbors of a port had another MAC.
-    pub(super) fn neighbor_moves(&self, port: usize) -> u64 {
+    pub(super) fn neighbor_moves(&self, port: PortIndex) -> u64 {
         self.port(port).map_or(0, |port| lock(&port).neighbor_moves)
     }
 
     /// Notes neighbors that are elsewhere by now than where they were found: port, address, MAC.
-    pub(super) fn note_moved_since(&self, found: impl IntoIterator<Item = (usize, IpAddr, Mac)>) {
+    pub(super) fn note_moved_since(&self, found: impl IntoIterator<Item = (PortIndex, IpAddr, Mac)>) {
         for (index, address, mac) in found {
             let Some(port) = self.port(index) else { continue };
             let port = lock(&port);
@@ -206,7 +207,7 @@ impl SlowPath {
     }
 
     /// See `Datapath::ping`.
-    pub(super) fn ping(&self, port: usize, ping: Ping) -> Result<mpsc::Receiver<PingEvent>, NotPinged> {
+    pub(super) fn ping(&self, port: PortIndex, ping: Ping) -> Result<mpsc::Receiver<PingEvent>, NotPinged> {
         let id = self.shared.holder.fetch_add(1, Ordering::Relaxed) + 1;
         let port = self.port(port).ok_or(NoNextHop::NoAddress)?;
         let reader = lock(&port).ping(id, ping, self.shared.clock.mono_ns())?;
@@ -215,12 +216,12 @@ impl SlowPath {
     }
 
     /// See `Datapath::next_hops`.
-    pub(super) fn next_hops(&self, packets: &[(usize, &[u8])]) -> Vec<Result<Hop, NoNextHop>> {
+    pub(super) fn next_hops(&self, packets: &[(PortIndex, &[u8])]) -> Vec<Result<Hop, NoNextHop>> {
         let now = self.shared.clock.mono_ns();
         let hops: Vec<_> = packets.iter().map(|(port, packet)| self.ask(*port, packet, now)).collect();
         self.shared.waker.wake();
         let deadline = Instant::now() + ANSWER_LIMIT;
-        let found = |(hop, (port, _)): (Result<NextHop, NoNextHop>, &(usize, &[u8]))| match hop? {
+        let found = |(hop, (port, _)): (Result<NextHop, NoNextHop>, &(PortIndex, &[u8]))| match hop? {
             NextHop::Here(mac) => Ok(Hop { mac, neighbour: None }),
             NextHop::Neighbour(address) => self
                 .await_neighbor(*port, deadline, |interface| interface.neighbour(address), SlowPort::silence)
@@ -230,9 +231,9 @@ impl SlowPath {
     }
 
     /// See `Datapath::seek`.
-    pub(super) fn seek(&self, sought: &[(usize, Sought)]) -> Vec<Result<Mac, NoNextHop>> {
+    pub(super) fn seek(&self, sought: &[(PortIndex, Sought)]) -> Vec<Result<Mac, NoNextHop>> {
         let now = self.shared.clock.mono_ns();
-        let want = |(port, sought): &(usize, Sought)| {
+        let want = |(port, sought): &(PortIndex, Sought)| {
             let port = self.port(*port).ok_or(NoNextHop::NoAddress)?;
             let mut port = lock(&port);
             port.interface.want_for(sought, now).map_err(|error| port.no_route(error))
@@ -240,7 +241,7 @@ impl SlowPath {
         let wanted: Vec<Result<(), NoNextHop>> = sought.iter().map(want).collect();
         self.shared.waker.wake();
         let deadline = Instant::now() + ANSWER_LIMIT;
-        let found = |(wanted, (port, sought)): (Result<(), NoNextHop>, &(usize, Sought))| {
+        let found = |(wanted, (port, sought)): (Result<(), NoNextHop>, &(PortIndex, Sought))| {
             wanted?;
             let silence = |port: &SlowPort, known: &Neighbour| port.silence_to(known, sought);
             self.await_neighbor(*port, deadline, |interface| interface.found_for(sought), silence)
@@ -257,7 +258,7 @@ impl SlowPath {
     /// The MAC of a neighbor of a port once it is known, or why it is not.
     fn await_neighbor(
         &self,
-        port: usize,
+        port: PortIndex,
         deadline: Instant,
         known: impl Fn(&Interface) -> Option<Neighbour>,
         silence: impl Fn(&SlowPort, &Neighbour) -> String,
@@ -279,7 +280,7 @@ impl SlowPath {
     }
 
     /// Where a packet goes; begins to look for a neighbour.
-    fn ask(&self, port: usize, packet: &[u8], now_ns: u64) -> Result<NextHop, NoNextHop> {
+    fn ask(&self, port: PortIndex, packet: &[u8], now_ns: u64) -> Result<NextHop, NoNextHop> {
         let port = self.port(port).ok_or(NoNextHop::NoAddress)?;
         let mut port = lock(&port);
         let hop = port.interface.next_hop(packet).map_err(|error| port.no_route(error))?;
@@ -343,7 +344,7 @@ impl Drop for SlowPath {
 impl Drop for Holding {
     fn drop(&mut self) {
         for &index in &self.ports {
-            let Some(port) = lock(&self.shared.ports)[index].clone() else { continue };
+            let Some(port) = lock(&self.shared.ports)[index.0].clone() else { continue };
             let mut port = lock(&port);
             port.interface.release(self.holder, self.shared.clock.mono_ns());
             port.send_interest(&self.shared.workers);

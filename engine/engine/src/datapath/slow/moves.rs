@@ -10,8 +10,10 @@ use std::{
 
 use spate_neighbour::Mac;
 
-/// By port (index) and address of the neighbor: where it is now.
-pub(in crate::datapath) type Moved = BTreeMap<(usize, IpAddr), Mac>;
+use crate::index::PortIndex;
+
+/// By port and address of the neighbor: where it is now.
+pub(in crate::datapath) type Moved = BTreeMap<(PortIndex, IpAddr), Mac>;
 
 /// Those that were not passed on yet.
 #[derive(Debug, Default)]
@@ -19,7 +21,7 @@ pub(in crate::datapath) struct Moves(Mutex<Moved>);
 
 impl Moves {
     /// A neighbor is at this MAC from now on. It is called while the port is locked: so what was learned last is noted last.
-    pub(super) fn note(&self, port: usize, address: IpAddr, mac: Mac) {
+    pub(super) fn note(&self, port: PortIndex, address: IpAddr, mac: Mac) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert((port, address), mac);
     }
 

@@ -21,6 +21,7 @@ use crate::datapath::{
     worker::{Attachment, Inject, SlowPathCopy},
     workers::Workers,
 };
+use crate::index::{PortIndex, WorkerIndex};
 
 /// Room for frames from each worker, and to one: some hundred frames.
 const RING_BYTES: usize = 128 << 10;
@@ -62,15 +63,15 @@ fn interface_for(punt: &Punt, port: &OpenPort) -> Result<Tap, String> {
 /// A port as the slow path sees it.
 pub(super) struct SlowPort {
     pub(super) name: String,
-    index: usize,
+    index: PortIndex,
     /// Those that receive from it.
-    receivers: Vec<usize>,
+    receivers: Vec<WorkerIndex>,
     pub(super) interface: Interface,
     group_filter: Option<GroupFilter>,
     received: Vec<FrameReader>,
     sending: FrameWriter,
     /// The worker that sends for it.
-    sender: usize,
+    sender: WorkerIndex,
     punt: Option<(Tap, Program)>,
     frame: Vec<u8>,
     output: Output,
@@ -102,8 +103,8 @@ struct Warnings {
 
 impl SlowPort {
     /// Makes rings and has the workers use them.
-    pub(super) fn new(index: usize, link: Link, opened: &Opened) -> Result<Self, OpenError> {
-        let port = &opened.ports[index];
+    pub(super) fn new(index: PortIndex, link: Link, opened: &Opened) -> Result<Self, OpenError> {
+        let port = &opened.ports[index.0];
         let name = port.config.name.clone();
         let wrong =
             |e: &dyn std::fmt::Display| OpenError::Config { field: format!("port {name}"), problem: e.to_string() };
@@ -121,12 +122,12 @@ impl SlowPort {
             let (frames, reader) = frames::ring(RING_BYTES);
             let wanted = punt.as_ref().map(|(_, filter)| filter.clone());
             let slow_path = SlowPathCopy { interest: Some(Box::new(interface.interest())), punt: wanted, frames };
-            opened.lines.send(worker, Command::Attach(index, Attachment::SlowPathCopy(Box::new(slow_path))));
+            opened.lines.send(worker, Command::Attach(index.0, Attachment::SlowPathCopy(Box::new(slow_path))));
             received.push(reader);
         }
         let sender = port.tx_workers[0];
         let (sending, frames) = frames::ring(RING_BYTES);
-        opened.lines.send(sender, Command::Attach(index, Attachment::Inject(Box::new(Inject::new(frames)))));
+        opened.lines.send(sender, Command::Attach(index.0, Attachment::Inject(Box::new(Inject::new(frames)))));
         let this = Self {
             name,
             index,
@@ -174,7 +175,7 @@ impl SlowPort {
         self.hear_groups();
         for &worker in &self.receivers {
             let interest = Attachment::Interest(Box::new(self.interface.interest()));
-            workers.send(worker, Command::Attach(self.index, interest));
+            workers.send(worker, Command::Attach(self.index.0, interest));
         }
     }
 

@@ -43,6 +43,7 @@ use super::{
     run::clock::RunClock,
     shared::{QueueShare, RunShare, WorkerShare},
 };
+use crate::index::WorkerIndex;
 use device::{Rest, TxDevice as _};
 use egress::FLUSH_NS;
 use outlet::TxPort;
@@ -92,7 +93,7 @@ pub(super) struct ReceiveQueue<D: Device = Dpdk> {
 
 /// What a worker is made of.
 pub(super) struct Parts<D: Device = Dpdk> {
-    pub(super) index: usize,
+    pub(super) index: WorkerIndex,
     pub(super) clock: D::Clock,
     pub(super) commands: Consumer<Command<D>>,
     pub(super) reclaim: Producer<Reclaim<D>>,
