@@ -32,7 +32,7 @@ pub use run::{
     records::Watch,
 };
 pub use simulation::{RateStep, SimulatedPacket, Simulating, Simulation, SimulationError};
-pub use slow::{Holding, Hop, Link, NoNextHop, NotPinged, Punt};
+pub use slow::{Holding, Hop, Link, LinkNeighbor, NoNextHop, NotPinged, Punt, Seeking, SoughtResult};
 pub use spate_dpdk::{
     BondMember, CopyMode, Cut, Disturbance, LacpState, Memif, Offloads, Refusal, Spread, StampedBy, UseOffloads,
 };
@@ -150,9 +150,9 @@ impl Datapath {
         self.slow.ping(port, ping)
     }
 
-    /// The MAC of each neighbor that a station, emulated behind a port, looks for, or what keeps it from being known. Waits for
-    /// answers, up to four seconds.
-    pub fn seek(&self, sought: &[(PortIndex, Sought)]) -> Vec<Result<[u8; 6], NoNextHop>> {
+    /// Where each neighbor is that a station, emulated behind a port, looks for. Waits for answers, up to four seconds. Runs that are
+    /// prepared with these neighbors follow them to other MACs as long as they have what else it returns.
+    pub fn seek(&self, sought: &[(PortIndex, Sought)]) -> (Vec<SoughtResult>, Seeking) {
         self.slow.seek(sought)
     }
 

@@ -15,9 +15,9 @@ use spate_stats::Timed;
 
 use super::{
     clock::ClockError,
-    slow::{Holding, Hop},
+    slow::{Holding, Hop, LinkNeighbor, Seeking},
 };
-use crate::index::{PortIndex, StreamIndex, WorkerIndex, WorkerRange};
+use crate::index::{PoolIndex, PortIndex, StreamIndex, WorkerIndex, WorkerRange};
 
 /// What a port is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -381,10 +381,31 @@ pub struct OnLink {
     pub neighbours: Vec<Neighbours>,
     /// By port: by which neighbors these were found, which the run's flows follow to other MACs. Of a port beyond the end they do not.
     pub hops: Vec<LinkHops>,
-    /// Gateways of pools, and their MACs.
-    pub gateways: Vec<GatewayMac>,
+    /// Gateways of pools, which the run's flows follow to other MACs if their ports have an entry in `hops`.
+    pub gateways: Vec<PoolGateway>,
     /// Answers for the addresses of the scenario already; none: from when the run is prepared.
     pub holding: Option<Arc<Holding>>,
+    /// Looks for gateways of pools in the place of clients.
+    pub seeking: Option<Arc<Seeking>>,
+}
+
+/// The gateway of the clients of a pool on a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolGateway {
+    /// The port.
+    pub port: PortIndex,
+    /// The pool, in the scenario's order.
+    pub pool: PoolIndex,
+    /// Its MAC.
+    pub mac: [u8; 6],
+    /// The neighbor that has the MAC; none: the port itself has it.
+    pub neighbor: Option<LinkNeighbor>,
+}
+
+impl From<PoolGateway> for GatewayMac {
+    fn from(PoolGateway { port, pool, mac, .. }: PoolGateway) -> Self {
+        Self { port: port.0, pool: pool.0, mac }
+    }
 }
 
 /// Which connections are recorded, and where.

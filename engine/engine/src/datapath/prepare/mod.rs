@@ -21,7 +21,7 @@ use spate_stateless::{
 };
 
 use crate::datapath::{
-    Clock, PrepareError, RunSpec, StreamSpec,
+    Clock, OnLink, PrepareError, RunSpec, StreamSpec,
     open::{Nodes, OpenPort, SHORT_ROOM},
     run::{
         self, Run,
@@ -153,7 +153,7 @@ pub(in crate::datapath) fn prepare(
         let workers: Vec<_> = templates.workers.iter().map(|(worker, _)| *worker).collect();
         next_hops.add_links(stateful, &context.links, &workers);
     }
-    let holding = spec.stateful.and_then(|stateful| stateful.on_link.holding);
+    let OnLink { holding, seeking, .. } = spec.stateful.map(|stateful| stateful.on_link).unwrap_or_default();
     let records = recorded.map(|recorded| recorded.start(shares.clone(), context.clock.clone())).transpose()?;
     let run = Run::new(run::Parts {
         id: spec.run_id,
@@ -173,6 +173,7 @@ pub(in crate::datapath) fn prepare(
         templates,
         next_hops,
         holding,
+        seeking,
         records,
     });
     Ok((run, parts))

@@ -33,7 +33,7 @@ use super::{
     command::Command,
     prepare::receive,
     shared::{Flag, RunShare},
-    slow::Holding,
+    slow::{Holding, Seeking},
     workers::Workers,
 };
 use crate::index::{PortIndex, WorkerIndex};
@@ -113,6 +113,8 @@ pub(in crate::datapath) struct Control {
     reported: bool,
     /// Ports answer for addresses of its templates.
     holding: Option<Arc<Holding>>,
+    /// Ports look for gateways of its pools.
+    seeking: Option<Arc<Seeking>>,
     removed: bool,
     next_hops: NextHops,
     streams: Vec<Stream>,
@@ -147,6 +149,7 @@ pub(in crate::datapath) struct Parts {
     pub(in crate::datapath) templates: Templates,
     pub(in crate::datapath) next_hops: NextHops,
     pub(in crate::datapath) holding: Option<Arc<Holding>>,
+    pub(in crate::datapath) seeking: Option<Arc<Seeking>>,
     pub(in crate::datapath) records: Option<Records>,
 }
 
@@ -175,6 +178,7 @@ impl Run {
             drain_timed_out: None,
             reported: false,
             holding: parts.holding,
+            seeking: parts.seeking,
             removed: false,
             next_hops: parts.next_hops,
             streams: parts.streams,
@@ -285,7 +289,7 @@ impl Run {
         }
         self.stop_locked(&mut control, "removed");
         control.removed = true;
-        control.holding = None;
+        (control.holding, control.seeking) = (None, None);
         self.workers.send_all(|| Command::Remove(self.slot));
     }
 

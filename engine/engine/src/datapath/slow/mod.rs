@@ -8,7 +8,8 @@ mod port;
 mod throttle;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
     net::IpAddr,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
@@ -21,6 +22,7 @@ use std::{
 
 use spate_neighbour::{
     Group, Interface, Mac, Neighbour, NextHop, NoRoute, Ping, PingError, PingEvent, Prefix, Range, Sought,
+    Target,
 };
 use spate_net::vlan::Tags;
 
@@ -30,6 +32,7 @@ use super::{Clock, OpenError, open::Opened, worker::Waker, workers::Workers};
 use crate::index::PortIndex;
 use port::SlowPort;
 
+pub use moves::LinkNeighbor;
 pub(super) use moves::{Moved, Moves};
 pub use port::{Link, Punt};
 
@@ -85,9 +88,22 @@ impl Holding {
     }
 }
 
-impl std::fmt::Debug for Holding {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Holding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Holding on ports {:?}", self.ports)
+    }
+}
+
+/// Ports look for neighbors in the place of emulated stations, and report when these have another MAC, until it is dropped.
+pub struct Seeking {
+    shared: Arc<Shared>,
+    owner: u64,
+    ports: BTreeSet<PortIndex>,
+}
+
+impl fmt::Debug for Seeking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Seeking on ports {:?}", self.ports)
     }
 }
 
@@ -194,14 +210,14 @@ impl SlowPath {
         self.port(port).map_or(0, |port| lock(&port).neighbor_moves)
     }
 
-    /// Notes neighbors that are elsewhere by now than where they were found: port, address, MAC.
-    pub(super) fn note_moved_since(&self, found: impl IntoIterator<Item = (PortIndex, IpAddr, Mac)>) {
-        for (index, address, mac) in found {
+    /// Notes neighbors that are elsewhere by now than where they were found.
+    pub(super) fn note_moved_since(&self, found: impl IntoIterator<Item = (PortIndex, LinkNeighbor, Mac)>) {
+        for (index, neighbor, mac) in found {
             let Some(port) = self.port(index) else { continue };
             let port = lock(&port);
-            let now = port.interface.neighbour(address).and_then(|known| known.mac);
+            let now = port.interface.known(neighbor.target(port.tags())).and_then(|known| known.mac);
             if let Some(now) = now.filter(|now| *now != mac) {
-                self.shared.moves.note(index, address, now);
+                self.shared.moves.note(index, neighbor, now);
             }
         }
     }
@@ -231,28 +247,27 @@ impl SlowPath {
     }
 
     /// See `Datapath::seek`.
-    pub(super) fn seek(&self, sought: &[(PortIndex, Sought)]) -> Vec<Result<Mac, NoNextHop>> {
+    pub(super) fn seek(&self, sought: &[(PortIndex, Sought)]) -> (Vec<SoughtResult>, Seeking) {
         let now = self.shared.clock.mono_ns();
+        let owner = self.shared.holder.fetch_add(1, Ordering::Relaxed) + 1;
+        let ports = sought.iter().map(|(port, _)| *port).collect();
+        let seeking = Seeking { shared: Arc::clone(&self.shared), owner, ports };
         let want = |(port, sought): &(PortIndex, Sought)| {
             let port = self.port(*port).ok_or(NoNextHop::NoAddress)?;
             let mut port = lock(&port);
-            port.interface.want_for(sought, now).map_err(|error| port.no_route(error))
+            port.interface.want_for(owner, sought, now).map_err(|error| port.no_route(error))
         };
         let wanted: Vec<Result<(), NoNextHop>> = sought.iter().map(want).collect();
         self.shared.waker.wake();
         let deadline = Instant::now() + ANSWER_LIMIT;
-        let found = |(wanted, (port, sought)): (Result<(), NoNextHop>, &(PortIndex, Sought))| {
+        let found = |(wanted, (index, sought)): (Result<(), NoNextHop>, &(PortIndex, Sought))| -> SoughtResult {
             wanted?;
             let silence = |port: &SlowPort, known: &Neighbour| port.silence_to(known, sought);
-            self.await_neighbor(*port, deadline, |interface| interface.found_for(sought), silence)
+            let mac = self.await_neighbor(*index, deadline, |interface| interface.found_for(sought), silence)?;
+            let own = self.tags(*index);
+            Ok((LinkNeighbor::new(Target { tags: sought.tags.unwrap_or(own), address: sought.address }, own), mac))
         };
-        let found = wanted.into_iter().zip(sought).map(found).collect();
-        for (port, sought) in sought {
-            if let Some(port) = self.port(*port) {
-                lock(&port).interface.forget(sought);
-            }
-        }
-        found
+        (wanted.into_iter().zip(sought).map(found).collect(), seeking)
     }
 
     /// The MAC of a neighbor of a port once it is known, or why it is not.
@@ -290,6 +305,9 @@ impl SlowPath {
         Ok(hop)
     }
 }
+
+/// Where a neighbor is that a station looks for, and its MAC; or what keeps it from being known.
+pub type SoughtResult = Result<(LinkNeighbor, Mac), NoNextHop>;
 
 /// Why a port does not ping.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -348,6 +366,15 @@ impl Drop for Holding {
             let mut port = lock(&port);
             port.interface.release(self.holder, self.shared.clock.mono_ns());
             port.send_interest(&self.shared.workers);
+        }
+    }
+}
+
+impl Drop for Seeking {
+    fn drop(&mut self) {
+        for index in &self.ports {
+            let Some(port) = lock(&self.shared.ports)[index.0].clone() else { continue };
+            lock(&port).interface.forget(self.owner);
         }
     }
 }

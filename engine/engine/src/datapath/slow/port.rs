@@ -12,7 +12,11 @@ use tokio::sync::mpsc;
 
 use spate_stateless::MIN_FRAME_LEN;
 
-use super::{NoNextHop, moves::Moves, throttle::Throttle};
+use super::{
+    NoNextHop,
+    moves::{LinkNeighbor, Moves},
+    throttle::Throttle,
+};
 use crate::datapath::{
     OpenError,
     command::Command,
@@ -260,6 +264,7 @@ impl SlowPort {
     }
 
     fn handle_events(&mut self, moves: &Moves) {
+        let own = self.tags();
         let (port, now, warnings) = (self.name.as_str(), Instant::now(), &mut self.warnings);
         for event in self.output.events.drain(..) {
             match event {
@@ -272,7 +277,8 @@ impl SlowPort {
                         self.interface.stop_ping(id);
                     }
                 }
-                Event::Found(address, mac) => {
+                Event::Found(target, mac) => {
+                    let address = LinkNeighbor::new(target, own);
                     // It may have been unknown when a run was prepared.
                     moves.note(self.index, address, mac);
                     let mac = Some(mac_text(mac));
@@ -283,7 +289,8 @@ impl SlowPort {
                     }
                     self.found = mac;
                 }
-                Event::Moved { address, from, to } => {
+                Event::Moved { target, from, to } => {
+                    let address = LinkNeighbor::new(target, own);
                     moves.note(self.index, address, to);
                     self.neighbor_moves += 1;
                     let Some(omitted) = warnings.moved.admit(now) else { continue };
@@ -296,8 +303,9 @@ impl SlowPort {
                         "a neighbour has another MAC, which runs that send to it take up"
                     );
                 }
-                Event::Lost(address) => {
+                Event::Lost(target) => {
                     let Some(omitted) = warnings.silent.admit(now) else { continue };
+                    let address = LinkNeighbor::new(target, own);
                     tracing::warn!(port, %address, omitted, "a neighbour does not answer");
                 }
                 Event::Reports(version) => {
@@ -361,7 +369,7 @@ impl SlowPort {
         )
     }
 
-    fn tags(&self) -> Tags {
+    pub(super) fn tags(&self) -> Tags {
         self.interface.config().vlan.into()
     }
 }

@@ -9,14 +9,14 @@ use std::collections::VecDeque;
 use spate_dpdk::BURST;
 use spate_net::{Encap, ethernet, vlan::Tags};
 use spate_stateful::{
-    Emulation, Hints, NextHops, Received,
+    Emulation, Hints, Received,
     envelope::{Arrival, Envelopes},
 };
 
 use super::{Device, Dpdk, WorkerRun, flow_handoff::Handoff};
 use crate::datapath::{
     Timing,
-    command::{FlowRate, Reclaim},
+    command::{FlowRate, NewNextHops, Reclaim},
     run::clock::RunClock,
 };
 
@@ -222,11 +222,12 @@ impl<D: Device> Emulated<D> {
     }
 
     /// Frames of a port go there from now on; what was before is given back.
-    pub(super) fn swap_next_hops(&mut self, port: usize, hops: &mut NextHops) {
+    pub(super) fn swap_next_hops(&mut self, new: &mut NewNextHops) {
         if let Some(envelopes) = &mut self.envelopes {
-            envelopes.set_next_hops(port, hops);
+            envelopes.set_next_hops(new.port, &new.hops);
+            envelopes.set_gateways(new.port, &new.gateways);
         }
-        self.emulation.swap_next_hops(port, hops);
+        self.emulation.swap_next_hops(new.port, &mut new.hops);
     }
 
     /// What the run's clock asks for up to a monotonic instant, in which it neither stops nor resumes.

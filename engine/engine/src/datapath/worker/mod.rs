@@ -229,7 +229,7 @@ impl<D: Device> Worker<D> {
                 }
                 Command::NextHops(slot, mut new) => {
                     if let Some(emulated) = self.runs[slot].as_mut().and_then(|run| run.emulated.as_mut()) {
-                        emulated.swap_next_hops(new.port, &mut new.hops);
+                        emulated.swap_next_hops(&mut new);
                     }
                     let _ = self.reclaim.push(Reclaim::NextHops(new));
                 }

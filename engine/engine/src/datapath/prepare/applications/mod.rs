@@ -12,7 +12,7 @@ use std::{
 use spate_dpdk::Mempool;
 use spate_stateful::{
     Counters, FieldPath, Protocol, Scenario, Stack, Template,
-    envelope::{self, Envelopes},
+    envelope::{self, Envelopes, GatewayMac},
 };
 
 use crate::datapath::{
@@ -71,6 +71,7 @@ pub(in crate::datapath) fn prepare(
     let shares = shared.collect();
     let outer_ethertype_lost: Vec<_> =
         context.ports.iter().map(|port| port.config.device.loses_outer_ethertype()).collect();
+    let gateways: Vec<_> = asked.on_link.gateways.iter().copied().map(GatewayMac::from).collect();
     let mut emulated = Vec::with_capacity(workers);
     let mut counters: BTreeMap<(TemplateIndex, bool), Vec<Arc<Counters>>> = BTreeMap::new();
     for (worker, part) in parts.into_iter().enumerate() {
@@ -100,7 +101,7 @@ pub(in crate::datapath) fn prepare(
         let known = envelope::Ports {
             links: &asked.links,
             neighbours: &asked.on_link.neighbours,
-            gateways: &asked.on_link.gateways,
+            gateways: &gateways,
             tags: &context.tags,
             outer_ethertype_lost: &outer_ethertype_lost,
             mirrored: false,
