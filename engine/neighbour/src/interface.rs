@@ -45,7 +45,7 @@ pub enum ConfigError {
     #[error("{0} addresses; a port can have {MOST_ADDRESSES}")]
     TooManyAddresses(usize),
     /// The same address again.
-    #[error("address {0} is there twice")]
+    #[error("address {0} is given twice; give each once")]
     Twice(IpAddr),
     /// Not on the link.
     #[error("gateway {0} is in no subnet of the port's addresses: give the port an address of the gateway's subnet")]
@@ -59,7 +59,7 @@ pub enum ConfigError {
     )]
     NoGroup(IpAddr),
     /// The same group again.
-    #[error("group {0} is there twice; give all of its sources at once")]
+    #[error("group {0} is given twice; give all of its sources at once")]
     GroupTwice(IpAddr),
     /// A source that no packet can have.
     #[error("source {1} of group {0} is no address of a host of its family")]

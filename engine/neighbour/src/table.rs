@@ -32,7 +32,7 @@ const LOST_NS: u64 = 5000 * MS;
 
 /// No more neighbours can be wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{MOST_NEIGHBOURS} neighbours of the port are looked for already, and no more can be")]
+#[error("the port resolves {MOST_NEIGHBOURS} neighbors already, the maximum: use a gateway, or fewer servers on its link")]
 pub struct TableFull;
 
 /// What is known of a neighbour.

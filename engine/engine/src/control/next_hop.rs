@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Destinations of packets that leave them to the engine: the MAC of the next hop, asked for while the run is prepared.
+//! Destination MACs of packets that leave them to the engine: that of the next hop, which is resolved while the run is prepared.
 //!
-//! With it goes which neighbor that is. If it has another MAC later, the run takes that up.
+//! The neighbor is known with its MAC. If it has another MAC later, the run follows it.
 use crate::datapath::{Datapath, Hop, LinkHops, LinkNeighbor, PoolGateway, PortInfo, Seeking};
 use crate::index::{PoolIndex, PortIndex, StreamIndex, TemplateIndex};
 use crate::plan::{Violations, validate::sending_part};

@@ -171,7 +171,7 @@ fn check(config: &Config) -> Result<(), OpenError> {
     let mut devices = Vec::new();
     for (index, port) in config.ports.iter().enumerate() {
         if !names.insert(port.name.as_str()) {
-            return Err(wrong(format!("ports[{index}].name"), format!("{} is there twice", port.name)));
+            return Err(wrong(format!("ports[{index}].name"), format!("port {} has the same name as another; names are unique", port.name)));
         }
         for part in port.device.parts() {
             if part.leads_outside() && devices.contains(&part) {
@@ -316,7 +316,7 @@ impl Threads {
     fn new(config: &Config, groups: Vec<WorkerRange>, nodes: Nodes) -> Result<Self, OpenError> {
         let twice = config.worker_cpus.iter().enumerate().find(|(i, cpu)| config.worker_cpus[..*i].contains(cpu));
         if let Some((index, cpu)) = twice {
-            return Err(wrong(format!("worker_cpus[{index}]"), format!("CPU {cpu} is there twice")));
+            return Err(wrong(format!("worker_cpus[{index}]"), format!("CPU {cpu} is another worker's already; give each worker a CPU of its own")));
         }
         let queues = config.worker_cpus.iter().map(|_| Queues::default()).collect();
         Ok(Self { queues, shared: config.control_cpus.clone(), groups, nodes })

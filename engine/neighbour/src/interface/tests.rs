@@ -610,7 +610,7 @@ fn groups_that_no_host_reports_are_refused() {
         (&["10.0.0.1"][..], "group 10.0.0.1 is no multicast address"),
         (&["224.0.0.1"], "group 224.0.0.1 is no"),
         (&["ff01::5"], "group ff01::5 is no"),
-        (&["239.1.1.1", "239.1.1.1,10.0.0.1"], "group 239.1.1.1 is there twice"),
+        (&["239.1.1.1", "239.1.1.1,10.0.0.1"], "group 239.1.1.1 is given twice"),
         (&["239.1.1.1,2001:db8::1"], "source 2001:db8::1 of group 239.1.1.1"),
         (&["239.1.1.1,224.0.0.5"], "source 224.0.0.5 of group 239.1.1.1"),
     ] {

@@ -78,18 +78,18 @@ pub(in crate::datapath) struct Receiver {
     pub(in crate::datapath) since_wall_ns: u64,
 }
 
-/// What changes.
+/// The state of a run that changes, behind one lock.
 pub(in crate::datapath) struct Control {
     clock: RunClock,
-    /// How the wall clock stood when its start was set.
+    /// The wall clock when the run's start was set.
     wall: Option<Wall>,
     pub(in crate::datapath) started_at_wall_ns: Option<u64>,
     started_at_mono_ns: Option<u64>,
-    /// How its clock went.
+    /// When the run's clock went and when it was stopped.
     timeline: Timeline,
-    /// What its time stamps were by at the start, minus the monotonic clock, where other engines keep that.
+    /// The time scale of the run's time stamps at the start, minus the monotonic clock, if other engines keep that scale.
     common_offset_ns: Option<i64>,
-    /// What its time stamps are by.
+    /// The clock of the run's time stamps.
     stamps: Stamps,
     device_bounds: DeviceBounds,
     /// End of transmission on the run's clock.
@@ -293,7 +293,7 @@ impl Run {
         self.workers.send_all(|| Command::Remove(self.slot));
     }
 
-    /// Its state now.
+    /// The run's state now.
     pub fn state(&self) -> RunState {
         let mut control = self.control();
         control.clock.advance(self.clock.mono_ns());

@@ -125,7 +125,7 @@ impl Run {
                     mac,
                     streams = left,
                     "streams with a cache, or with a destination MAC that varies or that a checksum covers, still send to the next hop's \
-                     former MAC: start another run"
+                     former MAC: start another run to follow it"
                 );
             }
         }

@@ -117,7 +117,7 @@ impl Scale {
         Span { from_ns: self.of(span.from_ns), to_ns: self.of(span.to_ns) }
     }
 
-    /// The same by this scale.
+    /// A silence by this time scale.
     pub(in crate::datapath) fn silence(&self, silence: Silence) -> Silence {
         Silence { spans: silence.spans.iter().map(|span| self.span(*span)).collect(), ..silence }
     }

@@ -36,11 +36,11 @@ pub use moves::LinkNeighbor;
 pub(super) use moves::{Moved, Moves};
 pub use port::{Link, Punt};
 
-/// How often frames are looked for while there were some lately, or a caller waits,
+/// The interval at which rings are read while frames came lately, or a caller waits,
 const BUSY_NS: u64 = 1_000_000;
-/// and otherwise: workers cannot call, a system call would cost them.
+/// and otherwise. Workers do not wake this thread: a system call would cost them time.
 const QUIET_NS: u64 = 10_000_000;
-/// How long "lately" is.
+/// The time for which frames count as lately received.
 const LATELY_NS: u64 = 1_000_000_000;
 /// A little more than the search for a neighbour takes.
 const ANSWER_LIMIT: Duration = Duration::from_millis(3500);
@@ -58,7 +58,7 @@ struct Shared {
     workers: Arc<Workers>,
     waker: Waker,
     quit: std::sync::atomic::AtomicBool,
-    /// The last that holds addresses of emulated stations, or pings.
+    /// The number of the last owner of addresses, pings or neighbors that are sought.
     holder: AtomicU64,
     moves: Arc<Moves>,
 }

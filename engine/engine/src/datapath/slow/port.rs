@@ -68,7 +68,7 @@ fn interface_for(punt: &Punt, port: &OpenPort) -> Result<Tap, String> {
 pub(super) struct SlowPort {
     pub(super) name: String,
     index: PortIndex,
-    /// Those that receive from it.
+    /// The workers that receive from it.
     receivers: Vec<WorkerIndex>,
     pub(super) interface: Interface,
     group_filter: Option<GroupFilter>,
@@ -79,7 +79,7 @@ pub(super) struct SlowPort {
     punt: Option<(Tap, Program)>,
     frame: Vec<u8>,
     output: Output,
-    /// Who reads what becomes of pings.
+    /// Readers of the events of pings, by number of the ping.
     pings: Vec<(u64, mpsc::Sender<PingEvent>)>,
     /// The MAC of the neighbour that was found last.
     found: Option<String>,
@@ -284,8 +284,8 @@ impl SlowPort {
                     let mac = Some(mac_text(mac));
                     // Many servers may be behind one MAC: that is logged once.
                     match (mac != self.found).then(|| warnings.found.admit(now)).flatten() {
-                        Some(omitted) => tracing::info!(port, %address, mac, omitted, "neighbour found"),
-                        None => tracing::debug!(port, %address, mac, "neighbour found"),
+                        Some(omitted) => tracing::info!(port, %address, mac, omitted, "neighbor found"),
+                        None => tracing::debug!(port, %address, mac, "neighbor found"),
                     }
                     self.found = mac;
                 }
@@ -300,13 +300,13 @@ impl SlowPort {
                         from = mac_text(from),
                         to = mac_text(to),
                         omitted,
-                        "a neighbour has another MAC, which runs that send to it take up"
+                        "a neighbor has another MAC: runs that send to it send to that from now on"
                     );
                 }
                 Event::Lost(target) => {
                     let Some(omitted) = warnings.silent.admit(now) else { continue };
                     let address = LinkNeighbor::new(target, own);
-                    tracing::warn!(port, %address, omitted, "a neighbour does not answer");
+                    tracing::warn!(port, %address, omitted, "a neighbor does not answer");
                 }
                 Event::Reports(version) => {
                     let Some(omitted) = warnings.reports.admit(now) else { continue };

@@ -29,16 +29,16 @@ const USUAL: usize = 1600;
 /// Longest frame.
 const LONGEST: usize = 9216 + 18;
 
-/// What a worker counts of it.
+/// Counters of one worker's hand-offs of a run.
 #[derive(Debug, Default)]
 pub(in crate::datapath) struct HandoffShare {
-    /// Given to another worker.
+    /// Frames given to another worker.
     pub(in crate::datapath) sent: Counter,
-    /// Not given, because the other was behind.
+    /// Frames lost because the other worker was behind.
     pub(in crate::datapath) lost: Counter,
-    /// Taken from another.
+    /// Frames taken from another worker.
     pub(in crate::datapath) taken: Counter,
-    /// Packets of clients' flows among these.
+    /// Packets of clients' flows among those taken.
     pub(in crate::datapath) met: Counter,
 }
 

@@ -26,13 +26,13 @@ const HANDED: usize = 256;
 /// How far a run has come with its flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
-    /// Its start has not come.
+    /// The run has not started.
     Waits,
     /// Flows begin.
     Begins,
     /// None begins; those that are open go on.
     Drains,
-    /// Nothing is sent any more.
+    /// The flows that were left are aborted, and nothing is sent any more.
     Cut,
 }
 
@@ -90,11 +90,11 @@ pub(in crate::datapath) struct Emulated<D: Device = Dpdk> {
     stage: Stage,
     /// Not all that flows had to send has left.
     pub(super) behind: bool,
-    /// Of the scenario's rates, while the run's clock goes on.
+    /// The factor of the scenario's rates, while the run's clock goes on.
     factor: (u64, u64),
     /// Factors to come, in order of time.
     changes: VecDeque<FlowRate>,
-    /// To and from other workers that have flows of the run.
+    /// Rings to and from other workers that have flows of the run.
     handoff: Option<Handoff>,
     /// So long after the run's end flows still begin that were due before it.
     grace_ns: u64,

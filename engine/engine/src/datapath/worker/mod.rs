@@ -60,9 +60,9 @@ pub(super) struct WorkerRun<D: Device = Dpdk> {
     pub(super) warmup_ns: u64,
     /// Transmission ends here, on the run's clock.
     pub(super) end_ns: u64,
-    /// Stopped: what is owed is given up after one more burst.
+    /// The run is stopped: packets that are due are given up after one more burst.
     pub(super) stopped: bool,
-    /// What its time stamps are by.
+    /// The time scale of the run's time stamps.
     pub(super) timescale: Arc<Timescale>,
     /// This worker's number in trailers.
     pub(super) sender: u8,
@@ -118,9 +118,9 @@ pub(super) struct Worker<D: Device = Dpdk> {
     /// The sources that they have something for.
     active: Active,
     tx: Vec<TxPort<D>>,
-    /// What may be sent is bounded.
+    /// A limit bounds what all ports send.
     limited: bool,
-    /// What may send first within the bound, by number: each source of each port has one.
+    /// The number of the source that may send first within the limit: each source of each port has one.
     turn: usize,
     receiver: Receiver<D>,
     /// When a device is to be tended, and how often; never, for most.
