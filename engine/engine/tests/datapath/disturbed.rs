@@ -7,7 +7,7 @@ use spate_engine::datapath::{
     Blueprint, Disturbance, FieldProgram, PollMode, PortDevice, RunState, Sequence, StreamReceive, StreamSpec,
     Template, Variable, Write,
 };
-use spate_engine::index::{PortIndex, WorkerIndex};
+use spate_engine::index::{PortIndex, StreamIndex, WorkerIndex};
 use spate_net::Trailer;
 use spate_stateful::random::Numbers;
 
@@ -143,7 +143,7 @@ fn reported_exactly(poll: PollMode) {
     assert_eq!((a + b, port.rx_missed, port.foreign_packets), (sent - done.lost + done.duplicated, 0, 0));
     for (index, counters) in run.counters().iter().enumerate() {
         let c = counters.measured;
-        let delays = run.delays(&[index]).unwrap();
+        let delays = run.delays(&[StreamIndex(index)]).unwrap();
         assert_eq!((delays.count, delays.negative, delays.unknown), (c.rx_packets - c.duplicates, 0, 0));
         assert_eq!(run.distribution(index).total(), delays.count);
     }

@@ -6,7 +6,7 @@ use spate_engine::datapath::{
     Allowed, Blueprint, ClockError, Datapath, LimitUnit, MaxRate, Measure, PollMode, PortCounters, PortDevice,
     ReferenceClock, Reflector, RunState, StreamReceive, StreamSpec, Swap, Template, Transmit,
 };
-use spate_engine::index::{PortIndex, WorkerIndex};
+use spate_engine::index::{PortIndex, StreamIndex, WorkerIndex};
 
 use crate::{
     kernel::run_inside,
@@ -348,7 +348,7 @@ fn inside_reference() {
     assert!(starts[0].abs_diff(starts[1] + 4 * SECOND) < 10 * MS, "by their own wall clocks: {starts:?}");
     for run in &runs {
         wait_for(run, RunState::Complete, 5);
-        let delays = run.delays(&[0]).unwrap();
+        let delays = run.delays(&[StreamIndex(0)]).unwrap();
         println!("bound {bound} ns, {delays:?}");
         assert_eq!((delays.count, delays.between_engines, delays.unknown), (1000, 1000, 0));
         assert_eq!((delays.negative > 0, run.distribution(0).total()), (delays.min_ns == 0, 1000));
@@ -386,7 +386,7 @@ fn inside_engines() {
             let c = run.counters()[0].measured;
             // Each sends its half, and receives the other's.
             assert_eq!((c.tx_packets, c.rx_packets, c.duplicates, c.out_of_order, c.misdirected), (500, 500, 0, 0, 0));
-            let delays = run.delays(&[0]).unwrap();
+            let delays = run.delays(&[StreamIndex(0)]).unwrap();
             assert_eq!(delays.differences, 499);
             assert!(delays.difference_sum_ns > 0);
             let known = run.distribution(0).total();

@@ -36,7 +36,7 @@ use super::{
     slow::{Holding, Seeking},
     workers::Workers,
 };
-use crate::index::{PortIndex, WorkerIndex};
+use crate::index::{PortIndex, StreamIndex, WorkerIndex};
 
 /// Commands reach every worker within this time, so that they take effect at one instant on all.
 const LEAD_NS: u64 = 1_000_000;
@@ -330,11 +330,11 @@ impl Run {
         control.stamps.bound_ns(control.closed_at_mono_ns.unwrap_or_else(|| self.clock.mono_ns()))
     }
 
-    /// Greatest error so far of the time stamps that devices give packets of some streams (by index) on arrival; 0 where the CPU stamps them.
-    pub fn stamp_bound_ns(&self, streams: &[usize]) -> u64 {
+    /// Greatest error so far of the time stamps that devices give packets of some streams on arrival; 0 where the CPU stamps them.
+    pub fn stamp_bound_ns(&self, streams: &[StreamIndex]) -> u64 {
         let control = self.control();
         let now = control.closed_at_mono_ns.is_none().then(|| self.clock.mono_ns());
-        streams.iter().map(|&stream| control.device_bounds.bound_ns(self.rx_ports[stream], now)).max().unwrap_or(0)
+        streams.iter().map(|stream| control.device_bounds.bound_ns(self.rx_ports[stream.0], now)).max().unwrap_or(0)
     }
 
     /// Time stamps of a port's device were off by at most this for a while, until now.

@@ -4,7 +4,7 @@ use spate_net::TagList;
 use spate_stats::{Arrivals, Delays, Distribution, Histogram, TagCounters};
 
 use crate::datapath::Run;
-use crate::index::WorkerIndex;
+use crate::index::{StreamIndex, WorkerIndex};
 
 /// What a receiver has measured.
 #[derive(Clone, Debug)]
@@ -23,10 +23,9 @@ impl Received {
 }
 
 impl Run {
-    /// Delays of the measured phase, of some streams (indices in `RunSpec::streams`) together; none if the delays of none
-    /// of them are measured.
-    pub fn delays(&self, streams: &[usize]) -> Option<Delays> {
-        let places: Vec<_> = streams.iter().filter_map(|stream| self.delays[*stream]).collect();
+    /// Delays of the measured phase, of some streams together; none if the delays of none of them are measured.
+    pub fn delays(&self, streams: &[StreamIndex]) -> Option<Delays> {
+        let places: Vec<_> = streams.iter().filter_map(|stream| self.delays[stream.0]).collect();
         if places.is_empty() {
             return None;
         }
