@@ -2272,6 +2272,7 @@ type Instruction struct {
 	//	*Instruction_OpenConnection
 	//	*Instruction_NextTemplate
 	//	*Instruction_CountTime
+	//	*Instruction_NextTemplates
 	Kind          isInstruction_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2521,6 +2522,15 @@ func (x *Instruction) GetCountTime() *CountTime {
 	return nil
 }
 
+func (x *Instruction) GetNextTemplates() *NextTemplates {
+	if x != nil {
+		if x, ok := x.Kind.(*Instruction_NextTemplates); ok {
+			return x.NextTemplates
+		}
+	}
+	return nil
+}
+
 type isInstruction_Kind interface {
 	isInstruction_Kind()
 }
@@ -2631,6 +2641,11 @@ type Instruction_CountTime struct {
 	CountTime *CountTime `protobuf:"bytes,23,opt,name=count_time,json=countTime,proto3,oneof"`
 }
 
+type Instruction_NextTemplates struct {
+	// Clients: as next_template, of several templates.
+	NextTemplates *NextTemplates `protobuf:"bytes,24,opt,name=next_templates,json=nextTemplates,proto3,oneof"`
+}
+
 func (*Instruction_Connect) isInstruction_Kind() {}
 
 func (*Instruction_Accept) isInstruction_Kind() {}
@@ -2677,6 +2692,54 @@ func (*Instruction_NextTemplate) isInstruction_Kind() {}
 
 func (*Instruction_CountTime) isInstruction_Kind() {}
 
+func (*Instruction_NextTemplates) isInstruction_Kind() {}
+
+// Each connection that is opened without a template is of one of these, drawn for it: all have the same probability.
+type NextTemplates struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Their indices, each once; at least one.
+	Templates     []uint32 `protobuf:"varint,1,rep,packed,name=templates,proto3" json:"templates,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NextTemplates) Reset() {
+	*x = NextTemplates{}
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NextTemplates) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NextTemplates) ProtoMessage() {}
+
+func (x *NextTemplates) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NextTemplates.ProtoReflect.Descriptor instead.
+func (*NextTemplates) Descriptor() ([]byte, []int) {
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *NextTemplates) GetTemplates() []uint32 {
+	if x != nil {
+		return x.Templates
+	}
+	return nil
+}
+
 type CountTime struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Counter uint32                 `protobuf:"varint,1,opt,name=counter,proto3" json:"counter,omitempty"`
@@ -2688,7 +2751,7 @@ type CountTime struct {
 
 func (x *CountTime) Reset() {
 	*x = CountTime{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2700,7 +2763,7 @@ func (x *CountTime) String() string {
 func (*CountTime) ProtoMessage() {}
 
 func (x *CountTime) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[23]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2713,7 +2776,7 @@ func (x *CountTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountTime.ProtoReflect.Descriptor instead.
 func (*CountTime) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{23}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CountTime) GetCounter() uint32 {
@@ -2734,7 +2797,7 @@ func (x *CountTime) GetSince() uint32 {
 // not be opened, which is counted as of other new flows. The end of the flow does not end the connections that it opened.
 type OpenConnection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Index of the template; absent: that of the last next_template. Without any, nothing is opened. It has all pools of clients of the
+	// Index of the template; absent: that of the last next_template, or next_templates. Without any, nothing is opened. It has all pools of clients of the
 	// template that opens it, on the same port and engines, no most_open, and opens no connection that leads back to it.
 	Template      *uint32 `protobuf:"varint,1,opt,name=template,proto3,oneof" json:"template,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2743,7 +2806,7 @@ type OpenConnection struct {
 
 func (x *OpenConnection) Reset() {
 	*x = OpenConnection{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2755,7 +2818,7 @@ func (x *OpenConnection) String() string {
 func (*OpenConnection) ProtoMessage() {}
 
 func (x *OpenConnection) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[24]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2768,7 +2831,7 @@ func (x *OpenConnection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenConnection.ProtoReflect.Descriptor instead.
 func (*OpenConnection) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{24}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *OpenConnection) GetTemplate() uint32 {
@@ -2786,7 +2849,7 @@ type Nothing struct {
 
 func (x *Nothing) Reset() {
 	*x = Nothing{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2798,7 +2861,7 @@ func (x *Nothing) String() string {
 func (*Nothing) ProtoMessage() {}
 
 func (x *Nothing) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[25]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2811,7 +2874,7 @@ func (x *Nothing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nothing.ProtoReflect.Descriptor instead.
 func (*Nothing) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{25}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{26}
 }
 
 type Send struct {
@@ -2826,7 +2889,7 @@ type Send struct {
 
 func (x *Send) Reset() {
 	*x = Send{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2838,7 +2901,7 @@ func (x *Send) String() string {
 func (*Send) ProtoMessage() {}
 
 func (x *Send) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[26]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2851,7 +2914,7 @@ func (x *Send) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Send.ProtoReflect.Descriptor instead.
 func (*Send) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{26}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Send) GetPayload() uint32 {
@@ -2880,7 +2943,7 @@ type Receive struct {
 
 func (x *Receive) Reset() {
 	*x = Receive{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2892,7 +2955,7 @@ func (x *Receive) String() string {
 func (*Receive) ProtoMessage() {}
 
 func (x *Receive) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[27]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2905,7 +2968,7 @@ func (x *Receive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receive.ProtoReflect.Descriptor instead.
 func (*Receive) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{27}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Receive) GetBytes() uint64 {
@@ -2931,7 +2994,7 @@ type SendMessage struct {
 
 func (x *SendMessage) Reset() {
 	*x = SendMessage{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2943,7 +3006,7 @@ func (x *SendMessage) String() string {
 func (*SendMessage) ProtoMessage() {}
 
 func (x *SendMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[28]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2956,7 +3019,7 @@ func (x *SendMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendMessage.ProtoReflect.Descriptor instead.
 func (*SendMessage) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{28}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SendMessage) GetPayload() uint32 {
@@ -2976,7 +3039,7 @@ type ReceiveMessages struct {
 
 func (x *ReceiveMessages) Reset() {
 	*x = ReceiveMessages{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2988,7 +3051,7 @@ func (x *ReceiveMessages) String() string {
 func (*ReceiveMessages) ProtoMessage() {}
 
 func (x *ReceiveMessages) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[29]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3001,7 +3064,7 @@ func (x *ReceiveMessages) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveMessages.ProtoReflect.Descriptor instead.
 func (*ReceiveMessages) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{29}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReceiveMessages) GetMessages() uint64 {
@@ -3029,7 +3092,7 @@ type Delay struct {
 
 func (x *Delay) Reset() {
 	*x = Delay{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3041,7 +3104,7 @@ func (x *Delay) String() string {
 func (*Delay) ProtoMessage() {}
 
 func (x *Delay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[30]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3054,7 +3117,7 @@ func (x *Delay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delay.ProtoReflect.Descriptor instead.
 func (*Delay) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{30}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Delay) GetMinNs() uint64 {
@@ -3081,7 +3144,7 @@ type VariableValue struct {
 
 func (x *VariableValue) Reset() {
 	*x = VariableValue{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3093,7 +3156,7 @@ func (x *VariableValue) String() string {
 func (*VariableValue) ProtoMessage() {}
 
 func (x *VariableValue) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[31]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3106,7 +3169,7 @@ func (x *VariableValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VariableValue.ProtoReflect.Descriptor instead.
 func (*VariableValue) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{31}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *VariableValue) GetVariable() uint32 {
@@ -3136,7 +3199,7 @@ type Jump struct {
 
 func (x *Jump) Reset() {
 	*x = Jump{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3148,7 +3211,7 @@ func (x *Jump) String() string {
 func (*Jump) ProtoMessage() {}
 
 func (x *Jump) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[32]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3161,7 +3224,7 @@ func (x *Jump) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Jump.ProtoReflect.Descriptor instead.
 func (*Jump) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{32}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Jump) GetTo() uint32 {
@@ -3204,7 +3267,7 @@ type Loop struct {
 
 func (x *Loop) Reset() {
 	*x = Loop{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3216,7 +3279,7 @@ func (x *Loop) String() string {
 func (*Loop) ProtoMessage() {}
 
 func (x *Loop) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[33]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3229,7 +3292,7 @@ func (x *Loop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loop.ProtoReflect.Descriptor instead.
 func (*Loop) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{33}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Loop) GetTo() uint32 {
@@ -3267,7 +3330,7 @@ type ReceiveUntil struct {
 
 func (x *ReceiveUntil) Reset() {
 	*x = ReceiveUntil{}
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3279,7 +3342,7 @@ func (x *ReceiveUntil) String() string {
 func (*ReceiveUntil) ProtoMessage() {}
 
 func (x *ReceiveUntil) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_engine_v1_stateful_proto_msgTypes[34]
+	mi := &file_spate_engine_v1_stateful_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3292,7 +3355,7 @@ func (x *ReceiveUntil) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiveUntil.ProtoReflect.Descriptor instead.
 func (*ReceiveUntil) Descriptor() ([]byte, []int) {
-	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{34}
+	return file_spate_engine_v1_stateful_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReceiveUntil) GetEnd() isReceiveUntil_End {
@@ -3505,7 +3568,8 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\aProgram\x12@\n" +
 	"\finstructions\x18\x01 \x03(\v2\x1c.spate.engine.v1.InstructionR\finstructions\x12\x1c\n" +
 	"\tvariables\x18\x02 \x03(\tR\tvariables\x12\x1a\n" +
-	"\bcounters\x18\x03 \x03(\tR\bcounters\"\xc4\t\n" +
+	"\bcounters\x18\x03 \x03(\tR\bcounters\"\x8d\n" +
+	"\n" +
 	"\vInstruction\x124\n" +
 	"\aconnect\x18\x01 \x01(\v2\x18.spate.engine.v1.NothingH\x00R\aconnect\x122\n" +
 	"\x06accept\x18\x02 \x01(\v2\x18.spate.engine.v1.NothingH\x00R\x06accept\x12+\n" +
@@ -3532,8 +3596,11 @@ const file_spate_engine_v1_stateful_proto_rawDesc = "" +
 	"\x0fopen_connection\x18\x15 \x01(\v2\x1f.spate.engine.v1.OpenConnectionH\x00R\x0eopenConnection\x12%\n" +
 	"\rnext_template\x18\x16 \x01(\rH\x00R\fnextTemplate\x12;\n" +
 	"\n" +
-	"count_time\x18\x17 \x01(\v2\x1a.spate.engine.v1.CountTimeH\x00R\tcountTimeB\x06\n" +
-	"\x04kind\";\n" +
+	"count_time\x18\x17 \x01(\v2\x1a.spate.engine.v1.CountTimeH\x00R\tcountTime\x12G\n" +
+	"\x0enext_templates\x18\x18 \x01(\v2\x1e.spate.engine.v1.NextTemplatesH\x00R\rnextTemplatesB\x06\n" +
+	"\x04kind\"-\n" +
+	"\rNextTemplates\x12\x1c\n" +
+	"\ttemplates\x18\x01 \x03(\rR\ttemplates\";\n" +
 	"\tCountTime\x12\x18\n" +
 	"\acounter\x18\x01 \x01(\rR\acounter\x12\x14\n" +
 	"\x05since\x18\x02 \x01(\rR\x05since\">\n" +
@@ -3609,7 +3676,7 @@ func file_spate_engine_v1_stateful_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_engine_v1_stateful_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_engine_v1_stateful_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_spate_engine_v1_stateful_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_spate_engine_v1_stateful_proto_goTypes = []any{
 	(PoolOrder)(0),          // 0: spate.engine.v1.PoolOrder
 	(TransportProtocol)(0),  // 1: spate.engine.v1.TransportProtocol
@@ -3638,19 +3705,20 @@ var file_spate_engine_v1_stateful_proto_goTypes = []any{
 	(*Tunables)(nil),        // 24: spate.engine.v1.Tunables
 	(*Program)(nil),         // 25: spate.engine.v1.Program
 	(*Instruction)(nil),     // 26: spate.engine.v1.Instruction
-	(*CountTime)(nil),       // 27: spate.engine.v1.CountTime
-	(*OpenConnection)(nil),  // 28: spate.engine.v1.OpenConnection
-	(*Nothing)(nil),         // 29: spate.engine.v1.Nothing
-	(*Send)(nil),            // 30: spate.engine.v1.Send
-	(*Receive)(nil),         // 31: spate.engine.v1.Receive
-	(*SendMessage)(nil),     // 32: spate.engine.v1.SendMessage
-	(*ReceiveMessages)(nil), // 33: spate.engine.v1.ReceiveMessages
-	(*Delay)(nil),           // 34: spate.engine.v1.Delay
-	(*VariableValue)(nil),   // 35: spate.engine.v1.VariableValue
-	(*Jump)(nil),            // 36: spate.engine.v1.Jump
-	(*Loop)(nil),            // 37: spate.engine.v1.Loop
-	(*ReceiveUntil)(nil),    // 38: spate.engine.v1.ReceiveUntil
-	(*Ratio)(nil),           // 39: spate.engine.v1.Ratio
+	(*NextTemplates)(nil),   // 27: spate.engine.v1.NextTemplates
+	(*CountTime)(nil),       // 28: spate.engine.v1.CountTime
+	(*OpenConnection)(nil),  // 29: spate.engine.v1.OpenConnection
+	(*Nothing)(nil),         // 30: spate.engine.v1.Nothing
+	(*Send)(nil),            // 31: spate.engine.v1.Send
+	(*Receive)(nil),         // 32: spate.engine.v1.Receive
+	(*SendMessage)(nil),     // 33: spate.engine.v1.SendMessage
+	(*ReceiveMessages)(nil), // 34: spate.engine.v1.ReceiveMessages
+	(*Delay)(nil),           // 35: spate.engine.v1.Delay
+	(*VariableValue)(nil),   // 36: spate.engine.v1.VariableValue
+	(*Jump)(nil),            // 37: spate.engine.v1.Jump
+	(*Loop)(nil),            // 38: spate.engine.v1.Loop
+	(*ReceiveUntil)(nil),    // 39: spate.engine.v1.ReceiveUntil
+	(*Ratio)(nil),           // 40: spate.engine.v1.Ratio
 }
 var file_spate_engine_v1_stateful_proto_depIdxs = []int32{
 	10, // 0: spate.engine.v1.Stateful.payloads:type_name -> spate.engine.v1.Payload
@@ -3672,7 +3740,7 @@ var file_spate_engine_v1_stateful_proto_depIdxs = []int32{
 	1,  // 16: spate.engine.v1.Template.protocol:type_name -> spate.engine.v1.TransportProtocol
 	25, // 17: spate.engine.v1.Template.client:type_name -> spate.engine.v1.Program
 	25, // 18: spate.engine.v1.Template.server:type_name -> spate.engine.v1.Program
-	39, // 19: spate.engine.v1.Template.flows_per_second:type_name -> spate.engine.v1.Ratio
+	40, // 19: spate.engine.v1.Template.flows_per_second:type_name -> spate.engine.v1.Ratio
 	19, // 20: spate.engine.v1.Template.clients:type_name -> spate.engine.v1.WeightedPool
 	19, // 21: spate.engine.v1.Template.servers:type_name -> spate.engine.v1.WeightedPool
 	24, // 22: spate.engine.v1.Template.client_tunables:type_name -> spate.engine.v1.Tunables
@@ -3684,31 +3752,32 @@ var file_spate_engine_v1_stateful_proto_depIdxs = []int32{
 	8,  // 28: spate.engine.v1.Capture.data:type_name -> spate.engine.v1.DataRef
 	2,  // 29: spate.engine.v1.Tunables.congestion_control:type_name -> spate.engine.v1.CongestionControl
 	26, // 30: spate.engine.v1.Program.instructions:type_name -> spate.engine.v1.Instruction
-	29, // 31: spate.engine.v1.Instruction.connect:type_name -> spate.engine.v1.Nothing
-	29, // 32: spate.engine.v1.Instruction.accept:type_name -> spate.engine.v1.Nothing
-	30, // 33: spate.engine.v1.Instruction.send:type_name -> spate.engine.v1.Send
-	31, // 34: spate.engine.v1.Instruction.receive:type_name -> spate.engine.v1.Receive
-	32, // 35: spate.engine.v1.Instruction.send_message:type_name -> spate.engine.v1.SendMessage
-	33, // 36: spate.engine.v1.Instruction.receive_messages:type_name -> spate.engine.v1.ReceiveMessages
-	34, // 37: spate.engine.v1.Instruction.delay:type_name -> spate.engine.v1.Delay
-	29, // 38: spate.engine.v1.Instruction.close:type_name -> spate.engine.v1.Nothing
-	29, // 39: spate.engine.v1.Instruction.reset:type_name -> spate.engine.v1.Nothing
-	29, // 40: spate.engine.v1.Instruction.wait_for_peer_close:type_name -> spate.engine.v1.Nothing
-	29, // 41: spate.engine.v1.Instruction.leave_open:type_name -> spate.engine.v1.Nothing
-	35, // 42: spate.engine.v1.Instruction.set:type_name -> spate.engine.v1.VariableValue
-	35, // 43: spate.engine.v1.Instruction.add:type_name -> spate.engine.v1.VariableValue
-	36, // 44: spate.engine.v1.Instruction.jump:type_name -> spate.engine.v1.Jump
-	37, // 45: spate.engine.v1.Instruction.loop:type_name -> spate.engine.v1.Loop
-	38, // 46: spate.engine.v1.Instruction.receive_until:type_name -> spate.engine.v1.ReceiveUntil
-	28, // 47: spate.engine.v1.Instruction.open_connection:type_name -> spate.engine.v1.OpenConnection
-	27, // 48: spate.engine.v1.Instruction.count_time:type_name -> spate.engine.v1.CountTime
-	3,  // 49: spate.engine.v1.Jump.comparison:type_name -> spate.engine.v1.Comparison
-	29, // 50: spate.engine.v1.ReceiveUntil.http_message:type_name -> spate.engine.v1.Nothing
-	51, // [51:51] is the sub-list for method output_type
-	51, // [51:51] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	30, // 31: spate.engine.v1.Instruction.connect:type_name -> spate.engine.v1.Nothing
+	30, // 32: spate.engine.v1.Instruction.accept:type_name -> spate.engine.v1.Nothing
+	31, // 33: spate.engine.v1.Instruction.send:type_name -> spate.engine.v1.Send
+	32, // 34: spate.engine.v1.Instruction.receive:type_name -> spate.engine.v1.Receive
+	33, // 35: spate.engine.v1.Instruction.send_message:type_name -> spate.engine.v1.SendMessage
+	34, // 36: spate.engine.v1.Instruction.receive_messages:type_name -> spate.engine.v1.ReceiveMessages
+	35, // 37: spate.engine.v1.Instruction.delay:type_name -> spate.engine.v1.Delay
+	30, // 38: spate.engine.v1.Instruction.close:type_name -> spate.engine.v1.Nothing
+	30, // 39: spate.engine.v1.Instruction.reset:type_name -> spate.engine.v1.Nothing
+	30, // 40: spate.engine.v1.Instruction.wait_for_peer_close:type_name -> spate.engine.v1.Nothing
+	30, // 41: spate.engine.v1.Instruction.leave_open:type_name -> spate.engine.v1.Nothing
+	36, // 42: spate.engine.v1.Instruction.set:type_name -> spate.engine.v1.VariableValue
+	36, // 43: spate.engine.v1.Instruction.add:type_name -> spate.engine.v1.VariableValue
+	37, // 44: spate.engine.v1.Instruction.jump:type_name -> spate.engine.v1.Jump
+	38, // 45: spate.engine.v1.Instruction.loop:type_name -> spate.engine.v1.Loop
+	39, // 46: spate.engine.v1.Instruction.receive_until:type_name -> spate.engine.v1.ReceiveUntil
+	29, // 47: spate.engine.v1.Instruction.open_connection:type_name -> spate.engine.v1.OpenConnection
+	28, // 48: spate.engine.v1.Instruction.count_time:type_name -> spate.engine.v1.CountTime
+	27, // 49: spate.engine.v1.Instruction.next_templates:type_name -> spate.engine.v1.NextTemplates
+	3,  // 50: spate.engine.v1.Jump.comparison:type_name -> spate.engine.v1.Comparison
+	30, // 51: spate.engine.v1.ReceiveUntil.http_message:type_name -> spate.engine.v1.Nothing
+	52, // [52:52] is the sub-list for method output_type
+	52, // [52:52] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_spate_engine_v1_stateful_proto_init() }
@@ -3758,9 +3827,10 @@ func file_spate_engine_v1_stateful_proto_init() {
 		(*Instruction_OpenConnection)(nil),
 		(*Instruction_NextTemplate)(nil),
 		(*Instruction_CountTime)(nil),
+		(*Instruction_NextTemplates)(nil),
 	}
-	file_spate_engine_v1_stateful_proto_msgTypes[24].OneofWrappers = []any{}
-	file_spate_engine_v1_stateful_proto_msgTypes[34].OneofWrappers = []any{
+	file_spate_engine_v1_stateful_proto_msgTypes[25].OneofWrappers = []any{}
+	file_spate_engine_v1_stateful_proto_msgTypes[35].OneofWrappers = []any{
 		(*ReceiveUntil_Pattern)(nil),
 		(*ReceiveUntil_HttpMessage)(nil),
 	}
@@ -3770,7 +3840,7 @@ func file_spate_engine_v1_stateful_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_engine_v1_stateful_proto_rawDesc), len(file_spate_engine_v1_stateful_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
