@@ -32,7 +32,9 @@ const LOST_NS: u64 = 5000 * MS;
 
 /// No more neighbours can be wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the port resolves {MOST_NEIGHBOURS} neighbors already, the maximum: use a gateway, or fewer servers on its link")]
+#[error(
+    "the port resolves {MOST_NEIGHBOURS} neighbors already, the maximum: use a gateway, or fewer servers on its link"
+)]
 pub struct TableFull;
 
 /// What is known of a neighbour.
@@ -202,13 +204,7 @@ impl Table {
     }
 
     /// Looks for a neighbor in the place of a station, until its owner forgets it.
-    pub(crate) fn want_for(
-        &mut self,
-        owner: u64,
-        asker: Asker,
-        target: Target,
-        now_ns: u64,
-    ) -> Result<(), TableFull> {
+    pub(crate) fn want_for(&mut self, owner: u64, asker: Asker, target: Target, now_ns: u64) -> Result<(), TableFull> {
         let stations = &mut self.look(target, now_ns)?.wanted.stations;
         if !stations.contains(&(owner, asker)) {
             stations.push((owner, asker));

@@ -18,11 +18,7 @@ use spate_net::{
     Headers,
     vlan::{self, SERVICE, Tag, Tags},
 };
-use spate_stateful::{
-    Address, Pool, Protocol, Scenario, WeightedPool,
-    envelope::Access,
-    pool::Order,
-};
+use spate_stateful::{Address, Pool, Protocol, Scenario, WeightedPool, envelope::Access, pool::Order};
 
 use crate::answers::resolved;
 use crate::gtpu::tunnels;
