@@ -4,10 +4,10 @@ use super::super::validate::{PortFacts, validate};
 use super::super::{Macs, Violations, rate::LineRate};
 use super::*;
 use contract::{
-    Capture, CountTime, Delay, Gtpu, Instruction, Jump, Loop, NextTemplates, Nothing, OpenConnection, Payload, PayloadCounter,
-    PayloadField, PayloadList, PayloadMatch, Pool, Program, Receive, ReceiveMessages, ReceiveUntil, Send, SendMessage,
-    SourcePorts, Timing, Tunables, VariableValue, VlanTag, Vxlan, WeightedPool, capture, instruction::Kind, payload,
-    payload_field, receive_until,
+    Capture, CountTime, Delay, Gtpu, Instruction, Jump, Loop, NextTemplates, Nothing, OpenConnection, Payload,
+    PayloadCounter, PayloadField, PayloadList, PayloadMatch, Pool, Program, Receive, ReceiveMessages, ReceiveUntil,
+    Send, SendMessage, SourcePorts, Timing, Tunables, VariableValue, VlanTag, Vxlan, WeightedPool, capture,
+    instruction::Kind, payload, payload_field, receive_until,
 };
 use spate_stateful::{Address, IgnoredSources, Instruction as Executed, pool::Start};
 use std::borrow::Cow;
@@ -1581,7 +1581,8 @@ fn templates_that_programs_open_need_no_rate() {
 #[test]
 fn templates_that_are_named_together_need_no_rate() {
     let mut plan = opening();
-    let third = contract::Template { name: "third".into(), destination_port: 82, ..part(&mut plan).templates[1].clone() };
+    let third =
+        contract::Template { name: "third".into(), destination_port: 82, ..part(&mut plan).templates[1].clone() };
     part(&mut plan).templates.push(third);
     client(&mut plan, vec![next_of(&[1, 2]), open(None), send(0), receive(2000)]);
     let scenario = checked(&plan);
