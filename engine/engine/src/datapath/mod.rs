@@ -91,7 +91,8 @@ impl Datapath {
     fn open_at(config: Config, placement: Placement) -> Result<Self, OpenError> {
         let opened = on_own_lines(|| open::open(config, placement))?;
         let moves = Arc::new(Moves::default());
-        let devices = opened.ports.iter().enumerate().filter_map(|(port, open)| open.stamping(PortIndex(port))).collect();
+        let devices =
+            opened.ports.iter().enumerate().filter_map(|(port, open)| open.stamping(PortIndex(port))).collect();
         let monitor = Monitor::start(opened.clock.clone(), Arc::clone(&opened.lines), Arc::clone(&moves), devices)
             .map_err(|e| OpenError::System { context: "monitor".into(), message: e.to_string() })?;
         let long_packets = Mutex::new(opened.workers.iter().map(|_| None).collect());

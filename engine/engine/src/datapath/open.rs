@@ -171,7 +171,10 @@ fn check(config: &Config) -> Result<(), OpenError> {
     let mut devices = Vec::new();
     for (index, port) in config.ports.iter().enumerate() {
         if !names.insert(port.name.as_str()) {
-            return Err(wrong(format!("ports[{index}].name"), format!("port {} has the same name as another; names are unique", port.name)));
+            return Err(wrong(
+                format!("ports[{index}].name"),
+                format!("port {} has the same name as another; names are unique", port.name),
+            ));
         }
         for part in port.device.parts() {
             if part.leads_outside() && devices.contains(&part) {
@@ -316,7 +319,10 @@ impl Threads {
     fn new(config: &Config, groups: Vec<WorkerRange>, nodes: Nodes) -> Result<Self, OpenError> {
         let twice = config.worker_cpus.iter().enumerate().find(|(i, cpu)| config.worker_cpus[..*i].contains(cpu));
         if let Some((index, cpu)) = twice {
-            return Err(wrong(format!("worker_cpus[{index}]"), format!("CPU {cpu} is another worker's already; give each worker a CPU of its own")));
+            return Err(wrong(
+                format!("worker_cpus[{index}]"),
+                format!("CPU {cpu} is another worker's already; give each worker a CPU of its own"),
+            ));
         }
         let queues = config.worker_cpus.iter().map(|_| Queues::default()).collect();
         Ok(Self { queues, shared: config.control_cpus.clone(), groups, nodes })
@@ -367,7 +373,8 @@ impl Threads {
         clock: &Clock,
     ) -> Result<(Vec<OpenWorker>, Arc<Workers>, Nodes), OpenError> {
         let count = self.queues.len();
-        let failed = |WorkerIndex(index), message: String| OpenError::System { context: format!("worker {index}"), message };
+        let failed =
+            |WorkerIndex(index), message: String| OpenError::System { context: format!("worker {index}"), message };
         let mut workers = Vec::new();
         let mut lines = Vec::new();
         for (index, (queues, handoff)) in self.queues.into_iter().zip(worker::between_workers(count)).enumerate() {

@@ -42,7 +42,8 @@ fn receivers_measure_what_others_send() {
 fn inside_receivers() {
     let datapath = two_ports();
     let mut receiving = spec(2, 0, None, vec![]);
-    receiving.measure = Measure { receivers: vec![PortIndex(1), PortIndex(0)], clock_bound_ns: Some(1000), ..Measure::default() };
+    receiving.measure =
+        Measure { receivers: vec![PortIndex(1), PortIndex(0)], clock_bound_ns: Some(1000), ..Measure::default() };
     let receiver = start(&datapath, receiving);
     wait_for(&receiver, RunState::Running, 2);
     // What pktgen would have written just now.

@@ -129,7 +129,10 @@ fn numbered(id: u16, port: usize) -> StreamSpec {
 fn packets_sent(datapath: &Datapath) -> Vec<Vec<Vec<u8>>> {
     let all = Program::new(&[Instruction { code: 6, jt: 0, jf: 0, k: 65_535 }]).unwrap();
     let capture = |port| {
-        datapath.capture(PortIndex(port), CaptureSpec { filter: all.clone(), direction: Some(Direction::Tx), snap_len: 65_535 })
+        datapath.capture(
+            PortIndex(port),
+            CaptureSpec { filter: all.clone(), direction: Some(Direction::Tx), snap_len: 65_535 },
+        )
     };
     let mut captures: Vec<_> = (0..4).map(capture).collect();
     let run = start(datapath, spec(1, 0, Some(200 * MS), (0..4).map(|port| numbered(port as u16, port)).collect()));

@@ -213,8 +213,10 @@ fn inside_streams() {
                     agree(&run.outage(&[StreamIndex(direction)]).unwrap(), passed, direction, blackouts)?;
                 }
                 // Both directions are blacked out at the same time: so is the group of both streams.
-                let both = run.outage(&[StreamIndex(0), StreamIndex(1)]).unwrap().silence.longest().map_or(0, Span::len_ns);
-                let each = [0, 1].map(|i| run.outage(&[StreamIndex(i)]).unwrap().silence.longest().map_or(0, Span::len_ns));
+                let both =
+                    run.outage(&[StreamIndex(0), StreamIndex(1)]).unwrap().silence.longest().map_or(0, Span::len_ns);
+                let each =
+                    [0, 1].map(|i| run.outage(&[StreamIndex(i)]).unwrap().silence.longest().map_or(0, Span::len_ns));
                 let least = each[0].min(each[1]);
                 if both > least || both + GAP_NS < least { Err(format!("{both} of {each:?}")) } else { Ok(()) }
             })

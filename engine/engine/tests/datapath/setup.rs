@@ -51,7 +51,10 @@ pub fn open_groups(ports: &[(&str, PortDevice)], groups: &[(&[usize], usize)]) -
 
 /// The same, or why not.
 pub fn try_groups(ports: &[(&str, PortDevice)], groups: &[(&[usize], usize)]) -> Result<Datapath, OpenError> {
-    let group = |&(ports, workers): &(&[usize], usize)| WorkerGroup { ports: ports.iter().copied().map(PortIndex).collect(), workers };
+    let group = |&(ports, workers): &(&[usize], usize)| WorkerGroup {
+        ports: ports.iter().copied().map(PortIndex).collect(),
+        workers,
+    };
     let worker_groups: Vec<_> = groups.iter().map(group).collect();
     let workers = worker_groups.iter().map(|group| group.workers).sum();
     Datapath::open_without_own_cpus(Config {

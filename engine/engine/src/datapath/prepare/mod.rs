@@ -123,7 +123,12 @@ pub(in crate::datapath) fn prepare(
             .collect();
         Template::share_payloads(send.iter_mut().map(|send| &mut send.template));
         let send: Arc<[SendStream]> = send.into();
-        next_hops.add_streams(PortIndex(port), &open.tx_workers, &send, streams.iter().map(|&index| &spec.streams[index]));
+        next_hops.add_streams(
+            PortIndex(port),
+            &open.tx_workers,
+            &send,
+            streams.iter().map(|&index| &spec.streams[index]),
+        );
         let long = send.iter().any(|s| s.template.frame_len() > SHORT_ROOM);
         let count = open.tx_workers.len() as u64;
         for (position, &worker) in open.tx_workers.iter().enumerate() {

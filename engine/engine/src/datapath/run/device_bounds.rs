@@ -55,7 +55,10 @@ mod tests {
         let mut bounds = DeviceBounds::new([None, Some(Arc::new(known(0, 1e9)))].into_iter());
         let now = bounds.bound_ns(Some(PortIndex(1)), Some(2 * second));
         assert!((1..50).contains(&now), "{now}");
-        assert_eq!((bounds.bound_ns(Some(PortIndex(0)), Some(2 * second)), bounds.bound_ns(None, Some(2 * second))), (0, now));
+        assert_eq!(
+            (bounds.bound_ns(Some(PortIndex(0)), Some(2 * second)), bounds.bound_ns(None, Some(2 * second))),
+            (0, now)
+        );
         bounds.note(PortIndex(1), 700);
         bounds.note(PortIndex(0), 900);
         bounds.note(PortIndex(1), 600);

@@ -21,8 +21,7 @@ use std::{
 };
 
 use spate_neighbour::{
-    Group, Interface, Mac, Neighbour, NextHop, NoRoute, Ping, PingError, PingEvent, Prefix, Range, Sought,
-    Target,
+    Group, Interface, Mac, Neighbour, NextHop, NoRoute, Ping, PingError, PingEvent, Prefix, Range, Sought, Target,
 };
 use spate_net::vlan::Tags;
 

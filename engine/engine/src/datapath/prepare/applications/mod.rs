@@ -51,9 +51,8 @@ pub(in crate::datapath) fn prepare(
     refuse_conflicts(context, spec, &claims)?;
     let longest = longest_of_all(context, &asked.scenario)?;
     let clients = ClientWorkers::of(context, &asked.scenario)?;
-    let parts: Vec<_> = (0..workers)
-        .map(|worker| clients.scenario(WorkerIndex(worker), context, &asked.scenario))
-        .collect();
+    let parts: Vec<_> =
+        (0..workers).map(|worker| clients.scenario(WorkerIndex(worker), context, &asked.scenario)).collect();
     refuse_too_much(asked, parts.iter().flatten().count())?;
     let names = || asked.scenario.templates.iter().map(|template| template.name.clone()).collect();
     let recorded = asked.records.as_ref().map(|records| records::Prepared::new(records, names()));
@@ -137,7 +136,11 @@ pub(in crate::datapath) fn prepare(
 
 /// Packets that a worker has for devices that cut them into segments, if a port that it sends TCP on has one: as many as their
 /// rings hold, and some to work with.
-fn pool_to_cut(context: &mut Context<'_>, scenario: &Scenario, worker: WorkerIndex) -> Result<Option<Mempool>, PrepareError> {
+fn pool_to_cut(
+    context: &mut Context<'_>,
+    scenario: &Scenario,
+    worker: WorkerIndex,
+) -> Result<Option<Mempool>, PrepareError> {
     if let Some(pool) = &context.packets_to_cut[worker.0] {
         return Ok(Some(pool.clone()));
     }

@@ -343,7 +343,13 @@ fn take_by_tag<D: Device>(
 
 /// Counts a packet that worker `from` received by its tag.
 #[inline(never)]
-fn count_by_tag<D: Device>(run: &mut WorkerRun<D>, packet: &Handed, tag: TagNumber, from: WorkerIndex, of: (usize, usize)) {
+fn count_by_tag<D: Device>(
+    run: &mut WorkerRun<D>,
+    packet: &Handed,
+    tag: TagNumber,
+    from: WorkerIndex,
+    of: (usize, usize),
+) {
     if let Some(by_tag) = &mut run.receive.by_tag {
         by_tag.count(&run.share, packet, tag, from, of);
     }
